@@ -18,6 +18,7 @@ WHOLE_SYSTEM = (
     "argocd_versions",
     "chaos",
     "containers",
+    "demo",
     "drills",
     "e2e",
     "engine_clusters",

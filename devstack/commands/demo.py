@@ -5,14 +5,17 @@ from __future__ import annotations
 import asyncio
 import time
 from contextlib import AsyncExitStack
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.live import Live
 
 from devstack.demo.board import DEPLOYED, SHOWN, Board
+from devstack.demo.fleet_story import SETTINGS, STACK, Durations, FleetStory
+from devstack.demo.fleet_watch import FleetWatch, watched_fleet
 from devstack.demo.simulated import SimulatedStory
 from devstack.demo.story import SERVICE_ACCOUNT, Story
 from devstack.demo.users import Act, Users, play
@@ -21,6 +24,7 @@ from devstack.harness.hosted import HostedStack, hosted
 from devstack.harness.journey import Journeys, Stage
 from devstack.harness.mirror import mirrored
 from devstack.paths import ROOT
+from services.cli.fleet.fleet_view import screen as fleet_screen
 from services.common.kubernetes import APPLICATION, CONFIG_MAP, SECRET, connect
 from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
 from services.kinds.managed_environment.model import MANAGED_ENVIRONMENT
@@ -29,7 +33,28 @@ STATE = ROOT / ".local-demo"
 REFRESH_PER_SECOND = 10
 STAGES = (Stage.WATCHED, Stage.PLANNED, Stage.STREAMED, Stage.APPLIED, Stage.STATUS)
 
+QUIET = "--silent-once-ready"
+REAL = ("--argocd", *STACK, *(option for name, value in SETTINGS.items() for option in ("--set", f"{name}={value}")))
+
 app = typer.Typer()
+
+
+@dataclass(slots=True)
+class Screen:
+    """What is live on the terminal: the changes of the users, or the fleet."""
+
+    board: Board
+    console: Console
+    fleet: FleetWatch | None = None
+
+    def say(self, line: str) -> None:
+        """A line that stays, above what is live."""
+        self.console.print(line, markup=False, soft_wrap=True)
+
+    def __rich__(self) -> RenderableType:
+        """As it is now."""
+        watch = self.fleet
+        return self.board if watch is None else fleet_screen(watch.view)
 
 
 @app.callback(invoke_without_command=True)
@@ -46,11 +71,14 @@ def demo(
         if simulator
         else Board("git and CR → clusters", (Stage.APPLIED, DEPLOYED, SHOWN))
     )
-    with hosted(STATE, "--fresh", *(() if simulator else ("--argocd",))) as stack:
+    durations = Durations()
+    with hosted(STATE, "--fresh", QUIET, *(() if simulator else REAL)) as stack:
         started = time.monotonic()
-        asyncio.run(_play(stack, board, console, simulator=simulator))
+        asyncio.run(_play(stack, Screen(board, console), durations, simulator=simulator))
         played = time.monotonic()
     console.print(board.summary())
+    if not simulator:
+        console.print(durations.summary())
     console.print(
         f"stack up in {started - began:.1f} s, story {played - started:.1f} s, "
         f"everything ended after {time.monotonic() - played:.1f} s",
@@ -58,23 +86,25 @@ def demo(
     )
 
 
-async def _play(stack: HostedStack, board: Board, console: Console, *, simulator: bool) -> None:
-    environment = stack.environment
+async def _play(stack: HostedStack, screen: Screen, durations: Durations, *, simulator: bool) -> None:
+    environment, board, console = stack.environment, screen.board, screen.console
     journeys = Journeys(environment["KAFKA_BOOTSTRAP_SERVERS"], environment["SCHEMA_REGISTRY_URL"], board.note)
     async with AsyncExitStack() as context:
         kube = await context.enter_async_context(await connect(Path(environment["KUBECONFIG"])))
         deployments = await context.enter_async_context(mirrored(kube, GITOPS_DEPLOYMENT))
         applications = await context.enter_async_context(mirrored(kube, APPLICATION))
         users = Users(kube, deployments, applications, board)
-        acts = SimulatedStory(users).acts() if simulator else await _real_acts(stack, users, context)
+        acts = SimulatedStory(users).acts() if simulator else await _real_acts(stack, users, screen, durations, context)
         journeys.start()
         context.callback(journeys.stop)
-        with Live(board, console=console, refresh_per_second=REFRESH_PER_SECOND):
-            await play(acts, lambda line: console.print(line, style="bold"))
+        with Live(screen, console=console, refresh_per_second=REFRESH_PER_SECOND):
+            await play(acts, lambda title: console.print(title, style="bold", soft_wrap=True))
             await asyncio.sleep(2 / REFRESH_PER_SECOND)  # the last passages reach the table
 
 
-async def _real_acts(stack: HostedStack, users: Users, context: AsyncExitStack) -> tuple[Act, ...]:
+async def _real_acts(
+    stack: HostedStack, users: Users, screen: Screen, durations: Durations, context: AsyncExitStack
+) -> tuple[Act, ...]:
     kubeconfig = Path(stack.environment["REMOTE_KUBECONFIG"])
     remote = await context.enter_async_context(await connect(kubeconfig))
     here = await context.enter_async_context(mirrored(users.kube, CONFIG_MAP))
@@ -83,4 +113,20 @@ async def _real_acts(stack: HostedStack, users: Users, context: AsyncExitStack) 
     environments = await context.enter_async_context(mirrored(users.kube, MANAGED_ENVIRONMENT))
     secrets = await context.enter_async_context(mirrored(users.kube, SECRET))
     story = Story(users, site_of(stack.environment), here, there, accounts, environments, secrets, kubeconfig)
-    return story.acts()
+    watch = await context.enter_async_context(watched_fleet(stack.environment, screen.say))
+    fleet = FleetStory(stack, story, watch, durations)
+    return (fleet.first_act(), *story.acts(), *(_shown(act, screen, watch) for act in fleet.acts()), story.ending())
+
+
+def _shown(act: Act, screen: Screen, watch: FleetWatch) -> Act:
+    """An act during which the fleet is on the screen; where nothing moves on it, as it is at the end."""
+    title, happens = act
+
+    async def shown() -> None:
+        screen.fleet = watch
+        await happens()
+        screen.fleet = None
+        if not screen.console.is_terminal:
+            screen.console.print(fleet_screen(watch.view))
+
+    return title, shown

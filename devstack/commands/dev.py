@@ -79,6 +79,9 @@ def up(  # noqa: PLR0913 - one for each option
     engine_clusters: Annotated[
         int, typer.Option(min=1, max=MOST_ENGINE_CLUSTERS, help="A second one has an API server and agents of its own.")
     ] = 1,
+    spares: Annotated[
+        bool, typer.Option("--spares", help="With --argocd: one instance, and three that wait to be started and added.")
+    ] = False,
     links: Annotated[
         bool, typer.Option("--links", help="A proxy in each hop, for 'dev link' to cut and slow.")
     ] = False,
@@ -97,6 +100,7 @@ def up(  # noqa: PLR0913 - one for each option
         ),
     ] = None,
     ready_fd: Annotated[int | None, typer.Option(hidden=True)] = None,
+    silent_once_ready: Annotated[bool, typer.Option("--silent-once-ready", hidden=True)] = False,
 ) -> None:
     """Start the stack; the first time on a machine this downloads and builds for some minutes."""
     # Imported here: it takes longer than most commands of this file do.
@@ -121,6 +125,7 @@ def up(  # noqa: PLR0913 - one for each option
         links=links,
         git=git,
         clocks=clocks,
+        spares=spares,
         settings=tuple(setting or ()),
         registry_key=registry_key,
     )
@@ -138,7 +143,12 @@ def up(  # noqa: PLR0913 - one for each option
         background.start(State(state_folder), options, console)
         return
     announce = _announcer(console)
-    run.run(State(state_folder), tools, options, announce, lambda: _tell_ready(announce, ready_fd))
+
+    def tell_ready() -> None:
+        _tell_ready(announce, ready_fd)
+        console.quiet = silent_once_ready  # the terminal is another program's from now on
+
+    run.run(State(state_folder), tools, options, announce, tell_ready)
 
 
 @app.command()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from devstack.components.stack import Stack
@@ -22,6 +23,13 @@ CONFIGURATION = COMPOSE / "argocd"
 POLL_SECONDS = 3
 """How often it looks for new commits: nobody tells it of them here, and three minutes are long to wait for a demo."""
 
+SPARES_RBAC = Command(
+    "argocd-spares-rbac-apply",
+    ("rbac", "apply", "--from", str(CONFIGURATION / "spares.yaml")),
+    ("engine-namespaces", "argocd-rights-apply"),
+)
+"""The accounts of those, which Compose does not have."""
+
 CONTROLLER_NEEDS = (
     *("kube-controller-manager", "argocd-crds-apply"),
     *("argocd-rights-apply", "argocd-rbac-apply", "argocd-apply"),
@@ -30,12 +38,14 @@ CONTROLLER_NEEDS = (
 
 def nodes(stack: Stack) -> list[Node]:
     """Steps and processes."""
-    processes = [
-        process
-        for instance in stack.argocd_instances()
-        for process in (_redis(stack, instance), _repo_server(stack, instance), _controller(stack, instance))
-    ]
+    processes = [process for instance in stack.argocd_instances() for process in _processes(stack, instance)]
     return [*_steps(stack), *processes]
+
+
+def _processes(stack: Stack, instance: Instance) -> list[Process]:
+    """Those of a spare are held."""
+    parts = (_redis(stack, instance), _repo_server(stack, instance), _controller(stack, instance))
+    return [replace(part, held=stack.spares and instance.number > 1) for part in parts]
 
 
 def commands(crds: Path) -> tuple[Command, ...]:
@@ -57,10 +67,9 @@ def _steps(stack: Stack) -> list[Step]:
     if stack.tools.argocd is None:
         raise RuntimeError("Argo CD takes no part in this stack")
     environment = stack.base_environment() | stack.environment()
-    return [
-        Step(command.name, command.argv(), environment, command.depends_on)
-        for command in commands(stack.tools.argocd / "crds")
-    ]
+    environment |= {"ENGINE_NAMESPACES": ",".join(stack.argocd_namespaces)}
+    wanted = (*commands(stack.tools.argocd / "crds"), *((SPARES_RBAC,) if stack.spares else ()))
+    return [Step(command.name, command.argv(), environment, command.depends_on) for command in wanted]
 
 
 def _redis(stack: Stack, instance: Instance) -> Process:

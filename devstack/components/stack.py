@@ -22,6 +22,8 @@ from devstack.supervisor.health_checks import HOST
 from devstack.toolchain.install import Toolchain
 
 ENGINE_NAMESPACES = ("gitops-service-argocd", "gitops-service-argocd-2")
+SPARE_NAMESPACES = ("gitops-service-argocd-3", "gitops-service-argocd-4")
+"""Of two more Argo CDs, where there are spares."""
 LOOPBACK = "127.0.0.0/8"
 """Where this stack's target clusters and git servers are; elsewhere nobody's CR may point there."""
 
@@ -55,6 +57,18 @@ class Stack:
     """Whether those of our services can be set, see :mod:`devstack.stack.clocks`."""
     engine_clusters: int = 1
     """How many there are: one, or two."""
+    spares: bool = False
+    """Only the first Argo CD runs and takes tenants; three more start by name, and an operator adds them then."""
+
+    @property
+    def argocd_namespaces(self) -> tuple[str, ...]:
+        """Of each Argo CD that is prepared."""
+        return (*ENGINE_NAMESPACES, *SPARE_NAMESPACES) if self.spares else ENGINE_NAMESPACES
+
+    @property
+    def engine_namespaces(self) -> tuple[str, ...]:
+        """Of the instances that the fleet begins with."""
+        return ENGINE_NAMESPACES[:1] if self.spares else ENGINE_NAMESPACES
 
     @property
     def authority(self) -> Path | None:
@@ -89,7 +103,7 @@ class Stack:
             "SEALING_PRIVATE_KEYS": str(private_keys),
             "SEALING_PUBLIC_KEYS": str(public_keys),
             "WORKSPACE": WORKSPACE,
-            "ENGINE_NAMESPACES": ",".join(ENGINE_NAMESPACES),
+            "ENGINE_NAMESPACES": ",".join(self.engine_namespaces),
         }
         logins = self._operators_brokers() | self._registry_login(OPERATOR) | self.connect_login()
         return logins | own | self._targets()
@@ -225,7 +239,7 @@ class Stack:
         return self.state.folder("node")
 
     def argocd_instances(self) -> list[Instance]:
-        """Processes of each, one per engine namespace; none without Argo CD, and none where it is pods."""
+        """Processes of each, one per namespace of an Argo CD; none without Argo CD, and none where it is pods."""
         if self.tools.argocd is None or self.with_pods:
             return []
         versions = chain(self.tools.argocd_versions, repeat(self.tools.argocd))
@@ -238,7 +252,7 @@ class Stack:
                 redis_password=self.secrets["redis"],
                 programs=version / "bin",
             )
-            for number, (namespace, version) in enumerate(zip(ENGINE_NAMESPACES, versions, strict=False), 1)
+            for number, (namespace, version) in enumerate(zip(self.argocd_namespaces, versions, strict=False), 1)
         ]
 
     def git_site(self) -> GitSite:

@@ -29,10 +29,12 @@ class Command:
         return (sys.executable, "-m", "services.cli", *self.arguments)
 
 
+FLEET = "engines-apply"
+
 COMMANDS = (
     Command("sealing-keys", ("keys", "generate", "--if-missing"), ()),
     Command("database-upgrade", ("database", "upgrade"), ("database-roles",)),
-    Command("engines-apply", ("engines", "apply"), ("database-upgrade",)),
+    Command(FLEET, ("engines", "apply"), ("database-upgrade",)),
     Command("topics-apply", ("topics", "apply"), ("kafka",)),
     Command("topics-acls", ("topics", "acls"), ("kafka",)),
     Command("schemas-apply", ("schemas", "apply"), ("registry", "topics-apply")),
@@ -52,9 +54,13 @@ COMMANDS = (
 
 
 def nodes(stack: Stack) -> list[Node]:
-    """The steps."""
+    """The steps. All but the one that makes the fleet's first instances prepare spares, too."""
     environment = stack.base_environment() | stack.environment() | _passwords(stack) | dict(stack.settings)
-    return [Step(command.name, command.argv(), environment, command.depends_on) for command in COMMANDS]
+    prepared = environment | {"ENGINE_NAMESPACES": ",".join(stack.argocd_namespaces)}
+    return [
+        Step(command.name, command.argv(), environment if command.name == FLEET else prepared, command.depends_on)
+        for command in COMMANDS
+    ]
 
 
 def _passwords(stack: Stack) -> dict[str, str]:

@@ -79,6 +79,12 @@ class Board:
             self._early.append(passage)  # the log may be quicker than the answer that told us the uid
             self._note(passage)
 
+    def settle(self) -> None:
+        """What passes from now on belongs to none of these rows: as when tenants are moved."""
+        with self._lock:
+            self._current.clear()
+            self._early.clear()
+
     def _note(self, passage: Passage) -> None:
         row = self._current.get(passage.uid)
         if row is not None and passage.at >= row.since:

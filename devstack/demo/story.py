@@ -48,7 +48,7 @@ class Story:
     remote_kubeconfig: Path
 
     def acts(self) -> tuple[Act, ...]:
-        """In order."""
+        """In order, but for the last."""
         return (
             ("A first deployment warms the JVMs up", self.warm_up),
             (
@@ -61,8 +61,11 @@ class Story:
             (f"{GREEN}'s other repository is private: refused without a credential", self.private_repository),
             (f"{RED} has a broken manifest, and mends it", self.broken_manifest),
             ("Somebody meddles: with an Application, and with what it deployed", self.drift),
-            ("Everything is deleted: resources, credentials, and our account in the other cluster", self.deletion),
         )
+
+    def ending(self) -> Act:
+        """The last one."""
+        return ("Everything is deleted: resources, credentials, and our account in the other cluster", self.deletion)
 
     async def warm_up(self) -> None:
         """One CR through the whole path: what a newly started JVM takes says nothing of the days that follow."""
@@ -75,11 +78,11 @@ class Story:
         """Three CRs at once, until each is Synced and Healthy."""
         for tenant in TENANTS:
             await self.users.namespace(tenant)
-        await asyncio.gather(*(self._create(Row(tenant, "web", "create", "CR")) for tenant in TENANTS))
+        await asyncio.gather(*(self.create(Row(tenant, "web", "create", "CR")) for tenant in TENANTS))
 
     async def commits(self) -> None:
         """Argo CD looks for new commits every few seconds here."""
-        await asyncio.gather(*(self._commit(Row(tenant, "web", "commit", "commit"), "v2") for tenant in TENANTS))
+        await asyncio.gather(*(self.commit(Row(tenant, "web", "commit", "commit"), "v2") for tenant in TENANTS))
 
     async def manual(self) -> None:
         """Compared, shown as OutOfSync, and deployed only when asked for."""
@@ -104,7 +107,7 @@ class Story:
         await self.users.create(MANAGED_ENVIRONMENT, BLUE, row.name, spec=environment)
         destination = {"environment": row.name, "namespace": "shop"}
         options = {"syncOptions": ["CreateNamespace=true"]}
-        await self._create(Row(BLUE, "shop", "create on prod", "CR"), destination=destination, syncPolicy=options)
+        await self.create(Row(BLUE, "shop", "create on prod", "CR"), destination=destination, syncPolicy=options)
         identity = (BLUE, row.name)
         await self.environments.until("the environment is connected", lambda objects: _is_connected(objects[identity]))
         row.reach(SHOWN)
@@ -128,7 +131,7 @@ class Story:
         self._repository(row).commit({f"app/{row.name}.yaml": BROKEN})
         await self.users.deploy(row, self._source(row))
         self._shown(row, await self.users.until_error(row, "ComparisonError"))
-        await self._commit(Row(RED, "broken", "mending commit", "commit"), "v2")
+        await self.commit(Row(RED, "broken", "mending commit", "commit"), "v2")
 
     async def drift(self) -> None:
         """Our agent undoes the one, Argo CD the other."""
@@ -166,11 +169,13 @@ class Story:
         row.reach(GONE)
         row.outcome = "gone"
 
-    async def _create(self, row: Row, **spec: Any) -> None:
+    async def create(self, row: Row, **spec: Any) -> None:
+        """A repository and a deployment of it; returns when that is deployed, and shown."""
         commit = self._repository(row).commit(_files(row, "v1"))
         await self._until_deployed(await self.users.deploy(row, self._source(row), **spec), "v1", commit)
 
-    async def _commit(self, row: Row, value: str) -> None:
+    async def commit(self, row: Row, value: str) -> None:
+        """Another value for a deployment's repository; returns when that is deployed, and shown."""
         self.users.board.begin(row)
         commit = self._opened(row).commit(_files(row, value))
         await self._until_deployed(row, value, commit)
@@ -193,12 +198,16 @@ class Story:
 
     async def _until_value(self, row: Row, value: str | None) -> None:
         """What is deployed says so; None if nothing may be there."""
-        cluster, namespace = (self.there, "shop") if row.name == "shop" else (self.here, row.tenant)
+        cluster, namespace = self.deployed_to(row.tenant, row.name)
         await cluster.until(
             f"{namespace}/{row.name} says {value}",
             lambda objects: objects.get((namespace, row.name), {}).get("data", {}).get("value") == value,
         )
         row.reach(DEPLOYED if value else GONE)
+
+    def deployed_to(self, tenant: str, name: str) -> tuple[Mirror, str]:
+        """The cluster and the namespace in which a deployment's config map is."""
+        return (self.there, "shop") if name == "shop" else (self.here, tenant)
 
     def _shown(self, row: Row, outcome: str) -> None:
         row.reach(SHOWN)

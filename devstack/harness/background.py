@@ -48,6 +48,7 @@ def _command(state: State, options: StackOptions, ready_fd: int) -> list[str]:
         "--links": options.links,
         "--git": options.git,
         "--clocks": options.clocks,
+        "--spares": options.spares,
     }
     key = ["--registry-key", str(options.registry_key)] if options.registry_key else []
     counts = ["--replicas", str(options.replicas), "--engine-clusters", str(options.engine_clusters)]

@@ -19,7 +19,7 @@ from devstack.harness.faulty_links import LINKS
 from devstack.node import machine
 from devstack.stack.identities import IDENTITIES
 from devstack.stack.links import port_names
-from devstack.stack.ports import reserve
+from devstack.stack.ports import SPARE_NAMES, reserve
 from devstack.stack.state_folder import State
 from devstack.stack.transport import Transport, make_transport
 from devstack.supervisor.privileges import way_to_drop_root
@@ -60,6 +60,8 @@ class StackOptions:
     """A git server over https also without Argo CD."""
     clocks: bool = False
     """Those of our services can be set."""
+    spares: bool = False
+    """Three Argo CDs besides the first that are prepared, and neither run nor take tenants."""
     engine_clusters: int = 1
     """A second one has an API server, an agent and a simulator of its own."""
     settings: tuple[str, ...] = ()
@@ -76,6 +78,9 @@ def require_consistent(options: StackOptions) -> None:
         "--pods and --argocd-version (pods run the newest Argo CD)": options.pods and bool(options.argocd_versions),
         "--links and --pods": options.links and options.pods,
         "--links and --tls": options.links and options.tls,
+        "--spares without --argocd": options.spares and not options.argocd,
+        "--spares and --pods": options.spares and options.pods,
+        "--spares and --links": options.spares and options.links,
         "--clocks and --pods": options.clocks and options.pods,
     }
     # Its simulator is a process, and an order to a planner makes it known.
@@ -126,12 +131,13 @@ def run(
         state.remember(PORTS, ports)
         proxies = held.enter_context(reserve(names=port_names())) if options.links else {}
         state.remember(LINKS, proxies)
+        spares = held.enter_context(reserve(names=SPARE_NAMES)) if options.spares else {}
         secrets = state.secrets()
         transport = _transport(state, secrets["connect-stores"], options.registry_key) if options.tls else None
         stack = Stack(
-            state, ports, secrets, tools, options.durable, transport, options.replicas, proxies,
+            state, {**ports, **spares}, secrets, tools, options.durable, transport, options.replicas, proxies,
             settings=parse_settings(options.settings), git=options.git, clocks=options.clocks,
-            engine_clusters=options.engine_clusters,
+            engine_clusters=options.engine_clusters, spares=options.spares,
         )  # fmt: skip
         state.remember(ENVIRONMENT, stack.environment())
         state.remember(SERVICES, {service: stack.environment_of(service) for service in IDENTITIES})

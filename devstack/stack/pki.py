@@ -160,6 +160,7 @@ class Pki:
         authority = self.authority.read_bytes()
         write_private(kubeconfig, _kubeconfig(server, authority, token))
         for account in accounts:
+            account.kubeconfig.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             write_private(account.kubeconfig, _kubeconfig(server, authority, account.token))
         others = [f'{account.token},{account.user},{account.user},"{account.groups}"' for account in accounts]
         write_private(self.tokens, "\n".join([f'{token},admin,admin,"system:masters"', *others, ""]))

@@ -61,6 +61,17 @@ NAMES = (
     f"{PREFIX}kube-controller-manager",
     *PROCESSES,
 )
+SPARE_NAMES = tuple(
+    f"argocd-{part}"
+    for number in (3, 4)
+    for part in (
+        f"redis-{number}",
+        f"repo-server-{number}",
+        f"repo-server-{number}-metrics",
+        f"application-controller-{number}",
+    )
+)
+"""Of Argo CDs that are there with ``--spares`` alone: in a block of their own."""
 BLOCK_SIZE = 40
 BLOCKS = range(20_000, 32_000, BLOCK_SIZE)
 

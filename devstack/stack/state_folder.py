@@ -27,6 +27,7 @@ MARKER = ".gitops-stack"
 SECRETS = (
     *("postgres", "owner", "planner", "replication", "backup", "admin_token"),
     *("remote_admin_token", "git", "redis", "token-argocd-1", "token-argocd-2"),
+    *("token-argocd-3", "token-argocd-4"),
     *("kafka-operator", "connect-stores"),
     *("token-kubelet", "token-kube-scheduler", "token-kube-proxy"),
     *identities.secret_names(),

@@ -20,7 +20,8 @@ from services.cli.fleet import (
     engine_rollouts,
 )
 from services.cli.fleet.fleet_orders import DRY_RUN, WAIT, fleet, give_order
-from services.cli.output import OUTPUT, Output, Row, console, print_rows, table_of
+from services.cli.fleet.fleet_view import load_view, screen
+from services.cli.output import OUTPUT, Output, Row, console, print_rows
 from services.cli.owner_connection import TIMEOUT, URL, connected
 from services.common.errors import InvalidConfiguration
 from services.common.kafka import DEFAULT_ENGINE_CLUSTER
@@ -70,7 +71,7 @@ VERSION = typer.Option("", "--version", help="Of Argo CD: it is installed first.
 PROFILE = typer.Option("", "--profile", help="Configuration that it is installed with; if not given, the usual one.")
 CAPACITY = typer.Option(DEFAULT_CAPACITY, "--capacity", help="Applications.")
 RETIRED = typer.Option(False, "--retired", help="Also those that are retired.")
-WATCH = typer.Option(False, "--watch", "-w", help="Go on showing them, as a table, until interrupted.")
+WATCH = typer.Option(False, "--watch", "-w", help="Go on showing them, with what is under way, until interrupted.")
 NAMESPACES = typer.Option(
     ..., envvar="ENGINE_NAMESPACES", help="id=namespace, comma separated; a bare namespace is its own id."
 )
@@ -245,7 +246,8 @@ def _listed(url: str, timeout: float, *, retired: bool) -> list[Row]:
 def _watch(url: str, timeout: float, *, retired: bool) -> None:
     with Live(console=console(), auto_refresh=False) as live:
         while True:
-            live.update(table_of(_listed(url, timeout, retired=retired), COLUMNS), refresh=True)
+            view = await_dependency("database", lambda: load_view(url), timeout)
+            live.update(screen(view, retired=retired), refresh=True)
             time.sleep(LOOK_EVERY_SECONDS)
 
 

@@ -12,6 +12,7 @@ import yaml
 from typer.testing import CliRunner, Result
 
 from services.cli.fleet import engine_clusters, engines, fleet_orders
+from services.cli.fleet.fleet_view import FleetView
 from services.common.errors import InvalidConfiguration, Retry, Unavailable
 from services.common.messages import AddEngineInstance, FleetOrder, RebalanceFleet
 from services.planner.domain.fleet.rows import EngineClusterRow, EngineInstanceRow, Fleet, Holding, TenantHere
@@ -53,15 +54,15 @@ def test_instances_when_listed_then_tenants_are_counted_and_retired_ones_are_sho
 
 
 def test_instances_when_watched_then_they_are_shown_again_until_interrupted(monkeypatch: pytest.MonkeyPatch) -> None:
-    looks = iter([FLEET, replace(FLEET, instances={"one": replace(ONE, state="draining")})])
+    looks = iter(map(FleetView, [FLEET, replace(FLEET, instances={"one": replace(ONE, state="draining")})]))
 
-    def look(_: str) -> Fleet:
+    def look(_: str) -> FleetView:
         try:
             return next(looks)
         except StopIteration:
             raise KeyboardInterrupt from None
 
-    monkeypatch.setattr(engines, "fleet", look)
+    monkeypatch.setattr(engines, "load_view", look)
     monkeypatch.setattr(engines, "LOOK_EVERY_SECONDS", 0)
     assert "draining" in typed("list", "--watch").stdout
 

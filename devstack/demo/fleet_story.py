@@ -1,0 +1,294 @@
+"""The acts about the fleet: real Argo CDs are added, broken, healed and replaced, and no tenant notices."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass, field
+
+from rich import box
+from rich.table import Table
+
+from devstack.components.stack import ENGINE_NAMESPACES, SPARE_NAMESPACES
+from devstack.demo.board import Row
+from devstack.demo.continuity import Continuity, continuity_of
+from devstack.demo.fleet_watch import FleetWatch
+from devstack.demo.story import Story
+from devstack.demo.users import Act
+from devstack.harness.hosted import HostedStack
+from devstack.toolchain.gobuild import ARGOCD, Build
+from devstack.toolchain.install import ARGOCD_SOURCES, ARGOCD_VARIANTS, NEWEST_ARGOCD
+from services.cli.fleet.fleet_view import FleetView
+from services.common.errors import Unavailable
+from services.common.messages import Health
+
+OLD_ARGOCD = "3.1"
+STACK = ("--spares", *("--argocd-version", OLD_ARGOCD) * 2)
+"""Options of its stack: the first two Argo CDs are of the old version, two more of the newest."""
+SETTINGS = {
+    "HEALTH_INTERVAL_SECONDS": "0.5",
+    "HEALTH_REPORT_SECONDS": "1",
+    "HEARTBEAT_DEADLINE_SECONDS": "6",
+    "REMEDY_AFTER": "PT1S",
+    "REMEDY_COOL_DOWN": "PT4S",
+    "RECOVERED_AFTER": "PT3S",
+    "ROLLOUT_INTERVAL": "PT0.5S",
+}
+"""What takes minutes elsewhere takes seconds here."""
+SOAK = "3s"
+CAPACITY = 40
+"""Applications: few, so that the bars of the table show something."""
+CROWD = ("team-amber", "team-cyan", "team-olive", "team-plum")
+"""Tenants besides those of the other acts."""
+STEP_SECONDS = 120.0
+
+
+@dataclass(frozen=True, slots=True)
+class Instance:
+    """An Argo CD of the stack, as it joins the fleet."""
+
+    number: int
+    id: str
+    ring: str
+    version: str
+
+    @property
+    def namespace(self) -> str:
+        """Where its Applications are."""
+        return (*ENGINE_NAMESPACES, *SPARE_NAMESPACES)[self.number - 1]
+
+    @property
+    def processes(self) -> tuple[str, ...]:
+        """In the order in which they start."""
+        return tuple(f"argocd-{part}-{self.number}" for part in ("redis", "repo-server", "application-controller"))
+
+    @property
+    def controller(self) -> str:
+        """The process that compares and deploys."""
+        return self.processes[-1]
+
+    @property
+    def added_by(self) -> str:
+        """The command that adds it."""
+        where = f"--namespace {self.namespace} --ring {self.ring}"
+        return f"add {self.id} {where} --version {self.version} --capacity {CAPACITY}"
+
+
+def version(minor: str) -> str:
+    """As it is pinned, such as 3.2.11."""
+    return Build(ARGOCD_SOURCES, ARGOCD, ARGOCD_VARIANTS[minor]).version().removeprefix("v")
+
+
+@dataclass(slots=True)
+class Durations:
+    """How long each thing took, for the summary."""
+
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    @contextmanager
+    def measured(self, what: str) -> Iterator[None]:
+        """The block is one of them."""
+        began = time.monotonic()
+        yield
+        self.seconds[what] = time.monotonic() - began
+
+    def summary(self) -> Table:
+        """All of them; only shown when each act has checked what it says."""
+        table = Table("the fleet", "seconds", title="Summary of the fleet", box=box.SIMPLE)
+        table.columns[1].justify = "right"
+        for what, seconds in self.seconds.items():
+            table.add_row(what, f"{seconds:.1f}")
+        if self.seconds:
+            table.add_row("gaps in tenants' status, workloads touched", "none")
+        return table
+
+
+@dataclass(slots=True)
+class FleetStory:
+    """Each act has something happen, waits for what must follow, and fails loudly if it does not."""
+
+    stack: HostedStack
+    story: Story
+    watch: FleetWatch
+    durations: Durations = field(default_factory=Durations)
+    old: str = field(default_factory=lambda: version(OLD_ARGOCD))
+    new: str = field(default_factory=lambda: version(NEWEST_ARGOCD))
+
+    def first_act(self) -> Act:
+        """Before there is any tenant."""
+        return (f"The fleet begins with one instance: Argo CD {self.old}", self.beginning)
+
+    def acts(self) -> tuple[Act, ...]:
+        """In order, once there are tenants."""
+        return (
+            ("The fleet grows: an instance is added, and tenants spread", self.growth),
+            ("Its Argo CD breaks: found, evacuated, healed", self.outage),
+            (f"Argo CD {self.new} comes to the fleet: ring canary first, then general", self.rollout),
+        )
+
+    @property
+    def general(self) -> Instance:
+        """With which the fleet begins."""
+        return Instance(1, "general-1", "general", self.old)
+
+    @property
+    def canary(self) -> Instance:
+        """That is added, and breaks."""
+        return Instance(2, "canary-1", "canary", self.old)
+
+    @property
+    def newer(self) -> tuple[Instance, Instance]:
+        """Of the new version, by ring."""
+        return Instance(3, "canary-2", "canary", self.new), Instance(4, "general-2", "general", self.new)
+
+    async def beginning(self) -> None:
+        """The stack's own row says nothing of a version, so another takes its place while nobody is on it."""
+        (known,) = self.watch.view.instances()
+        await self.watch.order(f"drain {known.id}")
+        await self.watch.order(f"retire {known.id}")
+        await self._join(self.general)
+
+    async def growth(self) -> None:
+        """Of one instance become two."""
+        self.story.users.board.settle()  # when tenants move, their Applications come and go
+        await self._welcome_crowd()
+        async with self._unnoticed():
+            with self.durations.measured(f"{self.canary.id}: from its start to accepting tenants"):
+                await self._start(self.canary)
+                await self._join(self.canary)
+            with self.durations.measured("tenants spread over both"):
+                await self._rebalance()
+
+    async def outage(self) -> None:
+        """The controller is killed, and nobody is told."""
+        name = self.canary.id
+        evacuated = sorted(self._tenants_on(self.canary))
+        async with self._unnoticed() as continuity:
+            began = time.monotonic()
+            self.watch.say(f"  {self.canary.controller} is killed; on {name}: {', '.join(evacuated)}")
+            await asyncio.to_thread(self.stack.kill, self.canary.controller)
+            with self.durations.measured(f"{name}: from the kill to found down"):
+                await self.watch.until(
+                    f"{name} is found to be down", lambda view: view.fleet.is_down(name), STEP_SECONDS
+                )
+            await self._until_left(name)
+            self.durations.seconds[f"{name}: from the kill to evacuated"] = time.monotonic() - began
+            with self.durations.measured("a commit of an evacuated tenant, while it is down, to deployed"):
+                rows = [Row(tenant, "web", "commit, evacuated", "commit, evacuated") for tenant in evacuated]
+                await self._commit(continuity, rows, "v3")
+        async with self._unnoticed():
+            with self.durations.measured(f"{name}: from its start to healed"):
+                await asyncio.to_thread(self.stack.start, self.canary.controller)
+                await self.watch.until(f"{name} is well again", lambda view: _is_well(view, name), STEP_SECONDS)
+            await self._rebalance()
+
+    async def rollout(self) -> None:
+        """Blue and green in each ring; what is replaced is given up, and stopped."""
+        canary, general = self.newer
+        async with self._unnoticed() as continuity:
+            await self._start(canary)
+            await self._join(canary)
+            await self.watch.order(f"rollout start {self.new} --rings canary,general --soak {SOAK}")
+            with self.durations.measured(f"ring canary: all tenants on Argo CD {self.new}"):
+                await self._until_rolled("ring canary is done", lambda view: _is_retired(view, self.canary.id))
+            await self._stop(self.canary)
+            await self._start(general)
+            await self._join(general)
+            with self.durations.measured(f"ring general: all tenants on Argo CD {self.new}"):
+                await self._until_rolled("the rollout is done", _is_done)
+            await self._stop(self.general)
+            with self.durations.measured(f"a commit of each tenant, to deployed by Argo CD {self.new}"):
+                tenants = sorted({tenant for tenant, _ in self.story.users.deployments.objects})
+                rows = [Row(tenant, "web", f"commit, {self.new}", f"commit, Argo CD {self.new}") for tenant in tenants]
+                await self._commit(continuity, rows, "v4")
+
+    async def _welcome_crowd(self) -> None:
+        """So that there is somebody to spread."""
+        for tenant in CROWD:
+            await self.story.users.namespace(tenant)
+        await asyncio.gather(*(self.story.create(Row(tenant, "web", "create", "CR")) for tenant in CROWD))
+        self.story.users.board.settle()
+
+    async def _join(self, instance: Instance) -> None:
+        await self.watch.order(instance.added_by)
+        await self.watch.until(
+            f"{instance.id} accepts tenants", lambda view: _is_accepting(view, instance.id), STEP_SECONDS
+        )
+
+    async def _start(self, instance: Instance) -> None:
+        self.watch.say(f"  real Argo CD {instance.version} starts in namespace {instance.namespace}")
+        for process in instance.processes:
+            await asyncio.to_thread(self.stack.start, process)
+
+    async def _stop(self, instance: Instance) -> None:
+        for process in reversed(instance.processes):
+            await asyncio.to_thread(self.stack.kill, process)
+
+    async def _rebalance(self) -> None:
+        await self.watch.order("rebalance")
+        await self.watch.until("both instances have tenants", _is_spread, STEP_SECONDS)
+
+    async def _until_left(self, name: str) -> None:
+        def is_left(view: FleetView) -> bool:
+            return not view.fleet.holding(name).tenants and not view.moves()
+
+        await self.watch.until(f"{name} is evacuated", is_left, STEP_SECONDS)
+
+    async def _until_rolled(self, what: str, holds: Callable[[FleetView], bool]) -> None:
+        """Raises Unavailable with the rollout's own reason if it has failed."""
+        await self.watch.until(what, lambda view: holds(view) or _has_failed(view), STEP_SECONDS)
+        rollout = self.watch.view.rollout
+        if rollout is not None and _has_failed(self.watch.view):
+            raise Unavailable(f"the rollout has {rollout.step}: {rollout.reason}")
+
+    async def _commit(self, continuity: Continuity, rows: list[Row], value: str) -> None:
+        """Until now nobody has noticed anything; from now on each of these deployments has something new."""
+        continuity.require_unnoticed()
+        with continuity.committing(*((row.tenant, row.name) for row in rows)):
+            await asyncio.gather(*(self.story.commit(row, value) for row in rows))
+        continuity.begin()
+
+    @asynccontextmanager
+    async def _unnoticed(self) -> AsyncIterator[Continuity]:
+        """Raises Unavailable if tenants notice anything of what the block does."""
+        async with continuity_of(self.story) as continuity:
+            yield continuity
+            continuity.require_unnoticed()
+
+    def _tenants_on(self, instance: Instance) -> set[str]:
+        """By the Applications that are in its namespace."""
+        here = {name for namespace, name in self.story.users.applications.objects if namespace == instance.namespace}
+        deployments = self.story.users.deployments.objects
+        return {
+            tenant
+            for (tenant, _), manifest in deployments.items()
+            if any(name.endswith(manifest["metadata"]["uid"]) for name in here)
+        }
+
+
+def _is_accepting(view: FleetView, name: str) -> bool:
+    row = view.fleet.instances.get(name)
+    return row is not None and row.state == "accepting"
+
+
+def _is_retired(view: FleetView, name: str) -> bool:
+    return view.fleet.instances[name].is_retired
+
+
+def _is_spread(view: FleetView) -> bool:
+    return not view.moves() and all(view.fleet.holding(row.id).tenants for row in view.instances())
+
+
+def _is_well(view: FleetView, name: str) -> bool:
+    is_healthy = view.fleet.health[name].health == Health.HEALTHY.value
+    return is_healthy and view.remedy(name) is None and name not in view.fleet.cordoned
+
+
+def _is_done(view: FleetView) -> bool:
+    return view.rollout is not None and view.rollout.step == "done"
+
+
+def _has_failed(view: FleetView) -> bool:
+    return view.rollout is not None and view.rollout.step in {"failed", "aborted"}

@@ -1,0 +1,81 @@
+"""An operator's eyes and hands at the fleet: a look at it every moment, and the commands that are typed."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shlex
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+
+import typer
+
+from devstack.demo.fleet_news import news
+from services.cli.fleet import engines
+from services.cli.fleet.fleet_view import FleetView, load_view
+from services.common.errors import Unavailable
+from services.common.startup import await_dependency
+
+LOOK_EVERY_SECONDS = 0.25
+DATABASE_SECONDS = 10.0
+
+
+class FleetWatch:
+    """Looks at the fleet, and says what has changed."""
+
+    def __init__(self, environment: Mapping[str, str], view: FleetView, say: Callable[[str], None]) -> None:
+        """``environment``: an operator's, see ``dev env``; ``view``: the first look; ``say`` shows a person a line."""
+        self.view, self.say = view, say
+        self._environment = environment
+        self._looked = asyncio.Condition()
+
+    async def follow(self) -> None:
+        """Look again and again, for as long as it is not cancelled."""
+        while True:
+            view = await look(self._environment)
+            for line in news(self.view, view):
+                self.say(f"  {line}")
+            async with self._looked:
+                self.view = view
+                self._looked.notify_all()
+            await asyncio.sleep(LOOK_EVERY_SECONDS)
+
+    async def until(self, what: str, holds: Callable[[FleetView], bool], timeout_seconds: float = 60) -> None:
+        """Return once ``holds`` is true of a look that began after the call. Raises Unavailable if that takes long."""
+        async with self._looked:
+            try:
+                async with asyncio.timeout(timeout_seconds):
+                    await self._looked.wait()
+                    await self._looked.wait_for(lambda: holds(self.view))
+            except TimeoutError:
+                raise Unavailable(f"not within {timeout_seconds:g} s: {what}") from None
+
+    async def order(self, command: str) -> None:
+        """Type ``gitopsctl engines COMMAND``. Raises Unavailable if it is refused."""
+        self.say(f"$ gitopsctl engines {command}")
+        if await asyncio.to_thread(self._typed, shlex.split(command)):
+            raise Unavailable(f"gitopsctl engines {command}: refused")
+
+    def _typed(self, arguments: list[str]) -> int:
+        """The exit code of the command itself: in this process, as starting another takes seconds."""
+        os.environ.update(self._environment)
+        ended = typer.main.get_command(engines.app).main(arguments, "gitopsctl engines", standalone_mode=False)
+        return ended if isinstance(ended, int) else 0
+
+
+async def look(environment: Mapping[str, str]) -> FleetView:
+    """At the fleet, now. Raises Unavailable."""
+    url = environment["DATABASE_OWNER_URL"]
+    return await asyncio.to_thread(await_dependency, "database", lambda: load_view(url), DATABASE_SECONDS)
+
+
+@asynccontextmanager
+async def watched_fleet(environment: Mapping[str, str], say: Callable[[str], None]) -> AsyncIterator[FleetWatch]:
+    """A watch for as long as the block runs."""
+    watch = FleetWatch(environment, await look(environment), say)
+    following = asyncio.create_task(watch.follow())
+    try:
+        yield watch
+    finally:
+        following.cancel()
+        await asyncio.gather(following, return_exceptions=True)

@@ -1,0 +1,185 @@
+"""The whole fleet on one screen: what ``gitopsctl engines list --watch`` and the demo show live.
+
+A row for each instance, and below them what is under way: remedies, moves, and the rollout. Everything comes from one
+look at the database; how it is shown is decided without another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from services.cli.owner_connection import connected
+from services.common.messages import Health
+from services.planner.database.fleet_queries import load_fleet_rows, load_measured, load_remediations
+from services.planner.database.rollout_queries import load_newest_rollout, shown_state
+from services.planner.domain.fleet.moves.moves import NUMBERS as MOVE_NUMBERS
+from services.planner.domain.fleet.placement.measured_load import in_applications
+from services.planner.domain.fleet.remediation.remediation_rows import Remediation
+from services.planner.domain.fleet.rollouts.rollout import NUMBERS as ROLLOUT_NUMBERS
+from services.planner.domain.fleet.rollouts.rollout import release
+from services.planner.domain.fleet.rollouts.rollout_rows import Rollout
+from services.planner.domain.fleet.rows import EngineInstanceRow, Fleet, Move
+from services.planner.engines.available import ENGINES
+
+STATE_COLOURS: Mapping[str, str] = {
+    "accepting": "green",
+    "provisioning": "cyan",
+    "full": "yellow",
+    "draining": "yellow",
+    "cordoned": "yellow",
+    "failed": "red",
+}
+"""Of other states: dim."""
+HEALTH_COLOURS: Mapping[str, str] = {
+    Health.HEALTHY.value: "green",
+    Health.DEGRADED.value: "yellow",
+    Health.DOWN.value: "bold red",
+}
+QUIET = "dim"
+BAR_CELLS = 6
+MOST_MOVES = 8
+"""Lines of moves; how many there are besides is told."""
+Cell = Callable[["FleetView", EngineInstanceRow], Text]
+
+
+@dataclass(frozen=True, slots=True)
+class FleetView:
+    """All that is shown."""
+
+    fleet: Fleet
+    """With what instances carry."""
+    remediations: Mapping[str, Remediation] = field(default_factory=dict)
+    """By instance."""
+    rollout: Rollout | None = None
+    """The newest, also when it is over."""
+
+    def instances(self, *, retired: bool = False) -> list[EngineInstanceRow]:
+        """In the order in which they are shown."""
+        wanted = (each for each in self.fleet.instances.values() if retired or not each.is_retired)
+        return sorted(wanted, key=lambda each: each.id)
+
+    def moves(self) -> list[Move]:
+        """Those that are not over; the oldest order first."""
+        return [move for move in self.fleet.moves.values() if not move.is_over]
+
+    def remedy(self, instance: str) -> Remediation | None:
+        """What is done for an instance that is ill or recovering; None for one that is well."""
+        row = self.remediations.get(instance)
+        return row if row is not None and row.state != "well" else None
+
+
+def load_view(url: str) -> FleetView:
+    """As the database shows it now. Raises Retry, InvalidConfiguration."""
+    with connected(url) as connection:
+        fleet = load_fleet_rows(connection, ENGINES)
+        fleet = replace(fleet, load=load_measured(connection, ENGINES))
+        return FleetView(fleet, load_remediations(connection), load_newest_rollout(connection))
+
+
+def screen(view: FleetView, *, retired: bool = False) -> RenderableType:
+    """The table of the instances, and a line for each thing that is under way."""
+    rows = view.instances(retired=retired)
+    if not rows:
+        return Text("there is no engine instance")
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    columns = {**COLUMNS, **_columns_in_use(rows)}
+    for heading in columns:
+        table.add_column(heading, no_wrap=True)
+    for row in rows:
+        table.add_row(*(cell(view, row) for cell in columns.values()))
+    return Group(table, *_under_way(view))
+
+
+def version_of(view: FleetView, row: EngineInstanceRow) -> str:
+    """What an instance runs: as its agent tells, or else as it was added; empty if nobody knows."""
+    told = view.fleet.health.get(row.id)
+    return (told.version if told is not None else "") or row.wanted_version or ""
+
+
+def remedy_words(remedy: Remediation) -> str:
+    """What is done for an instance."""
+    return " ".join(filter(None, (remedy.state, remedy.rung)))
+
+
+def rollout_words(rollout: Rollout) -> str:
+    """How far a rollout is, without what it waits for."""
+    at = f"{ROLLOUT_NUMBERS[rollout.step]} {rollout.step}"
+    where = f"ring {rollout.ring}, {at}, {rollout.stage} %: {rollout.moved} of {rollout.tenants} tenants moved"
+    state = shown_state(rollout)
+    return f"rollout of {release(rollout)}: {state if rollout.is_over or rollout.is_paused else where}"
+
+
+def _state(view: FleetView, row: EngineInstanceRow) -> Text:
+    """A cordon keeps tenants from it whatever its state is."""
+    state = "cordoned" if row.id in view.fleet.cordoned else row.state
+    return Text(state, STATE_COLOURS.get(state, QUIET))
+
+
+def _health(view: FleetView, row: EngineInstanceRow) -> Text:
+    told = view.fleet.health.get(row.id)
+    if told is None:
+        return Text(Health.UNKNOWN.value, QUIET)
+    return Text(told.health, HEALTH_COLOURS.get(told.health, "magenta"))
+
+
+def _load(view: FleetView, row: EngineInstanceRow) -> Text:
+    """A bar, and the numbers: in Applications' worth of work."""
+    load = in_applications(view.fleet.load.get(row.id, 0))
+    share = min(1.0, load / row.capacity) if row.capacity else 1.0
+    filled = round(share * BAR_CELLS) if share else 0
+    bar = "█" * filled + "░" * (BAR_CELLS - filled)
+    return Text.assemble((bar, "yellow" if share >= 1 else "cyan"), f" {load:g} of {row.capacity}")
+
+
+COLUMNS: Mapping[str, Cell] = {
+    "instance": lambda _, row: Text(row.id, "bold"),
+    "ring": lambda _, row: Text(row.ring),
+    "version": lambda view, row: Text(version_of(view, row) or "-"),
+    "state": _state,
+    "health": _health,
+    "load": _load,
+    "tenants": lambda view, row: Text(str(view.fleet.holding(row.id).tenants), justify="right"),
+}
+"""Of every fleet."""
+
+
+def _columns_in_use(rows: list[EngineInstanceRow]) -> dict[str, Cell]:
+    """Those that say the same of each instance of most fleets."""
+    found: dict[str, Cell] = {}
+    if len({row.engine_cluster for row in rows}) > 1:
+        found["cluster"] = lambda _, row: Text(row.engine_cluster)
+    if any(row.dedicated_to for row in rows):
+        found["dedicated to"] = lambda _, row: Text(row.dedicated_to or "-")
+    return found
+
+
+def _under_way(view: FleetView) -> Iterator[Text]:
+    """What is done for instances, then moves, then the rollout."""
+    moves = view.moves()
+    yield Text()
+    for row in view.instances():
+        if trouble := _trouble(view, row):
+            yield Text(f"{row.id}: {trouble}")
+    for move in moves[:MOST_MOVES]:
+        yield Text(f"move of {move.namespace}: {move.source} → {move.target}, {MOVE_NUMBERS[move.step]} {move.step}")
+    if len(moves) > MOST_MOVES:
+        yield Text(f"and {len(moves) - MOST_MOVES} moves more: gitopsctl engines moves", QUIET)
+    if view.rollout is not None:
+        words = rollout_words(view.rollout)
+        yield Text(f"{words}; {view.rollout.reason}" if view.rollout.reason else words)
+
+
+def _trouble(view: FleetView, row: EngineInstanceRow) -> str:
+    """Why an instance is not as it should be, and what is done about that; empty for one that is."""
+    told, remedy = view.fleet.health.get(row.id), view.remedy(row.id)
+    words = (
+        row.state_message or "",
+        told.reason if told is not None else "",
+        f"remedy {remedy_words(remedy)}" if remedy is not None else "",
+    )
+    return ", ".join(filter(None, words))

@@ -1,0 +1,49 @@
+"""The demo does what README.md says, and says itself what it did: it fails if any of it does not come about."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from devstack.demo.fleet_story import OLD_ARGOCD, version
+from devstack.paths import ROOT
+from devstack.toolchain.install import NEWEST_ARGOCD
+
+TOLD_SECONDS = 600
+
+
+@pytest.mark.long
+def test_demo_when_it_goes_to_no_terminal_then_every_act_comes_true_and_is_told_in_plain_lines() -> None:
+    ended = subprocess.run(
+        [sys.executable, "-m", "services.cli", "demo"],
+        cwd=ROOT,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=TOLD_SECONDS,
+        check=False,
+    )
+    assert ended.returncode == 0, ended.stdout[-5000:] + ended.stderr
+    old, new = version(OLD_ARGOCD), version(NEWEST_ARGOCD)
+    in_order = (
+        f"The fleet begins with one instance: Argo CD {old}",
+        "The fleet grows: an instance is added, and tenants spread",
+        "canary-1 is accepting",
+        "Its Argo CD breaks: found, evacuated, healed",
+        "canary-1 is Down HeartbeatLost",
+        "canary-1: acting Evacuate",
+        "canary-1 is no longer cordoned",
+        f"Argo CD {new} comes to the fleet: ring canary first, then general",
+        "canary-1 is retired",
+        "general-1 is retired",
+        f"rollout of {new}: done",
+        "Everything is deleted",
+        "Summary of the fleet",
+        "gaps in tenants' status, workloads touched",
+    )
+    places = [ended.stdout.find(line) for line in in_order]
+    assert -1 not in places, dict(zip(in_order, places, strict=True))
+    assert places == sorted(places)
+    assert "\x1b" not in ended.stdout

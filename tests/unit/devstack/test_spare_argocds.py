@@ -1,0 +1,81 @@
+"""A stack with Argo CDs that wait to be started and added."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import yaml
+
+from devstack.components import all_nodes
+from devstack.components.stack import ENGINE_NAMESPACES, SPARE_NAMESPACES, Stack
+from devstack.demo.fleet_story import CAPACITY, Instance
+from devstack.harness import background
+from devstack.harness.run import StackOptions, require_consistent
+from devstack.paths import COMPOSE
+from devstack.stack.ports import NAMES, SPARE_NAMES
+from devstack.stack.state_folder import State
+from devstack.supervisor.process import Node, Process
+from devstack.toolchain.install import Toolchain
+from services.common.errors import InvalidConfiguration
+
+OPTIONS = StackOptions(infrastructure_only=False, without=(), fresh=False, durable=False, argocd=True, spares=True)
+EVERY_NAMESPACE = ",".join((*ENGINE_NAMESPACES, *SPARE_NAMESPACES))
+
+
+@pytest.fixture
+def nodes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Node]:
+    """By name; nothing is started."""
+    monkeypatch.setenv("PATH", "/bin")
+    state = State(tmp_path / "state")
+    state.prepare()
+    tools = Toolchain(*[tmp_path] * 7, valkey=tmp_path / "valkey-server", argocd=tmp_path / "argocd")
+    for folder in ("debezium", "converter"):
+        (tmp_path / folder).mkdir()
+    ports = {name: number for number, name in enumerate((*NAMES, *SPARE_NAMES), 20_000)}
+    stack = Stack(state, ports, state.secrets(), tools, durable=False, spares=True)
+    return {node.name: node for node in all_nodes(stack, infrastructure_only=False)}
+
+
+def test_spares_when_the_stack_starts_then_they_are_held_and_nothing_waits_for_them(nodes: dict[str, Node]) -> None:
+    held = {name for name, node in nodes.items() if isinstance(node, Process) and node.held}
+    parts = ("redis", "repo-server", "application-controller")
+    assert held == {f"argocd-{part}-{number}" for part in parts for number in (2, 3, 4)}
+    assert {name for node in nodes.values() if node.name not in held for name in node.depends_on} & held == set()
+
+
+def test_spares_when_the_fleet_is_made_then_only_the_first_is_in_it_and_each_is_prepared(
+    nodes: dict[str, Node],
+) -> None:
+    assert nodes["engines-apply"].env["ENGINE_NAMESPACES"] == ENGINE_NAMESPACES[0]
+    for step in ("engine-namespaces", "rbac-apply", "argocd-apply", "argocd-spares-rbac-apply"):
+        assert nodes[step].env["ENGINE_NAMESPACES"] == EVERY_NAMESPACE
+
+
+def test_rights_of_spares_when_compared_with_those_of_the_others_then_they_are_the_same() -> None:
+    found = []
+    for file, places in (("rbac.yaml", ENGINE_NAMESPACES), ("spares.yaml", SPARE_NAMESPACES)):
+        text = (COMPOSE / "argocd" / file).read_text()
+        for number, place in enumerate(places):
+            text = text.replace(f"namespace: {place}\n", f"namespace: place-{number}\n")
+        found.append(list(yaml.safe_load_all(text.replace("-spares\n", "\n").rstrip() + "\n")))
+    assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("changed", [{"argocd": False}, {"pods": True}, {"links": True}])
+def test_spares_when_the_rest_has_no_place_for_them_then_that_is_refused(changed: dict[str, bool]) -> None:
+    require_consistent(OPTIONS)
+    with pytest.raises(InvalidConfiguration, match="--spares"):
+        require_consistent(replace(OPTIONS, **changed))  # type: ignore[arg-type]
+
+
+def test_stack_with_spares_when_left_in_the_background_then_it_is_started_with_them(tmp_path: Path) -> None:
+    assert "--spares" in background._command(State(tmp_path), OPTIONS, 3)
+
+
+def test_instance_when_it_joins_the_demos_fleet_then_its_command_and_its_processes_are_those_of_its_number() -> None:
+    instance = Instance(3, "canary-2", "canary", "3.2.11")
+    where = f"--namespace gitops-service-argocd-3 --ring canary --version 3.2.11 --capacity {CAPACITY}"
+    assert instance.added_by == f"add canary-2 {where}"
+    assert instance.controller == "argocd-application-controller-3"
