@@ -76,6 +76,8 @@ async def continuity_of(story: Story) -> AsyncIterator[Continuity]:
     following = asyncio.create_task(continuity.follow(reflect(story.users.kube, GITOPS_DEPLOYMENT)))
     try:
         yield continuity
+        if following.done():
+            following.result()  # whoever does not look any more must not say that there was nothing to see
     finally:
         following.cancel()
         await asyncio.gather(following, return_exceptions=True)

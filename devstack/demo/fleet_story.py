@@ -178,7 +178,6 @@ class FleetStory:
             with self.durations.measured("a commit of an evacuated tenant, while it is down, to deployed"):
                 rows = [Row(tenant, "web", "commit, evacuated", "commit, evacuated") for tenant in evacuated]
                 await self._commit(continuity, rows, "v3")
-        async with self._unnoticed():
             with self.durations.measured(f"{name}: from its start to healed"):
                 await asyncio.to_thread(self.stack.start, self.canary.controller)
                 await self.watch.until(f"{name} is well again", lambda view: _is_well(view, name), STEP_SECONDS)

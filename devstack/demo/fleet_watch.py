@@ -57,7 +57,10 @@ class FleetWatch:
             raise Unavailable(f"gitopsctl engines {command}: refused")
 
     def _typed(self, arguments: list[str]) -> int:
-        """The exit code of the command itself: in this process, as starting another takes seconds."""
+        """The exit code of the command itself: in this process, as starting another takes seconds.
+
+        The variables are what an operator's shell has by ``dev env``.
+        """
         os.environ.update(self._environment)
         ended = typer.main.get_command(engines.app).main(arguments, "gitopsctl engines", standalone_mode=False)
         return ended if isinstance(ended, int) else 0
@@ -69,6 +72,11 @@ async def look(environment: Mapping[str, str]) -> FleetView:
     return await asyncio.to_thread(await_dependency, "database", lambda: load_view(url), DATABASE_SECONDS)
 
 
+def _cause(following: asyncio.Task[None]) -> BaseException | None:
+    """Why nobody looks any more, and so nothing that was waited for could be seen; None if somebody does."""
+    return following.exception() if following.done() else None
+
+
 @asynccontextmanager
 async def watched_fleet(environment: Mapping[str, str], say: Callable[[str], None]) -> AsyncIterator[FleetWatch]:
     """A watch for as long as the block runs."""
@@ -76,6 +84,8 @@ async def watched_fleet(environment: Mapping[str, str], say: Callable[[str], Non
     following = asyncio.create_task(watch.follow())
     try:
         yield watch
+    except Unavailable as error:
+        raise _cause(following) or error from error
     finally:
         following.cancel()
         await asyncio.gather(following, return_exceptions=True)
