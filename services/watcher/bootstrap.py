@@ -193,7 +193,7 @@ def _feeds(  # noqa: PLR0917 - what all feeds share
         new_producer=lambda: BoundedProducer(
             publisher, messaging.messages, settings.commands_in_flight, topics.commands, may_send
         ),
-        count_partitions=partial(asyncio.to_thread, _count_partitions, settings, topics.commands),
+        count_partitions=partial(asyncio.to_thread, publisher.count_partitions, topics.commands, ANSWER_SECONDS),
         reader=reader,
         types=types,
         namespaces=Namespaces(reader, in_logical_clusters=KCP_PATH in kube.configuration.host),
@@ -222,10 +222,6 @@ def _observe_secret(types: SecretTypes, feeds: Sequence[Feed], event: Reflection
     types.observe_event(event)
     for feed in feeds:
         feed.observe_secret(event)
-
-
-def _count_partitions(settings: WatcherSettings, topic: str) -> int:
-    return count_partitions(settings, [topic])[topic]
 
 
 def _election(settings: WatcherSettings, kube: KubeClient, commands: Publisher, kafka: Reachability) -> Election:

@@ -14,13 +14,12 @@ from dataclasses import dataclass
 
 import structlog
 
-from services.common.backoff import Backoff
-from services.common.errors import NoPermission, Retry
+from services.common.errors import NoPermission
 from services.common.kubernetes import Election, Rejected, startup_error
 from services.common.startup import one_line
 from services.common.telemetry import metrics
 from services.watcher import SERVICE
-from services.watcher.commands.epochs import Epochs
+from services.watcher.commands.epochs import Epochs, until_answered
 from services.watcher.commands.feed import Feed, never
 from services.watcher.followed_kinds import access_to
 
@@ -96,7 +95,7 @@ class Leadership:
             await asyncio.wait([feeding, silence])
 
     async def _feed(self) -> None:
-        self.epochs.raise_to(await self._newest_command())
+        self.epochs.raise_to(await until_answered(self.newest_command, "how far the commands are"))
         metrics.LEADER.labels(SERVICE).set(1)
         feeding = [asyncio.create_task(_follow(feed)) for feed in self.feeds]
         feeding.append(asyncio.ensure_future(self.list_in_turn()))
@@ -107,15 +106,6 @@ class Leadership:
             for task in feeding:
                 task.cancel()
             await asyncio.wait(feeding)
-
-    async def _newest_command(self) -> int:
-        delays = Backoff()
-        while True:
-            try:
-                return await self.newest_command()
-            except Retry as error:
-                log.warning("Kafka does not say how far the commands are", error=one_line(error))
-                await asyncio.sleep(delays.next_delay())
 
 
 async def _follow(feed: Feed) -> None:

@@ -99,6 +99,13 @@ def count_partitions(brokers: Brokers, topics: Iterable[str]) -> dict[str, int]:
     return {topic: _count(known.get(topic), topic) for topic in topics}
 
 
+def partitions_in(found: TopicMetadata, topic: str) -> int:
+    """How many partitions a broker's answer about ``topic`` holds. Raises Retry if it holds none."""
+    if not found.partitions:
+        raise Retry(f"Kafka tells no partitions of {topic}: {found.error}")
+    return len(found.partitions)
+
+
 def existing_partitions(brokers: Brokers) -> dict[str, int]:
     """How many partitions each topic has that we may know of.
 
@@ -130,6 +137,4 @@ def _count(found: TopicMetadata | None, topic: str) -> int:
     if found is None:
         remedy = "workspaces add" if topic.startswith(f"{WORKSPACE}.") else "topics apply"
         raise InvalidConfiguration(f"Kafka has no topic {topic}; run 'gitopsctl {remedy}'")
-    if not found.partitions:
-        raise Retry(f"Kafka tells no partitions of {topic}: {found.error}")
-    return len(found.partitions)
+    return partitions_in(found, topic)

@@ -14,7 +14,7 @@ import structlog
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from services.common.errors import Retry
-from services.common.kafka.brokers import FETCHED_BYTES, Brokers, answered, client_properties
+from services.common.kafka.brokers import FETCHED_BYTES, Brokers, answered, client_properties, partitions_in
 from services.common.telemetry.metrics import Direction, count_messages
 
 log = structlog.get_logger(__name__)
@@ -94,6 +94,12 @@ class Publisher:
         """Return when a broker says where ``topic`` is. Blocks; raises Retry if none does in time."""
         with answered("brokers"):
             self._producer.list_topics(topic, timeout_seconds)
+
+    def count_partitions(self, topic: str, timeout_seconds: float) -> int:
+        """How many partitions ``topic`` has. Blocks; raises Retry if no broker says it in time."""
+        with answered(f"partitions of {topic}"):
+            found = self._producer.list_topics(topic, timeout_seconds).topics[topic]
+        return partitions_in(found, topic)
 
     def drop_undelivered(self) -> None:
         """Give up every message that is not acknowledged; some of them may have arrived all the same."""

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import structlog
 from confluent_kafka import KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
+from services.common.backoff import Backoff
 from services.common.errors import Retry
 from services.common.kafka import Brokers, client_properties, count_partitions
+from services.common.startup import one_line
+
+log = structlog.get_logger(__name__)
 
 REQUEST_SECONDS = 5.0
 
@@ -46,3 +54,14 @@ def newest_timestamp(brokers: Brokers, topic: str) -> int:
     except (KafkaException, TimeoutError) as error:
         raise Retry(f"newest command: {error}") from error
     return max(0, *timestamps)
+
+
+async def until_answered(ask: Callable[[], Awaitable[int]], what: str) -> int:
+    """What Kafka answers, asked for ``what``; asked again while it does not, as no answer has lost no command."""
+    delays = Backoff()
+    while True:
+        try:
+            return await ask()
+        except Retry as error:
+            log.warning("Kafka does not answer", asked=what, error=one_line(error))
+            await asyncio.sleep(delays.next_delay())

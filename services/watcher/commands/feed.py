@@ -39,7 +39,7 @@ from services.common.times import rfc3339
 from services.watcher import SERVICE
 from services.watcher.commands.bounded_producer import BoundedProducer
 from services.watcher.commands.command_sender import CommandBuilder, CommandSender
-from services.watcher.commands.epochs import Epochs
+from services.watcher.commands.epochs import Epochs, until_answered
 from services.watcher.commands.namespaces import Namespaces, Neighbours
 from services.watcher.commands.object_reader import ObjectReader
 from services.watcher.commands.pending_changes import Change, PendingChanges
@@ -313,7 +313,8 @@ class Feed:
     async def _complete_epoch(self, producer: BoundedProducer, epoch: int) -> None:
         await producer.wait_for_delivery()
         marker = self.translate.resync_completed(epoch, datetime.now(UTC))
-        await producer.send_to_all_partitions(marker, await self.count_partitions())
+        partitions = await until_answered(self.count_partitions, "how many partitions there are")
+        await producer.send_to_all_partitions(marker, partitions)
         await producer.wait_for_delivery()
         self.listed, self.complete_epoch, self._losses = True, epoch, 0
         self.delays.reset()

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from services.common.backoff import Backoff
-from services.common.errors import Unavailable
+from services.common.errors import Retry, Unavailable
 from services.common.kubernetes import KubeClient, Rejected
 from services.common.messages import ResourceChanged, ResourceGone, ResyncCompleted
 from services.watcher.commands.bounded_producer import BoundedProducer
@@ -43,6 +43,7 @@ def feed_of(kind: FollowedKind, kube: KubeClient, publisher: FakePublisher, **pa
 
     reader = ObjectReader(kube, partial(Backoff, first=0.001), grace_seconds=0.05)
     defaults: dict[str, Any] = {
+        "count_partitions": partitions,
         "epochs": Epochs(0),
         "limiter": RateLimiter(1000, 1000),
         "list_limiter": RateLimiter(100_000, 100_000),
@@ -54,7 +55,6 @@ def feed_of(kind: FollowedKind, kube: KubeClient, publisher: FakePublisher, **pa
         kube=kube,
         kind=kind,
         new_producer=lambda: BoundedProducer(transport, codec, 100),
-        count_partitions=partitions,
         reader=reader,
         delays=Backoff(first=0.001),
         **defaults | parts,
@@ -181,6 +181,24 @@ async def test_kafka_when_it_takes_nothing_again_and_again_then_the_process_give
         publisher.lose(number)
     with pytest.raises(Unavailable, match="takes no commands"):
         await running_
+
+
+async def test_partitions_when_kafka_does_not_tell_them_for_long_then_nothing_was_lost_and_the_list_is_completed(
+    server: FakeApiServer, kube: KubeClient, publisher: FakePublisher
+) -> None:
+    silences = iter([Retry("Kafka does not answer")] * MAX_LOSSES)
+
+    async def partitions() -> int:
+        if (silence := next(silences, None)) is not None:
+            raise silence
+        return PARTITIONS
+
+    await put(server, "a")
+    feed = feed_of(DEPLOYMENTS, kube, publisher, count_partitions=partitions)
+    async with running(feed):
+        await until(lambda: feed.listed)
+    assert told(publisher) == [("a", "changed")]
+    assert len(epochs(publisher)) == PARTITIONS
 
 
 async def test_changes_when_only_our_status_writes_made_them_then_they_are_not_sent(
