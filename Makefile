@@ -52,7 +52,7 @@ ON_BOTH := tests/component
 containers: setup ## Try the images with Compose, and PostgreSQL and Kafka as containers (root; installs Debian packages)
 	@$(RUN)gitopsctl containers run $(RUN)python -m pytest --testcontainers tests/containers $(ON_BOTH) $(CHOSEN)
 
-node: setup ## Run the tests on a real node: kubelet, containerd, our services and Argo CD as pods (root; Debian or Ubuntu)
+node: setup ## Run the tests on a real node: kubelet, containerd, our services and Argo CD as pods (root; Debian or Ubuntu; cgroups v1)
 	@$(RUN)gitopsctl toolchain packages node
 	@$(RUN)python -m pytest tests/node tests/node_argocd tests/node_upgrade $(CHOSEN)
 

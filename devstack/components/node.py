@@ -14,7 +14,7 @@ from string import Template
 from devstack.components import argocd, pods, steps
 from devstack.components.kubernetes import node_users
 from devstack.components.stack import ENGINE_NAMESPACES, Stack
-from devstack.node import machine
+from devstack.node import machine, remains
 from devstack.paths import COMPOSE, ROOT
 from devstack.stack.node_addresses import (
     CONNECT,
@@ -236,6 +236,7 @@ async def _write_files(stack: Stack) -> None:
     pki = Pki(stack.state.root / "kubernetes")
     values = {
         "FOLDER": folder,
+        "CGROUP": f"/{remains.OF_PODS}",
         "NODE": NODE,
         "PODS": PODS,
         "BRIDGE": POD_BRIDGE,

@@ -10,7 +10,7 @@ import fcntl
 import signal
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from devstack.node import network, remains
@@ -24,13 +24,19 @@ END = signal.SIGTERM
 LOCK = Path("/run/lock/gitops-node")
 """Held by the one node of the machine."""
 
+PROCESSES = Path("/proc")
+OTHER_NODES = {"kubelet", "kube-proxy", "k3s-server", "k3s-agent", "k0s", "kubelite"}
+"""Programs that make a machine a node, as the kernel names them."""
+
 
 def main() -> None:
     """Be the node in the folder that the command line names, until SIGTERM."""
     folder = Path(sys.argv[1])
     signal.pthread_sigmask(signal.SIG_BLOCK, {END})
     with sole_node():
+        require_only_kubelet()
         _clear(folder)
+        remains.make_cgroups()
         network.set_up(folder / SETTINGS)
         (folder / READY).touch()
         signal.sigwait({END})
@@ -46,6 +52,14 @@ def sole_node() -> Iterator[None]:
         except BlockingIOError:
             raise Unavailable("there is a node on this machine already, of another stack") from None
         yield
+
+
+def require_only_kubelet() -> None:
+    """Both would filter its packets. Raises Unavailable if the machine is a node already, though none of ours."""
+    for name in PROCESSES.glob("[0-9]*/comm"):
+        with suppress(OSError):  # it has ended meanwhile
+            if (program := name.read_text().strip()) in OTHER_NODES:
+                raise Unavailable(f"this machine is a node of another cluster: {program} runs, pid {name.parent.name}")
 
 
 def clear(folder: Path) -> None:

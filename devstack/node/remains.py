@@ -1,4 +1,7 @@
-"""What pods leave on the machine when nobody is there to end them: processes, mounts, network namespaces, cgroups."""
+"""What pods leave on the machine when nobody is there to end them: processes, mounts, cgroups.
+
+Their network namespaces are mounts below the node's folder.
+"""
 
 from __future__ import annotations
 
@@ -13,11 +16,8 @@ from devstack.node.commands import run
 from services.common.errors import Unavailable
 
 CGROUPS = Path("/sys/fs/cgroup")
-OF_PODS = "kubepods"
-"""The kubelet's cgroup, below every hierarchy."""
-NAMESPACES = Path("/run/netns")
-OF_CNI = "cni-"
-"""Begins the name of a pod's network namespace."""
+OF_PODS = "gitops-node"
+"""In every hierarchy the cgroup below which our kubelet has its own."""
 GONE_SECONDS = 20
 LOOK_EVERY_SECONDS = 0.05
 
@@ -26,14 +26,18 @@ def remove(folder: Path) -> None:
     """End and remove all that was started with its state in ``folder``. Raises Unavailable if something resists."""
     _repeat(lambda: _kill([*_shims(folder), *_members()]), "processes of pods")
     _repeat(lambda: _unmount(folder), "mounts")
-    for namespace in _namespaces():
-        run("ip", "netns", "delete", namespace.name)
     _repeat(_remove_cgroups, "cgroups")
+
+
+def make_cgroups() -> None:
+    """Those that the kubelet begins with."""
+    for hierarchy in CGROUPS.iterdir():
+        (hierarchy / OF_PODS).mkdir(exist_ok=True)  # some are the same under two names
 
 
 def found(folder: Path) -> list[str]:
     """What there is, for people."""
-    things: list[object] = [*_shims(folder), *_members(), *_mounts(folder), *_namespaces(), *_cgroups()]
+    things: list[object] = [*_shims(folder), *_members(), *_mounts(folder), *_cgroups()]
     return [str(thing) for thing in things]
 
 
@@ -85,10 +89,6 @@ def _unmount(folder: Path) -> list[str]:
     for point in reversed(points):
         run("umount", "--lazy", point)
     return points
-
-
-def _namespaces() -> list[Path]:
-    return list(NAMESPACES.glob(f"{OF_CNI}*"))
 
 
 def _cgroups() -> list[Path]:

@@ -64,8 +64,7 @@ def require(needs: Needs) -> None:
     _require_root(needs)
     if missing := needs.missing():
         raise Unavailable(f"{needs.what} needs packages that are not here: {', '.join(missing)}; run 'make packages'")
-    if lacking := [what for file, what in needs.kernel.items() if not Path(file).exists()]:
-        raise Unavailable(f"{needs.what} needs of the kernel what is not here: {', '.join(lacking)}")
+    _require_kernel(needs)
 
 
 def install(needs: Needs) -> None:
@@ -73,9 +72,10 @@ def install(needs: Needs) -> None:
 
     Raises:
         NoPermission: without root.
-        Unavailable: naming what is missing, where it cannot be installed.
+        Unavailable: naming what is missing, where it cannot be installed, or what the kernel lacks.
     """
     _require_root(needs)
+    _require_kernel(needs)
     missing = needs.missing()
     if not missing:
         return
@@ -93,6 +93,11 @@ def install(needs: Needs) -> None:
 def _require_root(needs: Needs) -> None:
     if os.geteuid() != 0:
         raise NoPermission(f"{needs.what} is started by root alone: run this as root")
+
+
+def _require_kernel(needs: Needs) -> None:
+    if lacking := [what for file, what in needs.kernel.items() if not Path(file).exists()]:
+        raise Unavailable(f"{needs.what} needs of the kernel what is not here: {', '.join(lacking)}")
 
 
 def _is_there(program: str) -> bool:

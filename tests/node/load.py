@@ -22,58 +22,85 @@ from services.common.kubernetes import (
     reflect,
 )
 from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
-from tests.e2e.tenant import USER, Tenant, deployment
+from tests.e2e.tenant import USER, Tenant, deployment, path
 from tests.node.kubectl import OURS, PART, Kubectl, container_statuses, is_ready
 
 T = TypeVar("T")
 
 SERVICES = ("watcher", "planner", "agent")
 EVERY_SECONDS = 0.25
-"""A deployment is created, and deleted when it is deployed: a tenant may not have as many as come in some minutes."""
-LOST_SECONDS = 600
-"""What has not led to anything by then is lost, not slow: a busy machine takes minutes to bring pods up."""
+"""A deployment is created, changed and deleted: a tenant may not have as many as come in some minutes."""
+LOST_SECONDS = 300
+"""What has not led to anything by then is lost, not slow."""
+STANDSTILL_SECONDS = 60
+"""A change that takes longer has waited for somebody who did not work."""
+
+
+STATUS = "its status"
+STEPS = ("created", STATUS, "changed", "deleted")
+"""Of a deployment's life, in order; the second is what comes back, the others are changes."""
+CHANGED = "since"
+"""Where its manifests are then."""
 
 
 class Load:
     """What was seen while it lasted."""
 
     def __init__(self) -> None:
-        self.seconds: list[float] = []
-        """From each change to what follows from it for Argo CD."""
+        self.seconds: dict[str, list[float]] = {step: [] for step in STEPS}
+        """From each change to what follows from it, by what was done."""
         self.lost: list[str] = []
-        """Changes from which nothing followed in time."""
+        """Deployments of which something did not follow in time."""
         self.fewest: dict[str, int] = {}
         """Of each service the pods that were ready and not about to go, at the worst moment."""
         self.exit_codes: dict[str, int] = {}
         """Of each container that ended, by the name of its pod."""
 
+    @property
+    def slowest(self) -> float:
+        """Seconds, of all changes."""
+        return max((taken for each in self.seconds.values() for taken in each), default=0)
+
     def __str__(self) -> str:
-        sent, slowest = len(self.seconds) + len(self.lost), max(self.seconds, default=0)
+        sent = sum(len(taken) for step, taken in self.seconds.items() if step != STATUS) + len(self.lost)
+        slowest = ", ".join(f"{step} {max(taken, default=0):.1f} s" for step, taken in self.seconds.items())
         ready = ", ".join(f"{name} {count}" for name, count in self.fewest.items())
-        return f"{sent} changes sent, {len(self.lost)} lost, the slowest took {slowest:.1f} s; ready at least: {ready}"
+        return f"{sent} changes sent, {len(self.lost)} lost, the slowest: {slowest}; ready at least: {ready}"
 
     async def send_changes(self, tenant: Tenant, end: asyncio.Event) -> None:
         """Until the end, then wait for what follows from each."""
         number = 0
         async with asyncio.TaskGroup() as group:
             while not end.is_set():
-                group.create_task(self._send_change(tenant, f"app-{number}"))
+                group.create_task(self._live(tenant, f"app-{number}"))
                 number += 1
                 with suppress(TimeoutError):
                     await asyncio.wait_for(end.wait(), EVERY_SECONDS)
 
-    async def _send_change(self, tenant: Tenant, name: str) -> None:
-        began = time.monotonic()
+    async def _live(self, tenant: Tenant, name: str) -> None:
+        """A deployment's whole life: each step begins when the one before has led to what it should."""
         try:
-            async with asyncio.timeout(LOST_SECONDS):
+            async with self._timed("created"):
                 created = await create(tenant, name)
-            await tenant.application_of(created, LOST_SECONDS)
-        except (TimeoutError, Unavailable):
-            self.lost.append(name)
-        else:
-            self.seconds.append(time.monotonic() - began)
-            with suppress(NotFound):  # the answer that it is deleted was lost
-                await answered(partial(tenant.delete, name))
+                await tenant.application_of(created, LOST_SECONDS)
+            async with self._timed(STATUS):
+                await tenant.until_status("deployed", name, LOST_SECONDS, sync__status="Synced")
+            async with self._timed("changed"):
+                await answered(partial(tenant.patch, name, path(CHANGED)))
+                await tenant.until_path(created, CHANGED, LOST_SECONDS)
+            async with self._timed("deleted"):
+                with suppress(NotFound):  # the answer that it is deleted was lost
+                    await answered(partial(tenant.delete, name))
+                await tenant.until_application_gone(created, LOST_SECONDS)
+        except (TimeoutError, Unavailable) as error:
+            self.lost.append(f"{name}: {error}")
+
+    @asynccontextmanager
+    async def _timed(self, step: str) -> AsyncIterator[None]:
+        began = time.monotonic()
+        async with asyncio.timeout(LOST_SECONDS):
+            yield
+        self.seconds[step].append(time.monotonic() - began)
 
     async def watch_pods(self, kube: KubeClient) -> None:
         """For ever: every state that the API server has shown."""
@@ -124,16 +151,17 @@ def our_pods(kubectl: Kubectl) -> list[Manifest]:
 
 @asynccontextmanager
 async def going_on(tenant: Tenant, kube: KubeClient) -> AsyncIterator[Load]:
-    """While the block lasts; afterwards every change has led to something."""
+    """While the block lasts; afterwards every change has led to what it should, and none has waited for long."""
     load, end = Load(), asyncio.Event()
-    watching = asyncio.create_task(load.watch_pods(kube))
-    sending = asyncio.create_task(load.send_changes(tenant, end))
-    try:
-        yield load
-    finally:
-        end.set()
-        await sending
-        watching.cancel()
-        await asyncio.gather(watching, return_exceptions=True)
+    async with asyncio.TaskGroup() as group:
+        watching = group.create_task(load.watch_pods(kube))
+        sending = group.create_task(load.send_changes(tenant, end))
+        try:
+            yield load
+        finally:
+            end.set()
+            await asyncio.wait([sending])
+            watching.cancel()
     assert load.lost == []
-    assert len(load.seconds) > 1
+    assert len(load.seconds[STEPS[-1]]) > 1
+    assert load.slowest < STANDSTILL_SECONDS

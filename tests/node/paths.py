@@ -30,6 +30,9 @@ PUBLIC = "203.0.113.7"
 PRIVATE = "10.245.0.7"
 """On the node's network, but not the node."""
 
+METRICS_PORT = 8000
+"""Port of our services' metrics, which policies know by its name."""
+
 
 class Place(NamedTuple):
     """What somebody connects to."""
@@ -161,8 +164,22 @@ def elsewhere_than(address: str, places: Mapping[str, Place]) -> dict[str, Place
     return {name: place for name, place in places.items() if place.address != address}
 
 
+def of_address(address: str, places: Mapping[str, Place]) -> dict[str, Place]:
+    """The places that are a pod's own."""
+    return {name: place for name, place in places.items() if place.address == address}
+
+
+def answering_themselves(kubectl: Kubectl, sources: Iterable[Source], places: Mapping[str, Place]) -> set[str]:
+    """The places that answer the pod whose own they are: so what does not answer others is there."""
+    answered: set[str] = set()
+    for source in sources:
+        if own := of_address(address_of(source, kubectl), places):
+            answered |= source.reached(kubectl, own)
+    return answered
+
+
 def stand_in(namespace: str, name: str, labels: Mapping[str, str], ports: tuple[int, ...]) -> dict[str, Any]:
-    """A pod that listens on ``ports``, over TCP and UDP, as restricted as ours are."""
+    """A pod that listens on ``ports``, over TCP and UDP, as restricted as ours are; that of metrics has a name."""
     return {
         "apiVersion": "v1",
         "kind": "Pod",
@@ -182,6 +199,9 @@ def stand_in(namespace: str, name: str, labels: Mapping[str, str], ports: tuple[
                     "image": IMAGE,
                     "command": ["python", "-c", LISTEN, *(f":{port}" for port in ports)],
                     "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
+                    "ports": [
+                        {"name": "metrics", "containerPort": METRICS_PORT} for port in ports if port == METRICS_PORT
+                    ],
                     "readinessProbe": {"tcpSocket": {"port": ports[0]}, "periodSeconds": 1},
                 }
             ],

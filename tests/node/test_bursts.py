@@ -61,17 +61,22 @@ async def test_limits_when_a_thousand_deployments_come_beside_a_pod_that_takes_a
     assert taken > seconds / 4  # else nobody was in the way
 
 
+def limited_pods(kubectl: Kubectl) -> list[Manifest]:
+    """All of ours that run at all times."""
+    return [*our_pods(kubectl), *kubectl.pods_of("connector-keeper")]
+
+
 def test_processors_when_our_pods_run_then_none_has_a_quota_of_them(kubectl: Kubectl) -> None:
-    pods = our_pods(kubectl)
+    pods = limited_pods(kubectl)
     assert {quota for pod in pods for quota in cgroups.processor_quotas(pod)} == {-1}
 
 
 @contextmanager
 def unharmed(kubectl: Kubectl) -> Iterator[None]:
     """No container is started again while the block lasts, and none comes near the memory that it may have."""
-    before = {pod["metadata"]["name"]: restarts(pod) for pod in our_pods(kubectl)}
+    before = {pod["metadata"]["name"]: restarts(pod) for pod in limited_pods(kubectl)}
     yield
-    pods = our_pods(kubectl)
+    pods = limited_pods(kubectl)
     assert {pod["metadata"]["name"]: restarts(pod) for pod in pods} == before
     assert [pod["metadata"]["name"] for pod in pods if cgroups.most_memory(pod) > 0.8 * cgroups.memory_limit(pod)] == []
 
@@ -94,7 +99,7 @@ def busy_pod(kubectl: Kubectl) -> Iterator[Manifest]:
 
 
 def figures(kubectl: Kubectl) -> str:
-    return "; ".join(map(_figures, our_pods(kubectl)))
+    return "; ".join(map(_figures, limited_pods(kubectl)))
 
 
 def _figures(pod: Manifest) -> str:

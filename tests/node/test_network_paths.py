@@ -19,6 +19,7 @@ from tests.component.k8s.manifests import FOLDER
 from tests.node.kubectl import OURS, Kubectl
 from tests.node.paths import (
     ELSEWHERE,
+    METRICS_PORT,
     OF_ALL,
     PRIVATE_PLACES,
     PUBLIC,
@@ -26,6 +27,7 @@ from tests.node.paths import (
     Place,
     Source,
     address_of,
+    answering_themselves,
     elsewhere_than,
     labelled,
     on_this_machine,
@@ -68,7 +70,7 @@ STAND_INS = {
     "migration": (OURS, labelled("database-upgrade"), (8080,)),
     "key rotation": (OURS, labelled("key-rotation"), (8080,)),
     "backup": (OURS, labelled("backup"), (8080,)),
-    "provisioner": (OURS, labelled("provisioner"), (8080,)),
+    "provisioner": (OURS, labelled("provisioner"), (8080, METRICS_PORT)),
     "beside ours": (OURS, labelled("any"), (8080,)),
     "Connect": (CONNECT, labelled("kafka-connect"), (8083, OTHER_PORT)),
     "Connect's other worker": (CONNECT, labelled("kafka-connect"), (8083,)),
@@ -116,6 +118,7 @@ METRICS = {
     "watcher's metrics",
     "planner's metrics",
     "agent's metrics",
+    "provisioner's metrics",
     "repo server's metrics",
     "controller's metrics",
     "application sets' metrics",
@@ -247,7 +250,7 @@ def places_of(addresses: Mapping[str, str], api_port: int) -> dict[str, Place]:
         "DNS, another port": at("DNS", 8080),
         "beside DNS": at("beside DNS", 53),
         "beside DNS over UDP": at("beside DNS", 53)._replace(protocol="UDP"),
-        **{f"{name}'s metrics": at(name, 8000) for name in ("watcher", "planner", "agent")},
+        **{f"{name}'s metrics": at(name, METRICS_PORT) for name in ("watcher", "planner", "agent", "provisioner")},
         **{name: at(name, 8080) for name in ("migration", "key rotation", "backup", "provisioner", "beside ours")},
         **{name: at(name, 6379) for name in ("redis", "redis proxy", "redis replica")},
         "redis replica's sentinel": at("redis replica", 26379),
@@ -298,6 +301,13 @@ def test_stranger_when_it_connects_then_what_is_guarded_answers_as_the_table_say
     reached: Mapping[str, Future[set[str]]], name: str
 ) -> None:
     assert reached[name].result() & GUARDED == VISITORS[name]
+
+
+def test_guarded_place_when_its_own_pod_connects_then_it_answers(
+    kubectl: Kubectl, sources: Mapping[str, Source], places: Mapping[str, Place]
+) -> None:
+    guarded = {name: place for name, place in places.items() if name in GUARDED}
+    assert answering_themselves(kubectl, sources.values(), guarded) == GUARDED
 
 
 def test_tenant_when_no_policy_holds_for_its_pod_then_it_gets_to_all_that_nobody_guards(

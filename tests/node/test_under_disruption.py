@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import signal
 
+import pytest
+
 from devstack.stack.node_addresses import NAME
-from services.common.kubernetes import KubeClient
+from services.common.kubernetes import KubeClient, Manifest
 from tests.e2e.tenant import Tenant
 from tests.node import cgroups
 from tests.node.kubectl import OURS, Kubectl, container_statuses, is_ready, restarts, until
@@ -81,16 +83,25 @@ async def test_process_when_it_is_slow_for_a_while_then_it_gets_no_work_and_is_l
     assert restarts(kubectl.get("pod", f"--namespace={OURS}", name)) == restarts(pod)
 
 
-async def test_process_when_it_hangs_then_the_kubelet_ends_it_and_another_goes_on(
-    tenant: Tenant, kubectl: Kubectl
+@pytest.mark.parametrize("service", SERVICES)
+async def test_process_when_it_hangs_at_work_then_another_goes_on_and_the_kubelet_ends_it(
+    tenant: Tenant, kube: KubeClient, kubectl: Kubectl, service: str
 ) -> None:
-    pod = kubectl.pods_of("watcher")[0]
+    pod = at_work(kubectl, service)
     name = pod["metadata"]["name"]
-    cgroups.send(pod, signal.SIGSTOP)
 
     def is_new() -> bool:
         now = kubectl.get("pod", f"--namespace={OURS}", name)
         return restarts(now) == restarts(pod) + 1 and is_ready(now)
 
-    await until("it was started again", is_new)
-    await tenant.application_of(await tenant.create())
+    async with going_on(tenant, kube):
+        cgroups.send(pod, signal.SIGSTOP)
+        await until("it was started again", is_new)
+
+
+def at_work(kubectl: Kubectl, service: str) -> Manifest:
+    """A pod that has work: of watchers, the one that leads."""
+    pods = kubectl.pods_of(service)
+    leases = kubectl.get("leases", f"--namespace={OURS}")["items"]
+    holders = {lease["spec"].get("holderIdentity", "").partition("_")[0] for lease in leases}
+    return next((pod for pod in pods if pod["metadata"]["name"] in holders), pods[0])

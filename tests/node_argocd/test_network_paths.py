@@ -18,6 +18,7 @@ from tests.node.paths import (
     Place,
     Source,
     address_of,
+    answering_themselves,
     elsewhere_than,
     labelled,
     on_this_machine,
@@ -52,8 +53,7 @@ PATHS = {
     "tenant": UNGUARDED,
     "monitoring": UNGUARDED | METRICS,
 }
-"""Where each gets to; nothing comes back from any other place. No policy holds for the last two: they show that
-whatever does not answer others is there."""
+"""Where each gets to; nothing comes back from any other place. No policy holds for the last two."""
 
 
 @pytest.fixture(scope="module")
@@ -119,6 +119,13 @@ def test_pod_when_it_connects_then_it_gets_to_the_places_of_the_table_alone(
 ) -> None:
     others = elsewhere_than(address_of(sources[name], kubectl), places)
     assert sources[name].reached(kubectl, others) == PATHS[name]
+
+
+def test_place_of_argocd_when_its_own_pod_connects_then_it_answers(
+    kubectl: Kubectl, sources: Mapping[str, Source], places: Mapping[str, Place]
+) -> None:
+    own = {name: place for name, place in places.items() if name not in UNGUARDED}
+    assert answering_themselves(kubectl, sources.values(), own) == own.keys()
 
 
 def test_instance_when_it_connects_to_another_then_redis_and_repo_server_do_not_answer(

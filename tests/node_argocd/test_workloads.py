@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from devstack.components.stack import ENGINE_NAMESPACES
 from services.common.kubernetes import Manifest
 from tests.argocd.deployed import HEALTHY
 from tests.argocd.sources import Source
@@ -66,5 +67,4 @@ def test_agents_when_argocd_is_installed_as_operators_do_then_nothing_that_they_
     told = [kubectl.python(OURS, pod["metadata"]["name"], read).splitlines() for pod in kubectl.pods_of("agent")]
     counted = ("gitops_engine_unmet_requirements{", "gitops_engine_refused{")
     seen = {line for lines in told for line in lines if line.startswith(counted)}
-    assert {line.rpartition(" ")[2] for line in seen} == {"0.0"}
-    assert all(any(engine in line for line in seen) for engine in ("argocd", "argocd-2"))
+    assert seen == {f'{name}instance="{engine}"}} 0.0' for name in counted for engine in ENGINE_NAMESPACES}

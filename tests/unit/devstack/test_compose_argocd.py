@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import yaml
+from dotenv import dotenv_values
 
 from devstack.commands.dev import credentials
 from devstack.components import argocd
@@ -118,8 +119,8 @@ def test_credentials_when_made_then_each_controller_comes_as_its_own_account(tmp
 
 
 def test_simulator_when_argocd_is_chosen_then_it_is_left_out_and_otherwise_not() -> None:
-    default = dict(line.split("=") for line in (COMPOSE / ".env").read_text().splitlines() if "=" in line)
-    assert default == {"COMPOSE_PROFILES": "simulator"}
+    chosen = [dotenv_values(COMPOSE / name)["COMPOSE_PROFILES"] for name in (".env", "argocd.env")]
+    assert chosen == ["simulator", "argocd"]
     assert [name for name, item in STACK.items() if item.get("profiles") == ["simulator"]] == [SIMULATOR]
     assert [name for name, item in STACK.items() if SIMULATOR in item.get("depends_on", {})] == []
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import yaml
+from dotenv import dotenv_values
 from pydantic_settings import BaseSettings
 
 from devstack.argocd_simulator.settings import SimulatorSettings
@@ -35,6 +36,8 @@ SETTINGS: dict[str, type[BaseSettings]] = {
 }
 OF_CONTAINERS = {"LOG_FORMAT", "METRICS_HOST", "METRICS_PORT"}
 """The local stack's processes share one host, and each has a port of its own."""
+ENV_FILES = {argocd: dotenv_values(COMPOSE / name) for argocd, name in ((False, ".env"), (True, "argocd.env"))}
+"""What Compose is told by the file that it reads, with real Argo CD and without."""
 BY_DEFAULT = {"KAFKA_SASL_MECHANISM"}
 ADDRESSES = {"KAFKA_BOOTSTRAP_SERVERS", "SCHEMA_REGISTRY_URL", "KUBECONFIG", "DATABASE_URL", "KAFKA_PASSWORD"}
 PATHS = {"SEALING_PRIVATE_KEYS", "SEALING_PUBLIC_KEYS"}
@@ -45,10 +48,14 @@ def service_of(name: str) -> str:
     return MODULES[name].rpartition(".")[2].replace("_", "-")
 
 
-def environment(name: str) -> dict[str, str]:
+def environment(name: str, *, argocd: bool = False) -> dict[str, str]:
     """A container's, with defaults in place of what the caller's shell may set."""
     given: dict[str, str] = STACK[name]["environment"]
-    return {key: re.sub(r"\$\{\w+:-(.*?)\}", r"\1", str(value)) for key, value in given.items()}
+
+    def set_or_default(variable: re.Match[str]) -> str:
+        return ENV_FILES[argocd].get(variable[1]) or variable[2]
+
+    return {key: re.sub(r"\$\{(\w+):-(.*?)\}", set_or_default, str(value)) for key, value in given.items()}
 
 
 @pytest.fixture
@@ -72,6 +79,13 @@ def test_service_when_started_then_it_has_the_settings_that_it_has_in_the_local_
     assert known & here.keys() - OF_CONTAINERS == known & there.keys() - BY_DEFAULT
     same = known & here.keys() & there.keys() - ADDRESSES - PATHS
     assert {variable: here[variable] for variable in same} == {variable: there[variable] for variable in same}
+
+
+@pytest.mark.parametrize("name", ["agent-1", "agent-2"])
+def test_agent_when_argocd_is_real_then_it_takes_none_that_does_not_keep_tenants_apart(name: str, local: Stack) -> None:
+    settings = [local.environment_of("agent"), environment(name), environment(name, argocd=True)]
+    with_simulator, in_compose, with_argocd = (each.get("ACCEPT_UNISOLATED_ENGINES") for each in settings)
+    assert (with_simulator, in_compose, with_argocd) == ("true", "true", "false")
 
 
 @pytest.mark.parametrize("name", MODULES)

@@ -16,7 +16,7 @@ from devstack.components import all_nodes
 from devstack.components.pods import installation_environment
 from devstack.components.stack import Stack
 from devstack.harness.run import StackOptions, require_consistent
-from devstack.node import services
+from devstack.node import machine, services
 from devstack.stack.identities import IDENTITIES
 from devstack.stack.node_addresses import name_in_cluster
 from devstack.stack.ports import NAMES
@@ -27,7 +27,7 @@ from devstack.toolchain import image_archive
 from devstack.toolchain.argocd_images import ArgocdImages, image_of
 from devstack.toolchain.image_archive import Image
 from devstack.toolchain.install import NodeTools, Toolchain
-from services.common.errors import InvalidConfiguration
+from services.common.errors import InvalidConfiguration, Unavailable
 from tests.component.k8s.readme import secrets_of_the_table
 
 OUR_SERVICES = {"watcher", "planner", "agent-1", "agent-2", "connector-keeper"}
@@ -58,6 +58,19 @@ def test_services_when_there_is_a_node_then_they_are_no_processes_and_installed_
     names = {item.name for item in all_nodes(stack, infrastructure_only=False)}
     assert names.isdisjoint(OUR_SERVICES)
     assert {"kubelet", "services", "argocd-simulator"} <= names
+
+
+def test_machine_when_it_is_a_node_of_another_cluster_then_it_is_left_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(machine, "PROCESSES", tmp_path)
+    for pid, program in (("1", "systemd"), ("23", "containerd")):
+        (tmp_path / pid).mkdir()
+        (tmp_path / pid / "comm").write_text(f"{program}\n")
+    machine.require_only_kubelet()
+    (tmp_path / "23" / "comm").write_text("kubelet\n")
+    with pytest.raises(Unavailable, match="a node of another cluster: kubelet runs, pid 23"):
+        machine.require_only_kubelet()
 
 
 def test_secrets_when_nothing_travels_in_clear_then_they_are_those_that_operators_bring(

@@ -97,8 +97,9 @@ def test_node_when_the_kernel_lacks_something_then_one_line_names_it(
 ) -> None:
     monkeypatch.setattr(Path, "exists", lambda path: not str(path).endswith(absent))
     installed.update(NODE.packages)
-    with pytest.raises(Unavailable, match=f"a node needs of the kernel what is not here: [^,]*{named}[^,]*$"):
-        packages.require(NODE)
+    for needing in (packages.require, packages.install):
+        with pytest.raises(Unavailable, match=f"a node needs of the kernel what is not here: [^,]*{named}[^,]*$"):
+            needing(NODE)
 
 
 def test_node_when_all_is_there_then_nothing_is_said(installed: set[str], monkeypatch: pytest.MonkeyPatch) -> None:
