@@ -6,11 +6,14 @@ import hashlib
 import io
 import json
 import platform
+import shutil
 import tarfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
+
+from services.common.errors import InvalidConfiguration
 
 ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 MANIFEST = "application/vnd.oci.image.manifest.v1+json"
@@ -51,6 +54,15 @@ def write(image: Image, layer: Path, archive: Path) -> None:
         for blob in (config, manifest):
             _add(tar, _place(_digest(blob)), blob)
         tar.add(layer, _place(content["digest"]))
+
+
+def extract_layer(archive: Path, target: Path) -> None:
+    """Write the one layer of an archive of ours to ``target``."""
+    with tarfile.open(archive) as tar:
+        (manifest,) = _read(tar, "index.json")["manifests"]
+        (layer,) = _read(tar, _place(manifest["digest"]))["layers"]
+        with target.open("wb") as file:
+            shutil.copyfileobj(_opened(tar, _place(layer["digest"])), file)
 
 
 def write_programs(image: Image, programs: Mapping[str, Path], archive: Path) -> None:
@@ -106,3 +118,14 @@ def _json(content: Mapping[str, Any]) -> bytes:
 
 def _digest(blob: bytes) -> str:
     return f"sha256:{hashlib.sha256(blob).hexdigest()}"
+
+
+def _read(tar: tarfile.TarFile, name: str) -> Any:
+    return json.load(_opened(tar, name))
+
+
+def _opened(tar: tarfile.TarFile, name: str) -> IO[bytes]:
+    file = tar.extractfile(name)
+    if file is None:
+        raise InvalidConfiguration(f"the archive has no file {name}")
+    return file

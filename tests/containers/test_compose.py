@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+import time
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
@@ -18,12 +20,16 @@ pytestmark = pytest.mark.short
 
 
 @pytest.fixture(scope="module")
-def running(stack_image: str) -> Iterator[None]:
-    """The whole stack, every service healthy. No profile is named: compose/.env has the simulator play Argo CD."""
+def running(stack_image: str) -> Iterator[float]:
+    """The whole stack, every service healthy: after so many seconds, its images built.
+
+    No file of variables is named: compose/.env has the simulator play Argo CD.
+    """
+    began = time.monotonic()
     try:
         begun = compose("up", "--detach", "--wait", "--wait-timeout", str(READY_SECONDS), check=False)
         assert begun.returncode == 0, begun.stderr[-2000:] + compose("logs", "--tail", "15").stdout
-        yield
+        yield time.monotonic() - began
     finally:
         take_down()
 
@@ -34,7 +40,7 @@ def take_down() -> None:
 
 
 @pytest.fixture
-async def kube(running: None, tmp_path: Path) -> AsyncIterator[KubeClient]:
+async def kube(running: float, tmp_path: Path) -> AsyncIterator[KubeClient]:
     """The administrator's client, from the outside."""
     kubeconfig = tmp_path / "kubeconfig"
     compose("cp", "kube-controller-manager:/admin/kubeconfig", str(kubeconfig))
@@ -57,15 +63,19 @@ async def user(kube: KubeClient) -> AsyncIterator[Tenant]:
 
 
 async def test_deployment_when_created_then_it_is_synced_and_when_deleted_then_its_application_goes(
-    user: Tenant,
+    user: Tenant, running: float, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    began = time.monotonic()
     created = await user.create()
     await user.until_status("deployed", sync__status="Synced", health__status="Healthy")
     await user.delete()
     await user.until_application_gone(created)
+    with capsys.disabled():
+        sys.stdout.write(f"\nready after {running:.0f} s, deployed and gone after {time.monotonic() - began:.1f} s\n")
 
 
-def test_stack_when_it_is_taken_down_then_nothing_of_it_is_left(running: None) -> None:
+@pytest.mark.usefixtures("running")
+def test_stack_when_it_is_taken_down_then_nothing_of_it_is_left() -> None:
     assert left_over()
     take_down()
     assert left_over() == ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import subprocess
 import sys
@@ -10,14 +11,18 @@ from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
 import pytest
+from rich.console import Console
 
 from devstack.paths import ROOT
+from devstack.toolchain import image_archive, service_image
 from devstack.toolchain.processes import output_of
+from devstack.toolchain.progress_bar import reporter
 from tests.containers.conftest import docker, export
 
 pytestmark = pytest.mark.short
 
 CONFINED = ("--read-only", "--tmpfs", "/tmp", "--cap-drop", "ALL", "--security-opt", "no-new-privileges:true")  # noqa: S108
+ADDED_BY_ENGINE = {".dockerenv", "dev/console", "etc/hostname", "etc/hosts", "etc/mtab", "etc/resolv.conf"}
 MEGABYTE = 1_000_000
 LARGEST = 250 * MEGABYTE
 
@@ -46,15 +51,21 @@ def run(image: str, *arguments: str, program: str = "") -> subprocess.CompletedP
 
 
 @pytest.fixture(scope="module")
-def files(image: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[tarfile.TarInfo]]:
-    """All that is in the image."""
+def root(image: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """An archive of all that is in the image, and of what the engine adds to a container."""
     archive = tmp_path_factory.mktemp("image") / "root.tar"
     container = docker("create", image).stdout.strip()
     docker("export", "--output", str(archive), container)
     docker("rm", container)
-    with tarfile.open(archive) as opened:
-        yield opened.getmembers()
+    yield archive
     archive.unlink()
+
+
+@pytest.fixture(scope="module")
+def files(root: Path) -> list[tarfile.TarInfo]:
+    """All that is in the image."""
+    with tarfile.open(root) as opened:
+        return opened.getmembers()
 
 
 def test_image_when_run_read_only_then_every_module_of_our_services_is_imported(image: str) -> None:
@@ -142,3 +153,26 @@ def test_image_when_inspected_then_it_says_what_it_is_and_how_to_ask_whether_it_
 
 def test_image_when_built_again_from_nothing_then_it_has_the_same_digest(digest: str, tmp_path: Path) -> None:
     assert export(tmp_path / "again.tar", "--fresh") == digest
+
+
+def test_image_when_a_node_takes_it_without_an_engine_then_it_has_the_same_files(root: Path, tmp_path: Path) -> None:
+    layer = tmp_path / "layer.tar"
+    with reporter(Console()) as report:
+        image_archive.extract_layer(service_image.provide_archive(report), layer)
+    on_node, here = contents(layer), contents(root)
+    assert {name for name in on_node | here if on_node.get(name) != here.get(name)} <= ADDED_BY_ENGINE
+
+
+def contents(archive: Path) -> dict[str, tuple[int, str, str]]:
+    """Mode, target of a link, and digest of each file, by its name."""
+    with tarfile.open(archive) as tar:
+        return {
+            member.name.removeprefix("./"): (member.mode, member.linkname, digest_of(tar, member))
+            for member in tar
+            if not member.isdir()
+        }
+
+
+def digest_of(tar: tarfile.TarFile, member: tarfile.TarInfo) -> str:
+    file = tar.extractfile(member) if member.isfile() else None
+    return "" if file is None else hashlib.file_digest(file, "sha256").hexdigest()  # type: ignore[arg-type]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import shutil
 import subprocess
 import sys
 import tarfile
@@ -49,7 +47,7 @@ def import_release(release: Release, folder: Path, containerd: Path) -> None:
     image = describe(CONTAINERFILE.read_text())
     labels = {**image.labels, REVISION: release.tag}
     layer, target = folder / "layer.tar", folder / "release.tar"
-    _extract_layer(_archive_of(release), layer)
+    image_archive.extract_layer(_archive_of(release), layer)
     image_archive.write(replace(image, name=release.image, labels=labels), layer, target)
     run("ctr", "--address", str(containerd), "--namespace", "k8s.io", "images", "import", str(target))
     layer.unlink()
@@ -64,31 +62,9 @@ def _archive_of(release: Release) -> Path:
     return Path(outcome.stdout.strip())
 
 
-def _extract_layer(archive: Path, target: Path) -> None:
-    """The only one that an image has."""
-    with tarfile.open(archive) as tar:
-
-        def read(path: str) -> dict[str, list[dict[str, str]]]:
-            file = tar.extractfile(path)
-            assert file is not None
-            found: dict[str, list[dict[str, str]]] = json.load(file)
-            return found
-
-        (manifest,) = read("index.json")["manifests"]
-        (layer,) = read(_place(manifest["digest"]))["layers"]
-        source = tar.extractfile(_place(layer["digest"]))
-        assert source is not None
-        with target.open("wb") as file:
-            shutil.copyfileobj(source, file)
-
-
-def _place(digest: str) -> str:
-    return f"blobs/{digest.replace(':', '/')}"
-
-
 def newest_revision() -> str:
     """The commit that brought the newest revision of the database."""
-    return run(*GIT, "log", "-1", "--format=%H", "--", "migrations/versions").strip()
+    return run(*GIT, "log", "-1", "--diff-filter=A", "--format=%H", "--", "migrations/versions").strip()
 
 
 def extract(commit: str, folder: Path) -> None:
