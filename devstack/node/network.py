@@ -10,8 +10,9 @@ from typing import Any
 from devstack.node.commands import run
 from devstack.stack.node_addresses import NODE, NODE_BRIDGE, NODE_NETWORK, POD_BRIDGE, PODS, SERVICES
 
+FORWARDING = "net/ipv4/ip_forward"
 SETTINGS: Mapping[str, str] = {
-    "net/ipv4/ip_forward": "1",
+    FORWARDING: "1",
     "net/bridge/bridge-nf-call-iptables": "1",  # packets between pods pass the filter, too
 }
 CHANGED_BY_OTHERS = (
@@ -58,8 +59,10 @@ def take_down(remembered: Path) -> None:
         run("ip", "route", "delete", "blackhole", network, "metric", LAST_RESORT)
     _remove_filters()
     if remembered.exists():
+        has_engine = _rules_of_others() is not None
         for name, value in json.loads(remembered.read_text()).items():
-            (KERNEL / name).write_text(value)
+            if name != FORWARDING or not has_engine:  # one that has come meanwhile has found it on, and needs it
+                (KERNEL / name).write_text(value)
         remembered.unlink()
 
 

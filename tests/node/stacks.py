@@ -32,11 +32,11 @@ def stack_with_node(folder: Path, *options: str) -> Iterator[HostedStack]:
 
 
 def traces(folder: Path) -> dict[str, object]:
-    """What there is on the machine of what a node makes or changes."""
+    """What there is on the machine of what a node makes or changes; a Docker engine may come meanwhile, and forward."""
     commands = (("ip", "link"), ("ip", "route"), ("nft", "list", "ruleset"))
     lines = [line for argv in commands for line in run(*argv).splitlines()]
     return {
         "network": [line for line in lines if any(part in line for part in OWN)],
-        "settings": network.current_settings(),
+        "settings": {name: value for name, value in network.current_settings().items() if name != network.FORWARDING},
         "of pods": remains.found(folder / "node"),
     }
