@@ -164,15 +164,15 @@ def test_image_when_a_node_takes_it_without_an_engine_then_it_has_the_same_files
 
 
 def contents(archive: Path) -> dict[str, tuple[int, str, str]]:
-    """Mode, target of a link, and digest of each file, by its name."""
+    """Mode, target of a symbolic link, and digest of each file, by its name."""
     with tarfile.open(archive) as tar:
         return {
-            member.name.removeprefix("./"): (member.mode, member.linkname, digest_of(tar, member))
+            member.name.removeprefix("./"): (member.mode, member.linkname if member.issym() else "", digest_of(tar, member))
             for member in tar
             if not member.isdir()
         }
 
 
 def digest_of(tar: tarfile.TarFile, member: tarfile.TarInfo) -> str:
-    file = tar.extractfile(member) if member.isfile() else None
+    file = tar.extractfile(member) if member.isfile() or member.islnk() else None
     return "" if file is None else hashlib.file_digest(file, "sha256").hexdigest()  # type: ignore[arg-type]
