@@ -167,7 +167,11 @@ def contents(archive: Path) -> dict[str, tuple[int, str, str]]:
     """Mode, target of a symbolic link, and digest of each file, by its name."""
     with tarfile.open(archive) as tar:
         return {
-            member.name.removeprefix("./"): (member.mode, member.linkname if member.issym() else "", digest_of(tar, member))
+            member.name.removeprefix("./"): (
+                member.mode,
+                member.linkname if member.issym() else "",
+                digest_of(tar, member),
+            )
             for member in tar
             if not member.isdir()
         }
