@@ -52,7 +52,7 @@ SELECT EXISTS (
         OR (state <> 'well' AND NOT %(is_on)s)
 ) OR %(is_on)s AND EXISTS (
     SELECT FROM engine_instances i LEFT JOIN remediations r ON r.engine_instance_id = i.id AND r.state <> 'well'
-     WHERE i.state <> 'retired' AND r.engine_instance_id IS NULL
+     WHERE i.state NOT IN ('provisioning', 'failed', 'retired') AND r.engine_instance_id IS NULL
        AND (i.health IN ('{Health.DOWN.value}', '{Health.DEGRADED.value}') OR i.health_reason = '{SILENT}')
 )
 """

@@ -109,6 +109,16 @@ def test_instance_when_it_is_ill_then_it_is_looked_at_when_the_next_remedy_is_du
     assert counted == {"waiting": 0, "held": 0, "acting": 1, "recovering": 0, "exhausted": 0}
 
 
+def test_instance_when_it_was_never_ready_then_it_is_not_looked_at_however_ill_it_is(
+    sessions: Sessions, database: Database
+) -> None:
+    fleet, reports = sessions
+    with psycopg.connect(database.owner_url) as owner:
+        owner.execute("UPDATE engine_instances SET wanted_version = '3.2.11', state = 'provisioning' WHERE id = 'i0'")
+    tell(reports, 1000, "Down", "ControllerNotReady")
+    assert not is_due(fleet, 9999)
+
+
 def test_remedy_when_its_agent_tells_that_it_cannot_be_done_then_the_next_one_is_due_at_once(
     sessions: Sessions, database: Database
 ) -> None:

@@ -104,6 +104,11 @@ class EngineInstanceRow:
         return self.state == "retired"
 
     @property
+    def is_in_service(self) -> bool:
+        """Whether tenants may be on it, or what is left of them."""
+        return not (self.is_unready or self.is_retired)
+
+    @property
     def is_leaving(self) -> bool:
         """Whether no new tenant is placed on it because it is to be retired."""
         return self.state in ("draining", "drained")

@@ -17,7 +17,14 @@ from services.planner.domain.events import Event
 from services.planner.domain.fleet.remediation.remediation import HELPS, is_ill
 from services.planner.domain.fleet.remediation.remediation_rows import Remediation
 from services.planner.domain.fleet.remediation.remedy_orders import decide_remedies, decide_told
-from services.planner.domain.fleet.rows import SILENT, EngineInstanceRow, Fleet, Holding, InstanceHealth
+from services.planner.domain.fleet.rows import (
+    SILENT,
+    EngineInstanceRow,
+    Fleet,
+    Holding,
+    InstanceHealth,
+    InstanceState,
+)
 from services.planner.domain.policy import RemedyPolicy
 from services.planner.rows import EngineKey, EngineRow
 from tests.unit.planner.fleet.simulated_fleet import POOL
@@ -286,6 +293,20 @@ def test_instance_when_it_is_retired_then_nothing_is_done_for_it_any_more() -> N
     tried.fleet = replace(tried.fleet, instances={**tried.fleet.instances, "i0": retired})
     tried.look(61)
     assert (tried.rows["i0"].state, tried.orders) == ("well", {})
+
+
+@pytest.mark.parametrize("state", ["provisioning", "failed"])
+def test_instance_when_it_was_never_ready_then_nothing_is_done_for_it_and_it_counts_among_no_others(
+    state: InstanceState,
+) -> None:
+    tried = provisioned({}, *instances(4)[1:])
+    first = replace(tried.fleet.instances["i0"], state=state)
+    tried.fleet = replace(tried.fleet, instances={**tried.fleet.instances, "i0": first})
+    tried.tell("Down", "ControllerNotReady")
+    assert tried.look(60) == Changes()
+    tried.tell("Down", "ControllerNotReady", "i1", since=0)
+    tried.look(61)
+    assert (tried.rows["i1"].rung, set(tried.rows)) == ("RestartController", {"i1"})
 
 
 # Evacuation

@@ -8,7 +8,8 @@ evacuated; when nobody is left on it, it is replaced if a provisioner has instal
 
 Of each ring one instance at a time, so that a remedy that harms does so once. If more than three tenths of the fleet
 are ill at once (and more than one instance), the cause is shared, and nothing is touched. An instance that has been
-healthy for a while is well: its cordon is lifted, and the next time the ladder begins anew.
+healthy for a while is well: its cordon is lifted, and the next time the ladder begins anew. One that was never ready is
+not ill: who ordered it is told what it lacks (``pools/provisioning.py``), and another like it would lack the same.
 """
 
 from __future__ import annotations
@@ -129,14 +130,14 @@ def _illnesses(fleet: Fleet, known: Mapping[str, Remediation], now: datetime) ->
     found = [
         Illness(row, health, known.get(row.id) or _new(row.id, now))
         for row in fleet.instances.values()
-        if not row.is_retired and (health := fleet.health.get(row.id)) is not None and is_ill(health)
+        if row.is_in_service and (health := fleet.health.get(row.id)) is not None and is_ill(health)
     ]
     ordered = sorted(found, key=lambda each: (each.health.since, each.instance.id))
     return {each.instance.id: each for each in ordered}
 
 
 def _in_service(fleet: Fleet) -> int:
-    return sum(not row.is_retired for row in fleet.instances.values())
+    return sum(row.is_in_service for row in fleet.instances.values())
 
 
 def _of_ill(illnesses: Sequence[Illness], look: Look) -> dict[str, Remediation]:
