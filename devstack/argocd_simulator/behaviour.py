@@ -34,6 +34,8 @@ FINALIZERS = frozenset(
         "resources-finalizer.argocd.argoproj.io/foreground",
     }
 )
+REFRESH = "argocd.argoproj.io/refresh"
+"""Annotation by which a comparison is asked for."""
 COMPARISON_ERROR = "simulate/comparison-error"
 STUCK_DELETION = "simulate/stuck-deletion"
 SLOW_SYNC = "simulate/slow-sync"
@@ -66,8 +68,10 @@ def respond(application: Manifest, now: datetime, writes_per_sync: int = 2) -> R
     if path == SILENT:
         return None
     if path == COMPARISON_ERROR:
-        return _comparison_error(application, now)
-    return _synchronize(application, now, writes_per_sync)
+        answer = _comparison_error(application, now)
+    else:
+        answer = _synchronize(application, now, writes_per_sync)
+    return answer or _refresh(application, now)
 
 
 def _release(meta: Manifest) -> Response | None:
@@ -86,6 +90,13 @@ def _comparison_error(application: Manifest, now: datetime) -> Response | None:
         return None
     condition = {"type": "ComparisonError", "message": ERROR_MESSAGE, "lastTransitionTime": rfc3339(now)}
     return _write(conditions=[condition], sync=sync, health={"status": "Healthy"}, reconciledAt=rfc3339(now))
+
+
+def _refresh(application: Manifest, now: datetime) -> Response | None:
+    """Somebody asks for a comparison, which finds what the last one did."""
+    if REFRESH not in (application["metadata"].get("annotations") or {}):
+        return None
+    return Response({"metadata": {"annotations": {REFRESH: None}}} | _status_patch(reconciledAt=rfc3339(now)))
 
 
 def _synchronize(application: Manifest, now: datetime, writes_per_sync: int) -> Response | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -149,6 +149,26 @@ def test_comparison_error_when_the_path_is_corrected_then_it_goes() -> None:
 
 def test_silent_application_when_new_then_nothing_is_written() -> None:
     assert respond(application("simulate/silent"), NOW) is None
+
+
+@pytest.mark.parametrize("path", ["manifests", "simulate/comparison-error"])
+@pytest.mark.parametrize("automated", [True, False])
+def test_comparison_when_it_is_asked_for_then_its_time_alone_is_new_and_nobody_asks_any_more(
+    path: str, automated: bool
+) -> None:
+    before, _ = settled(application(path, automated))
+    asked = merged(before, {"metadata": {"annotations": {"argocd.argoproj.io/refresh": "hard", "theirs": "stays"}}})
+    response = respond(asked, NOW + timedelta(minutes=1))
+    assert response is not None
+    after = merged(asked, response.patch)
+    assert after["metadata"]["annotations"] == {"theirs": "stays"}
+    assert after["status"] == before["status"] | {"reconciledAt": "2026-01-01T00:01:00Z"}
+    assert respond(after, NOW) is None
+
+
+def test_silent_application_when_a_comparison_is_asked_for_then_nothing_is_written() -> None:
+    asked = application("simulate/silent", annotations={"argocd.argoproj.io/refresh": "normal"})
+    assert respond(asked, NOW) is None
 
 
 def test_deleted_application_when_it_has_argo_cds_finalizer_then_only_that_goes() -> None:
