@@ -71,6 +71,22 @@ async def rights(kube: KubeClient) -> None:
                 await kube.apply_object(KINDS_OF_RIGHTS[manifest["kind"]], manifest, field_manager="tests")
 
 
+@pytest.fixture
+async def installer(
+    rights: None,
+    provisioner: KubeClient,
+    manifests: list[Manifest],
+    version: str,
+    instance: FleetInstance,
+    tmp_path: Path,
+) -> Installer:
+    """With the provisioner's rights alone; it has installed the instance."""
+    write(tmp_path, version, manifests)
+    made = Installer(provisioner, Renderings(tmp_path))
+    assert await made.install(instance) == len(manifests)
+    return made
+
+
 def test_manifests_when_rendered_as_the_readme_says_then_all_of_them_may_be_installed_and_three_versions_fit(
     manifests: list[Manifest], instance: FleetInstance
 ) -> None:
@@ -78,18 +94,9 @@ def test_manifests_when_rendered_as_the_readme_says_then_all_of_them_may_be_inst
     assert 3 * len(yaml.safe_dump_all(manifests).encode()) < BYTES_OF_A_CONFIG_MAP
 
 
-@pytest.mark.usefixtures("rights")
 async def test_argocd_when_installed_with_the_provisioners_rights_alone_then_it_is_there_whole_and_goes_whole(
-    kube: KubeClient,
-    provisioner: KubeClient,
-    manifests: list[Manifest],
-    version: str,
-    instance: FleetInstance,
-    tmp_path: Path,
+    kube: KubeClient, installer: Installer, instance: FleetInstance
 ) -> None:
-    write(tmp_path, version, manifests)
-    installer = Installer(provisioner, Renderings(tmp_path))
-    assert await installer.install(instance) == len(manifests)
     assert await installer.install(instance) == 0
     for name in CONTROLLERS:
         binding = await kube.get_object(CLUSTER_ROLE_BINDING, None, f"{name}-{instance.id}")
@@ -98,16 +105,10 @@ async def test_argocd_when_installed_with_the_provisioners_rights_alone_then_it_
     await eventually(lambda: installer.remove(instance))
 
 
+@pytest.mark.usefixtures("installer")
 async def test_pods_of_argocd_when_created_where_a_provisioner_installs_then_the_api_server_admits_them(
-    kube: KubeClient,
-    provisioner: KubeClient,
-    manifests: list[Manifest],
-    version: str,
-    instance: FleetInstance,
-    tmp_path: Path,
+    kube: KubeClient, manifests: list[Manifest], instance: FleetInstance
 ) -> None:
-    write(tmp_path, version, manifests)
-    await Installer(provisioner, Renderings(tmp_path)).install(instance)
     for name, template in workloads(manifests).items():
         pod = {
             "apiVersion": "v1",

@@ -5,73 +5,51 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-import pytest
-
 from devstack.components import all_nodes
 from devstack.components.stack import ENGINE_NAMESPACES, Stack
 from devstack.paths import ROOT
-from devstack.stack.ports import NAMES
-from devstack.stack.state_folder import State
 from devstack.toolchain.gobuild import ARGOCD, Build
-from devstack.toolchain.install import ARGOCD_SOURCES, ARGOCD_VARIANTS, NEWEST_ARGOCD, Toolchain
+from devstack.toolchain.install import ARGOCD_SOURCES, ARGOCD_VARIANTS, NEWEST_ARGOCD
 
 ONLY_WITH_ARGOCD = ("argocd-", "git-", "remote-")
 
 
-@pytest.fixture
-def without(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Stack:
-    """A stack with the simulator."""
-    monkeypatch.setenv("PATH", "/bin")
-    state = State(tmp_path / "state")
-    state.prepare()
-    tools = Toolchain(*[tmp_path] * 7, valkey=tmp_path / "valkey-server", argocd=None)
-    for folder in ("debezium", "converter"):
-        (tmp_path / folder).mkdir()
-    return Stack(state, {name: number for number, name in enumerate(NAMES, 20_000)}, state.secrets(), tools, False)
-
-
-@pytest.fixture
-def with_argocd(without: Stack, tmp_path: Path) -> Stack:
-    """The same with Argo CD."""
-    return replace(without, tools=replace(without.tools, argocd=tmp_path / "argocd"))
-
-
-def test_stack_when_without_argocd_then_nothing_of_it_is_there(without: Stack) -> None:
-    names = {node.name for node in all_nodes(without, infrastructure_only=False)}
+def test_stack_when_without_argocd_then_nothing_of_it_is_there(simulator_stack: Stack) -> None:
+    names = {node.name for node in all_nodes(simulator_stack, infrastructure_only=False)}
     assert {name for name in names if name.startswith(ONLY_WITH_ARGOCD)} == {"argocd-simulator"}
-    assert "REMOTE_KUBECONFIG" not in without.environment()
+    assert "REMOTE_KUBECONFIG" not in simulator_stack.environment()
 
 
-def test_stack_when_with_argocd_then_each_engine_has_an_instance_and_there_is_no_simulator(with_argocd: Stack) -> None:
-    nodes = {node.name: node for node in all_nodes(with_argocd, infrastructure_only=False)}
+def test_stack_when_with_argocd_then_each_engine_has_an_instance_and_there_is_no_simulator(argocd_stack: Stack) -> None:
+    nodes = {node.name: node for node in all_nodes(argocd_stack, infrastructure_only=False)}
     assert "argocd-simulator" not in nodes
     for number, namespace in enumerate(ENGINE_NAMESPACES, 1):
         assert f"--namespace={namespace}" in nodes[f"argocd-application-controller-{number}"].argv
         assert {f"argocd-repo-server-{number}", f"argocd-redis-{number}"} <= nodes.keys()
 
 
-def test_stack_when_with_argocd_then_whatever_a_process_waits_for_exists(with_argocd: Stack) -> None:
-    nodes = all_nodes(with_argocd, infrastructure_only=False)
+def test_stack_when_with_argocd_then_whatever_a_process_waits_for_exists(argocd_stack: Stack) -> None:
+    nodes = all_nodes(argocd_stack, infrastructure_only=False)
     names = {node.name for node in nodes}
     assert [(node.name, name) for node in nodes for name in node.depends_on if name not in names] == []
 
 
-def test_stack_when_with_argocd_then_no_secret_is_on_a_command_line(with_argocd: Stack) -> None:
-    words = " ".join(word for node in all_nodes(with_argocd, infrastructure_only=False) for word in node.argv)
-    assert [name for name, value in with_argocd.secrets.items() if value in words] == []
+def test_stack_when_with_argocd_then_no_secret_is_on_a_command_line(argocd_stack: Stack) -> None:
+    words = " ".join(word for node in all_nodes(argocd_stack, infrastructure_only=False) for word in node.argv)
+    assert [name for name, value in argocd_stack.secrets.items() if value in words] == []
 
 
-def test_repo_servers_when_a_repository_has_submodules_then_they_do_not_follow_them(with_argocd: Stack) -> None:
-    nodes = {node.name: node for node in all_nodes(with_argocd, infrastructure_only=False)}
-    for instance in with_argocd.argocd_instances():
+def test_repo_servers_when_a_repository_has_submodules_then_they_do_not_follow_them(argocd_stack: Stack) -> None:
+    nodes = {node.name: node for node in all_nodes(argocd_stack, infrastructure_only=False)}
+    for instance in argocd_stack.argocd_instances():
         assert nodes[instance.process("repo-server")].env["ARGOCD_GIT_MODULES_ENABLED"] == "false"
     assert "ARGOCD_GIT_MODULES_ENABLED=false" in (ROOT / "k8s" / "README.md").read_text()
 
 
 def test_instances_when_only_the_first_names_a_version_then_the_others_run_the_newest(
-    with_argocd: Stack, tmp_path: Path
+    argocd_stack: Stack, tmp_path: Path
 ) -> None:
-    stack = replace(with_argocd, tools=replace(with_argocd.tools, argocd_versions=(tmp_path / "before",)))
+    stack = replace(argocd_stack, tools=replace(argocd_stack.tools, argocd_versions=(tmp_path / "before",)))
     nodes = {node.name: node for node in all_nodes(stack, infrastructure_only=False)}
     for instance, folder in zip(stack.argocd_instances(), ("before", "argocd"), strict=True):
         for component in ("repo-server", "application-controller"):

@@ -18,10 +18,7 @@ from devstack.components.stack import ENGINE_NAMESPACES, Stack
 from devstack.git import example_server
 from devstack.paths import COMPOSE
 from devstack.stack.argocd_instance import CONTROLLER_ACCOUNT
-from devstack.stack.ports import NAMES
-from devstack.stack.state_folder import State
 from devstack.supervisor.process import Process
-from devstack.toolchain.install import Toolchain
 from services.kinds.gitops_deployment.model import GitOpsDeploymentSpec
 
 SCRIPT = (COMPOSE / "run.sh").read_text()
@@ -41,15 +38,10 @@ OF_EACH_STACK = {"REDIS_PASSWORD", "ARGOCD_ASK_PASS_SOCK"}
 
 
 @pytest.fixture
-def local(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Process]:
-    """The local stack's processes of Argo CD; nothing is started."""
-    monkeypatch.setenv("PATH", "/bin")
-    state = State(tmp_path / "state")
-    state.prepare()
-    tools = Toolchain(*[tmp_path] * 7, valkey=tmp_path / "valkey-server", argocd=tmp_path / "argocd")
-    stack = Stack(state, {name: number for number, name in enumerate(NAMES, 20_000)}, state.secrets(), tools, False)
-    stack.argocd_instances()[0].configure_redis(6379, "127.0.0.1")
-    return {node.name: node for node in argocd.nodes(stack) if isinstance(node, Process)}
+def local(argocd_stack: Stack) -> dict[str, Process]:
+    """The local stack's processes of Argo CD."""
+    argocd_stack.argocd_instances()[0].configure_redis(6379, "127.0.0.1")
+    return {node.name: node for node in argocd.nodes(argocd_stack) if isinstance(node, Process)}
 
 
 def flags(words: list[str]) -> dict[str, str]:

@@ -14,10 +14,8 @@ from devstack.demo.fleet_story import CAPACITY, Instance
 from devstack.harness import background
 from devstack.harness.run import StackOptions, require_consistent
 from devstack.paths import COMPOSE
-from devstack.stack.ports import NAMES, SPARE_NAMES
 from devstack.stack.state_folder import State
 from devstack.supervisor.process import Node, Process
-from devstack.toolchain.install import Toolchain
 from services.common.errors import InvalidConfiguration
 
 OPTIONS = StackOptions(infrastructure_only=False, without=(), fresh=False, durable=False, argocd=True, spares=True)
@@ -25,17 +23,9 @@ EVERY_NAMESPACE = ",".join((*ENGINE_NAMESPACES, *SPARE_NAMESPACES))
 
 
 @pytest.fixture
-def nodes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Node]:
-    """By name; nothing is started."""
-    monkeypatch.setenv("PATH", "/bin")
-    state = State(tmp_path / "state")
-    state.prepare()
-    tools = Toolchain(*[tmp_path] * 7, valkey=tmp_path / "valkey-server", argocd=tmp_path / "argocd")
-    for folder in ("debezium", "converter"):
-        (tmp_path / folder).mkdir()
-    ports = {name: number for number, name in enumerate((*NAMES, *SPARE_NAMES), 20_000)}
-    stack = Stack(state, ports, state.secrets(), tools, durable=False, spares=True)
-    return {node.name: node for node in all_nodes(stack, infrastructure_only=False)}
+def nodes(argocd_stack: Stack) -> dict[str, Node]:
+    """By name."""
+    return {node.name: node for node in all_nodes(replace(argocd_stack, spares=True), infrastructure_only=False)}
 
 
 def test_spares_when_the_stack_starts_then_they_are_held_and_nothing_waits_for_them(nodes: dict[str, Node]) -> None:
