@@ -4,7 +4,8 @@ An agent of an instance that is refused deploys nothing new there, and says so o
 credentials, to narrow projects and to delete, and other instances do not notice. What does not answer changes nothing,
 but nothing new is deployed either until it has answered once. What the agent may not read is refused: at once if it was
 never read, else if that lasts, because an API server that has just started may not know all rights yet. A config map
-may change at any time, so the inspection is repeated; and it is when instances have come or gone.
+may change at any time, so the inspection is repeated: at once when instances have come or gone, and soon while one is
+not used, which may just be installed or mended.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ from services.agent.instances.workload_requirements import CONTROLLER, GENERATOR
 from services.agent.objects.engine_state import EngineState
 from services.agent.objects.fleet import Fleet
 from services.common.argocd_names import GROUP, VERSION
+from services.common.backoff import Backoff
 from services.common.clock import Clock
 from services.common.errors import Retry, Wait
 from services.common.kubernetes import (
@@ -72,24 +74,29 @@ class EngineInspection:
         self._graces = defaultdict[str, ForbiddenGrace](lambda: ForbiddenGrace(0, clock))
         """None for an instance that was never read: nothing is known that could stand meanwhile."""
         self._fleet_changed = asyncio.Event()
+        self._delays = Backoff(FIRST_RETRY_SECONDS, RETRY_SECONDS)
 
     def follow_fleet(self) -> None:
         """Instances have come or gone: inspect at once."""
+        self._delays.reset()
         self._fleet_changed.set()
 
     async def run(self) -> None:
         """For ever."""
         while True:
             self._fleet_changed.clear()
-            complete = await self.inspect_engines()
-            seconds = INTERVAL_SECONDS if complete else self._retry_seconds()
+            seconds = self._seconds_until_next(are_read=await self.inspect_engines())
             with suppress(TimeoutError):
                 async with self._clock.timeout_at(self._clock.time() + seconds):
                     await self._fleet_changed.wait()
 
-    def _retry_seconds(self) -> float:
+    def _seconds_until_next(self, *, are_read: bool) -> float:
         """An instance that was never inspected deploys nothing: that shall not take long."""
-        return RETRY_SECONDS if all(state.is_inspected for state in self._states.values()) else FIRST_RETRY_SECONDS
+        if are_read and not any(state.refusal for state in self._states.values()):
+            self._delays.reset()
+            return INTERVAL_SECONDS
+        are_inspected = all(state.is_inspected for state in self._states.values())
+        return min(self._delays.next_delay(), RETRY_SECONDS if are_inspected else FIRST_RETRY_SECONDS)
 
     async def inspect_engines(self) -> bool:
         """Inspect each instance once; returns whether all could be read. One that does not answer keeps its verdict."""

@@ -10,7 +10,7 @@ import pytest
 from prometheus_client import REGISTRY
 from structlog.testing import capture_logs
 
-from services.agent.instances.engine_inspection import FIRST_RETRY_SECONDS, EngineInspection
+from services.agent.instances.engine_inspection import FIRST_RETRY_SECONDS, RETRY_SECONDS, EngineInspection
 from services.agent.instances.engine_requirements import UNREADABLE, Acceptance
 from services.agent.objects.engine_state import EngineState
 from services.agent.objects.fleet import Fleet
@@ -232,6 +232,21 @@ async def test_engine_when_it_has_not_answered_yet_then_nothing_new_is_deployed_
     running.cancel()
 
 
+async def test_engine_when_it_is_refused_then_it_is_looked_at_often_and_used_as_soon_as_it_is_mended(
+    cluster: FakeCluster, inspection: EngineInspection, state: EngineState, clock: FakeClock
+) -> None:
+    before, cluster.config = cluster.config, NotFound("it is just being made")
+    running = asyncio.create_task(inspection.run())
+    await settle()
+    for _ in range(10):
+        await clock.advance(RETRY_SECONDS)
+    assert "there is no ConfigMap argocd-cm" in state.refusal
+    cluster.config = before
+    await clock.advance(RETRY_SECONDS)
+    state.require_acceptance(ENGINE_NOT_ACCEPTED)
+    running.cancel()
+
+
 async def test_engine_when_it_is_unisolated_and_operators_accept_that_then_it_is_used_and_told_as_an_error(
     cluster: FakeCluster, state: EngineState
 ) -> None:
@@ -334,6 +349,24 @@ async def test_instance_when_it_is_added_then_it_is_inspected_at_once(cluster: F
     fleet.keep_rows([instance_row("one", namespace="argocd")])
     inspection.follow_fleet()
     await settle()
+    states["one"].require_acceptance(ENGINE_NOT_ACCEPTED)
+    running.cancel()
+
+
+async def test_instance_when_its_rights_come_after_it_then_it_is_used_a_second_later(
+    cluster: FakeCluster, clock: FakeClock
+) -> None:
+    fleet, states, of_all = Fleet(HERE), defaultdict[str, EngineState](EngineState), cast("Any", cluster)
+    inspection = EngineInspection(of_all, fleet, states, clock, Acceptance())
+    running = asyncio.create_task(inspection.run())
+    before, cluster.config = cluster.config, FORBIDDEN
+    await settle()
+    fleet.keep_rows([instance_row("one", namespace="argocd")])
+    inspection.follow_fleet()
+    await settle()
+    assert states["one"].refusal == UNREADABLE
+    cluster.config = before
+    await clock.advance(FIRST_RETRY_SECONDS)
     states["one"].require_acceptance(ENGINE_NOT_ACCEPTED)
     running.cancel()
 
