@@ -15,9 +15,9 @@ from tests.argocd.deployed import HEALTHY
 from tests.argocd.sources import Sources, config_map
 from tests.argocd.test_moves import DEPLOYED_SECONDS, watched
 from tests.e2e.moving import HEALTHY_VIEW, seen_by_user
-from tests.e2e.operators import sole_instance
+from tests.e2e.operators import sole_instance, typed
 from tests.e2e.tenant import Tenant, application_name, fresh_tenant
-from tests.e2e.test_rebalance import typed, until_moved
+from tests.e2e.test_rebalance import until_moved
 
 FIRST, SECOND = ENGINE_NAMESPACES
 TENANTS = 4

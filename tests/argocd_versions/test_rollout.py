@@ -20,8 +20,8 @@ from tests.argocd.deployed import HEALTHY
 from tests.argocd.sources import Source, Sources, config_map
 from tests.argocd.test_moves import DEPLOYED_SECONDS, watched
 from tests.e2e.moving import HEALTHY_VIEW, LOOK_SECONDS, seen_by_user
+from tests.e2e.operators import typed
 from tests.e2e.tenant import Tenant, application_name, fresh_tenant
-from tests.e2e.test_rebalance import typed
 
 FIRST, SECOND = ENGINE_NAMESPACES
 NEW, VERSION = "second-of-3-2", "3.2.11"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,6 +19,13 @@ OPEN = ("shared", "accepting")
 def of_instances(stack: HostedStack, *arguments: str) -> Result:
     """``gitopsctl engines``, as an operator types it."""
     return CliRunner(env=stack.environment).invoke(engines.app, list(arguments))
+
+
+async def typed(stack: HostedStack, *arguments: str) -> str:
+    """What a command about instances tells that is carried out."""
+    result = await asyncio.to_thread(of_instances, stack, *arguments)
+    assert result.exit_code == 0, result.output
+    return result.stdout
 
 
 def of_clusters(stack: HostedStack, *arguments: str) -> Result:

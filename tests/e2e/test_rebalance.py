@@ -16,7 +16,7 @@ from devstack.harness.hosted import HostedStack
 from devstack.harness.mirror import Mirror
 from services.common.kubernetes import KubeClient
 from tests.e2e.moving import HEALTHY_VIEW, LOOK_SECONDS, MOVED_SECONDS, seen_by_user
-from tests.e2e.operators import of_instances, sole_instance
+from tests.e2e.operators import of_instances, sole_instance, typed
 from tests.e2e.tenant import Tenant, application_name, fresh_tenant, path
 from tests.e2e.test_fleet import namespace
 
@@ -33,13 +33,6 @@ async def crowd(
     """Tenants that have nothing yet. They leave while the engine still runs that they may have been moved to."""
     async with AsyncExitStack() as leaving:
         yield [await leaving.enter_async_context(fresh_tenant(kube, deployments, applications)) for _ in range(TENANTS)]
-
-
-async def typed(stack: HostedStack, *arguments: str) -> str:
-    """What a command about instances tells that is carried out."""
-    result = await asyncio.to_thread(of_instances, stack, *arguments)
-    assert result.exit_code == 0, result.output
-    return result.stdout
 
 
 @asynccontextmanager

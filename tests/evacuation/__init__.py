@@ -1,1 +1,1 @@
-"""Two engine clusters, each with an API server, an agent and an engine of its own."""
+"""An engine instance that is ill: its tenants go on elsewhere."""

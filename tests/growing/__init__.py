@@ -1,1 +1,1 @@
-"""Two engine clusters, each with an API server, an agent and an engine of its own."""
+"""Engine instances that a provisioner installs: they come and go with their load, are replaced, get another version."""

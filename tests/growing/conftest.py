@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -14,18 +14,25 @@ from devstack.harness.hosted import UNHURRIED, HostedStack, hosted
 from devstack.setup.argocd_requirements import requirements
 from services.common.kubernetes import Manifest
 from services.common.package_data import RBAC
+from services.planner.domain.fleet.pools.pool_rows import namespace_of
 from tests.component.agent.worker import Worker
 from tests.e2e.fixtures import *  # noqa: F403 - pytest takes fixtures from the names of this module
+from tests.growing.fleet import until
 
-VERSION = "3.2.11"
+OLD_VERSION, VERSION = "3.1.16", "3.2.11"
 PROVISIONER, SIMULATOR = "services.agent.provisioning", "devstack.argocd_simulator"
-INSTANCES = ("default-canary-1", "default-canary-2")
-NAMESPACES = tuple(f"gitops-service-argocd-{name}" for name in INSTANCES)
+CANARIES, EARLY = ([f"default-{ring}-{number}" for number in range(1, 5)] for ring in ("canary", "early"))
+"""Ids of the instances that the planner adds, and of some more."""
 SETTINGS = {
     "HEARTBEAT_REPOSITORY": "https://git.example.com/heartbeat.git",
-    "HEARTBEAT_DEADLINE_SECONDS": "3600",  # the simulator compares an Application once, whoever asks it to again
+    "HEARTBEAT_DEADLINE_SECONDS": "5",
     "HEALTH_INTERVAL_SECONDS": "0.5",
+    "HEALTH_REPORT_SECONDS": "1",
     "SHRINK_PATIENCE": "PT5S",
+    "REMEDY_AFTER": "PT2S",
+    "REMEDY_COOL_DOWN": "PT4S",
+    "RECOVERED_AFTER": "PT2S",
+    "ROLLOUT_INTERVAL": "PT0.5S",
 }
 
 
@@ -38,19 +45,35 @@ def stack(stacks_folder: Path) -> Iterator[HostedStack]:
 
 
 @pytest.fixture(scope="package")
-def provisioner(stack: HostedStack, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Worker]:
+async def provisioner(stack: HostedStack, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[None]:
     """And what plays Argo CD in the namespaces that it will make."""
     folder = tmp_path_factory.mktemp("provisioner")
     installations = folder / "installations"
     installations.mkdir()
-    (installations / f"{VERSION}.yaml").write_text(yaml.safe_dump_all(rendered()))
+    for version in (OLD_VERSION, VERSION):
+        (installations / f"{version}.yaml").write_text(yaml.safe_dump_all(rendered()))
     given = stack.environment | {"INSTALLATIONS": str(installations), "PROVISIONING_INTERVAL_SECONDS": "2"}
-    watched = stack.environment | {"ENGINE_NAMESPACES": ",".join(NAMESPACES)}
     with ExitStack() as ending:
         worker = Worker(given, folder / "provisioner.log", PROVISIONER)
         ending.callback(worker.stop)
-        ending.callback(Worker(watched, folder / "simulator.log", SIMULATOR).stop)
-        yield worker
+        ending.callback(simulator(stack, folder / "simulator.log", *map(namespace_of, (*CANARIES, *EARLY))).stop)
+        await _until_ready(worker)
+        yield
+
+
+async def _until_ready(worker: Worker) -> None:
+    async def is_ready() -> bool:
+        return worker.is_ready
+
+    async def log() -> str:
+        return worker.log.read_text()[-2000:]
+
+    await until("the provisioner is ready", is_ready, log)
+
+
+def simulator(stack: HostedStack, log: Path, *namespaces: str) -> Worker:
+    """Plays Argo CD in these namespaces, also when they come only later."""
+    return Worker(stack.environment | {"ENGINE_NAMESPACES": ",".join(namespaces)}, log, SIMULATOR)
 
 
 def rendered() -> list[Manifest]:
