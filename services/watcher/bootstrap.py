@@ -85,6 +85,7 @@ def start(settings: WatcherSettings) -> None:
         alive=lambda: next((watcher.unhealthy_because() for watcher in watchers), ""),
         ready=lambda: next((watcher.unready_because() for watcher in watchers), "starting"),
         role=lambda: next((watcher.role() for watcher in watchers), ""),
+        workspace=settings.workspace,
     )
     probes.start(settings.metrics_host, settings.metrics_port)
     try:

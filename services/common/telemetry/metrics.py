@@ -54,8 +54,8 @@ WATCH_EVENTS = Counter("gitops_watch_events_total", "Events of Kubernetes watche
 WATCH_RELISTS = Counter("gitops_watch_relists_total", "Complete lists, the first included.", ["service", "kind"])
 COMPLETE_EPOCH_AGE = Gauge(
     "gitops_complete_epoch_age_seconds",
-    "Since the newest list of a kind began that was sent as a whole, or this process began to lead, if none was since.",
-    ["service", "kind"],
+    "Since the newest complete list of a workspace's kind began that a planner consumed; infinite if there is none.",
+    ["service", "workspace", "kind"],
 )
 RESOURCES = Gauge("gitops_resources", "Resources known to this service.", ["service", "kind"])
 CHANGES_COLLAPSED = Counter(
@@ -186,7 +186,11 @@ ROLLOUTS = Gauge(
     "1 for what the newest rollout of a version is: running, paused, reverting; done, failed or aborted for a day.",
     ["state"],
 )
-READY = Gauge("gitops_ready", "1 while the service does its work.", ["service"])
+READY = Gauge(
+    "gitops_ready",
+    "1 while the process does its work; workspace: of a watcher, the one that it serves.",
+    ["service", "workspace"],
+)
 
 
 class Direction(StrEnum):

@@ -75,10 +75,16 @@ class Probes:
     """
 
     def __init__(
-        self, service: str, alive: Callable[[], str], ready: Callable[[], str], role: Callable[[], str] = str
+        self,
+        service: str,
+        alive: Callable[[], str],
+        ready: Callable[[], str],
+        role: Callable[[], str] = str,
+        workspace: str = "",
     ) -> None:
-        """Nothing is served before :meth:`start`."""
-        self._service, self._alive, self._ready, self._role = service, alive, ready, role
+        """Nothing is served before :meth:`start`. ``workspace``: that is served, of a service that serves one."""
+        self._alive, self._ready, self._role = alive, ready, role
+        self._ready_gauge = READY.labels(service, workspace)
         self._metrics = make_wsgi_app()
         self._server: WSGIServer | None = None
 
@@ -110,7 +116,7 @@ class Probes:
 
     def _readiness(self) -> str:
         reason = self._ready()
-        READY.labels(self._service).set(0 if reason else 1)
+        self._ready_gauge.set(0 if reason else 1)
         return reason
 
 

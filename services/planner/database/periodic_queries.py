@@ -16,6 +16,7 @@ from psycopg import Connection
 
 from services.common.api_resource import SECRET
 from services.common.messages import Health
+from services.planner.database import tables
 from services.planner.database.columns import names
 from services.planner.domain.events import Due, Event, HealthDue, MoveDue
 from services.planner.domain.fleet.remediation.remediation_rows import RemediationState
@@ -105,6 +106,21 @@ COUNT = """
 SELECT count(*) FROM deployments d JOIN tenants t ON t.id = d.tenant_id WHERE d.present AND t.partition = ANY(%s)
 """
 COUNT_REFUSED = "SELECT count(*) FROM refused_sweeps WHERE partition = ANY(%s)"
+# Of every workspace that was added, whether or not a watcher of it was ever heard.
+OLDEST_LISTS = f"""
+WITH workspaces AS (
+    SELECT substr(child.relname, length(%(prefix)s) + 1) AS name
+      FROM pg_inherits JOIN pg_class child ON child.oid = inhrelid
+     WHERE inhparent = '{tables.workspace_statuses.name}'::regclass AND starts_with(child.relname, %(prefix)s)
+)
+SELECT w.name, k.kind, min(coalesce(l.epoch, 0))
+  FROM workspaces w
+ CROSS JOIN unnest(%(kinds)s::text[]) AS k(kind)
+ CROSS JOIN unnest(%(partitions)s::int4[]) AS p(partition)
+  LEFT JOIN complete_lists l ON (l.source, l.kind, l.partition) = (w.name, k.kind, p.partition)
+ GROUP BY w.name, k.kind
+"""
+FORGET_LISTS = "DELETE FROM complete_lists WHERE epoch < %s"
 COUNT_KEPT_ORPHANS = "SELECT coalesce(sum(total), 0) FROM kept_orphans WHERE partition = ANY(%s)"
 FORGET_KEPT_ORPHANS = "DELETE FROM kept_orphans WHERE reported_at < %s"
 COUNT_LEFT_BEHIND = """
@@ -115,6 +131,8 @@ UNCONFIRMED = """
 SELECT pg_wal_lsn_diff(pg_current_wal_lsn(), confirmed_flush_lsn)::float8
   FROM pg_replication_slots WHERE slot_name = %s AND database = current_database() AND wal_status <> 'lost'
 """
+WORKSPACE_TABLE = "workspace_resources_"
+"""What the name of each workspace's own table begins with (``gitopsctl workspaces add``)."""
 SLOT = "gitops"
 """The connector's: slot.name in services/cli/installation/connector.json."""
 PARKED = f"SELECT {names(ParkedTenant)} FROM parked_tenants WHERE partition = ANY(%s) ORDER BY parked_at"
@@ -179,6 +197,26 @@ def delete_audit_records(connection: Connection[Any], before: datetime, limit: i
 def count_refused_sweeps(connection: Connection[Any], partitions: Sequence[int]) -> int:
     """Resyncs of these partitions that would have removed too much, and wait."""
     return _number(connection, COUNT_REFUSED, partitions)
+
+
+def list_ages(
+    connection: Connection[Any], kinds: Sequence[str], partitions: Sequence[int], now: datetime
+) -> dict[tuple[str, str], float]:
+    """Seconds since the newest complete list of a workspace and kind began, in the partition where that is longest.
+
+    Infinite if one of these partitions never had one. Of all workspaces that were added; of none without partitions.
+    """
+    values = {"prefix": WORKSPACE_TABLE, "kinds": list(kinds), "partitions": list(partitions)}
+    oldest = connection.execute(OLDEST_LISTS, values).fetchall()
+    return {
+        (workspace, kind): max(0.0, now.timestamp() - epoch / 1000) if epoch else math.inf
+        for workspace, kind, epoch in oldest
+    }
+
+
+def forget_lists(connection: Connection[Any], before: datetime) -> int:
+    """Delete what is told of lists that began before ``before``, which no log has any more; returns how many."""
+    return connection.execute(FORGET_LISTS, (round(before.timestamp() * 1000),)).rowcount
 
 
 def count_kept_orphans(connection: Connection[Any], partitions: Sequence[int]) -> int:

@@ -199,6 +199,8 @@ DELETE FROM refused_sweeps AS refused
    AND refused.epoch <= done.epoch
 """
 
+COMPLETE_LISTS = upsert(tables.complete_lists, SweepScope, only="known.epoch < EXCLUDED.epoch")
+
 KEPT_ORPHANS = upsert(tables.kept_orphans, KeptOrphans)
 KEPT_ORPHANS_GONE = (
     "DELETE FROM kept_orphans WHERE engine_instance_id IN (SELECT value FROM json_array_elements_text($1))"
@@ -371,6 +373,7 @@ STATEMENTS = (
     Statement("tenants_gone", "tenants", TENANTS_GONE),
     Statement("sweeps_done", "refused_sweeps", SWEEPS_DONE),
     Statement("refused_sweeps", "refused_sweeps", REFUSED_SWEEPS),
+    Statement("lists_completed", "complete_lists", COMPLETE_LISTS),
     Statement("kept_orphans_gone", "kept_orphans", KEPT_ORPHANS_GONE),
     Statement("kept_orphans", "kept_orphans", KEPT_ORPHANS),
 )

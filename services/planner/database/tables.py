@@ -527,6 +527,16 @@ refused_sweeps = Table(
     comment="The newest resync of a kind and partition, if it would have removed an implausible share.",
 )
 
+complete_lists = Table(
+    "complete_lists",
+    metadata,
+    Column("source", Text, primary_key=True),
+    Column("kind", Text, primary_key=True),
+    Column("partition", Integer, primary_key=True),
+    Column("epoch", BigInteger, nullable=False, comment="When it began: milliseconds since 1970."),
+    comment="The newest complete list of a workspace, kind and partition that was consumed.",
+)
+
 kept_orphans = Table(
     "kept_orphans",
     metadata,

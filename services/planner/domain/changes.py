@@ -93,6 +93,8 @@ class Changes(NamedTuple):
     """Markers that would have removed an implausible share; nothing was."""
     sweeps_done: tuple[SweepScope, ...] = ()
     """Markers that were refused, or older ones of their scope were, and are not any more."""
+    lists_completed: tuple[SweepScope, ...] = ()
+    """The newest marker of each place, refused or not: the log holds the whole list that it ends."""
     kept_orphans: tuple[KeptOrphans, ...] = ()
     """As agents told last."""
     kept_orphans_gone: tuple[str, ...] = ()

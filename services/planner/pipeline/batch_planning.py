@@ -158,7 +158,15 @@ def route(
             sweep = refuse_sweep(scope, there.known, there.unseen, event.cause(now).at)
             if (other := refused.get(scope.place)) is None or other.epoch <= scope.epoch:
                 refused[scope.place] = sweep
-    return routed, Changes(refused_sweeps=tuple(refused.values()), sweeps_done=tuple(done))
+    return routed, Changes(
+        refused_sweeps=tuple(refused.values()), sweeps_done=tuple(done), lists_completed=_newest_lists(scopes)
+    )
+
+
+def _newest_lists(scopes: Iterable[SweepScope]) -> tuple[SweepScope, ...]:
+    """Of each place the newest: a row is written once at a time."""
+    newest = {scope.place: scope for scope in sorted(scopes, key=lambda each: each.epoch)}
+    return tuple(newest.values())
 
 
 def _scope(event: Event) -> SweepScope | None:

@@ -16,6 +16,7 @@ import structlog
 from psycopg import Connection
 
 from services.common.telemetry.metrics import (
+    COMPLETE_EPOCH_AGE,
     ENGINE_INSTANCES,
     ENGINE_REMEDIATIONS,
     INSTANCE_UNREADY,
@@ -44,6 +45,8 @@ PRUNED_AT_ONCE = 1000
 NOTICED_AT_ONCE = 500
 TOLD_AGAIN_WITHIN = timedelta(hours=2)
 """What agents keep though no row desires it: many of their comparisons."""
+LISTS_KEPT = timedelta(days=90)
+"""Long after the log of commands has lost them: of a workspace that is gone."""
 SAMPLES_KEPT = timedelta(days=2)
 """The longest soak, with what is waited for beyond it, and more than once."""
 KEPT_UNSEEN = 500
@@ -213,6 +216,7 @@ class PeriodicTasks:
             TENANTS_PARKED.labels(SERVICE).set(len(periodic_queries.parked_tenants(connection, partitions)))
             STREAM_UNCONFIRMED.labels(SERVICE).set(periodic_queries.unconfirmed_bytes(connection))
             SWEEPS_REFUSED.labels(SERVICE).set(periodic_queries.count_refused_sweeps(connection, partitions))
+            self._tell_list_ages(planner, connection)
             periodic_queries.forget_kept_orphans(connection, planner.clock.now() - TOLD_AGAIN_WITHIN)
             ORPHANS_KEPT.labels(SERVICE).set(periodic_queries.count_kept_orphans(connection, partitions))
             for health, count in periodic_queries.count_by_health(connection).items():
@@ -229,3 +233,13 @@ class PeriodicTasks:
                 ROLLOUTS.labels(state).set(count)
         TENANTS_IN_MEMORY.labels(SERVICE).set(planner.session.tenants.size)
         planner.session.refresh_fleet()
+
+    @staticmethod
+    def _tell_list_ages(planner: Planner, connection: Connection[Any]) -> None:
+        """For watchers, of which nothing is heard if they are gone."""
+        now, kinds = planner.clock.now(), [kind.name for kind in planner.policy.kinds.kinds]
+        periodic_queries.forget_lists(connection, now - LISTS_KEPT)
+        ages = periodic_queries.list_ages(connection, kinds, planner.consumer.partitions, now)
+        COMPLETE_EPOCH_AGE.clear()
+        for (workspace, kind), seconds in ages.items():
+            COMPLETE_EPOCH_AGE.labels(SERVICE, workspace, kind).set(seconds)

@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
-from contextlib import aclosing, suppress
+from contextlib import aclosing
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -131,16 +131,6 @@ class Feed:
         Raises Rejected if the API server forbids it, Unavailable if Kafka takes no commands for long.
         """
         self.listed, self.complete_epoch = False, 0
-        began = _now_ms()
-        age = metrics.COMPLETE_EPOCH_AGE.labels(SERVICE, self.kind.name)
-        age.set_function(lambda: (_now_ms() - (self.complete_epoch or began)) / 1000)
-        try:
-            await self._run()
-        finally:
-            with suppress(KeyError):  # how old it is, is the next leader's to tell
-                metrics.COMPLETE_EPOCH_AGE.remove(SERVICE, self.kind.name)
-
-    async def _run(self) -> None:
         while True:
             try:
                 await self._follow()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from typing import Any
 
@@ -10,6 +11,7 @@ import yaml
 
 from devstack.paths import DOCS, ROOT
 from services.common.telemetry import metrics
+from tests.unit.docs.promql import Series, firing
 
 (GROUP,) = yaml.safe_load((ROOT / "k8s" / "alerts" / "rules.yaml").read_text())["groups"]
 RULES: list[dict[str, Any]] = GROUP["rules"]
@@ -49,3 +51,58 @@ def test_readiness_when_no_process_of_a_service_tells_anything_then_that_is_an_a
         "planner",
         "agent",
     }
+
+
+def ready(service: str, workspace: str = "", value: float = 1.0) -> Series:
+    labels = {"__name__": "gitops_ready", "service": service}
+    return (labels | {"workspace": workspace} if workspace else labels, value)
+
+
+def age(workspace: str, seconds: float) -> Series:
+    labels = {"service": "planner", "workspace": workspace, "kind": "Secret"}
+    return ({"__name__": "gitops_complete_epoch_age_seconds", **labels}, seconds)
+
+
+DAY = 86_400.0
+READY = [
+    ready("watcher", "one"), ready("watcher", "two"), ready("watcher", "two", 0.0), ready("planner"), ready("agent"),
+]  # fmt: skip
+
+
+def expression(alert: str) -> str:
+    (rule,) = [rule for rule in RULES if rule["alert"] == alert]
+    return str(rule["expr"])
+
+
+def test_readiness_when_one_watcher_of_each_workspace_leads_then_there_is_no_alert() -> None:
+    assert firing(expression("GitOpsNotReady"), [*READY, age("one", DAY), age("two", DAY)]) == []
+
+
+def test_readiness_when_one_workspace_of_two_has_no_watcher_any_more_then_it_is_named() -> None:
+    left = [each for each in READY if each[0].get("workspace") != "two"]
+    assert firing(expression("GitOpsNotReady"), [*left, age("one", DAY), age("two", DAY)]) == [{"workspace": "two"}]
+
+
+def test_readiness_when_no_watcher_of_one_workspace_is_ready_then_it_is_named_though_the_others_are() -> None:
+    left = [each for each in READY if each != ready("watcher", "two")]
+    found = firing(expression("GitOpsNotReady"), [*left, age("one", DAY), age("two", DAY)])
+    assert found == [{"service": "watcher", "workspace": "two"}]
+
+
+def test_readiness_when_a_service_tells_nothing_then_it_is_named() -> None:
+    left = [each for each in READY if each[0]["service"] != "agent"]
+    assert firing(expression("GitOpsNotReady"), [*left, age("one", DAY)]) == [{"service": "agent"}]
+
+
+@pytest.mark.parametrize("days", [8.0, math.inf])
+def test_log_when_the_watchers_of_one_workspace_of_two_list_no_more_then_it_is_named(days: float) -> None:
+    found = firing(expression("GitOpsLogIncomplete"), [age("one", DAY), age("two", days * DAY)])
+    assert found == [{"workspace": "two", "kind": "Secret"}]
+
+
+def test_log_when_every_workspace_was_listed_within_a_week_then_there_is_no_alert() -> None:
+    assert firing(expression("GitOpsLogIncomplete"), [age("one", DAY), age("two", 6 * DAY)]) == []
+
+
+def test_log_when_no_planner_tells_anything_then_that_is_an_alert_too() -> None:
+    assert firing(expression("GitOpsLogIncomplete"), READY) == [{}]

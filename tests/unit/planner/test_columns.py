@@ -14,6 +14,7 @@ from services.kinds.sync_run.rows import SyncRun
 from services.planner.database import tables
 from services.planner.database.columns import SQL_TYPES, columns_of, document, names, recordset, upsert
 from services.planner.domain.changes import Sighting
+from services.planner.domain.events import SweepScope
 from services.planner.rows import (
     AuditOutcome,
     AuditRecord,
@@ -42,6 +43,7 @@ ROWS: list[tuple[type[Any], Table]] = [
     (WorkspaceRow, tables.workspace_statuses),
     (ParkedTenant, tables.parked_tenants),
     (RefusedSweep, tables.refused_sweeps),
+    (SweepScope, tables.complete_lists),
 ]
 PARTS: list[tuple[type[Any], Table]] = [
     (Sighting, tables.deployments),

@@ -424,14 +424,14 @@ def test_resync_when_a_deployment_was_not_seen_then_it_is_gone(deployed: World) 
     "marker", [pytest.param(resync(8, epoch=7, partition=3), id="other-partition"), resync(8, epoch=1)]
 )
 def test_resync_when_of_another_partition_or_not_newer_then_nothing_is_gone(deployed: World, marker: Any) -> None:
-    assert deployed.take(marker) == NOTHING
+    assert deployed.take(marker)._replace(lists_completed=()) == NOTHING
 
 
 def test_resync_when_it_would_remove_too_much_then_nothing_is_removed_and_that_is_told(world: World) -> None:
     world.policy = Policy(guard=SweepGuard(share=0.5, minimum=2))
     world.take(*(changed(number, f"web-{number}", uid=f"uid-{number}") for number in range(1, 6)))
     changes = world.take(resync(10, epoch=5))
-    assert changes == NOTHING._replace(refused_sweeps=changes.refused_sweeps)
+    assert changes._replace(refused_sweeps=(), lists_completed=()) == NOTHING
     assert len(changes.refused_sweeps) == 1
 
 

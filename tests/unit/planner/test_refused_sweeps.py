@@ -136,3 +136,21 @@ def test_refusal_when_all_of_it_goes_by_itself_then_its_approval_changes_nothing
     crowd.take(*(gone(50 + number, f"web-{number}", uid=f"uid-{number}") for number in range(2, 10)))
     approve(crowd)
     assert (left(crowd), crowd.refused_sweeps) == (["web-0", "web-1"], {})
+
+
+def test_list_when_it_is_complete_then_that_is_remembered_whether_or_not_its_sweep_is_refused(crowd: World) -> None:
+    crowd.take(resync(40, epoch=9, kind=ENVIRONMENT))
+    assert crowd.complete_lists == {PLACE: 5, ("local", ENVIRONMENT, 0): 9}
+
+
+@pytest.mark.parametrize("epochs", [(6, 7), (7, 6)])
+def test_list_when_two_of_one_place_come_in_one_batch_then_the_newest_is_remembered(
+    crowd: World, epochs: tuple[int, int]
+) -> None:
+    changes = crowd.take(*(resync(40, epoch=epoch) for epoch in epochs))
+    assert [each.epoch for each in changes.lists_completed] == [7]
+
+
+def test_list_when_an_older_one_comes_late_then_the_newer_is_remembered(crowd: World) -> None:
+    crowd.take(resync(40, epoch=4))
+    assert crowd.complete_lists == {PLACE: 5}

@@ -52,7 +52,7 @@ FLEET = tuple(
 NOW = at(1_000_000)
 WRITTEN = (
     "tenants", "deployments", "observed", "resources", "checks", "sync_runs", "dormant", "audit_records", "engine",
-    "workspace", "refused_sweeps", "parked", "parked_events", "forced_deletions", "kept_orphans",
+    "workspace", "refused_sweeps", "complete_lists", "parked", "parked_events", "forced_deletions", "kept_orphans",
     "moves", "engine_health",
 )  # fmt: skip
 
@@ -75,6 +75,8 @@ class World:
     engine: dict[tuple[str, str, str, str], EngineRow] = field(default_factory=dict)
     workspace: dict[tuple[str, str, str, str], WorkspaceRow] = field(default_factory=dict)
     refused_sweeps: dict[SweepPlace, RefusedSweep] = field(default_factory=dict)
+    complete_lists: dict[SweepPlace, int] = field(default_factory=dict)
+    """Epoch of the newest of each place."""
     parked: dict[UUID, ParkedTenant] = field(default_factory=dict)
     parked_events: list[ParkedEvent] = field(default_factory=list)
     forced_deletions: dict[UUID, ForcedDeletion] = field(default_factory=dict)
@@ -350,6 +352,9 @@ class World:
             place = (row.source, row.kind, row.partition)
             if (known := self.refused_sweeps.get(place)) is None or known.epoch <= row.epoch:
                 self.refused_sweeps[place] = row
+        for completed in changes.lists_completed:
+            newest = max(completed.epoch, self.complete_lists.get(completed.place, 0))
+            self.complete_lists[completed.place] = newest
 
     def _apply_of_instances(self, changes: Changes) -> None:
         _drop(self.kept_orphans, changes.kept_orphans_gone)

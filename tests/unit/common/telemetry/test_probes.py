@@ -87,7 +87,7 @@ def test_metrics_when_asked_for_then_they_come_in_the_format_that_was_accepted(p
     plain = httpx2.get(url)
     modern = httpx2.get(url, headers={"Accept": "application/openmetrics-text; version=1.0.0"})
     assert plain.headers["Content-Type"].startswith("text/plain")
-    assert 'gitops_ready{service="agent"} 0.0' in plain.text
+    assert 'gitops_ready{service="agent",workspace=""} 0.0' in plain.text
     assert modern.text.endswith("# EOF\n")
 
 

@@ -9,8 +9,6 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
 
-from prometheus_client import REGISTRY
-
 from services.common.kubernetes import Deleted, KubeClient, Reflection
 from services.watcher.commands.resyncs import JITTER, Resyncs
 from services.watcher.commands.throttling import RateLimiter
@@ -111,23 +109,3 @@ async def test_removal_when_it_waits_as_a_kind_is_listed_anew_then_it_is_told_an
         feed.list_anew()
         await until(lambda: len(epochs(publisher)) == 2 * PARTITIONS)
     assert ("a", "gone") in told(publisher)
-
-
-async def test_age_when_a_list_is_complete_then_it_is_told_until_another_process_follows(
-    server: FakeApiServer, kube: KubeClient, publisher: FakePublisher
-) -> None:
-    await put(server, "a")
-    feed = feed_of(DEPLOYMENTS, kube, publisher)
-
-    def age() -> float | None:
-        labels = {"service": "watcher", "kind": DEPLOYMENTS.name}
-        return REGISTRY.get_sample_value("gitops_complete_epoch_age_seconds", labels)
-
-    async with running(feed):
-        await until(lambda: feed.is_complete)
-        assert 0 <= (age() or 0.0) < 60
-        feed.complete_epoch -= 3_600_000
-        assert 3_600 <= (age() or 0.0) < 3_660
-        feed.complete_epoch = 0  # none yet: since it began to follow
-        assert 0 <= (age() or 0.0) < 60
-    assert age() is None

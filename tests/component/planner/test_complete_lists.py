@@ -1,0 +1,94 @@
+"""How old the newest complete list of a workspace is, as planners tell it of one whose watchers are gone, too."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import psycopg
+import pytest
+
+from services.cli.installation import workspaces
+from services.planner.database import periodic_queries
+from services.planner.database.session import DatabaseSession
+from services.planner.domain.policy import Policy
+from services.planner.engines.available import ENGINES
+from services.planner.pipeline.batch_planning import plan_batch
+from tests.component.conftest import Database
+from tests.unit.planner.given import ENVIRONMENT, at, resync
+
+KIND = "GitOpsDeployment"
+PARTITIONS = [0, 1]
+NOW = datetime.fromtimestamp(1_000, UTC)
+
+
+@pytest.fixture
+def session(database: Database) -> Iterator[DatabaseSession]:
+    """A session on a database with two workspaces."""
+    for name in ("local", "dead"):
+        with psycopg.connect(database.owner_url) as owner:
+            workspaces.make_table(owner, name)
+        with psycopg.connect(database.owner_url) as owner:
+            workspaces.move_rows(owner, name)
+    with closing(DatabaseSession(database.planner_url, ENGINES)) as opened:
+        yield opened
+
+
+def complete(session: DatabaseSession, epoch_seconds: int, partitions: list[int] = PARTITIONS) -> None:
+    """A list of workspace ``local`` that began then."""
+    marker = resync(1, epoch=epoch_seconds * 1000)
+    events = [replace(marker, partition=number) for number in partitions]
+    session.save_changes(plan_batch(events, session, Policy(), at(1000)), ())
+
+
+def ages(session: DatabaseSession, partitions: list[int] = PARTITIONS) -> dict[tuple[str, str], float]:
+    with session.connection() as connection:
+        return periodic_queries.list_ages(connection, [KIND], partitions, NOW)
+
+
+def test_age_when_one_workspace_of_two_never_listed_then_it_is_told_of_both(session: DatabaseSession) -> None:
+    complete(session, 400)
+    assert ages(session) == {("local", KIND): 600.0, ("dead", KIND): math.inf}
+
+
+def test_age_when_partitions_differ_then_the_oldest_list_counts(session: DatabaseSession) -> None:
+    complete(session, 400)
+    complete(session, 900, [1])
+    assert [ages(session, [each])["local", KIND] for each in PARTITIONS] == [600.0, 100.0]
+    assert ages(session)["local", KIND] == 600.0
+
+
+def test_age_when_another_planner_tells_it_then_it_goes_on_from_the_same_list(
+    session: DatabaseSession, database: Database
+) -> None:
+    complete(session, 400)
+    with closing(DatabaseSession(database.planner_url, ENGINES)) as other:
+        assert ages(other)["local", KIND] == 600.0
+
+
+def test_age_when_a_list_of_before_comes_late_then_it_stays(session: DatabaseSession) -> None:
+    complete(session, 400)
+    complete(session, 300)
+    assert ages(session)["local", KIND] == 600.0
+
+
+def test_age_when_a_planner_has_no_partition_then_it_tells_none(session: DatabaseSession) -> None:
+    assert ages(session, []) == {}
+
+
+def test_list_when_it_is_forgotten_then_its_age_is_infinite(session: DatabaseSession) -> None:
+    complete(session, 400)
+    with session.connection() as connection:
+        assert periodic_queries.forget_lists(connection, datetime.fromtimestamp(400, UTC)) == 0
+        assert periodic_queries.forget_lists(connection, datetime.fromtimestamp(401, UTC)) == len(PARTITIONS)
+    assert ages(session)["local", KIND] == math.inf
+
+
+def test_lists_when_of_another_kind_then_they_are_not_this_ones(session: DatabaseSession) -> None:
+    complete(session, 400)
+    with session.connection() as connection:
+        told = periodic_queries.list_ages(connection, [KIND, ENVIRONMENT], PARTITIONS, NOW)
+    assert told["local", ENVIRONMENT] == math.inf
