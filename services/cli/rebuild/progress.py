@@ -5,23 +5,31 @@ Called by :mod:`rebuild`.
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 
 import typer
 from psycopg import Connection
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from services.cli.output import tell
 from services.cli.owner_connection import connected
 from services.cli.replay.complete_lists import Gap, LoggedLists, Scope, listed_kinds, read_lists
 from services.common.avro import AvroCodec, SchemaRegistry, value_subject
-from services.common.errors import InvalidConfiguration, Retry
+from services.common.clock import Clock, SystemClock
+from services.common.errors import InvalidConfiguration, Retry, Unavailable
 from services.common.kafka import COMMANDS, TopicPartition
 from services.common.messages import Command
 from services.common.settings import KafkaSettings
 
 LOOK_EVERY_SECONDS = 0.5
+LINE_EVERY_SECONDS = 10.0
+MOST_NAMED = 5
+"""Partitions, in an error of one line."""
 
 POSITIONS = "SELECT topic, partition, first_offset, end_offset FROM rebuild_positions"
 BEGAN = "SELECT (extract(epoch FROM min(began_at)) * 1000)::int8 FROM rebuild_positions"
@@ -62,18 +70,72 @@ def read_offsets(url: str) -> Offsets:
         return _offsets(connection)
 
 
-def watch_replay(reached: Callable[[], Offsets], what: str, first: Offsets, ends: Offsets) -> None:
-    """Return when planners have ``reached`` the ``ends``; with a bar for whoever looks at a terminal."""
-    total, began, console = count_replayed(first, ends, ends), time.monotonic(), Console(stderr=True)
-    columns = (TextColumn(what), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console, disable=not console.is_terminal) as bar:
-        task = bar.add_task(what, total=total)
-        while (done := count_replayed(first, ends, reached())) < total:
-            bar.update(task, completed=done)
+def watch_replay(
+    reached: Callable[[], Offsets],
+    what: str,
+    first: Offsets,
+    ends: Offsets,
+    stall_seconds: float,
+    clock: Clock | None = None,
+) -> None:
+    """Return when planners have ``reached`` the ``ends``; a terminal shows a bar, anything else lines.
+
+    Raises Unavailable if they consume nothing for ``stall_seconds``.
+    """
+    clock, total = clock or SystemClock(), count_replayed(first, ends, ends)
+    began = moved_at = clock.time()
+    most = 0
+    with _shown(what, total, clock) as show:
+        while (done := count_replayed(first, ends, offsets := reached())) < total:
+            show(done)
+            if done > most:
+                most, moved_at = done, clock.time()
+            elif clock.time() - moved_at >= stall_seconds:
+                raise Unavailable(f"planners consumed nothing for {stall_seconds:g} s; {_lack(first, ends, offsets)}")
             time.sleep(LOOK_EVERY_SECONDS)
-        bar.update(task, completed=done)
-    seconds = time.monotonic() - began
+        show(done)
+    seconds = clock.time() - began
     typer.echo(f"{what}: {total} messages in {seconds:.1f} s, {total / max(seconds, LOOK_EVERY_SECONDS):.0f} a second")
+
+
+def _lack(first: Offsets, ends: Offsets, reached: Offsets) -> str:
+    """Which partitions are not at their ends, and what to look at."""
+    lacking = []
+    for source, end in sorted(ends.items()):
+        total, done = end - first[source], count_replayed(first, {source: end}, reached)
+        if done < total:
+            lacking.append(f"{source.topic}/{source.partition} ({done} of {total})")
+    named, more = ", ".join(lacking[:MOST_NAMED]), len(lacking) - MOST_NAMED
+    return (
+        f"not replayed: {named}{f' and {more} more' if more > 0 else ''}: do planners run, and what do their logs say?"
+    )
+
+
+@contextmanager
+def _shown(what: str, total: int, clock: Clock) -> Iterator[Callable[[int], None]]:
+    """What is called with how many of the ``total`` messages are done."""
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield _Lines(what, total, clock).show
+        return
+    with Progress(TextColumn(what), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), console=console) as bar:
+        task = bar.add_task(what, total=total)
+        yield lambda done: bar.update(task, completed=done)
+
+
+@dataclass(slots=True)
+class _Lines:
+    """Progress where there is no terminal: a line at first, and then every so often."""
+
+    what: str
+    total: int
+    clock: Clock
+    told_at: float = -math.inf
+
+    def show(self, done: int) -> None:
+        if self.clock.time() - self.told_at >= LINE_EVERY_SECONDS:
+            self.told_at = self.clock.time()
+            tell(f"{self.what}: {done} of {self.total} messages")
 
 
 def needs_newer_lists(settings: KafkaSettings, workspaces: Sequence[str], first: Offsets, ends: Offsets) -> bool:

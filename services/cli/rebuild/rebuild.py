@@ -79,6 +79,7 @@ APPROVED = typer.Option(
     None, "--approve", help="Instance or workspace of which more may go, or WORKSPACE/NAMESPACE that is kept."
 )
 WAIT = typer.Option(600.0, help="Seconds to wait for newer lists, for Connect, and for agents.")
+STALL = typer.Option(300.0, "--stall", help="Seconds in which planners consume nothing, after which it is given up.")
 RESTORED = typer.Option(False, "--restored", help="The database is not empty: it was restored from a backup.")
 ENGINES = typer.Option(
     None,
@@ -129,10 +130,17 @@ def start(
 
 
 @app.command()
-def follow(url: str = URL, timeout: float = TIMEOUT, wait: float = WAIT, without: list[str] | None = WITHOUT) -> None:
+def follow(
+    url: str = URL,
+    timeout: float = TIMEOUT,
+    wait: float = WAIT,
+    stall: float = STALL,
+    without: list[str] | None = WITHOUT,
+) -> None:
     """Wait until planners have replayed the logs, and tell how the tables differ from their topics.
 
-    If what was replayed has no complete list of each kind, wait for newer ones, too.
+    If what was replayed has no complete list of each kind, wait for newer ones, too. Exits with 69, and says which
+    partitions are not replayed, if planners consume nothing for long.
     """
     settings = load(KafkaSettings)
 
@@ -143,12 +151,13 @@ def follow(url: str = URL, timeout: float = TIMEOUT, wait: float = WAIT, without
         names = _awaited_workspaces(settings, without or (), timeout)
         first, ends = await_dependency("database", lambda: positions(url), timeout)
         is_lacking = await_dependency("Kafka", lambda: needs_newer_lists(settings, names, first, ends), timeout)
-        watch_replay(replayed, "replayed", first, ends)
+        watch_replay(replayed, "replayed", first, ends, stall)
         if is_lacking:
             # What the logs do not tell, because nobody wrote them or retention took it away, a list does.
             await_dependency("the newer lists", lambda: require_newer_lists(url, settings, names), wait)
         # What watchers and agents have reported since, and users have changed.
-        watch_replay(replayed, "up to now", ends, _ends(await_dependency("Kafka", lambda: _logs(settings), timeout)))
+        now = _ends(await_dependency("Kafka", lambda: _logs(settings), timeout))
+        watch_replay(replayed, "up to now", ends, now, stall)
         topics = StreamedTopics(settings, SchemaRegistry(settings))
         _print_comparisons(await_dependency("Kafka", lambda: _compared(url, topics), timeout))
     typer.echo("'gitopsctl connector apply' streams the tables; then 'gitopsctl rebuild sweep --dry-run'")
@@ -217,7 +226,7 @@ def _to_be_repeated(command: str) -> Iterator[None]:
     try:
         yield
     except Unavailable as error:
-        raise Unavailable(f"{error}; once it does, run 'gitopsctl {command}' again") from error
+        raise Unavailable(f"{error}; once that is mended, run 'gitopsctl {command}' again") from error
 
 
 def _awaited_workspaces(settings: KafkaSettings, without: Collection[str], timeout: float) -> list[str]:

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 from uuid import UUID
 
 import pytest
 
-from services.cli.rebuild.progress import count_replayed, not_listed, unreplayed_lists
+from services.cli.rebuild import progress
+from services.cli.rebuild.progress import count_replayed, not_listed, unreplayed_lists, watch_replay
 from services.cli.rebuild.rebuild import _placements
 from services.cli.rebuild.streamed_topics import row_of
 from services.cli.replay.complete_lists import CompleteList, LoggedLists, Scope, listed_kinds
-from services.common.errors import Poison
+from services.common.errors import Poison, Unavailable
 from services.common.kafka import COMMANDS, TopicPartition
 from services.planner.domain.fleet.rows import EngineInstanceRow
 from services.planner.engines.argocd.names import project_name
+from tests.unit.fake_clock import FakeClock
 from tests.unit.planner.given import at
 
 LOG = TopicPartition("log", 0)
@@ -39,6 +41,51 @@ def test_replay_when_followed_then_it_is_counted_from_the_oldest_message_to_wher
 
 def test_replay_when_retention_has_emptied_a_partition_then_nothing_is_waited_for() -> None:
     assert count_replayed({LOG: 10}, {LOG: 10}, {LOG: 10}) == count_replayed({LOG: 10}, {LOG: 10}, {}) == 0
+
+
+@dataclass
+class Planners:
+    """What planners have consumed each time that it is asked; time passes in between."""
+
+    clock: FakeClock
+    consumed: list[int]
+    times_asked: int = 0
+
+    def reached(self) -> dict[TopicPartition, int]:
+        self.clock.seconds += 6
+        self.times_asked += 1
+        at = self.consumed[min(self.times_asked, len(self.consumed)) - 1]
+        return {LOG: at} if at else {}
+
+
+@pytest.fixture(autouse=True)
+def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(progress, "LOOK_EVERY_SECONDS", 0.0)
+
+
+def test_replay_when_no_planner_starts_then_it_is_given_up_and_says_what_is_not_replayed() -> None:
+    planners, other = Planners(FakeClock(), [0]), TopicPartition("other", 3)
+    with pytest.raises(Unavailable) as stalled:
+        watch_replay(planners.reached, "replayed", {LOG: 10, other: 0}, {LOG: 15, other: 0}, 60, planners.clock)
+    assert stalled.value.exit_code == 69
+    assert "consumed nothing for 60 s; not replayed: log/0 (0 of 5):" in str(stalled.value)
+
+
+def test_replay_when_planners_come_to_a_halt_then_it_is_given_up_the_limit_after_their_last_progress() -> None:
+    planners = Planners(FakeClock(), [11, 12, 12, 13])
+    with pytest.raises(Unavailable, match=r"log/0 \(3 of 5\)"):
+        watch_replay(planners.reached, "replayed", {LOG: 10}, {LOG: 15}, 60, planners.clock)
+    assert planners.clock.seconds == 4 * 6 + 60
+
+
+def test_replay_when_it_goes_on_slowly_then_it_is_waited_for_and_told_in_lines(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    planners = Planners(FakeClock(), [10, 10, 11, 11, 12, 12, 13, 13, 14, 14, 15])
+    watch_replay(planners.reached, "replayed", {LOG: 10}, {LOG: 15}, 15, planners.clock)
+    told = capsys.readouterr()
+    assert told.err.splitlines() == [f"replayed: {done} of 5 messages" for done in (0, 1, 2, 3, 4, 5)]
+    assert told.out.startswith("replayed: 5 messages in 66.0 s")
 
 
 RECORD = {

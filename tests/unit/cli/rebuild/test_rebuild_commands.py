@@ -145,7 +145,7 @@ def test_sweep_when_the_database_stays_away_then_it_says_what_to_run_next(sweep:
     sweep.failures = {step: [AWAY] * 100}
     error = sweep.run().exception
     assert isinstance(error, Unavailable)
-    assert str(error).endswith("connection refused; once it does, run 'gitopsctl rebuild sweep' again")
+    assert str(error).endswith("connection refused; once that is mended, run 'gitopsctl rebuild sweep' again")
 
 
 def follow(monkeypatch: pytest.MonkeyPatch, answers: Iterator[Any], *, is_lacking: bool = True) -> Any:
@@ -201,7 +201,7 @@ def test_replay_when_it_is_over_then_newer_lists_are_waited_for_only_if_the_log_
 def test_replay_when_the_database_stays_away_then_it_says_what_to_run_next(monkeypatch: pytest.MonkeyPatch) -> None:
     error = follow(monkeypatch, chain([{LOG: 1}], repeat(AWAY))).exception
     assert isinstance(error, Unavailable)
-    assert str(error).endswith("connection refused; once it does, run 'gitopsctl rebuild follow' again")
+    assert str(error).endswith("connection refused; once that is mended, run 'gitopsctl rebuild follow' again")
 
 
 def test_command_when_it_has_not_tried_again_what_failed_then_one_line_says_so(
