@@ -22,7 +22,7 @@ from services.cli.output import OUTPUT, Output, Row, print_rows, tell
 from services.cli.sending import publishing
 from services.common.avro import AvroCodec, SchemaRegistry, value_subject
 from services.common.errors import InvalidConfiguration, Poison, Retry, Unavailable
-from services.common.kafka import Publisher
+from services.common.kafka import FLEET_ORDERS, Publisher
 from services.common.messages import DeadLetter
 from services.common.settings import KafkaSettings, load
 from services.common.telemetry import TRACEPARENT
@@ -222,7 +222,9 @@ def _decoded(letter: DeadLetter, registry: SchemaRegistry) -> dict[str, Any]:
             return dict(row_of(letter.value, registry))
         codec: AvroCodec[Any] = AvroCodec(registry, message, value_subject(letter.topic))
         decoded = codec.decode_message(letter.value)
-        return asdict(decoded) | {"event": {"type": type(decoded.event).__name__} | asdict(decoded.event)}
+        name = "order" if letter.topic == FLEET_ORDERS else "event"
+        part = getattr(decoded, name)
+        return asdict(decoded) | {name: {"type": type(part).__name__} | asdict(part)}
     except Poison:
         return {}
     except Retry as error:

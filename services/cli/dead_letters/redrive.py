@@ -27,6 +27,7 @@ from services.common.errors import Poison, Retry, Unavailable
 from services.common.kafka import (
     COMMANDS,
     ENGINE,
+    FLEET_ORDERS,
     OBSERVATIONS,
     WORKSPACE,
     WORKSPACE_NAME,
@@ -41,6 +42,7 @@ from services.common.kafka import (
 from services.common.messages import (
     Command,
     DeadLetter,
+    FleetOrder,
     Observation,
     ResourceChanged,
     ResourceGone,
@@ -50,8 +52,9 @@ from services.common.messages import (
 from services.common.settings import KafkaSettings
 from services.common.telemetry import TRACEPARENT
 
-CLASSES: Mapping[str, type[Command] | type[Observation]] = {COMMANDS: Command, OBSERVATIONS: Observation}
-"""What the topics hold that are keyed by tenant."""
+Message = Command | Observation | FleetOrder
+CLASSES: Mapping[str, type[Message]] = {COMMANDS: Command, OBSERVATIONS: Observation, FLEET_ORDERS: FleetOrder}
+"""What the logs hold: a message that was given up is sent to its log again."""
 IDENTITY = {
     ENGINE: ("engine_instance_id", "kind", "namespace", "name"),
     WORKSPACE: ("workspace", "namespace", "kind", "name"),
@@ -59,10 +62,10 @@ IDENTITY = {
 """Columns of a streamed row's key."""
 
 Subject = tuple[str, ...]
-"""What a message is about: a resource, or an object of an engine instance."""
+"""What a message is about: a resource, an object of an engine instance, or what an order names."""
 
 
-Codec = AvroCodec[Command] | AvroCodec[Observation]
+Codec = AvroCodec[Command] | AvroCodec[Observation] | AvroCodec[FleetOrder]
 
 
 NOT_THERE = "its log has it no more: what came behind it is not known"
@@ -75,7 +78,7 @@ class Candidate:
     """A letter that may be redriven, as far as its own message tells."""
 
     letter: DeadLetter
-    message: Command | Observation
+    message: Message
     refusal: str = NOT_THERE
 
     def compare(self, message: ConsumedMessage) -> None:
@@ -85,7 +88,7 @@ class Candidate:
 
 
 class LogJudge:
-    """Judges letters of topics that are keyed by tenant by what it is shown of their logs, from the letters on.
+    """Judges letters of logs by what it is shown of these, from the letters on.
 
     Of all that, it keeps for each letter only where the first message is that supersedes it.
     """
@@ -164,14 +167,14 @@ class Judge:
     def refusals(self, letters: Sequence[StoredLetter], *, has_database: bool) -> dict[str, str]:
         """Why a letter is not redriven, by its id; empty if it may be. Raises Unavailable."""
         done = {each.id: f"it was {each.done}" for each in letters if each.done}
-        of_tenants = [each for each in letters if not each.done and each.letter.topic in CLASSES]
+        of_logs = [each for each in letters if not each.done and each.letter.topic in CLASSES]
         of_rows = [each for each in letters if not each.done and each.letter.topic not in CLASSES]
         try:
             rows = {each.id: self._refusal_of_row(each, has_database=has_database) for each in of_rows}
-            self._read_logs(of_tenants)
+            self._read_logs(of_logs)
         except Retry as error:
             raise Unavailable(f"{kafka_at(self._settings)}: {error}") from error
-        return done | rows | {each.id: self._log.refusal(each.id) for each in of_tenants}
+        return done | rows | {each.id: self._log.refusal(each.id) for each in of_logs}
 
     def refusal_by_now(self, stored: StoredLetter) -> str:
         """Of a letter that was not refused: by what its log has by now. Raises Retry."""
@@ -206,9 +209,11 @@ class Judge:
             self._log.see(message)
 
 
-def subject(message: Command | Observation) -> Subject | None:
+def subject(message: Message) -> Subject | None:
     """What ``message`` is about; None if that is not one thing."""
     match message:
+        case FleetOrder(order=order):
+            return (FLEET_ORDERS, order.id)
         case Command(event=ResourceChanged() | ResourceGone() as event):
             return (message.workspace, message.namespace, event.kind, event.name)
         case Observation(event=SyncMoved() as moved):
@@ -219,7 +224,7 @@ def subject(message: Command | Observation) -> Subject | None:
             return None
 
 
-def supersedes(later: Command | Observation | None, earlier: Command | Observation) -> bool:
+def supersedes(later: Message | None, earlier: Message) -> bool:
     """Whether ``later``, which came behind ``earlier``, makes it old: it is about the same, or may be."""
     match later, earlier:
         case (None, _):
@@ -283,7 +288,7 @@ def snapshot_request(stored: StoredLetter, registry: SchemaRegistry) -> dict[str
     return {"type": "incremental", "data-collections": [table], "additional-conditions": [condition]}
 
 
-def _decoded(message: ConsumedMessage, codec: Codec) -> Command | Observation | None:
+def _decoded(message: ConsumedMessage, codec: Codec) -> Message | None:
     try:
         return codec.decode_message(message.value)
     except Poison:

@@ -18,6 +18,7 @@ from services.common.errors import Poison
 from services.common.kafka import (
     COMMANDS,
     DEAD_LETTERS,
+    FLEET_ORDERS,
     ConsumedMessage,
     DeadLetterQueue,
     PartitionReader,
@@ -25,7 +26,7 @@ from services.common.kafka import (
     TopicPartition,
     tenant_key,
 )
-from services.common.messages import Command, DeadLetter
+from services.common.messages import Command, DeadLetter, DrainEngineInstance, FleetOrder
 from tests.unit.common.kafka.messages import consumed
 from tests.unit.planner.given import WORKSPACE, changed, gone
 
@@ -132,3 +133,17 @@ def test_dead_letter_when_shown_then_its_message_is(letters: Letters) -> None:
     offset = letters.give_up(letters.send(changed(5)))
     (shown,) = orjson.loads(letters.call("show", f"0/{offset}", "-o", "json").stdout)
     assert (shown["content"]["event"]["type"], shown["content"]["event"]["name"]) == ("ResourceChanged", "web")
+
+
+def test_order_when_redriven_then_it_is_in_its_log_again_as_it_was_and_shown_as_an_order(letters: Letters) -> None:
+    codec = AvroCodec(letters.registry, FleetOrder, value_subject(FLEET_ORDERS))
+    given = FleetOrder(uuid.uuid4(), "ops@host", datetime.now(UTC), DrainEngineInstance(letters.namespace))
+    value = codec.encode_message(given)
+    offset = letters.publisher.send_message(FLEET_ORDERS, None, value, {}).result(timeout=30)
+    letter = f"0/{letters.give_up(consumed(FLEET_ORDERS, offset, None, value))}"
+    (shown,) = orjson.loads(letters.call("show", letter, "-o", "json").stdout)
+    assert shown["content"]["order"] == {"type": "DrainEngineInstance", "id": letters.namespace}
+    assert "redriven" in letters.call("redrive", letter).stdout
+    with PartitionReader(letters.kafka, "tests") as reader:
+        ends = reader.end_offsets([TopicPartition(FLEET_ORDERS, 0)])
+        assert [each.value for each in reader.read_messages(ends)].count(value) == 2

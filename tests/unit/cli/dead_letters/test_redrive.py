@@ -6,6 +6,7 @@ from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 from unittest.mock import Mock
+from uuid import uuid4
 
 import pytest
 
@@ -15,7 +16,15 @@ from services.cli.dead_letters.stored_letters import LetterFilter, StoredLetter,
 from services.common.avro import SchemaRegistry
 from services.common.errors import InvalidConfiguration, Poison
 from services.common.kafka import ConsumedMessage, TopicPartition
-from services.common.messages import DeadLetter, Observation, SyncMoved
+from services.common.messages import (
+    DeadLetter,
+    DrainEngineInstance,
+    FleetOrder,
+    Observation,
+    Order,
+    SyncMoved,
+    UndrainEngineInstance,
+)
 from tests.unit.common.kafka.messages import consumed
 from tests.unit.planner.given import CREDENTIAL, Applied, at, changed, credential, gone, observed, resync
 
@@ -148,6 +157,23 @@ def test_observation_when_a_later_one_is_about_the_same_object_then_it_is_supers
     later: Observation, expected: bool
 ) -> None:
     assert supersedes(later, observation(Applied("old"))) == expected
+
+
+def order(of: Order) -> FleetOrder:
+    return FleetOrder(uuid4(), "ops@host", at(1), of)
+
+
+@pytest.mark.parametrize(
+    ("later", "expected"),
+    [
+        pytest.param(UndrainEngineInstance("engine-1"), True, id="the-same-instance"),
+        pytest.param(DrainEngineInstance("engine-1"), True, id="given-again"),
+        pytest.param(DrainEngineInstance("engine-2"), False, id="another-instance"),
+        pytest.param(None, True, id="not-understood"),
+    ],
+)
+def test_order_when_a_later_one_is_about_the_same_then_it_is_superseded(later: Order | None, expected: bool) -> None:
+    assert supersedes(later and order(later), order(DrainEngineInstance("engine-1"))) == expected
 
 
 @pytest.mark.parametrize(
