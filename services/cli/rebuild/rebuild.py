@@ -45,7 +45,7 @@ from services.cli.rebuild.progress import (
 )
 from services.cli.rebuild.start import END, Known, begin
 from services.cli.rebuild.streamed_topics import Comparison, StreamedTopics, engine_rows, status_rows
-from services.cli.rebuild.topic_sweep import Unknown
+from services.cli.rebuild.topic_sweep import SHOWN, Unknown
 from services.cli.replay.complete_lists import added_workspaces, listed_kinds, read_lists
 from services.cli.sending import CLIENT
 from services.common.avro import AvroCodec, SchemaRegistry, value_subject
@@ -73,7 +73,14 @@ REFUSED, SOMETHING_KEPT = 1, 3
 
 KEPT = "kept, of tenants and workspaces that the database may not know all of; --approve NAME withdraws them"
 
-INCOMPLETE = typer.Option(False, "--incomplete", help="Go on although the log lacks lists: what it lacks is swept.")
+INCOMPLETE = typer.Option(
+    False,
+    "--incomplete",
+    help="Go on although the log lacks lists (what it lacks is swept), or messages of topics cannot be decoded.",
+)
+UNREADABLE = typer.Option(
+    False, "--pass-over-unreadable", help="Sweep although messages of the topics cannot be decoded."
+)
 DRY_RUN = typer.Option(False, "--dry-run", help="Tell what would be withdrawn, and change nothing.")
 APPROVED = typer.Option(
     None, "--approve", help="Instance or workspace of which more may go, or WORKSPACE/NAMESPACE that is kept."
@@ -117,6 +124,7 @@ def start(
         _require_lists(settings, timeout)
     topics = StreamedTopics(settings, SchemaRegistry(settings))
     known = await_dependency("Kafka", lambda: _known(settings, topics), timeout)
+    _require_readable(topics, "--incomplete", is_given=incomplete)
     if engines:
         known = _with_live_placements(known, engines, url, timeout)
     logs = await_dependency("Kafka", lambda: _logs(settings), timeout)
@@ -160,6 +168,7 @@ def follow(
         watch_replay(replayed, "up to now", ends, now, stall)
         topics = StreamedTopics(settings, SchemaRegistry(settings))
         _print_comparisons(await_dependency("Kafka", lambda: _compared(url, topics), timeout))
+        _tell_unreadable(topics)
     typer.echo("'gitopsctl connector apply' streams the tables; then 'gitopsctl rebuild sweep --dry-run'")
 
 
@@ -170,6 +179,7 @@ def compare(url: str = URL, wait: float = WAIT) -> None:
     topics = StreamedTopics(settings, SchemaRegistry(settings))
     with _to_be_repeated("rebuild compare"):
         _print_comparisons(await_dependency("Kafka Connect", lambda: _streamed(url, topics), wait))
+        _tell_unreadable(topics)
 
 
 @app.command()
@@ -182,11 +192,13 @@ def sweep(
     *,
     dry_run: bool = DRY_RUN,
     current: bool = CURRENT,
+    unreadable: bool = UNREADABLE,
 ) -> None:
     """Withdraw what the topics hold and no row, once every kind was listed since the rebuild began.
 
     Exits with 1 if the guard refuses, which is that of resyncs (RESYNC_GUARD_…, as planners have them): then nothing is
-    withdrawn; with 3 if something is kept that may be wanted, or a workspace was not waited for.
+    withdrawn; with 2 if messages of the topics cannot be decoded, as nobody knows what they hold; with 3 if something
+    is kept that may be wanted, or a workspace was not waited for.
     """
     settings, guard = load(KafkaSettings), load(PolicySettings).policy.guard
     command = f"rebuild sweep{' --current' if current else ''}"
@@ -203,6 +215,7 @@ def sweep(
         )
         for line in (*found.described("that no row has"), *(kept.described(KEPT) if kept else ())):
             typer.echo(line)
+        _require_readable(topics, "--pass-over-unreadable", is_given=unreadable)
         _check_guard(found, guard, approved or ())
         if not dry_run:
             await_dependency("database", lambda: topic_sweep.withdraw(url, found), timeout)
@@ -251,6 +264,24 @@ def _check_guard(found: Unknown, guard: SweepGuard, approved: Collection[str]) -
         tell(f"{scope}: refused, {reason}; --approve {scope} does it")
     if refused:
         raise typer.Exit(REFUSED)
+
+
+def _require_readable(topics: StreamedTopics, consent: str, *, is_given: bool) -> None:
+    """Name what could not be decoded. Raises InvalidConfiguration if there is any, and no ``consent``."""
+    _tell_unreadable(topics)
+    if topics.unreadable and not is_given:
+        raise InvalidConfiguration(
+            f"{len(topics.unreadable)} messages of topics cannot be decoded, so it is not known which rows they hold: "
+            f"mend the schema registry, or go on without them by {consent}"
+        )
+
+
+def _tell_unreadable(topics: StreamedTopics) -> None:
+    found = topics.unreadable
+    for each in found[:SHOWN]:
+        tell(f"not understood: {each}")
+    if len(found) > SHOWN:
+        tell(f"… and {len(found) - SHOWN} more")
 
 
 def _end(url: str) -> None:

@@ -7,9 +7,9 @@ stays there for ever, desired, though nobody asks for it any more: a database th
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import MISSING, Field, dataclass, fields
+from dataclasses import MISSING, Field, dataclass, field, fields
 from datetime import datetime
-from typing import Any, TypeVar, get_type_hints
+from typing import Any, NamedTuple, TypeVar, get_type_hints
 
 from psycopg import Connection
 
@@ -22,10 +22,12 @@ from services.common.kafka import (
     Brokers,
     ConsumedMessage,
     PartitionReader,
+    TopicPartition,
     engine_topic,
     workspace_topic,
 )
 from services.common.messages import EngineResource, RowKind, WorkspaceResource
+from services.common.startup import one_line
 from services.planner.domain.fleet.placement.assignments import TenantPin, WorkspaceAssignment
 from services.planner.domain.fleet.rows import EngineInstanceRow
 from services.planner.rows import TenantName
@@ -64,12 +66,30 @@ class PlacementTold:
     """Likewise tenants."""
 
 
+class Unreadable(NamedTuple):
+    """A message of a compiled table's topic that cannot be decoded: what it says of its row is not known."""
+
+    source: TopicPartition
+    offset: int
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.source.topic}/{self.source.partition} at {self.offset}: {self.reason}"
+
+
 @dataclass(frozen=True, slots=True)
 class StreamedTopics:
     """The topics; nothing is written."""
 
     brokers: Brokers
     registry: SchemaRegistry
+    _unreadable: dict[str, dict[bytes | None, Unreadable]] = field(default_factory=dict)
+    """By topic, and by key of the message: a newer message of the key makes up for it."""
+
+    @property
+    def unreadable(self) -> list[Unreadable]:
+        """What could not be decoded when topics were last read, in order."""
+        return sorted(each for found in self._unreadable.values() for each in found.values())
 
     def placements(self) -> dict[str, str]:
         """The instance of each tenant, by its lane: of one that is being moved, the one that has its deployments."""
@@ -121,17 +141,24 @@ class StreamedTopics:
         return newest
 
     def _newest(self, topic: str, kind: type[Row], keep: Callable[[Row], Kept]) -> dict[Key, Kept]:
-        """What ``keep`` makes of the newest row of each key. Raises Retry if the brokers do not answer."""
+        """What ``keep`` makes of the newest row of each key. Raises Retry if the brokers do not answer.
+
+        A message that cannot be decoded is passed over, and noted: an older row of its key may stand then, or none.
+        """
         newest: dict[Key, Kept] = {}
+        unreadable: dict[bytes | None, Unreadable] = {}
         for message in self._messages(topic):
             try:
                 key, row = self._decoded(message, kind)
-            except Poison:
+            except Poison as error:
+                unreadable[message.key] = Unreadable(message.tracked.source, message.offset, one_line(error))
                 continue
+            unreadable.pop(message.key, None)
             if row is None:
                 newest.pop(key, None)
             else:
                 newest[key] = keep(row)
+        self._unreadable[topic] = unreadable
         return newest
 
     def _messages(self, topic: str) -> Iterator[ConsumedMessage]:
@@ -168,9 +195,9 @@ def row_of(kind: type[FleetRow], record: Mapping[str, Any]) -> FleetRow:
     return kind(**columns | times)
 
 
-def _column(record: Mapping[str, Any], field: Field[Any]) -> Any:
+def _column(record: Mapping[str, Any], column: Field[Any]) -> Any:
     """Of one column; rows of before do not have those that may have no value."""
-    return record[field.name] if field.default is MISSING else record.get(field.name)
+    return record[column.name] if column.default is MISSING else record.get(column.name)
 
 
 def key_of(row: EngineResource | WorkspaceResource) -> Key:

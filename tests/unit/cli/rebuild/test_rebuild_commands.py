@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from itertools import chain, repeat
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from typer.testing import CliRunner
 
 from services.cli import __main__ as gitopsctl
 from services.cli.rebuild import progress, rebuild, topic_sweep
+from services.cli.rebuild.streamed_topics import StreamedTopics, Unreadable
 from services.cli.rebuild.topic_sweep import Unknown
 from services.common.errors import InvalidConfiguration, Retry, Unavailable
 from services.common.kafka import TopicPartition
@@ -36,6 +38,7 @@ class Sweep:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.found, self.kept, self.done = NOTHING, NOTHING, list[str]()
+        self.unreadable = list[Unreadable]()
         self.awaited, self.swept = list[str](), list[str]()
         self.failures: dict[str, list[Exception]] = {}
         parts: dict[tuple[Any, str], Callable[..., Any]] = {
@@ -54,8 +57,11 @@ class Sweep:
         self._noting("listed")()
         self.awaited = workspaces
 
-    def _find(self, _url: object, _topics: object, workspaces: list[str], _approved: object) -> tuple[Unknown, Unknown]:
+    def _find(
+        self, _url: object, topics: StreamedTopics, workspaces: list[str], _approved: object
+    ) -> tuple[Unknown, Unknown]:
         self.swept = workspaces
+        topics._unreadable["topic"] = {str(each.offset).encode(): each for each in self.unreadable}
         return self.found, self.kept
 
     def _noting(self, what: str) -> Callable[..., None]:
@@ -91,6 +97,47 @@ def test_sweep_when_something_is_kept_or_refused_then_its_exit_code_says_which(
     assert (sweep.run().exit_code, sweep.done) == (code, done)
     sweep.done.clear()
     assert (sweep.run("--dry-run").exit_code, sweep.done) == (code, ["listed"])
+
+
+UNREADABLE = [Unreadable(TopicPartition("gitops.engine.default", 2), 17, "schema 7 is not in the registry")]
+
+
+@pytest.mark.parametrize("arguments", [(), ("--dry-run",)])
+def test_sweep_when_messages_cannot_be_decoded_then_they_are_named_and_nothing_is_withdrawn(
+    sweep: Sweep, arguments: tuple[str, ...]
+) -> None:
+    sweep.found, sweep.unreadable = unknown(5), UNREADABLE
+    ended = sweep.run(*arguments)
+    assert "not understood: gitops.engine.default/2 at 17: schema 7 is not in the registry\n" in ended.stderr
+    assert isinstance(ended.exception, InvalidConfiguration)
+    assert str(ended.exception).startswith("1 messages of topics cannot be decoded")
+    assert sweep.done == ["listed"]
+
+
+def test_sweep_when_messages_that_cannot_be_decoded_are_passed_over_then_they_are_named_all_the_same(
+    sweep: Sweep,
+) -> None:
+    sweep.unreadable = UNREADABLE
+    ended = sweep.run("--pass-over-unreadable")
+    assert (ended.exit_code, "gitops.engine.default/2 at 17" in ended.stderr) == (0, True)
+
+
+@pytest.mark.parametrize("incomplete", [False, True])
+def test_rebuild_when_messages_cannot_be_decoded_then_it_begins_only_by_consent(
+    monkeypatch: pytest.MonkeyPatch, incomplete: bool
+) -> None:
+    def known(_: object, topics: StreamedTopics) -> Any:
+        topics._unreadable["topic"] = {b"": UNREADABLE[0]}
+        return SimpleNamespace(placements={})
+
+    parts: dict[str, Callable[..., Any]] = {"_known": known, "_logs": lambda _: {}, "begin": lambda *_, **__: {}}
+    for name, part in parts.items():
+        monkeypatch.setattr(rebuild, name, part)
+    monkeypatch.setattr(rebuild.connector, "is_stopped", lambda: True)
+    words = ["start", "--restored", *(["--incomplete"] if incomplete else [])]
+    ended = CliRunner().invoke(rebuild.app, words, env=ENVIRONMENT)
+    assert "not understood: gitops.engine.default/2 at 17" in ended.stderr
+    assert (ended.exit_code == 0, "by --incomplete" in str(ended.exception)) == (incomplete, not incomplete)
 
 
 def test_sweep_when_a_workspace_is_gone_then_others_are_swept_without_it_and_the_rebuild_goes_on(sweep: Sweep) -> None:

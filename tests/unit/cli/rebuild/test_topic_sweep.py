@@ -6,10 +6,14 @@ from typing import Any
 
 import pytest
 
-from services.cli.rebuild.streamed_topics import Comparison, compare
+from services.cli.rebuild.streamed_topics import Comparison, Key, StreamedTopics, compare
 from services.cli.rebuild.topic_sweep import SHOWN, Unknown, _by_object, kept_as
+from services.common.avro import SchemaRegistry
+from services.common.errors import Poison
+from services.common.kafka import ConsumedMessage
 from services.common.messages import EngineResource, WorkspaceResource
 from services.planner.domain.policy import SweepGuard
+from tests.unit.common.kafka.messages import consumed
 
 ROW: Any = None
 GUARD = SweepGuard(share=0.5, minimum=2)
@@ -102,3 +106,35 @@ def test_rows_when_compared_with_their_topic_then_each_is_counted_once() -> None
     rows = {key("same"): "present 1", key("other"): "present 2", key("new"): "present 3"}
     streamed = {key("same"): "present 1", key("other"): "absent 2", key("gone"): "present 4"}
     assert compare(rows, streamed) == Comparison(unchanged=1, differing=1, new=1, unknown=1)
+
+
+@pytest.mark.parametrize(
+    ("messages", "found", "unreadable"),
+    [
+        pytest.param([(b"k", b"row")], ["k"], [], id="all are decoded"),
+        pytest.param([(b"k", b"what"), (b"l", b"row")], ["l"], [0], id="one is not"),
+        pytest.param([(b"k", b"what"), (b"k", b"row")], ["k"], [], id="a newer one of its key is"),
+        pytest.param([(b"k", b"row"), (b"k", b"what")], ["k"], [1], id="an older one of its key is"),
+        pytest.param([(b"k", b"what"), (b"k", None)], [], [], id="its row was deleted since"),
+    ],
+)
+def test_topic_when_read_then_messages_that_cannot_be_decoded_are_noted_unless_a_newer_one_makes_up_for_them(
+    monkeypatch: pytest.MonkeyPatch,
+    messages: list[tuple[bytes, bytes | None]],
+    found: list[str],
+    unreadable: list[int],
+) -> None:
+    def decoded(_: object, message: ConsumedMessage, __: object) -> tuple[Key, WorkspaceResource | None]:
+        if message.value == b"what":
+            raise Poison("schema 7 is not in the registry")
+        name = (message.key or b"").decode()
+        row = compiled(WorkspaceResource, workspace="local", namespace="team-a", kind="Secret", name=name)
+        return ("local", "team-a", "Secret", name), row if message.value else None
+
+    log = [consumed("gitops.workspace.local", number, *each) for number, each in enumerate(messages)]
+    monkeypatch.setattr(StreamedTopics, "_messages", lambda *_: log)
+    monkeypatch.setattr(StreamedTopics, "_decoded", decoded)
+    topics = StreamedTopics("localhost:1", SchemaRegistry("http://localhost:1"))
+    for _ in range(2):
+        assert [name for *_, name in topics.unknown_statuses("local", {})] == found
+        assert [each.offset for each in topics.unreadable] == unreadable
