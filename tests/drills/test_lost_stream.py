@@ -11,6 +11,7 @@ from confluent_kafka.admin import AdminClient
 
 from devstack.harness.hosted import HostedStack
 from devstack.harness.operator import Operator
+from services.common.kubernetes import Manifest
 from tests.drills.alert_metrics import until_measured
 from tests.drills.test_lost_database import identity
 from tests.e2e.api import Api
@@ -26,6 +27,7 @@ WAL_STATUS = "SELECT wal_status FROM pg_replication_slots WHERE slot_name = 'git
 MOST_SEGMENTS = 20
 UNCONFIRMED, ALERTED = "gitops_stream_unconfirmed_bytes", 1_000_000_000
 """Alert: GitOpsStreamBehind."""
+SKIP = "SELECT pg_replication_slot_advance('gitops', pg_current_wal_lsn())"
 UNSEEN = "DELETE FROM engine_resources WHERE name = %s AND kind = 'Application'"
 
 
@@ -54,6 +56,13 @@ def reach_limit(operator: Operator) -> None:
 def delete_offsets(stack: HostedStack) -> None:
     admin = AdminClient({"bootstrap.servers": stack.environment["KAFKA_BOOTSTRAP_SERVERS"]})
     admin.delete_topics([OFFSETS])[OFFSETS].result(10)
+
+
+def require_sole_unknown(operator: Operator, created: Manifest) -> None:
+    """The Application of ``created`` was all that the operator was shown before it was swept."""
+    swept = operator.told["gitopsctl rebuild sweep --current --dry-run"]
+    assert swept.startswith("1 objects and 0 statuses")
+    assert application_name(created) in swept
 
 
 @pytest.mark.parametrize("loss", ["dropped", pytest.param("limit reached", marks=pytest.mark.long)])
@@ -86,9 +95,7 @@ async def test_slot_when_lost_then_all_rows_are_streamed_again_and_what_was_dele
     await asyncio.to_thread(operator.follow_runbook, "lost-replication-slot.md", by_hand)
     await tenant.until_path(changed, "since")
     assert identity(tenant, kept) == before
-    swept = operator.told["gitopsctl rebuild sweep --current --dry-run"]
-    assert swept.startswith("1 objects and 0 statuses")
-    assert application_name(unseen) in swept
+    require_sole_unknown(operator, unseen)
     await tenant.until_application_gone(unseen)
     await until_measured(stack, "planner", UNCONFIRMED, lambda size: size < ALERTED)
 
@@ -96,20 +103,27 @@ async def test_slot_when_lost_then_all_rows_are_streamed_again_and_what_was_dele
 async def test_offsets_of_connect_when_lost_then_changes_of_the_meantime_take_effect_and_nothing_is_deployed_anew(
     stack: HostedStack, operator: Operator, tenant: Tenant, api: Api
 ) -> None:
-    kept, changed, deleted = [await tenant.create(name) for name in ("kept", "changed", "deleted")]
-    for name in ("kept", "changed", "deleted"):
+    kept, changed, deleted, unseen = [await tenant.create(name) for name in ("kept", "changed", "deleted", "unseen")]
+    for name in ("kept", "changed", "deleted", "unseen"):
         await tenant.until_status("Synced", name, sync__status="Synced")
     before = identity(tenant, kept)
     loop = asyncio.get_running_loop()
 
     def lose_offsets() -> None:
+        """With them the slot has lost a piece: the deletion of a row, of which nothing will ever tell."""
         delete_offsets(stack)
+        with operator.owner() as owner:
+            owner.execute(UNSEEN, [application_name(unseen)])
+        with operator.superuser("gitops") as superuser:
+            superuser.execute(SKIP)
         patch = path("since")
         asyncio.run_coroutine_threadsafe(tenant.patch("changed", patch), loop).result(30)
         asyncio.run_coroutine_threadsafe(tenant.delete("deleted"), loop).result(30)
 
     by_hand = {1: [operator.stop("connect"), lose_offsets, operator.start("connect")]}
     await asyncio.to_thread(operator.follow_runbook, "lost-connect-offsets.md", by_hand)
+    require_sole_unknown(operator, unseen)
+    await tenant.until_application_gone(unseen)
     await tenant.until_path(changed, "since")
     await tenant.until_application_gone(deleted)
     assert identity(tenant, kept) == before

@@ -65,6 +65,11 @@ class History:
         assert await self._api.until_phase("once", "Succeeded") == self.ran
         await self._until_synced("kept", "changed", "created", "manual")
 
+    def require_unswept(self) -> None:
+        """What is there was not among what the operator was shown before it was swept."""
+        swept = self._operator.told["gitopsctl rebuild sweep --dry-run"]
+        assert not [name for name in self.before if application_name(self.resources[name]) in swept]
+
     async def _until_synced(self, *names: str) -> None:
         for name in names:
             await self.tenant.until_status("Synced", name, sync__status="Synced")
@@ -82,8 +87,7 @@ async def test_database_when_restored_from_a_backup_then_what_came_after_it_is_r
     }
     await asyncio.to_thread(operator.follow_runbook, "restored-database.md", by_hand)
     await history.require_unchanged()
-    swept = operator.told["gitopsctl rebuild sweep --dry-run"]
-    assert not [name for name in history.before if application_name(history.resources[name]) in swept]
+    history.require_unswept()
 
 
 @pytest.mark.long
@@ -108,5 +112,6 @@ async def test_kafka_and_database_when_both_are_lost_then_backup_and_lists_bring
     }
     await asyncio.to_thread(operator.follow_runbook, "lost-kafka-and-database.md", by_hand)
     await history.require_unchanged()
+    history.require_unswept()
     assert identity(other_tenant, newcomers)[:2] == before, "who came after the backup stays where they were"
     assert of_instances(stack, "undrain", SECOND).exit_code == 0
