@@ -168,6 +168,7 @@ class Topics:
     """What topics hold of what no row has any more."""
 
     brokers = None
+    unreadable = ()
 
     def __init__(self, url: str) -> None:
         self._url = url

@@ -14,7 +14,6 @@ from tests.component.planner.years import years
 YEARS = int(os.environ.get("SIMULATED_YEARS", "3"))
 """`make years` simulates more."""
 OTHERS = {
-    "complete_lists": "a row for each kind and partition of a workspace, brought up to date",
     "workspace_assignments": "a row for each workspace that operators assign",
     "tenant_pins": "a row for each tenant that operators pin",
     "engine_clusters": "a row for each cluster that operators ever add",

@@ -8,7 +8,9 @@ for every n. A step that is added to the code is stopped at without a new test.
 from __future__ import annotations
 
 import asyncio
+import base64
 import copy
+import json
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field, replace
@@ -21,14 +23,28 @@ from services.agent.credentials.clusters.service_account import GRANTED, SERVICE
 from services.agent.credentials.secret_recipe import ClusterRecipe
 from services.agent.instances.instance_controller import InstanceController
 from services.agent.objects.engine_state import EngineState
+from services.agent.objects.live_operation import RUNNING, TERMINATING
+from services.agent.objects.managed_kinds import CASCADE_FINALIZER
 from services.agent.private_repositories.isolation import REPO_SERVER_TIMEOUT
-from services.agent.private_repositories.known_repositories import owner_of
+from services.agent.private_repositories.known_repositories import FORMER_FIELD, MOVED, owner_of
+from services.agent.private_repositories.registry_secret import NAME as FORMER
 from services.agent.private_repositories.registry_secret import secret_name
+from services.agent.private_repositories.repository_identity import identity_of
+from services.agent.reconcile.object_steps import OPERATION_PATIENCE
 from services.common.kafka import OffsetTracker
 from services.common.kubernetes import Manifest
-from services.common.messages import EngineResource, Removed, SyncMoved
+from services.common.messages import ORPHAN_REMOVAL, EngineResource, Removed, SyncMoved
+from services.common.messages.compiled import RELEASE
 from tests.unit.agent.driver import PARTITION
-from tests.unit.agent.fakes import SETTINGS, FakeChecker, MemoryCluster, MemoryReports, dependencies_of, secret_of
+from tests.unit.agent.fakes import (
+    LABEL,
+    SETTINGS,
+    FakeChecker,
+    MemoryCluster,
+    MemoryReports,
+    dependencies_of,
+    secret_of,
+)
 from tests.unit.agent.rows import application_row, cluster_row, project_row, repository_row, sync_row
 from tests.unit.fake_clock import FakeClock, settle
 
@@ -39,6 +55,9 @@ REGISTRY = secret_name(owner_of(OURS))
 OURS_ALONE = [project_row(OURS, sourceRepos=[URL]), application_row("app", lane=OURS, repoURL=URL)]
 BOTH = [*OURS_ALONE, project_row(THEIRS, sourceRepos=[URL]), application_row("their-app", lane=THEIRS, repoURL=URL)]
 ENVIRONMENT = cluster_row("managed-env-1", lane=OURS)
+ORPHANS = ("orphan-1", "orphan-2", "orphan-3")
+GRACE_SECONDS = 1000
+"""More than an orphan's time of grace, and the time between two looks."""
 SYNCS = [replace(sync_row(f"run-{number}", number), lane=OURS) for number in (1, 2)]
 
 
@@ -90,6 +109,10 @@ class MortalReports:
         if self._effects.happens():
             self._reports.send_observation(row, event, lambda arrived: self._effects.is_dead or delivered(arrived))
 
+    def send_report(self, instance: str, event: Any, delivered: Callable[[bool], None]) -> None:
+        if self._effects.happens():
+            self._reports.send_report(instance, event, lambda arrived: self._effects.is_dead or delivered(arrived))
+
 
 @dataclass
 class World:
@@ -102,8 +125,10 @@ class World:
     committed: int = 0
     started: Counter[str] = field(default_factory=Counter)
     """How often each run was started."""
+    released: set[str] = field(default_factory=set)
+    """Applications that are another instance's by now, and what they have deployed."""
     broken: list[str] = field(default_factory=list)
-    """What must not be, and was when a process ended."""
+    """What must not be, and was: when a process ended, or for Argo CD to see."""
 
     def __post_init__(self) -> None:
         self.cluster, self.checker = MemoryCluster(self.clock), FakeChecker()
@@ -184,18 +209,43 @@ class World:
             self.broken.append("the login is given to Argo CD, and nobody remembers the repository")
         if LOGIN.name in secrets and project is not None and URL in project["spec"]["sourceRepos"]:
             self.broken.append("the login is given to Argo CD, and another tenant may still read the repository")
+        former = self.cluster.objects.get(("Secret", FORMER))
+        if former is not None and former["data"][FORMER_FIELD] == MOVED and REGISTRY not in secrets:
+            self.broken.append("the Secret of before is said to have been moved, and nobody remembers the repository")
 
     def _play_argocd(self) -> None:
-        """It ends the syncs that it finds, and lets go of what is being deleted."""
+        """It ends the syncs that it finds, and lets go of what is being deleted: with all that this has deployed."""
         for (kind, name), found in list(self.cluster.objects.items()):
             if kind != "Application":
                 continue
             if found["metadata"].get("deletionTimestamp"):
+                if name in self.released:
+                    self.broken.append("Argo CD deletes what a released Application has deployed")
                 self.cluster.edit(kind, name, {"metadata": {"finalizers": None}})
-            elif operation := found.get("operation"):
-                self.started[operation["info"][0]["value"]] += 1
-                state = {"operation": operation, "phase": "Succeeded", "finishedAt": "2026-01-01T00:00:09Z"}
-                self.cluster.edit(kind, name, {"operation": None, "status": {"operationState": state}})
+            elif found.get("operation"):
+                self._play_operation(kind, name, found)
+
+    def _play_operation(self, kind: str, name: str, found: Manifest) -> None:
+        """One that runs already has no end, unless somebody ends it."""
+        operation, phase = found["operation"], found.get("status", {}).get("operationState", {}).get("phase")
+        if phase == RUNNING:
+            return
+        if phase != TERMINATING:
+            self.started[operation["info"][0]["value"]] += 1
+        end = "Failed" if phase == TERMINATING else "Succeeded"
+        state = {"operation": operation, "phase": end, "finishedAt": "2026-01-01T00:00:09Z"}
+        self.cluster.edit(kind, name, {"operation": None, "status": {"operationState": state}})
+
+
+def with_manifest(row: EngineResource, **fields: Any) -> EngineResource:
+    """``row`` compiled anew, with these fields."""
+    return replace(row, manifest=json.dumps(json.loads(row.manifest) | fields), digest=f"{row.digest}-2")
+
+
+APPLICATION = application_row("app", lane=OURS)
+AUTOMATED = with_manifest(
+    APPLICATION, spec=json.loads(APPLICATION.manifest)["spec"] | {"syncPolicy": {"automated": {"prune": True}}}
+)
 
 
 def absent(*rows: EngineResource) -> list[EngineResource]:
@@ -207,6 +257,7 @@ def deleted(*rows: EngineResource) -> list[EngineResource]:
 
 
 async def sync_and_remove(world: World) -> None:
+    await world.begin()
     await world.send(*OURS_ALONE, SYNCS[0], *deleted(SYNCS[0]), SYNCS[1])
     await world.send(replace(OURS_ALONE[1], manifest=OURS_ALONE[1].manifest.replace("manifests", "other"), digest="2"))
     gone = [SYNCS[1], *absent(OURS_ALONE[1])]
@@ -214,11 +265,13 @@ async def sync_and_remove(world: World) -> None:
 
 
 async def isolate(world: World) -> None:
+    await world.begin()
     await world.send(*BOTH, LOGIN)
     await world.wait(REPO_SERVER_TIMEOUT.total_seconds() + 1)
 
 
 async def environment_comes_and_goes(world: World) -> None:
+    await world.begin()
     await world.send(ENVIRONMENT)
     await world.send(replace(ENVIRONMENT, manifest=ENVIRONMENT.manifest.replace("uid-1", "uid-2"), digest="2"))
     await world.send(*absent(ENVIRONMENT))
@@ -226,10 +279,49 @@ async def environment_comes_and_goes(world: World) -> None:
     await world.send(*deleted(ENVIRONMENT))
 
 
+async def release_to_another_instance(world: World) -> None:
+    """Of an Application that Argo CD syncs by itself, and is syncing, without end."""
+    await world.begin()
+    await world.send(project_row(OURS), AUTOMATED)
+    await world.wait()
+    state = {"operationState": {"phase": RUNNING, "startedAt": world.clock.now().isoformat()}}
+    by_itself = {"initiatedBy": {"automated": True}}
+    world.cluster.edit("Application", AUTOMATED.name, {"metadata": {"finalizers": [CASCADE_FINALIZER]}})
+    world.cluster.edit("Application", AUTOMATED.name, {"operation": by_itself, "status": state})
+    world.released.add(AUTOMATED.name)
+    await world.send(with_manifest(AUTOMATED, **{RELEASE: True}))
+    await world.wait(3 * OPERATION_PATIENCE.total_seconds())
+
+
+async def former_secret_is_taken_over(world: World) -> None:
+    """Of an agent of before, which had one for all tenants."""
+    known = identity_of(URL)
+    content = base64.b64encode(known.repository + known.spelling).decode()
+    world.cluster.put("Secret", FORMER, {"metadata": {"labels": dict(LABEL)}, "data": {FORMER_FIELD: content}})
+    world.log += [*OURS_ALONE, LOGIN]
+    await world.begin()
+    await world.wait()
+
+
+async def approved_orphans_go(world: World) -> None:
+    """Two of three that agents keep, because they are all that there is."""
+    for name in ORPHANS:
+        world.cluster.put("Application", name, json.loads(application_row(name).manifest))
+    await world.begin()
+    await world.wait(GRACE_SECONDS)
+    await world.wait(GRACE_SECONDS)
+    approval = json.dumps({"objects": [f"Application/{name}" for name in ORPHANS[:2]]})
+    row = replace(application_row("digest"), kind=ORPHAN_REMOVAL, namespace="", manifest=approval)
+    await world.send(row)
+    for _ in range(3):
+        await world.wait(GRACE_SECONDS)
+    await world.send(*deleted(row))
+    await world.wait(GRACE_SECONDS)
+
+
 async def ended(story: Callable[[World], Awaitable[None]], fatal: int) -> World:
     """The world after a story, told to a process that ends before its effect ``fatal``, and to its successor."""
     world = World(fatal)
-    await world.begin()
     await story(world)
     for _ in range(3):
         await world.wait(REPO_SERVER_TIMEOUT.total_seconds() + 1)
@@ -252,10 +344,20 @@ def told(world: World) -> dict[str, Any]:
     last = {name: event for name, event in world.reports.sent if not isinstance(event, SyncMoved)}
     runs = {event.run: event.phase for _, event in world.reports.sent if isinstance(event, SyncMoved)}
     removed = {name for name, event in world.reports.sent if isinstance(event, Removed)}
-    return {"last": last, "runs": runs, "removed": removed}
+    return {"last": last, "runs": runs, "removed": removed, "instance": world.reports.told[-1:]}
 
 
-@pytest.mark.parametrize("story", [sync_and_remove, isolate, environment_comes_and_goes])
+STORIES = [
+    sync_and_remove,
+    isolate,
+    environment_comes_and_goes,
+    release_to_another_instance,
+    former_secret_is_taken_over,
+    approved_orphans_go,
+]
+
+
+@pytest.mark.parametrize("story", STORIES)
 async def test_agent_when_it_ends_before_any_one_of_its_effects_then_its_successor_ends_where_it_would_have(
     story: Callable[[World], Awaitable[None]],
 ) -> None:
