@@ -7,12 +7,15 @@ process ends before the n-th, for every n, so a step that is added to the code i
 from __future__ import annotations
 
 import asyncio
+import copy
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, cast
 
+import orjson
 import pytest
 
 from services.common.errors import Poison
@@ -24,15 +27,20 @@ from services.common.kafka import (
     OffsetTracker,
     TopicPartition,
 )
-from services.common.kubernetes import KubeClient
+from services.common.kubernetes import KubeClient, Manifest, NotFound, Rejected
 from services.common.messages import Command, ResourceChanged, ResourceGone, ResyncCompleted, WorkspaceResource
+from services.kinds.shared.api_group import FINALIZER
 from services.watcher.commands.epochs import Epochs
+from services.watcher.commands.feed import Feed
 from services.watcher.status.delivery import StatusDelivery
 from services.watcher.status.row_consumer import DecodedRow
+from services.watcher.status.status_writer import StatusWriter
 from tests.unit.common.kubernetes.fake_api_server import FakeApiServer
 from tests.unit.watcher.commands.test_feed import DEPLOYMENTS, PARTITIONS, feed_of, put, running, until
+from tests.unit.watcher.commands.test_feed_lookups import TYPE as SECRET_TYPE
+from tests.unit.watcher.commands.test_feed_lookups import secret_feed
 from tests.unit.watcher.fakes import FakePublisher
-from tests.unit.watcher.manifests import row
+from tests.unit.watcher.manifests import resource, row
 
 
 @dataclass
@@ -75,8 +83,12 @@ class MortalPublisher(FakePublisher):
         return super().send_message(*arguments, **named) if self.effects.happens() else Future()
 
 
-def known(commands: list[Command]) -> dict[str, int]:
-    """Resources that the planner knows after these commands, with their generations."""
+Contents = dict[str, tuple[int, str]]
+"""Of each resource, by its uid, the generation and what is said of it."""
+
+
+def known(commands: list[Command]) -> Contents:
+    """Resources that the planner knows after these commands."""
     found: dict[str, ResourceChanged] = {}
     ends = Counter[int]()
     for command in commands:
@@ -91,47 +103,89 @@ def known(commands: list[Command]) -> dict[str, int]:
                 ends[epoch] += 1
                 if ends[epoch] == PARTITIONS:
                     found = {uid: each for uid, each in found.items() if each.epoch >= epoch}
-    return {uid: each.generation for uid, each in found.items()}
+    return {uid: (each.generation, each.spec) for uid, each in found.items()}
 
 
-def listed(server: FakeApiServer) -> dict[str, int]:
-    """What there is."""
-    return {each["metadata"]["uid"]: each["metadata"]["generation"] for each in server.objects.values()}
+@dataclass(frozen=True)
+class Followed:
+    """A kind of resource, and what is said of one in a command."""
+
+    put: Callable[..., Awaitable[None]]
+    new_feed: Callable[..., Feed]
+    said_of: Callable[[Manifest], Any]
+
+    def listed(self, server: FakeApiServer) -> Contents:
+        """What there is."""
+        return {
+            each["metadata"]["uid"]: (each["metadata"]["generation"], orjson.dumps(self.said_of(each)).decode())
+            for each in server.objects.values()
+        }
 
 
-async def happen(server: FakeApiServer, said: Callable[[dict[str, int]], Any]) -> None:
-    """What users do; each waits until a watcher has said so, whichever."""
-    for change in (
-        lambda: put(server, "a"),
-        lambda: put(server, "b"),
-        lambda: put(server, "a", generation=2),
-        lambda: server.delete("b"),
-        lambda: put(server, "c", namespace="team-b"),
-    ):
-        await change()
-        await said(listed(server))
+async def put_content(server: FakeApiServer, name: str, generation: int = 1, namespace: str = "team-a") -> None:
+    """A Secret of ours, which holds something else in each generation."""
+    data = {"kubeconfig": f"{name}-{generation}"}
+    await put(server, name, generation, namespace, type=SECRET_TYPE, data=data)
 
 
-async def watched(server: MortalServer, kube: KubeClient, fatal: int) -> tuple[int, FakePublisher]:
+KINDS = {
+    "resources": Followed(put, partial(feed_of, DEPLOYMENTS), lambda manifest: manifest["spec"]),
+    "Secrets": Followed(put_content, secret_feed, lambda manifest: manifest["data"]),
+}
+"""Of Secrets a watch tells the metadata alone: each is read before it is sent."""
+
+
+@dataclass
+class Story:
+    """What users do, and a periodic list between; each waits until a watcher has said so, whichever."""
+
+    server: MortalServer
+    publisher: MortalPublisher
+    kind: Followed
+    feed: Feed | None = None
+    """Of the process that watches now."""
+    over: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def happen(self) -> None:
+        for change in (
+            lambda: self.kind.put(self.server, "before"),
+            lambda: self.kind.put(self.server, "a"),
+            lambda: self.kind.put(self.server, "b"),
+            lambda: self.kind.put(self.server, "a", generation=2),
+            self._list_anew,
+            lambda: self.server.delete("b"),
+            lambda: self.kind.put(self.server, "c", namespace="team-b"),
+        ):
+            await change()
+            await until(lambda: known(self.publisher.commands) == self.kind.listed(self.server))
+        self.over.set()
+
+    async def _list_anew(self) -> None:
+        """As it happens now and then; the next process lists in any case. What goes meanwhile may be swept."""
+        assert self.feed is not None
+        await until(lambda: self._complete_epoch() > 0)
+        before = self._complete_epoch()
+        self.feed.list_anew()
+        await self.server.delete("before")
+        await until(lambda: self._complete_epoch() > before)
+
+    def _complete_epoch(self) -> int:
+        """The newest that every partition has the end of; 0 if there is none."""
+        ends = Counter(each.epoch for each in self.publisher.events if isinstance(each, ResyncCompleted))
+        return max((epoch for epoch, count in ends.items() if count == PARTITIONS), default=0)
+
+
+async def watched(server: MortalServer, kube: KubeClient, kind: Followed, fatal: int) -> tuple[int, FakePublisher]:
     """A story, watched by a process that ends before its effect ``fatal``, and by the next one."""
     server.objects.clear()
     publisher, epoch = MortalPublisher(), 0
-    over = asyncio.Event()
-
-    async def said(expected: dict[str, int]) -> None:
-        await until(lambda: known(publisher.commands) == expected)
-
-    async def tell() -> None:
-        await put(server, "before")
-        await said(listed(server))
-        await happen(server, said)
-        over.set()
-
-    story = asyncio.create_task(tell())
+    told = Story(server, publisher, kind)
+    over = told.over
+    story = asyncio.create_task(told.happen())
     done = 0
     while not over.is_set():
         effects = server.effects = publisher.effects = Effects(fatal if done == 0 else -1)
-        feed = feed_of(DEPLOYMENTS, kube, publisher, epochs=Epochs(epoch))
+        feed = told.feed = kind.new_feed(kube, publisher, epochs=Epochs(epoch))
         async with running(feed):
             ends = [asyncio.ensure_future(effects.ended.wait()), asyncio.ensure_future(over.wait()), story]
             await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
@@ -148,33 +202,66 @@ async def server() -> MortalServer:
     return MortalServer()
 
 
+@pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
 async def test_watcher_when_it_ends_before_any_one_of_its_effects_then_the_planner_learns_all_from_the_next(
-    server: MortalServer, kube: KubeClient
+    server: MortalServer, kube: KubeClient, kind: Followed
 ) -> None:
-    number, _ = await watched(server, kube, fatal=-1)
-    assert number > 12, "the effects are not seen any more"
+    number, _ = await watched(server, kube, kind, fatal=-1)
+    assert number > 20, "the effects are not seen any more"
     for fatal in range(1, number + 1):
-        _, publisher = await watched(server, kube, fatal)
-        assert known(publisher.commands) == listed(server), f"before effect {fatal} of {number}"
+        _, publisher = await watched(server, kube, kind, fatal)
+        assert known(publisher.commands) == kind.listed(server), f"before effect {fatal} of {number}"
 
 
 # Statuses
 
 SOURCE = TopicPartition("gitops.workspace.local", 0)
+OTHER = "example.com/other"
+WRITES = 3 + 2 + 3
+"""Calls to the API server: three statuses; a finalizer read and taken off; the same, and a status."""
 
 
 @dataclass
 class Users:
-    """What a user sees of each resource, and what operators see of messages that nobody understands."""
+    """The resources that users see, by name, and what operators see of messages that nobody understands.
+
+    Each call to the API server is an effect, and refused if what a patch tests is not so.
+    """
 
     effects: Effects
-    shown: dict[str, str] = field(default_factory=dict)
+    resources: dict[str, Manifest] = field(default_factory=dict)
     letters: list[int] = field(default_factory=list)
 
-    async def write(self, item: WorkspaceResource) -> bool:
+    def __post_init__(self) -> None:
+        for name in ("a", "b", "c"):
+            self.resources[name] = resource(name)
+        for name, finalizers in {"leaving": [FINALIZER], "held": [FINALIZER, OTHER]}.items():
+            self.resources[name] = resource(name, finalizers=finalizers, deletionTimestamp="2026-05-04T12:30:15Z")
+
+    async def get_object(self, _kind: Any, _namespace: str, name: str) -> Manifest:
         await self.effects.await_death()
-        self.shown[item.name] = item.status
-        return True
+        return self._existing(name)
+
+    async def patch_object(self, _kind: Any, _namespace: str, name: str, patch: list[Manifest], **_: str) -> Manifest:
+        await self.effects.await_death()
+        patched = self._existing(name)
+        for operation in orjson.loads(orjson.dumps(patch)):
+            *way, last = operation["path"].strip("/").split("/")
+            place = patched
+            for step in way:
+                place = place[step]
+            if operation["op"] == "test" and place.get(last) != operation["value"]:
+                raise Rejected("the server rejected our request", 422)
+            place[last] = operation["value"]
+        self.resources[name] = patched
+        if patched["metadata"].get("finalizers") == []:
+            del self.resources[name]
+        return patched
+
+    def _existing(self, name: str) -> Manifest:
+        if name not in self.resources:
+            raise NotFound(name)
+        return copy.deepcopy(self.resources[name])
 
     def send_letter(self, message: ConsumedMessage, *_: Any) -> Future[int]:
         outcome: Future[int] = Future()
@@ -190,6 +277,8 @@ LOG: list[WorkspaceResource | Poison] = [
     Poison("not a row"),
     row("a", status='{"a": 2}'),
     row("c", status='{"c": 1}'),
+    row("leaving", release_finalizer=True),
+    row("held", status='{"held": 1}', release_finalizer=True),
 ]
 
 
@@ -209,7 +298,8 @@ async def deliver(users: Users, first: int) -> int:
     offsets.assign_partitions({SOURCE: first})
     session = GroupSession(timeout_seconds=60)
     session.confirm_membership(session.clock.time())
-    delivery = StatusDelivery(users.write, offsets, session, letters, DeadLetterLimit("watcher", 0.5, 3), 2)
+    writer = StatusWriter(cast("KubeClient", users))
+    delivery = StatusDelivery(writer.write_status, offsets, session, letters, DeadLetterLimit("watcher", 0.5, 3), 2)
     working = asyncio.create_task(delivery.run(writers=2))
     tracked = [offsets.track_offset(SOURCE, offset) for offset in range(first, len(LOG))]
     messages = [ConsumedMessage(each, b"%d" % each.offset, b"v", {}, 0) for each in tracked if each is not None]
@@ -222,8 +312,12 @@ async def deliver(users: Users, first: int) -> int:
 
 async def test_statuses_when_their_watcher_ends_before_any_one_of_its_effects_then_users_see_the_newest() -> None:
     number, expected = await delivered(fatal=-1)
-    assert (number, expected.letters) == (4, [2])
+    assert {name: each.get("status") for name, each in expected.resources.items()} == {
+        "a": {"a": 2}, "b": {"b": 1}, "c": {"c": 1}, "held": {"held": 1},
+    }  # fmt: skip
+    assert expected.resources["held"]["metadata"]["finalizers"] == [OTHER]
+    assert (number, expected.letters) == (WRITES + 1, [2])
     for fatal in range(1, number + 1):
         _, users = await delivered(fatal)
-        assert users.shown == expected.shown, f"before effect {fatal} of {number}"
+        assert users.resources == expected.resources, f"before effect {fatal} of {number}"
         assert set(users.letters) == {2}
