@@ -1,35 +1,45 @@
 """Commands that are killed between any two of their steps, and typed again: the end is the same.
 
-What a step leaves behind is a transaction; each is stopped at right before and right after it is committed, wherever
-the code ends one, so a step that is added is tried without a new test. Killed is a process of its own, by SIGKILL, so
-that what PostgreSQL sees is a connection that breaks.
+What a step leaves behind is a transaction, or something at the brokers, which are played; each is stopped at right
+before and right after it, wherever the code ends one, so a step that is added is tried without a new test. Killed is a
+process of its own, by SIGKILL, so that what PostgreSQL sees is a connection that breaks.
 """
 
 from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
+from contextlib import closing
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO
 from uuid import UUID
 
 import psycopg
 import pytest
+import typer
 from psycopg import sql
 from typer.testing import CliRunner
 
 from services.cli.backups import restore as restore_command
-from services.cli.installation import connector
+from services.cli.fleet import engine_clusters, fleet_orders
+from services.cli.installation import connector, workspaces
+from services.cli.kafka import topics as broker_topics
 from services.cli.rebuild import rebuild, topic_sweep
 from services.cli.rebuild.start import Known
 from services.cli.rebuild.streamed_topics import Key, PlacementTold, key_of
 from services.common.errors import InvalidConfiguration
-from services.common.kafka import COMMANDS, FLEET_ORDERS, OBSERVATIONS, LogExtent, TopicPartition
-from services.common.messages import EngineResource, WorkspaceResource
+from services.common.kafka import COMMANDS, FLEET_ORDERS, OBSERVATIONS, LogExtent, Topic, TopicPartition
+from services.common.messages import EngineResource, FleetOrder, WorkspaceResource
+from services.planner.database.session import DatabaseSession
+from services.planner.domain.events import Event
 from services.planner.domain.fleet.placement.assignments import TenantPin, WorkspaceAssignment
 from services.planner.domain.fleet.rows import EngineInstanceRow
+from services.planner.domain.policy import Policy
+from services.planner.engines.available import ENGINES
+from services.planner.pipeline.batch_planning import plan_batch
 from tests.component.cli.test_backup import gitopsctl, rows
 from tests.component.conftest import Database
 from tests.component.fleet import add_instance
@@ -77,10 +87,16 @@ BEGUN = (
 )
 
 
+class Moments:
+    """At which the process that runs may be killed."""
+
+    come: Callable[[], None] = staticmethod(lambda: None)
+
+
 def run_until(moment: int, act: Callable[[], object]) -> int:
     """Run ``act`` in a process of its own; kill that at this ``moment``, -1: never. Returns how many moments it had.
 
-    There are two for each transaction: before its end, and after it.
+    There are two for each transaction and each effect at the brokers: before its end, and after it.
     """
     told, tell = os.pipe()
     if not (child := os.fork()):
@@ -112,6 +128,7 @@ def _run_counted(moment: int, act: Callable[[], object], tell: int) -> None:
         come_to_moment()
 
     psycopg.Connection.__exit__ = counted  # type: ignore[method-assign]
+    Moments.come = staticmethod(come_to_moment)
     code = 1
     try:
         act()
@@ -129,11 +146,104 @@ def contents(url: str, tables: Collection[str]) -> Mapping[str, list[Any]]:
         }
 
 
-def call(*arguments: str, url: str) -> None:
-    outcome = CliRunner().invoke(
-        rebuild.app, arguments, env=ENVIRONMENT | {"DATABASE_OWNER_URL": url}, catch_exceptions=False
-    )
+def run_command(app: typer.Typer, *arguments: str, url: str) -> None:
+    environment = ENVIRONMENT | {"DATABASE_OWNER_URL": url}
+    outcome = CliRunner().invoke(app, arguments, env=environment, catch_exceptions=False)
     assert outcome.exit_code == 0, outcome.output
+
+
+def call(*arguments: str, url: str) -> None:
+    run_command(rebuild.app, *arguments, url=url)
+
+
+class Brokers:
+    """Topics and principals, as files: they outlive a process that is killed."""
+
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._folder = folder
+        monkeypatch.setattr(broker_topics, "make_topics", self._make_topics)
+        monkeypatch.setattr(broker_topics, "grant_rights", self._grant_rights)
+
+    def have(self, *names: str) -> bool:
+        return all((self._folder / name).exists() for name in names)
+
+    def _make_topics(self, made: Iterable[Topic], *_: object, **__: object) -> None:
+        self._keep(topic.name for topic in made)
+
+    def _grant_rights(self, rights: Iterable[str], *_: object) -> None:
+        self._keep(rights)
+
+    def _keep(self, names: Iterable[str]) -> None:
+        Moments.come()
+        for name in names:
+            (self._folder / name).touch()
+        Moments.come()
+
+
+def test_workspace_when_adding_it_is_killed_at_any_moment_and_run_again_then_it_is_whole_and_never_without_a_topic(
+    database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    brokers, url = Brokers(tmp_path, monkeypatch), database.owner_url
+
+    def add(name: str) -> None:
+        run_command(workspaces.app, "add", name, url=url)
+
+    def is_streamed(name: str) -> bool:
+        """Whether Connect writes its statuses to its own topic."""
+        with psycopg.connect(url) as owner:
+            row = owner.execute(workspaces.IS_ATTACHED, (f'"workspace_resources_{name}"',)).fetchone()
+        return row is not None and row[0]
+
+    def statuses(name: str) -> list[Any]:
+        with psycopg.connect(url) as owner:
+            table = sql.Identifier(f"workspace_resources_{name}")
+            return owner.execute(sql.SQL("SELECT workspace, name FROM {}").format(table)).fetchall()
+
+    moments = run_until(-1, partial(add, "whole"))
+    assert moments >= 8
+    for moment in range(moments):
+        name = f"team-{moment}"
+        status = _row(WorkspaceResource, workspace=name, namespace="team-a", kind="GitOpsDeployment", name="web")
+        with psycopg.connect(url) as owner:
+            owner.execute(topic_sweep.INSERT_STATUS, topic_sweep._columns(status) | {"status": "{}"})
+        run_until(moment, partial(add, name))
+        has_topic = brokers.have(f"gitops.workspace.{name}", f"watcher-{name}")
+        assert has_topic or not is_streamed(name), f"at moment {moment} of {moments}"
+        run_until(-1, partial(add, name))
+        assert brokers.have(f"gitops.workspace.{name}", f"watcher-{name}")
+        assert (is_streamed(name), statuses(name)) == (True, [(name, "web")]), f"at moment {moment} of {moments}"
+
+
+def test_engine_cluster_when_adding_it_is_killed_at_any_moment_and_run_again_then_it_is_there_and_has_its_topic(
+    database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    brokers, url = Brokers(tmp_path, monkeypatch), database.owner_url
+
+    def decide(_: object, order: FleetOrder) -> None:
+        """A planner takes up what is sent."""
+        Moments.come()
+        with closing(DatabaseSession(database.planner_url, ENGINES)) as session:
+            session.save_changes(plan_batch([Event(order, 0, "")], session, Policy(), AT), ())
+        Moments.come()
+
+    def add(name: str) -> None:
+        run_command(engine_clusters.app, "add", name, url=url)
+
+    def is_there(name: str) -> bool:
+        with psycopg.connect(url) as owner:
+            return owner.execute("SELECT FROM engine_clusters WHERE id = %s", (name,)).fetchone() is not None
+
+    monkeypatch.setattr(fleet_orders, "send_order", decide)
+    moments = run_until(-1, partial(add, "whole"))
+    assert moments >= 6
+    for moment in range(moments):
+        name = f"north-{moment}"
+        run_until(moment, partial(add, name))
+        has_topic = brokers.have(f"gitops.engine.{name}", f"agent-{name}")
+        assert has_topic or not is_there(name), f"at moment {moment} of {moments}"
+        run_until(-1, partial(add, name))
+        assert brokers.have(f"gitops.engine.{name}", f"agent-{name}")
+        assert is_there(name), f"at moment {moment} of {moments}"
 
 
 def test_start_of_a_rebuild_when_killed_at_any_moment_and_run_again_then_it_is_begun_as_if_it_had_not_been(

@@ -134,6 +134,60 @@ def test_letter_when_something_newer_comes_before_it_is_sent_then_it_stays() -> 
     assert (sent.args, marked.args[3]["gitops-dead-letter"]) == ((SOURCE.topic, KEY, VALUE, {}, 3), "0/8")
 
 
+class Ended(Exception):
+    """The command ends here."""
+
+
+class Topics:
+    """A log, and what was said of letters; the command ends before its effect ``fatal``."""
+
+    def __init__(self, fatal: int) -> None:
+        self.fatal, self.done = fatal, 0
+        self.log, self.marked = [at_log(AT, VALUE), at_log(AT + 1, b"another")], list[str]()
+
+    def send_message(self, topic: str, key: bytes | None, value: Any, headers: Any, partition: int = 0) -> Any:
+        self.done += 1
+        if self.done == self.fatal:
+            raise Ended
+        if value is None:
+            self.marked.append(headers["gitops-dead-letter"])
+        else:
+            self.log.append(at_log(self.log[-1].offset + 1, value, key))
+        return Mock()
+
+    def redrive(self) -> dict[str, str]:
+        """All letters about which nothing was done, by a command that is typed now; returns what each is told."""
+        letter = stored().letter
+        other = replace(letter, offset=AT + 1, value=b"another")
+        left = [each for each in (stored(), stored(id="0/8", letter=other)) if each.id not in self.marked]
+        codec: Any = Codec({VALUE: WEB, b"another": changed(6, "api", uid="uid-2").message})
+        judge = LogJudge({SOURCE.topic: codec})
+        for each in left:
+            judge.add_letter(each, FIRST, END)
+        for message in self.log:
+            judge.see(message)
+        refused = {each.id: judge.refusal(each.id) for each in left}
+        allowed = [each for each in left if not refused[each.id]]
+        by_now: Any = SimpleNamespace(refusal_by_now=lambda _: "")
+        unused: Any = None
+        return refused | send_letters(self, allowed, by_now, unused, None)  # type: ignore[arg-type]
+
+
+def test_letters_when_their_redriving_ends_before_any_one_effect_then_it_goes_on_and_none_is_sent_twice() -> None:
+    whole = Topics(fatal=-1)
+    whole.redrive()
+    assert (whole.done, whole.marked) == (4, ["0/7", "0/8"])
+    for fatal in range(1, whole.done + 1):
+        topics = Topics(fatal)
+        with pytest.raises(Ended):
+            topics.redrive()
+        told = topics.redrive()
+        assert [message.value for message in topics.log] == [message.value for message in whole.log]
+        unmarked = {"0/7", "0/8"} - {*topics.marked}
+        assert unmarked == {each for each, refusal in told.items() if refusal.startswith("superseded")}
+        assert len(unmarked) == (fatal % 2 == 0), "a letter that was sent and not marked is superseded by itself"
+
+
 def test_letter_when_it_is_the_end_of_a_list_then_it_stays() -> None:
     assert "restart the watcher" in refused(resync(5, epoch=1).message)
 
