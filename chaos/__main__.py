@@ -18,7 +18,7 @@ from rich.console import Console
 
 from chaos.checker.convergence import Patience
 from chaos.execution.faults import REPLICAS
-from chaos.plan.faults import FAULTS, Fault
+from chaos.plan.faults import FAULTS, LEADER, Fault
 from chaos.plan.generate import Size, Targets, generate
 from chaos.plan.plan import Plan
 from chaos.report import Report, print_report
@@ -54,15 +54,17 @@ PROCESSES = (
 
 SERVICES = ("agent-1", "agent-2", "planner-1", "planner-2", "watcher-1", "watcher-2")
 
+AT_WORK = (("agent-1", "agent-2"), ("planner-1", "planner-2"), (LEADER,))
+"""Of each service those that do some of its work. Of watchers it is one."""
+TAKEN_OVER_SECONDS = 15
+"""After so many another does the work of one of them: the lease of watchers, which is the longest, runs for nine."""
+
 FIRST = (
-    "planner-1",
     "kafka",
     "postgres",
     "connect",
     "etcd",
     "kube-apiserver",
-    "watcher-1",
-    "agent-1",
     ("planner-1", "postgres"),
     ("watcher-1", "kube-apiserver"),
     ("agent-1", "kafka"),
@@ -72,7 +74,7 @@ FIRST = (
     ("agent-1", "kube-apiserver"),
     ("connect", "kafka"),
 )
-"""Services and stores, of each one, and the ways between them: a run of few faults does without the others."""
+"""Stores, and the ways to them: a run of few faults does without the others. Services have turns of their own."""
 
 console = Console(highlight=False)
 
@@ -82,7 +84,7 @@ def main(  # noqa: PLR0913, PLR0917 - one for each option
     operations: Annotated[int, typer.Option(help="How many.")] = 1000,
     tenants: Annotated[int, typer.Option(help="Namespaces that they are spread over.")] = 20,
     faults: Annotated[int, typer.Option(help="How many.")] = 30,
-    longest: Annotated[float, typer.Option(min=1, help="Seconds that a fault lasts at most.")] = 8,
+    longest: Annotated[float, typer.Option(min=1, help="Seconds that most faults last at most.")] = 8,
     rate: Annotated[float, typer.Option(help="Operations in a second, at most.")] = 20,
     deadline: Annotated[float, typer.Option(help="Seconds to wait for less to be wrong, until nothing is.")] = 300,
     steady: Annotated[float, typer.Option(help="Seconds for which all must stay so then.")] = 45,
@@ -94,10 +96,8 @@ def main(  # noqa: PLR0913, PLR0917 - one for each option
 ) -> None:
     """Start a stack of its own, run a plan, judge; exit with 1 if anything is not as it must be."""
     seed = seed or random.SystemRandom().randrange(1, 1_000_000)
-    processes = (*PROCESSES, *(ARGOCD if argocd else SIMULATOR))
-    ways = tuple((link.process, link.server) for link in links(REPLICAS, with_argocd=argocd))
-    targets = Targets(processes, processes, ways, SERVICES, (1, longest), FIRST, _chosen(kinds))
     if plan_file is None:
+        targets = targets_of(longest, _chosen(kinds), argocd=argocd)
         plan = generate(seed, Size(operations, tenants, faults), targets)
     else:
         plan = Plan.from_json(plan_file.read_text())
@@ -115,6 +115,22 @@ def main(  # noqa: PLR0913, PLR0917 - one for each option
     if shrink_runs:
         _shrink(plan, report, setup, shrink_runs, output / f"seed-{plan.seed}-shrunk.json")
     raise typer.Exit(1)
+
+
+def targets_of(longest: float, kinds: tuple[type[Fault], ...] = FAULTS, *, argocd: bool = False) -> Targets:
+    """What may be broken in the stack of a run, for how many seconds at most unless others shall take over."""
+    processes = (*PROCESSES, *(ARGOCD if argocd else SIMULATOR))
+    return Targets(
+        killed=processes,
+        stopped=processes,
+        links=tuple((link.process, link.server) for link in links(REPLICAS, with_argocd=argocd)),
+        clocks=SERVICES,
+        seconds=(1, longest),
+        first=FIRST,
+        kinds=kinds,
+        services=AT_WORK,
+        outlasting=TAKEN_OVER_SECONDS,
+    )
 
 
 def _chosen(kinds: str) -> tuple[type[Fault], ...]:

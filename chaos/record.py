@@ -5,7 +5,7 @@ The executor writes it, the checker reads it: where what must be depends on what
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -67,6 +67,8 @@ class Record:
     """Likewise of planners and Connect to the database."""
     witness_gaps: list[Gap] = field(default_factory=list)
     """In which syncs may have started unseen."""
+    replaced: Counter[str] = field(default_factory=Counter)
+    """By service, how often a process that was stopped or cut off went on when others did all of its work."""
     restarted: dict[str, int] = field(default_factory=lambda: defaultdict(int))
     """How often a process that had ended by itself was started again."""
 

@@ -62,6 +62,7 @@ class Report:
             "failed_calls": self.record.failed_calls,
             "failed_queries": self.record.failed_queries,
             "witness_gaps": len(self.record.witness_gaps),
+            "replaced_when_it_went_on": dict(self.record.replaced),
             "started_again": dict(self.record.restarted),
             "there_is": self.verdict.counts,
             "seconds_to_converge": round(self.verdict.seconds, 1),
@@ -89,6 +90,9 @@ def print_report(console: Console, report: Report) -> None:
     table.add_row(
         "calls made to fail", f"{content['failed_calls']} to API servers, {content['failed_queries']} queries"
     )
+    replaced = content["replaced_when_it_went_on"]
+    parts = ", ".join(f"{number} {service}" for service, number in sorted(replaced.items()))
+    table.add_row("went on when others did their work", f"{sum(replaced.values())}: {parts}")
     if content["started_again"]:
         table.add_row("ended by itself", json.dumps(content["started_again"]))
     table.add_row("took", f"{content['seconds']} s")

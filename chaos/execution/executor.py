@@ -68,16 +68,19 @@ class Executor:
                         del under_way[task]
                 self._outcome.overlapping += bool(under_way)
                 meanwhile = False
-                under_way[asyncio.create_task(self._faults.carry_out(step))] = step
-                self._outcome.done[type(step).__name__] += 1
-                if target := target_of(step):
-                    self._outcome.targets[type(step).__name__][target] += 1
+                under_way[asyncio.create_task(self._inflict(step))] = step
             else:
                 await self._lanes[step.tenant].put(step)
                 await asyncio.sleep(1 / self._rate)
         for lane in self._lanes.values():
             await lane.put(None)
         await asyncio.gather(*under_way)
+
+    async def _inflict(self, fault: Fault) -> None:
+        await self._faults.carry_out(fault)
+        self._outcome.done[type(fault).__name__] += 1
+        if target := target_of(fault):
+            self._outcome.targets[type(fault).__name__][target] += 1
 
     async def _work(self, lane: asyncio.Queue[Operation | None]) -> None:
         while (operation := await lane.get()) is not None:

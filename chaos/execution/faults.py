@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from resource import RLIMIT_FSIZE, prlimit
+from typing import Any, TypeVar
 
 import structlog
 
@@ -14,6 +16,7 @@ from chaos.execution.failing_api_server import FailingApiServer
 from chaos.execution.failing_database import FailingDatabase
 from chaos.execution.persistent_operator import PersistentOperator
 from chaos.plan.faults import (
+    LEADER,
     BreakQueries,
     Cut,
     FailCalls,
@@ -34,6 +37,7 @@ from devstack.components.services import SIMULATOR
 from devstack.harness.faulty_links import FaultyLinks
 from devstack.harness.hosted import HostedStack
 from devstack.harness.operator import AGENTS, Action
+from devstack.harness.owners import leading_watcher, shares_of
 from devstack.stack.identities import WORKSPACE
 from devstack.stack.links import Link, links
 from devstack.stack.pki import Pki
@@ -42,14 +46,23 @@ from devstack.supervisor.child import tree
 from services.common.backoff import Backoff
 from services.common.errors import GitOpsError
 
+T = TypeVar("T")
+
 log = structlog.get_logger(__name__)
 
 LOOK_EVERY_SECONDS = 1.0
 START_SECONDS = 600.0
 REPLICAS = 2
+SERVICES = ("agent", "planner", "watcher")
+"""Of which there are several processes."""
 SWEEP = "gitopsctl rebuild sweep"
 SOMETHING_KEPT = 3
 """How that ends; told apart by its documented code, as an operator's script does it."""
+
+
+def service_of(process: str) -> str:
+    """Of which it is one of several processes."""
+    return process.rpartition("-")[0]
 
 
 def has_argocd(stack: HostedStack) -> bool:
@@ -67,6 +80,7 @@ class Faults:
 
     async def carry_out(self, fault: Fault) -> None:
         """From its beginning to its end. Raises TimeoutError if the stack does not come back."""
+        fault = await self._located(fault)
         async with self._turn:
             if not self._under_way:  # faults that follow each other at once leave no time between them
                 await self._start_what_ended()
@@ -79,6 +93,13 @@ class Faults:
             log.info("fault", is_over=str(fault))
         finally:
             self._under_way -= 1
+
+    async def _located(self, fault: Fault) -> Fault:
+        """About the watcher that leads now, if it is about the one that does."""
+        if not isinstance(fault, Kill | Stop | Cut) or fault.process != LEADER:
+            return fault
+        leader = await _retried(partial(leading_watcher, self._stack))
+        return replace(fault, process=leader)
 
     async def _inflict(self, fault: Fault) -> None:
         match fault:
@@ -111,9 +132,11 @@ class Faults:
                 await asyncio.sleep(seconds)
                 await self._start(process)
             case Stop(process, seconds):
+                work = await self._work_of(process)
                 await asyncio.to_thread(self._stack.freeze, process)
                 try:
                     await asyncio.sleep(seconds)
+                    await self._note_replaced(process, work)
                 finally:
                     await asyncio.to_thread(self._stack.thaw, process)
             case StepClock(process, by, seconds):
@@ -129,15 +152,15 @@ class Faults:
         faulty = self._stack.links
         match fault:
             case Cut(process, server, seconds):
-                broken = [Link(process, server)]
-                act: Callable[[Link], None] = faulty.cut
+                work = await self._work_of(process)
+                await self._while_broken(faulty, [Link(process, server)], faulty.cut, seconds)
+                await self._note_replaced(process, work)
             case Slow(process, server, milliseconds, seconds):
-                broken = [Link(process, server)]
-                act = partial(faulty.slow, latency_ms=milliseconds)
+                slow = partial(faulty.slow, latency_ms=milliseconds)
+                await self._while_broken(faulty, [Link(process, server)], slow, seconds)
             case BreakQueries(kilobytes, seconds):
-                broken = self._links_to("postgres")
-                act = partial(faulty.break_often, kilobytes=kilobytes)
-        await self._while_broken(faulty, broken, act, seconds)
+                break_often = partial(faulty.break_often, kilobytes=kilobytes)
+                await self._while_broken(faulty, self._links_to("postgres"), break_often, seconds)
 
     async def _while_broken(
         self, faulty: FaultyLinks, broken: list[Link], act: Callable[[Link], None], seconds: float
@@ -149,6 +172,20 @@ class Faults:
         finally:
             for link in broken:
                 await asyncio.to_thread(faulty.mend, link)
+
+    async def _work_of(self, process: str) -> frozenset[Any]:
+        """What a process of ours has to do just now."""
+        service = service_of(process)
+        shares = await asyncio.to_thread(shares_of, self._stack, service) if service in SERVICES else {}
+        return shares.get(process, frozenset())
+
+    async def _note_replaced(self, process: str, work: frozenset[Any]) -> None:
+        """Whether others do all the work that a process had when it was last heard of."""
+        if not work:
+            return
+        shares = await asyncio.to_thread(shares_of, self._stack, service_of(process))
+        others = frozenset[Any]().union(*(share for name, share in shares.items() if name != process))
+        self._record.replaced[service_of(process)] += work <= others
 
     async def _fail_calls(self, share: float, seconds: float) -> None:
         pki = Pki(self._stack.state.root / "kubernetes")
@@ -248,11 +285,10 @@ def _limit_files(root: int, limits: tuple[int, int]) -> None:
             prlimit(pid, RLIMIT_FSIZE, limits)
 
 
-async def _retried(act: Callable[[], object]) -> None:
+async def _retried(act: Callable[[], T]) -> T:
     delays = Backoff(first=0.5, limit=5)
     async with asyncio.timeout(START_SECONDS):
         while True:
             with suppress(GitOpsError):
-                await asyncio.to_thread(act)
-                return
+                return await asyncio.to_thread(act)
             await asyncio.sleep(delays.next_delay())

@@ -123,7 +123,11 @@ class Meanwhile:
     """The fault after this begins while those before it go on that leave room for it."""
 
 
-HANDLED = ("planner", "watcher", "agent", "postgres")
+WATCHER = "watcher"
+LEADER = f"{WATCHER}-leader"
+"""Stands for the watcher that leads when the fault begins: a plan cannot know which of them that will be."""
+
+HANDLED = ("planner", WATCHER, "agent", "postgres")
 """Of which service the processes are that somebody who restores a backup stops, starts, or empties."""
 
 
@@ -140,10 +144,17 @@ def may_overlap(one: Fault, other: Fault) -> bool:
     """
     sorts = {_sort(one), _sort(other)}
     if len(sorts) == 1:
-        return sorts == {"of processes"} and target_of(one) != target_of(other)
+        return sorts == {"of processes"} and not _may_be_one(target_of(one), target_of(other))
     if "of all processes" in sorts:
         return sorts.isdisjoint({"of processes", "of runbooks"})
     return not (_has_in_hand(one, other) or _has_in_hand(other, one))
+
+
+def _may_be_one(process: str, other: str) -> bool:
+    """Whether two names can be of the same process: the leading watcher is any of them."""
+    return process == other or (
+        LEADER in {process, other} and process.startswith(WATCHER) and other.startswith(WATCHER)
+    )
 
 
 def _has_in_hand(one: Fault, other: Fault) -> bool:

@@ -10,6 +10,7 @@ from typing import TypeVar, get_args
 
 from chaos.plan.faults import (
     FAULTS,
+    LEADER,
     BreakQueries,
     Cut,
     FailCalls,
@@ -70,6 +71,12 @@ OVERLAPPING = 2
 """One in so many faults that can be at once with the next one is."""
 BESIDE_LONG = 3
 """So many faults after one that takes long begin while it goes on, if they can, each at its own place."""
+FAILOVERS = 4
+"""One in so many faults is one by which another process has to take over from one of ours that is at work."""
+LONG_AT_MOST = 1.3
+"""Times as long as others need to take over."""
+LEASES = "kube-apiserver"
+"""Where watchers see who leads."""
 WRONG_LOGINS = 4
 """One in so many logins opens nothing."""
 RUNS = 150
@@ -102,6 +109,10 @@ class Targets:
     """Of the processes and links those that all depends on: each kind of fault hits all of them before any other."""
     kinds: tuple[type[Fault], ...] = FAULTS
     """Of faults."""
+    services: tuple[tuple[str, ...], ...] = ()
+    """Of each service of ours the processes that are at work."""
+    outlasting: float = 0
+    """Seconds of silence after which others have taken over from a process, however it was that nobody heard of it."""
     paths: tuple[str, ...] = field(default=tuple(f"apps/{number}" for number in range(PATHS)))
     """Of manifests."""
 
@@ -141,6 +152,32 @@ def _spread(operations: list[Operation], faults: list[tuple[Step, ...]]) -> Iter
 
 
 def _faults(random: Random, targets: Targets) -> Iterator[Fault]:
+    """Failovers of our services, one in so many; and of the rest each kind in turn, with all of its targets in turn."""
+    failovers, others = _failovers(random, targets), _by_kind(random, targets)
+    while True:
+        yield from islice(failovers, 1)
+        yield from islice(others, FAILOVERS - 1)
+
+
+def _failovers(random: Random, targets: Targets) -> Iterator[Fault]:
+    """Each service is killed, and stopped until another does its work; a leader is cut off from its lease, too.
+
+    The first of each service come before the second of any. There are none without services or such kinds.
+    """
+    make = _FaultMakers(random, targets)
+    services = random.sample(targets.services, len(targets.services))
+    kinds: tuple[type[Kill | Stop], ...] = (Kill, Stop)
+    turns = [(kinds[(place + turn) % 2], service) for turn in (0, 1) for place, service in enumerate(services)]
+    turns = [(kind, service) for kind, service in turns if kind in targets.kinds]
+    is_cut = Cut in targets.kinds and any(LEADER in service for service in services)
+    while turns or is_cut:
+        for kind, service in turns:
+            yield kind(random.choice(service), make.seconds() if kind is Kill else make.long_seconds())
+        if is_cut:
+            yield Cut(LEADER, LEASES, make.long_seconds())
+
+
+def _by_kind(random: Random, targets: Targets) -> Iterator[Fault]:
     """Each kind in turn, and each of its targets before one of them comes again."""
     make = _FaultMakers(random, targets)
     turns: dict[type[Fault], Iterator[Fault]] = {
@@ -172,6 +209,11 @@ class _FaultMakers:
     def seconds(self) -> float:
         """How long one lasts."""
         return round(self._random.uniform(*self._targets.seconds), 1)
+
+    def long_seconds(self) -> float:
+        """How long one lasts that is over when others have taken over."""
+        least, (_, most) = self._targets.outlasting, self._targets.seconds
+        return round(self._random.uniform(least, max(least * LONG_AT_MOST, most)), 1)
 
     def each(self, targets: Sequence[T], make: Callable[[T, float], Fault]) -> Iterator[Fault]:
         """Of one target after the other: at first of those that come first, then in an order that differs each time."""

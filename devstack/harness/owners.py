@@ -44,6 +44,13 @@ def leading_watcher(stack: HostedStack) -> str:
     return leading[0]
 
 
+def shares_of(stack: HostedStack, service: str) -> dict[str, frozenset[Any]]:
+    """What each process of the service that is ready does all the work of: partitions, instances, or the workspace."""
+    if service in ASSIGNMENTS:
+        return {name: frozenset(share) for name, (_, share) in _assigned(stack, service).items()}
+    return {name: frozenset({WORKSPACE} if says == "ok" else ()) for name, says in _watchers(stack).items()}
+
+
 def await_shares(stack: HostedStack, service: str) -> None:
     """Return when each process of the service has a share that no other has: whoever was away is back.
 
@@ -97,8 +104,10 @@ def _assigned(stack: HostedStack, service: str) -> dict[str, tuple[str, list[Any
 
 
 def _newest(stack: HostedStack, process: str, event: str) -> dict[str, Any]:
-    lines = (line for line in stack.state.log(process).read_text().splitlines() if f'"{event}"' in line)
-    return max(map(json.loads, lines), key=lambda line: str(line["timestamp"]), default={})
+    """The last one of these lines: its time need not be the latest, as clocks are set."""
+    lines = [line for line in stack.state.log(process).read_text().splitlines() if f'"{event}"' in line]
+    newest: dict[str, Any] = json.loads(lines[-1]) if lines else {}
+    return newest
 
 
 def _readiness(port: int) -> str:

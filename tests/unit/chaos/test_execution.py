@@ -17,7 +17,7 @@ from chaos.execution.faults import Faults
 from chaos.execution.intruder import Intruder
 from chaos.execution.persistent_operator import PersistentOperator
 from chaos.execution.users import Users
-from chaos.plan.faults import Cut, Kill, KillAll, Meanwhile, RestoreBackup, Slow
+from chaos.plan.faults import LEADER, Cut, Kill, KillAll, Meanwhile, RestoreBackup, Slow, Stop
 from chaos.plan.operations import Meddle, PutLogin
 from chaos.plan.plan import Plan
 from chaos.record import Record
@@ -197,6 +197,37 @@ async def test_fault_when_it_follows_another_at_once_then_what_has_ended_by_that
     for _ in range(2):
         await faults.carry_out(Kill("planner", 1))
     assert faults.noted == ["looks", "begins", "ends"] * 2
+
+
+class Standing(Faults):
+    """On two watchers, of which the second leads until one of them is stopped and this is the only other."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *, takes_over: bool) -> None:
+        self.stopped, record = list[str](), Record()
+
+        def shares(_: object, service: str) -> dict[str, frozenset[str]]:
+            assert service == "watcher"
+            has_led = "watcher-1" if self.stopped and takes_over else "watcher-2"
+            return {name: frozenset({"local"} if name == has_led else ()) for name in ("watcher-1", "watcher-2")}
+
+        monkeypatch.setattr(execution_faults, "leading_watcher", lambda _: "watcher-2")
+        monkeypatch.setattr(execution_faults, "shares_of", shares)
+        monkeypatch.setattr(execution_faults, "PersistentOperator", lambda *_: None)
+        stack = SimpleNamespace(
+            state=SimpleNamespace(root=Path()), processes=list, freeze=self.stopped.append, thaw=lambda _: None
+        )
+        super().__init__(cast("Any", stack), record, 1)
+        self.replaced = record.replaced
+
+
+@pytest.mark.parametrize(("takes_over", "counted"), [(True, {"watcher": 1}), (False, {"watcher": 0})])
+async def test_watcher_when_the_leading_one_is_stopped_then_it_is_counted_whether_another_led_when_it_went_on(
+    monkeypatch: pytest.MonkeyPatch, *, takes_over: bool, counted: dict[str, int]
+) -> None:
+    faults = Standing(monkeypatch, takes_over=takes_over)
+    await faults.carry_out(Stop(LEADER, 0.01))
+    assert faults.stopped == ["watcher-2"]
+    assert faults.replaced == counted
 
 
 async def test_faults_when_they_are_carried_out_then_their_targets_are_counted_by_kind() -> None:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from itertools import pairwise
 from typing import get_args
 
 import pytest
 
+from chaos.__main__ import AT_WORK, targets_of
 from chaos.plan.faults import (
     FAULTS,
+    LEADER,
     Cut,
     FailCalls,
     Fault,
@@ -26,7 +29,7 @@ from chaos.plan.faults import (
     takes_long,
     target_of,
 )
-from chaos.plan.generate import STEADY, Size, Targets, generate
+from chaos.plan.generate import FAILOVERS, LEASES, STEADY, Size, Targets, generate
 from chaos.plan.operations import (
     OPERATIONS,
     AskForSync,
@@ -40,6 +43,7 @@ from chaos.plan.operations import (
     Remove,
 )
 from chaos.plan.plan import Plan
+from services.watcher.settings import WatcherSettings
 
 TARGETS = Targets(("planner", "agent-1"), ("kafka",), (("planner", "postgres"),), ("watcher",), (1, 2))
 PLAN = generate(7, Size(operations=2000, tenants=5, faults=60), TARGETS)
@@ -92,6 +96,10 @@ def test_faults_when_one_takes_long_then_others_begin_at_places_of_their_own_whi
     [
         pytest.param(Kill("kafka", 1), Stop("postgres", 1), True, id="two processes"),
         pytest.param(Kill("kafka", 1), Stop("kafka", 1), False, id="one process"),
+        pytest.param(Kill(LEADER, 1), Stop("watcher-2", 1), False, id="the leading watcher and one that may lead"),
+        pytest.param(Kill(LEADER, 1), Stop("planner-2", 1), True, id="the leading watcher and a planner"),
+        pytest.param(Kill("watcher-1", 1), Stop("watcher-2", 1), True, id="two watchers"),
+        pytest.param(RestoreBackup(1), Stop(LEADER, 1), False, id="a runbook and the watcher that it restarts"),
         pytest.param(Kill("kafka", 1), Cut("planner", "kafka", 1), True, id="a process and its link"),
         pytest.param(Cut("planner", "kafka", 1), Slow("agent-1", "kafka", 50, 1), False, id="two links"),
         pytest.param(StepClock("planner", 60, 1), Cut("planner", "kafka", 1), True, id="a clock and a link"),
@@ -196,3 +204,56 @@ def test_faults_when_there_are_few_of_a_kind_then_each_hits_another_of_what_come
 def test_faults_when_what_comes_first_was_hit_then_all_others_are_before_any_comes_again() -> None:
     plan = generate(3, Size(100, 1, len(MANY)), Targets(MANY, MANY, WAYS, (), (1, 2), FIRST, (Kill,)))
     assert sorted(map(target_of, plan.faults)) == sorted(MANY)
+
+
+LEASE_SECONDS = WatcherSettings.model_fields["lease_seconds"].default
+SERVICES = ("watcher", "planner", "agent")
+EACH_FAILOVER = (2 * len(SERVICES) + 1) * FAILOVERS
+"""Faults of a run that has each of them."""
+
+
+def by_service(faults: Iterable[Fault], kind: type[Kill | Stop], seconds: float = 0) -> Counter[str]:
+    """Of the processes that are at work, faults that last for so long."""
+    at_work = {process: process.rpartition("-")[0] for service in AT_WORK for process in service}
+    hit = (each for each in faults if isinstance(each, kind) and each.seconds > seconds)
+    return Counter(at_work[each.process] for each in hit if each.process in at_work)
+
+
+@pytest.mark.parametrize("number", [EACH_FAILOVER, 30, 55, 100])
+def test_faults_when_there_are_enough_then_each_service_is_killed_and_stopped_until_another_has_taken_over(
+    number: int,
+) -> None:
+    for seed in range(50):
+        faults = generate(seed, Size(1000, 1, number), targets_of(8)).faults
+        assert by_service(faults, Kill).keys() == set(SERVICES)
+        assert by_service(faults, Stop, LEASE_SECONDS).keys() == set(SERVICES)
+
+
+@pytest.mark.parametrize("number", [EACH_FAILOVER, 55])
+def test_faults_when_there_are_enough_then_the_leading_watcher_is_cut_off_for_longer_than_its_lease(
+    number: int,
+) -> None:
+    for seed in range(50):
+        faults = generate(seed, Size(1000, 1, number), targets_of(8)).faults
+        cuts = [each for each in faults if isinstance(each, Cut) and each.process == LEADER]
+        assert cuts
+        assert all(each.server == LEASES and each.seconds > LEASE_SECONDS for each in cuts)
+
+
+def test_faults_when_there_are_few_then_each_service_is_killed_or_stopped_before_one_is_again() -> None:
+    for seed in range(50):
+        faults = generate(seed, Size(100, 1, FAILOVERS * 2 + 1), targets_of(8)).faults[::FAILOVERS]
+        assert by_service(faults, Kill) + by_service(faults, Stop) == dict.fromkeys(SERVICES, 1)
+
+
+def test_faults_when_only_some_kinds_are_chosen_then_failovers_are_of_these() -> None:
+    of_processes = generate(7, Size(1000, 1, 40), targets_of(8, (Kill, KillAll))).faults
+    assert {type(each) for each in of_processes} == {Kill, KillAll}
+    assert by_service(of_processes, Kill).keys() == set(SERVICES)
+    assert not by_service(generate(7, Size(1000, 1, 40), targets_of(8, (KillAll,))).faults, Kill)
+
+
+@pytest.mark.parametrize("number", [30, 55])
+def test_faults_when_there_are_failovers_then_every_other_kind_comes_as_well(number: int) -> None:
+    for seed in range(50):
+        assert {type(each) for each in generate(seed, Size(1000, 1, number), targets_of(8)).faults} == set(FAULTS)

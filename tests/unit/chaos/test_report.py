@@ -20,7 +20,8 @@ from devstack.git.repository import Repository
 
 OUTCOME = Outcome(Counter(Kill=2, AskForSync=5))
 OUTCOME.targets["Kill"]["kafka"] = 2
-REPORT = Report(Sources("abc", are_changed=True), 7, OUTCOME, Verdict(1.0, [], {"sync runs": 4}, 3), Record())
+VERDICT = Verdict(1.0, [], {"sync runs": 4}, 3)
+REPORT = Report(Sources("abc", are_changed=True), 7, OUTCOME, VERDICT, Record(replaced=Counter(planner=1)))
 
 
 def printed() -> list[str]:
@@ -36,6 +37,8 @@ def test_report_when_printed_then_it_says_what_was_tried_what_was_hit_and_how_ma
         "faults 2: 2 Kill",
         "targets of Kill 2 kafka",
         "sync runs judged strictly 3 of 4",
+        "syncs seen 0, 0 moments without a witness",
+        "went on when others did their work 1: 1 planner",
     } <= set(printed())
 
 
