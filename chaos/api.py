@@ -25,6 +25,12 @@ SECRET_TYPE = "argocd.argoproj.io/secret-type"  # noqa: S105 - a label
 RUN_INFO = "gitops-sync-run"
 """Under this name the operation of an Application says which run it is."""
 
+REFUSALS = {
+    "/": "spec.source.path cannot be '/'",
+    "../outside": "spec.source.path must be a folder inside the repository",
+}
+"""Paths that a GitOpsDeployment may not have, though its CRD takes them, and how its error begins then."""
+
 APPLICATION_PREFIX = "gitopsdepl-"
 HEARTBEAT = "gitops-service-heartbeat"
 """By which agents see that an Argo CD does its work; no tenant's."""

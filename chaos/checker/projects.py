@@ -79,7 +79,7 @@ def _repositories(tenant: Tenant) -> Range:
     certain = {each["spec"]["repository"] for each in tenant.credentials if tenant.opens(each)}
     certain |= {each.manifest["spec"]["source"]["repoURL"] for each in tenant.deployments if each.is_certain}
     waiting = [each.uid for each in tenant.deployments if not each.is_certain]
-    possible = {spec["source"]["repoURL"] for uid in waiting for spec in tenant.record.contents[uid]}
+    possible = {spec["source"]["repoURL"] for uid in waiting for spec in tenant.accepted_specs(uid)}
     possible |= {each["spec"]["repository"] for each in tenant.credentials}
     return Range(frozenset(map(normalised, certain)), frozenset(map(normalised, possible)))
 

@@ -44,6 +44,10 @@ def _difference(resource: Manifest, text: str) -> Difference:
 
 def _deployment(tenant: Tenant, deployment: Deployment, application: Manifest | None) -> Iterator[str]:
     error = _condition(deployment.manifest, "ErrorOccurred")
+    if deployment.refusal:
+        if error.get("status") != "True" or not error.get("message", "").startswith(deployment.refusal):
+            yield f"its spec is refused, and the error is {error.get('message')}"
+        return
     if not deployment.is_certain:
         named = deployment.manifest["spec"]["destination"]["environment"]
         if named not in tenant.environments and error.get("status") != "True":

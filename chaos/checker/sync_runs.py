@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from chaos.api import REFUSALS
 from chaos.checker.difference import Difference
 from chaos.checker.tenants import Tenant
 from chaos.record import Record, version_of
@@ -55,14 +56,16 @@ def _problem(run: Manifest, tenant: Tenant, record: Record) -> str:
 
 
 def _must_succeed(run: Manifest, tenant: Tenant, record: Record) -> bool:
-    """Its deployment was there, as it was made always manual and in its own namespace, and nobody touched it."""
+    """Its deployment was there, never refused, always manual and in its own namespace, and nobody touched it."""
     asked = record.runs.get(run["metadata"]["uid"])
     if asked is None or not asked.deployment or asked.deployment in record.disturbed:
         return False
     if not any(each.uid == asked.deployment for each in tenant.deployments):
         return False
     return all(
-        spec["type"] == "manual" and not (spec.get("destination") or {}).get("environment")
+        spec["type"] == "manual"
+        and not (spec.get("destination") or {}).get("environment")
+        and spec["source"]["path"] not in REFUSALS
         for spec in record.contents[asked.deployment]
     )
 

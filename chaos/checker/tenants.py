@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
-from chaos.api import CLUSTER_PREFIX, PROJECT_PREFIX
+from chaos.api import CLUSTER_PREFIX, PROJECT_PREFIX, REFUSALS
 from chaos.checker.world import Facts, World, decoded, token_of
 from chaos.identity import resource_id, tenant_id
 from chaos.record import Record
@@ -54,7 +54,9 @@ class Deployment:
     allowed: tuple[Manifest, ...]
     """Specs. One: it must be that."""
     is_certain: bool
-    """There must be an Application. If not, the resource waits for its environment."""
+    """There must be an Application. If not, the resource waits for its environment, or is refused."""
+    refusal: str = ""
+    """How the error begins that it has to show, if its spec is refused: what was deployed before stays."""
 
     @property
     def uid(self) -> str:
@@ -161,6 +163,9 @@ class Tenant:
 
     def _deployment(self, manifest: Manifest) -> Deployment:
         spec = manifest["spec"]
+        if refusal := REFUSALS.get(spec["source"]["path"]):
+            former = tuple(self._former(manifest["metadata"]["uid"]))
+            return Deployment(manifest, former, is_certain=False, refusal=refusal)
         named = _environment_of(spec)
         if not named:
             return Deployment(manifest, (self._application(spec, LOCAL, self.project),), is_certain=True)
@@ -170,9 +175,13 @@ class Tenant:
             return Deployment(manifest, (self._application(spec, environment.cluster, project),), is_certain=True)
         return Deployment(manifest, tuple(self._former(manifest["metadata"]["uid"])), is_certain=False)
 
+    def accepted_specs(self, uid: str) -> list[Manifest]:
+        """Of a deployment, all that it ever had and that were not refused."""
+        return [spec for spec in self.record.contents[uid] if spec["source"]["path"] not in REFUSALS]
+
     def _former(self, uid: str) -> Iterator[Manifest]:
         """Each that any of its specs ever asked for: which of them was the last one in force, depends on time."""
-        for spec in self.record.contents[uid]:
+        for spec in self.accepted_specs(uid):
             named = _environment_of(spec)
             if not named:
                 yield self._application(spec, LOCAL, self.project)

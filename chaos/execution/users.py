@@ -22,17 +22,20 @@ from chaos.execution.api_calls import ApiCalls
 from chaos.plan.generate import WEB
 from chaos.plan.operations import (
     AskForSync,
+    CustomKind,
     PutCredential,
     PutDeployment,
     PutEnvironment,
     PutKubeconfig,
     PutLogin,
+    PutRefused,
     RemakeNamespace,
     Remove,
     UserOperation,
 )
 from chaos.record import Asked, Record, key_of, version_of
-from services.common.kubernetes import NAMESPACE, SECRET, ApiResource, Manifest
+from services.common.errors import Permanent
+from services.common.kubernetes import NAMESPACE, SECRET, ApiResource, Manifest, Rejected
 
 KUBECONFIG, LOGIN = "kubeconfig", "login"
 RESOURCES = {
@@ -43,6 +46,17 @@ RESOURCES = {
     KUBECONFIG: SECRET,
     LOGIN: SECRET,
 }
+UNPROCESSABLE = 422
+REFUSED_SPECS: dict[CustomKind, Manifest] = {
+    "deployment": {"type": "neither", "source": {"repoURL": "https://git.example.com/config.git", "path": "."}},
+    "environment": {
+        "apiURL": "http://127.0.0.1:6443",
+        "credentialsSecret": KUBECONFIG,
+        "allowInsecureSkipTLSVerify": False,
+    },
+    "credential": {"repository": "ftp://git.example.com/config.git", "secret": LOGIN},
+}
+"""Each with one value that its CRD does not take."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +100,7 @@ class Users:
             PutDeployment: self._put_deployment,
             PutEnvironment: self._put_environment,
             PutCredential: self._put_credential,
+            PutRefused: self._put_refused,
             PutKubeconfig: self._put_kubeconfig,
             PutLogin: self._put_login,
             AskForSync: self._ask_for_sync,
@@ -135,6 +150,23 @@ class Users:
         spec = {"repository": self._around.private.format(number=wanted.repository), "secret": LOGIN}
         manifest = _resource(CREDENTIAL, self._around.namespace(wanted.tenant), wanted.name, spec)
         await self._put(CREDENTIAL, manifest, "spec", afresh=wanted.afresh)
+
+    async def _put_refused(self, refused: PutRefused) -> None:
+        """Try to make or change a resource. Raises Permanent if its CRD does not refuse that."""
+        resource, namespace = RESOURCES[refused.kind], self._around.namespace(refused.tenant)
+        manifest = _resource(resource, namespace, refused.name, REFUSED_SPECS[refused.kind])
+        found = await self._calls.find(resource, namespace, refused.name)
+        try:
+            if found is None:
+                stored: Manifest | None = await self._calls.create(resource, manifest)
+            else:
+                stored = await self._calls.replace(resource, found, "spec", manifest["spec"])
+        except Rejected as error:
+            if error.status == UNPROCESSABLE:
+                return
+            raise
+        if stored is not None:  # or its deletion has ended meanwhile
+            raise Permanent(f"{resource.kind} {namespace}/{refused.name} was stored with {manifest['spec']}")
 
     async def _put_kubeconfig(self, wanted: PutKubeconfig) -> None:
         """Make or change the Secret of environments."""

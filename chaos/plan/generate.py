@@ -29,7 +29,9 @@ from chaos.plan.faults import (
     takes_long,
 )
 from chaos.plan.operations import (
+    REFUSED_PATHS,
     AskForSync,
+    CustomKind,
     EngineKind,
     Forge,
     Meddle,
@@ -39,6 +41,7 @@ from chaos.plan.operations import (
     PutEnvironment,
     PutKubeconfig,
     PutLogin,
+    PutRefused,
     RemakeNamespace,
     Remove,
 )
@@ -79,6 +82,8 @@ LEASES = "kube-apiserver"
 """Where watchers see who leads."""
 WRONG_LOGINS = 4
 """One in so many logins opens nothing."""
+REFUSED = 12
+"""One in so many specs of deployments has a path that the CRD takes, and that is refused."""
 RUNS = 150
 """That a tenant has at a time, at most: its quota is 200."""
 
@@ -118,10 +123,10 @@ class Targets:
 
 
 def generate(seed: int, size: Size, targets: Targets) -> Plan:
-    """The plan of ``seed``."""
-    random = Random(seed)  # noqa: S311 - to be repeated, not to be secret
-    operations = list(islice(_operations(random, size, targets), size.operations))
-    faults = list(_overlapping(random, list(islice(_faults(random, targets), size.faults))))
+    """The plan of ``seed``. Its faults do not depend on what is done meanwhile."""
+    of_users, of_faults = Random(seed), Random(f"faults of {seed}")  # noqa: S311 - to be repeated, not to be secret
+    operations = list(islice(_operations(of_users, size, targets), size.operations))
+    faults = list(_overlapping(of_faults, list(islice(_faults(of_faults, targets), size.faults))))
     return Plan(seed, tuple(_spread(operations, faults)))
 
 
@@ -288,6 +293,7 @@ def _makers(targets: Targets, syncs: _Syncs) -> dict[str, tuple[int, Maker]]:
         "kubeconfig": (5, _kubeconfig),
         "login": (3, _login),
         "credential": (4, _credential),
+        "refused": (3, _refused),
         "remove": (14, _removal),
         "namespace": (1, lambda _, tenant: RemakeNamespace(_restless(tenant))),
         "meddle": (10, _meddling),
@@ -301,7 +307,7 @@ def _deployment(random: Random, tenant: int, targets: Targets) -> PutDeployment:
         tenant,
         random.choice(DEPLOYMENTS),
         repository=random.randrange(REPOSITORIES),
-        path=random.choice(targets.paths),
+        path=random.choice(REFUSED_PATHS if _one_in(random, REFUSED) else targets.paths),
         revision=random.choice(("", "main", "v1")),
         automated=_one_in(random, 2),
         environment=environment,
@@ -319,6 +325,13 @@ def _environment(random: Random, tenant: int) -> PutEnvironment:
         cluster_resources=_one_in(random, 3),
         afresh=_one_in(random, 5),
     )
+
+
+def _refused(random: Random, tenant: int) -> PutRefused:
+    names: dict[CustomKind, tuple[str, ...]]
+    names = {"deployment": DEPLOYMENTS + STEADY, "environment": ENVIRONMENTS, "credential": CREDENTIALS}
+    kind = random.choice(tuple(names))
+    return PutRefused(tenant, kind, random.choice(names[kind]))
 
 
 def _kubeconfig(random: Random, tenant: int) -> PutKubeconfig:

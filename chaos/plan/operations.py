@@ -11,6 +11,9 @@ from typing import Literal, get_args
 
 UserKind = Literal["deployment", "environment", "credential", "kubeconfig", "login"]
 """What a user may remove. The last two are Secrets."""
+CustomKind = Literal["deployment", "environment", "credential"]
+REFUSED_PATHS = ("/", "../outside")
+"""Which CRDs take and GitOpsDeployments may not have."""
 EngineKind = Literal["application", "project", "cluster-secret", "repository-secret"]
 
 
@@ -22,6 +25,7 @@ class PutDeployment:
     name: str
     repository: int
     path: str
+    """One of a repository, or one that is refused."""
     revision: str
     automated: bool
     environment: str = ""
@@ -51,6 +55,15 @@ class PutCredential:
     name: str
     repository: int
     afresh: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class PutRefused:
+    """A spec that the CRD refuses: what has the name stays as it is, or there is none."""
+
+    tenant: int
+    kind: CustomKind
+    name: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +133,15 @@ class Forge:
 
 
 UserOperation = (
-    PutDeployment | PutEnvironment | PutCredential | PutKubeconfig | PutLogin | AskForSync | Remove | RemakeNamespace
+    PutDeployment
+    | PutEnvironment
+    | PutCredential
+    | PutRefused
+    | PutKubeconfig
+    | PutLogin
+    | AskForSync
+    | Remove
+    | RemakeNamespace
 )
 Operation = UserOperation | Meddle | Forge
 OPERATIONS: tuple[type[Operation], ...] = get_args(Operation)

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from chaos.plan.faults import FAULTS, Fault, Meanwhile
-from chaos.plan.operations import OPERATIONS, Operation, PutDeployment
+from chaos.plan.operations import OPERATIONS, REFUSED_PATHS, Operation, PutDeployment
 
 Step = Operation | Fault | Meanwhile
 _TYPES: dict[str, Any] = {each.__name__: each for each in (*OPERATIONS, *FAULTS, Meanwhile)}
@@ -38,7 +38,7 @@ class Plan:
     @property
     def paths(self) -> list[str]:
         """Of what is deployed."""
-        return sorted({step.path for step in self.steps if isinstance(step, PutDeployment)})
+        return sorted({step.path for step in self.steps if isinstance(step, PutDeployment)} - set(REFUSED_PATHS))
 
     def with_steps(self, steps: tuple[Step, ...]) -> Plan:
         """The same with these."""

@@ -17,7 +17,7 @@ from chaos.run import SETTINGS, run_plan
 from devstack.harness.hosted import HostedStack
 from devstack.harness.operator import AGENTS
 
-SEED = 20261123
+SEED = 20261131
 STEADY_SECONDS = 5 + max(float(value) for name, value in SETTINGS.items() if name.endswith("_SECONDS"))
 """So that all that looks by the clock looks once more: what it would change, such as an orphan, is not right yet."""
 FAULTS = 11

@@ -393,3 +393,43 @@ def test_project_when_it_lists_a_repository_that_only_a_neighbour_has_a_credenti
         f"sourceRepos has ['{PRIVATE_IN_PROJECT}'], which only others' logins open",
         f"sourceRepos has, which nothing asks for, ['{PRIVATE_IN_PROJECT}']",
     ]
+
+
+REFUSED = "spec.source.path cannot be '/'"
+
+
+def refuse(scene: Scene, name: str, message: str) -> None:
+    """Give a deployment a path that cannot be, and let it say so, or something else."""
+    item = copy.deepcopy(scene.objects[name])
+    item["spec"]["source"]["path"] = "/"
+    item["status"]["conditions"] = [{"type": "ErrorOccurred", "status": "True", "message": message}]
+    scene.put(name, item)
+
+
+def test_deployment_when_its_spec_is_refused_then_what_was_deployed_before_stays(scene: Scene) -> None:
+    refuse(scene, "web", REFUSED)
+    assert scene.judged() == []
+
+
+def test_deployment_when_its_spec_is_refused_and_it_says_something_else_then_it_is_told(scene: Scene) -> None:
+    refuse(scene, "web", "")
+    assert scene.sorts() == ["status"]
+
+
+def test_deployment_when_its_spec_is_refused_and_its_application_has_it_then_it_is_told(scene: Scene) -> None:
+    refuse(scene, "web", REFUSED)
+    scene.objects["web application"]["spec"]["source"]["path"] = "/"
+    assert scene.sorts() == ["differs"]
+
+
+def test_deployment_when_no_spec_of_it_was_ever_taken_then_an_application_of_it_is_told(scene: Scene) -> None:
+    scene.objects["new"] = deployment("new", "u-new")
+    refuse(scene, "new", REFUSED)
+    assert scene.judged() == []
+    scene.objects["new application"] = application("u-new", automated=True)
+    assert scene.sorts() == ["differs"]
+
+
+def test_run_when_a_spec_of_its_deployment_was_ever_refused_then_it_is_not_judged_strictly(scene: Scene) -> None:
+    refuse(scene, "manual", REFUSED)
+    assert scene.judgement().strictly_judged == 0

@@ -10,6 +10,7 @@ from typing import get_args
 import pytest
 
 from chaos.__main__ import AT_WORK, targets_of
+from chaos.api import REFUSALS
 from chaos.plan.faults import (
     FAULTS,
     LEADER,
@@ -32,13 +33,16 @@ from chaos.plan.faults import (
 from chaos.plan.generate import FAILOVERS, LEASES, STEADY, Size, Targets, generate
 from chaos.plan.operations import (
     OPERATIONS,
+    REFUSED_PATHS,
     AskForSync,
+    CustomKind,
     EngineKind,
     Forge,
     Meddle,
     PutDeployment,
     PutEnvironment,
     PutLogin,
+    PutRefused,
     RemakeNamespace,
     Remove,
 )
@@ -74,7 +78,7 @@ def test_faults_when_there_are_many_then_some_begin_while_one_goes_on_that_leave
     steps = PLAN.steps
     places = [place for place, step in enumerate(steps) if isinstance(step, Meanwhile)]
     pairs = [(steps[place - 1], steps[place + 1]) for place in places if isinstance(steps[place - 1], Fault)]
-    assert len(pairs) > 3
+    assert pairs
     assert all(isinstance(two, Fault) and may_overlap(one, two) for one, two in pairs if isinstance(one, Fault))
 
 
@@ -257,3 +261,11 @@ def test_faults_when_only_some_kinds_are_chosen_then_failovers_are_of_these() ->
 def test_faults_when_there_are_failovers_then_every_other_kind_comes_as_well(number: int) -> None:
     for seed in range(50):
         assert {type(each) for each in generate(seed, Size(1000, 1, number), targets_of(8)).faults} == set(FAULTS)
+
+
+def test_specs_when_a_plan_is_long_then_some_are_refused_by_crds_and_some_after_them() -> None:
+    refused = Counter(each.kind for each in PLAN.operations if isinstance(each, PutRefused))
+    paths = {each.path for each in PLAN.operations if isinstance(each, PutDeployment)}
+    assert refused.keys() == set(get_args(CustomKind))
+    assert paths > set(REFUSED_PATHS) == REFUSALS.keys()
+    assert not set(PLAN.paths) & set(REFUSED_PATHS), "nothing is deployed from these"
