@@ -20,7 +20,7 @@ from services.common.messages import FleetOrder, Order
 from services.common.settings import KafkaSettings, load
 from services.common.startup import await_dependency
 from services.common.telemetry import TRACEPARENT, new_traceparent
-from services.planner.database.fleet_queries import load_all_tenants, load_fleet_rows, load_measured
+from services.planner.database.fleet_queries import load_all_tenants, load_counted_fleet, load_measured
 from services.planner.domain.fleet.orders import (
     ORDERS_OF_A_TENANT,
     ORDERS_OF_ALL_TENANTS,
@@ -91,7 +91,7 @@ def fleet(url: str, order: Order | None = None) -> Fleet:
     """
     tenants = [order.tenant] if isinstance(order, ORDERS_OF_A_TENANT) else []
     with connected(url) as connection:
-        shown = load_fleet_rows(connection, ENGINES, tenants=tenants)
+        shown = load_counted_fleet(connection, ENGINES, tenants)
         if isinstance(order, ORDERS_OF_ALL_TENANTS):
             return replace(shown, tenants=load_all_tenants(connection, ENGINES))
         return shown if order is not None else replace(shown, load=load_measured(connection, ENGINES))

@@ -15,7 +15,7 @@ from rich.text import Text
 
 from services.cli.owner_connection import connected
 from services.common.messages import Health
-from services.planner.database.fleet_queries import load_fleet_rows, load_measured, load_remediations
+from services.planner.database.fleet_queries import load_counted_fleet, load_measured, load_remediations
 from services.planner.database.rollout_queries import load_newest_rollout, shown_state
 from services.planner.domain.fleet.moves.moves import NUMBERS as MOVE_NUMBERS
 from services.planner.domain.fleet.placement.measured_load import in_applications
@@ -76,7 +76,7 @@ class FleetView:
 def load_view(url: str) -> FleetView:
     """As the database shows it now. Raises Retry, InvalidConfiguration."""
     with connected(url) as connection:
-        fleet = load_fleet_rows(connection, ENGINES)
+        fleet = load_counted_fleet(connection, ENGINES)
         fleet = replace(fleet, load=load_measured(connection, ENGINES))
         return FleetView(fleet, load_remediations(connection), load_newest_rollout(connection))
 

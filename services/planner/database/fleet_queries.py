@@ -68,37 +68,52 @@ DEPLOYMENTS = f"""
 SELECT count(*) FROM engine_resources e
  WHERE e.engine_instance_id = i.id AND e.owner_kind = '{GITOPS_DEPLOYMENT.kind}' AND e.desired = 'present'
 """
-# Those that tenants bring who are on their way.
-COMING = """
-SELECT count(*) FROM moves m JOIN deployments d ON d.tenant_id = m.tenant_id AND d.spec IS NOT NULL
- WHERE m.target = i.id AND m.step IN ('ordered', 'reserved', 'preparing', 'pausing', 'releasing')
-"""
+# What is on some of the instances: a statement for each sort, which reads an index of that sort for these alone.
 # Placements are of tenants that a rebuild is about to find on the instance. A move needs both of its instances until it
 # is over: its tenant's planner looks them up.
-HELD = f"""
-SELECT i.id, count(placed.tenant), ({DEPLOYMENTS}) + ({COMING}),
-       EXISTS (SELECT FROM engine_resources e WHERE e.engine_instance_id = i.id AND e.kind <> '{REMEDY}')
-  FROM engine_instances i
-  LEFT JOIN (SELECT engine_instance_id, id AS tenant FROM tenants
-              UNION
-             SELECT engine_instance_id, tenant_id FROM placements
-              UNION
-             SELECT unnest(ARRAY[source, target]), tenant_id FROM moves WHERE {UNDER_WAY}
-            ) AS placed ON placed.engine_instance_id = i.id
- GROUP BY i.id
+ASKED = "unnest(%(instances)s::text[]) AS asked(id)"
+TENANTS_ON = f"""
+SELECT engine_instance_id, count(*)
+  FROM (SELECT t.engine_instance_id, t.id FROM {ASKED} JOIN tenants t ON t.engine_instance_id = asked.id
+         UNION
+        SELECT engine_instance_id, tenant_id FROM placements WHERE engine_instance_id = ANY(%(instances)s)
+         UNION
+        SELECT unnest(ARRAY[source, target]), tenant_id FROM moves WHERE {UNDER_WAY}
+       ) AS placed
+ GROUP BY engine_instance_id
 """
-NAMED = """
+DEPLOYMENTS_ON = f"""
+SELECT asked.id, count(*)
+  FROM {ASKED} JOIN engine_resources e ON e.engine_instance_id = asked.id
+ WHERE e.owner_kind = '{GITOPS_DEPLOYMENT.kind}' AND e.desired = 'present'
+ GROUP BY asked.id
+"""
+HOLDING_OBJECTS = f"""
+SELECT asked.id FROM {ASKED}
+ WHERE EXISTS (SELECT FROM engine_resources e WHERE e.engine_instance_id = asked.id AND e.kind <> '{REMEDY}')
+"""
+TENANT_HERE = """
 SELECT t.workspace, t.namespace, t.id, t.partition, t.engine_instance_id, count(d.spec),
        count(d.spec) FILTER (WHERE d.environment_id IS NULL)
+"""
+NAMED = f"""
+{TENANT_HERE}
   FROM unnest(%s::text[], %s::text[]) AS named(workspace, namespace)
   JOIN tenants t USING (workspace, namespace)
   LEFT JOIN deployments d ON d.tenant_id = t.id
  WHERE t.former_since = 0
  GROUP BY t.id
 """
-ALL_TENANTS = """
-SELECT t.workspace, t.namespace, t.id, t.partition, t.engine_instance_id, count(d.spec),
-       count(d.spec) FILTER (WHERE d.environment_id IS NULL), i.engine
+TENANTS_HERE = f"""
+{TENANT_HERE}
+  FROM {ASKED} JOIN tenants t ON t.engine_instance_id = asked.id
+  LEFT JOIN deployments d ON d.tenant_id = t.id
+ WHERE t.former_since = 0
+ GROUP BY t.id
+ ORDER BY t.id
+"""
+ALL_TENANTS = f"""
+{TENANT_HERE}, i.engine
   FROM tenants t
   JOIN engine_instances i ON i.id = t.engine_instance_id
   LEFT JOIN deployments d ON d.tenant_id = t.id
@@ -113,10 +128,10 @@ SELECT e.engine_instance_id, i.engine, e.kind, count(*)
  GROUP BY e.engine_instance_id, i.engine, e.kind
 """
 # A tenant that is on its way counts where it goes, too: for what is not there yet, its deployments.
-BOUND_FOR = """
+BOUND_FOR = f"""
 SELECT m.target, count(*)
   FROM moves m JOIN deployments d ON d.tenant_id = m.tenant_id AND d.spec IS NOT NULL
- WHERE m.step IN ('ordered', 'reserved', 'preparing', 'pausing', 'releasing')
+ WHERE {UNDER_WAY} AND m.step IN ('ordered', 'reserved', 'preparing', 'pausing', 'releasing')
  GROUP BY m.target
 """
 QUEUES = "SELECT engine_instance_id, queue FROM engine_health"
@@ -168,7 +183,7 @@ def load_fleet_rows(
     *,
     moves_locked: bool = False,
 ) -> Fleet:
-    """All rows, those of ``tenants``, and which of ``orders`` are decided.
+    """All rows, those of ``tenants``, and which of ``orders`` are decided; nothing is counted (:func:`load_holdings`).
 
     Instances that are ``closing``, or that the rollout gives up now, are locked, in a transaction, and so are moves if
     ``moves_locked``: no planner takes a step of one meanwhile.
@@ -183,7 +198,6 @@ def load_fleet_rows(
     found = connection.execute(NAMED, ([each for each, _ in named], [each for _, each in named]))
     clusters = [EngineClusterRow(*row) for row in connection.execute(CLUSTERS)]
     instances = [EngineInstanceRow(*row) for row in connection.execute(INSTANCES)]
-    held = {instance: Holding(*counted) for instance, *counted in connection.execute(HELD)}
     health = [InstanceHealth(*row) for row in connection.execute(HEALTH)]
     cordoned = dict(connection.execute(CORDONED).fetchall())
     installations = [Installation(*row) for row in connection.execute(INSTALLATIONS)]
@@ -191,7 +205,7 @@ def load_fleet_rows(
     return Fleet(
         {each.id: each for each in clusters},
         {each.id: each for each in instances},
-        held,
+        {},
         frozenset(engines),
         {(workspace, namespace): TenantHere(*rest) for workspace, namespace, *rest in found},
         {each.tenant_id: each for each in moves},
@@ -205,7 +219,29 @@ def load_fleet_rows(
         rollout=rollout,
         figures=load_figures(connection, rollout) if rollout is not None else {},
         knows_version=lambda engine, version: engine in engines and engines[engine].knows_version(version),
+        uncounted=frozenset(each.id for each in instances),
     )
+
+
+def load_holdings(connection: Connection[Any], instances: Collection[str]) -> dict[str, Holding]:
+    """What is on each of ``instances``: nothing is read of others."""
+    asked = {"instances": sorted(instances)}
+    tenants: dict[str, int] = dict(connection.execute(TENANTS_ON, asked).fetchall())
+    deployments: dict[str, int] = dict(connection.execute(DEPLOYMENTS_ON, asked).fetchall())
+    coming: dict[str, int] = dict(connection.execute(BOUND_FOR).fetchall())
+    occupied = {instance for (instance,) in connection.execute(HOLDING_OBJECTS, asked)}
+    return {
+        each: Holding(tenants.get(each, 0), deployments.get(each, 0) + coming.get(each, 0), objects=each in occupied)
+        for each in instances
+    }
+
+
+def load_counted_fleet(
+    connection: Connection[Any], engines: Mapping[str, Engine], tenants: Collection[TenantName] = ()
+) -> Fleet:
+    """All rows, those of ``tenants``, and what is on every instance: what operators are shown."""
+    fleet = load_fleet_rows(connection, engines, tenants=tenants)
+    return fleet.with_holdings(load_holdings(connection, fleet.instances))
 
 
 def load_remediations(connection: Connection[Any]) -> dict[str, Remediation]:
@@ -223,6 +259,12 @@ def load_measured(connection: Connection[Any], engines: Mapping[str, Engine]) ->
     queues: dict[str, int] = dict(connection.execute(QUEUES).fetchall())
     known = {*objects, *coming, *queues}
     return {each: measured_load(objects[each], coming.get(each, 0), queues.get(each, 0)) for each in known}
+
+
+def load_tenants_on(connection: Connection[Any], instances: Collection[str]) -> dict[TenantName, TenantHere]:
+    """Tenants that are current and on one of ``instances``; without their load."""
+    found = connection.execute(TENANTS_HERE, {"instances": sorted(instances)})
+    return {(workspace, namespace): TenantHere(*rest) for workspace, namespace, *rest in found}
 
 
 def load_all_tenants(connection: Connection[Any], engines: Mapping[str, Engine]) -> dict[TenantName, TenantHere]:

@@ -23,6 +23,7 @@ from services.planner.database.assignment_queries import ASSIGNMENTS, load_rules
 from services.planner.database.columns import columns_of, names
 from services.planner.database.fleet_queries import IS_CORDONED, IS_DOWN, IS_OUT_OF_REACH, load_measured
 from services.planner.database.rollout_queries import IS_CLOSED
+from services.planner.domain.changes import Changes
 from services.planner.domain.dormancy import Lookup
 from services.planner.domain.fleet.placement.assignments import TenantPin
 from services.planner.domain.fleet.rows import InstanceHealth, Move
@@ -45,13 +46,15 @@ Row = Sequence[Any]
 KeyT = TypeVar("KeyT")
 ValueT = TypeVar("ValueT")
 
-# Nothing is on a retired instance, and nothing comes to it.
-INSTANCES = f"""
+VIEWED = f"""
 SELECT id, namespace, state = 'accepting' AND NOT {IS_CORDONED} AND NOT {IS_CLOSED}, engine, dedicated_to, capacity,
        state IN ('draining', 'drained'), engine_cluster, {IS_DOWN}, {IS_OUT_OF_REACH}, region, ring,
        state IN ('provisioning', 'failed')
-  FROM engine_instances
- WHERE state <> 'retired'
+"""
+# Nothing is on a retired instance, and nothing comes to it.
+INSTANCES = f"{VIEWED} FROM engine_instances WHERE state <> 'retired'"
+SOME_INSTANCES = f"""
+{VIEWED} FROM unnest(%s::text[]) AS affected(id) JOIN engine_instances USING (id) WHERE state <> 'retired'
 """
 PLACEMENTS = "SELECT tenant_id, engine_instance_id FROM placements"
 
@@ -200,6 +203,19 @@ def load_fleet(connection: Connection[Any], engines: Mapping[str, Engine]) -> Fl
     """The engine instances, what each carries, and what operators have assigned."""
     fleet = _fleet(connection.execute(INSTANCES), engines)
     return replace(fleet, load=load_measured(connection, engines), rules=load_rules(connection))
+
+
+def reload_fleet(connection: Connection[Any], before: FleetView, written: Changes) -> FleetView:
+    """``before`` with what ``written`` affects read anew; what instances carry stays as it was measured last."""
+    if written.rollouts or not before.instances:
+        instances = _fleet(connection.execute(INSTANCES), before.engines).instances
+    else:
+        affected = written.instances_affected
+        unaffected = {known: row for known, row in before.instances.items() if known not in affected}
+        changed = connection.execute(SOME_INSTANCES, (sorted(affected),)) if affected else ()
+        instances = {**unaffected, **_fleet(changed, before.engines).instances}
+    rules = load_rules(connection) if written.affects_rules else before.rules
+    return replace(before, instances=instances, rules=rules)
 
 
 def load_placements(connection: Connection[Any]) -> dict[UUID, str]:

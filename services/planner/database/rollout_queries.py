@@ -31,7 +31,7 @@ SELECT engine_instance_id, count(*), sum(applications)::int8, sum(late)::int8, s
        sum(comparison_errors)::int8, percentile_disc(0.5) WITHIN GROUP (ORDER BY comparison_p95_ms),
        percentile_disc(0.5) WITHIN GROUP (ORDER BY sync_p95_ms)
   FROM engine_samples
- WHERE sampled_at > %s
+ WHERE engine_instance_id = ANY(ARRAY(SELECT id FROM engine_instances WHERE ring = %s)) AND sampled_at > %s
  GROUP BY engine_instance_id
 """
 IS_ROLLOUT_DUE = f"SELECT EXISTS (SELECT FROM rollouts WHERE {UNDER_WAY} AND due_at <= %s)"
@@ -56,11 +56,11 @@ def load_newest_rollout(connection: Connection[Any]) -> Rollout | None:
 
 
 def load_figures(connection: Connection[Any], rollout: Rollout) -> dict[str, Figures]:
-    """By instance: since the step began, or before the first tenant moves, of the last hour before that."""
+    """By instance of its ring: since the step began, or before the first tenant moves, of the last hour before that."""
     before = PAST if rollout.step == "provisioning" else timedelta(0)
     return {
         instance: Figures(*counted)
-        for instance, *counted in connection.execute(FIGURES, (rollout.step_since - before,))
+        for instance, *counted in connection.execute(FIGURES, (rollout.ring, rollout.step_since - before))
     }
 
 

@@ -28,7 +28,13 @@ from services.common.telemetry.metrics import BATCH_SECONDS
 from services.planner import SERVICE
 from services.planner.database.answer_watch import AnswerWatch
 from services.planner.database.errors import decision_on, described
-from services.planner.database.fleet_queries import load_all_tenants, load_fleet_rows, load_remediations
+from services.planner.database.fleet_queries import (
+    load_all_tenants,
+    load_fleet_rows,
+    load_holdings,
+    load_remediations,
+    load_tenants_on,
+)
 from services.planner.database.load import (
     Loaded,
     load,
@@ -37,6 +43,7 @@ from services.planner.database.load import (
     load_kept_orphans,
     load_placements,
     look_up,
+    reload_fleet,
 )
 from services.planner.database.periodic_queries import find_parked_statuses
 from services.planner.database.pool_queries import find_leaving, load_burdens
@@ -49,7 +56,7 @@ from services.planner.domain.dormancy import Lookup
 from services.planner.domain.events import SweepScope
 from services.planner.domain.fleet.pools.pool_rows import Burdens
 from services.planner.domain.fleet.remediation.remediation_rows import Remediation
-from services.planner.domain.fleet.rows import Fleet, InstanceHealth, TenantHere
+from services.planner.domain.fleet.rows import Fleet, Holding, InstanceHealth, TenantHere
 from services.planner.domain.fleet.view import FleetView
 from services.planner.domain.parked_statuses import LeftStatus
 from services.planner.domain.state import TenantState
@@ -152,7 +159,7 @@ class DatabaseSession:
     def load_fleet_rows(
         self, orders: Collection[UUID], closing: Collection[str], tenants: Collection[TenantName]
     ) -> Fleet:
-        """All rows of the fleet, those of ``tenants``, and which of these orders are decided.
+        """All rows of the fleet, those of ``tenants``, and which of these orders are decided; nothing is counted.
 
         Until the transaction ends, which this opens, no other planner places a tenant on who is ``closing``, or takes
         a step of a move.
@@ -161,6 +168,16 @@ class DatabaseSession:
             if connection.info.transaction_status == TransactionStatus.IDLE:
                 connection.execute("BEGIN")
             return load_fleet_rows(connection, self._engines, orders, closing, tenants, moves_locked=True)
+
+    def load_holdings(self, instances: Collection[str]) -> Mapping[str, Holding]:
+        """What is on each of these instances."""
+        with self._translated() as connection:
+            return load_holdings(connection, instances)
+
+    def load_tenants_on(self, instances: Collection[str]) -> Mapping[TenantName, TenantHere]:
+        """Tenants that are current and on one of these instances; not what these hold for them."""
+        with self._translated() as connection:
+            return load_tenants_on(connection, instances)
 
     def load_burdens(self, now: datetime) -> Burdens:
         """Overloaded instances, and the tenants that were moved of late."""
@@ -193,7 +210,7 @@ class DatabaseSession:
         with self._translated() as connection:
             complete = save(connection, changes.written, spans, self.owner)
             if changes.other.affects_placement:
-                self._keep_fleet(load_fleet(connection, self._engines))
+                self._keep_fleet(reload_fleet(connection, self._fleet, changes.other))
         for tenant in changes.tenants:
             # If a name was another tenant's, the database does not hold what the plan wanted.
             if complete:

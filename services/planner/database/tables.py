@@ -342,6 +342,7 @@ tenants = Table(
     Index(None, "workspace", "namespace"),
     Index("tenants_current_idx", "workspace", "namespace", unique=True, postgresql_where=text("former_since = 0")),
     Index(None, "partition"),
+    Index(None, "engine_instance_id"),
     comment="A tenant is a namespace of a workspace, until it is deleted. It lives on one engine instance.",
 )
 
@@ -636,6 +637,11 @@ engine_resources = Table(
         ["engine_instance_id", "engine_cluster"], ["engine_instances.id", "engine_instances.engine_cluster"]
     ),
     Index("engine_resources_shared_idx", "lane", postgresql_where=text("owner_kind <> 'GitOpsDeployment'")),
+    Index(
+        "engine_resources_deployments_idx",
+        "engine_instance_id",
+        postgresql_where=text("owner_kind = 'GitOpsDeployment' AND desired = 'present'"),
+    ),
     comment="Streamed: the objects that engine instances shall hold, or shall no longer hold.",
     postgresql_with=_ROOM_FOR_UPDATES,
 )

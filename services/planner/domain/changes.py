@@ -130,8 +130,23 @@ class Changes(NamedTuple):
     @property
     def affects_placement(self) -> bool:
         """Whether where new tenants are placed follows from other rows of the fleet than before."""
-        fleet = (self.engine_instances, self.engine_health, self.remediations, self.rollouts)
-        return any((*fleet, self.assignments, self.assignments_gone, self.pins, self.pins_gone))
+        return bool(self.instances_affected or self.rollouts or self.affects_rules)
+
+    @property
+    def instances_affected(self) -> frozenset[str]:
+        """Ids of engine instances that placement sees otherwise than before; a rollout may affect any of its ring."""
+        return frozenset(
+            (
+                *(row.id for row in self.engine_instances),
+                *(row.engine_instance_id for row in self.engine_health),
+                *(row.engine_instance_id for row in self.remediations),
+            )
+        )
+
+    @property
+    def affects_rules(self) -> bool:
+        """Whether operators have assigned something else than before."""
+        return any((self.assignments, self.assignments_gone, self.pins, self.pins_gone))
 
     @classmethod
     def merged(cls, parts: Iterable[Changes]) -> Changes:

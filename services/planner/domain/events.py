@@ -22,7 +22,10 @@ class Due:
 
 @dataclass(frozen=True, slots=True)
 class FleetDue:
-    """A timer event: look at engine instances that tenants are leaving."""
+    """A timer event: look at the fleet: at moves that may begin, instances that are installed, and the rollout."""
+
+    is_of_states: bool = True
+    """Whether to count what is on all instances, too: by that one is drained, full, or has room again."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,10 +18,12 @@ from services.planner.domain.fleet.orders import (
     ORDERS_OF_A_TENANT,
     ORDERS_OF_ALL_TENANTS,
     ORDERS_THAT_CLOSE,
+    carry_out_orders,
     decide_orders,
+    settle_fleet,
 )
 from services.planner.domain.fleet.pools.pool_rows import Burdens
-from services.planner.domain.fleet.pools.scaling import needs_tenants, reason_to_hold, scale
+from services.planner.domain.fleet.pools.scaling import needs_tenants, pooled_instances, reason_to_hold, scale
 from services.planner.domain.fleet.remediation.remediation_rows import Remediation
 from services.planner.domain.fleet.remediation.remedy_orders import (
     decide_remedies,
@@ -33,7 +35,7 @@ from services.planner.domain.fleet.remediation.remedy_orders import (
 from services.planner.domain.fleet.reports.health import decide_health, is_of_health
 from services.planner.domain.fleet.reports.installations import is_of_installation
 from services.planner.domain.fleet.reports.orphans import decide_orphans, instance_of
-from services.planner.domain.fleet.rows import Fleet, InstanceHealth, TenantHere
+from services.planner.domain.fleet.rows import Fleet, Holding, InstanceHealth, TenantHere
 from services.planner.domain.policy import Policy
 from services.planner.rows import KeptOrphans, TenantName
 
@@ -50,10 +52,16 @@ class FleetDatabase(Protocol):
     def load_fleet_rows(
         self, orders: Collection[UUID], closing: Collection[str], tenants: Collection[TenantName]
     ) -> Fleet:
-        """All rows of the fleet, those of ``tenants``, and which of these orders are decided.
+        """All rows of the fleet, those of ``tenants``, and which of these orders are decided; nothing is counted.
 
         No tenant comes to who is ``closing``, and no move takes a step.
         """
+
+    def load_holdings(self, instances: Collection[str]) -> Mapping[str, Holding]:
+        """What is on each of these instances."""
+
+    def load_tenants_on(self, instances: Collection[str]) -> Mapping[TenantName, TenantHere]:
+        """Tenants that are current and on one of these instances; not what these hold for them."""
 
     def load_burdens(self, now: datetime) -> Burdens:
         """Overloaded instances, and the tenants that were moved of late."""
@@ -74,7 +82,8 @@ def plan_fleet(events: Sequence[Event], database: FleetDatabase, policy: Policy,
     planned = []
     if any(isinstance(message, FleetOrder | FleetDue) for message in messages):
         orders = [message for message in messages if isinstance(message, FleetOrder)]
-        planned.append(_ordered(orders, database, policy, now))
+        is_of_states = any(isinstance(message, FleetDue) and message.is_of_states for message in messages)
+        planned.append(_ordered(orders, database, policy, now, is_of_states=is_of_states))
     if any(isinstance(message, RemediesDue) for message in messages):
         planned.append(_remedied(database, policy, now))
     if any(isinstance(message, ScalingDue) for message in messages):
@@ -92,24 +101,46 @@ def plan_reports(events: Sequence[Event], database: FleetDatabase, policy: Polic
     ]
 
 
-def _ordered(orders: Sequence[FleetOrder], database: FleetDatabase, policy: Policy, now: datetime) -> Changes:
-    """What becomes of operators' orders."""
+def _ordered(
+    orders: Sequence[FleetOrder], database: FleetDatabase, policy: Policy, now: datetime, *, is_of_states: bool
+) -> Changes:
+    """What becomes of operators' orders, of states of instances, of moves, and of the rollout that is due.
+
+    An order may be about whatever there is. Without one only what is looked at is read.
+    """
     closing = {each.order.id for each in orders if isinstance(each.order, ORDERS_THAT_CLOSE)}
     named = {each.order.tenant for each in orders if isinstance(each.order, ORDERS_OF_A_TENANT)}
     fleet = database.load_fleet_rows([each.id for each in orders], closing, named)
-    is_of_all = any(isinstance(each.order, ORDERS_OF_ALL_TENANTS) for each in orders)
-    if is_of_all or (fleet.rollout is not None and fleet.rollout.is_due(now)):
+    if orders or is_of_states:
+        fleet = fleet.with_holdings(database.load_holdings([*fleet.instances]))
+    if any(isinstance(each.order, ORDERS_OF_ALL_TENANTS) for each in orders):
         fleet = replace(fleet, tenants=database.load_all_tenants())
-    return decide_orders(
-        orders, fleet, now, policy.moves_at_once, policy.provisioning_patience, policy.rollout_interval
-    )
+    decided = carry_out_orders(orders, fleet, now)
+    decided = replace(decided, fleet=_with_ring(decided.fleet, database, now))
+    return settle_fleet(decided, now, policy.moves_at_once, policy.provisioning_patience, policy.rollout_interval)
+
+
+def _with_ring(fleet: Fleet, database: FleetDatabase, now: datetime) -> Fleet:
+    """With the tenants of the rollout's ring, and what is on its instances, if it is looked at now.
+
+    Asked after orders have been carried out: to resume and to abort one makes it due.
+    """
+    rollout = fleet.rollout
+    if rollout is None or not rollout.is_due(now):
+        return fleet
+    ring = [row.id for row in fleet.instances.values() if row.ring == rollout.ring]
+    fleet = fleet.with_holdings(database.load_holdings([each for each in ring if each in fleet.uncounted]))
+    return replace(fleet, tenants={**database.load_tenants_on(ring), **fleet.tenants})
 
 
 def _remedied(database: FleetDatabase, policy: Policy, now: datetime) -> Changes:
     """What is done for instances that are ill."""
     remediations = database.load_remediations()
-    fleet = database.load_fleet_rows((), replaced_instances(remediations.values()), ())
-    if is_of_tenants(remediations.values()):
+    replaced = replaced_instances(remediations.values())
+    fleet = database.load_fleet_rows((), replaced, ())
+    is_evacuated = is_of_tenants(remediations.values())
+    fleet = fleet.with_holdings(database.load_holdings([*fleet.instances] if is_evacuated else replaced))
+    if is_evacuated:
         fleet = replace(fleet, tenants=database.load_all_tenants())
     return decide_remedies(fleet, remediations, now, policy.remedies)
 
@@ -117,8 +148,10 @@ def _remedied(database: FleetDatabase, policy: Policy, now: datetime) -> Changes
 def _scaled(database: FleetDatabase, policy: Policy, now: datetime) -> Changes:
     """What becomes of pools, and of instances that carry too much."""
     fleet, burdens = database.load_fleet_rows((), database.find_leaving(), ()), database.load_burdens(now)
+    pooled = pooled_instances(fleet)
+    fleet = fleet.with_holdings(database.load_holdings(pooled))
     if needs_tenants(fleet, burdens, now):
-        fleet = replace(fleet, tenants=database.load_all_tenants())
+        fleet = replace(fleet, tenants=database.load_tenants_on(pooled))
     if fleet.rollout is not None:  # it has a time of its own
         fleet = fleet.with_rollout(replace(fleet.rollout, due_at=None))
     scaling = scale(fleet, burdens, now, policy.scaling, reason_to_hold(fleet))

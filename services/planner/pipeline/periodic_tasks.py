@@ -77,7 +77,7 @@ class PeriodicTasks:
             ("health", SECOND, self._look_at_health),
             ("prune", MINUTE, self._prune),
             ("count", 10 * SECOND, self._count),
-            ("fleet", 10 * SECOND, partial(self._look_at_fleet, is_due=fleet_queries.is_due)),
+            ("fleet", 10 * SECOND, partial(self._look_at_fleet, is_due=fleet_queries.is_due, is_of_states=True)),
             ("ordered", SECOND, partial(self._look_at_fleet, is_due=fleet_queries.is_move_due)),
             ("remedies", SECOND, self._remedy),
             ("scaling", 10 * SECOND, self._look_at_pools),
@@ -129,7 +129,9 @@ class PeriodicTasks:
         if events:
             planner.look_again(events)
 
-    def _look_at_fleet(self, planner: Planner, is_due: Callable[[Connection[Any]], bool]) -> None:
+    def _look_at_fleet(
+        self, planner: Planner, is_due: Callable[[Connection[Any]], bool], *, is_of_states: bool = False
+    ) -> None:
         """Instances that are to be retired may have lost their last tenant; others may be full, or have moves to do."""
         partition = planner.consumer.fleet_partition
         if partition is None:
@@ -137,7 +139,7 @@ class PeriodicTasks:
         with planner.session.connection() as connection:
             found = is_due(connection)
         if found:
-            planner.look_again([Event(FleetDue(), partition, "")])
+            planner.look_again([Event(FleetDue(is_of_states), partition, "")])
 
     def _remedy(self, planner: Planner) -> None:
         """Engine instances that are ill, or have been."""

@@ -15,7 +15,7 @@ from services.cli.rebuild.start import Known, begin
 from services.common.errors import Retry
 from services.common.kafka import COMMANDS, FLEET_ORDERS, LogExtent, TopicPartition
 from services.common.messages import AddEngineCluster, AddEngineInstance, FleetOrder, Order, RetireEngineInstance
-from services.planner.database.fleet_queries import is_due, load_fleet_rows
+from services.planner.database.fleet_queries import is_due, load_counted_fleet
 from services.planner.database.session import DatabaseSession
 from services.planner.domain.changes import BatchChanges
 from services.planner.domain.events import Event, FleetDue
@@ -119,7 +119,7 @@ def test_rebuild_when_it_begins_then_the_fleet_is_as_it_was_streamed_and_no_orde
     for _ in range(2):  # as after a crash
         begin(database.owner_url, known, LOGS, restored=False, incomplete=False)
     with psycopg.connect(database.owner_url) as owner:
-        fleet = load_fleet_rows(owner, ENGINES)
+        fleet = load_counted_fleet(owner, ENGINES)
     assert (fleet.instances, fleet.holding(STREAMED.id).tenants) == ({STREAMED.id: STREAMED}, 1)
     assert {each.id: each.region for each in fleet.clusters.values()} == {"default": "", "north": "eu"}
     offsets = "SELECT topic, partition, next_offset, topic_id FROM consumer_offsets"
@@ -132,7 +132,7 @@ def test_rebuild_when_the_fleet_was_added_anew_by_hand_then_it_is_what_was_strea
         add_instance(owner, STREAMED.id, "argocd-elsewhere")
     begin(database.owner_url, Known({STREAMED.id: STREAMED}, {}, {}), LOGS, restored=False, incomplete=False)
     with psycopg.connect(database.owner_url) as owner:
-        assert load_fleet_rows(owner, ENGINES).instances == {STREAMED.id: STREAMED}
+        assert load_counted_fleet(owner, ENGINES).instances == {STREAMED.id: STREAMED}
 
 
 def test_tenant_when_its_first_choice_carries_much_more_than_another_instance_then_it_is_placed_on_that(

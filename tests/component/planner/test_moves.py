@@ -22,7 +22,7 @@ from services.common.messages import (
     Order,
     RebalanceFleet,
 )
-from services.planner.database.fleet_queries import is_move_due, load_fleet_rows
+from services.planner.database.fleet_queries import is_move_due, load_counted_fleet
 from services.planner.database.periodic_queries import delete_moves, find_due_moves
 from services.planner.database.session import DatabaseSession
 from services.planner.domain.changes import BatchChanges, Changes
@@ -96,7 +96,7 @@ def test_target_when_a_tenant_is_on_its_way_then_it_counts_there_too(
 ) -> None:
     move = moved(*sessions)
     with psycopg.connect(database.owner_url) as owner:
-        held = load_fleet_rows(owner, ENGINES).holding(move.target)
+        held = load_counted_fleet(owner, ENGINES).holding(move.target)
     assert (held.tenants, held.deployments, held.objects) == (1, 1, True)
     sessions[0].refresh_fleet()
     assert sessions[0].load_tenants([NAME]).fleet.load == {move.source: LOAD, move.target: LOAD}
@@ -111,7 +111,7 @@ def test_source_when_the_move_that_leaves_it_is_not_over_then_it_is_not_empty(
         owner.execute("DELETE FROM engine_resources")
         owner.execute("UPDATE tenants SET engine_instance_id = %s", (move.target,))
         owner.execute("UPDATE moves SET step = 'withdrawing'")
-        assert load_fleet_rows(owner, ENGINES).holding(move.source).tenants == 1
+        assert load_counted_fleet(owner, ENGINES).holding(move.source).tenants == 1
 
 
 NORTH = """

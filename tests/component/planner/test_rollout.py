@@ -11,7 +11,16 @@ from uuid import uuid4
 import psycopg
 import pytest
 
-from services.common.messages import AbortRollout, EngineHealth, FleetOrder, Observation, Order, StartRollout
+from services.common.messages import (
+    AbortRollout,
+    EngineHealth,
+    FleetOrder,
+    Observation,
+    Order,
+    PauseRollout,
+    ResumeRollout,
+    StartRollout,
+)
 from services.planner.database.rollout_queries import (
     delete_rollouts,
     delete_samples,
@@ -34,6 +43,7 @@ VERSIONS = {OLD: "3.1.16", NEW: "3.2.11"}
 TENANTS = 12
 START = StartRollout("3.2.11", "", (), 120, is_security=False)
 EVERY = timedelta(seconds=60)
+LOOK = Event(FleetDue(is_of_states=False), 0, "")
 POLICY = Policy(moves_at_once=5)
 # What planners of tenants and agents do, but at once: test_moves.py is about that.
 ARRIVED = """
@@ -72,12 +82,12 @@ class Fleet:
         """At the rollout. Whoever does it again finds what a process that ended has left."""
         if self.crashes:
             with closing(DatabaseSession(self.database.planner_url, ENGINES)) as ending:
-                changes = plan_batch([Event(FleetDue(), 0, "")], ending, POLICY, self.now)
+                changes = plan_batch([LOOK], ending, POLICY, self.now)
                 if self.crashes == "before":
                     ending.write_changes(changes, ())
                 else:
                     ending.save_changes(changes, ())
-        self.take(Event(FleetDue(), 0, ""))
+        self.take(LOOK)
 
     def order(self, order: Order) -> None:
         """One that an operator gives."""
@@ -108,6 +118,10 @@ class Fleet:
         if not self.course or self.course[-1] != (rollout.step, rollout.stage):
             self.course.append((rollout.step, rollout.stage))
         return rollout
+
+    def go_back_between_looks(self) -> None:
+        """To a second after the last look, when the next is not due."""
+        self.now += timedelta(seconds=1) - EVERY
 
     def until(self, *steps: str) -> Rollout:
         """Until the rollout is at one of these."""
@@ -202,3 +216,43 @@ def test_rollout_when_it_waits_or_is_over_then_it_is_looked_at_when_due_and_coun
         assert (delete_rollouts(planner, at(0)), delete_rollouts(planner, fleet.now + EVERY)) == (0, 1)
         assert delete_samples(planner, fleet.now, 4) == 4
         assert delete_samples(planner, fleet.now, 4) == 2
+
+
+def test_rollout_when_aborted_between_two_looks_then_every_tenant_is_back(fleet: Fleet) -> None:
+    fleet.order(START)
+    while fleet.live().stage < 100:
+        pass
+    fleet.until("soaking")
+    fleet.go_back_between_looks()
+    fleet.order(AbortRollout())
+    fleet.until("aborted")
+    assert fleet.rows(PLACES) == [(OLD, TENANTS)]
+    assert fleet.rows(STATES) == [(NEW, "drained"), (OLD, "accepting")]
+
+
+def test_rollout_when_paused_and_resumed_between_two_looks_then_no_stage_is_left_out_and_every_tenant_has_moved(
+    fleet: Fleet,
+) -> None:
+    fleet.order(START)
+    fleet.until("moving")
+    fleet.go_back_between_looks()
+    fleet.order(PauseRollout())
+    fleet.order(ResumeRollout())
+    assert fleet.rows("SELECT step, stage FROM rollouts") == [("moving", 1)]
+    fleet.until("done")
+    assert fleet.course == COURSE
+    assert fleet.rows(PLACES) == [(NEW, TENANTS)]
+    assert fleet.rows(MOVES) == [(NEW, TENANTS, TENANTS)]
+
+
+def test_look_when_at_a_rollout_then_nothing_is_counted_or_decided_of_instances_of_other_rings(fleet: Fleet) -> None:
+    with psycopg.connect(fleet.database.owner_url) as owner:
+        add_instance(owner, "other", "argocd-other")
+        owner.execute("UPDATE engine_instances SET ring = 'early', state = 'draining' WHERE id = 'other'")
+    fleet.order(replace(START, rings=("general",)))
+    with psycopg.connect(fleet.database.owner_url) as owner:
+        owner.execute("UPDATE engine_instances SET state = 'draining' WHERE id = 'other'")
+    fleet.look()
+    assert ("other", "draining") in fleet.rows(STATES)
+    fleet.take(Event(FleetDue(), 0, ""))
+    assert ("other", "drained") in fleet.rows(STATES)

@@ -19,7 +19,7 @@ from services.planner.domain.changes import BatchChanges, Changes
 from services.planner.domain.dormancy import Lookup
 from services.planner.domain.events import Due, Event, MoveDue, SweepPlace, SweepScope
 from services.planner.domain.fleet.remediation.remediation_rows import Remediation
-from services.planner.domain.fleet.rows import Fleet, InstanceHealth, Move, TenantHere
+from services.planner.domain.fleet.rows import Fleet, Holding, InstanceHealth, Move, TenantHere
 from services.planner.domain.fleet.view import FleetView
 from services.planner.domain.parked_statuses import LeftStatus, shows_parked
 from services.planner.domain.policy import Policy
@@ -131,6 +131,12 @@ class World:
     ) -> Fleet:
         """Instances of a world are as they are: nobody orders anything of them."""
         return Fleet({}, {}, {}, frozenset(self.engines))
+
+    def load_holdings(self, instances: Collection[str]) -> Mapping[str, Holding]:
+        return {}
+
+    def load_tenants_on(self, instances: Collection[str]) -> Mapping[TenantName, TenantHere]:
+        return {}
 
     def load_all_tenants(self) -> Mapping[TenantName, TenantHere]:
         return {}

@@ -102,6 +102,16 @@ class Decision:
     """As it is then."""
 
 
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """What has become of the orders of a batch."""
+
+    before: Fleet
+    records: tuple[FleetOrderRecord, ...]
+    fleet: Fleet
+    """As the orders leave it; what follows from that is settled next."""
+
+
 def decide_orders(
     orders: Iterable[FleetOrder],
     fleet: Fleet,
@@ -110,15 +120,21 @@ def decide_orders(
     provisioning_patience: timedelta = timedelta(minutes=15),
     rollout_interval: timedelta = timedelta(seconds=5),
 ) -> Changes:
-    """What becomes of ``orders``, in their order, of instances that tenants have left, and of moves that may begin.
+    """What becomes of ``orders``, and what follows from them.
+
+    ``fleet`` has the tenants of every ring that may be looked at: an order may have a rollout looked at.
+    """
+    decided = carry_out_orders(orders, fleet, now)
+    return settle_fleet(decided, now, moves_at_once, provisioning_patience, rollout_interval)
+
+
+def carry_out_orders(orders: Iterable[FleetOrder], fleet: Fleet, now: datetime) -> Decided:
+    """What becomes of ``orders``, in their order.
 
     Args:
         orders: those of a batch.
         fleet: all rows before.
         now: when they are decided.
-        moves_at_once: of each instance.
-        provisioning_patience: how long the installation of an instance may take.
-        rollout_interval: how often a rollout is looked at.
     """
     known, records, after = set(fleet.decided), [], fleet
     for order in orders:
@@ -128,7 +144,24 @@ def decide_orders(
         decision = decide_order(order, after)
         records.append(record_of(order, decision, now))
         after = decision.fleet
-    after = settle_provisioning(after, now, provisioning_patience)
+    return Decided(fleet, tuple(records), after)
+
+
+def settle_fleet(
+    decided: Decided, now: datetime, moves_at_once: int, provisioning_patience: timedelta, rollout_interval: timedelta
+) -> Changes:
+    """What changes by ``decided``, by what is on instances, by the next step of the rollout, and by moves that begin.
+
+    Args:
+        decided: orders, and the fleet that they leave; with the tenants of the rollout's ring and what is on its
+            instances, if that is due by then.
+        now: the time.
+        moves_at_once: of each instance.
+        provisioning_patience: how long the installation of an instance may take.
+        rollout_interval: how often a rollout is looked at.
+    """
+    fleet = decided.before
+    after = settle_provisioning(decided.fleet, now, provisioning_patience)
     after = settle_rollout(after, now, rollout_interval)
     after = settle_moves(_settled(after), now, moves_at_once)
     moves = tuple(move for move in after.moves.values() if move != fleet.moves.get(move.tenant_id))
@@ -138,7 +171,7 @@ def decide_orders(
         **_assigned(fleet.rules, after.rules),
         engine_pools=tuple(row for row in after.pools.values() if row != fleet.pools.get(row.key)),
         engine_pools_gone=tuple(row for row in fleet.pools.values() if row.key not in after.pools),
-        fleet_orders=tuple(records),
+        fleet_orders=decided.records,
         moves_ordered=moves,
         rollouts=(after.rollout,) if after.rollout is not None and after.rollout != fleet.rollout else (),
         audit_records=(
@@ -334,8 +367,8 @@ def _require_empty(known: EngineInstanceRow, fleet: Fleet) -> None:
 
 
 def _settled(fleet: Fleet) -> Fleet:
-    """With each instance in the state that follows from what is on it."""
-    for row in tuple(fleet.instances.values()):
+    """With each instance in the state that follows from what is on it, as far as that was counted."""
+    for row in tuple(row for row in fleet.instances.values() if row.id not in fleet.uncounted):
         state = _state_of(row, fleet.holding(row.id))
         if state != row.state:
             fleet = fleet.with_instance(replace(row, state=state))

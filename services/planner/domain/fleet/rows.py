@@ -278,11 +278,11 @@ class Fleet:
     instances: Mapping[str, EngineInstanceRow]
     """Retired ones included."""
     holdings: Mapping[str, Holding]
-    """By instance; none of one that is empty."""
+    """By instance; none of one that is empty, or :attr:`uncounted`."""
     engines: frozenset[str]
     """Those that this build knows."""
     tenants: Mapping[TenantName, TenantHere] = field(default_factory=dict)
-    """Those that orders name, by their names; all, if one is about all."""
+    """Those that orders name, by their names, and those of a ring that is looked at; all, if an order is about all."""
     moves: Mapping[UUID, Move] = field(default_factory=dict)
     """Those that are not over, by their tenants' ids; the oldest order first."""
     gone: frozenset[UUID] = frozenset()
@@ -307,10 +307,18 @@ class Fleet:
     """By instance, of the time that the rollout's step asks for."""
     knows_version: Callable[[str, str], bool] = lambda engine, version: True
     """Whether this build works with a version of an engine."""
+    uncounted: frozenset[str] = frozenset()
+    """Instances of which nobody has read what is on them: nothing is decided that depends on it."""
 
     def holding(self, instance: str) -> Holding:
-        """What is on it."""
+        """What is on it. Raises LookupError if that was not read."""
+        if instance in self.uncounted:
+            raise LookupError(f"what is on engine instance {instance} was not read")
         return self.holdings.get(instance, NOTHING_HELD)
+
+    def with_holdings(self, counted: Mapping[str, Holding]) -> Fleet:
+        """With what is on some of the instances."""
+        return replace(self, holdings={**self.holdings, **counted}, uncounted=self.uncounted - counted.keys())
 
     def is_down(self, instance: str) -> bool:
         """Whether nothing new is deployed there, as far as anybody knows."""

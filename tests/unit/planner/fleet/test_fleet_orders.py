@@ -212,3 +212,17 @@ def test_instance_when_it_has_as_many_deployments_as_it_may_then_it_is_full_unti
 ) -> None:
     before = in_state(state, tenants=1, deployments=deployments)
     assert [row.state for row in decide_orders([], before, NOW).engine_instances] == after
+
+
+@pytest.mark.parametrize("state", ["draining", "drained", "full", "accepting"])
+def test_instance_when_nothing_was_counted_on_it_then_it_stays_in_its_state(state: str) -> None:
+    before = replace(in_state(state), uncounted=frozenset({"one"}))
+    assert decided(before).engine_instances == ()
+
+
+def test_holding_when_it_was_not_counted_then_nothing_can_be_decided_on_it() -> None:
+    before = replace(in_state("drained"), uncounted=frozenset({"one"}))
+    with pytest.raises(LookupError, match="what is on engine instance one was not read"):
+        decided(before, RetireEngineInstance("one"))
+    counted = before.with_holdings({"one": Holding(tenants=1)})
+    assert outcome(decided(counted, RetireEngineInstance("one")))[0] == "refused"

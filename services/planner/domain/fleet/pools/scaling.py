@@ -56,8 +56,13 @@ class Scaling:
     """Ids of instances that are overloaded no more."""
 
 
+def pooled_instances(fleet: Fleet) -> list[str]:
+    """Ids of the instances that are in a pool."""
+    return [row.id for key in fleet.pools for row in _members(key, fleet)]
+
+
 def needs_tenants(fleet: Fleet, burdens: Burdens, now: datetime) -> bool:
-    """Whether tenants may have to move, so that the fleet has to be known with all of them."""
+    """Whether tenants of pools may have to move, so that these have to be known."""
     is_due = any(each.relieved_at <= now for each in burdens.overloads.values())
     return is_due or any(
         pool.leaving is not None or (pool.shrinks_at is not None and pool.shrinks_at <= now)
@@ -77,7 +82,7 @@ def scale(fleet: Fleet, burdens: Burdens, now: datetime, patience: Patience, hel
     """The orders that bring all pools to their size and relieve their instances.
 
     Args:
-        fleet: all rows; with all tenants if :func:`needs_tenants`.
+        fleet: all rows, and what is on :func:`pooled_instances`; their tenants, too, if :func:`needs_tenants`.
         burdens: what was so before.
         now: the time.
         patience: of operators.
@@ -127,13 +132,8 @@ class _Scaler:
         return True
 
     def members(self, key: PoolKey) -> list[EngineInstanceRow]:
-        """Instances of a pool that are not retired, in the order of their ids."""
-        found = (
-            row
-            for row in self.fleet.instances.values()
-            if (row.engine_cluster, row.ring) == key and row.engine_class == "shared" and not row.is_retired
-        )
-        return sorted(found, key=lambda row: row.id)
+        """Instances of a pool, as they are by now."""
+        return _members(key, self.fleet)
 
     def staying(self, key: PoolKey) -> list[EngineInstanceRow]:
         """Those that tenants may be moved to."""
@@ -168,6 +168,16 @@ class _Scaler:
             return False
         self._departing[tenant.engine_instance_id] += tenant.deployments
         return True
+
+
+def _members(key: PoolKey, fleet: Fleet) -> list[EngineInstanceRow]:
+    """Instances of a pool that are not retired, in the order of their ids."""
+    found = (
+        row
+        for row in fleet.instances.values()
+        if (row.engine_cluster, row.ring) == key and row.engine_class == "shared" and not row.is_retired
+    )
+    return sorted(found, key=lambda row: row.id)
 
 
 def _sized(pool: EnginePool, scaler: _Scaler, patience: Patience, held: str) -> EnginePool:

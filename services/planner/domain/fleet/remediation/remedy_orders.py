@@ -36,7 +36,8 @@ def decide_remedies(
     """What is done for instances that are ill, and for those that are not any more.
 
     Args:
-        fleet: all rows; all tenants, if :func:`is_of_tenants`.
+        fleet: all rows; what is on :func:`replaced_instances`; all tenants, and what is on all, if
+            :func:`is_of_tenants`.
         remediations: by instance.
         now: the time.
         policy: what operators lay down.

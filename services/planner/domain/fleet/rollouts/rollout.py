@@ -70,7 +70,7 @@ def settle_rollout(fleet: Fleet, now: datetime, interval: timedelta) -> Fleet:
     """With the next step of the rollout that is under way, if it is due.
 
     Args:
-        fleet: all rows, all tenants, and the figures that the step asks for.
+        fleet: all rows, all tenants of the ring, what is on its instances, and the figures that the step asks for.
         now: the time.
         interval: when to look again.
     """

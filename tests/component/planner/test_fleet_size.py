@@ -1,0 +1,156 @@
+"""What a batch reads, as PostgreSQL counts it: of a large fleet as much as of a small one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from datetime import datetime, timedelta
+from uuid import UUID
+
+import psycopg
+import pytest
+
+from services.common.messages import EngineHealth, FleetOrder, Observation, StartRollout
+from services.planner.database.session import DatabaseSession
+from services.planner.domain.events import Event, FleetDue, HealthDue, RemediesDue
+from services.planner.domain.policy import Policy
+from services.planner.engines.available import ENGINES
+from services.planner.pipeline.batch_planning import plan_batch
+from tests.component.conftest import Database
+from tests.component.fleet import add_instance
+from tests.unit.planner.given import at, changed
+
+POLICY = Policy()
+PATIENCE = POLICY.health_patience
+SMALL, LARGE = 1, 50
+TENANTS_EACH, MORE_EACH = 3, 30
+START = StartRollout("3.2.11", "", ("canary",), 120, is_security=False)
+READ = """
+SELECT (SELECT sum(seq_tup_read) FROM pg_stat_user_tables) + (SELECT sum(idx_tup_read) FROM pg_stat_user_indexes)
+"""
+OLD, NEW = "old", "new"
+
+
+class Fleet:
+    """Instances of ring general that grow in number, and two of ring canary: one has a newer version."""
+
+    def __init__(self, database: Database, session: DatabaseSession) -> None:
+        self.database, self.session = database, session
+        self.size = 0
+        self.now = at(10_000)
+        with psycopg.connect(database.owner_url) as owner:
+            for instance in (OLD, NEW):
+                add_instance(owner, instance, f"argocd-{instance}")
+        self._place(OLD)
+        with psycopg.connect(database.owner_url) as owner:
+            owner.execute("UPDATE engine_instances SET ring = 'canary'")
+        session.refresh_fleet()
+
+    def grow(self, size: int) -> None:
+        """To so many instances of ring general, each with tenants."""
+        for number in range(self.size, size):
+            with psycopg.connect(self.database.owner_url) as owner:
+                add_instance(owner, f"i{number}", f"argocd-{number}")
+            self._place(f"i{number}")
+            self.take(self.told(f"i{number}"))
+        self.size = size
+
+    def crowd(self) -> None:
+        """More tenants, on the instances of ring general."""
+        for number in range(self.size):
+            self._place(f"i{number}", TENANTS_EACH, MORE_EACH)
+
+    def take(self, *events: Event, now: datetime | None = None) -> None:
+        """Plan these, and commit."""
+        self.session.save_changes(plan_batch(events, self.session, POLICY, now or self.now), ())
+
+    def told(self, instance: str, health: str = "Healthy", version: str = "3.1.16", applications: int = 9) -> Event:
+        """By its agent, a second after what was told before."""
+        self.now += timedelta(seconds=1)
+        event = EngineHealth(health, "", "", version, self.now, applications=applications)
+        return Event(Observation("", "", instance, "", "", self.now, event), 0, "")
+
+    def read(self, *events: Event, now: datetime | None = None) -> int:
+        """How many rows and entries of indexes a batch reads, without those of versions that are nobody's any more."""
+        with psycopg.connect(self.database.owner_url, autocommit=True) as owner:
+            owner.execute("VACUUM")
+        before = self._total()
+        self.take(*events, now=now)
+        return self._total() - before
+
+    def _place(self, instance: str, first: int = 0, last: int = TENANTS_EACH) -> None:
+        """Tenants, with a deployment each, on an instance."""
+        names = [f"{instance}-{number}" for number in range(first, last)]
+        self.session.refresh_fleet()
+        self.take(*(changed(1, namespace=name, uid=name) for name in names))
+        with psycopg.connect(self.database.owner_url) as owner:
+            owner.execute("UPDATE tenants SET engine_instance_id = %s WHERE namespace = ANY(%s)", (instance, names))
+            owner.execute(
+                "UPDATE engine_resources SET engine_instance_id = %s WHERE tenant_namespace = ANY(%s)",
+                (instance, names),
+            )
+        self.session.tenants.forget_tenants()
+
+    def _total(self) -> int:
+        with self.session.connection() as connection:
+            connection.execute("SELECT pg_stat_force_next_flush()")
+            connection.execute("SELECT 1")
+            row = connection.execute(READ).fetchone()
+        assert row is not None
+        return int(row[0])
+
+
+@pytest.fixture
+def fleet(database: Database) -> Iterator[Fleet]:
+    """With one instance in ring general."""
+    with closing(DatabaseSession(database.planner_url, ENGINES)) as session:
+        made = Fleet(database, session)
+        made.grow(SMALL)
+        yield made
+
+
+def reported(fleet: Fleet) -> int:
+    """A change of an instance's health."""
+    fleet.take(fleet.told("i0"))
+    return fleet.read(fleet.told("i0", "Degraded"))
+
+
+def silent(fleet: Fleet) -> int:
+    """Its agent tells nothing any more."""
+    fleet.take(fleet.told("i0"))
+    return fleet.read(Event(HealthDue("i0"), 0, ""), now=fleet.now + PATIENCE)
+
+
+def remedied(fleet: Fleet) -> int:
+    """An instance is ill."""
+    fleet.take(fleet.told("i0", "Degraded"))
+    return fleet.read(Event(RemediesDue(), 0, ""))
+
+
+def looked_at(fleet: Fleet) -> int:
+    """The rollout of ring canary."""
+    fleet.now += POLICY.rollout_interval
+    return fleet.read(Event(FleetDue(is_of_states=False), 0, ""))
+
+
+@pytest.mark.parametrize("batch", [reported, silent])
+def test_batch_when_it_is_about_the_health_of_an_instance_then_it_reads_as_much_of_a_large_fleet(
+    fleet: Fleet, batch: Callable[[Fleet], int]
+) -> None:
+    batch(fleet)
+    few = batch(fleet)
+    fleet.grow(LARGE)
+    assert batch(fleet) == few > 0
+
+
+@pytest.mark.parametrize("batch", [reported, silent, remedied, looked_at])
+def test_batch_when_it_places_nobody_then_it_reads_as_much_however_many_tenants_other_instances_have(
+    fleet: Fleet, batch: Callable[[Fleet], int]
+) -> None:
+    fleet.grow(3)
+    fleet.take(fleet.told(OLD), fleet.told(NEW, version="3.2.11"))
+    fleet.take(Event(FleetOrder(UUID(int=1), "ada", fleet.now, START), 0, ""))
+    batch(fleet)
+    few = batch(fleet)
+    fleet.crowd()
+    assert batch(fleet) == few > 0

@@ -1,0 +1,153 @@
+"""What is read of a fleet before something is decided on it: all that this takes, and nothing of other instances."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from uuid import UUID
+
+import pytest
+
+from services.common.messages import AbortRollout, FleetOrder, Order, PauseRollout, RebalanceFleet, ResumeRollout
+from services.planner.domain.changes import Changes
+from services.planner.domain.events import Event, FleetDue, RemediesDue, ScalingDue
+from services.planner.domain.fleet.pools.pool_rows import Burdens, EnginePool
+from services.planner.domain.fleet.remediation.remediation_rows import Remediation
+from services.planner.domain.fleet.rows import Fleet, Holding, InstanceHealth, TenantHere
+from services.planner.domain.policy import Policy
+from services.planner.pipeline.fleet_planning import plan_fleet
+from services.planner.rows import KeptOrphans, TenantName
+from tests.unit.planner.fleet.rolled import NEW, START, Rolled
+from tests.unit.planner.given import at
+
+OLD_ONE, NEW_ONE, OTHER = "canary-old-0", "canary-new-0", "general-old-0"
+RING = {OLD_ONE, NEW_ONE}
+POOL = EnginePool("north", "general", 0, 9, 0, 10, NEW, "", at(1))
+ILL = Remediation(OTHER, "acting", 1, "Cordon", '["Cordon"]', is_cordoned=True, message="", since=at(1), due_at=None)
+BETWEEN = timedelta(seconds=1)
+
+
+@dataclass
+class FleetRows:
+    """The database of a fleet, and what was asked of it."""
+
+    rolled: Rolled
+    remediations: dict[str, Remediation] = field(default_factory=dict)
+    counted: set[str] = field(default_factory=set)
+    """Instances of which was asked what is on them."""
+    tenants_of: set[str] = field(default_factory=set)
+    """Instances whose tenants were read."""
+
+    def plan(self, *messages: FleetDue | RemediesDue | ScalingDue | FleetOrder) -> list[Changes]:
+        self.counted, self.tenants_of = set(), set()
+        return plan_fleet([Event(each, 0, "") for each in messages], self, Policy(), self.rolled.now)
+
+    def order(self, order: Order) -> Changes:
+        (changes,) = self.plan(FleetOrder(UUID(int=7), "ada", self.rolled.now, order))
+        return changes
+
+    def load_fleet_rows(
+        self, orders: Collection[UUID], closing: Collection[str], tenants: Collection[TenantName]
+    ) -> Fleet:
+        return replace(self.rolled.fleet, tenants={}, holdings={}, uncounted=frozenset(self.rolled.instances))
+
+    def load_holdings(self, instances: Collection[str]) -> Mapping[str, Holding]:
+        self.counted |= set(instances)
+        return {each: self.rolled.fleet.holding(each) for each in instances}
+
+    def load_tenants_on(self, instances: Collection[str]) -> Mapping[TenantName, TenantHere]:
+        self.tenants_of |= set(instances)
+        return {name: each for name, each in self.rolled.tenants.items() if each.engine_instance_id in instances}
+
+    def load_all_tenants(self) -> Mapping[TenantName, TenantHere]:
+        return self.load_tenants_on([*self.rolled.instances])
+
+    def load_burdens(self, now: datetime) -> Burdens:
+        return Burdens({}, frozenset())
+
+    def find_leaving(self) -> Collection[str]:
+        return ()
+
+    def load_remediations(self) -> Mapping[str, Remediation]:
+        return self.remediations
+
+    def find_kept_orphans(self, instances: Collection[str]) -> Mapping[str, KeptOrphans]:
+        return {}
+
+    def find_engine_health(self, instances: Collection[str]) -> Mapping[str, InstanceHealth]:
+        return {}
+
+
+@pytest.fixture
+def database() -> FleetRows:
+    """All of ring canary moves to a new version, and the next look at that is not due; ring general is not yet."""
+    rolled = Rolled.of({"canary": (1, 1), "general": (1, 0)})
+    rolled.live(START)
+    rolled.until("moving", 100)
+    rolled.live()
+    assert rolled.rollout is not None
+    rolled.rollout = replace(rolled.rollout, due_at=rolled.now + BETWEEN)
+    return FleetRows(rolled)
+
+
+def test_rollout_when_aborted_between_two_looks_then_the_tenants_of_its_ring_go_back(database: FleetRows) -> None:
+    changes = database.order(AbortRollout())
+    assert [each.step for each in changes.rollouts] == ["reverting"]
+    back = [move for move in changes.moves_ordered if move.target == OLD_ONE or move.is_cancelled]
+    assert back
+    assert changes.rollouts[0].moved > 0
+
+
+def test_rollout_when_resumed_between_two_looks_then_its_stage_goes_on_with_the_tenants_of_its_ring(
+    database: FleetRows,
+) -> None:
+    (paused,) = database.order(PauseRollout()).rollouts
+    database.rolled.rollout = paused
+    (resumed,) = database.order(ResumeRollout()).rollouts
+    assert (resumed.step, resumed.stage, resumed.tenants) == ("moving", 100, 20)
+
+
+def test_look_when_the_rollout_is_due_then_its_ring_alone_is_read(database: FleetRows) -> None:
+    database.rolled.now += BETWEEN
+    database.plan(FleetDue(is_of_states=False))
+    assert (database.counted, database.tenants_of) == (RING, RING)
+
+
+def test_look_when_moves_may_begin_and_no_rollout_is_due_then_nothing_is_counted(database: FleetRows) -> None:
+    database.plan(FleetDue(is_of_states=False))
+    assert (database.counted, database.tenants_of) == (set(), set())
+
+
+def test_look_when_it_is_at_states_then_all_instances_are_counted_and_no_tenant_is_read(database: FleetRows) -> None:
+    database.plan(FleetDue())
+    assert (database.counted, database.tenants_of) == ({*RING, OTHER}, set())
+
+
+def test_order_when_it_is_about_all_tenants_then_all_are_read(database: FleetRows) -> None:
+    database.order(RebalanceFleet())
+    assert (database.counted, database.tenants_of) == ({*RING, OTHER}, {*RING, OTHER})
+
+
+@pytest.mark.parametrize(
+    ("shrinks_at", "tenants_of"), [(None, set()), (at(1), {OTHER})], ids=["nobody moves", "an instance is given up"]
+)
+def test_pools_when_they_are_looked_at_then_their_instances_alone_are_read(
+    database: FleetRows, shrinks_at: datetime | None, tenants_of: set[str]
+) -> None:
+    database.rolled.pools = {POOL.key: replace(POOL, shrinks_at=shrinks_at)}
+    database.plan(ScalingDue())
+    assert (database.counted, database.tenants_of) == ({OTHER}, tenants_of)
+
+
+@pytest.mark.parametrize(
+    ("ill", "read"),
+    [(replace(ILL, rung="RestartController", tried="[]", is_cordoned=False), set()), (ILL, {*RING, OTHER})],
+    ids=["restarted", "may be evacuated"],
+)
+def test_remedies_when_they_are_looked_at_then_tenants_are_read_only_if_some_may_have_to_leave(
+    database: FleetRows, ill: Remediation, read: set[str]
+) -> None:
+    database.remediations = {OTHER: ill}
+    database.plan(RemediesDue())
+    assert (database.counted, database.tenants_of) == (read, read)
