@@ -1,19 +1,34 @@
-"""When did each Application appear? A watch of our own on the engine namespaces answers."""
+"""When did each Application appear, or change? A watch of our own on the engine namespaces answers."""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
-from services.common.kubernetes import APPLICATION, Changed, KubeClient, ListCompleted, Seen, reflect
+from services.common.kubernetes import APPLICATION, Changed, KubeClient, ListCompleted, Manifest, Seen, reflect
+
+
+def by_name(application: Manifest) -> str:
+    """An Application, whatever it is like."""
+    return str(application["metadata"]["name"])
+
+
+def by_path(application: Manifest) -> str:
+    """An Application that deploys what it deploys now: each change of its path is an arrival of its own."""
+    return with_path(by_name(application), application["spec"].get("source", {}).get("path", ""))
+
+
+def with_path(name: str, path: str) -> str:
+    """What :func:`by_path` knows an Application by."""
+    return f"{name} {path}"
 
 
 @dataclass(slots=True)
 class Arrivals:
-    """First sight of each Application, in seconds since 1970, as the log's own timestamps are."""
+    """First sight of each, by what it is known by: in seconds since 1970, as the log's own timestamps are."""
 
     seen: dict[str, float] = field(default_factory=dict)
     _changed: asyncio.Condition = field(default_factory=asyncio.Condition)
@@ -35,7 +50,7 @@ class Arrivals:
         return sorted(missing)
 
     async def note(self, name: str) -> None:
-        """An Application is there."""
+        """It is there."""
         now = time.time()
         async with self._changed:
             self.seen.setdefault(name, now)
@@ -43,12 +58,14 @@ class Arrivals:
 
 
 @asynccontextmanager
-async def watching(kube: KubeClient, namespaces: list[str]) -> AsyncIterator[Arrivals]:
+async def watching(
+    kube: KubeClient, namespaces: list[str], known_by: Callable[[Manifest], str] = by_name
+) -> AsyncIterator[Arrivals]:
     """Follow the Applications of ``namespaces`` for as long as the block runs."""
     arrivals = Arrivals()
     listed = [asyncio.Event() for _ in namespaces]
     tasks = [
-        asyncio.create_task(_follow(kube, namespace, arrivals, ready))
+        asyncio.create_task(_follow(kube, namespace, arrivals, ready, known_by))
         for namespace, ready in zip(namespaces, listed, strict=True)
     ]
     try:
@@ -61,11 +78,17 @@ async def watching(kube: KubeClient, namespaces: list[str]) -> AsyncIterator[Arr
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def _follow(kube: KubeClient, namespace: str, arrivals: Arrivals, listed: asyncio.Event) -> None:
+async def _follow(
+    kube: KubeClient,
+    namespace: str,
+    arrivals: Arrivals,
+    listed: asyncio.Event,
+    known_by: Callable[[Manifest], str],
+) -> None:
     async for event in reflect(kube, APPLICATION, namespace):
         match event:
             case Seen(application) | Changed(application):
-                await arrivals.note(application["metadata"]["name"])
+                await arrivals.note(known_by(application))
             case ListCompleted():
                 listed.set()
             case _:

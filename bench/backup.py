@@ -14,7 +14,8 @@ import psycopg
 import typer
 from rich.console import Console
 
-from bench.rebuild import gitopsctl, until_planned, write_list
+from bench.commands import gitopsctl
+from bench.rebuild import until_planned, write_list
 from devstack.harness.hosted import HostedStack, hosted
 
 EMPTIED = """

@@ -20,7 +20,7 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.arrivals import Arrivals, watching
-from bench.measure import ARRIVAL_SECONDS, Create, burst, spread, through_the_product
+from bench.measure import ARRIVAL_SECONDS, Create, fill, spread, through_the_product
 from devstack.harness.hosted import HostedStack, hosted
 from devstack.harness.operator import AGENTS, EDGES, Action, Operator
 from services.common.kubernetes import connect
@@ -28,8 +28,6 @@ from services.common.settings import parse_engine_namespaces
 
 RUNBOOK = "lost-database.md"
 SERVICES = ("planner", *EDGES)
-FILLED_AT_ONCE = 2_500
-"""Deployments, all of which have their Applications before more are made."""
 
 console = Console(highlight=False)
 
@@ -49,13 +47,6 @@ class Progress:
         self.typed.append((command, time.time()))
         _, awaited = await self.create(self.tenant, f"late-{len(self.typed)}")
         self.made[awaited] = command, time.time()
-
-
-async def fill(create: Create, arrivals: Arrivals, names: list[tuple[str, str]]) -> None:
-    """Make all of these, each with its Application."""
-    for first in range(0, len(names), FILLED_AT_ONCE):
-        filled = await burst(create, arrivals, names[first : first + FILLED_AT_ONCE])
-        console.print(f"{first + len(filled.timings)} made, {filled.per_second:.0f} a second, missing {filled.missing}")
 
 
 def lose_and_rebuild(stack: HostedStack, folder: Path, before: Callable[[str], None]) -> None:
@@ -82,7 +73,7 @@ async def measure(stack: HostedStack, folder: Path, deployments: int, tenants: i
         for service in SERVICES:
             await asyncio.to_thread(stack.start, service)
         create = through_the_product(kube)
-        await fill(create, arrivals, await spread(kube, "full", tenants, deployments))
+        await fill(create, arrivals, await spread(kube, "full", tenants, deployments), console.print)
         [(quiet, _)] = await spread(kube, "quiet", 1, 1)
         progress, loop = Progress(create, quiet), asyncio.get_running_loop()
 

@@ -17,6 +17,8 @@ WRITERS = 8
 """More concurrent clients gain nothing at an API server on two cores."""
 
 ARRIVAL_SECONDS = 120
+FILLED_AT_ONCE = 2_500
+"""Deployments, all of which have their Applications before more are made."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +106,18 @@ async def burst(create: Create, arrivals: Arrivals, names: Iterable[tuple[str, s
     timings = [Timing(uid, at, arrivals.seen[name]) for name, (uid, at) in sent.items() if name in arrivals.seen]
     finished = max((timing.seen for timing in timings), default=started)
     return Result(timings, finished - started, missing)
+
+
+async def fill(
+    create: Create, arrivals: Arrivals, names: Sequence[tuple[str, str]], tell: Callable[[str], None]
+) -> list[str]:
+    """Make all of these, each with its Application; returns those that never appeared."""
+    missing: list[str] = []
+    for first in range(0, len(names), FILLED_AT_ONCE):
+        filled = await burst(create, arrivals, names[first : first + FILLED_AT_ONCE])
+        missing += filled.missing
+        tell(f"{first + len(filled.timings)} made, {filled.per_second:.0f} a second, missing {len(filled.missing)}")
+    return missing
 
 
 async def beside_a_noisy_tenant(

@@ -6,29 +6,26 @@ it, under a workspace's name; engines stand still.
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 import tempfile
 import time
-import uuid
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
-import orjson
 import psycopg
 import typer
 from rich.console import Console
 
+from bench.commands import gitopsctl
 from bench.processes import cpu_seconds
+from bench.workload import seen_deployment
 from devstack.harness.hosted import HostedStack, hosted
 from services.cli.rebuild.streamed_topics import StreamedTopics
 from services.cli.replay.complete_lists import listed_kinds
 from services.common.avro import AvroCodec, SchemaRegistry, value_subject
 from services.common.kafka import COMMANDS, PartitionReader, Publisher, count_partitions, tenant_key
-from services.common.messages import Command, ResourceChanged, ResyncCompleted
+from services.common.messages import Command, ResyncCompleted
 from services.common.telemetry import TRACEPARENT, new_traceparent
 from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
 
@@ -44,15 +41,8 @@ def listed(deployments: int, tenants: int, epoch: int) -> Iterator[Command]:
     """A complete list, less its markers."""
     now = datetime.now(UTC)
     for number in range(deployments):
-        namespace = f"bench-{number % tenants:05d}"
-        uids = [str(uuid.uuid5(uuid.NAMESPACE_OID, name)) for name in (f"{namespace}/app-{number}", namespace)]
-        source = {"repoURL": f"https://git.example.com/{namespace}/config.git", "path": f"apps/{number}"}
-        event = ResourceChanged(
-            GITOPS_DEPLOYMENT.api_version, GITOPS_DEPLOYMENT.kind, f"app-{number}", uids[0], str(number + 1), 1, epoch,
-            deleting=False, finalizers=(), actor="bench", created_at=1_000,
-            spec=orjson.dumps({"type": "automated", "source": source}).decode(),
-        )  # fmt: skip
-        yield Command(WORKSPACE, WORKSPACE, namespace, now, event, uids[1], 1_000)
+        tenant = (WORKSPACE, f"bench-{number % tenants:05d}")
+        yield seen_deployment(tenant, f"app-{number}", now, resource_version=number + 1, epoch=epoch)
 
 
 def write_list(stack: HostedStack, deployments: int, tenants: int, epoch: int) -> None:
@@ -72,13 +62,6 @@ def write_list(stack: HostedStack, deployments: int, tenants: int, epoch: int) -
         for partition in range(count_partitions(stack.log, [COMMANDS])[COMMANDS]):
             publisher.send_message(COMMANDS, None, marker, headers, partition=partition).result()
     publisher.close()
-
-
-def gitopsctl(stack: HostedStack, *arguments: str) -> str:
-    """As an operator; returns what it printed."""
-    command = [sys.executable, "-m", "services.cli", *arguments]
-    ended = subprocess.run(command, env=os.environ | stack.environment, check=True, capture_output=True, text=True)
-    return ended.stdout
 
 
 def until_planned(stack: HostedStack) -> None:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+from uuid import NAMESPACE_OID, uuid5
+
 import orjson
 
 from services.common.kubernetes import NAMESPACE, AlreadyExists, KubeClient, Manifest
+from services.common.messages import Command, ResourceChanged
 from services.common.ownership import MANAGED_BY
 from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT, GitOpsDeploymentSpec
 from services.planner.domain.ids import resource_id, tenant_id
 from services.planner.engines.argocd import applications
 from services.planner.engines.interface import Placement
-from services.planner.rows import DEFAULT_ENGINE, EngineInstance, Tenant
+from services.planner.rows import DEFAULT_ENGINE, EngineInstance, Tenant, TenantName
 
 FIELD_MANAGER = "gitops-bench"
 WORKSPACE = "bench"
@@ -47,6 +51,21 @@ def deployment(namespace: str, name: str) -> Manifest:
             },
         },
     }
+
+
+def seen_deployment(
+    tenant: TenantName, name: str, at: datetime, *, resource_version: int = 1, generation: int = 1, epoch: int = 1
+) -> Command:
+    """What a watcher sends of a GitOpsDeployment that it sees; each generation has a path of its own."""
+    workspace, namespace = tenant
+    uid, namespace_uid = (str(uuid5(NAMESPACE_OID, each)) for each in (f"{namespace}/{name}", namespace))
+    source = {"repoURL": f"https://git.example.com/{namespace}/config.git", "path": f"apps/{name}/{generation}"}
+    event = ResourceChanged(
+        GITOPS_DEPLOYMENT.api_version, GITOPS_DEPLOYMENT.kind, name, uid, str(resource_version), generation, epoch,
+        deleting=False, finalizers=(), actor=FIELD_MANAGER, created_at=1_000,
+        spec=orjson.dumps({"type": "automated", "source": source}).decode(),
+    )  # fmt: skip
+    return Command(workspace, workspace, namespace, at, event, namespace_uid, 1_000)
 
 
 def application(engine_namespace: str, tenant: str, name: str) -> Manifest:

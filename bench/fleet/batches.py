@@ -1,0 +1,241 @@
+"""What a batch of each kind costs the planner, while the fleet grows: on PostgreSQL, without Kafka and engines.
+
+The fleet that grows is ring general. Ring canary stays as it is, with a rollout that is under way in it.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from uuid import uuid4
+
+import psycopg
+from rich.table import Table
+
+from bench.workload import seen_deployment
+from devstack.harness.hosted import HostedStack
+from services.common.messages import (
+    AddEngineCluster,
+    AddEngineInstance,
+    AssignWorkspace,
+    EngineHealth,
+    FleetOrder,
+    Health,
+    Observation,
+    Order,
+    SetEnginePool,
+    StartRollout,
+)
+from services.planner.database.rollout_queries import load_newest_rollout
+from services.planner.database.session import DatabaseSession
+from services.planner.domain.events import Event, FleetDue, HealthDue, RemediesDue, ScalingDue
+from services.planner.domain.fleet.rollouts.rollout import DATA_PATIENCE
+from services.planner.domain.policy import Policy
+from services.planner.engines.available import ENGINES
+from services.planner.pipeline.batch_planning import plan_batch
+from services.planner.rows import DEFAULT_ENGINE, TenantName
+
+CLUSTER, CANARY, GENERAL = "bench", "canary", "general"
+OLD, NEW = "canary-old", "canary-new"
+VERSIONS = {OLD: "3.1.16", NEW: "3.2.11"}
+CAPACITY = 5_000
+AT_ONCE = 500
+"""Events of a batch that fills the fleet."""
+GROWS_WITH_POOL = "ScalingDue"
+"""It counts the Applications of each instance in a pool: here of all."""
+GROWS_WITH_FLEET = "FleetDue, states"
+"""It counts what is on all instances, every ten seconds."""
+MOST_GROWTH, NOISE_MS = 2.0, 2.0
+"""A batch of any other kind takes no more than so many times as long in the largest fleet, and a little."""
+EMPTY = "DELETE FROM engine_instances; DELETE FROM engine_clusters"
+TIDY = "VACUUM ANALYZE"
+
+Costs = Mapping[str, Mapping[int, float]]
+"""Median milliseconds: by kind of batch, and number of instances."""
+
+
+@dataclass
+class Fleet:
+    """A fleet in a database, and the planner's session."""
+
+    session: DatabaseSession
+    tenants_each: int
+    applications_each: int
+    """Of all tenants of an instance."""
+    now: datetime = field(default_factory=lambda: datetime.now(UTC))
+    size: int = 0
+    generation: int = 1
+
+    def take(self, *events: Event) -> float:
+        """Plan a batch and commit it; returns its milliseconds. Raises RuntimeError if an order is refused."""
+        began = time.perf_counter()
+        changes = plan_batch(events, self.session, Policy(), self.now)
+        self.session.save_changes(changes, ())
+        spent = time.perf_counter() - began
+        for record in changes.other.fleet_orders:
+            if record.outcome == "refused":
+                raise RuntimeError(f"{record.kind} {record.subject} is refused: {record.message}")
+        return spent * 1000
+
+    def order(self, *orders: Order) -> None:
+        """As an operator."""
+        self.now += timedelta(seconds=1)
+        self.take(*(Event(FleetOrder(uuid4(), "bench", self.now, order), 0, "") for order in orders))
+
+    def begin_rollout(self) -> None:
+        """Ring canary: tenants on the old instance, of which the first is on its way to the new one."""
+        self.order(AddEngineCluster(CLUSTER, ""), instance(OLD, CANARY))
+        self.fill(CANARY, 0, 1)
+        self.order(instance(NEW, CANARY))
+        self.take(*(self.told(name, Health.HEALTHY, version) for name, version in VERSIONS.items()))
+        self.order(StartRollout(VERSIONS[NEW], "", (CANARY,), 3600, is_security=False))
+        self.look()
+        self.now += DATA_PATIENCE
+        self.look()
+        with self.session.connection() as connection:
+            begun = load_newest_rollout(connection)
+        if begun is None or begun.step != "moving":
+            raise RuntimeError(f"the rollout has not come to its moves: {begun}")
+
+    def grow(self, size: int) -> None:
+        """Ring general: to so many instances."""
+        numbers = range(self.size, size)
+        self.order(*(instance(named(number), GENERAL) for number in numbers), AssignWorkspace(GENERAL, "", GENERAL))
+        self.session.refresh_fleet()
+        self.fill(GENERAL, self.size, size)
+        for number in numbers:
+            self.take(self.told(named(number), Health.HEALTHY, VERSIONS[OLD]))
+        self.order(SetEnginePool(CLUSTER, GENERAL, size, size, 0, CAPACITY, VERSIONS[OLD], ""))
+        self.session.refresh_fleet()
+        self.size = size
+
+    def fill(self, workspace: str, first: int, last: int) -> None:
+        """Tenants and Applications of the instances with these numbers."""
+        wanted = [
+            seen_deployment(self.tenant(workspace, place, number), f"app-{number}", self.now)
+            for place in range(first, last)
+            for number in range(self.applications_each)
+        ]
+        for begin in range(0, len(wanted), AT_ONCE):
+            self.take(*(Event(each, 0, "") for each in wanted[begin : begin + AT_ONCE]))
+
+    def tenant(self, workspace: str, place: int, number: int) -> TenantName:
+        """Whose an Application is."""
+        return (workspace, f"tenant-{place:03d}-{number % self.tenants_each:03d}")
+
+    def told(self, name: str, health: Health, version: str) -> Event:
+        """By the agent of an instance, a second after what was told before."""
+        self.now += timedelta(seconds=1)
+        event = EngineHealth(health.value, "", "", version, self.now, applications=self.applications_each)
+        return Event(Observation("", "", name, "", "", self.now, event), 0, "")
+
+    def change(self) -> float:
+        """One deployment, of a tenant in memory."""
+        self.generation += 1
+        changed = seen_deployment(
+            self.tenant(GENERAL, 0, 0), "app-0", self.now,
+            resource_version=self.generation, generation=self.generation,
+        )  # fmt: skip
+        return self.take(Event(changed, 0, ""))
+
+    def change_after_eviction(self) -> float:
+        """The same of a tenant that is read first."""
+        self.session.tenants.forget_tenants()
+        return self.change()
+
+    def report(self) -> float:
+        """An instance is ill, and well again."""
+        self.generation += 1
+        health = Health.DEGRADED if self.generation % 2 else Health.HEALTHY
+        return self.take(self.told(named(0), health, VERSIONS[OLD]))
+
+    def fall_silent(self) -> float:
+        """An agent tells nothing for long."""
+        self.take(self.told(named(0), Health.HEALTHY, VERSIONS[OLD]))
+        told_at, self.now = self.now, self.now + Policy().health_patience
+        spent = self.take(Event(HealthDue(named(0)), 0, ""))
+        self.now = told_at
+        return spent
+
+    def remedy(self) -> float:
+        """An instance is ill."""
+        self.take(self.told(named(0), Health.DEGRADED, VERSIONS[OLD]))
+        return self.take(Event(RemediesDue(), 0, ""))
+
+    def look(self) -> float:
+        """At the rollout."""
+        self.now += Policy().rollout_interval
+        return self.take(Event(FleetDue(is_of_states=False), 0, ""))
+
+    def scale(self) -> float:
+        """All instances of ring general are in a pool."""
+        return self.take(Event(ScalingDue(), 0, ""))
+
+    def settle_states(self) -> float:
+        """Of all instances; a rollout that is due is looked at, too."""
+        return self.take(Event(FleetDue(), 0, ""))
+
+    @property
+    def batches(self) -> Mapping[str, Callable[[], float]]:
+        """What is measured, each with its milliseconds."""
+        return {
+            "deployment changed": self.change,
+            "deployment changed, tenant not in memory": self.change_after_eviction,
+            "health report": self.report,
+            "HealthDue": self.fall_silent,
+            "RemediesDue": self.remedy,
+            "a look at a rollout": self.look,
+            GROWS_WITH_POOL: self.scale,
+            GROWS_WITH_FLEET: self.settle_states,
+        }
+
+
+def named(number: int) -> str:
+    """An instance of ring general."""
+    return f"general-{number:03d}"
+
+
+def instance(name: str, ring: str) -> AddEngineInstance:
+    """In the one cluster."""
+    return AddEngineInstance(name, CLUSTER, name, DEFAULT_ENGINE, "shared", "", ring, CAPACITY)
+
+
+def measure(stack: HostedStack, sizes: Sequence[int], tenants_each: int, applications_each: int, times: int) -> Costs:
+    """Each kind of batch in fleets of these sizes."""
+    owner_url = stack.environment["DATABASE_OWNER_URL"]
+    stack.kill("connect")  # nothing is streamed
+    with psycopg.connect(owner_url, autocommit=True) as owner:
+        owner.execute(EMPTY)
+    found: dict[str, dict[int, float]] = {}
+    with closing(DatabaseSession(stack.environment["DATABASE_URL"], ENGINES)) as session:
+        fleet = Fleet(session, tenants_each, applications_each)
+        fleet.begin_rollout()
+        for size in sorted(sizes):
+            fleet.grow(size)
+            with psycopg.connect(owner_url, autocommit=True) as owner:
+                owner.execute(TIDY)
+            for name, batch in fleet.batches.items():
+                batch()
+                found.setdefault(name, {})[size] = statistics.median(batch() for _ in range(times))
+    return found
+
+
+def find_growing(found: Costs) -> Iterator[str]:
+    """Kinds of batches that take longer in a larger fleet, though they are not about all of it."""
+    for name, costs in found.items():
+        small, large = costs[min(costs)], costs[max(costs)]
+        if name not in {GROWS_WITH_POOL, GROWS_WITH_FLEET} and large > MOST_GROWTH * small + NOISE_MS:
+            yield f"{name}: {small:.1f} ms with {min(costs)} instances, {large:.1f} ms with {max(costs)}"
+
+
+def table_of(found: Costs) -> Table:
+    """The figures, for people."""
+    sizes = sorted(next(iter(found.values()), {}))
+    table = Table("milliseconds of a batch", *(f"{size} instances" for size in sizes), title="The planner's batches")
+    for name, costs in found.items():
+        table.add_row(name, *(f"{costs[size]:.1f}" for size in sizes))
+    return table
