@@ -68,13 +68,19 @@ DEPLOYMENTS = f"""
 SELECT count(*) FROM engine_resources e
  WHERE e.engine_instance_id = i.id AND e.owner_kind = '{GITOPS_DEPLOYMENT.kind}' AND e.desired = 'present'
 """
-# What is on some of the instances: a statement for each sort, which reads an index of that sort for these alone.
+# What is on some of the instances, a statement for each sort, which looks them up one by one in an index. OFFSET 0 is a
+# fence to the optimizer: while tables are small it would read what all others hold.
+ASKED = "unnest(%(instances)s::text[]) AS asked(id)"
+TENANTS_OF_ASKED = f"""
+       {ASKED} CROSS JOIN LATERAL (SELECT known.id FROM tenants known
+                                    WHERE known.engine_instance_id = asked.id
+                                   OFFSET 0) AS here
+"""
 # Placements are of tenants that a rebuild is about to find on the instance. A move needs both of its instances until it
 # is over: its tenant's planner looks them up.
-ASKED = "unnest(%(instances)s::text[]) AS asked(id)"
 TENANTS_ON = f"""
 SELECT engine_instance_id, count(*)
-  FROM (SELECT t.engine_instance_id, t.id FROM {ASKED} JOIN tenants t ON t.engine_instance_id = asked.id
+  FROM (SELECT asked.id AS engine_instance_id, here.id FROM {TENANTS_OF_ASKED}
          UNION
         SELECT engine_instance_id, tenant_id FROM placements WHERE engine_instance_id = ANY(%(instances)s)
          UNION
@@ -82,22 +88,19 @@ SELECT engine_instance_id, count(*)
        ) AS placed
  GROUP BY engine_instance_id
 """
-DEPLOYMENTS_ON = f"""
-SELECT asked.id, count(*)
-  FROM {ASKED} JOIN engine_resources e ON e.engine_instance_id = asked.id
- WHERE e.owner_kind = '{GITOPS_DEPLOYMENT.kind}' AND e.desired = 'present'
- GROUP BY asked.id
-"""
+DEPLOYMENTS_ON = f"SELECT i.id, ({DEPLOYMENTS}) FROM unnest(%(instances)s::text[]) AS i(id)"
 HOLDING_OBJECTS = f"""
 SELECT asked.id FROM {ASKED}
- WHERE EXISTS (SELECT FROM engine_resources e WHERE e.engine_instance_id = asked.id AND e.kind <> '{REMEDY}')
+ WHERE EXISTS (SELECT FROM engine_resources e
+                WHERE e.engine_instance_id = asked.id AND e.kind <> '{REMEDY}'
+               OFFSET 0)
 """
 TENANT_HERE = """
-SELECT t.workspace, t.namespace, t.id, t.partition, t.engine_instance_id, count(d.spec),
+       t.workspace, t.namespace, t.id, t.partition, t.engine_instance_id, count(d.spec),
        count(d.spec) FILTER (WHERE d.environment_id IS NULL)
 """
 NAMED = f"""
-{TENANT_HERE}
+SELECT {TENANT_HERE}
   FROM unnest(%s::text[], %s::text[]) AS named(workspace, namespace)
   JOIN tenants t USING (workspace, namespace)
   LEFT JOIN deployments d ON d.tenant_id = t.id
@@ -105,15 +108,16 @@ NAMED = f"""
  GROUP BY t.id
 """
 TENANTS_HERE = f"""
-{TENANT_HERE}
-  FROM {ASKED} JOIN tenants t ON t.engine_instance_id = asked.id
+SELECT {TENANT_HERE}
+  FROM {TENANTS_OF_ASKED}
+  JOIN tenants t ON t.id = here.id
   LEFT JOIN deployments d ON d.tenant_id = t.id
  WHERE t.former_since = 0
  GROUP BY t.id
  ORDER BY t.id
 """
 ALL_TENANTS = f"""
-{TENANT_HERE}, i.engine
+SELECT {TENANT_HERE}, i.engine
   FROM tenants t
   JOIN engine_instances i ON i.id = t.engine_instance_id
   LEFT JOIN deployments d ON d.tenant_id = t.id
@@ -129,8 +133,8 @@ SELECT e.engine_instance_id, i.engine, e.kind, count(*)
 """
 # A tenant that is on its way counts where it goes, too: for what is not there yet, its deployments.
 BOUND_FOR = f"""
-SELECT m.target, count(*)
-  FROM moves m JOIN deployments d ON d.tenant_id = m.tenant_id AND d.spec IS NOT NULL
+SELECT m.target, sum((SELECT count(d.spec) FROM deployments d WHERE d.tenant_id = m.tenant_id))::int8
+  FROM moves m
  WHERE {UNDER_WAY} AND m.step IN ('ordered', 'reserved', 'preparing', 'pausing', 'releasing')
  GROUP BY m.target
 """
@@ -195,7 +199,7 @@ def load_fleet_rows(
     moves = [Move(*row) for row in connection.execute(f"{MOVES} FOR UPDATE" if moves_locked else MOVES)]
     gone = frozenset(tenant for (tenant,) in connection.execute(TENANTS_GONE))
     named = sorted(tenants)
-    found = connection.execute(NAMED, ([each for each, _ in named], [each for _, each in named]))
+    found = connection.execute(NAMED, ([each for each, _ in named], [each for _, each in named])) if named else ()
     clusters = [EngineClusterRow(*row) for row in connection.execute(CLUSTERS)]
     instances = [EngineInstanceRow(*row) for row in connection.execute(INSTANCES)]
     health = [InstanceHealth(*row) for row in connection.execute(HEALTH)]
@@ -225,6 +229,8 @@ def load_fleet_rows(
 
 def load_holdings(connection: Connection[Any], instances: Collection[str]) -> dict[str, Holding]:
     """What is on each of ``instances``: nothing is read of others."""
+    if not instances:
+        return {}
     asked = {"instances": sorted(instances)}
     tenants: dict[str, int] = dict(connection.execute(TENANTS_ON, asked).fetchall())
     deployments: dict[str, int] = dict(connection.execute(DEPLOYMENTS_ON, asked).fetchall())

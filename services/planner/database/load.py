@@ -47,14 +47,14 @@ KeyT = TypeVar("KeyT")
 ValueT = TypeVar("ValueT")
 
 VIEWED = f"""
-SELECT id, namespace, state = 'accepting' AND NOT {IS_CORDONED} AND NOT {IS_CLOSED}, engine, dedicated_to, capacity,
+       id, namespace, state = 'accepting' AND NOT {IS_CORDONED} AND NOT {IS_CLOSED}, engine, dedicated_to, capacity,
        state IN ('draining', 'drained'), engine_cluster, {IS_DOWN}, {IS_OUT_OF_REACH}, region, ring,
        state IN ('provisioning', 'failed')
 """
 # Nothing is on a retired instance, and nothing comes to it.
-INSTANCES = f"{VIEWED} FROM engine_instances WHERE state <> 'retired'"
+INSTANCES = f"SELECT {VIEWED} FROM engine_instances WHERE state <> 'retired'"
 SOME_INSTANCES = f"""
-{VIEWED} FROM unnest(%s::text[]) AS affected(id) JOIN engine_instances USING (id) WHERE state <> 'retired'
+SELECT {VIEWED} FROM unnest(%s::text[]) AS affected(id) JOIN engine_instances USING (id) WHERE state <> 'retired'
 """
 PLACEMENTS = "SELECT tenant_id, engine_instance_id FROM placements"
 

@@ -140,7 +140,7 @@ def test_batch_when_it_is_about_the_health_of_an_instance_then_it_reads_as_much_
     batch(fleet)
     few = batch(fleet)
     fleet.grow(LARGE)
-    assert batch(fleet) == few > 0
+    assert 0 < batch(fleet) <= few
 
 
 @pytest.mark.parametrize("batch", [reported, silent, remedied, looked_at])
@@ -153,4 +153,4 @@ def test_batch_when_it_places_nobody_then_it_reads_as_much_however_many_tenants_
     batch(fleet)
     few = batch(fleet)
     fleet.crowd()
-    assert batch(fleet) == few > 0
+    assert 0 < batch(fleet) <= few
