@@ -72,7 +72,7 @@ SELECT count(*) FROM engine_resources e
 # fence to the optimizer: while tables are small it would read what all others hold.
 ASKED = "unnest(%(instances)s::text[]) AS asked(id)"
 TENANTS_OF_ASKED = f"""
-       {ASKED} CROSS JOIN LATERAL (SELECT known.id FROM tenants known
+       {ASKED} CROSS JOIN LATERAL (SELECT * FROM tenants known
                                     WHERE known.engine_instance_id = asked.id
                                    OFFSET 0) AS here
 """
@@ -95,10 +95,8 @@ SELECT asked.id FROM {ASKED}
                 WHERE e.engine_instance_id = asked.id AND e.kind <> '{REMEDY}'
                OFFSET 0)
 """
-TENANT_HERE = """
-       t.workspace, t.namespace, t.id, t.partition, t.engine_instance_id, count(d.spec),
-       count(d.spec) FILTER (WHERE d.environment_id IS NULL)
-"""
+DEPLOYED = "count(d.spec), count(d.spec) FILTER (WHERE d.environment_id IS NULL)"
+TENANT_HERE = f"t.workspace, t.namespace, t.id, t.partition, t.engine_instance_id, {DEPLOYED}"
 NAMED = f"""
 SELECT {TENANT_HERE}
   FROM unnest(%s::text[], %s::text[]) AS named(workspace, namespace)
@@ -108,13 +106,11 @@ SELECT {TENANT_HERE}
  GROUP BY t.id
 """
 TENANTS_HERE = f"""
-SELECT {TENANT_HERE}
+SELECT here.workspace, here.namespace, here.id, here.partition, here.engine_instance_id, deployed.*
   FROM {TENANTS_OF_ASKED}
-  JOIN tenants t ON t.id = here.id
-  LEFT JOIN deployments d ON d.tenant_id = t.id
- WHERE t.former_since = 0
- GROUP BY t.id
- ORDER BY t.id
+ CROSS JOIN LATERAL (SELECT {DEPLOYED} FROM deployments d WHERE d.tenant_id = here.id) AS deployed
+ WHERE here.former_since = 0
+ ORDER BY here.id
 """
 ALL_TENANTS = f"""
 SELECT {TENANT_HERE}, i.engine
