@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -31,11 +30,11 @@ class Part(Enum):
 
 
 @contextmanager
-def own_stack(*options: str) -> Iterator[HostedStack]:
-    """A stack that ends with the block."""
+def own_stack() -> Iterator[HostedStack]:
+    """A stack without our services, that ends with the block."""
     with tempfile.TemporaryDirectory(prefix="gitops-bench-") as folder:
         console.print("starting a stack …")
-        with hosted(Path(folder) / "stack", *options, output=Path(folder) / "stack.out") as stack:
+        with hosted(Path(folder) / "stack", "--infra", output=Path(folder) / "stack.out") as stack:
             yield stack
 
 
@@ -48,7 +47,7 @@ def measure_placement(workspaces: int, applications: int, instances: int) -> Ite
 
 def measure_planner(sizes: Sequence[int], tenants_each: int, applications_each: int, times: int) -> Iterable[str]:
     """Print what batches cost; returns those that cost more in a larger fleet."""
-    with own_stack("--infra") as stack:
+    with own_stack() as stack:
         found = batches.measure(stack, sizes, tenants_each, applications_each, times)
     console.print(f"for each instance {tenants_each} tenants and {applications_each} Applications")
     console.print(batches.table_of(found))
@@ -57,8 +56,8 @@ def measure_planner(sizes: Sequence[int], tenants_each: int, applications_each: 
 
 def measure_drain(sizes: drain.Sizes) -> Iterable[str]:
     """Print what others notice of a drain; returns what did not get done, and the bounds that are not kept."""
-    with own_stack(*drain.options(sizes.instances)) as stack:
-        found = asyncio.run(drain.measure(stack, sizes, console))
+    with own_stack() as stack:
+        found = drain.measure(stack, sizes, console)
     for table in drain.tables_of(found):
         console.print(table)
     return drain.find_failures(found)

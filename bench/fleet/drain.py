@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import os
 import re
+import signal
+import subprocess
+import sys
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -23,12 +27,14 @@ from bench.report import figures
 from bench.workload import FIELD_MANAGER, create_namespaces
 from devstack.components.stack import ENGINE_NAMESPACES
 from devstack.harness.hosted import HostedStack
+from devstack.supervisor import trampoline
+from devstack.supervisor.child import tail_of
 from services.common.errors import GitOpsError
 from services.common.kubernetes import KubeClient, connect
 from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
 
 AGENTS = ("agent-1", "agent-2")
-SERVICES = ("planner", *AGENTS, "watcher", "argocd-simulator")
+SERVICES = ("planner", *AGENTS, "watcher")
 MOST_TIMES_P99 = 2.0
 """Others' changes may take so many times as long meanwhile."""
 MOST_WATCHES = 480_000
@@ -106,9 +112,27 @@ def engine_namespaces(count: int) -> list[str]:
     return [*ENGINE_NAMESPACES, *(f"bench-argocd-{number}" for number in range(len(ENGINE_NAMESPACES), count))][:count]
 
 
-def options(count: int) -> tuple[str, ...]:
-    """Of a stack whose simulator serves all of these."""
-    return ("--infra", "--set", f"ENGINE_NAMESPACES={','.join(engine_namespaces(count))}")
+@contextmanager
+def simulator(stack: HostedStack, namespaces: Sequence[str], log: Path) -> Iterator[Callable[[], None]]:
+    """An Argo CD for all of ``namespaces``: the stack's own has no rights in more than two.
+
+    Yields what raises RuntimeError if it has ended. It ends with this program, however that does.
+    """
+    tied = [trampoline.__file__, str(os.getpid()), str(int(signal.SIGKILL)), "keep"]
+    command = [sys.executable, "-I", "-S", *tied, sys.executable, "-m", "devstack.argocd_simulator"]
+    given = {"ENGINE_NAMESPACES": ",".join(namespaces), "KUBECONFIG": stack.environment["KUBECONFIG"]}
+    with log.open("wb") as output:
+        process = subprocess.Popen(command, env=os.environ | given, stdout=output, stderr=output)
+
+    def require_running() -> None:
+        if process.poll() is not None:
+            raise RuntimeError(f"the simulator of Argo CD has ended; its last lines:\n{tail_of(log)}")
+
+    try:
+        yield require_running
+    finally:
+        process.kill()
+        process.wait()
 
 
 def watches_in(metrics: str) -> int:
@@ -116,12 +140,22 @@ def watches_in(metrics: str) -> int:
     return sum(int(count) for count in WATCHES.findall(metrics))
 
 
-async def measure(stack: HostedStack, sizes: Sizes, console: Console) -> Drain:
-    """Fill a fleet, offer changes, drain the last instance, and offer changes of the others' tenants meanwhile."""
+def measure(stack: HostedStack, sizes: Sizes, console: Console) -> Drain:
+    """Fill a fleet, offer changes, drain the last instance, and offer changes of the others' tenants meanwhile.
+
+    Raises RuntimeError if something fails that all of this takes.
+    """
     namespaces = engine_namespaces(sizes.instances)
+    with simulator(stack, namespaces, stack.state.root / "bench-simulator.log") as require_simulator:
+        found = asyncio.run(_measure(stack, sizes, namespaces, console))
+        require_simulator()
+        return found
+
+
+async def _measure(stack: HostedStack, sizes: Sizes, namespaces: Sequence[str], console: Console) -> Drain:
     async with (
         await connect(Path(stack.environment["KUBECONFIG"])) as kube,
-        watching(kube, namespaces, by_path) as arrivals,
+        watching(kube, [*namespaces], by_path) as arrivals,
     ):
         await _add_instances(stack, kube, namespaces)
         create, made = _noting(through_the_product(kube))

@@ -12,6 +12,7 @@ import pytest
 from bench.arrivals import Arrivals, by_path, with_path
 from bench.fleet import batches, drain, placement
 from bench.measure import Result, Timing
+from devstack.components.stack import ENGINE_NAMESPACES
 from services.common.errors import Retry
 from services.common.kubernetes import KubeClient
 from services.planner.domain.fleet.moves.rebalance import PlacedTenant
@@ -91,12 +92,17 @@ def test_placement_when_a_bound_is_exceeded_then_it_is_told(found: placement.Spr
 
 def test_batch_when_it_costs_more_in_a_larger_fleet_then_it_is_told_unless_it_is_about_the_whole_fleet() -> None:
     costs = {
-        "health report": {1: 2.0, 300: 5.9},
-        "a look at a rollout": {1: 10.0, 300: 30.0},
+        "deployment changed": {1: 2.0, 300: 5.9},
+        "health report": {1: 2.0, 300: 6.1},
+        batches.REMEDIES: {1: 2.0, 300: 20.0},
+        batches.LOOK: {1: 2.0, 300: 22.0},
         batches.GROWS_WITH_POOL: {1: 10.0, 300: 90.0},
         batches.GROWS_WITH_FLEET: {1: 10.0, 300: 90.0},
     }
-    assert list(batches.find_growing(costs)) == ["a look at a rollout: 10.0 ms with 1 instances, 30.0 ms with 300"]
+    assert list(batches.find_growing(costs)) == [
+        "health report: 2.0 ms with 1 instances, 6.1 ms with 300",
+        "a look at a rollout: 2.0 ms with 1 instances, 22.0 ms with 300",
+    ]
 
 
 def test_application_when_its_path_changes_then_that_is_an_arrival_of_its_own() -> None:
@@ -108,9 +114,8 @@ def test_watches_when_an_api_server_tells_its_metrics_then_other_long_requests_d
     assert drain.watches_in(METRICS) == 42
 
 
-def test_stack_when_it_has_more_instances_than_its_own_then_the_simulator_serves_all_of_them() -> None:
-    *_, setting = drain.options(4)
-    assert setting == f"ENGINE_NAMESPACES={','.join(drain.engine_namespaces(4))}"
+def test_namespaces_when_there_are_more_than_the_stack_has_then_each_has_a_name_of_its_own() -> None:
+    assert drain.engine_namespaces(2) == [*ENGINE_NAMESPACES]
     assert len(set(drain.engine_namespaces(4))) == 4
 
 
