@@ -15,6 +15,8 @@ CREDENTIAL = ApiResource(
 )
 SYNC_RUN = ApiResource(GROUP, VERSION, "GitOpsDeploymentSyncRun", "gitopsdeploymentsyncruns")
 
+ACCOUNT = ApiResource("", "v1", "ServiceAccount", "serviceaccounts")
+
 FINALIZER = f"resources-finalizer.{GROUP}"
 KUBECONFIG_TYPE = f"{GROUP}/managed-environment"
 LOGIN_TYPE = f"{GROUP}/repository-credential"
@@ -34,6 +36,8 @@ REFUSALS = {
 APPLICATION_PREFIX = "gitopsdepl-"
 HEARTBEAT = "gitops-service-heartbeat"
 """By which agents see that an Argo CD does its work; no tenant's."""
+ACCOUNT_NAMESPACE, ACCOUNT_PREFIX = "kube-system", "argocd-manager-"
+"""Of the service account that an environment has created on its cluster; the rest of its name is its uid."""
 PROJECT_PREFIX = "app-project-"
 CLUSTER_PREFIX = "managed-env-"
 REPOSITORY_PREFIX = "repo-cred-"

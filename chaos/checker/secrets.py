@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from chaos.api import DATABASE_ID, REPOSITORY_PREFIX, SECRET_TYPE
 from chaos.checker.expected import OURS, Expected, one_of
 from chaos.checker.tenants import Environment, Tenant
-from chaos.checker.world import authority_of, decoded, token_of
+from chaos.checker.world import account_of, authority_of, decoded, token_of
 from chaos.identity import resource_id
 from services.common.kubernetes import Manifest
 
@@ -34,7 +34,7 @@ def _former_secrets(tenant: Tenant) -> list[Manifest]:
 def _cluster(tenant: Tenant, environment: Environment, spec: Manifest, data: Manifest) -> Manifest:
     made_for = resource_id(environment.uid)
     config = {
-        "bearerToken": token_of(data),
+        "bearerToken": environment.account if spec.get("createNewServiceAccount") else token_of(data),
         "tlsClientConfig": {"insecure": False, "caData": authority_of(data)},
     }
     content = {
@@ -81,5 +81,10 @@ def _projects_of_logins(tenant: Tenant) -> Iterator[tuple[str, str]]:
 
 def _look(item: Manifest) -> Manifest:
     data: Manifest = dict(decoded(item.get("data")))
-    config = {"config": json.loads(data["config"])} if "config" in data else {}
+    config = {"config": _look_at_config(json.loads(data["config"]))} if "config" in data else {}
     return {"labels": item["metadata"].get("labels") or {}, "data": data | config}
+
+
+def _look_at_config(config: Manifest) -> Manifest:
+    """Whose token it has, if that is of an account that an environment has created: such a token is renewed."""
+    return config | {"bearerToken": account_of(config["bearerToken"])} if "bearerToken" in config else config

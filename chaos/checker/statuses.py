@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from chaos.api import APPLICATION_PREFIX
 from chaos.checker.difference import Difference, differing_parts
-from chaos.checker.tenants import LOCAL, Deployment, Tenant
+from chaos.checker.tenants import LOCAL, Deployment, Environment, Tenant
 from chaos.checker.world import World
 from services.common.kubernetes import Manifest
 
@@ -21,16 +21,15 @@ CONNECTIONS = {
 def status_differences(world: World, tenants: list[Tenant]) -> Iterator[Difference]:
     """All of them; of sync runs see the module for these."""
     applications = {item["metadata"]["name"]: item for item in world.applications}
+    accounts = {item["metadata"]["name"] for item in world.accounts}
     for tenant in tenants:
         for deployment in tenant.deployments:
             application = applications.get(f"{APPLICATION_PREFIX}{deployment.uid}")
             for text in _deployment(tenant, deployment, application):
                 yield _difference(deployment.manifest, text)
         for environment in tenant.environments.values():
-            wanted = CONNECTIONS[environment.usability]
-            found = _condition(environment.manifest, "ConnectionInitializationSucceeded").get("reason")
-            if found != wanted:
-                yield _difference(environment.manifest, f"the connection's reason is {found}, not {wanted}")
+            for text in _environment(environment, accounts):
+                yield _difference(environment.manifest, text)
         for credential in tenant.credentials:
             wanted, found = _login_reason(tenant, credential), _condition(credential, "ErrorOccurred").get("reason")
             if found != wanted:
@@ -40,6 +39,15 @@ def status_differences(world: World, tenants: list[Tenant]) -> Iterator[Differen
 def _difference(resource: Manifest, text: str) -> Difference:
     meta = resource["metadata"]
     return Difference("status", f"{resource['kind']} {meta['namespace']}/{meta['name']}", text, meta["namespace"])
+
+
+def _environment(environment: Environment, accounts: Collection[str]) -> Iterator[str]:
+    wanted = CONNECTIONS[environment.usability]
+    found = _condition(environment.manifest, "ConnectionInitializationSucceeded").get("reason")
+    if found != wanted:
+        yield f"the connection's reason is {found}, not {wanted}"
+    if environment.creates_account and environment.usability == "works" and environment.account not in accounts:
+        yield "its account is not on its cluster"
 
 
 def _deployment(tenant: Tenant, deployment: Deployment, application: Manifest | None) -> Iterator[str]:

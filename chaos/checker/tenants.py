@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
-from chaos.api import CLUSTER_PREFIX, PROJECT_PREFIX, REFUSALS
+from chaos.api import ACCOUNT_PREFIX, CLUSTER_PREFIX, PROJECT_PREFIX, REFUSALS
 from chaos.checker.world import Facts, World, decoded, token_of
 from chaos.identity import resource_id, tenant_id
 from chaos.record import Record
@@ -38,6 +38,16 @@ class Environment:
     def cluster(self) -> str:
         """Its name to Argo CD."""
         return f"{CLUSTER_PREFIX}{resource_id(self.uid)}"
+
+    @property
+    def account(self) -> str:
+        """Name of the account that it creates on its cluster, if it creates one."""
+        return f"{ACCOUNT_PREFIX}{self.uid}"
+
+    @property
+    def creates_account(self) -> bool:
+        """Whether it does."""
+        return bool(self.spec.get("createNewServiceAccount"))
 
     @property
     def spec(self) -> Manifest:

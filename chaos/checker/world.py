@@ -3,13 +3,28 @@
 from __future__ import annotations
 
 import base64
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import yaml
 
-from chaos.api import CREDENTIAL, DEPLOYMENT, ENVIRONMENT, HEARTBEAT, KUBECONFIG_TYPE, LOGIN_TYPE, SECRET_TYPE, SYNC_RUN
+from chaos.api import (
+    ACCOUNT,
+    ACCOUNT_NAMESPACE,
+    ACCOUNT_PREFIX,
+    CREDENTIAL,
+    DEPLOYMENT,
+    ENVIRONMENT,
+    HEARTBEAT,
+    KUBECONFIG_TYPE,
+    LOGIN_TYPE,
+    SECRET_TYPE,
+    SYNC_RUN,
+)
 from services.common.kubernetes import APP_PROJECT, APPLICATION, NAMESPACE, SECRET, ApiResource, KubeClient, Manifest
+
+JWT_PARTS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +56,8 @@ class World:
     runs: Sequence[Manifest] = ()
     secrets: Sequence[Manifest] = ()
     """Of users."""
+    accounts: Sequence[Manifest] = ()
+    """That environments have created on their cluster."""
     applications: Sequence[Manifest] = ()
     projects: Sequence[Manifest] = ()
     engine_secrets: Sequence[Manifest] = field(default=())
@@ -76,15 +93,31 @@ async def read_world(kube: KubeClient, facts: Facts) -> World:
         credentials=of_users(await everything(CREDENTIAL)),
         runs=of_users(await everything(SYNC_RUN)),
         secrets=[item for item in of_users(secrets) if item.get("type") in {KUBECONFIG_TYPE, LOGIN_TYPE}],
+        accounts=[item for item in await everything(ACCOUNT) if _is_account(item["metadata"])],
         applications=of_engines(await everything(APPLICATION)),
         projects=[item for item in of_engines(await everything(APP_PROJECT)) if item["metadata"]["name"] != "default"],
         engine_secrets=[item for item in of_engines(secrets) if SECRET_TYPE in (item["metadata"].get("labels") or {})],
     )
 
 
+def _is_account(meta: Manifest) -> bool:
+    is_ours: bool = meta["namespace"] == ACCOUNT_NAMESPACE and meta["name"].startswith(ACCOUNT_PREFIX)
+    return is_ours
+
+
 def decoded(data: Manifest | None) -> dict[str, str]:
     """A Secret's data, in clear."""
     return {name: base64.b64decode(value).decode() for name, value in (data or {}).items()}
+
+
+def account_of(token: str) -> str:
+    """The name of the account that an environment has created, if the token is of one; else the token."""
+    parts = token.split(".")
+    if len(parts) != JWT_PARTS:
+        return token
+    content = json.loads(base64.urlsafe_b64decode(parts[1] + "=" * (-len(parts[1]) % 4)))
+    _, _, account = content.get("sub", "").partition(f"system:serviceaccount:{ACCOUNT_NAMESPACE}:")
+    return account if account.startswith(ACCOUNT_PREFIX) else token
 
 
 def token_of(data: Manifest) -> str:

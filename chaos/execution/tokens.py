@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import base64
 
+from chaos.api import ACCOUNT
 from chaos.execution.api_calls import ApiCalls
 from chaos.plan.generate import GOOD_TOKENS
 from services.common.kubernetes import SECRET, ApiResource, Manifest
 
-ACCOUNT = ApiResource("", "v1", "ServiceAccount", "serviceaccounts")
 BINDING = ApiResource("rbac.authorization.k8s.io", "v1", "ClusterRoleBinding", "clusterrolebindings")
 NAMESPACE_OF_ACCOUNTS = "default"
 

@@ -1,4 +1,8 @@
-"""Tenants' users: their operations, as calls to the API server."""
+"""Tenants' users: their operations, as calls to the API server.
+
+Logins of repositories are names and passwords. There are none of ssh: the stack serves it with real Argo CD alone, and
+all tenants would have one and the same key, by which the checker could not tell whose login is where.
+"""
 
 from __future__ import annotations
 
@@ -137,7 +141,7 @@ class Users:
             "apiURL": self._around.cluster,
             "credentialsSecret": KUBECONFIG,
             "allowInsecureSkipTLSVerify": False,
-            "createNewServiceAccount": False,
+            "createNewServiceAccount": wanted.creates_account,
             "clusterResources": wanted.cluster_resources,
         }
         if wanted.namespaces:

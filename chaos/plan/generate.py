@@ -323,6 +323,7 @@ def _environment(random: Random, tenant: int) -> PutEnvironment:
         random.choice(ENVIRONMENTS),
         namespaces=random.choice(((), (WEB,), (WEB, WEB_2))),
         cluster_resources=_one_in(random, 3),
+        creates_account=_one_in(random, 3),
         afresh=_one_in(random, 5),
     )
 

@@ -44,6 +44,7 @@ class PutEnvironment:
     name: str
     namespaces: tuple[str, ...] = ()
     cluster_resources: bool = False
+    creates_account: bool = False
     afresh: bool = False
 
 

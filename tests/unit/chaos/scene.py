@@ -73,6 +73,7 @@ class Scene:
             credentials=of("GitOpsDeploymentRepositoryCredential"),
             runs=of("GitOpsDeploymentSyncRun"),
             secrets=of("Secret"),
+            accounts=of("ServiceAccount"),
             applications=of("Application", engine=True),
             projects=of("AppProject", engine=True),
             engine_secrets=of("Secret", engine=True),

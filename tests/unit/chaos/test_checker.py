@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import copy
+import json
 from collections.abc import Callable
 
 import pytest
@@ -20,6 +22,7 @@ from tests.unit.chaos.scene import (
     LOGIN,
     OVER_AT,
     PRIVATE,
+    TOKEN,
     Scene,
     add_neighbour,
     application,
@@ -433,3 +436,33 @@ def test_deployment_when_no_spec_of_it_was_ever_taken_then_an_application_of_it_
 def test_run_when_a_spec_of_its_deployment_was_ever_refused_then_it_is_not_judged_strictly(scene: Scene) -> None:
     refuse(scene, "manual", REFUSED)
     assert scene.judgement().strictly_judged == 0
+
+
+def create_account(scene: Scene, uid: str) -> None:
+    """The environment wants an account, and its cluster's Secret has a token of the one of this environment."""
+    environment = copy.deepcopy(scene.objects["environment"])
+    environment["spec"]["createNewServiceAccount"] = True
+    scene.put("environment", environment)
+    subject = {"sub": f"system:serviceaccount:kube-system:argocd-manager-{uid}"}
+    claims = base64.urlsafe_b64encode(json.dumps(subject).encode()).decode().rstrip("=")
+    scene.objects["cluster secret"] = cluster_secret(f"header.{claims}.signature")
+    scene.objects["account"] = thing("ServiceAccount", "kube-system", f"argocd-manager-{uid}", "u-account")
+
+
+def test_environment_when_it_creates_an_account_then_argo_cd_has_a_token_of_that(scene: Scene) -> None:
+    create_account(scene, "u-env")
+    assert scene.judged() == []
+    scene.objects["cluster secret"] = cluster_secret(TOKEN)
+    assert scene.sorts() == ["differs"], "the kubeconfig's own"
+
+
+def test_environment_when_argo_cd_has_a_token_of_anothers_account_then_it_is_told(scene: Scene) -> None:
+    create_account(scene, "u-other")
+    scene.objects["account"]["metadata"]["name"] = "argocd-manager-u-env"
+    assert scene.sorts() == ["differs"]
+
+
+def test_environment_when_its_account_is_gone_then_it_is_told(scene: Scene) -> None:
+    create_account(scene, "u-env")
+    del scene.objects["account"]
+    assert scene.sorts() == ["status"]
