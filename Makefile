@@ -73,7 +73,7 @@ chaos: toolchain ## Random changes and faults, then a proof that nothing was los
 	@$(RUN)python -m chaos $(CHAOS)
 
 FOR := 60
-failover: toolchain ## Stop and cut off each service for a minute, and see that it changes nothing any more: make failover FOR=20
+failover: toolchain ## Kill, stop and cut off each service for a minute, and see that it changes nothing any more: make failover FOR=20
 	@FAILS_FOR_SECONDS=$(FOR) $(RUN)python -m pytest tests/chaos/test_failover.py $(CHOSEN)
 
 ##@ Change it
