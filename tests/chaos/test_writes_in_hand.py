@@ -16,14 +16,16 @@ import pytest
 from devstack.argocd_simulator.behaviour import SILENT
 from devstack.harness.hosted import HostedStack
 from devstack.harness.owners import agent_of, await_shares, planner_of
+from devstack.stack.identities import WORKSPACE
 from devstack.stack.links import Link
+from services.common.kafka import workspace_topic
 from services.common.kubernetes import APPLICATION, Manifest
 from tests.chaos.written import Written, is_in_order, recorded
 from tests.drills.alert_metrics import measured
 from tests.e2e.tenant import Tenant, application_name, path
 
-LATE_MILLISECONDS = 600
-"""A planner looks after a second whether the database still answers."""
+LATE_MILLISECONDS = 400
+"""A planner looks after a second whether the database still answers, with a connection that takes four answers."""
 HELD = tuple(f"held-{number}" for number in range(10))
 """Paths of changes that are stopped on their way; of a planner it takes several at times."""
 NOTICED_SECONDS = 60
@@ -85,11 +87,15 @@ async def stop_planner(stack: HostedStack, tenant: Tenant, planner: str) -> None
 
 async def stop_agent(stack: HostedStack, tenant: Tenant, agent: str) -> None:
     """With an Application to be applied that has not reached the API server."""
+
+    def pending() -> float:
+        return measured(stack, agent, "gitops_engine_pending_resources")
+
     link = Link(agent, "kube-apiserver")
+    await until("all is as desired", lambda: not pending())
     await asyncio.to_thread(stack.links.cut, link)
     await tenant.patch("kept", path(HELD[0]))
-    pending = "gitops_engine_pending_resources"
-    await until("an Application is not as desired yet", lambda: measured(stack, agent, pending) > 0)
+    await until("an Application is not as desired yet", lambda: bool(pending()))
     await asyncio.to_thread(stack.freeze, agent)
     await asyncio.to_thread(stack.links.mend, link)
 
@@ -113,10 +119,10 @@ async def test_process_when_it_is_stopped_with_a_write_in_hand_then_what_another
     await tenant.until_status("Synced", "kept", sync__status="Synced")
     engine = application["metadata"]["namespace"]
     victim = planner_of(stack, tenant.namespace) if service == "planner" else agent_of(stack, engine)
-    log = Log(stack, victim)
     async with recorded(tenant.kube, engine, tenant.namespace) as written:
         await written.until_shown(kept, "apps/kept")
         await stop(stack, tenant, victim)
+        log = Log(stack, victim)
         try:
             await tenant.patch("kept", path("elsewhere"))
             await tenant.until_path(kept, "elsewhere")
@@ -142,8 +148,8 @@ async def test_watcher_when_it_is_stopped_with_a_status_in_hand_then_the_newer_o
     async with recorded(tenant.kube, application["metadata"]["namespace"], tenant.namespace) as written:
         await show(tenant, application, written, kept, "first")
         (victim,) = [name for name in WATCHERS if count_writes(stack, name) > writes[name]]
-        log = Log(stack, victim)
         await stop_watcher(stack, tenant, victim, application)
+        log = Log(stack, victim)
         try:
             await show(tenant, application, written, kept, "elsewhere")
         finally:
@@ -161,7 +167,8 @@ async def stop_watcher(stack: HostedStack, tenant: Tenant, watcher: str, applica
     """With a status to be written that has not reached the API server."""
 
     def received() -> float:
-        return measured(stack, watcher, "gitops_messages_total", topic="gitops.workspace.local", direction="received")
+        topic = workspace_topic(WORKSPACE)
+        return measured(stack, watcher, "gitops_messages_total", topic=topic, direction="received")
 
     link, before = Link(watcher, "kube-apiserver"), received()
     await asyncio.to_thread(stack.links.cut, link)
