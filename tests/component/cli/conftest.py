@@ -32,13 +32,18 @@ INSERT INTO consumer_offsets (topic, partition, next_offset, topic_id) VALUES ('
 def filled(database: Database) -> Database:
     """A database with rows, a workspace of its own partition and offsets."""
     with psycopg.connect(database.owner_url) as owner:
-        add_instance(owner, "argocd", "argocd")
-        for statement in (
-            "CREATE TABLE workspace_resources_teams PARTITION OF workspace_statuses FOR VALUES IN ('teams')",
-            *FILLED.split(";"),
-        ):
-            owner.execute(statement)
+        fill(owner)
     return database
+
+
+def fill(owner: psycopg.Connection) -> None:
+    """Of this revision, or an older one that has engine clusters."""
+    add_instance(owner, "argocd", "argocd")
+    for statement in (
+        "CREATE TABLE workspace_resources_teams PARTITION OF workspace_statuses FOR VALUES IN ('teams')",
+        *FILLED.split(";"),
+    ):
+        owner.execute(statement)
 
 
 @pytest.fixture

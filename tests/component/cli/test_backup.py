@@ -9,6 +9,8 @@ import zipfile
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import psycopg
 import pytest
@@ -16,14 +18,19 @@ from psycopg import sql
 from typer.testing import CliRunner
 
 from services.cli.__main__ import app
+from services.cli.backups import archive
 from services.cli.backups.archive import SAVED
 from services.cli.rebuild.start import Known, begin
 from services.common.errors import InvalidConfiguration, Unavailable
 from services.common.kafka import COMMANDS, OBSERVATIONS, LogExtent, TopicPartition
+from services.planner.database.requirements import head
 from services.planner.database.session import DatabaseSession
 from services.planner.engines.available import ENGINES
+from tests.component.cli.conftest import fill
 from tests.component.cli.object_store import Bucket, serving
 from tests.component.conftest import Database
+from tests.component.fleet import add_instance
+from tests.component.planner.test_migrations import APPLICATION, recreate
 
 BUCKET = "backups"
 NOTHING_KNOWN = Known({}, {}, {})
@@ -31,6 +38,9 @@ NOTHING_KNOWN = Known({}, {}, {})
 ONE_MORE = """
 INSERT INTO parked_events (tenant_id, partition, trace_id, message) SELECT tenant_id, 1, '', '{}' FROM parked_tenants
 """
+COLUMNS = "SELECT table_name, column_name FROM information_schema.columns WHERE table_schema = 'public'"
+OLDER_REVISION = "0021"
+"""Rows get an engine cluster, and are streamed by it, from the next one on."""
 LARGE_ROWS, LARGE_BYTES = 16, 2_000_000
 """Several parts of an upload, which are of 10 MB each."""
 SOURCE = TopicPartition(COMMANDS, 3)
@@ -79,6 +89,32 @@ def test_database_when_restored_then_it_holds_every_row_partition_and_offset(
     with closing(DatabaseSession(empty.planner_url, ENGINES)) as planner:
         logs = {SOURCE: LogExtent("a", 0, 90)}
         assert planner.take_over_partitions([SOURCE], logs) == {SOURCE: 70}
+
+
+def saved_by_older_build(owner: psycopg.Connection) -> list[Any]:
+    """The tables that it has, with the columns that they have at the database's revision."""
+    columns: dict[str, dict[str, None]] = {}
+    for table, column in owner.execute(COLUMNS):
+        columns.setdefault(table, {})[column] = None
+    return [SimpleNamespace(name=table.name, columns=columns[table.name]) for table in SAVED if table.name in columns]
+
+
+def test_archive_of_an_older_build_when_restored_then_it_holds_what_migrations_make_of_its_rows(
+    database: Database, empty: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with psycopg.connect(database.owner_url, autocommit=True) as owner:
+        recreate(owner, database.owner_url, OLDER_REVISION)
+        fill(owner)
+        add_instance(owner, "one", "argocd-1")
+        owner.execute(APPLICATION, {"name": "web", "lane": "", "manifest": "{}"})
+        with monkeypatch.context() as older:
+            older.setattr(archive, "SAVED", saved_by_older_build(owner))
+            gitopsctl("backup", str(tmp_path), "--url", database.owner_url)
+    told = gitopsctl("restore", str(tmp_path), "--url", empty.owner_url)
+    assert f"of revision {head()} now" in told
+    gitopsctl("database", "upgrade", "--url", database.owner_url)
+    assert rows(empty) == rows(database)
+    assert [len(rows(empty)[name]) for name in ("tenants", "workspace_statuses", "engine_resources")] == [3000, 3000, 1]
 
 
 def add_incompressible_rows(database: Database) -> None:
@@ -135,12 +171,12 @@ def test_archive_when_it_is_not_as_it_was_written_then_nothing_of_it_is_loaded(
     filled: Database, empty: Database, reader_url: str, tmp_path: Path, damage: str
 ) -> None:
     gitopsctl("backup", str(tmp_path), "--url", reader_url)
-    (archive,) = tmp_path.glob("*.zip")
-    content = bytearray(archive.read_bytes())
+    (file,) = tmp_path.glob("*.zip")
+    content = bytearray(file.read_bytes())
     with zipfile.ZipFile(io.BytesIO(content)) as opened:
         middle = opened.getinfo("workspace_statuses.copy").header_offset + 5000
     content[middle] ^= 0xFF
-    archive.write_bytes(content if damage == "changed" else content[:middle])
+    file.write_bytes(content if damage == "changed" else content[:middle])
     with pytest.raises(InvalidConfiguration, match="not a whole backup"):
         gitopsctl("restore", str(tmp_path), "--url", empty.owner_url)
     with psycopg.connect(empty.owner_url) as owner:

@@ -87,7 +87,7 @@ def test_upgrade_when_deployments_run_then_they_are_bound_to_the_environment_tha
     """``web`` runs on ``a`` and is offered ``b``; ``late`` runs on one that is leaving; ``local`` on none."""
     environments = {name: uuid.uuid4() for name in ("a", "b", "leaving")}
     with psycopg.connect(database.owner_url, autocommit=True) as owner:
-        _recreate(owner, database.owner_url, "0002")
+        recreate(owner, database.owner_url, "0002")
         tenant = uuid.uuid4()
         owner.execute("INSERT INTO engine_instances (id, namespace) VALUES ('one', 'argocd')")
         owner.execute(
@@ -119,7 +119,7 @@ def test_upgrade_when_deployments_run_then_they_are_bound_to_the_environment_tha
 
 def test_upgrade_when_there_are_instances_then_they_are_shared_ones_of_the_default_cluster(database: Database) -> None:
     with psycopg.connect(database.owner_url, autocommit=True) as owner:
-        _recreate(owner, database.owner_url, "0020")
+        recreate(owner, database.owner_url, "0020")
         owner.execute("INSERT INTO engine_instances (id, namespace, state) VALUES ('one', 'argocd', 'draining')")
     outcome = CliRunner().invoke(database_commands.app, ["upgrade", "--url", database.owner_url])
     assert outcome.exit_code == 0, outcome.output
@@ -136,7 +136,7 @@ def test_upgrade_when_there_are_compiled_rows_then_each_says_which_cluster_its_i
 ) -> None:
     """A row of an instance that there never was could be streamed nowhere: it goes."""
     with psycopg.connect(database.owner_url, autocommit=True) as owner:
-        _recreate(owner, database.owner_url, "0021")
+        recreate(owner, database.owner_url, "0021")
         owner.execute("INSERT INTO engine_clusters (id, region, created_at) VALUES ('north', '', now())")
         for instance, cluster in (("one", "default"), ("two", "north")):
             owner.execute(INSTANCE, (instance, instance, cluster))
@@ -159,7 +159,7 @@ def slot(database: Database, servers: Servers) -> Iterator[psycopg.Connection[An
     """A superuser's connection to a database before revision 0022, which somebody streams from, and reads nothing."""
     url = urlsplit(servers.postgres_admin_url)._replace(path=urlsplit(database.owner_url).path).geturl()
     with psycopg.connect(database.owner_url, autocommit=True) as owner:
-        _recreate(owner, database.owner_url, "0021")
+        recreate(owner, database.owner_url, "0021")
         owner.execute(INSTANCE, ("one", "one", "default"))
     with psycopg.connect(url, autocommit=True) as superuser:
         superuser.execute("SELECT pg_create_logical_replication_slot('of_a_test', 'pgoutput')")
@@ -201,7 +201,7 @@ def test_upgrade_when_engines_hold_objects_then_each_is_owned_by_what_it_was_mad
     tenant, environment, run, web = (uuid.uuid4() for _ in range(4))
     project = f"app-project-{tenant}"
     with psycopg.connect(database.owner_url, autocommit=True) as owner:
-        _recreate(owner, database.owner_url, "0003")
+        recreate(owner, database.owner_url, "0003")
         owner.execute("INSERT INTO engine_instances (id, namespace) VALUES ('one', 'argocd')")
         owner.execute(
             "INSERT INTO tenants (id, workspace, namespace, partition, engine_instance_id)"
@@ -255,7 +255,7 @@ BEFORE, NOW = STATUS.format("workspace_resources"), STATUS.format("workspace_sta
 
 def test_upgrade_when_statuses_exist_then_planners_of_before_and_of_now_write_to_the_same(database: Database) -> None:
     with psycopg.connect(database.owner_url, autocommit=True) as owner:
-        _recreate(owner, database.owner_url, "0010")
+        recreate(owner, database.owner_url, "0010")
         owner.execute(BEFORE, ("w", "old"))
     assert CliRunner().invoke(database_commands.app, ["upgrade", "--url", database.owner_url]).exit_code == 0
     with psycopg.connect(database.planner_url, autocommit=True) as planner:
@@ -309,7 +309,7 @@ def test_tables_when_workspaces_were_added_then_there_is_no_drift(database: Data
     assert outcome.exit_code == 0, outcome.output
 
 
-def _recreate(owner: psycopg.Connection[Any], url: str, revision: str) -> None:
+def recreate(owner: psycopg.Connection[Any], url: str, revision: str) -> None:
     """The database, empty, at an older revision."""
     for statement in ("DROP PUBLICATION gitops_compiled", "DROP SCHEMA public CASCADE", "CREATE SCHEMA public"):
         owner.execute(statement)
