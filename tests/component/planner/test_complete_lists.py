@@ -7,9 +7,12 @@ from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime
+from types import SimpleNamespace
+from typing import Any
 
 import psycopg
 import pytest
+from prometheus_client import REGISTRY
 
 from services.cli.installation import workspaces
 from services.planner.database import periodic_queries
@@ -17,6 +20,7 @@ from services.planner.database.session import DatabaseSession
 from services.planner.domain.policy import Policy
 from services.planner.engines.available import ENGINES
 from services.planner.pipeline.batch_planning import plan_batch
+from services.planner.pipeline.periodic_tasks import PeriodicTasks
 from tests.component.conftest import Database
 from tests.unit.planner.given import ENVIRONMENT, at, resync
 
@@ -77,6 +81,23 @@ def test_age_when_a_list_of_before_comes_late_then_it_stays(session: DatabaseSes
 
 def test_age_when_a_planner_has_no_partition_then_it_tells_none(session: DatabaseSession) -> None:
     assert ages(session, []) == {}
+
+
+def test_age_when_a_planner_counts_then_its_metric_tells_it_of_every_workspace_and_kind(
+    session: DatabaseSession,
+) -> None:
+    complete(session, 400)
+    clock = SimpleNamespace(now=lambda: NOW)
+    planner: Any = SimpleNamespace(clock=clock, policy=Policy(), consumer=SimpleNamespace(partitions=PARTITIONS))
+    with session.connection() as connection:
+        PeriodicTasks._tell_list_ages(planner, connection)
+
+    def told(workspace: str, kind: str) -> float | None:
+        labels = {"service": "planner", "workspace": workspace, "kind": kind}
+        return REGISTRY.get_sample_value("gitops_complete_epoch_age_seconds", labels)
+
+    assert (told("local", KIND), told("local", ENVIRONMENT)) == (600.0, math.inf)
+    assert told("dead", KIND) == math.inf
 
 
 def test_list_when_it_is_forgotten_then_its_age_is_infinite(session: DatabaseSession) -> None:
