@@ -120,7 +120,6 @@ async def test_process_when_it_is_stopped_with_a_write_in_hand_then_what_another
     engine = application["metadata"]["namespace"]
     victim = planner_of(stack, tenant.namespace) if service == "planner" else agent_of(stack, engine)
     async with recorded(tenant.kube, engine, tenant.namespace) as written:
-        await written.until_shown(kept, "apps/kept")
         await stop(stack, tenant, victim)
         log = Log(stack, victim)
         try:

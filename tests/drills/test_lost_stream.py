@@ -58,11 +58,11 @@ def delete_offsets(stack: HostedStack) -> None:
     admin.delete_topics([OFFSETS])[OFFSETS].result(10)
 
 
-def require_sole_unknown(operator: Operator, created: Manifest) -> None:
-    """The Application of ``created`` was all that the operator was shown before it was swept."""
+def require_unknown(operator: Operator, unseen: Manifest, *wanted: Manifest) -> None:
+    """The operator was shown the Application of ``unseen`` before it was swept, and nothing that is wanted."""
     swept = operator.told["gitopsctl rebuild sweep --current --dry-run"]
-    assert swept.startswith("1 objects and 0 statuses")
-    assert application_name(created) in swept
+    assert application_name(unseen) in swept
+    assert [each["metadata"]["name"] for each in wanted if application_name(each) in swept] == []
 
 
 @pytest.mark.parametrize("loss", ["dropped", pytest.param("limit reached", marks=pytest.mark.long)])
@@ -95,7 +95,7 @@ async def test_slot_when_lost_then_all_rows_are_streamed_again_and_what_was_dele
     await asyncio.to_thread(operator.follow_runbook, "lost-replication-slot.md", by_hand)
     await tenant.until_path(changed, "since")
     assert identity(tenant, kept) == before
-    require_sole_unknown(operator, unseen)
+    require_unknown(operator, unseen, kept, changed)
     await tenant.until_application_gone(unseen)
     await until_measured(stack, "planner", UNCONFIRMED, lambda size: size < ALERTED)
 
@@ -122,7 +122,7 @@ async def test_offsets_of_connect_when_lost_then_changes_of_the_meantime_take_ef
 
     by_hand = {1: [operator.stop("connect"), lose_offsets, operator.start("connect")]}
     await asyncio.to_thread(operator.follow_runbook, "lost-connect-offsets.md", by_hand)
-    require_sole_unknown(operator, unseen)
+    require_unknown(operator, unseen, kept, changed)
     await tenant.until_application_gone(unseen)
     await tenant.until_path(changed, "since")
     await tenant.until_application_gone(deleted)

@@ -119,6 +119,7 @@ async def without_gap(tenant: Tenant) -> AsyncIterator[None]:
     assert views == [HEALTHY_VIEW]
 
 
+@pytest.mark.long  # on a busy machine it is not well again before the next remedy is due
 async def test_instance_when_its_configuration_was_changed_by_hand_then_that_is_put_back_and_its_tenant_stays(
     served: Served, applications: Mirror
 ) -> None:
@@ -147,7 +148,8 @@ async def test_instance_when_nothing_helps_then_another_is_installed_for_its_ten
         await served.until_well()
     assert await served.remedies() == [*REMEDIES, *REPLACED]
     (other,) = await accepting_in(served.stack, RING, VERSION)
-    assert (other["id"], str(other["capacity"])) == (EARLY[0], CAPACITY)
+    assert other["id"] in EARLY
+    assert str(other["capacity"]) == CAPACITY
     places = {place for place, name in applications.objects if name == application_name(served.created)}
     assert places == {other["namespace"]}
     await served.tenant.patch("web", path("apps/after"))
