@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import stat
 import subprocess
 import sys
 import tarfile
@@ -168,7 +169,7 @@ def contents(archive: Path) -> dict[str, tuple[int, str, str]]:
     with tarfile.open(archive) as tar:
         return {
             member.name.removeprefix("./"): (
-                member.mode,
+                stat.S_IMODE(member.mode),  # the engine tells a file's type there, too
                 member.linkname if member.issym() else "",
                 digest_of(tar, member),
             )
