@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import statistics
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -23,7 +21,8 @@ import yaml
 from rich.console import Console
 from rich.table import Table
 
-from bench.workload import FIELD_MANAGER, create_namespaces, tenants
+from bench.commands import gitopsctl
+from bench.workload import FIELD_MANAGER, create_namespaces, deployment, tenants
 from devstack.components.stack import ENGINE_NAMESPACES, SPARE_NAMESPACES
 from devstack.git.repository import Repository
 from devstack.git.site import PUBLIC, site_of
@@ -117,12 +116,10 @@ async def settle(stack: HostedStack, kube: KubeClient, count: int) -> Crowd:
     applications = {}
     for name in names:
         for number in FOLDERS:
-            source = {"repoURL": f"{site.https_url}/{PUBLIC}/{name}.git", "path": f"app-{number}"}
-            manifest = {
-                "apiVersion": GITOPS_DEPLOYMENT.api_version,
-                "kind": GITOPS_DEPLOYMENT.kind,
-                "metadata": {"name": f"app-{number}", "namespace": name},
-                "spec": {"type": "automated", "source": source},
+            manifest = deployment(name, f"app-{number}")
+            manifest["spec"]["source"] = {
+                "repoURL": f"{site.https_url}/{PUBLIC}/{name}.git",
+                "path": f"app-{number}",
             }
             created = await kube.create_object(GITOPS_DEPLOYMENT, manifest, field_manager=FIELD_MANAGER)
             applications[application_name(created["metadata"]["uid"])] = name
@@ -130,7 +127,7 @@ async def settle(stack: HostedStack, kube: KubeClient, count: int) -> Crowd:
 
 
 def join(stack: HostedStack, number: int) -> None:
-    """Start one more Argo CD, and add it to the fleet. Raises Unavailable."""
+    """Start one more Argo CD, and add it to the fleet. Raises Unavailable, or RuntimeError if it is refused."""
     for part in PARTS:
         stack.start(f"argocd-{part}-{number}")
     namespace = (*ENGINE_NAMESPACES, *SPARE_NAMESPACES)[number - 1]
@@ -140,15 +137,6 @@ def join(stack: HostedStack, number: int) -> None:
         if time.monotonic() > deadline:
             raise Unavailable(f"instance-{number} accepts no tenants after {ACCEPTING_SECONDS:.0f} s")
         time.sleep(0.5)
-
-
-def gitopsctl(stack: HostedStack, *arguments: str) -> str:
-    """What an operator's command prints. Raises Unavailable if it fails."""
-    command = [sys.executable, "-m", "services.cli", *arguments]
-    outcome = subprocess.run(command, env=stack.environment, capture_output=True, text=True, check=False)
-    if outcome.returncode != 0:
-        raise Unavailable(f"gitopsctl {' '.join(arguments)}: {outcome.stderr.strip()}")
-    return outcome.stdout
 
 
 def end_ours(stack: HostedStack) -> None:
