@@ -36,7 +36,7 @@ SETTINGS = {
     "RECOVERED_AFTER": "PT3S",
     "ROLLOUT_INTERVAL": "PT0.5S",
 }
-"""What takes minutes elsewhere takes seconds here."""
+"""What takes minutes elsewhere takes seconds here; but an evacuated instance is not replaced before it is healed."""
 SOAK = "3s"
 CAPACITY = 40
 """Applications: few, so that the bars of the table show something."""

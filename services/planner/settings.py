@@ -100,6 +100,12 @@ class PolicySettings(BaseSettings):
         description="How long a restart of a part of an engine instance may take to help, before the next remedy; "
         "other remedies have more or less, in proportion.",
     )
+    replace_after: timedelta = Field(
+        default=timedelta(minutes=10),
+        ge=timedelta(0),
+        description="How long an evacuated engine instance may take to become healthy before it is retired, and "
+        "another takes its place.",
+    )
     recovered_after: timedelta = Field(
         default=timedelta(minutes=10),
         ge=timedelta(0),
@@ -119,7 +125,11 @@ class PolicySettings(BaseSettings):
             moves_at_once=self.moves_at_once,
             health_patience=self.health_patience,
             remedies=RemedyPolicy(
-                self.remediation == "on", self.remedy_after, self.remedy_cool_down, self.recovered_after
+                is_on=self.remediation == "on",
+                after=self.remedy_after,
+                cool_down=self.remedy_cool_down,
+                replace_after=self.replace_after,
+                recovered_after=self.recovered_after,
             ),
             provisioning_patience=self.provisioning_patience,
             scaling=Patience(self.shrink_patience, self.overload_patience),

@@ -34,6 +34,8 @@ class RemedyPolicy:
     """How long an instance has to be ill before the first remedy."""
     cool_down: timedelta = timedelta(minutes=3)
     """How long a restart may take to help; other remedies have more or less, in proportion."""
+    replace_after: timedelta = timedelta(minutes=10)
+    """How long an instance that nobody is left on may take to become healthy, before another takes its place."""
     recovered_after: timedelta = timedelta(minutes=10)
     """How long an instance has to be healthy until it counts as well: its cordon is lifted."""
 

@@ -34,7 +34,10 @@ from tests.unit.planner.fleet.test_rebalance_orders import fleet as fleet_with_t
 from tests.unit.planner.given import at
 
 POLICY = RemedyPolicy(
-    after=timedelta(seconds=60), cool_down=timedelta(seconds=100), recovered_after=timedelta(seconds=300)
+    after=timedelta(seconds=60),
+    cool_down=timedelta(seconds=100),
+    replace_after=timedelta(0),
+    recovered_after=timedelta(seconds=300),
 )
 UNHELPED = 10_000
 """Seconds after which all was tried."""
@@ -497,6 +500,31 @@ def test_replacement_when_something_is_left_of_tenants_then_it_is_retired_once_t
     )
     (retired,) = without_tenants(tried, 420).engine_instances
     assert (retired.id, retired.state) == ("i0", "retired")
+
+
+def test_replacement_when_the_instance_may_take_a_while_to_recover_then_it_is_retired_after_that() -> None:
+    tried = provisioned({"i0": 2}, *instances(4)[1:])
+    tried.policy = replace(POLICY, replace_after=timedelta(seconds=600))
+    evacuated(tried)
+    assert without_tenants(tried, 400).engine_instances == ()
+    assert (tried.rows["i0"].state, tried.due()) == ("waiting", 1000)
+    assert tried.rows["i0"].message == (
+        "nobody is left on it, and another takes its place unless it recovers: NotAccepted"
+    )
+    assert tried.look(999).engine_instances == ()
+    (retired,) = tried.look(1000).engine_instances
+    assert (retired.id, retired.state, tried.rows["i0"].rung) == ("i0", "retired", "Replace")
+
+
+def test_replacement_when_the_instance_recovers_before_then_it_stays() -> None:
+    tried = provisioned({"i0": 2}, *instances(4)[1:])
+    tried.policy = replace(POLICY, replace_after=timedelta(seconds=600))
+    evacuated(tried)
+    without_tenants(tried, 400)
+    tried.tell("Healthy")
+    for second in (500, 1000, 1300):
+        assert tried.look(second).engine_instances == ()
+    assert (tried.rows["i0"].state, tried.rows["i0"].is_cordoned) == ("well", False)
 
 
 @pytest.mark.parametrize("reason", ["ApiFailing", SILENT])

@@ -4,7 +4,8 @@ A ladder of remedies, each with the time that it may take to help; which of them
 First what an agent does: Applications are compared anew, the controller, the repo server, the cache are restarted. Then
 the provisioner that has installed the instance makes its settings and workloads anew; of one that was installed by hand
 nobody does. Then what the planner does: the instance is cordoned, so that no tenant comes to it; if it is down it is
-evacuated; when nobody is left on it, it is replaced if a provisioner has installed it, or else a person is told so.
+evacuated; when nobody is left on it, and it does not recover for a while, it is replaced if a provisioner has
+installed it; or else a person is told so.
 
 Of each ring one instance at a time, so that a remedy that harms does so once. If more than three tenths of the fleet
 are ill at once (and more than one instance), the cause is shared, and nothing is touched. An instance that has been
@@ -169,9 +170,19 @@ def _step(ill: Illness, other: str, look: Look) -> Remediation:
         return _in_state(known, "exhausted", _ending(ill, look.fleet), look.now, again)
     if rung == EVACUATE and ill.instance.id in look.stranded:
         return _in_state(known, "exhausted", look.stranded[ill.instance.id], look.now, again)
+    if rung == REPLACE and look.now < (replaced_at := _replaced_at(ill, look)):
+        message = f"nobody is left on it, and another takes its place unless it recovers: {ill.reason}"
+        return _in_state(known, "waiting", message, look.now, replaced_at)
     if other:
         return _in_state(known, "waiting", f"for {other}, of the same ring", look.now, again)
     return _taken(ill, rung, look)
+
+
+def _replaced_at(ill: Illness, look: Look) -> datetime:
+    """When an evacuated instance is retired, which harms nobody until then; at once if all that is left is to tell."""
+    if not is_replaceable(ill.instance, look.fleet):
+        return look.now
+    return (ill.known.since if ill.known.state == "waiting" else look.now) + look.policy.replace_after
 
 
 def _rung_of(ill: Illness, fleet: Fleet) -> str:
