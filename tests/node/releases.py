@@ -63,8 +63,9 @@ def _archive_of(release: Release) -> Path:
 
 
 def newest_revision() -> str:
-    """The commit that brought the newest revision of the database."""
-    return run(*GIT, "log", "-1", "--diff-filter=A", "--format=%H", "--", "migrations/versions").strip()
+    """The commit that brought the newest revision of the database, which need not be the last that brought one."""
+    newest = max(run(*GIT, "ls-files", "migrations/versions/[0-9]*.py").split())
+    return run(*GIT, "log", "-1", "--diff-filter=A", "--format=%H", "--", newest).strip()
 
 
 def extract(commit: str, folder: Path) -> None:
