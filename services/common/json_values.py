@@ -10,6 +10,9 @@ from typing import Any
 
 import orjson
 
+OMITTED = "{}"
+"""Stands for an object that was left out."""
+
 
 def dict_of(value: Any) -> dict[str, Any]:
     """``value`` if it is a mapping, else an empty one."""
@@ -29,6 +32,20 @@ def text_of(value: Any) -> str:
 def canonical(value: Any) -> str:
     """Canonical JSON text of ``value``."""
     return orjson.dumps(value, option=orjson.OPT_SORT_KEYS).decode()
+
+
+def bounded(value: Any, limit: int, subject: str, option: int = 0) -> tuple[str, str]:
+    """JSON text of ``value``, and why it was left out: "" if it was not. ``subject`` says to users what it is.
+
+    Beyond ``limit`` bytes it is left out, not cut: the user must be told, and nobody may take a half for the whole.
+    """
+    try:
+        text = orjson.dumps(value, option=option)
+    except TypeError:  # what JSON was read from is written again, unless it has some hundred levels
+        return OMITTED, f"the {subject} is nested too deeply"
+    if len(text) <= limit:
+        return text.decode(), ""
+    return OMITTED, f"the {subject} is too long: {len(text)} bytes as JSON, of at most {limit}"
 
 
 def digest(text: str) -> str:

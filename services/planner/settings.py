@@ -49,7 +49,9 @@ class PolicySettings(BaseSettings):
         default=DEFAULT_DESTINATIONS, ge=0, description="Namespaces that a tenant's environments may list together."
     )
     tenant_bytes: int = Field(
-        default=DEFAULT_BYTES, ge=0, description="Length of all specs and sealed Secrets a tenant may have."
+        default=DEFAULT_BYTES,
+        ge=0,
+        description="Length of all specs, with what their kinds declare besides, and sealed Secrets a tenant may have.",
     )
 
     move_patience: timedelta = Field(

@@ -6,3 +6,6 @@ reads ``gitops.workspace.<WORKSPACE>`` and writes each row's status to its resou
 
 SERVICE = "watcher"
 """Our name in logs, metrics and dead letters."""
+
+FIELD_MANAGER = "gitops-watcher"
+"""Our name in the managed fields of what we write."""

@@ -38,7 +38,7 @@ from services.watcher.commands.object_reader import ObjectReader
 from services.watcher.commands.resyncs import Resyncs
 from services.watcher.commands.secrets import Sealer, SecretTypes
 from services.watcher.commands.throttling import RateLimiter
-from services.watcher.commands.translation import Translator, spec_within
+from services.watcher.commands.translation import Translator, spec_within, state_version
 from services.watcher.followed_kinds import (
     ACCESS_TO_NAMESPACES,
     CUSTOM_KINDS,
@@ -138,7 +138,13 @@ async def _require_access(kube: KubeClient, settings: WatcherSettings) -> None:
         await require_access(kube, lease, settings.start_timeout_seconds)
 
 
-def build(settings: WatcherSettings, messaging: Messaging[Command], topics: Topics, kube: KubeClient) -> Watcher:
+def build(
+    settings: WatcherSettings,
+    messaging: Messaging[Command],
+    topics: Topics,
+    kube: KubeClient,
+    kinds: Sequence[FollowedKind] = CUSTOM_KINDS,
+) -> Watcher:
     """Put a watcher together, on the event loop that will run it. Raises InvalidConfiguration (sealing keys)."""
     commands, letters = Publisher(settings, SERVICE), Publisher(settings, SERVICE)
     ask_kafka = partial(asyncio.to_thread, commands.require_answer, topics.commands, ANSWER_SECONDS)
@@ -156,7 +162,7 @@ def build(settings: WatcherSettings, messaging: Messaging[Command], topics: Topi
     )
     election = _election(settings, kube, commands, kafka) if settings.leader_election else None
     feeds = _feeds(
-        settings, messaging, topics, kube, commands, epochs, lambda: election is None or election.holds_lease
+        settings, messaging, topics, kube, kinds, commands, epochs, lambda: election is None or election.holds_lease
     )
     leadership = Leadership(
         feeds=feeds,
@@ -175,6 +181,7 @@ def _feeds(  # noqa: PLR0917 - what all feeds share
     messaging: Messaging[Command],
     topics: Topics,
     kube: KubeClient,
+    kinds: Sequence[FollowedKind],
     publisher: Publisher,
     epochs: Epochs,
     may_send: Callable[[], bool],
@@ -201,8 +208,13 @@ def _feeds(  # noqa: PLR0917 - what all feeds share
     )
     spec = spec_within(settings.max_spec_bytes)
     custom = [
-        feed(kind=kind, translate=Translator(settings.workspace, kind.resource, spec), **_sealing(kind, sealer))
-        for kind in CUSTOM_KINDS
+        feed(
+            kind=kind,
+            translate=Translator(settings.workspace, kind.resource, spec, kind.projection),
+            state_version=partial(state_version, projection=kind.projection),
+            **_sealing(kind, sealer),
+        )
+        for kind in kinds
     ]
     secrets = feed(
         kind=SECRETS,

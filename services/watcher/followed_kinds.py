@@ -13,6 +13,7 @@ from services.common.kubernetes import LEASE, NAMESPACE, SECRET, Access, ApiReso
 from services.common.secret_use import SecretUse
 from services.kinds.registry import REGISTRY, Registry
 from services.kinds.shared.kind import Kind
+from services.kinds.shared.projection import NOTHING, Projection
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +35,8 @@ class FollowedKind:
     """If it is a Secret: of which type it has to be."""
     secret_use: Callable[[str], SecretUse | None] | None = None
     """What a resource uses that Secret for: see :class:`Reference`."""
+    projection: Projection = NOTHING
+    """What of its metadata and status is sent besides the spec."""
 
     @property
     def name(self) -> str:
@@ -56,9 +59,10 @@ def _followed(kind: Kind, registry: Registry) -> FollowedKind:
         return FollowedKind(SECRET, parts=types, metadata_only=True, has_status=False)
     reference = kind.reference
     if reference is None:
-        return FollowedKind(kind.resource)
+        return FollowedKind(kind.resource, projection=kind.projection)
     return FollowedKind(
         kind.resource,
+        projection=kind.projection,
         reference=reference.field,
         refers_to=reference.to,
         secret_type=reference.secret_type,

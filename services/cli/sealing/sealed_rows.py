@@ -22,8 +22,8 @@ from services.kinds.secret.rules import RESEALED
 STORED = """
 SELECT tenants.workspace, tenants.namespace, known.source, known.kind, known.name, known.uid, known.resource_version,
        known.generation, known.epoch, known.deleting, known.finalizer, known.spec, known.omitted, known.refers_to,
-       known.secret_type, known.secret_binding, known.created_at, known.seen_at, tenants.namespace_uid,
-       tenants.namespace_created_at
+       known.secret_type, known.secret_binding, known.created_at, known.seen_at, known.metadata,
+       known.metadata_omitted, known.status, known.status_omitted, tenants.namespace_uid, tenants.namespace_created_at
   FROM resources AS known JOIN tenants ON tenants.id = known.tenant_id
  WHERE known.present AND (known.secret_binding <> '' OR known.kind = %s AND known.omitted = '')
 """
@@ -68,6 +68,10 @@ class SealedRow:
     seen_at: datetime
     namespace_uid: str
     namespace_created_at: int
+    metadata: str
+    metadata_omitted: str
+    status: str
+    status_omitted: str
 
     @property
     def is_secret(self) -> bool:
@@ -158,6 +162,10 @@ def resealed(row: SealedRow, opening: OpeningKeys, sealing: SealingKeys) -> Comm
         created_at=row.created_at,
         secret_type=row.secret_type,
         secret_binding="" if row.is_secret else _resealed_binding(row, opening, sealing),
+        metadata=row.metadata,
+        metadata_omitted=row.metadata_omitted,
+        status=row.status,
+        status_omitted=row.status_omitted,
     )
     return Command(
         row.source, row.workspace, row.namespace, row.seen_at, event, row.namespace_uid, row.namespace_created_at

@@ -37,6 +37,14 @@ class ResourceChanged:
     """Its generation then: what the run is meant to sync."""
     held_back_ms: int = 0
     """How long the watcher held the change back because its tenant changes too much at a time."""
+    metadata: str = ""
+    """What its kind declares of the metadata, as JSON in its form; empty if that is nothing."""
+    metadata_omitted: str = ""
+    """Why that was left out (``metadata`` is then ``{}``), for the user; empty if it is there."""
+    status: str = ""
+    """The members of the status that its kind declares, because other controllers write them, likewise."""
+    status_omitted: str = ""
+    """Likewise."""
 
 
 @dataclass(frozen=True, slots=True)

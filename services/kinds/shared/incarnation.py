@@ -73,7 +73,7 @@ def update_resource(
         deleting=event.deleting,
         finalizer=kind.finalizer in event.finalizers,
         spec=event.spec,
-        omitted=event.spec_omitted.replace("\0", "")[:MAX_REFUSAL],
+        omitted=_reason(event.spec_omitted),
         refers_to=kind.referenced_by(event.spec),
         secret_type=event.secret_type.replace("\0", ""),
         secret_binding=standing_text(known.secret_binding if known else "", event.secret_binding),
@@ -86,6 +86,10 @@ def update_resource(
         held_back_ms=event.held_back_ms,
         seen_at=cause.at,
         trace_id=cause.trace_id,
+        metadata=event.metadata,
+        metadata_omitted=_reason(event.metadata_omitted),
+        status=event.status,
+        status_omitted=_reason(event.status_omitted),
     )
     if known is None:
         return seen
@@ -102,7 +106,16 @@ def _content(resource: PlainResource) -> tuple[object, ...]:
         resource.spec,
         resource.secret_type,
         resource.secret_binding,
+        resource.metadata,
+        resource.metadata_omitted,
+        resource.status,
+        resource.status_omitted,
     )
+
+
+def _reason(omitted: str) -> str:
+    """Why something was left out, as rows keep it."""
+    return omitted.replace("\0", "")[:MAX_REFUSAL]
 
 
 def clear_throttling(known: IncarnationT) -> IncarnationT:

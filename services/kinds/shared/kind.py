@@ -22,6 +22,7 @@ from services.kinds.shared.api_model import ApiModel
 from services.kinds.shared.catalogue import Entry
 from services.kinds.shared.connections import Connection, ConnectionInputs
 from services.kinds.shared.limits import Limits
+from services.kinds.shared.projection import NOTHING, Projection
 from services.kinds.shared.resource import Check, Incarnation, PlainResource
 
 
@@ -121,6 +122,9 @@ class Kind:
     row: type[Incarnation] = PlainResource
     """What the planner keeps of it. Kinds with a row of their own have their own steps in a plan."""
     reference: Reference | None = None
+    projection: Projection = NOTHING
+    """What of a resource's metadata and status its rules see besides the spec; of those with a row of their own, none.
+    """
     finalizer: str = ""
     """Users put it on a resource that shall stay until what it asked for is gone."""
     audited: bool = False
@@ -136,6 +140,10 @@ class Kind:
     check_reasons: CheckReasons | None = None
     compile_status: Callable[[StatusInputs], str] | None = None
     """Canonical JSON of the status; ``previous`` if nothing has changed."""
+
+    def __post_init__(self) -> None:
+        if self.projection is not NOTHING and self.row is not PlainResource:
+            raise ValueError(f"{self.name}: a row of its own has no columns for a projection")
 
     @property
     def name(self) -> str:

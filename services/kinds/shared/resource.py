@@ -79,6 +79,13 @@ class PlainResource(Incarnation):
     """JSON of what is wrong with it: status, reason and message of its condition; empty if nothing is."""
     due_at: datetime | None = None
     """When it has to be looked at again, though nothing happens."""
+    metadata: str = ""
+    """What its kind declares of its metadata: JSON text, which ``projection.py`` reads."""
+    metadata_omitted: str = ""
+    """Why ``metadata`` was left out; empty if it is there."""
+    status: str = ""
+    """What its kind declares of the status that other controllers write, likewise. Ours is in no row of this."""
+    status_omitted: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,12 +18,12 @@ SpecT = TypeVar("SpecT", bound=ApiModel)
 _MAX_QUOTED = 80
 
 
-def parsed(model: type[SpecT], text: str) -> SpecT:
-    """The spec in ``text``. Raises Permanent with a message for the user."""
+def parsed(model: type[SpecT], text: str, part: str = "spec") -> SpecT:
+    """The spec, or another ``part`` of a resource, in ``text``. Raises Permanent with a message for the user."""
     try:
         return model.model_validate_json(text)
     except ValidationError as error:
-        raise Permanent(_explanation(error)) from None
+        raise Permanent(_explanation(error, part)) from None
 
 
 def spec_of(model: type[SpecT], resource: PlainResource) -> SpecT:
@@ -36,10 +36,10 @@ def spec_of(model: type[SpecT], resource: PlainResource) -> SpecT:
         raise Refused("Unknown", Reason.INVALID_SPEC, str(error)) from None
 
 
-def _explanation(error: ValidationError) -> str:
+def _explanation(error: ValidationError, part: str) -> str:
     """Field, problem and fix of the first error. Never the value: it may be a secret, or of any size."""
     first: Any = error.errors(include_url=False, include_context=False, include_input=False)[0]
-    field = ".".join(["spec", *(str(part)[:_MAX_QUOTED] for part in first["loc"])])
+    field = ".".join([part, *(str(name)[:_MAX_QUOTED] for name in first["loc"])])
     if first["type"] == "missing":
         return f"{field} is missing; set it"[:MAX_REFUSAL]
     return f"{field}: {first['msg']}; correct this field"[:MAX_REFUSAL]

@@ -445,6 +445,12 @@ resources = Table(
     Column("held_back_ms", BigInteger, nullable=False, comment="By the watcher: newest change."),
     Column("seen_at", _TIME, nullable=False, comment="When the watcher saw the newest change."),
     Column("trace_id", Text, nullable=False, comment="traceparent of that change."),
+    Column("metadata", Text, nullable=False, server_default="", comment="What its kind declares of it. JSON or empty."),
+    Column(
+        "metadata_omitted", Text, nullable=False, server_default="", comment="Why it was left out; empty: it was not."
+    ),
+    Column("status", Text, nullable=False, server_default="", comment="Likewise, of what other controllers write."),
+    Column("status_omitted", Text, nullable=False, server_default="", comment="Likewise."),
     Index(None, "tenant_id", "kind", "name"),
     Index("resources_waiting_idx", "tenant_id", "kind", "created_at", "id", postgresql_where=text("over_quota")),
     Index("resources_due_idx", "due_at", postgresql_where=text("due_at IS NOT NULL")),

@@ -257,7 +257,7 @@ class Feed:
 
     def _take_listed(self, manifest: Manifest, changes: PendingChanges) -> None:
         """What has changed while nobody watched need not wait for all that has not."""
-        if self._news_since and changed_at(manifest["metadata"]) >= self._news_since:
+        if self._news_since and changed_at(manifest["metadata"], self.kind.projection) >= self._news_since:
             changes.add_change(self._changed(manifest), of_list=True)
         else:
             changes.add_listed(self._changed(manifest))

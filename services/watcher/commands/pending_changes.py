@@ -51,7 +51,9 @@ class Change:
     def size(self) -> int:
         """Bytes of content; the rest of a change is small, and of one size."""
         event = self.command.event if self.command else None
-        return sys.getsizeof(event.spec) if isinstance(event, ResourceChanged) else 0
+        if not isinstance(event, ResourceChanged):
+            return 0
+        return sum(sys.getsizeof(text) for text in (event.spec, event.metadata, event.status) if text)
 
 
 @dataclass(slots=True)

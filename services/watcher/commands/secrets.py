@@ -11,13 +11,14 @@ from typing import NamedTuple
 
 import orjson
 
+from services.common.json_values import OMITTED
 from services.common.kubernetes import SECRET, Manifest, ObjectStore, Reflection, namespace_and_name
 from services.common.sealing import SealingKeys, SecretContext, key_id_of
 from services.common.secret_use import SecretUse
 from services.kinds.secret.rules import BOUND
 from services.kinds.shared.secret_binding import SecretBinding
 from services.watcher.commands.object_reader import ObjectReader
-from services.watcher.commands.translation import OMITTED_SPEC, StateVersion
+from services.watcher.commands.translation import StateVersion
 from services.watcher.followed_kinds import TYPE_IS
 
 ROTATION_SECONDS = 2.0
@@ -35,7 +36,7 @@ class Sealer:
     def sealed_content(self, manifest: Manifest, namespace_uid: str) -> tuple[str, str]:
         """Type, sealed content and key id as JSON; and why they were left out."""
         if too_large := self._excess(manifest):
-            return OMITTED_SPEC, too_large
+            return OMITTED, too_large
         sealed = self.keys.seal_secret(_data(manifest), self._context(manifest, namespace_uid))
         content = {"type": manifest.get("type", ""), "sealed": sealed, "keyId": key_id_of(sealed), BOUND: True}
         return orjson.dumps(content).decode(), ""

@@ -7,14 +7,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-import orjson
-
-from services.common.json_values import text_of
+from services.common.json_values import bounded, text_of
 from services.common.kubernetes import ApiResource, Manifest
 from services.common.messages import Command, ResourceChanged, ResourceGone, ResyncCompleted
 from services.common.messages.command import CommandEvent
-
-OMITTED_SPEC = "{}"
+from services.kinds.shared.projection import NOTHING, Projection
+from services.watcher import FIELD_MANAGER
 
 Content = Callable[[Manifest, str], tuple[str, str]]
 """From a resource and the uid of its namespace to its spec as JSON, and why it was left out: "" if it was not."""
@@ -32,11 +30,13 @@ class Translator:
     workspace: str
     kind: ApiResource
     content: Content
+    projection: Projection = NOTHING
 
     def changed(self, manifest: Manifest, epoch: int, seen_at: datetime, namespace_uid: str = "") -> Command:
         """The resource exists, as ``manifest`` says."""
         meta = manifest["metadata"]
         spec, omitted = self.content(manifest, namespace_uid)
+        projected = self.projection.project(manifest)
         event = ResourceChanged(
             api_version=self.kind.api_version,
             kind=self.kind.kind,
@@ -51,6 +51,10 @@ class Translator:
             spec=spec,
             spec_omitted=omitted,
             created_at=created_at(meta),
+            metadata=projected.metadata,
+            metadata_omitted=projected.metadata_omitted,
+            status=projected.status,
+            status_omitted=projected.status_omitted,
         )
         return self._command(meta.get("namespace", ""), event, seen_at)
 
@@ -69,10 +73,11 @@ class Translator:
         return Command(self.workspace, self.workspace, namespace, seen_at, event)
 
 
-def state_version(manifest: Manifest) -> StateVersion:
-    """Of an object whose generation stands for its spec."""
+def state_version(manifest: Manifest, projection: Projection = NOTHING) -> StateVersion:
+    """Of an object whose generation stands for its spec, and which says no more than its kind declares."""
     meta = manifest["metadata"]
-    return (meta.get("generation", 0), is_deleting(meta), finalizers(meta))
+    projected = projection.project(manifest)
+    return (meta.get("generation", 0), is_deleting(meta), finalizers(meta), projected.digest)
 
 
 def is_deleting(meta: Manifest) -> bool:
@@ -85,9 +90,14 @@ def finalizers(meta: Manifest) -> tuple[str, ...]:
     return tuple(meta.get("finalizers") or ())
 
 
-def changed_at(meta: Manifest) -> str:
-    """When the newest change was made that was not to the status, as Kubernetes writes times; "" if it does not say."""
-    writes = [entry for entry in meta.get("managedFields") or () if entry.get("subresource") != "status"]
+def changed_at(meta: Manifest, projection: Projection = NOTHING) -> str:
+    """When the newest change was made that may matter, as Kubernetes writes times; "" if it does not say.
+
+    A write to the status matters if it was another controller's, and if the kind declares members of it.
+    """
+    writes = [
+        entry for entry in meta.get("managedFields") or () if not _is_status(entry) or _matters(entry, projection)
+    ]
     times = [meta.get("creationTimestamp"), meta.get("deletionTimestamp"), *(entry.get("time") for entry in writes)]
     return max(map(text_of, times))
 
@@ -106,15 +116,8 @@ def spec_within(limit: int) -> Content:
 
 
 def bounded_spec(spec: Any, limit: int) -> tuple[str, str]:
-    """The spec as JSON, and why it was left out: "" if it was not.
-
-    A spec beyond ``limit`` bytes is left out, not cut: the planner must be able to tell the user, and nobody may
-    take half a spec for a whole one.
-    """
-    text = orjson.dumps({} if spec is None else spec)
-    if len(text) <= limit:
-        return text.decode(), ""
-    return OMITTED_SPEC, f"the spec is too long: {len(text)} bytes as JSON, of at most {limit}"
+    """The spec as JSON, and why it was left out: "" if it was not."""
+    return bounded({} if spec is None else spec, limit, "spec")
 
 
 def actor(meta: Manifest) -> str:
@@ -124,6 +127,14 @@ def actor(meta: Manifest) -> str:
     """
     newest: Manifest = {}
     for entry in meta.get("managedFields") or ():
-        if entry.get("subresource") != "status" and entry.get("time", "") >= newest.get("time", ""):
+        if not _is_status(entry) and entry.get("time", "") >= newest.get("time", ""):
             newest = entry
     return str(newest.get("manager", ""))
+
+
+def _is_status(entry: Manifest) -> bool:
+    return entry.get("subresource") == "status"
+
+
+def _matters(entry: Manifest, projection: Projection) -> bool:
+    return bool(projection.status_members) and entry.get("manager") != FIELD_MANAGER

@@ -15,10 +15,9 @@ from services.common.kubernetes import ApiResource, Conflict, KubeClient, Manife
 from services.common.messages import WorkspaceResource
 from services.common.telemetry import metrics
 from services.kinds.shared.api_group import FINALIZER
-from services.watcher import SERVICE
+from services.watcher import FIELD_MANAGER, SERVICE
 from services.watcher.followed_kinds import BY_NAME
 
-FIELD_MANAGER = "gitops-watcher"
 UNPROCESSABLE = 422
 RELEASE_ATTEMPTS = 5
 

@@ -52,6 +52,7 @@ from services.planner.rows import Tenant, TenantName
 from tests.component.conftest import Database
 from tests.component.fleet import add_instance
 from tests.unit.kinds.mirror.kind import KIND as MIRROR
+from tests.unit.kinds.review.kind import KIND as REVIEW
 from tests.unit.planner.given import (
     CREDENTIAL,
     ENVIRONMENT,
@@ -258,6 +259,25 @@ def test_store_when_a_kind_of_its_registry_alone_has_objects_then_they_are_store
     assert [each["release_finalizer"] for each in shown(database)] == [True]
     takes(resource_gone(5, MIRROR.name, "copy"))
     assert shown(database) == []
+
+
+def test_store_when_a_kind_declares_parts_then_they_are_stored_with_the_row_and_a_change_of_them_is_news(
+    session: DatabaseSession, database: Database
+) -> None:
+    kinds = Registry((*REGISTRY.kinds, REVIEW))
+    policy, content = Policy(kinds=kinds, limits=kinds.limits()), {"gitopsDeploymentName": "web"}
+    metadata = {"labels": {"review.example.com/team": "shop"}}
+    world = World(policy=policy)
+    reasons = []
+    for second, answers in ((1, {}), (2, {"verdict": {"outcome": "yes"}})):
+        seen = resource(second, REVIEW.name, "monday", content, metadata=metadata, status=answers)
+        assert take(session, seen, policy=policy) == world.take(seen)
+        session.tenants.forget_tenants()
+        (state,) = read(database, {each.full_name for each in world.tenants.values()}).values()
+        (row,) = state.plain_resources.values()
+        assert (json.loads(row.metadata), json.loads(row.status)) == (metadata, answers)
+        reasons += [json.loads(each["status"])["conditions"][0]["reason"] for each in shown(database)]
+    assert reasons == ["Awaited", "Answered"]
 
 
 def shown(database: Database) -> list[dict[str, Any]]:

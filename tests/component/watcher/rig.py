@@ -6,7 +6,7 @@ import asyncio
 import io
 import json
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -23,6 +23,7 @@ from services.common.messages import Command, DeadLetter, WorkspaceResource
 from services.common.sealing import generate_key, write_keys
 from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
 from services.watcher.bootstrap import Topics, await_brokers, build
+from services.watcher.followed_kinds import CUSTOM_KINDS, FollowedKind
 from services.watcher.settings import WatcherSettings
 from services.watcher.status.row_consumer import consumer_group
 from services.watcher.watcher import Watcher
@@ -150,13 +151,13 @@ class Rig:
     dead_letters: Callable[[], list[DeadLetter]]
 
     @asynccontextmanager
-    async def watcher(self, **changed: Any) -> AsyncIterator[Watcher]:
+    async def watcher(self, kinds: Sequence[FollowedKind] = CUSTOM_KINDS, **changed: Any) -> AsyncIterator[Watcher]:
         """A watcher that is ready; it ends in order with the block."""
         settings = self.settings.model_copy(update=changed)
         messaging = await asyncio.to_thread(await_brokers, settings, self.topics)
         stop = asyncio.Event()
         async with await connect(settings.kubeconfig) as kube:
-            watcher = build(settings, messaging, self.topics, kube)
+            watcher = build(settings, messaging, self.topics, kube, kinds)
             running = asyncio.create_task(watcher.run(stop))
             try:
                 await until(lambda: running.done() or not watcher.unready_because(), watcher.unready_because)

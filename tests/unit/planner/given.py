@@ -146,6 +146,8 @@ def resource(  # noqa: PLR0913 - each test names the few that matter to it
     omitted: str = "",
     target: tuple[str, int] = ("", 0),
     held_back_ms: int = 0,
+    metadata: dict[str, Any] | None = None,
+    status: dict[str, Any] | None = None,
 ) -> Event:
     """A resource of any kind but GitOpsDeployment exists."""
     event = ResourceChanged(
@@ -167,6 +169,8 @@ def resource(  # noqa: PLR0913 - each test names the few that matter to it
         target_uid=target[0],
         target_generation=target[1],
         held_back_ms=held_back_ms,
+        metadata="" if metadata is None else json.dumps(metadata),
+        status="" if status is None else json.dumps(status),
     )
     return Event(Command(WORKSPACE, WORKSPACE, namespace, at(second), event), 0, traceparent(second))
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 from uuid import UUID
 
+from services.common.json_values import OMITTED
 from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
 from services.kinds.gitops_deployment.rows import Deployment
 from services.kinds.registry import Registry
@@ -150,15 +151,24 @@ def _bytes(text: str) -> int:
     return len(text) if text.isascii() else len(text.encode())
 
 
+def _reported_bytes(row: PlainResource) -> int:
+    """Of all that its watcher has told: its spec, and what its kind declares besides."""
+    return _bytes(row.spec) + _bytes(row.metadata) + _bytes(row.status)
+
+
 def _admitted(known: PlainResource, limits: Limits, *, within: bool, is_held: bool) -> PlainResource:
-    """The row as the quota allows it. Beyond the quota a spec of more than KEPT_BEYOND_QUOTA characters is dropped."""
+    """The row as the quota allows it. Beyond the quota what has more than KEPT_BEYOND_QUOTA characters is dropped."""
     if within:
         return replace(known, over_quota=False) if known.over_quota else known
     refused = replace(known, over_quota=True, accepted=known.accepted if is_held else "")
-    if len(known.spec) <= KEPT_BEYOND_QUOTA:
-        return refused
     omitted = f"{limits.message(known.kind)}; change it afterwards to have it looked at again"
-    return replace(refused, spec="{}", omitted=omitted)
+    if len(known.spec) > KEPT_BEYOND_QUOTA:
+        refused = replace(refused, spec=OMITTED, omitted=omitted)
+    if len(known.metadata) > KEPT_BEYOND_QUOTA:
+        refused = replace(refused, metadata=OMITTED, metadata_omitted=omitted)
+    if len(known.status) > KEPT_BEYOND_QUOTA:
+        refused = replace(refused, status=OMITTED, status_omitted=omitted)
+    return refused
 
 
 def _taken(state: TenantState, gone: Iterable[PlainResource], kinds: Registry) -> Taken:
@@ -193,21 +203,24 @@ def _claim(state: TenantState, before: TenantState, known: PlainResource, kinds:
     """Of what is in force a part stays so until something newer has worked: till then both count."""
     admitted = _was_admitted(before, known)
 
-    def share(text: str, *, with_force: bool) -> Share:
+    def share(text: str, size: int, *, with_force: bool) -> Share:
         if kinds[known.kind].destinations is None:
-            return Share(_bytes(text))
+            return Share(size)
         force = _in_force(state, known) if with_force else ()
-        return Share(_bytes(text), _destinations(kinds, known, text, *force))
+        return Share(size, _destinations(kinds, known, text, *force))
 
-    size = share(known.spec, with_force=is_held)
+    def share_of(row: PlainResource) -> Share:
+        return share(row.spec, _reported_bytes(row), with_force=is_held)
+
+    size = share_of(known)
     return Claim(
         known.id,
         known.kind,
         known.created_at,
         known.name,
         size=size,
-        admitted=None if admitted is None else size if admitted is known else share(admitted.spec, with_force=is_held),
-        held=share(known.accepted, with_force=True) if is_held else None,
+        admitted=None if admitted is None else size if admitted is known else share_of(admitted),
+        held=share(known.accepted, _bytes(known.accepted), with_force=True) if is_held else None,
     )
 
 
@@ -246,11 +259,11 @@ def _deployed_bytes(state: TenantState) -> int:
     return (index_of(state.deployments, DEPLOYED) or (0, 0, 0))[2]
 
 
-SPEC_BYTES: Totals[PlainResource] = Totals(lambda each: (_bytes(each.spec) + _bytes(each.accepted),))
+SPEC_BYTES: Totals[PlainResource] = Totals(lambda each: (_reported_bytes(each) + _bytes(each.accepted),))
 FORCE_BYTES: Totals[PlainResource] = Totals(
-    lambda each: (_bytes(each.accepted if each.over_quota else each.spec) if each.present else 0,)
+    lambda each: ((_bytes(each.accepted) if each.over_quota else _reported_bytes(each)) if each.present else 0,)
 )
-"""Of specs in force, those of sealed Secrets among them."""
+"""Of what is in force, those of sealed Secrets among them."""
 LEAVING_BYTES: Totals[EngineObject] = Totals(lambda held: (0 if held.is_desired else held.size,))
 """Of what has to be removed."""
 DEPLOYED: Totals[Deployment] = Totals(lambda each: (_counts(each), _waits(each), spec_bytes(each)))

@@ -28,6 +28,7 @@ from services.kinds.shared.secret_binding import SecretBinding, binding_of
 CONTENT = "PLANTED-CONTENT"
 USE = SecretUse("https://api.example.com")
 SPEC = '{"credentialsSecret":"kube"}'
+PROJECTED = ('{"labels":{}}', "", "{}", "the status is too long")
 CONTEXT = SecretContext("local", "team-a", "kube", "managed-gitops.redhat.com/managed-environment")
 NOW = datetime(2026, 5, 4, tzinfo=UTC)
 
@@ -76,7 +77,7 @@ def sealed_row(bench: Bench) -> SealedRow:
     spec = orjson.dumps({"type": CONTEXT.type, "sealed": sealed, "keyId": key_id_of(sealed)}).decode()
     return SealedRow(
         "local", "team-a", "local", SECRET.kind, "kube", "uid-kube", "42", 0, 7, False, False,
-        spec, "", "", "", "", 1000, NOW, "", 0,
+        spec, "", "", "", "", 1000, NOW, "", 0, "", "", "", "",
     )  # fmt: skip
 
 
@@ -206,7 +207,7 @@ def bound_row(bench: Bench) -> SealedRow:
     binding = SecretBinding("uid-kube", "41", USE.digest, key_id_of(sealed), sealed).text
     return SealedRow(
         "local", "team-a", "local", MANAGED_ENVIRONMENT.kind, "prod", "uid-prod", "42", 3, 7, False, True,
-        SPEC, "", "kube", CONTEXT.type, binding, 1000, NOW, "", 0,
+        SPEC, "", "kube", CONTEXT.type, binding, 1000, NOW, "", 0, *PROJECTED,
     )  # fmt: skip
 
 
@@ -230,6 +231,7 @@ def test_reseal_when_a_binding_is_under_a_former_key_then_its_resource_is_sent_a
         3,
     )
     assert (event.spec, event.secret_type, event.finalizers) == (SPEC, CONTEXT.type, (FINALIZER,))
+    assert (event.metadata, event.metadata_omitted, event.status, event.status_omitted) == PROJECTED
     binding = binding_of(event.secret_binding)
     assert binding is not None
     assert binding.subject == ("uid-kube", "41", USE.digest)

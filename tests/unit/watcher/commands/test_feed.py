@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -21,9 +22,10 @@ from services.watcher.commands.namespaces import Namespaces
 from services.watcher.commands.object_reader import ObjectReader
 from services.watcher.commands.secrets import SecretTypes
 from services.watcher.commands.throttling import RateLimiter
-from services.watcher.commands.translation import Translator, spec_within
+from services.watcher.commands.translation import Translator, spec_within, state_version
 from services.watcher.followed_kinds import CUSTOM_KINDS, FollowedKind
 from tests.unit.common.kubernetes.fake_api_server import FakeApiServer, answers, expires_between_pages
+from tests.unit.kinds.review.kind import KIND as REVIEWS
 from tests.unit.watcher.fakes import FakePublisher, PlainCodec
 from tests.unit.watcher.manifests import SPEC
 
@@ -47,7 +49,8 @@ def feed_of(kind: FollowedKind, kube: KubeClient, publisher: FakePublisher, **pa
         "epochs": Epochs(0),
         "limiter": RateLimiter(1000, 1000),
         "list_limiter": RateLimiter(100_000, 100_000),
-        "translate": Translator("local", kind.resource, spec_within(1024)),
+        "translate": Translator("local", kind.resource, spec_within(1024), kind.projection),
+        "state_version": partial(state_version, projection=kind.projection),
         "types": SecretTypes(reader),
         "namespaces": Namespaces(reader),
     }
@@ -215,6 +218,22 @@ async def test_changes_when_only_our_status_writes_made_them_then_they_are_not_s
         await put(server, "a")
         await until(lambda: told(publisher)[-1] == ("a", "changed"))
     assert told(publisher) == [("a", "changed"), ("b", "changed"), ("a", "gone"), ("a", "changed")]
+
+
+async def test_change_when_of_a_declared_member_of_the_status_then_it_is_sent_and_others_are_not(
+    server: FakeApiServer, publisher: FakePublisher, kube: KubeClient
+) -> None:
+    feed = feed_of(replace(DEPLOYMENTS, projection=REVIEWS.projection), kube, publisher)
+    await put(server, "a")
+    async with running(feed):
+        await until(lambda: feed.listed)
+        await put(server, "a", status={"verdict": {"outcome": "yes"}})
+        await until(lambda: len(told(publisher)) == 2)
+        await put(server, "a", status={"verdict": {"outcome": "yes"}, "conditions": []})
+        await put(server, "b")
+        await until(lambda: ("b", "changed") in told(publisher))
+    sent = [event for event in publisher.events if isinstance(event, ResourceChanged) and event.name == "a"]
+    assert [event.status for event in sent] == ["{}", '{"verdict":{"outcome":"yes"}}']
 
 
 async def test_echo_when_a_new_list_shows_it_then_it_is_sent_as_the_sweep_needs_it(

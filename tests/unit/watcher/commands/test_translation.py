@@ -9,6 +9,7 @@ import pytest
 from services.common.kubernetes import Manifest
 from services.common.messages import Command, ResourceChanged, ResourceGone, ResyncCompleted
 from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
+from services.watcher import FIELD_MANAGER
 from services.watcher.commands.translation import (
     Translator,
     actor,
@@ -18,6 +19,8 @@ from services.watcher.commands.translation import (
     spec_within,
     state_version,
 )
+from tests.unit.kinds.review.kind import KIND as REVIEWS
+from tests.unit.kinds.review.kind import TEAM
 from tests.unit.watcher.manifests import NOW, SPEC, resource
 
 TRANSLATE = Translator("local", GITOPS_DEPLOYMENT, spec_within(1024))
@@ -36,6 +39,11 @@ PLAIN = ResourceChanged(
     spec=orjson.dumps(SPEC).decode(),
 )
 
+
+def nested(levels: int) -> dict[str, Any]:
+    return {"deeper": nested(levels - 1)} if levels else {}
+
+
 CHANGED: dict[str, tuple[Manifest, ResourceChanged]] = {
     "plain": (resource(), PLAIN),
     "deleting": (resource(deletionTimestamp="2026-05-04T12:00:00Z"), replace(PLAIN, deleting=True)),
@@ -48,6 +56,10 @@ CHANGED: dict[str, tuple[Manifest, ResourceChanged]] = {
     ),
     "spec-is-no-object": (resource(spec=["x"]), replace(PLAIN, spec='["x"]')),
     "spec-with-a-zero-character": (resource(spec={"path": "\0"}), replace(PLAIN, spec='{"path":"\\u0000"}')),
+    "spec-too-deep": (
+        resource(spec=nested(300)),
+        replace(PLAIN, spec="{}", spec_omitted="the spec is nested too deeply"),
+    ),
     "spec-too-long": (
         resource(spec={"path": "x" * 2000}),
         replace(PLAIN, spec="{}", spec_omitted="the spec is too long: 2011 bytes as JSON, of at most 1024"),
@@ -132,6 +144,27 @@ def test_state_version_when_only_what_does_not_matter_changed_then_it_is_the_sam
     assert (state_version(resource(**SENT)) == state_version(resource(**SENT | change))) is expected
 
 
+DECLARED: dict[str, tuple[Manifest, Manifest, bool]] = {
+    "declared-member": ({"verdict": {"outcome": "no"}}, {}, False),
+    "declared-label": ({}, {"labels": {TEAM: "depot"}}, False),
+    "our-member": ({"conditions": [], "verdict": {"outcome": "yes"}}, {}, True),
+    "undeclared-label": ({"verdict": {"outcome": "yes"}}, {"labels": {TEAM: "shop", "app": "web"}}, True),
+    "undeclared-annotation": ({"verdict": {"outcome": "yes"}}, {"annotations": {"a": "b"}}, True),
+}
+
+
+@pytest.mark.parametrize(("status", "meta", "expected"), DECLARED.values(), ids=DECLARED)
+def test_state_version_when_a_kind_declares_parts_then_these_alone_make_it_another(
+    status: Manifest, meta: Manifest, expected: bool
+) -> None:
+    def version(status: Manifest, **meta: Any) -> Any:
+        return state_version(resource(**SENT | meta) | {"status": status}, REVIEWS.projection)
+
+    before = version({"verdict": {"outcome": "yes"}}, labels={TEAM: "shop"})
+    after = version({"verdict": {"outcome": "yes"}} | status, **{"labels": {TEAM: "shop"}} | meta)
+    assert (after == before) is expected
+
+
 EARLY, LATE = "2026-05-04T12:00:00Z", "2026-05-04T12:30:00Z"
 
 MOMENTS: dict[str, tuple[dict[str, Any], str]] = {
@@ -149,3 +182,14 @@ def test_change_when_made_then_its_moment_is_known_unless_it_was_to_the_status(
     meta: dict[str, Any], expected: str
 ) -> None:
     assert changed_at(resource(**meta)["metadata"]) == expected
+
+
+@pytest.mark.parametrize(
+    ("manager", "expected"),
+    [pytest.param("reviewer", LATE, id="another's"), pytest.param(FIELD_MANAGER, EARLY, id="ours")],
+)
+def test_status_when_written_and_a_kind_declares_members_then_the_moment_counts_unless_it_was_our_write(
+    manager: str, expected: str
+) -> None:
+    meta = {"creationTimestamp": EARLY, "managedFields": [entry(manager, LATE, "status")]}
+    assert changed_at(resource(**meta)["metadata"], REVIEWS.projection) == expected
