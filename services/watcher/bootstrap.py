@@ -47,6 +47,7 @@ from services.watcher.followed_kinds import (
     FollowedKind,
     access_to,
     access_to_lease,
+    by_name,
 )
 from services.watcher.leadership import Leadership, lease_name
 from services.watcher.settings import WatcherSettings
@@ -151,9 +152,10 @@ def build(
     kafka, cluster = Reachability("Kafka", ask_kafka), Reachability("the API server", kube.require_answer)
     epochs = Epochs()
     limit = DeadLetterLimit(SERVICE, settings.dead_letter_share, settings.dead_letter_minimum)
-    rows = RowConsumer(settings, messaging.registry, limit, settings.workspace, topics.workspace)
+    written = by_name(kinds)
+    rows = RowConsumer(settings, messaging.registry, limit, settings.workspace, topics.workspace, written)
     reporter = StatusDelivery(
-        write=StatusWriter(kube.fenced(rows.session.require_membership)).write_status,
+        write=StatusWriter(kube.fenced(rows.session.require_membership), written).write_status,
         offsets=rows.offsets,
         session=rows.session,
         dead_letters=DeadLetterQueue(letters, messaging.dead_letters, SERVICE),

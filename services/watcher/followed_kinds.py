@@ -5,7 +5,7 @@ A new kind needs no change here.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from services.common.json_values import dict_of, text_of
@@ -37,6 +37,8 @@ class FollowedKind:
     """What a resource uses that Secret for: see :class:`Reference`."""
     projection: Projection = NOTHING
     """What of its metadata and status is sent besides the spec."""
+    own_status: frozenset[str] = frozenset()
+    """Members of the status that we write, if other controllers write others; empty: all of it."""
 
     @property
     def name(self) -> str:
@@ -59,10 +61,11 @@ def _followed(kind: Kind, registry: Registry) -> FollowedKind:
         return FollowedKind(SECRET, parts=types, metadata_only=True, has_status=False)
     reference = kind.reference
     if reference is None:
-        return FollowedKind(kind.resource, projection=kind.projection)
+        return FollowedKind(kind.resource, projection=kind.projection, own_status=kind.own_status)
     return FollowedKind(
         kind.resource,
         projection=kind.projection,
+        own_status=kind.own_status,
         reference=reference.field,
         refers_to=reference.to,
         secret_type=reference.secret_type,
@@ -75,7 +78,13 @@ KINDS = followed(REGISTRY)
 CUSTOM_KINDS = tuple(kind for kind in KINDS if kind.has_status)
 (SECRETS,) = (kind for kind in KINDS if not kind.has_status)
 
-BY_NAME = {kind.name: kind.resource for kind in CUSTOM_KINDS}
+
+def by_name(kinds: Iterable[FollowedKind]) -> Mapping[str, FollowedKind]:
+    """``kinds`` as rows name them."""
+    return {kind.name: kind for kind in kinds}
+
+
+BY_NAME = by_name(CUSTOM_KINDS)
 """Those that have a status for us to write."""
 
 

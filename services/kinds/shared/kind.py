@@ -141,9 +141,21 @@ class Kind:
     compile_status: Callable[[StatusInputs], str] | None = None
     """Canonical JSON of the status; ``previous`` if nothing has changed."""
 
+    own_status: frozenset[str] = frozenset()
+    """Members of the status that are ours, if other controllers write others; empty: the whole status is ours.
+
+    No other member of a compiled status is written. A list is one member, whoever wrote its items.
+    """
+
     def __post_init__(self) -> None:
+        """Raises ValueError if the declarations contradict each other."""
+        others = self.projection.status_members
         if self.projection is not NOTHING and self.row is not PlainResource:
             raise ValueError(f"{self.name}: a row of its own has no columns for a projection")
+        if both := others & self.own_status:
+            raise ValueError(f"{self.name}: of {sorted(both)}, which are projected, each write of ours would be news")
+        if self.compile_status is not None and others and not self.own_status:
+            raise ValueError(f"{self.name}: others write {sorted(others)} to its status; declare what is ours")
 
     @property
     def name(self) -> str:
@@ -190,6 +202,13 @@ class CustomKind(Kind):
     waits: tuple[WaitExample, ...] = ()
     catalogue: tuple[Entry, ...]
     """Every condition it can have, in the order in which its page lists them."""
+
+    def __post_init__(self) -> None:
+        """Raises ValueError likewise, and if its status has no such member as is declared."""
+        Kind.__post_init__(self)
+        members = {field.alias or name for name, field in self.status.model_fields.items()}
+        if unknown := (self.projection.status_members | self.own_status) - members:
+            raise ValueError(f"{self.name}: its status has no {sorted(unknown)}")
 
     @property
     def page(self) -> str:

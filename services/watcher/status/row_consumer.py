@@ -7,7 +7,7 @@ the thread only consumes and decodes, and hands over to the event loop, which ac
 from __future__ import annotations
 
 import threading
-from collections.abc import Hashable, Sequence
+from collections.abc import Container, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -28,6 +28,7 @@ from services.common.kafka import (
 )
 from services.common.messages import WorkspaceResource
 from services.watcher import SERVICE
+from services.watcher.followed_kinds import BY_NAME
 from services.watcher.status.status_writer import require_known_kind
 
 log = structlog.get_logger(__name__)
@@ -68,10 +69,16 @@ class RowConsumer:
     """Consumes the rows of one workspace; what was handed over is acknowledged at ``offsets``."""
 
     def __init__(
-        self, brokers: Brokers, registry: SchemaRegistry, limit: DeadLetterLimit, workspace: str, topic: str
+        self,
+        brokers: Brokers,
+        registry: SchemaRegistry,
+        limit: DeadLetterLimit,
+        workspace: str,
+        topic: str,
+        kinds: Container[str] = BY_NAME,
     ) -> None:
-        """Joins the group when it runs."""
-        self._registry, self._limit, self._workspace = registry, limit, workspace
+        """Joins the group when it runs. ``kinds``: those whose rows can be written."""
+        self._registry, self._limit, self._workspace, self._kinds = registry, limit, workspace, kinds
         self._key_schema = registry.local_schema(KEY)
         self._handler: RowHandler | None = None
         self._stopping, self._aside, self._has_left = threading.Event(), threading.Event(), False
@@ -171,4 +178,4 @@ class RowConsumer:
             raise Poison(f"not a row but {type(record).__name__}")
         if record.get("__deleted") == "true" or record.get("workspace", self._workspace) != self._workspace:
             return None
-        return require_known_kind(WorkspaceResource.from_record(record))
+        return require_known_kind(WorkspaceResource.from_record(record), self._kinds)

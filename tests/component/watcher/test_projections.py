@@ -24,8 +24,12 @@ YES, NO = {"outcome": "yes"}, {"outcome": "no"}
 
 @pytest.fixture(autouse=True)
 def served(kubeconfig: Path, tmp_path: Path) -> None:
-    """The API server serves the kind."""
-    definition = tmp_path / f"{REVIEW.plural}.yaml"
+    serve_reviews(kubeconfig, tmp_path)
+
+
+def serve_reviews(kubeconfig: Path, folder: Path) -> None:
+    """Have the API server serve the kind."""
+    definition = folder / f"{REVIEW.plural}.yaml"
     definition.write_text(dict(crd_files(REVIEWS))[PurePath(definition.name)])
     crds.apply(kubeconfig, definition)
 

@@ -96,6 +96,7 @@ KIND = CustomKind(
         owner_references=True,
         status_members=frozenset({"verdict"}),
     ),
+    own_status=frozenset({"conditions", "round"}),
     finalizer=FINALIZER,
     audited=True,
     accept_spec=accept,

@@ -13,6 +13,7 @@ from services.kinds.gitops_deployment.kind import KIND as DEPLOYMENTS
 from services.kinds.managed_environment.model import MANAGED_ENVIRONMENT
 from services.kinds.registry import REGISTRY
 from services.kinds.shared.incarnation import update_resource
+from services.kinds.shared.kind import CustomKind
 from services.kinds.shared.projection import (
     MAX_METADATA_BYTES,
     MAX_STATUS_BYTES,
@@ -155,6 +156,20 @@ def test_row_when_its_metadata_is_of_another_shape_then_it_says_nothing(text: st
     assert metadata_of(row) == ProjectedMetadata({}, {}, ())
 
 
-def test_kind_when_it_has_a_row_of_its_own_then_it_can_declare_nothing() -> None:
-    with pytest.raises(ValueError, match="no columns for a projection"):
-        replace(DEPLOYMENTS, projection=Projection(owner_references=True))
+OTHERS = Projection(status_members=frozenset({"verdict"}))
+
+
+@pytest.mark.parametrize(
+    ("kind", "declared", "problem"),
+    [
+        pytest.param(DEPLOYMENTS, {"projection": OTHERS}, "no columns for a projection", id="row-of-its-own"),
+        pytest.param(KIND, {"own_status": frozenset({"verdict"})}, "would be news", id="ours-and-another's"),
+        pytest.param(KIND, {"own_status": frozenset()}, "declare what is ours", id="not-said-what-is-ours"),
+        pytest.param(KIND, {"own_status": frozenset({"condition"})}, r"no \['condition'\]", id="no-such-member"),
+    ],
+)
+def test_kind_when_its_declarations_contradict_each_other_then_it_is_refused(
+    kind: CustomKind, declared: Any, problem: str
+) -> None:
+    with pytest.raises(ValueError, match=problem):
+        replace(kind, **declared)

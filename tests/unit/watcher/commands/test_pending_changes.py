@@ -12,6 +12,7 @@ from services.watcher.commands.pending_changes import CHANGES_PER_LISTED, Change
 from services.watcher.commands.throttling import HeldBytes, RateLimiter
 from services.watcher.commands.translation import Translator, spec_within
 from tests.unit.fake_clock import FakeClock
+from tests.unit.kinds.review.kind import KIND as REVIEWS
 from tests.unit.watcher.manifests import NOW, resource
 
 DEADLINE_SECONDS = 10
@@ -271,6 +272,15 @@ async def test_list_when_another_begins_then_what_waits_is_forgotten_but_for_rem
     assert await names(changes, 2) == ["team-a/gone", "team-a/of-the-next"]
     assert await changes.next_change() is None
     assert await nobody_may(changes)
+
+
+def test_change_when_its_kind_declares_parts_then_their_length_counts_too() -> None:
+    def size(length: int) -> int:
+        manifest = resource() | {"status": {"verdict": {"outcome": "x" * length}}}
+        translate = Translator("local", GITOPS_DEPLOYMENT, spec_within(1024), REVIEWS.projection)
+        return Change("u", "team-a", "web", 1, NOW, translate.changed(manifest, 1, NOW)).size
+
+    assert size(5000) - size(0) == 5000
 
 
 async def test_contents_when_there_is_no_room_for_them_then_only_which_resource_it_is_waits(

@@ -1,13 +1,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
 
 from services.common.errors import GitOpsError, Poison, Retry, Wait
 from services.common.kubernetes import Conflict, Manifest, NotFound, Rejected
+from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
 from services.kinds.shared.api_group import FINALIZER
+from services.watcher.followed_kinds import FollowedKind, by_name
 from services.watcher.status.status_writer import StatusWriter, require_known_kind
 from tests.unit.watcher.manifests import resource, row
 
@@ -79,6 +82,43 @@ async def test_status_when_it_cannot_be_written_then_the_error_says_what_to_do(
 ) -> None:
     with pytest.raises(expected):
         await writer(FakeKube(resource(), failure)).write_status(row())
+
+
+SHARED = by_name([FollowedKind(GITOPS_DEPLOYMENT, own_status=frozenset({"health"}))])
+BEGIN, MEMBERS = "/status", "/status/health"
+
+ATTEMPTS: dict[str, tuple[list[bool], list[bool], list[str], type[GitOpsError] | None]] = {
+    "it-has-a-status": ([], [], [MEMBERS], None),
+    "it-has-none": ([True], [False], [MEMBERS, BEGIN], None),
+    "another-begins-it-meanwhile": ([True, True], [False, True], [MEMBERS, BEGIN, MEMBERS], None),
+    "another-begins-it-before-we-look": ([True], [True], [MEMBERS, MEMBERS], None),
+    "the-schema-refuses-a-member": ([True, True], [True, True], [MEMBERS, MEMBERS], Rejected),
+    "the-schema-refuses-it-at-first": ([True, True], [False, False], [MEMBERS, BEGIN], Rejected),
+    "it-comes-and-goes": ([True] * 9, [False, True] * 5, [MEMBERS, BEGIN, MEMBERS, BEGIN, MEMBERS], Retry),
+}
+"""Which patches fail, whether there is a status after each of these, the path of each patch, and the error."""
+
+
+class ChangingKube(FakeKube):
+    """The object has a status or has none, each time that it is read."""
+
+    def __init__(self, refusals: list[bool], statuses: list[bool]) -> None:
+        super().__init__(resource(), *[UNPROCESSABLE if refused else None for refused in refusals])
+        self.statuses = list(statuses)
+
+    async def get_object(self, *_: Any) -> Manifest:
+        found = await super().get_object()
+        return found | ({"status": {}} if self.statuses and self.statuses.pop(0) else {})
+
+
+@pytest.mark.parametrize(("refusals", "statuses", "paths", "error"), ATTEMPTS.values(), ids=ATTEMPTS)
+async def test_members_when_another_controller_writes_the_status_too_then_they_are_written_to_what_is_there(
+    refusals: list[bool], statuses: list[bool], paths: list[str], error: type[GitOpsError] | None
+) -> None:
+    kube: Any = ChangingKube(refusals, statuses)
+    with pytest.raises(error) if error is not None else nullcontext():
+        await StatusWriter(kube, SHARED).write_status(row())
+    assert [patch[-1]["path"] for _, patch in kube.patches] == paths
 
 
 RELEASES: dict[str, tuple[Callable[[], FakeKube], list[str]]] = {
