@@ -212,7 +212,9 @@ def _feeds(  # noqa: PLR0917 - what all feeds share
     custom = [
         feed(
             kind=kind,
-            translate=Translator(settings.workspace, kind.resource, spec, kind.projection),
+            translate=Translator(
+                settings.workspace, kind.resource, spec, kind.projection, recalls_status=kind.recalls_status
+            ),
             state_version=partial(state_version, projection=kind.projection),
             **_sealing(kind, sealer),
         )

@@ -39,6 +39,8 @@ class FollowedKind:
     """What of its metadata and status is sent besides the spec."""
     own_status: frozenset[str] = frozenset()
     """Members of the status that we write, if other controllers write others; empty: all of it."""
+    recalls_status: bool = False
+    """Whether commands carry the status that it has."""
 
     @property
     def name(self) -> str:
@@ -61,7 +63,12 @@ def _followed(kind: Kind, registry: Registry) -> FollowedKind:
         return FollowedKind(SECRET, parts=types, metadata_only=True, has_status=False)
     reference = kind.reference
     if reference is None:
-        return FollowedKind(kind.resource, projection=kind.projection, own_status=kind.own_status)
+        return FollowedKind(
+            kind.resource,
+            projection=kind.projection,
+            own_status=kind.own_status,
+            recalls_status=kind.recalls_status,
+        )
     return FollowedKind(
         kind.resource,
         projection=kind.projection,
@@ -70,6 +77,7 @@ def _followed(kind: Kind, registry: Registry) -> FollowedKind:
         refers_to=reference.to,
         secret_type=reference.secret_type,
         secret_use=reference.secret_use,
+        recalls_status=kind.recalls_status,
     )
 
 

@@ -24,8 +24,12 @@ async def test_kafka_and_database_when_lost_without_a_backup_then_tenants_stay_w
     with sole_instance(stack, SECOND):
         elsewhere = await other_tenant.create()
         await other_tenant.application_of(elsewhere)
-    await api.sync_run("once", deployment="manual")
-    ran = await api.until_phase("once", "Succeeded")
+    await api.sync_run("refused", deployment="kept")
+    await api.until_phase("refused", "Error")
+    for run in ("older", "newest"):
+        await api.sync_run(run, deployment="manual")
+        await api.until_phase(run, "Succeeded")
+    outcomes = {run: api.operation(run) for run in ("refused", "older", "newest")}
     for name in created:
         await tenant.until_status("Synced", name, sync__status="Synced")
     await other_tenant.until_status("Synced", sync__status="Synced")
@@ -34,7 +38,12 @@ async def test_kafka_and_database_when_lost_without_a_backup_then_tenants_stay_w
     loop = asyncio.get_running_loop()
 
     def change_meanwhile() -> None:
-        for change in (tenant.patch("changed", path("since")), tenant.create("late")):
+        changes = (
+            tenant.patch("changed", path("since")),
+            tenant.create("late"),
+            api.sync_run("meanwhile", deployment="manual"),
+        )
+        for change in changes:
             asyncio.run_coroutine_threadsafe(change, loop).result(30)
 
     by_hand = {
@@ -55,5 +64,9 @@ async def test_kafka_and_database_when_lost_without_a_backup_then_tenants_stay_w
     await tenant.until_status("Synced", "late", sync__status="Synced")
     assert {name: identity(tenant, each)[:2] for name, each in created.items()} == before
     assert identity(other_tenant, elsewhere)[:2] == before_elsewhere, "no other instance was chosen"
-    assert await api.until_phase("once", "Succeeded") == ran, "the run did not run again"
+    await api.sync_run("since", deployment="manual")
+    for run in ("meanwhile", "since"):
+        ran = await api.until_phase(run, "Succeeded")
+        assert ran["startedAt"] > outcomes["newest"]["finishedAt"], "it ran now"
+    assert {run: api.operation(run) for run in outcomes} == outcomes, "none ran again, and each keeps its outcome"
     await asyncio.to_thread(operator.run, "gitopsctl replay check")

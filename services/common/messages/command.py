@@ -45,6 +45,8 @@ class ResourceChanged:
     """The members of the status that its kind declares, because other controllers write them, likewise."""
     status_omitted: str = ""
     """Likewise."""
+    recalled_status: str = ""
+    """The status that we have written to it, as JSON, if its kind recalls it; empty if it has none."""
 
 
 @dataclass(frozen=True, slots=True)

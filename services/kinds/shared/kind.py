@@ -140,6 +140,8 @@ class Kind:
     check_reasons: CheckReasons | None = None
     compile_status: Callable[[StatusInputs], str] | None = None
     """Canonical JSON of the status; ``previous`` if nothing has changed."""
+    recalls_status: bool = False
+    """Its status holds what follows from nothing else: commands carry it, so that a lost database is told of it."""
 
     own_status: frozenset[str] = frozenset()
     """Members of the status that are ours, if other controllers write others; empty: the whole status is ours.

@@ -37,4 +37,5 @@ KIND = CustomKind(
     finalizer=FINALIZER,
     audited=True,
     compile_status=sync_status,
+    recalls_status=True,
 )

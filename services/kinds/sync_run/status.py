@@ -1,16 +1,25 @@
-"""The status of a GitOpsDeploymentSyncRun: what is wrong with it, and how far its sync has come."""
+"""The status of a GitOpsDeploymentSyncRun: what is wrong with it, and how far its sync has come.
+
+It is read back, too. An engine shows the newest sync of a deployment only, so the outcome of an older run is nowhere
+but in its status once the database and what agents have told are lost.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from typing import Any
 
+from services.common.json_values import dict_of, dicts_of, text_of
+from services.common.messages import SyncMoved
 from services.kinds.shared.catalogue import ERROR, UNKNOWN_ERROR
 from services.kinds.shared.conditions import Refused, compile_status, parsed_status, recurring_states, throttling
 from services.kinds.shared.kind import StatusInputs
 from services.kinds.shared.resource import PlainResource
+from services.kinds.shared.text import MAX_REFUSAL, readable
 from services.kinds.sync_run import catalogue as texts
 from services.kinds.sync_run.rows import SyncRun
-from services.kinds.sync_run.rules import FAILED
+from services.kinds.sync_run.rules import ACTIVE, FAILED, FINAL, OVER, moved, started
 from services.kinds.sync_run.validation import accept
 
 NEVER_RUNS = "this run was refused and never takes place, whatever changes; create another one"
@@ -26,6 +35,40 @@ def sync_status(inputs: StatusInputs) -> str:
     throttled = recurring_states(throttling(resource.held_back_ms), parsed_status(previous))
     operation = _operation(run)
     return compile_status(previous, own | throttled, inputs.at, {"operation": operation} if operation else {})
+
+
+def recalled(run: SyncRun, resource: PlainResource, status: str) -> SyncRun:
+    """``run`` as the status of its CR has it, JSON text, if that says more.
+
+    Statuses are compiled from rows, so one is ahead of its row only if rows were lost. What has ended then, was refused
+    or had begun is not started again.
+    """
+    written = parsed_status(status)
+    operation, error = dict_of(written.get("operation")), _written_error(written)
+    if run.state in OVER:
+        return run
+    if operation.get("message") == NEVER_RUNS:
+        return replace(run, state="Refused", message=readable(error)[:MAX_REFUSAL])
+    if not operation and error == texts.DEPLOYMENT_DELETED.message:
+        return replace(run, state="Ended", phase="Error", message=error)
+    told = _told(resource, operation)
+    if told.phase in FINAL:
+        return moved(run if run.state in ACTIVE else started(run, resource, None, 0), told)
+    if run.phase or not told.started_at:
+        return run
+    begun = moved(replace(run, state="Running"), replace(told, phase="Running"))
+    return replace(begun, state=run.state, message=run.message)
+
+
+def _told(resource: PlainResource, operation: dict[str, Any]) -> SyncMoved:
+    """What was shown of its operation, as an agent had told it."""
+    names = ("phase", "message", "revision", "startedAt", "finishedAt")
+    return SyncMoved(resource.uid, *(text_of(operation.get(name)) for name in names))
+
+
+def _written_error(status: dict[str, Any]) -> str:
+    conditions = dicts_of(status.get("conditions"))
+    return next((text_of(each.get("message")) for each in conditions if each.get("type") == ERROR), "")
 
 
 def _errors(run: SyncRun, inputs: StatusInputs) -> Iterator[str]:

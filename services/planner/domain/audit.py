@@ -18,7 +18,8 @@ from services.kinds.shared.catalogue import Reason
 from services.kinds.shared.conditions import Refused
 from services.kinds.shared.incarnation import refusal_of
 from services.kinds.shared.resource import Cause, PlainResource
-from services.kinds.sync_run.rules import OVER
+from services.kinds.sync_run.rows import SyncRun
+from services.kinds.sync_run.rules import OVER, SUCCEEDED
 from services.planner.domain.fleet.moves.moves import NUMBERS
 from services.planner.domain.fleet.rollouts.rollout_rows import Rollout
 from services.planner.domain.fleet.rows import Move
@@ -59,6 +60,12 @@ def change_id(subject: Audited) -> UUID:
     """Id of the operation that made the CR what it is now."""
     change = f"generation/{subject.generation}" if subject.is_active else DELETION
     return operation_id(subject.id, change)
+
+
+def outcome_of_run(resource: PlainResource, run: SyncRun, at: datetime) -> AuditOutcome:
+    """What has become of the operation of ``resource``, whose run is over; to end before it began is no failure."""
+    succeeded = run.state == "Ended" and run.phase in {SUCCEEDED, ""}
+    return AuditOutcome(change_id(resource), "Completed" if succeeded else "Failed", run.message, at)
 
 
 def audit_records(

@@ -167,6 +167,8 @@ def _checked_command(command: Command) -> Command:
             )
             if state.kind == SECRET.kind and isinstance(state, ResourceChanged):
                 _parsable(state.spec)
+            if isinstance(state, ResourceChanged) and state.recalled_status:
+                _parsable(state.recalled_status)
         case _:
             _storable(command.source, command.workspace, command.namespace)
     return command

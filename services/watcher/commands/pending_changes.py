@@ -53,7 +53,8 @@ class Change:
         event = self.command.event if self.command else None
         if not isinstance(event, ResourceChanged):
             return 0
-        return sum(sys.getsizeof(text) for text in (event.spec, event.metadata, event.status) if text)
+        texts = (event.spec, event.metadata, event.status, event.recalled_status)
+        return sum(sys.getsizeof(text) for text in texts if text)
 
 
 @dataclass(slots=True)

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from services.common.json_values import bounded, text_of
+from services.common.json_values import OMITTED, bounded, dict_of, text_of
 from services.common.kubernetes import ApiResource, Manifest
 from services.common.messages import Command, ResourceChanged, ResourceGone, ResyncCompleted
 from services.common.messages.command import CommandEvent
-from services.kinds.shared.projection import NOTHING, Projection
+from services.kinds.shared.projection import MAX_STATUS_BYTES, NOTHING, Projection
 from services.watcher import FIELD_MANAGER
 
 Content = Callable[[Manifest, str], tuple[str, str]]
@@ -31,6 +31,7 @@ class Translator:
     kind: ApiResource
     content: Content
     projection: Projection = NOTHING
+    recalls_status: bool = False
 
     def changed(self, manifest: Manifest, epoch: int, seen_at: datetime, namespace_uid: str = "") -> Command:
         """The resource exists, as ``manifest`` says."""
@@ -55,6 +56,7 @@ class Translator:
             metadata_omitted=projected.metadata_omitted,
             status=projected.status,
             status_omitted=projected.status_omitted,
+            recalled_status=recalled_status(manifest) if self.recalls_status else "",
         )
         return self._command(meta.get("namespace", ""), event, seen_at)
 
@@ -118,6 +120,12 @@ def spec_within(limit: int) -> Content:
 def bounded_spec(spec: Any, limit: int) -> tuple[str, str]:
     """The spec as JSON, and why it was left out: "" if it was not."""
     return bounded({} if spec is None else spec, limit, "spec")
+
+
+def recalled_status(manifest: Manifest) -> str:
+    """The status of a custom resource as JSON; "" if it has none, or too long a one."""
+    text, omitted = bounded(dict_of(manifest.get("status")), MAX_STATUS_BYTES, "status")
+    return "" if omitted or text == OMITTED else text
 
 
 def actor(meta: Manifest) -> str:

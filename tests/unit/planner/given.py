@@ -148,6 +148,7 @@ def resource(  # noqa: PLR0913 - each test names the few that matter to it
     held_back_ms: int = 0,
     metadata: dict[str, Any] | None = None,
     status: dict[str, Any] | None = None,
+    recalled: str = "",
 ) -> Event:
     """A resource of any kind but GitOpsDeployment exists."""
     event = ResourceChanged(
@@ -171,6 +172,7 @@ def resource(  # noqa: PLR0913 - each test names the few that matter to it
         held_back_ms=held_back_ms,
         metadata="" if metadata is None else json.dumps(metadata),
         status="" if status is None else json.dumps(status),
+        recalled_status=recalled,
     )
     return Event(Command(WORKSPACE, WORKSPACE, namespace, at(second), event), 0, traceparent(second))
 

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+
+import pytest
+
 from services.kinds.shared.api_group import FINALIZER
 from tests.unit.planner.given import (
     SYNC_RUN,
@@ -266,3 +270,101 @@ def test_sync_when_it_waits_and_an_agent_tells_that_it_runs_then_it_still_waits_
     manual.take(sync_run(2, "first"), sync_run(3, "second"))
     says(manual, 4, moved("second", "Running"), "SyncOperation")
     assert manifest(manual, "SyncOperation")["operation"]["run"] == "uid-first"
+
+
+def written(world: World, name: str) -> str:
+    """The status that a run's CR has by now, and keeps whatever becomes of the database."""
+    (found,) = [each for each in world.workspace.values() if (each.kind, each.name) == (SYNC_RUN, name)]
+    return found.status
+
+
+def test_syncs_when_all_but_their_statuses_is_lost_then_each_keeps_its_outcome_and_a_new_one_runs(
+    manual: World,
+) -> None:
+    manual.take(sync_run(2, "first"), sync_run(3, "second"))
+    finish(manual, 4, "first")
+    says(manual, 5, moved("second", "Failed", started="2026-05-04T12:00:02Z"), "SyncOperation")
+    highest = max(each.sequence for each in manual.sync_runs.values())
+    before = {name: operation(manual, name) for name in ("first", "second")}
+    statuses = {name: written(manual, name) for name in before}
+    rebuilt = World()
+    rebuilt.take(changed(6, content=MANUAL, epoch=6))
+    rebuilt.take(*(sync_run(2, name, recalled=status, epoch=6) for name, status in statuses.items()))
+    assert rows(rebuilt, "SyncOperation") == []
+    assert {name: operation(rebuilt, name) for name in before} == before
+    rebuilt.take(sync_run(7, "third"))
+    order = manifest(rebuilt, "SyncOperation")["operation"]
+    assert (order["run"], "begun" in order) == ("uid-third", False)
+    assert order["sequence"] > highest, "its Application has seen no higher one, so it starts"
+
+
+def test_sync_when_it_was_seen_to_begin_by_a_database_that_is_lost_then_its_order_says_so(manual: World) -> None:
+    manual.take(sync_run(2))
+    says(manual, 3, moved("now", "Running", started="2026-05-04T12:00:02Z"), "SyncOperation")
+    rebuilt = World()
+    rebuilt.take(changed(4, content=MANUAL), sync_run(2, recalled=written(manual, "now")))
+    assert manifest(rebuilt, "SyncOperation")["operation"]["begun"] is True
+
+
+def test_sync_when_it_was_only_ordered_by_a_database_that_is_lost_then_it_may_start(manual: World) -> None:
+    manual.take(sync_run(2))
+    rebuilt = World()
+    rebuilt.take(changed(4, content=MANUAL), sync_run(2, recalled=written(manual, "now")))
+    assert "begun" not in manifest(rebuilt, "SyncOperation")["operation"]
+
+
+def test_sync_when_a_lost_database_had_refused_it_then_it_never_runs_and_says_the_same(world: World) -> None:
+    world.take(changed(1), sync_run(2))
+    before = conditions(world, SYNC_RUN, "now"), operation(world, "now")
+    rebuilt = World()
+    rebuilt.take(changed(3, content=MANUAL), sync_run(2, recalled=written(world, "now")))
+    assert rows(rebuilt, "SyncOperation") == []
+    assert (conditions(rebuilt, SYNC_RUN, "now"), operation(rebuilt, "now")) == before
+
+
+def test_sync_when_a_lost_database_had_seen_its_deployment_go_then_it_does_not_run_for_the_next_of_that_name(
+    manual: World,
+) -> None:
+    manual.take(sync_run(2, "first", target=("uid-1", 1)), sync_run(3, "second", target=("uid-1", 1)))
+    manual.take(gone(4))
+    before = conditions(manual, SYNC_RUN, "second")
+    assert "was deleted" in before["ErrorOccurred"][2]
+    rebuilt = World()
+    again = sync_run(3, "second", target=("uid-2", 1), recalled=written(manual, "second"))
+    rebuilt.take(changed(5, uid="uid-2", content=MANUAL), again)
+    assert (rows(rebuilt, "SyncOperation"), conditions(rebuilt, SYNC_RUN, "second")) == ([], before)
+
+
+def test_sync_when_its_order_is_out_and_a_restored_database_is_told_of_its_end_then_the_next_begins(
+    manual: World,
+) -> None:
+    manual.take(sync_run(2, "first"), sync_run(3, "second"))
+    ended = '{"operation":{"phase":"Succeeded","revision":"abc","finishedAt":"2026-05-04T12:00:01Z"}}'
+    manual.take(sync_run(2, "first", epoch=5, version=9, recalled=ended))
+    assert operation(manual, "first")["phase"] == "Succeeded"
+    assert manifest(manual, "SyncOperation")["operation"]["run"] == "uid-second"
+
+
+@pytest.mark.parametrize(
+    "status",
+    [
+        "{}",
+        "[]",
+        '{"operation":[]}',
+        '{"operation":{"phase":7,"startedAt":{}}}',
+        '{"conditions":[{"type":"ErrorOccurred","message":"other"}]}',
+    ],
+)
+def test_sync_when_its_status_says_nothing_of_an_end_then_it_runs(manual: World, status: str) -> None:
+    manual.take(sync_run(2, recalled=status))
+    assert manifest(manual, "SyncOperation")["operation"]["run"] == "uid-now"
+
+
+def test_sync_when_its_status_was_forged_then_no_more_of_it_is_stored_than_of_what_an_engine_says(
+    manual: World,
+) -> None:
+    told = {"phase": "Error", "message": "\x1b[2J" + "x" * 100_000, "finishedAt": "yesterday"}
+    manual.take(sync_run(2, recalled=json.dumps({"operation": told})))
+    shown = operation(manual, "now")
+    assert (shown["phase"], "\x1b" in shown["message"], len(shown["message"])) == ("Error", False, 8192)
+    assert "finishedAt" not in shown

@@ -18,7 +18,8 @@ from services.kinds.shared.conditions import THROTTLING_SHOWN
 from services.kinds.shared.incarnation import clear_throttling, is_late, mark_gone, mark_swept
 from services.kinds.shared.resource import Cause, Origin, PlainResource
 from services.kinds.sync_run.model import SYNC_RUN
-from services.kinds.sync_run.rules import first_seen
+from services.kinds.sync_run.rules import OVER, first_seen
+from services.kinds.sync_run.status import recalled
 from services.planner.domain import audit, ids
 from services.planner.domain.events import Event, Unseen
 from services.planner.domain.planned_tenant import Context, PlannedTenant
@@ -121,9 +122,17 @@ def _changed(
         return _taken_over(planned, before, now, (cause, changed.actor), context)
     resource = incarnation.update_resource(context.policy.kinds[changed.kind], before_it, changed, origin, cause)
     planned = _taken_over(planned, before_it, resource, (cause, changed.actor), context)
-    if resource.kind == SYNC_RUN.kind and resource.id not in planned.state.sync_runs:
-        return planned.with_state(planned.state.with_sync_runs(first_seen(resource)))
-    return planned
+    return _with_run(planned, resource, changed.recalled_status, cause) if resource.kind == SYNC_RUN.kind else planned
+
+
+def _with_run(planned: PlannedTenant, resource: PlainResource, status: str, cause: Cause) -> PlannedTenant:
+    """With the run that ``resource`` asks for, as far as its ``status`` says that it has come."""
+    known = planned.state.sync_runs.get(resource.id)
+    run = recalled(known or first_seen(resource), resource, status)
+    if run == known:
+        return planned
+    planned = planned.with_state(planned.state.with_sync_runs(run)).touching(resource.id, cause)._replace(cause=cause)
+    return planned.with_outcome(audit.outcome_of_run(resource, run, cause.at)) if run.state in OVER else planned
 
 
 def _replaced(planned: PlannedTenant, known: Deployment | PlainResource, cause: Cause) -> PlannedTenant:

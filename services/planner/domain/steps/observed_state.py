@@ -223,9 +223,7 @@ def _sync_moved(
     planned = planned.with_state(state).touching(now.resource_id, cause)._replace(cause=cause)
     if now.state != "Ended":
         return planned
-    outcome: AuditState = "Completed" if now.phase == sync_run.SUCCEEDED else "Failed"
-    change = audit.change_id(state.plain_resources[now.resource_id])
-    return planned.with_outcome(AuditOutcome(change, outcome, now.message, cause.at))
+    return planned.with_outcome(audit.outcome_of_run(state.plain_resources[now.resource_id], now, cause.at))
 
 
 def _started_before(state: TenantState, known: SyncRun) -> tuple[TenantState, SyncRun]:

@@ -15,7 +15,7 @@ from services.planner.domain.indexed_rows import Groups, differing, index_of
 from services.planner.domain.planned_tenant import Context, StepResult, upsert_objects
 from services.planner.domain.state import TenantState
 from services.planner.engines.interface import Manifest
-from services.planner.rows import AuditOutcome, EngineObjectKey, Owner
+from services.planner.rows import EngineObjectKey, Owner
 
 Runs = list[tuple[PlainResource, SyncRun]]
 
@@ -95,9 +95,7 @@ def _with_run(step: StepResult, now: SyncRun, at: datetime) -> StepResult:
     step = step._replace(state=step.state.with_sync_runs(now), touched=(*step.touched, now.resource_id))
     if now.state not in sync_run.OVER:
         return step
-    succeeded = now.state == "Ended" and now.phase in {sync_run.SUCCEEDED, ""}
-    change = audit.change_id(step.state.plain_resources[now.resource_id])
-    outcome = AuditOutcome(change, "Completed" if succeeded else "Failed", now.message, at)
+    outcome = audit.outcome_of_run(step.state.plain_resources[now.resource_id], now, at)
     return step._replace(outcomes=(*step.outcomes, outcome))
 
 

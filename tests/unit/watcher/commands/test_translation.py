@@ -9,6 +9,8 @@ import pytest
 from services.common.kubernetes import Manifest
 from services.common.messages import Command, ResourceChanged, ResourceGone, ResyncCompleted
 from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
+from services.kinds.shared.projection import MAX_STATUS_BYTES
+from services.kinds.sync_run.model import SYNC_RUN
 from services.watcher import FIELD_MANAGER
 from services.watcher.commands.translation import (
     Translator,
@@ -70,6 +72,21 @@ CHANGED: dict[str, tuple[Manifest, ResourceChanged]] = {
 @pytest.mark.parametrize(("manifest", "event"), CHANGED.values(), ids=CHANGED)
 def test_resource_when_changed_then_the_command_says_what_it_is(manifest: Manifest, event: ResourceChanged) -> None:
     assert TRANSLATE.changed(manifest, 7, NOW) == Command("local", "local", "team-a", NOW, event)
+
+
+@pytest.mark.parametrize(
+    ("status", "sent"),
+    [
+        pytest.param({"operation": {"phase": "Succeeded"}}, '{"operation":{"phase":"Succeeded"}}', id="there"),
+        pytest.param(None, "", id="none"),
+        pytest.param({"operation": {"message": "x" * MAX_STATUS_BYTES}}, "", id="too long"),
+    ],
+)
+def test_resource_when_its_kind_recalls_its_status_then_the_command_carries_it(status: Any, sent: str) -> None:
+    translate = Translator("local", SYNC_RUN, spec_within(1024), recalls_status=True)
+    event = translate.changed(resource() | {"status": status}, 7, NOW).event
+    assert isinstance(event, ResourceChanged)
+    assert event.recalled_status == sent
 
 
 def test_resource_when_gone_then_the_command_names_its_incarnation() -> None:
