@@ -13,3 +13,10 @@ def test_table_when_it_exists_then_the_page_says_when_its_rows_go() -> None:
     first_cells = re.findall(r"^\| ([^|]+) \|", page.partition("## The topics")[0], re.MULTILINE)
     told = {name for cell in first_cells for name in re.findall(r"`(\w+)`", cell)}
     assert told == set(metadata.tables)
+
+
+def test_setting_when_the_page_names_it_then_there_is_one() -> None:
+    page, settings = ((DOCS / name).read_text() for name in ("operations/retention.md", "settings.md"))
+    named = set(re.findall(r"`([A-Z]+(?:_[A-Z]+)+)`", page))
+    assert named
+    assert [name for name in named if f"| `{name}` |" not in settings] == []
