@@ -112,8 +112,7 @@ class Faults:
             case FailQueries(share, seconds):
                 await self._fail_queries(share, seconds)
             case ResetConnector():
-                await asyncio.to_thread(self._operator.run, "gitopsctl connector stop")
-                await self._follow_runbook("lost-connect-offsets.md", {1: []}, f"{SWEEP} --current")
+                await self._reset_connector()
             case RestoreBackup(seconds):
                 await self._restore_backup(seconds)
 
@@ -235,6 +234,12 @@ class Faults:
         await asyncio.gather(*(asyncio.to_thread(self._stack.kill, name) for name in names))
         for name in names:
             await self._start(name)
+
+    async def _reset_connector(self) -> None:
+        operator = self._operator
+        await asyncio.to_thread(operator.run, "gitopsctl connector stop")
+        by_hand: dict[int, Sequence[Action]] = {1: [], 2: [operator.drop_slot]}
+        await self._follow_runbook("lost-connect-offsets.md", by_hand, f"{SWEEP} --current")
 
     async def _restore_backup(self, seconds: float) -> None:
         operator = self._operator

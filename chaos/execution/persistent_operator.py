@@ -55,6 +55,10 @@ class PersistentOperator(Operator):
 
         self._until_done(start, lambda: True)
 
+    def drop_slot(self) -> None:
+        """The connector's, once the database answers."""
+        self._until_done(super().drop_slot, lambda: True)
+
     def _until_done(self, act: Callable[[], T], may_pass: Callable[[], bool]) -> T:
         delays, deadline = Backoff(first=0.5, limit=5), time.monotonic() + PATIENCE_SECONDS
         while True:

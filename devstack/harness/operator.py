@@ -34,6 +34,11 @@ REVOKE ALL ON DATABASE gitops FROM PUBLIC;
 GRANT CONNECT ON DATABASE gitops TO gitops_planner, gitops_replication, gitops_backup
 """
 
+RELEASE_SLOT = """
+SELECT pg_terminate_backend(active_pid, 10000) FROM pg_replication_slots WHERE slot_name = 'gitops' AND active
+"""
+DROP_SLOT = "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE slot_name = 'gitops'"
+
 AGENTS = ("agent-1", "agent-2")
 EDGES = ("watcher", *AGENTS)
 """Of a stack with one watcher: who talks to a Kubernetes API server."""
@@ -136,6 +141,15 @@ class Operator:
             superuser.execute("DROP DATABASE gitops WITH (FORCE)")
             for statement in INIT.split(";"):
                 superuser.execute(statement)
+
+    def drop_slot(self) -> None:
+        """The connector's, if there is one, whoever still reads from it. Raises Unavailable."""
+        try:
+            with self.superuser("gitops") as superuser:
+                superuser.execute(RELEASE_SLOT)
+                superuser.execute(DROP_SLOT)
+        except psycopg.Error as error:
+            raise Unavailable(f"the replication slot is not dropped: {error}") from error
 
     def superuser(self, database: str = "postgres") -> psycopg.Connection:
         """Of the database cluster."""
