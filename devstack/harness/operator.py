@@ -125,6 +125,12 @@ class Operator:
         """Start it; it is ready then. Raises InvalidConfiguration if it runs, Unavailable."""
         self._stack.start(name)
 
+    def start_ended(self) -> None:
+        """Start what has ended by itself, in the order in which it was declared: that of who needs whom."""
+        for process in self._stack.processes():
+            if process["phase"] == "died":
+                self.start_process(process["name"])
+
     def restart(self, *names: str) -> Sequence[Action]:
         """One after the other."""
         return [action for name in names for action in (self.stop(name), self.start(name))]
