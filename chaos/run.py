@@ -14,7 +14,7 @@ import yaml
 from chaos.checker.convergence import Patience, await_convergence
 from chaos.checker.world import Facts, read_world
 from chaos.execution.api_calls import ApiCalls
-from chaos.execution.charts import make_private_repositories, make_repositories, private_url, urls
+from chaos.execution.charts import make_private_repositories, make_repositories, private_urls, urls
 from chaos.execution.executor import Executor
 from chaos.execution.faults import Faults, has_argocd
 from chaos.execution.intruder import Intruder
@@ -61,7 +61,7 @@ async def run_plan(stack: HostedStack, plan: Plan, prefix: str, *, rate: float, 
         around = _surroundings(stack, plan, prefix, await make_tokens(calls))
         for name in (WEB, WEB_2):
             await calls.create(NAMESPACE, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
-        facts = Facts(prefix, engine_namespaces, frozenset(around.tokens), around.login)
+        facts = Facts(prefix, engine_namespaces, frozenset(around.tokens), around.login, around.key_of)
         record.before = frozenset(key_of(item) for item in (await read_world(kube, facts)).of_engines)
         faults = Faults(stack, record, plan.seed)
         users = Users(ApiCalls(kube, "chaos-user"), around, record)
@@ -86,8 +86,9 @@ def _surroundings(stack: HostedStack, plan: Plan, prefix: str, tokens: tuple[str
         authority=authority,
         tokens=tokens,
         repositories=tuple(NOT_READ.format(number=number) for number in range(REPOSITORIES)),
-        private=private_url(site, prefix),
+        private=private_urls(site, prefix),
         login=(USERNAME, site.password),
+        key_of=site.key_of,
     )
     if not has_argocd(stack):
         return around

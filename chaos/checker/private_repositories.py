@@ -2,14 +2,15 @@
 
 Argo CD shares its checkout of a repository among all Applications with the same URL. So where it holds a login
 for one, no AppProject of another tenant may list that repository, unless that tenant's own login opens it. Logins are
-known by their users' names, of which each tenant has one; that a Secret holds its own tenant's is judged with the
-Secrets.
+known by their users' names, of which each tenant has one, over ssh in the URL; that a Secret holds its own tenant's is
+judged with the Secrets.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from urllib.parse import urlsplit
 
 from chaos.api import SECRET_TYPE
 from chaos.checker.difference import Difference
@@ -39,8 +40,9 @@ def _logins(world: World) -> defaultdict[str, set[tuple[str, str]]]:
     for secret in world.engine_secrets:
         if secret["metadata"]["labels"][SECRET_TYPE] == "repository":
             content = decoded(secret.get("data"))
-            login = normalised(content.get("url", "")), content.get("username", "")
-            found[secret["metadata"]["namespace"]].add(login)
+            url = content.get("url", "")
+            username = content.get("username") or urlsplit(url).username or ""
+            found[secret["metadata"]["namespace"]].add((normalised(url), username))
     return found
 
 

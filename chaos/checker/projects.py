@@ -85,7 +85,7 @@ def _repositories(tenant: Tenant) -> Range:
 
 
 def normalised(url: str) -> str:
-    """As an AppProject lists a URL of https."""
+    """As an AppProject lists a URL of https, or of ssh with a port."""
     return url.lower().removesuffix(".git")
 
 

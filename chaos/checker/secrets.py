@@ -54,23 +54,20 @@ def repository_secrets(tenant: Tenant) -> Iterator[Expected]:
     """One for each AppProject of the tenant. Of a credential that opens no repository any more, what worked last."""
     for credential in tenant.credentials:
         made_for = resource_id(credential["metadata"]["uid"])
-        secret = tenant.secrets.get(credential["spec"]["secret"])
-        if secret is None:
+        if credential["spec"]["secret"] not in tenant.secrets:
             continue
         works = tenant.opens(credential)
         specs = [credential["spec"]] if works else tenant.record.contents[credential["metadata"]["uid"]]
         labels = OURS | {DATABASE_ID: made_for, SECRET_TYPE: "repository"}
         for suffix, project in _projects_of_logins(tenant):
-            content = {
-                "name": secret["metadata"]["name"],
-                "project": project,
-                "username": tenant.login[0],
-                "password": tenant.login[1],
-            }
             name = ("Secret", f"{REPOSITORY_PREFIX}{made_for}{suffix}")
-            allowed = [{"labels": labels, "data": content | {"url": spec["repository"]}} for spec in specs]
+            allowed = [{"labels": labels, "data": _repository(tenant, spec) | {"project": project}} for spec in specs]
             is_certain = works and (not suffix or tenant.has_cluster_resources)
             yield Expected(name, tenant.name, one_of(allowed, _look), is_certain)
+
+
+def _repository(tenant: Tenant, spec: Manifest) -> Manifest:
+    return {"name": spec["secret"], "url": spec["repository"], **tenant.login_for(spec["repository"])}
 
 
 def _projects_of_logins(tenant: Tenant) -> Iterator[tuple[str, str]]:

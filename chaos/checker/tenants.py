@@ -128,11 +128,17 @@ class Tenant:
         """User name and password that open private repositories to this tenant."""
         return self.facts.login_of(self.name)
 
+    def login_for(self, url: str) -> Mapping[str, str]:
+        """What opens a private repository with this URL to this tenant: all of these take its login, or its key."""
+        username, password = self.login
+        if url.startswith("ssh:"):
+            return {"sshPrivateKey": self.facts.key_of(username)}
+        return {"username": username, "password": password}
+
     def opens(self, credential: Manifest) -> bool:
-        """Whether it opens its repository: all of these take the tenant's login."""
+        """Whether it opens its repository."""
         secret = self.secrets.get(credential["spec"]["secret"])
-        given = decoded(secret["data"]) if secret is not None else {}
-        return (given.get("username"), given.get("password")) == self.login
+        return secret is not None and decoded(secret["data"]) == self.login_for(credential["spec"]["repository"])
 
     @cached_property
     def environments(self) -> Mapping[str, Environment]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import yaml
@@ -38,6 +38,8 @@ class Facts:
     """That the cluster of environments accepts."""
     login: tuple[str, str]
     """That private repositories accept: how the user names of tenants begin, and their password."""
+    key_of: Callable[[str], str]
+    """The private key that they accept over ssh, by user name."""
 
     def login_of(self, tenant: str) -> tuple[str, str]:
         """User name and password; each tenant has a name of its own, so whose login is where can be told."""

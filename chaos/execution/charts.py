@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterable, Sequence
 
-from chaos.plan.generate import REPOSITORIES
+from chaos.plan.generate import OVER_SSH, REPOSITORIES
 from devstack.git.site import PRIVATE, PUBLIC, GitSite
 
 BRANCHES = ("main", "v1")
@@ -25,9 +25,11 @@ def urls(site: GitSite) -> tuple[str, ...]:
     return tuple(f"{site.https_url}/{PUBLIC}/{{namespace}}-{number}.git" for number in range(REPOSITORIES))
 
 
-def private_url(site: GitSite, prefix: str) -> str:
-    """Of repositories that need a login, with ``{number}``."""
-    return f"{site.https_url}/{PRIVATE}/{prefix}-{{number}}.git"
+def private_urls(site: GitSite, prefix: str) -> tuple[str, ...]:
+    """Of repositories that need a login; over ssh with ``{username}``."""
+    ssh = site.ssh_url_of("{username}")
+    servers = (ssh if number == OVER_SSH else site.https_url for number in range(REPOSITORIES))
+    return tuple(f"{server}/{PRIVATE}/{prefix}-{number}.git" for number, server in enumerate(servers))
 
 
 def make_private_repositories(site: GitSite, prefix: str) -> None:

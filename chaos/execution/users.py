@@ -1,8 +1,4 @@
-"""Tenants' users: their operations, as calls to the API server.
-
-Logins of repositories are names and passwords. There are none of ssh: the stack serves it with real Argo CD alone, and
-all tenants would have one and the same key, by which the checker could not tell whose login is where.
-"""
+"""Tenants' users: their operations, as calls to the API server."""
 
 from __future__ import annotations
 
@@ -41,7 +37,7 @@ from chaos.record import Asked, Record, key_of, version_of
 from services.common.errors import Permanent
 from services.common.kubernetes import NAMESPACE, SECRET, ApiResource, Manifest, Rejected
 
-KUBECONFIG, LOGIN = "kubeconfig", "login"
+KUBECONFIG, LOGIN, KEY = "kubeconfig", "login", "key"
 RESOURCES = {
     "deployment": DEPLOYMENT,
     "environment": ENVIRONMENT,
@@ -49,6 +45,7 @@ RESOURCES = {
     "run": SYNC_RUN,
     KUBECONFIG: SECRET,
     LOGIN: SECRET,
+    KEY: SECRET,
 }
 UNPROCESSABLE = 422
 REFUSED_SPECS: dict[CustomKind, Manifest] = {
@@ -77,10 +74,12 @@ class Surroundings:
     """That it knows."""
     repositories: tuple[str, ...]
     """URLs, with ``{namespace}`` for the tenant's."""
-    private: str
-    """URL of repositories that credentials are for, with ``{number}``."""
+    private: tuple[str, ...]
+    """URLs of repositories that credentials are for, with ``{username}`` for the tenant's where they are of ssh."""
     login: tuple[str, str]
     """That they accept: how the user names of tenants begin, and their password."""
+    key_of: Callable[[str], str]
+    """The private key that they accept over ssh, by user name."""
 
     def namespace(self, tenant: int) -> str:
         """Of a tenant."""
@@ -151,7 +150,9 @@ class Users:
 
     async def _put_credential(self, wanted: PutCredential) -> None:
         """Make or change a GitOpsDeploymentRepositoryCredential."""
-        spec = {"repository": self._around.private.format(number=wanted.repository), "secret": LOGIN}
+        username, _ = self._around.login_of(wanted.tenant)
+        url = self._around.private[wanted.repository].format(username=username)
+        spec = {"repository": url, "secret": KEY if url.startswith("ssh:") else LOGIN}
         manifest = _resource(CREDENTIAL, self._around.namespace(wanted.tenant), wanted.name, spec)
         await self._put(CREDENTIAL, manifest, "spec", afresh=wanted.afresh)
 
@@ -180,10 +181,12 @@ class Users:
         await self._put_secret(wanted.tenant, KUBECONFIG, KUBECONFIG_TYPE, content)
 
     async def _put_login(self, wanted: PutLogin) -> None:
-        """Make or change the Secret of credentials; version 0 is the right one."""
+        """Make or change the Secrets of credentials; version 0 is the right one."""
         username, password = self._around.login_of(wanted.tenant)
         content = {"username": username, "password": f"{password}{wanted.version or ''}"}
         await self._put_secret(wanted.tenant, LOGIN, LOGIN_TYPE, content)
+        key = self._around.key_of(f"{username}{wanted.version or ''}")
+        await self._put_secret(wanted.tenant, KEY, LOGIN_TYPE, {"sshPrivateKey": key})
 
     async def _ask_for_sync(self, wanted: AskForSync) -> None:
         """Make a GitOpsDeploymentSyncRun."""

@@ -44,6 +44,7 @@ from chaos.plan.operations import (
     PutRefused,
     RemakeNamespace,
     Remove,
+    UserKind,
 )
 from chaos.plan.plan import Plan, Step
 
@@ -55,6 +56,8 @@ STEADY = ("s0", "s1")
 ENVIRONMENTS = ("e0", "e1")
 CREDENTIALS = ("c0", "c1")
 REPOSITORIES, PATHS = 3, 4
+OVER_SSH = REPOSITORIES - 1
+"""Which of the repositories that credentials are for is reached by ssh."""
 GOOD_TOKENS = 3
 FAILING_SHARE = 0.2
 FAILING_QUERIES = (0.02, 0.2)
@@ -349,7 +352,8 @@ def _credential(random: Random, tenant: int) -> PutCredential:
 
 
 def _removal(random: Random, tenant: int) -> Remove:
-    kind = random.choices(["deployment", "environment", "credential", "kubeconfig", "login"], [16, 1, 2, 1, 1])[0]
+    kinds: list[UserKind] = ["deployment", "environment", "credential", "kubeconfig", "login", "key"]
+    kind = random.choices(kinds, [16, 1, 2, 1, 1, 1])[0]
     match kind:
         case "deployment":
             return Remove(tenant, "deployment", random.choice(DEPLOYMENTS))
@@ -357,10 +361,8 @@ def _removal(random: Random, tenant: int) -> Remove:
             return Remove(tenant, "environment", random.choice(ENVIRONMENTS))
         case "credential":
             return Remove(tenant, "credential", random.choice(CREDENTIALS))
-        case "kubeconfig":
-            return Remove(tenant, "kubeconfig", "")
         case _:
-            return Remove(tenant, "login", "")
+            return Remove(tenant, kind, "")
 
 
 def _meddling(random: Random, tenant: int) -> Meddle:

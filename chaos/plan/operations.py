@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-UserKind = Literal["deployment", "environment", "credential", "kubeconfig", "login"]
+UserKind = Literal["deployment", "environment", "credential", "kubeconfig", "login", "key"]
 """What a user may remove. The last two are Secrets."""
 CustomKind = Literal["deployment", "environment", "credential"]
 REFUSED_PATHS = ("/", "../outside")
@@ -78,7 +78,7 @@ class PutKubeconfig:
 
 @dataclass(frozen=True, slots=True)
 class PutLogin:
-    """The Secret of all credentials of a tenant."""
+    """The Secrets of all credentials of a tenant: a name and a password, and a key of ssh."""
 
     tenant: int
     version: int

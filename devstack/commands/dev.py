@@ -86,7 +86,7 @@ def up(  # noqa: PLR0913 - one for each option
         bool, typer.Option("--links", help="A proxy in each hop, for 'dev link' to cut and slow.")
     ] = False,
     git: Annotated[
-        bool, typer.Option("--git", help="A git server over https without Argo CD, too: agents try logins there.")
+        bool, typer.Option("--git", help="Git servers without Argo CD, too: agents try logins there.")
     ] = False,
     clocks: Annotated[bool, typer.Option("--clocks", help="'dev clock' can set those of our services.")] = False,
     setting: Annotated[

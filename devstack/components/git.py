@@ -10,7 +10,7 @@ from devstack.supervisor.process import Node, Process
 
 
 def nodes(stack: Stack) -> list[Node]:
-    """Both, which serve the same repositories; the one over https alone where nothing is deployed from them."""
+    """Both, which serve the same repositories."""
     site = stack.git_site()
 
     async def prepare() -> None:
@@ -27,11 +27,11 @@ def nodes(stack: Stack) -> list[Node]:
     ssh = Process(
         name="git-ssh",
         argv=(sys.executable, "-m", "devstack.git.ssh_server", str(site.folder), str(site.ssh_port)),
-        env=stack.base_environment(),
+        env=stack.base_environment() | {"GIT_PASSWORD": site.password},
         ports={"ssh": site.ssh_port},
         ready=says(site.ssh_port, b"", b"SSH-2.0-"),
         # It uses the same keys, which shall not be made twice at a time.
         depends_on=("git-https",),
         prepare=prepare,
     )
-    return [https, ssh] if stack.with_argocd else [https]
+    return [https, ssh]

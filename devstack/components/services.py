@@ -39,8 +39,8 @@ def nodes(stack: Stack) -> list[Process]:
     """Each service as a process that waits for every step; with a node, ours are pods instead."""
     needed = ("kube-controller-manager", *(step.name for step in steps.COMMANDS))
     # The agents ask the git servers of whom they have the keys.
-    needed += ("git-https",) if stack.with_git else ()
-    needed += ("git-ssh", "argocd-apply") if stack.with_argocd else ()
+    needed += ("git-https", "git-ssh") if stack.with_git else ()
+    needed += ("argocd-apply",) if stack.with_argocd else ()
     needed += (toxiproxy.NAME,) if stack.with_links else ()
     services = [
         _service(stack, name, module, needed)

@@ -256,7 +256,7 @@ class Stack:
         ]
 
     def git_site(self) -> GitSite:
-        """The git servers; without Argo CD there is the one over https alone."""
+        """The git servers."""
         return GitSite(
             self.state.root / "git", self.ports["git-https"], self.ports["git-ssh"], password=self.secrets["git"]
         )

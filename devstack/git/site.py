@@ -12,6 +12,7 @@ from cryptography.hazmat.primitives.serialization import (
     NoEncryption,
     PrivateFormat,
     PublicFormat,
+    SSHPrivateKeyTypes,
     load_ssh_private_key,
 )
 
@@ -30,7 +31,8 @@ HEARTBEAT = "heartbeat"
 class GitSite:
     """Both servers serve the same repositories: of ``public`` to everybody over https, of ``private`` with credentials.
 
-    Over ssh every repository takes the key.
+    Over ssh every repository takes a key: the one key of ``git``, and its own of every user whose name begins with that
+    and a hyphen.
     """
 
     folder: Path
@@ -84,7 +86,11 @@ class GitSite:
     @property
     def ssh_url(self) -> str:
         """Prefix of every ssh address."""
-        return f"ssh://{USERNAME}@{self.host}:{self.ssh_port}"
+        return self.ssh_url_of(USERNAME)
+
+    def ssh_url_of(self, username: str) -> str:
+        """Prefix of the ssh addresses by which this user calls the server."""
+        return f"ssh://{username}@{self.host}:{self.ssh_port}"
 
     def environment(self) -> dict[str, str]:
         """What a person or a test needs to use the servers."""
@@ -114,8 +120,20 @@ class GitSite:
 
     def admits(self, username: str, password: str) -> bool:
         """Whether a login opens private repositories."""
-        is_user = username == USERNAME or username.startswith(f"{USERNAME}-")
+        is_user = username == USERNAME or _is_one_of_many(username)
         return is_user and hmac.compare_digest(password.encode(), self.password.encode())
+
+    def key_of(self, username: str) -> str:
+        """The private key of one of the many users over ssh; it follows from the name and the password."""
+        return _text_of(self._key_of(username))
+
+    def admits_key(self, username: str, public: str) -> bool:
+        """Whether this public key, as OpenSSH writes it, is that of one of the many users."""
+        return _is_one_of_many(username) and public.split()[:2] == _public_text_of(self._key_of(username)).split()[:2]
+
+    def _key_of(self, username: str) -> Ed25519PrivateKey:
+        seed = hmac.digest(self.password.encode(), username.encode(), "sha256")
+        return Ed25519PrivateKey.from_private_bytes(seed)
 
     def create(self, name: str, visibility: str = PUBLIC) -> Repository:
         """A new, empty repository, served from now on as ``<visibility>/<name>.git``."""
@@ -128,10 +146,20 @@ def site_of(environment: dict[str, str]) -> GitSite:
     return GitSite(Path(environment["GIT_SITE"]), https, ssh, environment["GIT_PASSWORD"])
 
 
+def _is_one_of_many(username: str) -> bool:
+    return username.startswith(f"{USERNAME}-")
+
+
 def _key_pair(path: Path) -> str:
     """The public key to the private one at ``path``, which is made if it is not there."""
     if not path.exists():
-        key = Ed25519PrivateKey.generate()
-        write_private(path, key.private_bytes(Encoding.PEM, PrivateFormat.OpenSSH, NoEncryption()))
-    public = load_ssh_private_key(path.read_bytes(), password=None).public_key()
-    return public.public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH).decode() + "\n"
+        write_private(path, _text_of(Ed25519PrivateKey.generate()))
+    return _public_text_of(load_ssh_private_key(path.read_bytes(), password=None)) + "\n"
+
+
+def _text_of(key: Ed25519PrivateKey) -> str:
+    return key.private_bytes(Encoding.PEM, PrivateFormat.OpenSSH, NoEncryption()).decode()
+
+
+def _public_text_of(key: SSHPrivateKeyTypes) -> str:
+    return key.public_key().public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH).decode()

@@ -21,6 +21,17 @@ REFUSED = 128
 """Exit code of git for what it will not do."""
 
 
+class Users(asyncssh.SSHServer):
+    """Those who have a key of their own; that of all others is among the authorized ones."""
+
+    def __init__(self, site: GitSite) -> None:
+        self._site = site
+
+    def validate_public_key(self, username: str, key: asyncssh.SSHKey) -> bool:
+        """Whether it is this user's."""
+        return self._site.admits_key(username, key.export_public_key().decode())
+
+
 async def serve(site: GitSite) -> asyncssh.SSHAcceptor:
     """Listen until the returned server is closed."""
 
@@ -36,6 +47,7 @@ async def serve(site: GitSite) -> asyncssh.SSHAcceptor:
     return await asyncssh.listen(
         HOST,
         site.ssh_port,
+        server_factory=lambda: Users(site),
         server_host_keys=[str(site.host_key)],
         authorized_client_keys=str(site.authorized_keys),
         process_factory=handle,
@@ -69,7 +81,7 @@ async def _upload(process: asyncssh.SSHServerProcess[bytes], repository: Path) -
 
 async def _main() -> None:
     folder, port = sys.argv[1:]
-    server = await serve(GitSite(Path(folder), 0, int(port), ""))
+    server = await serve(GitSite(Path(folder), 0, int(port), os.environ["GIT_PASSWORD"]))
     await server.wait_closed()
 
 

@@ -57,7 +57,7 @@ class StackOptions:
     links: bool = False
     """A proxy in each hop of our services and Connect, so that it can be cut and slowed."""
     git: bool = False
-    """A git server over https also without Argo CD."""
+    """Git servers also without Argo CD."""
     clocks: bool = False
     """Those of our services can be set."""
     spares: bool = False

@@ -19,6 +19,7 @@ from services.common.kubernetes import Manifest
 HOME, ENGINE = "chaos-000", "gitops-service-argocd"
 TOKEN, AUTHORITY, API = "good-token", "QQ==", "https://127.0.0.1:6443"
 REPOSITORY, PRIVATE = "https://git.example.com/chaos-000/Config.git", "https://127.0.0.1:9/private.git"
+OVER_SSH = f"ssh://git-{HOME}@127.0.0.1:9/private.git"
 LOGIN = ("git", "right")
 USERNAME = f"git-{HOME}"
 REPOSITORY_SECRET = "repo-cred-b77a0ce2-14a8-57f6-99d5-3b4c2d0c9814"
@@ -29,7 +30,7 @@ LABELS = {"app.kubernetes.io/managed-by": "gitops-service"}
 ASKED_AT, OVER_AT = 100, 110
 """Resource versions of the run: as it was made, and with its last status."""
 BEGUN, ENDED = "2026-01-01T00:00:01Z", "2026-01-01T00:00:02Z"
-FACTS = Facts("chaos", (ENGINE, f"{ENGINE}-2"), frozenset({TOKEN}), LOGIN)
+FACTS = Facts("chaos", (ENGINE, f"{ENGINE}-2"), frozenset({TOKEN}), LOGIN, "key of {}".format)
 
 
 @dataclass

@@ -21,8 +21,11 @@ from tests.unit.chaos.scene import (
     LABELS,
     LOGIN,
     OVER_AT,
+    OVER_SSH,
     PRIVATE,
+    PROJECT,
     TOKEN,
+    USERNAME,
     Scene,
     add_neighbour,
     application,
@@ -37,6 +40,8 @@ from tests.unit.chaos.scene import (
     syncing,
     thing,
 )
+
+KEY = f"key of {USERNAME}"
 
 
 @pytest.fixture
@@ -333,6 +338,39 @@ def test_repository_secret_when_a_newer_login_opens_nothing_then_only_what_worke
     assert opened.sorts() == ["differs"]
     opened.objects.pop("repository secret")
     assert opened.judged() == []
+
+
+@pytest.fixture
+def opened_over_ssh(opened: Scene) -> Scene:
+    """The credential's repository is reached by ssh, with the tenant's own key."""
+    opened.put("credential", opened.objects["credential"] | {"spec": {"repository": OVER_SSH, "secret": "key"}})
+    opened.put("key", thing("Secret", HOME, "key", "u-key") | {"data": encoded({"sshPrivateKey": KEY})})
+    content = {"name": "key", "url": OVER_SSH, "project": PROJECT, "sshPrivateKey": KEY}
+    opened.objects["repository secret"]["data"] = encoded(content)
+    listed = opened.objects["project"]["spec"]["sourceRepos"]
+    listed[listed.index(PRIVATE_IN_PROJECT)] = OVER_SSH.removesuffix(".git")
+    return opened
+
+
+def test_repository_secret_when_it_has_the_tenants_key_then_nothing_differs(opened_over_ssh: Scene) -> None:
+    assert opened_over_ssh.judged() == []
+
+
+def test_repository_secret_when_it_has_another_key_then_it_differs(opened_over_ssh: Scene) -> None:
+    opened_over_ssh.objects["repository secret"]["data"] |= encoded({"sshPrivateKey": "key of git-chaos-001"})
+    assert opened_over_ssh.sorts() == ["differs"]
+
+
+def test_repository_secret_when_the_tenants_newer_key_opens_nothing_then_what_worked_may_stay(
+    opened_over_ssh: Scene,
+) -> None:
+    scene = opened_over_ssh
+    scene.objects["key"]["data"] = encoded({"sshPrivateKey": "another"})
+    condition = scene.objects["credential"]["status"]["conditions"][0]
+    condition |= {"status": "True", "reason": "InvalidCredentials"}
+    assert scene.judged() == []
+    condition |= {"status": "False", "reason": "RepositoryCredentialUpToDate"}
+    assert scene.sorts() == ["status"]
 
 
 PRIVATE_IN_PROJECT = PRIVATE.removesuffix(".git")

@@ -13,7 +13,7 @@ from services.common.errors import Permanent
 from services.common.kubernetes import Manifest, Rejected
 from tests.unit.chaos.scene import deployment
 
-AROUND = Surroundings("chaos", "https://127.0.0.1:6443", "QQ==", (), (), "", ("git", "right"))
+AROUND = Surroundings("chaos", "https://127.0.0.1:6443", "QQ==", (), (), (), ("git", "right"), str)
 
 
 class Calls:

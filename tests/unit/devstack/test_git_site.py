@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import base64
+from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 
+import asyncssh
 import pytest
 from aiohttp.test_utils import TestClient, TestServer
 from cryptography.x509 import DNSName, SubjectAlternativeName, load_pem_x509_certificate
@@ -13,7 +16,7 @@ from devstack.git import example_server
 from devstack.git.https_server import application
 from devstack.git.repository import Repository
 from devstack.git.site import PRIVATE, GitSite, site_of
-from devstack.git.ssh_server import requested
+from devstack.git.ssh_server import requested, serve
 from services.common.errors import Unavailable
 
 REFS = "info/refs?service=git-upload-pack"
@@ -132,3 +135,23 @@ def test_ssh_when_a_repository_is_asked_for_then_it_is_found_below_the_root(site
 def test_ssh_when_anything_else_is_asked_for_then_it_is_refused(site: GitSite, command: str) -> None:
     with pytest.raises(ValueError, match=r"\w"):
         requested(command, site.repositories)
+
+
+@pytest.mark.parametrize(
+    ("username", "key_of", "is_admitted"),
+    [
+        pytest.param("git-team-a", "git-team-a", True, id="its own"),
+        pytest.param("git-team-a", "git-team-b", False, id="another's"),
+        pytest.param("somebody", "somebody", False, id="of nobody who is known"),
+    ],
+)
+async def test_ssh_when_a_user_comes_with_a_key_then_it_has_to_be_its_own(
+    site: GitSite, username: str, key_of: str, *, is_admitted: bool
+) -> None:
+    server = await serve(replace(site, ssh_port=0))
+    key = asyncssh.import_private_key(site.key_of(key_of))
+    refused = nullcontext() if is_admitted else pytest.raises(asyncssh.PermissionDenied)
+    options = {"username": username, "client_keys": [key], "known_hosts": None, "config": None}
+    async with server:
+        with refused:
+            (await asyncssh.connect(site.host, server.get_port(), **options)).close()
