@@ -63,3 +63,30 @@ def test_metrics_when_declared_then_nowhere_but_in_the_module_that_the_page_is_m
     declaring = re.compile(r"\b(Counter|Gauge|Histogram|Summary|Info|Enum)\(\s*\"")
     files = [path for path in (ROOT / "services").rglob("*.py") if declaring.search(path.read_text())]
     assert [str(path.relative_to(ROOT)) for path in files] == [METRICS]
+
+
+QUERY = re.compile(r"^```promql\n(.*?)^```", re.MULTILINE | re.DOTALL)
+SCRAPED = {"pod", "le"}
+"""Labels that no metric of ours declares: a pod's is of whoever scrapes it, the other of every histogram's buckets."""
+
+
+@pytest.mark.parametrize(
+    ("page", "query"),
+    [
+        (page.name, line)
+        for page in sorted((DOCS / "operations").glob("*.md"))
+        for block in QUERY.findall(page.read_text())
+        for line in block.splitlines()
+        if not line.startswith("#")
+    ],
+)
+def test_query_when_a_page_has_prometheus_asked_then_its_metrics_are_there_with_these_labels(
+    page: str, query: str
+) -> None:
+    rows = {row["name"]: row["rest"] for row in CELLS.finditer((DOCS / "metrics.md").read_text())}
+    for name, matchers in re.findall(r"(gitops_\w+)(?:\{(.*?)\})?", query):
+        declared = rows[re.sub(r"_bucket$", "", name)]
+        assert ("histogram" in declared) == name.endswith("_bucket"), page
+        assert {f"`{label}`" for label in re.findall(r"(\w+)=", matchers)} <= set(re.findall(r"`\w+`", declared)), page
+    grouped = {label for labels in re.findall(r"by \(([\w, ]+)\)", query) for label in labels.split(", ")}
+    assert grouped <= SCRAPED, page
