@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from ipaddress import ip_address, ip_network
 from pathlib import Path
+from typing import Any
 
 import yaml
 
@@ -109,6 +110,37 @@ def containers(template: Manifest) -> Iterator[Manifest]:
     """Every container of a pod template, by whatever name it is declared."""
     for field in ("containers", "initContainers", "ephemeralContainers"):
         yield from template["spec"].get(field, [])
+
+
+def differences(before: Iterable[Manifest], after: Iterable[Manifest]) -> dict[tuple[str, ...], set[tuple[str, ...]]]:
+    """Where manifests of the same objects differ: paths, by kind, namespace and name. Each has to be in both."""
+    old, new = ({_place(item): item for item in manifests} for manifests in (before, after))
+    assert old.keys() == new.keys()
+    found = {place: {path for path, _ in {*_leaves(old[place])} ^ {*_leaves(new[place])}} for place in old}
+    return {place: paths for place, paths in found.items() if paths}
+
+
+def _place(manifest: Manifest) -> tuple[str, ...]:
+    meta = manifest["metadata"]
+    return manifest["kind"], meta.get("namespace", ""), meta["name"]
+
+
+def _leaves(value: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """What a manifest says, by where; what is in a list by the name that it has, or else by its number."""
+    match value:
+        case dict():
+            items = [(str(name), each) for name, each in value.items()]
+        case list():
+            items = [(_name(each, number), each) for number, each in enumerate(value)]
+        case _:
+            yield path, value
+            return
+    for name, each in items:
+        yield from _leaves(each, (*path, name))
+
+
+def _name(item: Any, number: int) -> str:
+    return str(item["name"]) if isinstance(item, dict) and "name" in item else str(number)
 
 
 def selects(selector: Manifest, template: Manifest) -> bool:

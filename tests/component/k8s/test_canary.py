@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ import pytest
 
 from devstack.paths import DOCS
 from services.common.kubernetes import Manifest
-from tests.component.k8s.manifests import FOLDER, PART, SERVICES, built, of_kind
+from tests.component.k8s.manifests import FOLDER, PART, SERVICES, built, differences, of_kind
 from tests.component.k8s.readme import carry_out, commands
 from tests.component.k8s.test_accepted import api, apply
 
@@ -26,7 +25,7 @@ STEPS: dict[str, dict[str, str]] = {
 }
 """How much of each Deployment is new in a step's overlay."""
 RELEASE = {"IMAGE": "registry.example.com/next", "DIGEST": f"sha256:{'1' * 64}"}
-IMAGE = ("spec", "template", "spec", "containers", "0", "image")
+IMAGE = ("spec", "template", "spec", "containers", "service", "image")
 HOLD = {("spec", "minReadySeconds"), ("spec", "progressDeadlineSeconds")}
 CHANGED = {"old": set[Any](), "new": {IMAGE}, "one is new": {IMAGE, *HOLD}}
 
@@ -58,29 +57,6 @@ def canary(kustomize: Path, overlay: Path, step: str) -> list[Manifest]:
     return built(kustomize, overlay.with_name(f"{overlay.name}-canary") / step)
 
 
-def leaves(value: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
-    """What a manifest says, by where."""
-    match value:
-        case dict():
-            items = [(str(name), each) for name, each in value.items()]
-        case list():
-            items = [(str(number), each) for number, each in enumerate(value)]
-        case _:
-            yield path, value
-            return
-    for name, each in items:
-        yield from leaves(each, (*path, name))
-
-
-def by_place(manifests: list[Manifest]) -> dict[tuple[str, ...], Manifest]:
-    return {(each["kind"], each["metadata"].get("namespace", ""), each["metadata"]["name"]): each for each in manifests}
-
-
-def changed(before: Manifest, after: Manifest) -> set[tuple[str, ...]]:
-    """Where two manifests differ."""
-    return {path for path, _ in {*leaves(before)} ^ {*leaves(after)}}
-
-
 def test_table_when_read_then_each_service_has_its_canary_after_planners() -> None:
     assert [name for name, parts in STEPS.items() if parts[name] == "one is new"] == ["planner", "agent", "watcher"]
     assert {part for parts in STEPS.values() for part in parts} == {*SERVICES}
@@ -89,13 +65,8 @@ def test_table_when_read_then_each_service_has_its_canary_after_planners() -> No
 def test_step_when_compared_with_what_runs_then_it_differs_as_the_table_says_and_in_nothing_else(
     running: list[Manifest], canary: list[Manifest], step: str
 ) -> None:
-    before, after = by_place(running), by_place(canary)
-    assert before.keys() == after.keys()
-    found = {place: changed(before[place], after[place]) for place in before}
     expected = {("Deployment", "gitops-service", name): CHANGED[how] for name, how in STEPS[step].items()}
-    assert {place: paths for place, paths in found.items() if paths} == {
-        place: paths for place, paths in expected.items() if paths
-    }
+    assert differences(running, canary) == {place: paths for place, paths in expected.items() if paths}
 
 
 def test_step_when_rendered_then_what_is_new_is_of_the_one_release(canary: list[Manifest], step: str) -> None:
