@@ -56,6 +56,7 @@ INSTANCES = f"SELECT {VIEWED} FROM engine_instances WHERE state <> 'retired'"
 SOME_INSTANCES = f"""
 SELECT {VIEWED} FROM unnest(%s::text[]) AS affected(id) JOIN engine_instances USING (id) WHERE state <> 'retired'
 """
+INSTANCES_OF_RINGS = f"{INSTANCES} AND ring = ANY(%s)"
 PLACEMENTS = "SELECT tenant_id, engine_instance_id FROM placements"
 
 KEPT_ORPHANS = f"SELECT {names(KeptOrphans)} FROM kept_orphans WHERE engine_instance_id = ANY(%s)"
@@ -207,12 +208,14 @@ def load_fleet(connection: Connection[Any], engines: Mapping[str, Engine]) -> Fl
 
 def reload_fleet(connection: Connection[Any], before: FleetView, written: Changes) -> FleetView:
     """``before`` with what ``written`` affects read anew; what instances carry stays as it was measured last."""
-    if written.rollouts or not before.instances:
+    if not before.instances:
         instances = _fleet(connection.execute(INSTANCES), before.engines).instances
     else:
         affected = written.instances_affected
         unaffected = {known: row for known, row in before.instances.items() if known not in affected}
-        changed = connection.execute(SOME_INSTANCES, (sorted(affected),)) if affected else ()
+        changed = [*connection.execute(SOME_INSTANCES, (sorted(affected),))] if affected else []
+        if written.rings_affected:
+            changed += connection.execute(INSTANCES_OF_RINGS, ([*written.rings_affected],))
         instances = {**unaffected, **_fleet(changed, before.engines).instances}
     rules = load_rules(connection) if written.affects_rules else before.rules
     return replace(before, instances=instances, rules=rules)

@@ -124,17 +124,19 @@ class Changes(NamedTuple):
     """Further by what was seen of their tenants."""
     rollouts: tuple[Rollout, ...] = ()
     """New, or further."""
+    rings_affected: tuple[str, ...] = ()
+    """Rings of which a rollout has other instances take new tenants than before."""
     engine_samples: tuple[EngineSample, ...] = ()
     """What agents have counted."""
 
     @property
     def affects_placement(self) -> bool:
         """Whether where new tenants are placed follows from other rows of the fleet than before."""
-        return bool(self.instances_affected or self.rollouts or self.affects_rules)
+        return bool(self.instances_affected or self.rings_affected or self.affects_rules)
 
     @property
     def instances_affected(self) -> frozenset[str]:
-        """Ids of engine instances that placement sees otherwise than before; a rollout may affect any of its ring."""
+        """Ids of engine instances that placement sees otherwise than before, but for :attr:`rings_affected`."""
         return frozenset(
             (
                 *(row.id for row in self.engine_instances),

@@ -138,7 +138,7 @@ def _remedied(database: FleetDatabase, policy: Policy, now: datetime) -> Changes
     remediations = database.load_remediations()
     replaced = replaced_instances(remediations.values())
     fleet = database.load_fleet_rows((), replaced, ())
-    is_evacuated = is_of_tenants(remediations.values())
+    is_evacuated = is_of_tenants(remediations.values(), fleet)
     fleet = fleet.with_holdings(database.load_holdings([*fleet.instances] if is_evacuated else replaced))
     if is_evacuated:
         fleet = replace(fleet, tenants=database.load_all_tenants())

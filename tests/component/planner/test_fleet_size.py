@@ -127,6 +127,15 @@ def remedied(fleet: Fleet) -> int:
     return fleet.read(Event(RemediesDue(), 0, ""))
 
 
+def cordoned(fleet: Fleet) -> int:
+    """An instance does some of its work, and nothing has helped: nobody comes to it, and nobody has to leave it."""
+    fleet.take(fleet.told("i0", "Degraded"))
+    fleet.now += POLICY.remedies.after
+    fleet.take(Event(RemediesDue(), 0, ""))
+    fleet.now += POLICY.remedies.cool_down
+    return fleet.read(Event(RemediesDue(), 0, ""))
+
+
 def looked_at(fleet: Fleet) -> int:
     """The rollout of ring canary."""
     fleet.now += POLICY.rollout_interval
@@ -143,7 +152,7 @@ def test_batch_when_it_is_about_the_health_of_an_instance_then_it_reads_as_much_
     assert 0 < batch(fleet) <= few
 
 
-@pytest.mark.parametrize("batch", [reported, silent, remedied, looked_at])
+@pytest.mark.parametrize("batch", [reported, silent, remedied, cordoned, looked_at])
 def test_batch_when_it_places_nobody_then_it_reads_as_much_however_many_tenants_other_instances_have(
     fleet: Fleet, batch: Callable[[Fleet], int]
 ) -> None:

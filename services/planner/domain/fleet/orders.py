@@ -56,6 +56,7 @@ from services.planner.domain.fleet.pools.pools import MOST_CAPACITY, change_pool
 from services.planner.domain.fleet.pools.provisioning import settle_provisioning
 from services.planner.domain.fleet.rollouts.rollout import settle_rollout
 from services.planner.domain.fleet.rollouts.rollout_orders import change_rollout
+from services.planner.domain.fleet.rollouts.rollout_rows import rings_affected
 from services.planner.domain.fleet.rows import (
     CLASSES,
     RINGS,
@@ -174,6 +175,7 @@ def settle_fleet(
         fleet_orders=decided.records,
         moves_ordered=moves,
         rollouts=(after.rollout,) if after.rollout is not None and after.rollout != fleet.rollout else (),
+        rings_affected=rings_affected(fleet.rollout, after.rollout),
         audit_records=(
             *(move_record(move) for move in moves if _is_new_step(move, fleet)),
             *rollout_records(after.rollout, fleet.rollout, now),

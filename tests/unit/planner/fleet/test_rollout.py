@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -14,7 +15,7 @@ from services.common.messages import AbortRollout, Health, MoveTenant, PauseRoll
 from services.planner.domain.fleet.moves.move_orders import held_by_rollout
 from services.planner.domain.fleet.pools.pool_rows import EnginePool
 from services.planner.domain.fleet.rollouts.rollout import DATA_PATIENCE, STALLED_AFTER, ring_of, stage_tenants
-from services.planner.domain.fleet.rollouts.rollout_rows import NO_FIGURES, Rollout
+from services.planner.domain.fleet.rollouts.rollout_rows import NO_FIGURES, Rollout, rings_affected
 from tests.unit.planner.fleet.rolled import BAD, EVERY, NEW, OLD, START, WELL, Rolled, instance, told
 from tests.unit.planner.given import at
 
@@ -446,3 +447,31 @@ def _require_ended(rolled: Rolled, over: Rollout) -> None:
     assert max(done.values(), default=0) <= 1
     there = {tenant for tenant, is_forward in done if is_forward}
     assert {tenant for tenant, is_forward in done if not is_forward} <= there
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "rings"),
+    [
+        ({}, {"due_at": at(9), "moved": 3, "reason": "it waits"}, ()),
+        ({"stage": 1}, {"stage": 10}, ()),
+        ({"step": "moving"}, {"step": "soaking"}, ()),
+        ({"stage": 10}, {"stage": 100}, ("general",)),
+        ({"stage": 100}, {"stage": 100, "step": "reverting"}, ("general",)),
+        ({"stage": 100, "step": "retiring"}, {"stage": 100, "step": "done"}, ("general",)),
+        ({"ring": "canary", "stage": 100}, {"stage": 0}, ("canary", "general")),
+        ({"ring": ""}, {"ring": "canary"}, ("canary",)),
+    ],
+    ids=["nothing new", "a stage before", "another step", "the last stage", "back", "done", "next ring", "first ring"],
+)
+def test_rollout_when_looked_at_then_rings_of_which_others_take_new_tenants_are_told(
+    before: dict[str, Any], after: dict[str, Any], rings: tuple[str, ...]
+) -> None:
+    rollout = begun().rollout
+    assert rollout is not None
+    known = replace(rollout, step="moving", ring="general", stage=10)
+    assert rings_affected(replace(known, **before), replace(known, **after)) == rings
+
+
+def test_rollout_when_ordered_or_there_is_none_then_no_ring_is_affected_yet() -> None:
+    assert rings_affected(None, replace(begun().rollout, ring="")) == ()  # type: ignore[type-var]
+    assert rings_affected(None, None) == ()

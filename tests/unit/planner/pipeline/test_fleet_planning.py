@@ -9,7 +9,15 @@ from uuid import UUID
 
 import pytest
 
-from services.common.messages import AbortRollout, FleetOrder, Order, PauseRollout, RebalanceFleet, ResumeRollout
+from services.common.messages import (
+    AbortRollout,
+    FleetOrder,
+    Health,
+    Order,
+    PauseRollout,
+    RebalanceFleet,
+    ResumeRollout,
+)
 from services.planner.domain.changes import Changes
 from services.planner.domain.events import Event, FleetDue, RemediesDue, ScalingDue
 from services.planner.domain.fleet.pools.pool_rows import Burdens, EnginePool
@@ -141,13 +149,18 @@ def test_pools_when_they_are_looked_at_then_their_instances_alone_are_read(
 
 
 @pytest.mark.parametrize(
-    ("ill", "read"),
-    [(replace(ILL, rung="RestartController", tried="[]", is_cordoned=False), set()), (ILL, {*RING, OTHER})],
-    ids=["restarted", "may be evacuated"],
+    ("ill", "health", "read"),
+    [
+        (replace(ILL, rung="RestartController", tried="[]", is_cordoned=False), Health.DOWN, set()),
+        (ILL, Health.DEGRADED, set()),
+        (ILL, Health.DOWN, {*RING, OTHER}),
+    ],
+    ids=["restarted", "cordoned, and does some of its work", "may be evacuated"],
 )
 def test_remedies_when_they_are_looked_at_then_tenants_are_read_only_if_some_may_have_to_leave(
-    database: FleetRows, ill: Remediation, read: set[str]
+    database: FleetRows, ill: Remediation, health: Health, read: set[str]
 ) -> None:
     database.remediations = {OTHER: ill}
+    database.rolled.hear(OTHER, health)
     database.plan(RemediesDue())
     assert (database.counted, database.tenants_of) == (read, read)

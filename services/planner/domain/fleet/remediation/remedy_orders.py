@@ -87,9 +87,12 @@ def _of_provisioner(
     return row, (), fleet
 
 
-def is_of_tenants(remediations: Iterable[Remediation]) -> bool:
-    """Whether an instance may be evacuated: all tenants count then."""
-    return any(row.is_cordoned for row in remediations)
+def is_of_tenants(remediations: Iterable[Remediation], fleet: Fleet) -> bool:
+    """Whether an instance may be evacuated: all tenants count then. One that is not down stays as it is, cordoned."""
+    return any(
+        row.is_cordoned and (health := fleet.health.get(row.engine_instance_id)) is not None and health.is_down
+        for row in remediations
+    )
 
 
 def replaced_instances(remediations: Iterable[Remediation]) -> list[str]:

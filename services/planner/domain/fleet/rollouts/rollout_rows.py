@@ -74,6 +74,12 @@ class Rollout:
         return self.step in OVER
 
     @property
+    def placement(self) -> tuple[object, ...]:
+        """What decides which instances of its ring take new tenants."""
+        is_on_new = self.stage == STAGES[-1] and self.step != "reverting"
+        return self.ring, self.version, self.profile, is_on_new, self.is_over
+
+    @property
     def ring_names(self) -> tuple[str, ...]:
         """In their order."""
         return tuple(self.rings.split(","))
@@ -149,3 +155,10 @@ def together(parts: Iterable[Figures]) -> Figures:
 
 def _largest(values: Iterable[int | None]) -> int | None:
     return max((each for each in values if each is not None), default=None)
+
+
+def rings_affected(before: Rollout | None, after: Rollout | None) -> tuple[str, ...]:
+    """Rings of which other instances take new tenants from now on; none at a look that finds nothing new."""
+    if before is not None and after is not None and before.placement == after.placement:
+        return ()
+    return tuple(sorted({each.ring for each in (before, after) if each is not None and each.ring}))
