@@ -82,6 +82,9 @@ def up(  # noqa: PLR0913 - one for each option
     spares: Annotated[
         bool, typer.Option("--spares", help="With --argocd: one instance, and three that wait to be started and added.")
     ] = False,
+    poll: Annotated[
+        int | None, typer.Option(min=1, help="With --argocd: after how many seconds it looks for new commits; 3.")
+    ] = None,
     links: Annotated[
         bool, typer.Option("--links", help="A proxy in each hop, for 'dev link' to cut and slow.")
     ] = False,
@@ -104,6 +107,7 @@ def up(  # noqa: PLR0913 - one for each option
 ) -> None:
     """Start the stack; the first time on a machine this downloads and builds for some minutes."""
     # Imported here: it takes longer than most commands of this file do.
+    from devstack.components.stack import POLL_SECONDS  # noqa: PLC0415
     from devstack.harness import background, run  # noqa: PLC0415
     from devstack.toolchain import install as toolchain  # noqa: PLC0415
     from devstack.toolchain import packages  # noqa: PLC0415
@@ -126,6 +130,7 @@ def up(  # noqa: PLR0913 - one for each option
         git=git,
         clocks=clocks,
         spares=spares,
+        poll_seconds=poll or POLL_SECONDS,
         settings=tuple(setting or ()),
         registry_key=registry_key,
     )

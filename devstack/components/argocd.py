@@ -20,9 +20,6 @@ from devstack.supervisor.process import Node, Process, Step
 
 CONFIGURATION = COMPOSE / "argocd"
 
-POLL_SECONDS = 3
-"""How often it looks for new commits: nobody tells it of them here, and three minutes are long to wait for a demo."""
-
 SPARES_RBAC = Command(
     "argocd-spares-rbac-apply",
     ("rbac", "apply", "--from", str(CONFIGURATION / "spares.yaml")),
@@ -144,7 +141,7 @@ def _controller(stack: Stack, instance: Instance) -> Process:
             f"--metrics-port={port}",
             f"--redis={HOST}:{stack.ports[redis]}",
             f"--repo-server={HOST}:{stack.ports[repo_server]}",
-            f"--app-resync={POLL_SECONDS}",
+            f"--app-resync={stack.poll_seconds}",
             "--app-resync-jitter=0",
             "--logformat=text",
         ),

@@ -24,6 +24,8 @@ from devstack.toolchain.install import Toolchain
 ENGINE_NAMESPACES = ("gitops-service-argocd", "gitops-service-argocd-2")
 SPARE_NAMESPACES = ("gitops-service-argocd-3", "gitops-service-argocd-4")
 """Of two more Argo CDs, where there are spares."""
+POLL_SECONDS = 3
+"""How often Argo CD looks for new commits: nobody tells it of them here, and two minutes are long for a demo."""
 LOOPBACK = "127.0.0.0/8"
 """Where this stack's target clusters and git servers are; elsewhere nobody's CR may point there."""
 
@@ -59,6 +61,8 @@ class Stack:
     """How many there are: one, or two."""
     spares: bool = False
     """Only the first Argo CD runs and takes tenants; three more start by name, and an operator adds them then."""
+    poll_seconds: int = POLL_SECONDS
+    """How often Argo CD looks for new commits."""
 
     @property
     def argocd_namespaces(self) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from devstack.components import all_nodes
-from devstack.components.stack import Stack
+from devstack.components.stack import POLL_SECONDS, Stack
 from devstack.harness import control
 from devstack.harness.faulty_links import LINKS
 from devstack.node import machine
@@ -62,6 +62,8 @@ class StackOptions:
     """Those of our services can be set."""
     spares: bool = False
     """Three Argo CDs besides the first that are prepared, and neither run nor take tenants."""
+    poll_seconds: int = POLL_SECONDS
+    """How often Argo CD looks for new commits."""
     engine_clusters: int = 1
     """A second one has an API server, an agent and a simulator of its own."""
     settings: tuple[str, ...] = ()
@@ -79,6 +81,9 @@ def require_consistent(options: StackOptions) -> None:
         "--links and --pods": options.links and options.pods,
         "--links and --tls": options.links and options.tls,
         "--spares without --argocd": options.spares and not options.argocd,
+        "--poll without --argocd": options.poll_seconds != POLL_SECONDS and not options.argocd,
+        "--poll and --pods (pods look as often as their argocd-cm says)": options.poll_seconds != POLL_SECONDS
+        and options.pods,
         "--spares and --pods": options.spares and options.pods,
         "--spares and --links": options.spares and options.links,
         "--clocks and --pods": options.clocks and options.pods,
@@ -137,7 +142,7 @@ def run(
         stack = Stack(
             state, {**ports, **spares}, secrets, tools, options.durable, transport, options.replicas, proxies,
             settings=parse_settings(options.settings), git=options.git, clocks=options.clocks,
-            engine_clusters=options.engine_clusters, spares=options.spares,
+            engine_clusters=options.engine_clusters, spares=options.spares, poll_seconds=options.poll_seconds,
         )  # fmt: skip
         state.remember(ENVIRONMENT, stack.environment())
         state.remember(SERVICES, {service: stack.environment_of(service) for service in IDENTITIES})

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from bench.commits import Round, commit_of, overhead, rows
+from bench.commits import Overhead, Pair, Round, by_hand, commit_of, overhead, rows
+from services.common.ownership import OURS
 
 
 def application(sync: str = "Synced", revision: str = "b", phase: str = "Succeeded", synced: str = "b") -> Any:
@@ -31,7 +32,62 @@ def test_application_when_argocd_has_not_seen_it_then_it_has_none() -> None:
     assert commit_of({}) == ""
 
 
-def test_rounds_when_shown_then_by_their_medians_and_with_what_ours_take_more() -> None:
-    ours, by_hand = [Round(2.1, 4), Round(2.2, 6), Round(9, 9)], [Round(2, 3), Round(2, 5), Round(1, 9)]
-    assert overhead(ours, by_hand) == pytest.approx(0.1)
-    assert list(rows({2: (ours, by_hand)})) == [("2", "2.20", "2.00", "6.00", "5.00", "+10.0%")]
+def test_application_when_copied_then_its_spec_is_the_same_of_a_tenant_that_none_of_ours_knows() -> None:
+    spec = {
+        "project": "app-project-1",
+        "source": {"repoURL": "https://git/public/commits-007.git", "path": "app-1"},
+        "destination": {"name": "in-cluster", "namespace": "commits-007"},
+        "syncPolicy": {"retry": {"limit": -1}},
+    }
+    marks = {"labels": OURS, "annotations": {"any": "thing"}, "uid": "1"}
+    original = {
+        "apiVersion": "argoproj.io/v1alpha1",
+        "kind": "Application",
+        "metadata": {"name": "gitopsdepl-1", "namespace": "argocd", **marks},
+        "spec": spec,
+        "status": {"sync": {}},
+    }
+    assert by_hand(original) == {
+        "apiVersion": "argoproj.io/v1alpha1",
+        "kind": "Application",
+        "metadata": {"name": "by-hand-gitopsdepl-1", "namespace": "argocd"},
+        "spec": spec
+        | {
+            "project": "by-hand-app-project-1",
+            "source": {"repoURL": "https://git/public/by-hand-007.git", "path": "app-1"},
+            "destination": {"name": "in-cluster", "namespace": "by-hand-007"},
+        },
+    }
+
+
+def test_pairs_when_shown_then_with_their_spread_and_with_what_ours_take_more() -> None:
+    pairs = [
+        Pair(ours=Round(2.2, 4, 7), by_hand=Round(2, 3, 6)),
+        Pair(ours=Round(4.4, 6, 9), by_hand=Round(4, 5, 8)),
+        Pair(ours=Round(3.3, 5, 8), by_hand=Round(3, 4, 7)),
+    ]
+    found = overhead(pairs)
+    assert found.mean == pytest.approx(0.1)
+    assert found.error == pytest.approx(0.1 / 3 / 3**0.5)
+    (row,) = rows({2: pairs})
+    assert row == (
+        "2",
+        *("3.00 ± 1.00", "3.30 ± 1.10"),
+        *("4.00 ± 1.00", "5.00 ± 1.00"),
+        *("7.00 ± 1.00", "8.00 ± 1.00"),
+        "+10.0% ± 3.8%",
+    )
+
+
+@pytest.mark.parametrize(
+    ("found", "is_exceeded"),
+    [
+        (Overhead(0.04, 0.001), False),
+        (Overhead(0.06, 0.001), True),
+        (Overhead(0.06, 0.01), False),
+        (Overhead(0.10, 0.02), True),
+    ],
+    ids=["less", "more", "more by chance", "more, whatever chance makes of it"],
+)
+def test_bound_when_chance_may_be_the_cause_then_it_is_not_exceeded(found: Overhead, is_exceeded: bool) -> None:
+    assert found.is_exceeded is is_exceeded

@@ -5,11 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from devstack.components import all_nodes
 from devstack.components.stack import ENGINE_NAMESPACES, Stack
+from devstack.harness.run import StackOptions, require_consistent
 from devstack.paths import ROOT
 from devstack.toolchain.gobuild import ARGOCD, Build
 from devstack.toolchain.install import ARGOCD_SOURCES, ARGOCD_VARIANTS, NEWEST_ARGOCD
+from services.common.errors import InvalidConfiguration
 
 ONLY_WITH_ARGOCD = ("argocd-", "git-", "remote-")
 
@@ -62,3 +66,20 @@ def test_versions_when_read_from_their_pins_then_they_are_what_they_are_called()
     for version, variant in ARGOCD_VARIANTS.items():
         assert Build(ARGOCD_SOURCES, ARGOCD, variant).version().startswith(f"v{version}.")
     assert next(iter(ARGOCD_VARIANTS)) == NEWEST_ARGOCD
+
+
+def test_argocd_when_it_is_to_look_for_commits_seldom_then_every_controller_does(argocd_stack: Stack) -> None:
+    stack = replace(argocd_stack, poll_seconds=120)
+    nodes = {node.name: node for node in all_nodes(stack, infrastructure_only=False)}
+    for instance in stack.argocd_instances():
+        assert "--app-resync=120" in nodes[instance.process("application-controller")].argv
+
+
+@pytest.mark.parametrize(("argocd", "pods"), [(False, False), (True, True)], ids=["without Argo CD", "as pods"])
+def test_poll_when_nothing_would_take_it_then_it_is_refused(argocd: bool, pods: bool) -> None:
+    options = StackOptions(
+        infrastructure_only=False, without=(), fresh=False, durable=False, argocd=True, poll_seconds=120
+    )
+    require_consistent(options)
+    with pytest.raises(InvalidConfiguration, match="--poll"):
+        require_consistent(replace(options, argocd=argocd, pods=pods))
