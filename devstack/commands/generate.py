@@ -35,7 +35,7 @@ def docs() -> None:
     """
     (DOCS / "settings.md").write_text(settings_page())
     (DOCS / "metrics.md").write_text(metrics_page())
-    for kind in REGISTRY.custom:
+    for kind in REGISTRY.defined:
         (USER_DOCS / f"{kind.page}.md").write_text(page(kind))
     readme = USER_DOCS / "README.md"
     readme.write_text(with_block(readme.read_text(), "kinds", index(REGISTRY)))

@@ -19,13 +19,13 @@ KUSTOMIZATION = "# Not kustomization.yaml: `gitopsctl crds apply` takes every *.
 
 def crd_files(registry: Registry) -> Iterator[tuple[PurePath, str]]:
     """Name and text of each file in k8s/crds."""
-    for kind in registry.custom:
+    for kind in registry.defined:
         manifest = yaml.safe_dump(custom_resource_definition(kind), sort_keys=False, width=120)
         yield PurePath(f"{kind.plural}.yaml"), HEADER + manifest
     listed = {
         "apiVersion": "kustomize.config.k8s.io/v1beta1",
         "kind": "Kustomization",
-        "resources": sorted(f"{kind.plural}.yaml" for kind in registry.custom),
+        "resources": sorted(f"{kind.plural}.yaml" for kind in registry.defined),
     }
     yield PurePath("Kustomization"), HEADER + KUSTOMIZATION + yaml.safe_dump(listed, sort_keys=False)
 
@@ -40,10 +40,11 @@ def watcher_rules(registry: Registry) -> str:
 
 def tenant_rules(registry: Registry, verbs: Sequence[str]) -> str:
     """The rules of a tenants' ClusterRole about custom resources, YAML."""
-    groups = dict.fromkeys(kind.resource.group for kind in registry.custom)
+    kinds = [kind for kind in registry.defined if kind.scope == "Namespaced"]
+    groups = dict.fromkeys(kind.resource.group for kind in kinds)
     return "".join(
         f"  - apiGroups: [{group}]\n    resources:\n"
-        + "".join(f"      - {kind.plural}\n" for kind in registry.custom if kind.resource.group == group)
+        + "".join(f"      - {kind.plural}\n" for kind in kinds if kind.resource.group == group)
         + f"    verbs: [{', '.join(verbs)}]\n"
         for group in groups
     )

@@ -7,10 +7,9 @@ from typing import Any
 
 from devstack.generate.markdown import Row, code, table
 from services.kinds.registry import Registry
-from services.kinds.shared.api_group import GROUP, VERSION
 from services.kinds.shared.catalogue import Entry
 from services.kinds.shared.definition import Schema, structural
-from services.kinds.shared.kind import AGE, CATEGORY, Column, CustomKind, Kind
+from services.kinds.shared.kind import AGE, CATEGORY, Column, CustomKind, DefinedKind, Kind
 from services.kinds.shared.limits import DEFAULT_BYTES, DEFAULT_DESTINATIONS, MEBIBYTE
 from services.watcher.settings import WatcherSettings
 
@@ -19,19 +18,24 @@ STATUS_HEADINGS = ("Field", "Type", "Description")
 CONDITION_HEADINGS = ("Type", "Status", "Reason", "Message", "What it means", "What to do")
 COLUMN_HEADINGS = ("Column", "From", "Shown")
 
+NOT_FOLLOWED = "Not in force yet"
+"""Of kinds that the API server knows and nobody follows."""
+
 KIBIBYTE = 1024
 
 _RULES = "x-kubernetes-validations"
+_INT_OR_STRING = "x-kubernetes-int-or-string"
 
 
-def page(kind: CustomKind) -> str:
+def page(kind: DefinedKind) -> str:
     """The whole page of ``kind``, in Markdown."""
-    spec, status = structural(kind.spec), structural(kind.status)
+    spec = structural(kind.spec)
     parts = [
         "<!-- Generated from services/kinds by `make generate`; do not edit. -->",
         f"# {kind.name}",
         kind.description,
-        f"`apiVersion: {GROUP}/{VERSION}`, `kubectl get {kind.plural}`. [All kinds](README.md)",
+        *_standing(kind),
+        f"`apiVersion: {kind.resource.api_version}`, `kubectl get {kind.plural}`. [All kinds](README.md)",
         "## Example",
         f"```yaml\n{kind.example.read_text().strip()}\n```",
         "## Fields",
@@ -39,31 +43,51 @@ def page(kind: CustomKind) -> str:
         "## What is refused",
         "The API server refuses an object that breaks a limit above, or one of these rules. What was stored before a "
         "rule existed stays usable; a field that breaks it can only be changed to one that does not.",
-        table(("Field", "Message"), _rules(spec, "spec")),
-        "## Status",
-        table(STATUS_HEADINGS, _status_rows(status, "status")),
+        table(
+            ("Field", "Message"), [*((code("metadata"), rule["message"]) for rule in kind.rules), *_rules(spec, "spec")]
+        ),
+        *_status(kind),
         f"## What `kubectl get {kind.plural}` shows",
         *_names(kind),
         table(COLUMN_HEADINGS, [_column(column) for column in (*kind.columns, AGE)]),
         *_waits(kind),
-        "## Conditions",
-        "Parts in braces differ from case to case.",
-        table(CONDITION_HEADINGS, [_condition(entry) for entry in kind.catalogue]),
+        *_conditions(kind),
     ]
     return "\n\n".join(parts) + "\n"
 
 
-def _names(kind: CustomKind) -> list[str]:
+def _standing(kind: DefinedKind) -> list[str]:
+    """What its readers must know before they write one."""
+    parts = [] if isinstance(kind, CustomKind) else [f"{NOT_FOLLOWED}: the API server stores it, nothing comes of it."]
+    return parts + (["It belongs to no namespace: your operators write it."] if kind.scope == "Cluster" else [])
+
+
+def _status(kind: DefinedKind) -> list[str]:
+    if kind.status is None:
+        return ["## Status", "It has none."]
+    return ["## Status", table(STATUS_HEADINGS, _status_rows(structural(kind.status), "status"))]
+
+
+def _conditions(kind: DefinedKind) -> list[str]:
+    if not kind.catalogue:
+        return []
+    rows = [_condition(entry) for entry in kind.catalogue]
+    return ["## Conditions", "Parts in braces differ from case to case.", table(CONDITION_HEADINGS, rows)]
+
+
+def _names(kind: DefinedKind) -> list[str]:
     """Shorter ways to ask for it."""
-    short = f"`{kind.short_name}` is short for `{kind.plural}`; " if kind.short_name else ""
-    return [f"{short}`kubectl get {CATEGORY}` lists the resources of all kinds."]
+    names = [code(name) for name in kind.short_names]
+    short = f"{' and '.join(names)} {'is' if len(names) == 1 else 'are'} short for `{kind.plural}`" if names else ""
+    listed = f"`kubectl get {CATEGORY}` lists the resources of all kinds" if kind.scope == "Namespaced" else ""
+    return [f"{'; '.join(filter(None, (short, listed)))}."] if short or listed else []
 
 
 def _column(column: Column) -> Row:
     return (column.heading, code(column.path), "with `-o wide`" if column.is_wide else "always")
 
 
-def _waits(kind: CustomKind) -> list[str]:
+def _waits(kind: DefinedKind) -> list[str]:
     if not kind.waits:
         return []
     wait_for = f"kubectl wait {kind.name.lower()}/NAME"
@@ -77,8 +101,12 @@ def _waits(kind: CustomKind) -> list[str]:
 
 def index(registry: Registry) -> str:
     """The list of all kinds, in Markdown."""
-    rows = ((f"[{kind.name}]({kind.page}.md)", kind.purpose) for kind in registry.custom)
-    return table(("kind", "what it is for"), rows) + "\n"
+    return table(("kind", "what it is for"), [_indexed(kind) for kind in registry.defined]) + "\n"
+
+
+def _indexed(kind: DefinedKind) -> Row:
+    standing = "" if isinstance(kind, CustomKind) else f" ({NOT_FOLLOWED.lower()})"
+    return (f"[{kind.name}]({kind.page}.md)", f"{kind.purpose}{standing}")
 
 
 def limits(registry: Registry) -> str:
@@ -108,9 +136,10 @@ def _spec_rows(schema: Schema, path: str, *, required: bool) -> Iterator[Row]:
     default = code(_json(schema["default"])) if "default" in schema else ""
     described = schema.get("description", "")
     yield (code(path), _type(schema), "yes" if required else "no", default, _limit(schema), described)
-    needed = schema.get("required", ())
-    for name, member in schema.get("properties", {}).items():
-        yield from _spec_rows(member, f"{path}.{name}", required=name in needed)
+    content, below = (schema["items"], f"{path}[]") if "items" in schema else (schema, path)
+    needed = content.get("required", ())
+    for name, member in content.get("properties", {}).items():
+        yield from _spec_rows(member, f"{below}.{name}", required=name in needed)
 
 
 def _status_rows(schema: Schema, path: str) -> Iterator[Row]:
@@ -124,6 +153,8 @@ def _status_rows(schema: Schema, path: str) -> Iterator[Row]:
 def _rules(schema: Schema, path: str) -> Iterator[Row]:
     for rule in schema.get(_RULES, ()):
         yield (code(path), rule["message"])
+    if "items" in schema:
+        yield from _rules(schema["items"], f"{path}[]")
     for name, member in schema.get("properties", {}).items():
         yield from _rules(member, f"{path}.{name}")
 
@@ -134,17 +165,37 @@ def _condition(entry: Entry) -> Row:
 
 
 def _type(schema: Schema) -> str:
+    if schema.get(_INT_OR_STRING):
+        return "integer or string"
+    if "type" not in schema:
+        return "any"
     if schema["type"] == "array":
         return f"list of {_type(schema['items'])}"
+    if "additionalProperties" in schema:
+        return f"map of {_type(schema['additionalProperties'])}"
     return "time" if schema.get("format") == "date-time" else str(schema["type"])
 
 
 def _limit(schema: Schema) -> str:
+    if "enum" in schema:
+        return "one of " + ", ".join(map(str, schema["enum"]))
     limits = [f"{schema['maxLength']} characters"] if "maxLength" in schema else []
-    if "maxItems" in schema:
-        limits.append(f"{schema['maxItems']} entries")
-        limits += [f"{limit} each" for limit in [_limit(schema["items"])] if limit]
-    return ", ".join(limits)
+    entries = schema.get("maxItems", schema.get("maxProperties"))
+    if entries is not None:
+        limits.append(f"{entries} entries")
+        limits += [f"{limit} each" for limit in [_limit(_member(schema))] if limit]
+    return ", ".join(limits + _range(schema))
+
+
+def _range(schema: Schema) -> list[str]:
+    if "maximum" not in schema:
+        return []
+    return [f"{schema.get('minimum', 0)} to {schema['maximum']}"]
+
+
+def _member(schema: Schema) -> Schema:
+    """The schema of what a list or a map holds."""
+    return dict(schema.get("items") or schema.get("additionalProperties") or {})
 
 
 def _json(value: Any) -> str:

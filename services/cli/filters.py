@@ -43,7 +43,7 @@ def parse_resource(text: str, kinds: Registry = REGISTRY) -> ResourceFilter:
 
 def parse_kind(text: str, option: str = "--kind", kinds: Registry = REGISTRY) -> str:
     """A kind's name, as it is written in a manifest, or as kubectl takes it. Raises InvalidConfiguration."""
-    known = {word.lower(): kind.name for kind in kinds.custom for word in (kind.name, kind.plural, kind.short_name)}
+    known = {word.lower(): kind.name for kind in kinds.custom for word in (kind.name, kind.plural, *kind.short_names)}
     if text.lower() not in known or not text:
         names = ", ".join(kind.name for kind in kinds.custom)
         raise InvalidConfiguration(f"{option}: there is no kind '{text}'; there are {names}")

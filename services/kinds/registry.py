@@ -7,13 +7,20 @@ from dataclasses import dataclass
 from functools import cached_property
 from types import MappingProxyType
 
+from services.kinds.deployment_target.kind import KIND as DEPLOYMENT_TARGET
+from services.kinds.deployment_target_claim.kind import KIND as DEPLOYMENT_TARGET_CLAIM
+from services.kinds.deployment_target_class.kind import KIND as DEPLOYMENT_TARGET_CLASS
+from services.kinds.environment.kind import KIND as ENVIRONMENT
 from services.kinds.gitops_deployment.kind import KIND as GITOPS_DEPLOYMENT
 from services.kinds.managed_environment.kind import KIND as MANAGED_ENVIRONMENT
+from services.kinds.promotion_run.kind import KIND as PROMOTION_RUN
 from services.kinds.repository_credential.kind import KIND as REPOSITORY_CREDENTIAL
 from services.kinds.secret.kind import KIND as SECRET
-from services.kinds.shared.kind import CustomKind, Kind
+from services.kinds.shared.kind import CustomKind, DefinedKind, Kind
 from services.kinds.shared.limits import DEFAULT_BYTES, DEFAULT_DESTINATIONS, Limits
 from services.kinds.shared.resource import PlainResource
+from services.kinds.snapshot.kind import KIND as SNAPSHOT
+from services.kinds.snapshot_environment_binding.kind import KIND as BINDING
 from services.kinds.sync_run.kind import KIND as SYNC_RUN
 
 
@@ -22,6 +29,9 @@ class Registry:
     """Kinds, in the order in which the watcher follows them and the documentation lists them."""
 
     kinds: tuple[Kind, ...]
+    """Those that are followed: the watcher sends their resources, the planner has rows of them."""
+    not_followed: tuple[DefinedKind, ...] = ()
+    """Those that the API server knows, and nobody follows yet: users can read of them, and nothing comes of them."""
 
     def __contains__(self, name: str) -> bool:
         return name in self._by_name
@@ -31,8 +41,13 @@ class Registry:
 
     @cached_property
     def custom(self) -> tuple[CustomKind, ...]:
-        """Those of our own API: each has a CRD and a status."""
+        """Those of our own API that are followed: each has a CRD and a status."""
         return tuple(kind for kind in self.kinds if isinstance(kind, CustomKind))
+
+    @cached_property
+    def defined(self) -> tuple[DefinedKind, ...]:
+        """All of our own API: each has a CRD, a page and, if it has a namespace, a place in tenants' roles."""
+        return (*self.custom, *self.not_followed)
 
     @cached_property
     def plain_kinds(self) -> tuple[Kind, ...]:
@@ -75,4 +90,15 @@ class Registry:
         return {kind.name: kind for kind in self.kinds}
 
 
-REGISTRY = Registry((GITOPS_DEPLOYMENT, MANAGED_ENVIRONMENT, REPOSITORY_CREDENTIAL, SYNC_RUN, SECRET))
+REGISTRY = Registry(
+    (GITOPS_DEPLOYMENT, MANAGED_ENVIRONMENT, REPOSITORY_CREDENTIAL, SYNC_RUN, SECRET),
+    not_followed=(
+        ENVIRONMENT,
+        SNAPSHOT,
+        BINDING,
+        PROMOTION_RUN,
+        DEPLOYMENT_TARGET_CLAIM,
+        DEPLOYMENT_TARGET,
+        DEPLOYMENT_TARGET_CLASS,
+    ),
+)

@@ -26,7 +26,7 @@ KIND = CustomKind(
         Column("Revision", ".status.sync.revision", is_wide=True),
         condition_column("Error", ERROR, "message", is_wide=True),
     ),
-    short_name="gdep",
+    short_names=("gdep",),
     waits=(
         WaitExample("what runs is what Git says", "jsonpath='{.status.sync.status}'=Synced"),
         WaitExample("what was deployed works", "jsonpath='{.status.health.status}'=Healthy"),

@@ -30,7 +30,7 @@ KIND = CustomKind(
         Column("API URL", ".spec.apiURL", is_wide=True),
         condition_column("Message", catalogue.CONNECTION, "message", is_wide=True),
     ),
-    short_name="genv",
+    short_names=("genv",),
     waits=(WaitExample("deployments can go there", f"condition={catalogue.CONNECTION}"),),
     catalogue=catalogue.ENTRIES,
     reference=SECRET_REFERENCE,

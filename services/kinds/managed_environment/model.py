@@ -8,9 +8,9 @@ from pydantic import Field
 
 from services.common.api_resource import ApiResource
 from services.kinds.shared.api_group import GROUP, VERSION
-from services.kinds.shared.api_model import CONDITIONS, ApiModel, Condition, cel, rule
+from services.kinds.shared.api_model import CONDITIONS, ApiModel, Condition
 from services.kinds.shared.text import MAX_NAME, MAX_NAMESPACES, MAX_URL
-from services.kinds.shared.url_rules import has_no_user_info, has_scheme, is_ascii, parses
+from services.kinds.shared.url_rules import api_server
 
 MANAGED_ENVIRONMENT = ApiResource(
     GROUP, VERSION, "GitOpsDeploymentManagedEnvironment", "gitopsdeploymentmanagedenvironments"
@@ -19,7 +19,6 @@ ENVIRONMENT_SECRET = f"{GROUP}/managed-environment"
 """Type of the Secret that it names."""
 
 API_URL_MESSAGE = "cluster api url must start with https://"
-FRAGMENT_MESSAGE = "apiURL must not have a fragment (#)"
 
 
 class ManagedEnvironmentSpec(ApiModel):
@@ -31,14 +30,7 @@ class ManagedEnvironmentSpec(ApiModel):
         description=(
             "URL of the cluster's API server, https, as the kubeconfig in the Secret has it; without query or fragment."
         ),
-        json_schema_extra=cel(
-            parses("apiURL"),
-            has_scheme(("https",), API_URL_MESSAGE),
-            has_no_user_info("apiURL"),
-            is_ascii("apiURL"),
-            # The agents tell environments apart by a query, which would be part of the fragment.
-            rule("!self.contains('#')", FRAGMENT_MESSAGE),
-        ),
+        json_schema_extra=api_server(API_URL_MESSAGE),
     )
     credentials_secret: str = Field(
         max_length=MAX_NAME,

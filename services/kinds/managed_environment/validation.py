@@ -17,7 +17,6 @@ from services.kinds.managed_environment import catalogue as texts
 from services.kinds.managed_environment.model import (
     API_URL_MESSAGE,
     ENVIRONMENT_SECRET,
-    FRAGMENT_MESSAGE,
     ManagedEnvironmentSpec,
 )
 from services.kinds.shared.catalogue import Reason
@@ -27,7 +26,7 @@ from services.kinds.shared.limits import Limits
 from services.kinds.shared.resource import PlainResource
 from services.kinds.shared.spec_text import parsed, spec_of
 from services.kinds.shared.text import MAX_NAME
-from services.kinds.shared.url_rules import USER_INFO_MESSAGE
+from services.kinds.shared.url_rules import FRAGMENT_MESSAGE, USER_INFO_MESSAGE
 
 _PRINTABLE = re.compile(r"[!-~]*")
 _PATH = re.compile(r"[A-Za-z0-9._~+:,=/-]*")

@@ -29,7 +29,7 @@ KIND = CustomKind(
         Column("Repository", ".spec.repository", is_wide=True),
         condition_column("Message", catalogue.CREDENTIAL, "message", is_wide=True),
     ),
-    short_name="gcred",
+    short_names=("gcred",),
     waits=(WaitExample("the repository was read with it", f"condition={catalogue.CREDENTIAL}"),),
     catalogue=catalogue.ENTRIES,
     reference=SECRET_REFERENCE,

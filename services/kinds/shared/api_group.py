@@ -1,8 +1,11 @@
-"""The API group of the kinds, and what they share by name."""
+"""The two API groups of the kinds, and what they share by name."""
 
 from __future__ import annotations
 
 GROUP = "managed-gitops.redhat.com"
+"""Of the core kinds."""
+APPSTUDIO_GROUP = "appstudio.redhat.com"
+"""Of the kinds that speak of applications, their environments and promotions."""
 VERSION = "v1alpha1"
 API_VERSION = f"{GROUP}/{VERSION}"
 

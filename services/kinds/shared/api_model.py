@@ -7,6 +7,8 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
+from services.kinds.shared.text import MAX_NAME, MAX_VALUE
+
 Rule = dict[str, Any]
 """A CEL validation rule as CRDs carry it."""
 
@@ -45,3 +47,16 @@ class Condition(ApiModel):
     last_probe_time: str | None = Field(
         default=None, json_schema_extra={"format": "date-time"}, description="When the condition was last written."
     )
+
+
+class ForeignCondition(Condition):
+    """One condition that another service writes: the API server keeps all that Kubernetes' own type has."""
+
+    observed_generation: int | None = Field(default=None, description="Generation of the resource that it is about.")
+
+
+class EnvironmentVariable(ApiModel):
+    """An environment variable of a component."""
+
+    name: str = Field(max_length=MAX_NAME, description="Name of the variable.")
+    value: str = Field(max_length=MAX_VALUE, description="Its value; not for secrets: it is stored in clear.")

@@ -7,63 +7,64 @@ from __future__ import annotations
 
 from typing import Any
 
-from services.kinds.shared.api_group import GROUP, VERSION
-from services.kinds.shared.api_model import ApiModel
-from services.kinds.shared.kind import AGE, CATEGORY, Column, CustomKind
+from services.kinds.shared.api_model import ApiModel, cel
+from services.kinds.shared.kind import AGE, CATEGORY, Column, DefinedKind
 
 Schema = dict[str, Any]
 
-_DROPPED = {"title", "$defs", "additionalProperties", "default"}
+_DROPPED = {"title", "$defs", "additionalProperties", "propertyNames", "default"}
 _NO_DEFAULT = (None, "")
 """What a model says when a field is left out, but the API server need not store."""
 _INT64 = {"type": "integer", "format": "int64"}
 
 
-def custom_resource_definition(kind: CustomKind) -> Schema:
+def custom_resource_definition(kind: DefinedKind) -> Schema:
     """The CustomResourceDefinition manifest of ``kind``."""
     singular = kind.name.lower()
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
-        "metadata": {"name": f"{kind.plural}.{GROUP}"},
+        "metadata": {"name": f"{kind.plural}.{kind.resource.group}"},
         "spec": {
-            "group": GROUP,
+            "group": kind.resource.group,
             "names": {
                 "kind": kind.name,
                 "listKind": f"{kind.name}List",
                 "plural": kind.plural,
                 "singular": singular,
-                "categories": [CATEGORY],
             }
-            | ({"shortNames": [kind.short_name]} if kind.short_name else {}),
-            "scope": "Namespaced",
+            # Who may list what is in a namespace need not be allowed to list what is in none.
+            | ({"categories": [CATEGORY]} if kind.scope == "Namespaced" else {})
+            | ({"shortNames": list(kind.short_names)} if kind.short_names else {}),
+            "scope": kind.scope,
             "versions": [_version(kind)],
         },
     }
 
 
-def _version(kind: CustomKind) -> Schema:
+def _version(kind: DefinedKind) -> Schema:
+    subresources: Schema = {"subresources": {"status": {}}} if kind.status else {}
     return {
-        "name": VERSION,
+        "name": kind.resource.version,
         "served": True,
         "storage": True,
-        "subresources": {"status": {}},
+        **subresources,
         "additionalPrinterColumns": [_column(column) for column in (*kind.columns, AGE)],
-        "schema": {
-            "openAPIV3Schema": {
-                "type": "object",
-                "description": kind.description,
-                "required": ["spec"],
-                "properties": {
-                    "apiVersion": {"type": "string"},
-                    "kind": {"type": "string"},
-                    "metadata": {"type": "object"},
-                    "spec": structural(kind.spec),
-                    "status": structural(kind.status),
-                },
-            }
-        },
+        "schema": {"openAPIV3Schema": _object(kind)},
     }
+
+
+def _object(kind: DefinedKind) -> Schema:
+    """The schema of a whole resource."""
+    parts = {"spec": kind.spec} | ({"status": kind.status} if kind.status else {})
+    metadata = {"apiVersion": {"type": "string"}, "kind": {"type": "string"}, "metadata": {"type": "object"}}
+    schema = {
+        "type": "object",
+        "description": kind.description,
+        "required": ["spec"],
+        "properties": metadata | {name: structural(model) for name, model in parts.items()},
+    }
+    return schema | (cel(*kind.rules) if kind.rules else {})
 
 
 def _column(column: Column) -> Schema:
@@ -87,6 +88,8 @@ def _part(schema: Schema, definitions: Schema) -> Schema:
         part["properties"] = {name: _part(member, definitions) for name, member in part["properties"].items()}
     if "items" in part:
         part["items"] = _part(part["items"], definitions)
+    if isinstance(values := merged.get("additionalProperties"), dict):
+        part["additionalProperties"] = _part(values, definitions)
     return part | _INT64 if part.get("type") == "integer" else part
 
 

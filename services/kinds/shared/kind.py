@@ -1,4 +1,6 @@
-"""What a kind declares of itself. Each folder makes one :class:`Kind`; the registry lists them.
+"""What a kind declares of itself. Each folder makes one object of these classes; the registry lists them.
+
+A :class:`DefinedKind` has a CRD and a page, a :class:`Kind` is followed and planned, a :class:`CustomKind` is both.
 
 Everything that is by kind is derived from it: the CRD and its page, what the watcher follows and may do, quotas, the
 audit, and which rules the planner calls. A hook is a pure function of values.
@@ -11,14 +13,14 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import orjson
 
 from services.common.addresses import AddressPolicy
 from services.common.api_resource import ApiResource
 from services.common.secret_use import SecretUse
-from services.kinds.shared.api_model import ApiModel
+from services.kinds.shared.api_model import ApiModel, Rule
 from services.kinds.shared.catalogue import Entry
 from services.kinds.shared.connections import Connection, ConnectionInputs
 from services.kinds.shared.limits import Limits
@@ -113,10 +115,26 @@ ConnectionsOf = Callable[[ConnectionInputs], tuple[Connection, ...]]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Kind:
-    """A kind that the planner has rows of. Hooks that are None: the kind has nothing of the sort."""
+class NamedKind:
+    """What all kinds have."""
 
     resource: ApiResource
+
+    @property
+    def name(self) -> str:
+        """As manifests, commands and metrics say it."""
+        return self.resource.kind
+
+    @property
+    def plural(self) -> str:
+        """As paths and ``kubectl`` say it."""
+        return self.resource.plural
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Kind(NamedKind):
+    """A kind that the watcher follows and the planner has rows of. Hooks that are None: it has nothing of the sort."""
+
     default_quota: int
     """How many of them a tenant may have, unless operators say otherwise."""
     row: type[Incarnation] = PlainResource
@@ -160,16 +178,6 @@ class Kind:
             raise ValueError(f"{self.name}: others write {sorted(others)} to its status; declare what is ours")
 
     @property
-    def name(self) -> str:
-        """As manifests, commands and metrics say it."""
-        return self.resource.kind
-
-    @property
-    def plural(self) -> str:
-        """As paths and ``kubectl`` say it."""
-        return self.resource.plural
-
-    @property
     def names_a_secret(self) -> bool:
         """Whether its resources name Secrets."""
         return self.reference is not None and bool(self.reference.secret_type)
@@ -187,20 +195,25 @@ class Kind:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class CustomKind(Kind):
-    """A kind of our own API, with what its CRD and its page for users are made from."""
+class DefinedKind(NamedKind):
+    """A kind of our own API: what its CRD and its page for users are made from."""
 
+    scope: Literal["Namespaced", "Cluster"] = "Namespaced"
+    """Resources of tenants have a namespace. What belongs to no namespace is written by operators."""
     description: str
     purpose: str
     """What it is for, in the list of all kinds."""
     example: Path
     """YAML that users can copy."""
+    rules: tuple[Rule, ...] = ()
+    """About the whole object, which is its name; those about its spec stand in the model."""
     spec: type[ApiModel]
-    status: type[ApiModel]
+    status: type[ApiModel] | None
+    """None: it has none, and no subresource for one."""
     columns: tuple[Column, ...]
     """Besides ``AGE``, which all have."""
-    short_name: str = ""
-    """As ``kubectl`` takes it for the plural; empty: there is none."""
+    short_names: tuple[str, ...] = ()
+    """As ``kubectl`` takes them for the plural."""
     waits: tuple[WaitExample, ...] = ()
     catalogue: tuple[Entry, ...]
     """Every condition it can have, in the order in which its page lists them."""
@@ -216,3 +229,8 @@ class CustomKind(Kind):
     def page(self) -> str:
         """Name of its page in the documentation for users, without the ending."""
         return self.name.lower()
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class CustomKind(Kind, DefinedKind):
+    """A kind of our own API that is followed."""

@@ -14,6 +14,17 @@ MAX_NAME = 253
 MAX_NAMESPACES = 250
 """Entries in an environment's list of namespaces."""
 MAX_SYNC_OPTIONS = 10
+MAX_COMPONENTS = 250
+"""Of an application, in a snapshot or a binding."""
+MAX_VARIABLES = 250
+"""Environment variables of one component."""
+MAX_VALUE = 4096
+"""Of an environment variable."""
+MAX_IMAGE = 1024
+"""A container image with registry, repository and digest."""
+MAX_DISPLAY_NAME = 253
+MAX_DISPLAY_TEXT = 1024
+"""What users write for people."""
 
 MAX_CONDITION_MESSAGE = 32768
 """As the CRDs have it."""

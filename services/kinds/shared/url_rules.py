@@ -13,6 +13,7 @@ from services.common.urls.repository_url import ASCII_MESSAGE, MAX_REPOSITORY, P
 from services.kinds.shared.api_model import Rule, cel, rule
 
 USER_INFO_MESSAGE = "must not carry a user name or password; put credentials in a Secret"
+FRAGMENT_MESSAGE = "apiURL must not have a fragment (#)"
 REVISION_MESSAGE = "a revision cannot begin with '-'"
 
 _SCP = r"^[A-Za-z0-9._~+][A-Za-z0-9._~+-]*@[^@:/]+:[^:]"
@@ -49,6 +50,18 @@ def has_no_user_info(field: str) -> Rule:
 def has_no_password(field: str) -> Rule:
     """A user name may stand before the ``@``, as in ``ssh://git@host``, a password may not."""
     return rule(f"!self.matches('{_USER_AND_MORE}')", f"{field} {PASSWORD_MESSAGE}")
+
+
+def api_server(https_message: str) -> dict[str, Any]:
+    """Schema of the URL of a cluster's API server, in a field that is named apiURL."""
+    return cel(
+        parses("apiURL"),
+        has_scheme(("https",), https_message),
+        has_no_user_info("apiURL"),
+        is_ascii("apiURL"),
+        # The agents tell environments apart by a query, which would be part of the fragment.
+        rule("!self.contains('#')", FRAGMENT_MESSAGE),
+    )
 
 
 def repository(*rules: Rule) -> dict[str, Any]:

@@ -27,7 +27,7 @@ KIND = CustomKind(
         Column("Message", ".status.operation.message", is_wide=True),
         condition_column("Error", ERROR, "message", is_wide=True),
     ),
-    short_name="grun",
+    short_names=("grun",),
     waits=(
         WaitExample("it has succeeded", "jsonpath='{.status.operation.phase}'=Succeeded"),
         WaitExample("it has failed, or is refused", f"condition={ERROR}"),

@@ -8,13 +8,17 @@ from typing import Any
 
 from services.common.kubernetes.builtin_kinds import ApiResource
 from services.common.urls.repository_url import ASCII_MESSAGE, MAX_REPOSITORY, PASSWORD_MESSAGE
+from services.kinds.deployment_target.model import DEPLOYMENT_TARGET
+from services.kinds.deployment_target_claim.model import DEPLOYMENT_TARGET_CLAIM
+from services.kinds.environment.model import ENVIRONMENT
 from services.kinds.gitops_deployment.model import (
     ENVIRONMENT_MESSAGE,
     GITOPS_DEPLOYMENT,
     SYNC_OPTION_MESSAGE,
     TYPE_MESSAGE,
 )
-from services.kinds.managed_environment.model import API_URL_MESSAGE, FRAGMENT_MESSAGE, MANAGED_ENVIRONMENT
+from services.kinds.managed_environment.model import API_URL_MESSAGE, MANAGED_ENVIRONMENT
+from services.kinds.promotion_run.model import PROMOTION_RUN
 from services.kinds.repository_credential.model import REPOSITORY_CREDENTIAL, REPOSITORY_MESSAGE, USER_MESSAGE
 from services.kinds.shared.text import (
     MAX_LABEL,
@@ -25,7 +29,9 @@ from services.kinds.shared.text import (
     MAX_SYNC_OPTIONS,
     MAX_URL,
 )
-from services.kinds.shared.url_rules import REVISION_MESSAGE, USER_INFO_MESSAGE
+from services.kinds.shared.url_rules import FRAGMENT_MESSAGE, REVISION_MESSAGE, USER_INFO_MESSAGE
+from services.kinds.snapshot.model import SNAPSHOT
+from services.kinds.snapshot_environment_binding.model import BINDING
 from services.kinds.sync_run.model import SYNC_RUN
 
 NO_URL = "must be an absolute URL"
@@ -45,8 +51,26 @@ GOOD: dict[ApiResource, Spec] = {
     },
     REPOSITORY_CREDENTIAL: {"repository": "https://git.example.com/a.git", "secret": "login"},
     SYNC_RUN: {"gitopsDeploymentName": "web"},
+    ENVIRONMENT: {"displayName": "Staging", "deploymentStrategy": "Manual"},
+    SNAPSHOT: {"application": "shop"},
+    BINDING: {"application": "shop", "environment": "staging", "snapshot": "one", "components": []},
+    PROMOTION_RUN: {
+        "application": "shop",
+        "snapshot": "one",
+        "manualPromotion": {"targetEnvironment": "staging"},
+    },
+    DEPLOYMENT_TARGET_CLAIM: {"deploymentTargetClassName": "isolation-level-namespace"},
+    DEPLOYMENT_TARGET: {
+        "deploymentTargetClassName": "own",
+        "kubernetesCredentials": {
+            "defaultNamespace": "shop",
+            "apiURL": "https://api.example.com:6443",
+            "clusterCredentialsSecret": "kubeconfig",
+            "allowInsecureSkipTLSVerify": False,
+        },
+    },
 }
-"""The least that each kind needs."""
+"""The least that each kind with a namespace needs."""
 
 
 @dataclass(frozen=True)

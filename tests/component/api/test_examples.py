@@ -7,17 +7,13 @@ import yaml
 
 from services.common.kubernetes import KubeClient
 from services.common.kubernetes.builtin_kinds import SECRET
-from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
-from services.kinds.managed_environment.model import MANAGED_ENVIRONMENT
 from services.kinds.registry import REGISTRY
-from services.kinds.repository_credential.model import REPOSITORY_CREDENTIAL
-from services.kinds.sync_run.model import SYNC_RUN
+from services.kinds.shared.kind import DefinedKind
 
-EXAMPLES = {kind.name: kind.example.read_text() for kind in REGISTRY.custom}
-RESOURCES = {
-    resource.kind: resource
-    for resource in (GITOPS_DEPLOYMENT, MANAGED_ENVIRONMENT, REPOSITORY_CREDENTIAL, SYNC_RUN, SECRET)
-}
+NAMESPACED = [kind for kind in REGISTRY.defined if kind.scope == "Namespaced"]
+EXAMPLES = {kind.name: kind.example.read_text() for kind in NAMESPACED}
+RESOURCES = {resource.kind: resource for resource in (*(kind.resource for kind in NAMESPACED), SECRET)}
+CLUSTER_WIDE = [kind for kind in REGISTRY.defined if kind.scope == "Cluster"]
 
 
 @pytest.mark.parametrize("example", EXAMPLES.values(), ids=EXAMPLES)
@@ -28,3 +24,13 @@ async def test_example_when_it_is_applied_then_the_api_server_keeps_every_field(
         manifest["metadata"]["namespace"] = namespace
         stored = await kube.create_object(RESOURCES[manifest["kind"]], manifest, field_manager="tests")
         assert manifest.get("spec", {}).items() <= stored.get("spec", {}).items()
+
+
+@pytest.mark.parametrize("kind", CLUSTER_WIDE, ids=lambda kind: kind.name)
+async def test_example_when_it_belongs_to_no_namespace_then_the_api_server_keeps_every_field(
+    kube: KubeClient, kind: DefinedKind
+) -> None:
+    (manifest,) = yaml.safe_load_all(kind.example.read_text())
+    stored = await kube.create_object(kind.resource, manifest, field_manager="tests")
+    await kube.delete_object(kind.resource, None, manifest["metadata"]["name"])
+    assert stored["spec"] == manifest["spec"]

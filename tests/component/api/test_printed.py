@@ -12,12 +12,17 @@ import orjson
 import pytest
 
 from services.common.kubernetes import ApiResource, KubeClient
+from services.kinds.deployment_target.model import DEPLOYMENT_TARGET
+from services.kinds.deployment_target_claim.model import DEPLOYMENT_TARGET_CLAIM
+from services.kinds.environment.model import ENVIRONMENT
 from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
 from services.kinds.managed_environment.model import MANAGED_ENVIRONMENT
+from services.kinds.promotion_run.model import PROMOTION_RUN
 from services.kinds.registry import REGISTRY
 from services.kinds.repository_credential.model import REPOSITORY_CREDENTIAL
-from services.kinds.shared.api_group import API_VERSION
-from services.kinds.shared.kind import CustomKind, WaitExample
+from services.kinds.shared.kind import DefinedKind, WaitExample
+from services.kinds.snapshot.model import SNAPSHOT
+from services.kinds.snapshot_environment_binding.model import BINDING
 from services.kinds.sync_run.model import SYNC_RUN
 from tests.component.api.cases import GOOD
 from tests.component.k8s.conftest import kubectl
@@ -45,6 +50,30 @@ PRINTED: dict[ApiResource, tuple[dict[str, Any], dict[str, str]]] = {
         {"operation": {"phase": "Failed", "message": "why"}},
         {"Deployment": "web", "Phase": "Failed", "Message": "why"},
     ),
+    ENVIRONMENT: (
+        {"conditions": [VALID | {"type": "ErrorOccurred", "status": "True"}]},
+        {"Strategy": "Manual", "Error": "True", "Message": "no"},
+    ),
+    SNAPSHOT: ({}, {"Application": "shop"}),
+    BINDING: (
+        {
+            "componentDeploymentConditions": [VALID | {"type": "AllComponentsDeployed", "message": "1 of 2"}],
+            "bindingConditions": [VALID | {"type": "Reconciled", "reason": "DuplicateBinding"}],
+        },
+        {"Application": "shop", "Environment": "staging", "Deployed": "1 of 2", "Reason": "DuplicateBinding"},
+    ),
+    PROMOTION_RUN: (
+        {
+            "state": "Active",
+            "environmentStatus": [
+                {"step": 1, "environmentName": "development", "status": "Success"},
+                {"step": 2, "environmentName": "staging", "status": "In Progress", "displayStatus": "waits"},
+            ],
+        },
+        {"Snapshot": "one", "State": "Active", "Environment": "staging", "Message": "waits"},
+    ),
+    DEPLOYMENT_TARGET_CLAIM: ({"phase": "Bound"}, {"Class": "isolation-level-namespace", "Phase": "Bound"}),
+    DEPLOYMENT_TARGET: ({"phase": "Available"}, {"Class": "own", "Phase": "Available", "Namespace": "shop"}),
 }
 
 
@@ -59,7 +88,7 @@ async def test_resource_when_printed_then_its_columns_are_filled_and_its_age_is_
 ) -> None:
     status, shown = PRINTED[resource]
     meta = {"name": "web", "namespace": namespace}
-    manifest = {"apiVersion": API_VERSION, "kind": resource.kind, "metadata": meta, "spec": GOOD[resource]}
+    manifest = {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": meta, "spec": GOOD[resource]}
     await kube.create_object(resource, manifest, field_manager="tests")
     await kube.patch_object(resource, namespace, "web", {"status": status}, field_manager="tests", subresource="status")
     printed = await table(kube, resource.path(namespace))
@@ -70,26 +99,34 @@ async def test_resource_when_printed_then_its_columns_are_filled_and_its_age_is_
 
 
 async def test_kinds_when_discovered_then_each_has_a_short_name_and_all_are_of_one_category(kube: KubeClient) -> None:
-    async with kube._request("GET", f"/apis/{API_VERSION}") as response:
-        served = orjson.loads(await response.read())["resources"]
-    found = {each["kind"]: (each["shortNames"], each["categories"]) for each in served if "/" not in each["name"]}
-    assert found == {kind.name: ([kind.short_name], ["gitops"]) for kind in REGISTRY.custom}
+    served: list[Any] = []
+    for version in {kind.resource.api_version for kind in REGISTRY.defined}:
+        async with kube._request("GET", f"/apis/{version}") as response:
+            served += orjson.loads(await response.read())["resources"]
+    found = {each["kind"]: (each["shortNames"], each["namespaced"]) for each in served if "/" not in each["name"]}
+    assert found == {kind.name: ([*kind.short_names], kind.scope == "Namespaced") for kind in REGISTRY.defined}
+    listed = {each["kind"]: each.get("categories") for each in served if "/" not in each["name"]}
+    assert listed == {kind.name: ["gitops"] if kind.scope == "Namespaced" else None for kind in REGISTRY.defined}
 
 
 def status_that_is_waited_for(flag: str) -> dict[str, Any]:
     """With it the wait ends."""
     if (condition := re.fullmatch(r"condition=(\w+)", flag)) is not None:
         return {"conditions": [CONNECTED | {"type": condition[1]}]}
-    outer, inner, value = re.findall(r"\w+", flag.removeprefix("jsonpath='{.status"))
-    return {outer: {inner: value}}
+    *names, value = re.findall(r"\w+", flag.removeprefix("jsonpath='{.status"))
+    status: Any = value
+    for name in reversed(names):
+        status = {name: status}
+    return dict(status)
 
 
-@pytest.mark.parametrize(("kind", "wait"), [(kind, wait) for kind in REGISTRY.custom for wait in kind.waits])
+@pytest.mark.parametrize(("kind", "wait"), [(kind, wait) for kind in REGISTRY.defined for wait in kind.waits])
 async def test_wait_when_typed_as_documented_then_it_lasts_until_the_status_is_so(
-    kube: KubeClient, namespace: str, kind: CustomKind, wait: WaitExample, kubectl: Path, kubeconfig: Path
+    kube: KubeClient, namespace: str, kind: DefinedKind, wait: WaitExample, kubectl: Path, kubeconfig: Path
 ) -> None:
     resource = kind.resource
-    manifest = {"apiVersion": API_VERSION, "kind": kind.name, "metadata": {"name": "web", "namespace": namespace}}
+    meta = {"name": "web", "namespace": namespace}
+    manifest = {"apiVersion": resource.api_version, "kind": kind.name, "metadata": meta}
     await kube.create_object(resource, manifest | {"spec": GOOD[resource]}, field_manager="tests")
     (flag,) = shlex.split(wait.flag)
     words = [f"--kubeconfig={kubeconfig}", f"--namespace={namespace}", "wait", f"{kind.name}/web", f"--for={flag}"]

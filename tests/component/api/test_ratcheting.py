@@ -16,11 +16,17 @@ import pytest
 from services.common.errors import GitOpsError
 from services.common.kubernetes import NAMESPACE, KubeClient, Manifest, Rejected, connect
 from services.common.kubernetes.builtin_kinds import CUSTOM_RESOURCE_DEFINITION, ApiResource
+from services.kinds.deployment_target.model import DEPLOYMENT_TARGET
+from services.kinds.deployment_target_claim.model import DEPLOYMENT_TARGET_CLAIM
+from services.kinds.environment.model import ENVIRONMENT
 from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
 from services.kinds.managed_environment.model import MANAGED_ENVIRONMENT
+from services.kinds.promotion_run.model import PROMOTION_RUN
 from services.kinds.registry import REGISTRY
 from services.kinds.repository_credential.model import REPOSITORY_CREDENTIAL
 from services.kinds.shared.definition import custom_resource_definition
+from services.kinds.snapshot.model import SNAPSHOT
+from services.kinds.snapshot_environment_binding.model import BINDING
 from services.kinds.sync_run.model import SYNC_RUN
 from tests.component.api.cases import GOOD, merged
 
@@ -42,6 +48,23 @@ OLD: dict[ApiResource, dict[str, Any]] = {
     MANAGED_ENVIRONMENT: {"apiURL": "http://me@api.example.com/#", "namespaces": ["n" * 300]},
     REPOSITORY_CREDENTIAL: {"repository": "git@git.example.com:a/b.git".rjust(600, "g")},
     SYNC_RUN: {"revisionID": "-x"},
+    ENVIRONMENT: {
+        "displayName": "d" * 300,
+        "unstableConfigurationFields": {
+            "clusterType": "Kubernetes",
+            "kubernetesCredentials": {
+                "apiURL": "http://me@api.example.com/#",
+                "targetNamespace": "n" * 100,
+                "clusterCredentialsSecret": "s" * 300,
+                "allowInsecureSkipTLSVerify": False,
+            },
+        },
+    },
+    SNAPSHOT: {"application": "a" * 100, "components": [{"name": "n" * 100, "containerImage": "i" * 2000}]},
+    BINDING: {"application": "a" * 100, "environment": "e" * 100, "snapshot": "s" * 300},
+    PROMOTION_RUN: {"snapshot": "s" * 300, "automatedPromotion": {"initialEnvironment": "development"}},
+    DEPLOYMENT_TARGET_CLAIM: {"deploymentTargetClassName": "c" * 300, "targetName": "t" * 300},
+    DEPLOYMENT_TARGET: {"kubernetesCredentials": {"apiURL": "http://me@api.example.com/#"}, "claimRef": "c" * 300},
 }
 """Breaks every rule of its kind, as changes to a good spec."""
 
@@ -50,6 +73,12 @@ WORSE: dict[ApiResource, dict[str, Any]] = {
     MANAGED_ENVIRONMENT: {"apiURL": "http://other.example.com"},
     REPOSITORY_CREDENTIAL: {"repository": "http://git.example.com/c/d.git"},
     SYNC_RUN: {"revisionID": "-y"},
+    ENVIRONMENT: {"displayName": "e" * 300},
+    SNAPSHOT: {"application": "b" * 100},
+    BINDING: {"snapshot": "t" * 300},
+    PROMOTION_RUN: {"snapshot": "t" * 300},
+    DEPLOYMENT_TARGET_CLAIM: {"targetName": "u" * 300},
+    DEPLOYMENT_TARGET: {"kubernetesCredentials": {"apiURL": "http://other.example.com"}},
 }
 """Another wrong value in place of the stored one."""
 
@@ -58,6 +87,12 @@ MENDED: dict[ApiResource, dict[str, Any]] = {
     MANAGED_ENVIRONMENT: {"credentialsSecret": "other"},
     REPOSITORY_CREDENTIAL: {"repository": "ssh://git@git.example.com/a/b.git"},
     SYNC_RUN: {},
+    ENVIRONMENT: {"displayName": "Staging"},
+    SNAPSHOT: {"displayName": "Shop"},
+    BINDING: {"snapshot": "one"},
+    PROMOTION_RUN: {},
+    DEPLOYMENT_TARGET_CLAIM: {"targetName": "production"},
+    DEPLOYMENT_TARGET: {"claimRef": "staging"},
 }
 """One field made right, all others left as wrong as they are."""
 
@@ -104,8 +139,9 @@ async def stored(kubeconfig: Path, request: pytest.FixtureRequest) -> AsyncItera
 
 async def test_stored_object_when_its_status_is_written_then_the_api_server_accepts(stored: Stored) -> None:
     condition = {"type": "ErrorOccurred", "status": "True", "reason": "ErrorOccurred", "message": "m"}
-    written = await stored.patch("reported", {"status": {"conditions": [condition]}}, "status")
-    assert written["status"]["conditions"] == [condition]
+    listed = "bindingConditions" if stored.origin == BINDING else "conditions"
+    written = await stored.patch("reported", {"status": {listed: [condition]}}, "status")
+    assert written["status"][listed] == [condition]
 
 
 async def test_stored_object_when_it_is_deleted_then_its_finalizer_can_go(stored: Stored) -> None:
@@ -129,7 +165,7 @@ async def test_stored_object_when_a_wrong_field_becomes_wrong_otherwise_then_the
 
 
 def _definition(origin: ApiResource, group: str) -> Manifest:
-    kind = next(kind for kind in REGISTRY.custom if kind.name == origin.kind)
+    kind = next(kind for kind in REGISTRY.defined if kind.name == origin.kind)
     definition = custom_resource_definition(kind)
     definition["metadata"]["name"] = f"{origin.plural}.{group}"
     definition["spec"]["group"] = group

@@ -12,18 +12,17 @@ import pytest
 import yaml
 
 from devstack.generate.markdown import with_block
-from devstack.generate.reference import index, page
+from devstack.generate.reference import NOT_FOLLOWED, index, page
 from devstack.paths import ROOT, USER_DOCS
 from services.kinds.registry import REGISTRY
-from services.kinds.shared.api_group import GROUP, VERSION
 from services.kinds.shared.catalogue import Entry
-from services.kinds.shared.kind import CustomKind
+from services.kinds.shared.kind import DefinedKind
 
 SAYING = ("services/kinds", "services/agent/credentials")
 """Where reasons of conditions are written."""
 
 NO_REASONS = {
-    *(kind.name for kind in REGISTRY.custom),
+    *(kind.name for kind in REGISTRY.defined),
     # Kinds of objects and of compiled rows
     "ClusterRole",
     "ClusterRoleBinding",
@@ -38,25 +37,35 @@ NO_REASONS = {
     # Argo CD's word for a resource that it could not apply
     "SyncFailed",
     # Names of other software
+    "OpenShift",
     "OpenSSL",
+    # The strategy of an Environment
+    "AppStudioAutomated",
 }
 """Words of the same form that mean something else."""
 
-NO_PROBLEM = {"Succeeded", "RepositoryCredentialUpToDate", "ValidRepositoryUrl"}
+NO_PROBLEM = {
+    "Succeeded",
+    "RepositoryCredentialUpToDate",
+    "ValidRepositoryUrl",
+    "Reconciled",
+    "{reason before}Resolved",
+    "CommitsSynced",
+}
 """Reasons of conditions that hold when all is well."""
 
 CAMEL = re.compile(r"[A-Z][a-z]+([A-Z][A-Za-z]*)+")
 BLOCK = re.compile(r"^```yaml\n(.*?)^```", re.DOTALL | re.MULTILINE)
-EXAMPLES = [kind.example for kind in REGISTRY.custom]
-ENTRIES = [entry for kind in REGISTRY.custom for entry in kind.catalogue]
+EXAMPLES = [kind.example for kind in REGISTRY.defined]
+ENTRIES = [entry for kind in REGISTRY.defined for entry in kind.catalogue]
 
 
-def by_kind(kind: CustomKind) -> str:
+def by_kind(kind: DefinedKind) -> str:
     return kind.name
 
 
-@pytest.mark.parametrize("kind", REGISTRY.custom, ids=by_kind)
-def test_page_when_compared_with_the_models_then_it_is_up_to_date(kind: CustomKind) -> None:
+@pytest.mark.parametrize("kind", REGISTRY.defined, ids=by_kind)
+def test_page_when_compared_with_the_models_then_it_is_up_to_date(kind: DefinedKind) -> None:
     assert (USER_DOCS / f"{kind.page}.md").read_text() == page(kind), "run 'make generate'"
 
 
@@ -65,8 +74,14 @@ def test_index_when_compared_with_the_kinds_then_it_is_up_to_date() -> None:
     assert text == with_block(text, "kinds", index(REGISTRY)), "run 'make generate'"
 
 
-@pytest.mark.parametrize("kind", REGISTRY.custom, ids=by_kind)
-def test_catalogue_when_a_kind_exists_then_it_has_conditions_and_each_only_once(kind: CustomKind) -> None:
+@pytest.mark.parametrize("kind", REGISTRY.not_followed, ids=by_kind)
+def test_page_when_nobody_follows_its_kind_then_it_says_so(kind: DefinedKind) -> None:
+    assert NOT_FOLLOWED in page(kind)
+    assert f"]({kind.page}.md) | {kind.purpose} ({NOT_FOLLOWED.lower()}) |" in index(REGISTRY)
+
+
+@pytest.mark.parametrize("kind", [kind for kind in REGISTRY.defined if kind.status], ids=by_kind)
+def test_catalogue_when_a_kind_exists_then_it_has_conditions_and_each_only_once(kind: DefinedKind) -> None:
     shown = [(entry.type, entry.status, entry.reason, entry.message) for entry in kind.catalogue]
     assert shown
     assert len(shown) == len(set(shown))
@@ -100,8 +115,8 @@ def test_example_when_a_user_copies_it_then_the_models_know_every_field(document
     if document["kind"] == "Secret":
         assert document["type"] in REGISTRY.secret_types
         return
-    kind = next(kind for kind in REGISTRY.custom if kind.name == document["kind"])
-    assert document["apiVersion"] == f"{GROUP}/{VERSION}"
+    kind = next(kind for kind in REGISTRY.defined if kind.name == document["kind"])
+    assert document["apiVersion"] == kind.resource.api_version
     spec = kind.spec.model_validate(document["spec"])
     assert spec.model_dump(by_alias=True, exclude_unset=True) == document["spec"]
 

@@ -1,0 +1,45 @@
+"""Conditions of a DeploymentTargetClaim."""
+
+from __future__ import annotations
+
+from services.kinds.shared.catalogue import ERROR, QUOTA_EXCEEDED, TENANT_PARKED, THROTTLING, Entry, error
+
+NO_ERROR = Entry(ERROR, "False", "Success", "", "Nothing is wrong; status.phase says how far it is.")
+ALREADY_CLAIMED = error(
+    "DeploymentTargetClaim wants to claim a DeploymentTarget that is already claimed",
+    "Another claim has the target in spec.targetName, or it is kept for another one. This claim stays Pending.",
+    "Name another target, or delete the other claim.",
+)
+NO_MATCH = error(
+    "DeploymentTarget does not match the specified DeploymentTargetClaim",
+    "The target in spec.targetName is of another class, is not Available, or has no credentials.",
+    "Name another target, or correct this one; either is seen at once.",
+)
+TARGET_LOST = error(
+    "DeploymentTarget '{target}' of this claim does not exist any more",
+    "The target was deleted while it was bound. The claim is Lost: no other target is given to it.",
+    "Create the target again, which binds it again; or delete the claim and create another one.",
+)
+CLASS_NOT_FOUND = error(
+    "DeploymentTargetClass '{name}' does not exist; correct spec.deploymentTargetClassName",
+    "No target can be made for the claim, and none of this class was found.",
+    "Name a class that there is; your operators know them.",
+)
+
+NOT_ONE_NAMESPACE = error(
+    "SpaceRequest '{request}' gives access to {count} namespaces instead of one",
+    "No target can be made of what the sandbox has provisioned. The claim stays Pending.",
+    "Ask your operators.",
+)
+
+ENTRIES = (
+    NO_ERROR,
+    ALREADY_CLAIMED,
+    NO_MATCH,
+    TARGET_LOST,
+    CLASS_NOT_FOUND,
+    NOT_ONE_NAMESPACE,
+    QUOTA_EXCEEDED,
+    TENANT_PARKED,
+    *THROTTLING,
+)

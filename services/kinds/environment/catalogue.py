@@ -1,0 +1,74 @@
+"""Conditions of an Environment."""
+
+from __future__ import annotations
+
+from services.kinds.shared.catalogue import TENANT_PARKED, THROTTLING, Reason
+from services.kinds.shared.reconciled import INVALID_SPEC, OVER_QUOTA, PAIR_RESOLVED, in_pairs, not_reconciled
+
+_KEPT = "What was deployed there stays as it is."
+
+BOTH_CONFIGURED = not_reconciled(
+    "InvalidEnvironment",
+    "Environment is invalid since it cannot have both DeploymentTargetClaim and credentials configuration set",
+    f"spec names a claim and has credentials, so it is not known where the environment is. {_KEPT}",
+    "Remove spec.configuration.target or spec.unstableConfigurationFields.kubernetesCredentials.",
+)
+CLAIM_NOT_FOUND = not_reconciled(
+    "DeploymentTargetClaimNotFound",
+    "DeploymentTargetClaim not found while generating the desired Environment resource",
+    f"There is no DeploymentTargetClaim of the name in spec.configuration.target in this namespace. {_KEPT}",
+    "Create the claim or correct the name; either is seen at once.",
+)
+TARGET_NOT_FOUND = not_reconciled(
+    "DeploymentTargetNotFound",
+    "DeploymentTarget not found for DeploymentTargetClaim",
+    f"The claim is bound, but its DeploymentTarget is gone. {_KEPT}",
+    "Create the target again, or name another claim.",
+)
+SECRET_NOT_FOUND = not_reconciled(
+    Reason.SECRET_NOT_FOUND,
+    "the secret {secret} referenced by the Environment resource was not found",
+    "There is no Secret of the name that the credentials, or those of the DeploymentTarget, have in "
+    "clusterCredentialsSecret. Its copy, if there was one, is removed; what was deployed stays.",
+    "Create the Secret with a kubeconfig, or correct the name; either is seen at once.",
+)
+PARENT_CYCLE = not_reconciled(
+    "ParentCycle",
+    "parentEnvironment leads back to this environment: {cycle}; remove parentEnvironment from one of them",
+    "Its parents go round in a circle, so no promotion could ever end. It can be deployed to; automated promotions "
+    "do not go through it.",
+    "Remove spec.parentEnvironment from one of the environments that the message names.",
+)
+HAS_CHILDREN = not_reconciled(
+    "ParentOfOthers",
+    "this environment is being deleted, and {children} name it as parentEnvironment; name another parent there",
+    "Automated promotions reach those environments through this one. Once it is gone they end before them.",
+    "Change spec.parentEnvironment of the environments that the message names.",
+)
+NO_LOCAL_CLUSTER = not_reconciled(
+    "NoLocalCluster",
+    "environments of this workspace need a cluster; set spec.configuration.target.deploymentTargetClaim or "
+    "spec.unstableConfigurationFields.kubernetesCredentials",
+    "Without either an environment is its own namespace, and only workspaces that your operators have named may deploy "
+    "to the cluster on which the engine itself runs.",
+    "Name a DeploymentTargetClaim, or give the credentials of your cluster.",
+)
+
+ENTRIES = (
+    *in_pairs(
+        (
+            BOTH_CONFIGURED,
+            CLAIM_NOT_FOUND,
+            TARGET_NOT_FOUND,
+            SECRET_NOT_FOUND,
+            PARENT_CYCLE,
+            HAS_CHILDREN,
+            NO_LOCAL_CLUSTER,
+            INVALID_SPEC,
+            OVER_QUOTA,
+        )
+    ),
+    *PAIR_RESOLVED,
+    TENANT_PARKED,
+    *THROTTLING,
+)

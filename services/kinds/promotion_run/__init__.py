@@ -1,0 +1,1 @@
+"""PromotionRun: brings a snapshot to an environment, or from environment to environment."""

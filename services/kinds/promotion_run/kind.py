@@ -1,0 +1,34 @@
+"""Registry entry of PromotionRun."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from services.kinds.promotion_run.catalogue import ENTRIES
+from services.kinds.promotion_run.model import PROMOTION_RUN, PromotionRunSpec, PromotionRunStatus
+from services.kinds.shared.catalogue import ERROR
+from services.kinds.shared.kind import Column, DefinedKind, WaitExample, condition_column
+
+KIND = DefinedKind(
+    resource=PROMOTION_RUN,
+    description="Brings a snapshot to an environment, or from environment to environment; deleting it ends it.",
+    purpose="promotes a snapshot to one environment, or along their graph",
+    example=Path(__file__).with_name("example.yaml"),
+    spec=PromotionRunSpec,
+    status=PromotionRunStatus,
+    columns=(
+        Column("Application", ".spec.application"),
+        Column("Snapshot", ".spec.snapshot"),
+        Column("State", ".status.state"),
+        Column("Result", ".status.completionResult"),
+        Column("Environment", ".status.environmentStatus[-1:].environmentName"),
+        Column("Message", ".status.environmentStatus[-1:].displayStatus", is_wide=True),
+        condition_column("Error", ERROR, "message", is_wide=True),
+    ),
+    short_names=("apr", "promotion"),
+    waits=(
+        WaitExample("it has ended, with success or without", "jsonpath='{.status.state}'=Complete"),
+        WaitExample("it has succeeded", "jsonpath='{.status.completionResult}'=Success"),
+    ),
+    catalogue=ENTRIES,
+)

@@ -1,0 +1,96 @@
+"""The pair of conditions in which environments and bindings say what is wrong: ErrorOccurred, and Reconciled with why.
+
+Clients of before read the first; the second tells reasons apart. Both have the same message.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Self
+
+from services.kinds.shared.catalogue import ERROR, Entry, Reason, error
+from services.kinds.shared.conditions import Condition, ConditionState, ConditionStates
+
+RECONCILED = "Reconciled"
+
+MAX_LISTED = 10
+"""Names in one message."""
+
+INVALID_SPEC = Entry(
+    RECONCILED,
+    "False",
+    Reason.INVALID_SPEC,
+    "{detail}",
+    "A field of the spec has a wrong type or is too long. New objects with such a field are refused.",
+    "Correct the field.",
+)
+OVER_QUOTA = Entry(
+    RECONCILED,
+    "False",
+    Reason.QUOTA_EXCEEDED,
+    "quota exceeded: {detail}",
+    "Your namespace has more resources, or larger ones, than it may have. The oldest ones work; this one does not.",
+    "Delete what you do not need; this resource is looked at again when there is room. Or ask your operators for more.",
+)
+PAIR_RESOLVED = (
+    Entry(ERROR, "False", f"{ERROR}Resolved", "", "There was an error; it is gone."),
+    Entry(
+        RECONCILED,
+        "True",
+        "{reason before}Resolved",
+        "",
+        "There was an error, of which this was the reason; it is gone.",
+    ),
+)
+
+
+def not_reconciled(reason: str, message: str, meaning: str, remedy: str) -> Entry:
+    """One problem, as the condition that has its reason."""
+    return Entry(RECONCILED, "False", reason, message, meaning, remedy)
+
+
+def in_pairs(entries: Iterable[Entry]) -> tuple[Entry, ...]:
+    """Both conditions of each problem, for a catalogue."""
+    pairs = ((error(entry.message, entry.meaning, entry.remedy), entry) for entry in entries)
+    return tuple(condition for pair in pairs for condition in pair)
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """What is wrong with a resource, as its user is told."""
+
+    reason: str
+    message: str
+
+    @classmethod
+    def of(cls, entry: Entry, **values: object) -> Self:
+        """One of a catalogue, with its parts filled in."""
+        return cls(entry.reason, entry.text(**values))
+
+    @property
+    def pair(self) -> dict[str, ConditionState]:
+        """Both conditions, while it lasts."""
+        return {ERROR: ("True", ERROR, self.message), RECONCILED: ("False", self.reason, self.message)}
+
+
+def listed(names: Iterable[str]) -> str:
+    """Names for a message: the first ones, and how many there are besides."""
+    ordered = sorted(names)
+    beyond = len(ordered) - MAX_LISTED
+    return ", ".join(ordered[:MAX_LISTED]) + (f" and {beyond} more" if beyond > 0 else "")
+
+
+def pair_without_problem(previous: Sequence[Condition]) -> ConditionStates:
+    """Those of the two that were written before, resolved: of what never was wrong there are none."""
+    resolved = {ERROR: "False", RECONCILED: "True"}
+    return {
+        condition["type"]: (resolved[condition["type"]], _resolved(condition["reason"]), "")
+        for condition in previous
+        if condition["type"] in resolved
+    }
+
+
+def _resolved(reason: str) -> str:
+    """The reason that was, once."""
+    return f"{reason.removesuffix('Resolved')}Resolved"

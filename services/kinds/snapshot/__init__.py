@@ -1,0 +1,1 @@
+"""Snapshot: the images of an application's components that were tested together."""
