@@ -1,0 +1,175 @@
+"""What an Environment wants in its namespace, and what is wrong with it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+
+from services.kinds.deployment_target.model import DeploymentTargetSpec
+from services.kinds.environment import catalogue as texts
+from services.kinds.environment.model import EnvironmentSpec
+from services.kinds.managed_environment.model import ENVIRONMENT_SECRET, MANAGED_ENVIRONMENT, ManagedEnvironmentSpec
+from services.kinds.shared.child import Child
+from services.kinds.shared.cluster_credentials import ClusterCredentials
+from services.kinds.shared.reconciled import MAX_LISTED, Problem, listed
+
+SECRET_LABEL = "appstudio.openshift.io/environment-secret"  # noqa: S105 - a label
+"""Its value is the name of the environment that a Secret was copied for."""
+BOUND = "Bound"
+"""Phase of a claim that has a target."""
+
+
+@dataclass(frozen=True, slots=True)
+class Backing:
+    """What there is of what an environment names."""
+
+    claim_phase: str | None = None
+    """Of the claim; None: there is no such claim."""
+    target: DeploymentTargetSpec | None = None
+    """The one that is bound to the claim."""
+    secret_types: Mapping[str, str] = field(default_factory=dict)
+    """Types of the Secrets that there are, by name."""
+    has_local_cluster: bool = True
+    """Whether the workspace may deploy to the cluster of the engine itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """Where an environment stands among those of its namespace."""
+
+    cycle: tuple[str, ...] = ()
+    """The way from it along the parents back to it; empty if there is none."""
+    children: Collection[str] = ()
+    """Those that name it as their parent."""
+
+
+@dataclass(frozen=True, slots=True)
+class SecretCopy:
+    """The order to copy a Secret within its namespace, whose content we never see. The copy is kept in step."""
+
+    source: str
+    name: str
+    type: str
+    labels: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class EnvironmentObjects:
+    """What an environment wants, and nothing else of what it wanted before."""
+
+    managed_environment: Child | None = None
+    """None: it is its own namespace."""
+    secret_copy: SecretCopy | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What follows from an environment."""
+
+    objects: EnvironmentObjects | None
+    """None: it is not known, so what is there stays as it is."""
+    problem: Problem | None = None
+
+
+def managed_environment_name(environment: str) -> str:
+    """Of the GitOpsDeploymentManagedEnvironment that is made for an environment."""
+    return f"managed-environment-{environment}"
+
+
+def decide(name: str, spec: EnvironmentSpec, backing: Backing, family: Family, *, deleting: bool = False) -> Decision:
+    """What the environment ``name`` wants. Its place among others changes nothing about that."""
+    decision = _backed(name, spec, backing)
+    if decision.problem is not None:
+        return decision
+    return Decision(decision.objects, _family_problem(family, deleting=deleting))
+
+
+def parent_cycles(parents: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
+    """For each environment on a cycle the way from it back to it, by name; ``parents`` maps children to parents."""
+    cycles: dict[str, tuple[str, ...]] = {}
+    done: set[str] = set()
+    for start in parents:
+        path: dict[str, None] = {}
+        at = start
+        while at in parents and at not in done and at not in path:
+            path[at] = None
+            at = parents[at]
+        if at in path:
+            members = [*path][[*path].index(at) :]
+            cycles |= {each: (*members[i:], *members[:i], each) for i, each in enumerate(members)}
+        done |= path.keys()
+    return cycles
+
+
+def _backed(name: str, spec: EnvironmentSpec, backing: Backing) -> Decision:
+    credentials = spec.credentials
+    if spec.claim_name and credentials is not None:
+        return Decision(None, Problem.of(texts.BOTH_CONFIGURED))
+    if credentials is not None:
+        wanted = _managed_environment(name, credentials, credentials.namespaces, credentials.cluster_resources)
+        return Decision(EnvironmentObjects(wanted), _secret_problem(credentials, backing))
+    if spec.claim_name:
+        return _claimed(name, backing)
+    problem = None if backing.has_local_cluster else Problem.of(texts.NO_LOCAL_CLUSTER)
+    return Decision(EnvironmentObjects(), problem)
+
+
+def _claimed(name: str, backing: Backing) -> Decision:
+    """While the claim waits for a target the environment waits, too, and nothing is wrong."""
+    if backing.claim_phase is None:
+        return Decision(None, Problem.of(texts.CLAIM_NOT_FOUND))
+    if backing.claim_phase != BOUND:
+        return Decision(None)
+    if backing.target is None:
+        return Decision(None, Problem.of(texts.TARGET_NOT_FOUND))
+    credentials = backing.target.kubernetes_credentials
+    copy = _secret_copy(name, credentials.cluster_credentials_secret, backing)
+    namespaces = [credentials.default_namespace] if credentials.default_namespace else None
+    wanted = _managed_environment(name, credentials, namespaces, secret=copy.name if copy else "")
+    return Decision(EnvironmentObjects(wanted, copy), _secret_problem(credentials, backing))
+
+
+def _managed_environment(
+    name: str,
+    credentials: ClusterCredentials,
+    namespaces: list[str] | None,
+    cluster_resources: bool = False,
+    *,
+    secret: str = "",
+) -> Child:
+    spec = ManagedEnvironmentSpec(
+        api_url=credentials.api_url,
+        credentials_secret=secret or credentials.cluster_credentials_secret,
+        allow_insecure_skip_tls_verify=credentials.allow_insecure_skip_tls_verify,
+        namespaces=namespaces,
+        cluster_resources=cluster_resources,
+    )
+    return Child(MANAGED_ENVIRONMENT, managed_environment_name(name), spec)
+
+
+def _secret_copy(name: str, source: str, backing: Backing) -> SecretCopy | None:
+    """Provisioners make Secrets of types of their own. None if there is no Secret, or it can be used as it is."""
+    if backing.secret_types.get(source, ENVIRONMENT_SECRET) == ENVIRONMENT_SECRET:
+        return None
+    return SecretCopy(source, f"managed-environment-secret-{name}", ENVIRONMENT_SECRET, {SECRET_LABEL: name})
+
+
+def _secret_problem(credentials: ClusterCredentials, backing: Backing) -> Problem | None:
+    """A missing Secret is told here, too; the ManagedEnvironment is made, and has no credentials until there is one."""
+    secret = credentials.cluster_credentials_secret
+    return None if secret in backing.secret_types else Problem.of(texts.SECRET_NOT_FOUND, secret=secret)
+
+
+def _family_problem(family: Family, *, deleting: bool) -> Problem | None:
+    if family.cycle:
+        return Problem.of(texts.PARENT_CYCLE, cycle=_way(family.cycle))
+    if deleting and family.children:
+        return Problem.of(texts.HAS_CHILDREN, children=listed(family.children))
+    return None
+
+
+def _way(cycle: tuple[str, ...]) -> str:
+    """A cycle for a message: the first ones on it, and its end."""
+    first = cycle[:-1][:MAX_LISTED]
+    beyond = ("...",) if len(cycle) - 1 > MAX_LISTED else ()
+    return " -> ".join((*first, *beyond, cycle[-1]))
