@@ -1,0 +1,215 @@
+"""Which GitOpsDeployments a SnapshotEnvironmentBinding wants, and what is wrong with it."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from uuid import UUID
+
+from services.common.addresses import AddressPolicy
+from services.common.errors import Permanent
+from services.common.json_values import canonical, digest
+from services.kinds.environment.model import EnvironmentSpec
+from services.kinds.environment.rules import Backing, managed_environment_name
+from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT, GitOpsDeploymentSpec
+from services.kinds.gitops_deployment.validation import accept
+from services.kinds.shared.api_group import API_VERSION
+from services.kinds.shared.child import Child
+from services.kinds.shared.reconciled import Problem, listed
+from services.kinds.shared.text import MAX_COMPONENTS, MAX_LABEL
+from services.kinds.snapshot_environment_binding import catalogue as texts
+from services.kinds.snapshot_environment_binding.model import BindingSpec, BindingStatus, ComponentStatus
+
+LABEL_PREFIX = "appstudio.openshift.io"
+"""Labels of a binding whose keys contain it are those of its deployments, too."""
+
+ORPHANED_AFTER = timedelta(minutes=3)
+"""How old a binding without an Application gets: the two may be created in any order."""
+
+_LONGEST = 250
+"""Of a GitOpsDeployment's name."""
+_KEPT = 180
+"""Characters of a longer name that are kept before its digest."""
+_DNS_LABEL = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?")
+
+Destination = Mapping[str, str]
+"""As a GitOpsDeployment has it; empty: its own namespace."""
+
+
+@dataclass(frozen=True, slots=True)
+class Binding:
+    """A binding, and what is known of what it names."""
+
+    name: str
+    spec: BindingSpec
+    reported: BindingStatus
+    """What the build service has written into its status."""
+    environment: EnvironmentSpec | None
+    """None: there is no such Environment."""
+    backing: Backing = field(default_factory=Backing)
+    """Of the environment."""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    older: str = ""
+    """Name of an older binding of the same application and environment: that one is in force."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What follows from a binding."""
+
+    deployments: Mapping[str, Child] | None
+    """By component, and no others; None: it is not known, so what is there stays as it is."""
+    problem: Problem | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Rival:
+    """What decides which of several bindings is in force."""
+
+    id: UUID
+    name: str
+    created_at: int
+    """Milliseconds since 1970."""
+    application: str
+    environment: str
+
+
+def older_bindings(bindings: Iterable[Rival]) -> dict[UUID, str]:
+    """For each binding that is not in force the name of the one that is: the oldest of its application and environment.
+
+    One that is being deleted counts until it is gone, because what it has deployed is still there.
+    """
+    in_force: dict[tuple[str, str], str] = {}
+    others: dict[UUID, str] = {}
+    for each in sorted(bindings, key=lambda each: (each.created_at, each.name)):
+        first = in_force.setdefault((each.application, each.environment), each.name)
+        if first != each.name:
+            others[each.id] = first
+    return others
+
+
+def removal_due(created_at: datetime, *, application_exists: bool) -> datetime | None:
+    """When a binding is deleted because its Application does not exist; None: it is not."""
+    return None if application_exists else created_at + ORPHANED_AFTER
+
+
+def decide(binding: Binding, addresses: AddressPolicy) -> Decision:
+    """The GitOpsDeployments that ``binding`` wants."""
+    components = binding.reported.components or []
+    if binding.older:
+        return Decision({}, _duplicate(binding))
+    if binding.environment is None:
+        return Decision(None, Problem.of(texts.ENVIRONMENT_NOT_FOUND, environment=binding.spec.environment))
+    if _is_repository_broken(binding.reported):
+        return Decision(None, Problem.of(texts.REPOSITORY_NOT_READY, binding=binding.name))
+    if not components and binding.spec.components:
+        return Decision({}, Problem.of(texts.NO_COMPONENT_STATUS, binding=binding.name))
+    destination = _destination(binding.spec.environment, binding.environment, binding.backing)
+    problem = destination if isinstance(destination, Problem) else _component_problem(binding.spec, components)
+    if isinstance(destination, Problem) or problem is not None:
+        return Decision(None, problem)
+    return _deployments(binding, components, destination, addresses)
+
+
+def deployment_name(binding: str, application: str, environment: str, component: str) -> str:
+    """Of the GitOpsDeployment of a component: at most 250 characters, and each component has its own."""
+    name, short = f"{binding}-{application}-{environment}-{component}", f"{binding}-{component}"
+    if len(name) <= _LONGEST:
+        return name
+    # No part of a name between two dots begins with '-'.
+    return short if len(short) <= _LONGEST else f"{short[:_KEPT].rstrip('.')}-{digest(name)}"
+
+
+def missing_components(binding: Binding) -> frozenset[str]:
+    """Components of which the build service has said nothing yet."""
+    return frozenset(each.name for each in binding.spec.components) - {
+        each.name for each in binding.reported.components or ()
+    }
+
+
+def _duplicate(binding: Binding) -> Problem:
+    spec = binding.spec
+    return Problem.of(
+        texts.DUPLICATE_BINDING, binding=binding.older, application=spec.application, environment=spec.environment
+    )
+
+
+def _is_repository_broken(reported: BindingStatus) -> bool:
+    conditions = reported.git_ops_repo_conditions or []
+    return bool(conditions) and conditions[-1].status == "False"
+
+
+def _destination(name: str, environment: EnvironmentSpec, backing: Backing) -> Destination | Problem:
+    """Where the components of an environment go."""
+    credentials = environment.credentials
+    if environment.claim_name and credentials is not None:
+        return Problem.of(texts.ENVIRONMENT_INVALID, environment=name)
+    if credentials is not None:
+        return _on_cluster(name, credentials.target_namespace) or Problem.of(texts.NAMESPACE_MISSING)
+    if not environment.claim_name:
+        return {}
+    if backing.claim_phase is None:
+        return Problem.of(texts.CLAIM_NOT_FOUND)
+    if backing.target is None:
+        return Problem.of(texts.TARGET_NOT_FOUND)
+    namespace = backing.target.kubernetes_credentials.default_namespace
+    return _on_cluster(name, namespace) or {"environment": managed_environment_name(name)}
+
+
+def _on_cluster(environment: str, namespace: str) -> Destination:
+    """Empty if there is no namespace."""
+    return {"environment": managed_environment_name(environment), "namespace": namespace} if namespace else {}
+
+
+def _component_problem(spec: BindingSpec, components: list[ComponentStatus]) -> Problem | None:
+    """What makes it impossible to tell the components apart, or to name their deployments and label them."""
+    if len(components) > MAX_COMPONENTS:
+        detail = f"there are more than {MAX_COMPONENTS} components in status.components; remove some"
+        return Problem.of(texts.INVALID_COMPONENT, component=components[-1].name[:MAX_LABEL], detail=detail)
+    for name, times in Counter(each.name for each in components).items():
+        if times > 1:
+            return Problem.of(texts.DUPLICATE_COMPONENTS, component=name[:MAX_LABEL])
+    for each in components:
+        for what, name in (("application", spec.application), ("component", each.name)):
+            if len(name) > MAX_LABEL or not _DNS_LABEL.fullmatch(name):
+                detail = f"the name of its {what} must be a DNS-1123 label, such as 'my-{what}'; correct it"
+                return Problem.of(texts.INVALID_COMPONENT, component=each.name[:MAX_LABEL], detail=detail)
+    return None
+
+
+def _deployments(
+    binding: Binding, components: list[ComponentStatus], destination: Destination, addresses: AddressPolicy
+) -> Decision:
+    wanted: dict[str, Child] = {}
+    for each in sorted(components, key=lambda each: each.name):
+        try:
+            spec = _spec(each, destination, addresses)
+        except Permanent as refused:
+            return Decision(None, Problem.of(texts.INVALID_COMPONENT, component=each.name, detail=str(refused)))
+        wanted[each.name] = Child(GITOPS_DEPLOYMENT, _name(binding, each.name), spec, _labels(binding, each.name))
+    missing = missing_components(binding)
+    if missing:
+        return Decision(wanted, Problem.of(texts.COMPONENTS_MISSING, binding=binding.name, components=listed(missing)))
+    return Decision(wanted)
+
+
+def _spec(component: ComponentStatus, destination: Destination, addresses: AddressPolicy) -> GitOpsDeploymentSpec:
+    """Raises Permanent with what the API server, or the deployment's own rules, would say against it."""
+    repository = component.git_ops_repository
+    source = {"repoURL": repository.url, "path": repository.path}
+    source |= {"targetRevision": repository.branch} if repository.branch else {}
+    spec = {"source": source, "type": "automated", "destination": destination}
+    return accept(API_VERSION, canonical(spec), addresses)
+
+
+def _name(binding: Binding, component: str) -> str:
+    return deployment_name(binding.name, binding.spec.application, binding.spec.environment, component)
+
+
+def _labels(binding: Binding, component: str) -> dict[str, str]:
+    inherited = {key: value for key, value in binding.labels.items() if LABEL_PREFIX in key}
+    own = {"application": binding.spec.application, "component": component, "environment": binding.spec.environment}
+    return inherited | {f"{LABEL_PREFIX}/{what}": name for what, name in own.items()}
