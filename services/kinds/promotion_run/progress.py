@@ -1,0 +1,164 @@
+"""How far the promotion to one environment is: what its binding deploys, and whether that is what was promoted."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+
+from services.common.json_values import digest
+from services.kinds.promotion_run import catalogue as texts
+from services.kinds.promotion_run.model import PromotionRunSpec
+from services.kinds.shared.child import Child
+from services.kinds.shared.reconciled import MAX_LISTED, listed
+from services.kinds.snapshot_environment_binding.model import BINDING, BindingSpec
+
+LONGEST_NAME = 250
+
+
+@dataclass(frozen=True, slots=True)
+class DeployedComponent:
+    """A component of a binding, as its GitOpsDeployment says it is."""
+
+    name: str
+    deployment: str
+    """Name of its GitOpsDeployment; empty: there is none yet."""
+    sync: str = ""
+    health: str = ""
+    revision: str = ""
+    commit: str = ""
+    """The one that brought it to the snapshot, as the build service says; empty: it has not said."""
+
+    @property
+    def is_as_promoted(self) -> bool:
+        """Synced, healthy, and at the commit that the promotion was about."""
+        return (self.sync, self.health) == ("Synced", "Healthy") and bool(self.commit) and self.revision == self.commit
+
+    @property
+    def shortcoming(self) -> str:
+        """Why it is not."""
+        if not self.deployment:
+            return texts.NOT_DEPLOYED.format(component=self.name)
+        return texts.NOT_AS_WANTED.format(
+            component=self.name,
+            sync=self.sync or "not compared",
+            health=self.health or "of unknown health",
+            revision=self.revision or "no commit",
+            commit=self.commit or texts.NO_COMMIT,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class BoundSnapshot:
+    """A binding of the application that is in force."""
+
+    name: str
+    snapshot: str
+    components: tuple[DeployedComponent, ...] = ()
+    """All that its spec names."""
+    is_outdated: bool = False
+    """What the build service has said of it is of a spec before the newest one."""
+    problem: str = ""
+    """What is wrong with it, as its own conditions say it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What a tenant has of what its promotion runs name."""
+
+    applications: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Names of the components of each Application, sorted."""
+    snapshots: Mapping[str, str] = field(default_factory=dict)
+    """The application of each Snapshot."""
+    parents: Mapping[str, str] = field(default_factory=dict)
+    """The parent of each Environment; empty if it has none."""
+    automated: Collection[str] = ()
+    """Environments whose strategy is automated."""
+    on_cycles: Collection[str] = ()
+    """Environments that are their own ancestors."""
+    bindings: Mapping[tuple[str, str], BoundSnapshot] = field(default_factory=dict)
+    """By application and environment."""
+    binding_names: Collection[str] = ()
+    """Of all bindings, in force or not."""
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotOrder:
+    """The order to set ``spec.snapshot`` of a binding."""
+
+    binding: str
+    snapshot: str
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far it is, and what has to be done for it to go on."""
+
+    display: str
+    is_done: bool = False
+    binding: str = ""
+    error: str = ""
+    """What the user has to mend."""
+    shortcoming: str = ""
+    """Why it is not done, in more words than ``display``."""
+    order: Child | SnapshotOrder | None = None
+
+
+def progress(spec: PromotionRunSpec, environment: str, around: Surroundings) -> Progress:
+    """Of the promotion of ``spec`` to ``environment``."""
+    bound = around.bindings.get((spec.application, environment))
+    name = bound.name if bound else generated_name(spec.application, environment, around.binding_names)
+    if error := _error(spec, environment, around, name):
+        return Progress(error, binding=bound.name if bound else "", error=error, shortcoming=error)
+    if bound is None:
+        return Progress(texts.WAITS_FOR_BINDING, binding=name, order=_generated(name, spec, environment, around))
+    if bound.snapshot != spec.snapshot:
+        return Progress(texts.WAITS_FOR_BINDING, binding=name, order=SnapshotOrder(name, spec.snapshot))
+    return _deployed(bound)
+
+
+def generated_name(application: str, environment: str, taken: Collection[str]) -> str:
+    """Of the binding that is made if there is none."""
+    name = f"{application}-{environment}-generated-binding".lower()
+    if len(name) > LONGEST_NAME:
+        return f"generated-environment-binding-{digest(name)}"
+    # 'a-b' in 'c' and 'a' in 'b-c' would share it.
+    return f"generated-environment-binding-{digest(f'{application}/{environment}')}" if name in taken else name
+
+
+def _error(spec: PromotionRunSpec, environment: str, around: Surroundings, binding: str) -> str:
+    if environment not in around.parents:
+        return texts.ENVIRONMENT_NOT_FOUND.text(environment=environment)
+    if spec.application not in around.applications:
+        return texts.APPLICATION_NOT_FOUND.text(application=spec.application)
+    application = around.snapshots.get(spec.snapshot)
+    if application is None:
+        return texts.SNAPSHOT_NOT_FOUND.text(snapshot=spec.snapshot, binding=binding)
+    if application != spec.application:
+        return texts.SNAPSHOT_OF_ANOTHER.text(snapshot=spec.snapshot, other=application, application=spec.application)
+    return ""
+
+
+def _generated(name: str, spec: PromotionRunSpec, environment: str, around: Surroundings) -> Child:
+    components = [{"name": component} for component in around.applications[spec.application]]
+    content = {"application": spec.application, "environment": environment, "snapshot": spec.snapshot}
+    labels = {"appstudio.application": spec.application, "appstudio.environment": environment}
+    return Child(BINDING, name, BindingSpec.model_validate(content | {"components": components}), labels)
+
+
+def _deployed(bound: BoundSnapshot) -> Progress:
+    missing = [each for each in bound.components if not each.deployment]
+    if missing or bound.is_outdated:
+        shortcoming = bound.problem or _shortcomings(missing)
+        return Progress(texts.WAITS_FOR_BINDING, binding=bound.name, shortcoming=shortcoming)
+    waiting = [each for each in bound.components if not each.is_as_promoted]
+    if not waiting:
+        return Progress(texts.SUCCEEDED, is_done=True, binding=bound.name)
+    display = texts.WAITS_FOR_DEPLOYMENTS.format(deployments=listed(each.deployment for each in waiting))
+    return Progress(display, binding=bound.name, shortcoming=_shortcomings(waiting))
+
+
+def _shortcomings(components: list[DeployedComponent]) -> str:
+    ordered = sorted(components, key=lambda each: each.name)
+    beyond = len(ordered) - MAX_LISTED
+    parts = [each.shortcoming for each in ordered[:MAX_LISTED]] + ([f"and {beyond} more"] if beyond > 0 else [])
+    return "; ".join(parts)

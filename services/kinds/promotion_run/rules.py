@@ -1,0 +1,177 @@
+"""The course of a PromotionRun: whose turn it is, level by level, until it has succeeded or its time is over.
+
+Steps go forward only, and nothing that was promoted is taken back: a run that fails, or is deleted, leaves the bindings
+as they are. What time it is, and when a step's time is over, are values: nothing here waits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Literal
+from uuid import UUID
+
+from services.kinds.promotion_run import catalogue as texts
+from services.kinds.promotion_run.model import PromotionRunSpec
+from services.kinds.promotion_run.progress import Progress, SnapshotOrder, Surroundings, progress
+from services.kinds.shared.child import Child
+
+TIME_FOR_A_STEP = timedelta(minutes=texts.MINUTES)
+
+StepStatus = Literal["In Progress", "Success", "Failed"]
+Order = Child | SnapshotOrder
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """The promotion to one environment."""
+
+    environment: str
+    level: int
+    """How far from the first environment, which has 0: those of a level are promoted to at the same time."""
+    due_at: datetime
+    """When it fails unless it has succeeded."""
+    status: StepStatus = "In Progress"
+    display: str = ""
+    binding: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Promotion:
+    """How far a run is: the row that is kept of it."""
+
+    state: Literal["Waiting", "Active", "Complete"] = "Waiting"
+    result: Literal["", "Success", "Failure"] = ""
+    started_at: datetime | None = None
+    steps: tuple[Step, ...] = ()
+    behind: str = ""
+    """Name of the run of the same application that it waits for."""
+    error: str = ""
+    """What its user has to mend."""
+
+    @property
+    def due_at(self) -> datetime | None:
+        """When it has to be looked at again, though nothing happens."""
+        return min((step.due_at for step in self.steps if step.status == "In Progress"), default=None)
+
+    @property
+    def active_bindings(self) -> tuple[str, ...]:
+        """Those of the newest level."""
+        last = self.steps[-1].level if self.steps else 0
+        return tuple(sorted(step.binding for step in self.steps if step.level == last and step.binding))
+
+
+@dataclass(frozen=True, slots=True)
+class Advance:
+    """What follows from a run."""
+
+    promotion: Promotion
+    orders: tuple[Order, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Contender:
+    """What decides whose turn it is among the runs that are not complete."""
+
+    id: UUID
+    name: str
+    application: str
+    created_at: int
+    """Milliseconds since 1970."""
+    is_active: bool
+
+
+def runs_ahead(contenders: Iterable[Contender]) -> dict[UUID, str]:
+    """For each run that has to wait the name of the one whose turn it is: one at a time for each application.
+
+    A run that has begun goes on, even if an older one is seen later; otherwise the oldest is next.
+    """
+    first: dict[str, str] = {}
+    waiting: dict[UUID, str] = {}
+    for each in sorted(contenders, key=lambda each: (not each.is_active, each.created_at, each.name)):
+        ahead = first.setdefault(each.application, each.name)
+        if ahead != each.name:
+            waiting[each.id] = ahead
+    return waiting
+
+
+def advance(
+    spec: PromotionRunSpec, promotion: Promotion, around: Surroundings, now: datetime, *, behind: str = ""
+) -> Advance:
+    """The next state of a run, and what has to be done for it. Looking twice changes nothing.
+
+    Args:
+        spec: what is promoted.
+        promotion: how far it was.
+        around: what there is of what it names.
+        now: the time.
+        behind: name of the run whose turn it is, if that is another one.
+    """
+    if promotion.state == "Complete":
+        return Advance(promotion)
+    if bool(spec.target_environment) == bool(spec.initial_environment):
+        return Advance(replace(promotion, state="Complete", result="Failure", error=texts.TARGET_INVALID.message))
+    if behind:
+        return Advance(replace(promotion, state="Waiting", behind=behind))
+    return _complete(_levels(spec, _begun(spec, promotion, now), around, now))
+
+
+def _begun(spec: PromotionRunSpec, promotion: Promotion, now: datetime) -> Promotion:
+    if promotion.steps:
+        return replace(promotion, state="Active", behind="")
+    first = Step(spec.target_environment or spec.initial_environment, 0, now + TIME_FOR_A_STEP)
+    return replace(promotion, state="Active", behind="", started_at=now, steps=(first,))
+
+
+def _levels(spec: PromotionRunSpec, promotion: Promotion, around: Surroundings, now: datetime) -> Advance:
+    """Look at the newest level; where it is over go on to the next one. There are as many at most as environments."""
+    while True:
+        looked_at = [_looked_at(spec, step, around, now) for step in promotion.steps]
+        steps = tuple(step for step, _ in looked_at)
+        reports = [report for _, report in looked_at if report is not None]
+        error = next((report.error for report in reports if report.error), "")
+        promotion = replace(promotion, steps=steps, error=error)
+        following = _next_level(spec, steps, around, now)
+        if not following:
+            return Advance(promotion, tuple(report.order for report in reports if report.order is not None))
+        promotion = replace(promotion, steps=(*steps, *following))
+
+
+def _looked_at(spec: PromotionRunSpec, step: Step, around: Surroundings, now: datetime) -> tuple[Step, Progress | None]:
+    """A step as it is now, and what was found out unless it has succeeded, or was over before."""
+    if step.status != "In Progress":
+        return step, None
+    found = progress(spec, step.environment, around)
+    binding = found.binding or step.binding
+    if found.is_done:
+        return replace(step, status="Success", display=found.display, binding=binding), None
+    if now >= step.due_at:
+        why = f"{texts.FAILED} {found.shortcoming}".strip()
+        return replace(step, status="Failed", display=why, binding=binding), replace(found, order=None)
+    return replace(step, display=found.display, binding=binding), found
+
+
+def _next_level(
+    spec: PromotionRunSpec, steps: tuple[Step, ...], around: Surroundings, now: datetime
+) -> tuple[Step, ...]:
+    """Automated children of the environments that have succeeded on the newest level, once all of that is over."""
+    if not spec.initial_environment or any(step.status == "In Progress" for step in steps):
+        return ()
+    level = steps[-1].level
+    succeeded = {step.environment for step in steps if step.level == level and step.status == "Success"}
+    seen = {step.environment for step in steps}
+    children = (
+        name
+        for name, parent in sorted(around.parents.items())
+        if parent in succeeded and name in around.automated and name not in seen and name not in around.on_cycles
+    )
+    return tuple(Step(name, level + 1, now + TIME_FOR_A_STEP) for name in children)
+
+
+def _complete(advanced: Advance) -> Advance:
+    steps = advanced.promotion.steps
+    if any(step.status == "In Progress" for step in steps):
+        return advanced
+    result: Literal["Success", "Failure"] = "Failure" if any(step.status == "Failed" for step in steps) else "Success"
+    return replace(advanced, promotion=replace(advanced.promotion, state="Complete", result=result))
