@@ -1,0 +1,68 @@
+"""What becomes of a DeploymentTarget: bound, released, reclaimed, removed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from services.kinds.deployment_target.rows import AVAILABLE, BOUND, FAILED, RELEASED, Target
+
+DELETE = "Delete"
+"""Reclaim policy: a target goes with its claim. With every other one, and if its class is gone, it stays."""
+
+
+@dataclass(frozen=True, slots=True)
+class TargetOutcome:
+    """What a target shall be."""
+
+    phase: str
+    claim: str
+    """What its claimRef shall be; empty: it shall have none."""
+    has_finalizer: bool = True
+    is_deleted: bool = False
+    """It is to be deleted, unless it is being deleted already."""
+
+
+@dataclass(frozen=True, slots=True)
+class Deprovisioning:
+    """How the namespace is going that was made for a target."""
+
+    exists: bool = False
+    is_stuck: bool = False
+    """It has failed to go for as long as is waited."""
+
+
+def target_outcome(
+    target: Target, owner: str, policy: str, space: Deprovisioning, *, claim_stays: bool
+) -> TargetOutcome:
+    """What ``target`` shall be.
+
+    Args:
+        target: as it is.
+        owner: name of the claim that the binder has given it to; empty: to none.
+        policy: the reclaim policy of its class; empty if there is no such class.
+        space: what was made for it.
+        claim_stays: whether the claim that its claimRef names is there, and is not being deleted.
+    """
+    is_released = _is_released(target, claim_stays=claim_stays)
+    if target.deleting:
+        return _deleting(target, policy, space, is_released=is_released)
+    if owner:
+        return TargetOutcome(BOUND, owner)
+    if is_released:
+        return TargetOutcome(RELEASED, "", is_deleted=policy == DELETE)
+    phase = target.phase if target.phase in {RELEASED, FAILED} else AVAILABLE
+    return TargetOutcome(phase, target.claim)
+
+
+def _deleting(target: Target, policy: str, space: Deprovisioning, *, is_released: bool) -> TargetOutcome:
+    """The namespace that was made for it goes first, if it shall go."""
+    stays = policy == DELETE and space.exists
+    phase = RELEASED if is_released else target.phase or AVAILABLE
+    return TargetOutcome(
+        FAILED if stays and space.is_stuck else phase, "" if is_released else target.claim, has_finalizer=stays
+    )
+
+
+def _is_released(target: Target, *, claim_stays: bool) -> bool:
+    """It was bound, and its claim goes or is gone. One that is kept for a claim which is yet to come never was."""
+    return bool(target.claim) and target.phase in {BOUND, RELEASED, FAILED} and not claim_stays

@@ -1,0 +1,155 @@
+"""The binder: which claim has which target. All claims of a namespace are decided at once: no two get the same one."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+
+from services.kinds.deployment_target.rows import AVAILABLE, RELEASED, Target
+from services.kinds.deployment_target.rows import BOUND as TARGET_BOUND
+from services.kinds.deployment_target_claim import catalogue as texts
+from services.kinds.deployment_target_claim.rows import (
+    BIND_COMPLETE,
+    BOUND,
+    BOUND_BY_CONTROLLER,
+    LOST,
+    PENDING,
+    PROVISIONER,
+    TRUE,
+    Claim,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimOutcome:
+    """What has become of a claim."""
+
+    phase: str
+    target: str = ""
+    """The one that it has."""
+    error: str = ""
+    annotations: Mapping[str, str] = field(default_factory=dict)
+    """Those of the binder that it shall have; others of these names go."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimPatch:
+    """What is to be changed of a claim."""
+
+    target_name: str | None = None
+    """None: it stays as it is."""
+    annotations: Mapping[str, str | None] = field(default_factory=dict)
+    """Those that change; None: it goes."""
+
+    def __bool__(self) -> bool:
+        return self.target_name is not None or bool(self.annotations)
+
+
+def bind(claims: Iterable[Claim], targets: Iterable[Target], classes: Collection[str]) -> dict[str, ClaimOutcome]:
+    """The outcome of each claim that is not being deleted, by name.
+
+    Who was bound before comes first, whether the claim says so yet or not, then who names a target, then the others;
+    among these the oldest.
+
+    Args:
+        claims: those of a namespace.
+        targets: those of the same namespace.
+        classes: names of all DeploymentTargetClasses.
+    """
+    by_name = {each.name: each for each in sorted(targets, key=lambda each: each.name)}
+    outcomes: dict[str, ClaimOutcome] = {}
+    taken: set[str] = set()
+    waiting = (each for each in claims if not each.deleting)
+    for claim in sorted(waiting, key=lambda each: (not each.was_bound, not each.target, each.created_at, each.name)):
+        outcome = _outcome(claim, by_name, taken, classes)
+        outcomes[claim.name] = outcome
+        if outcome.phase == BOUND:
+            taken.add(outcome.target)
+    return outcomes
+
+
+def claim_patch(claim: Claim, outcome: ClaimOutcome) -> ClaimPatch:
+    """What is to be changed so that the claim says its outcome; nothing if it does."""
+    names = (BIND_COMPLETE, BOUND_BY_CONTROLLER, PROVISIONER)
+    wanted = {name: outcome.annotations.get(name) for name in names}
+    changed = {name: value for name, value in wanted.items() if claim.annotations.get(name) != value}
+    is_written = outcome.target in {"", claim.spec.target_name}
+    return ClaimPatch(None if is_written else outcome.target, changed)
+
+
+def keeps_finalizer(claim: Claim, targets: Iterable[Target]) -> bool:
+    """Whether a claim has to stay: until it is being deleted, and no target names it any more that it had."""
+    had = (each for each in targets if each.claim == claim.name and each.phase in {TARGET_BOUND, RELEASED})
+    return not claim.deleting or any(had)
+
+
+def _outcome(
+    claim: Claim, targets: Mapping[str, Target], taken: Collection[str], classes: Collection[str]
+) -> ClaimOutcome:
+    if claim.was_bound:
+        return _again(claim, targets, taken)
+    if claim.target:
+        return _named(claim, targets.get(claim.target), taken)
+    found = next((each for each in targets.values() if each.name not in taken and _is_found_by(claim, each)), None)
+    if found is not None:
+        return _bound(claim, found, {BOUND_BY_CONTROLLER: TRUE})
+    if not claim.class_name:
+        return ClaimOutcome(PENDING)
+    error = "" if claim.class_name in classes else texts.CLASS_NOT_FOUND.text(name=claim.class_name)
+    return ClaimOutcome(PENDING, error=error, annotations={PROVISIONER: claim.class_name})
+
+
+def _again(claim: Claim, targets: Mapping[str, Target], taken: Collection[str]) -> ClaimOutcome:
+    """Of a claim that was bound before: bound as long as its target is there, and again when it comes back."""
+    target = targets.get(claim.target) if claim.target else _kept_for(claim, targets)
+    if target is None:
+        error = texts.TARGET_LOST.text(target=claim.target or f"{claim.name}-dt")
+        return ClaimOutcome(LOST, error=error, annotations=_annotations(claim))
+    if target.claim not in {"", claim.name} or target.name in taken:
+        return ClaimOutcome(LOST, error=texts.ALREADY_CLAIMED.message, annotations=_annotations(claim))
+    return _bound(claim, target, {})
+
+
+def _kept_for(claim: Claim, targets: Mapping[str, Target]) -> Target | None:
+    return next((each for each in targets.values() if each.claim == claim.name), None)
+
+
+def _named(claim: Claim, target: Target | None, taken: Collection[str]) -> ClaimOutcome:
+    """Of a claim that names its target. One that is kept for the claim needs not match it otherwise."""
+    if target is None or target.deleting:
+        return ClaimOutcome(PENDING)
+    if target.name in taken or target.claim not in {"", claim.name}:
+        return ClaimOutcome(PENDING, error=texts.ALREADY_CLAIMED.message)
+    if target.claim == claim.name or matches(claim, target):
+        return _bound(claim, target, {})
+    return ClaimOutcome(PENDING, error=texts.NO_MATCH.message)
+
+
+def _is_found_by(claim: Claim, target: Target) -> bool:
+    """Once a target is to be made for the claim it waits for that one, which is kept for it."""
+    is_for_it = target.claim == claim.name if PROVISIONER in claim.annotations else True
+    return is_for_it and not target.deleting and matches(claim, target)
+
+
+def matches(claim: Claim, target: Target) -> bool:
+    """Of the same class, available, with credentials, and kept for no other claim; the claim wants no other target."""
+    credentials = target.spec.kubernetes_credentials
+    return (
+        target.class_name == claim.class_name
+        and target.phase in {"", AVAILABLE}
+        and bool(credentials.api_url and credentials.cluster_credentials_secret)
+        and target.claim in {"", claim.name}
+        and claim.target in {"", target.name}
+    )
+
+
+def _bound(claim: Claim, target: Target, added: Mapping[str, str]) -> ClaimOutcome:
+    return ClaimOutcome(BOUND, target.name, annotations={**_annotations(claim), **added})
+
+
+def _annotations(claim: Claim) -> dict[str, str]:
+    """Of a claim that is or was bound: how it came to that stays, and who makes targets of its class."""
+    was_found = BOUND_BY_CONTROLLER in claim.annotations or (bool(claim.given) and not claim.spec.target_name)
+    kept = {BOUND_BY_CONTROLLER: TRUE} if was_found else {}
+    made = {PROVISIONER: claim.class_name} if PROVISIONER in claim.annotations and claim.class_name else {}
+    return {BIND_COMPLETE: TRUE} | kept | made

@@ -1,0 +1,183 @@
+"""The devsandbox provisioner: a SpaceRequest for each claim that waits for a target, and the target made of its answer.
+
+Other provisioners are other services: for their classes nothing is done here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from services.common.json_values import digest
+from services.kinds.deployment_target.model import DeploymentTargetSpec
+from services.kinds.deployment_target.rows import PROVISIONED_BY, Target
+from services.kinds.deployment_target.rules import DELETE, Deprovisioning
+from services.kinds.deployment_target_claim import catalogue as texts
+from services.kinds.deployment_target_claim.binder import ClaimOutcome
+from services.kinds.deployment_target_claim.rows import PENDING, PROVISIONER, Claim
+from services.kinds.deployment_target_class.model import DEVSANDBOX, DeploymentTargetClassSpec
+
+TIER = "appstudio-env"
+CLAIM_LABEL = "appstudio.openshift.io/dtc"
+TARGET_LABEL = "appstudio.openshift.io/dt"
+"""Labels of a SpaceRequest: the claim that it was made for, and the target that was made of it."""
+
+STUCK_AFTER = timedelta(minutes=2)
+"""For how long a SpaceRequest may fail to terminate."""
+
+
+@dataclass(frozen=True, slots=True)
+class NamespaceAccess:
+    """A namespace that the sandbox has made, and the Secret that opens it."""
+
+    name: str
+    secret: str
+
+
+@dataclass(frozen=True, slots=True)
+class SpaceRequest:
+    """A SpaceRequest, and what its controller says of it."""
+
+    name: str
+    claim: str
+    """As its label says."""
+    target: str = ""
+    """As above."""
+    class_name: str = ""
+    """Of the claim that it was made for, as its annotation says."""
+    is_ready: bool = False
+    api_url: str = ""
+    accesses: tuple[NamespaceAccess, ...] = ()
+    deleting: bool = False
+    failing_since: datetime | None = None
+    """Since when it is being deleted and its controller says that this fails."""
+
+
+@dataclass(frozen=True, slots=True)
+class SpaceRequestOrder:
+    """A SpaceRequest as it shall be."""
+
+    name: str
+    labels: Mapping[str, str]
+    annotations: Mapping[str, str]
+    tier: str = TIER
+
+
+@dataclass(frozen=True, slots=True)
+class TargetOrder:
+    """A target that is to be made. Once it is there it belongs to nobody but its claim: it may outlive that."""
+
+    name: str
+    spec: DeploymentTargetSpec
+    annotations: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Provisioning:
+    """What the provisioner wants of a namespace."""
+
+    requests: tuple[SpaceRequestOrder, ...] = ()
+    """All that shall be there: new ones, and those that are there and stay."""
+    removed: tuple[str, ...] = ()
+    """Names of the SpaceRequests that are to be deleted."""
+    targets: tuple[TargetOrder, ...] = ()
+    errors: Mapping[str, str] | None = None
+    """What is wrong with what a claim waits for, by name of the claim."""
+
+
+def provision(
+    claims: Mapping[str, Claim],
+    outcomes: Mapping[str, ClaimOutcome],
+    targets: Mapping[str, Target],
+    requests: Iterable[SpaceRequest],
+    classes: Mapping[str, DeploymentTargetClassSpec],
+) -> Provisioning:
+    """SpaceRequests and targets of one namespace; everything is given by name."""
+    standing = sorted(requests, key=lambda each: each.name)
+    removed = tuple(each.name for each in standing if not each.deleting and _goes(each, claims, targets, classes))
+    kept = [each for each in standing if each.name not in removed]
+    served = {each.claim for each in kept if not each.deleting}
+    waiting = {
+        name: claims[name]
+        for name, outcome in sorted(outcomes.items())
+        if outcome.phase == PENDING and PROVISIONER in outcome.annotations and _is_ours(claims[name], classes)
+    }
+    ready = [each for each in kept if each.is_ready and not each.deleting and each.claim in waiting]
+    return Provisioning(
+        requests=(
+            *(_standing(each) for each in kept if not each.deleting),
+            *(_new(claim) for name, claim in waiting.items() if name not in served),
+        ),
+        removed=removed,
+        targets=tuple(
+            _target(waiting[each.claim], each)
+            for each in ready
+            if len(each.accesses) == 1 and target_name(each.claim) not in targets
+        ),
+        errors={each.claim: _error(each) for each in ready if len(each.accesses) != 1},
+    )
+
+
+def deprovisioning(target: str, requests: Iterable[SpaceRequest], now: datetime) -> Deprovisioning:
+    """How that is going which was made for ``target``."""
+    made = [each for each in requests if each.target == target]
+    is_stuck = any(each.failing_since is not None and now >= each.failing_since + STUCK_AFTER for each in made)
+    return Deprovisioning(bool(made), is_stuck)
+
+
+def target_name(claim: str) -> str:
+    """Of the target that is made for a claim."""
+    return f"{claim}-dt"
+
+
+def _is_ours(claim: Claim, classes: Mapping[str, DeploymentTargetClassSpec]) -> bool:
+    known = classes.get(claim.class_name)
+    return known is not None and known.provisioner == DEVSANDBOX
+
+
+def _goes(
+    request: SpaceRequest,
+    claims: Mapping[str, Claim],
+    targets: Mapping[str, Target],
+    classes: Mapping[str, DeploymentTargetClassSpec],
+) -> bool:
+    """It goes with its target, or with its claim if there never was a target; where the policy is to keep it stays."""
+    target = targets.get(request.target)
+    known = classes.get(target.class_name if target else request.class_name)
+    is_left = target.deleting if target else request.claim not in claims
+    return is_left and known is not None and known.reclaim_policy == DELETE
+
+
+def _new(claim: Claim) -> SpaceRequestOrder:
+    """Its name follows from the claim: whoever makes it twice makes one."""
+    return SpaceRequestOrder(
+        f"{claim.name}-{digest(claim.uid)[:5]}", {CLAIM_LABEL: claim.name}, {PROVISIONER: claim.class_name}
+    )
+
+
+def _standing(request: SpaceRequest) -> SpaceRequestOrder:
+    made = request.target or (target_name(request.claim) if request.is_ready and len(request.accesses) == 1 else "")
+    labels = {CLAIM_LABEL: request.claim} | ({TARGET_LABEL: made} if made else {})
+    return SpaceRequestOrder(request.name, labels, {PROVISIONER: request.class_name} if request.class_name else {})
+
+
+def _target(claim: Claim, request: SpaceRequest) -> TargetOrder:
+    (access,) = request.accesses
+    spec = DeploymentTargetSpec.model_validate(
+        {
+            "deploymentTargetClassName": claim.class_name,
+            "kubernetesCredentials": {
+                "defaultNamespace": access.name,
+                "apiURL": request.api_url,
+                "clusterCredentialsSecret": access.secret,
+                "allowInsecureSkipTLSVerify": False,
+            },
+            "claimRef": claim.name,
+        }
+    )
+    return TargetOrder(target_name(claim.name), spec, {PROVISIONED_BY: DEVSANDBOX})
+
+
+def _error(request: SpaceRequest) -> str:
+    return texts.NOT_ONE_NAMESPACE.text(request=request.name, count=len(request.accesses))

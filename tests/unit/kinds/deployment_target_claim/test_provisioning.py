@@ -1,0 +1,167 @@
+"""SpaceRequests of the devsandbox provisioner, and the targets that are made of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from services.kinds.deployment_target.rows import Target
+from services.kinds.deployment_target.rules import Deprovisioning
+from services.kinds.deployment_target_claim.binder import bind
+from services.kinds.deployment_target_claim.provisioning import (
+    NamespaceAccess,
+    Provisioning,
+    SpaceRequest,
+    SpaceRequestOrder,
+    TargetOrder,
+    deprovisioning,
+    provision,
+)
+from services.kinds.deployment_target_claim.rows import Claim
+from services.kinds.deployment_target_class.model import DeploymentTargetClassSpec
+from tests.unit.kinds.deployment_target_claim.given import claim, class_, target
+from tests.unit.kinds.given import at
+
+CLASS_OF = "provisioner.appstudio.redhat.com/dt-provisioner"
+OF_CLAIM, OF_TARGET = "appstudio.openshift.io/dtc", "appstudio.openshift.io/dt"
+ONE = (NamespaceAccess("spaces-1", "login"),)
+
+
+def request(**changes: Any) -> SpaceRequest:
+    given: dict[str, Any] = {
+        "name": "a-request",
+        "claim": "a",
+        "class_name": "space",
+        "api_url": "https://api.example.com",
+    }
+    return SpaceRequest(**(given | changes))
+
+
+def provisioned(
+    *claims: Claim,
+    targets: tuple[Target, ...] = (),
+    requests: tuple[SpaceRequest, ...] = (),
+    classes: dict[str, DeploymentTargetClassSpec] | None = None,
+) -> Provisioning:
+    known = {"space": class_()} if classes is None else classes
+    by_name = {each.name: each for each in claims}
+    outcomes = bind(claims, targets, known.keys())
+    return provision(by_name, outcomes, {each.name: each for each in targets}, requests, known)
+
+
+def standing(made: str = "") -> SpaceRequestOrder:
+    labels = {OF_CLAIM: "a"} | ({OF_TARGET: made} if made else {})
+    return SpaceRequestOrder("a-request", labels, {CLASS_OF: "space"})
+
+
+def test_claim_when_nothing_matches_then_one_space_is_requested_and_twice_the_same() -> None:
+    (order,) = provisioned(claim()).requests
+    assert order.name.startswith("a-")
+    assert (order.tier, order.labels, order.annotations) == ("appstudio-env", {OF_CLAIM: "a"}, {CLASS_OF: "space"})
+    assert provisioned(claim()).requests == (order,)
+    (other,) = provisioned(claim(uid="another")).requests
+    assert other.name != order.name
+
+
+NOTHING_NEW: dict[str, tuple[Claim, dict[str, Any]]] = {
+    "its class has another provisioner": (claim(), {"classes": {"space": class_("example.com/vcluster")}}),
+    "its class does not exist": (claim(), {"classes": {}}),
+    "it has no class": (claim(class_=""), {}),
+    "it names a target": (claim(target="own"), {}),
+    "it found a target": (claim(), {"targets": (target(),)}),
+    "it is being deleted": (claim(deleting=True), {}),
+}
+
+
+@pytest.mark.parametrize(("row", "given"), NOTHING_NEW.values(), ids=NOTHING_NEW)
+def test_claim_when_it_needs_no_space_of_ours_then_none_is_requested(row: Claim, given: dict[str, Any]) -> None:
+    assert provisioned(row, **given) == Provisioning(errors={})
+
+
+def test_request_when_it_is_not_ready_then_it_stays_and_no_second_one_is_made() -> None:
+    assert provisioned(claim(), requests=(request(),)) == Provisioning((standing(),), errors={})
+
+
+def test_request_when_it_is_ready_then_a_target_is_made_that_is_kept_for_the_claim() -> None:
+    found = provisioned(claim(), requests=(request(is_ready=True, accesses=ONE),))
+    spec = target("a-dt", for_="a").spec
+    order = TargetOrder(
+        "a-dt", spec, {"provisioner.appstudio.redhat.com/provisioned-by": "appstudio.redhat.com/devsandbox"}
+    )
+    assert found == Provisioning((standing("a-dt"),), targets=(order,), errors={})
+
+
+def test_request_when_its_target_is_there_then_it_is_not_made_again_and_the_claim_gets_it() -> None:
+    ready = request(is_ready=True, accesses=ONE, target="a-dt")
+    made = target("a-dt", for_="a", phase="Available")
+    assert provisioned(claim(), targets=(made,), requests=(ready,)) == Provisioning((standing("a-dt"),), errors={})
+
+
+@pytest.mark.parametrize("accesses", [(), (*ONE, NamespaceAccess("spaces-2", "other"))], ids=["none", "two"])
+def test_request_when_it_gives_not_one_namespace_then_no_target_is_made_and_the_claim_says_why(
+    accesses: tuple[NamespaceAccess, ...],
+) -> None:
+    found = provisioned(claim(), requests=(request(is_ready=True, accesses=accesses),))
+    assert found.targets == ()
+    message = f"SpaceRequest 'a-request' gives access to {len(accesses)} namespaces instead of one"
+    assert found.errors == {"a": message}
+
+
+def test_request_when_it_is_being_deleted_then_the_claim_gets_another_one() -> None:
+    (order,) = provisioned(claim(), requests=(request(deleting=True),)).requests
+    assert order.name != "a-request"
+
+
+MADE = request(is_ready=True, accesses=ONE, target="a-dt")
+BOUND = target("a-dt", for_="a", phase="Bound")
+RELEASED = target("a-dt", phase="Released")
+GOING = target("a-dt", for_="a", phase="Bound", deleting=True)
+RETAIN = {"space": class_(policy="Retain")}
+
+REMOVED: dict[str, tuple[tuple[Claim, ...], dict[str, Any], bool]] = {
+    "its claim has its target": ((claim(annotations={}),), {"targets": (BOUND,), "requests": (MADE,)}, False),
+    "its target was released and stays": ((), {"targets": (RELEASED,), "requests": (MADE,)}, False),
+    "its target is being deleted": ((), {"targets": (GOING,), "requests": (MADE,)}, True),
+    "its target is being deleted, policy Retain": (
+        (),
+        {"targets": (GOING,), "requests": (MADE,), "classes": RETAIN},
+        False,
+    ),
+    "its claim is gone before there was a target": ((), {"requests": (request(),)}, True),
+    "its claim is gone, policy Retain": ((), {"requests": (request(),), "classes": RETAIN}, False),
+    "its claim is gone, and its class, too": ((), {"requests": (request(),), "classes": {}}, False),
+    "its claim waits": ((claim(),), {"requests": (request(),)}, False),
+}
+
+
+@pytest.mark.parametrize(("claims", "given", "is_removed"), REMOVED.values(), ids=REMOVED)
+def test_request_when_nobody_needs_it_any_more_then_it_goes_if_the_policy_is_delete(
+    claims: tuple[Claim, ...], given: dict[str, Any], is_removed: bool
+) -> None:
+    found = provisioned(*claims, **given)
+    assert found.removed == (("a-request",) if is_removed else ())
+    assert [each.name for each in found.requests] == ([] if is_removed else ["a-request"])
+
+
+def test_request_when_it_is_being_deleted_already_then_it_is_not_deleted_again() -> None:
+    assert provisioned(requests=(request(deleting=True),)).removed == ()
+
+
+STUCK = request(target="a-dt", deleting=True, failing_since=at(0))
+
+
+@pytest.mark.parametrize(
+    ("requests", "second", "found"),
+    [
+        pytest.param([], 0, Deprovisioning(), id="nothing was made"),
+        pytest.param([request(target="other")], 0, Deprovisioning(), id="another's"),
+        pytest.param([MADE], 999, Deprovisioning(exists=True), id="there"),
+        pytest.param([STUCK], 119, Deprovisioning(exists=True), id="fails for less than two minutes"),
+        pytest.param([STUCK], 120, Deprovisioning(exists=True, is_stuck=True), id="fails for two minutes"),
+    ],
+)
+def test_request_when_it_does_not_terminate_for_two_minutes_then_it_is_stuck(
+    requests: list[SpaceRequest], second: int, found: Deprovisioning
+) -> None:
+    assert deprovisioning("a-dt", requests, at(second)) == found
