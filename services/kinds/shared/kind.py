@@ -218,13 +218,6 @@ class DefinedKind(NamedKind):
     catalogue: tuple[Entry, ...]
     """Every condition it can have, in the order in which its page lists them."""
 
-    def __post_init__(self) -> None:
-        """Raises ValueError likewise, and if its status has no such member as is declared."""
-        Kind.__post_init__(self)
-        members = {field.alias or name for name, field in self.status.model_fields.items()}
-        if unknown := (self.projection.status_members | self.own_status) - members:
-            raise ValueError(f"{self.name}: its status has no {sorted(unknown)}")
-
     @property
     def page(self) -> str:
         """Name of its page in the documentation for users, without the ending."""
@@ -234,3 +227,11 @@ class DefinedKind(NamedKind):
 @dataclass(frozen=True, kw_only=True, eq=False)
 class CustomKind(Kind, DefinedKind):
     """A kind of our own API that is followed."""
+
+    def __post_init__(self) -> None:
+        """Raises ValueError likewise, and if its status has no such member as is declared."""
+        Kind.__post_init__(self)
+        fields = self.status.model_fields if self.status is not None else {}
+        members = {field.alias or name for name, field in fields.items()}
+        if unknown := (self.projection.status_members | self.own_status) - members:
+            raise ValueError(f"{self.name}: its status has no {sorted(unknown)}")
