@@ -11,9 +11,11 @@ from services.common.messages.command import (
 from services.common.messages.compiled import (
     ORDERS,
     ORPHAN_REMOVAL,
+    ChildKind,
     EngineResource,
     FleetInstance,
     RowKind,
+    WorkspaceObject,
     WorkspaceResource,
 )
 from services.common.messages.dead_letter import DeadLetter
@@ -69,6 +71,7 @@ __all__ = [
     "AssignWorkspace",
     "CancelMove",
     "Checked",
+    "ChildKind",
     "Command",
     "DeadLetter",
     "DedicateEngineInstance",
@@ -108,5 +111,6 @@ __all__ = [
     "UndrainEngineCluster",
     "UndrainEngineInstance",
     "UnpinTenant",
+    "WorkspaceObject",
     "WorkspaceResource",
 ]

@@ -118,6 +118,65 @@ class WorkspaceResource:
         return cls(**_columns(cls, record))
 
 
+class ChildKind(StrEnum):
+    """What a row of ``workspace_objects`` can desire: the kinds that the planner compiles and a watcher applies."""
+
+    DEPLOYMENT = "GitOpsDeployment"
+    MANAGED_ENVIRONMENT = "GitOpsDeploymentManagedEnvironment"
+    SECRET_COPY = "SecretCopy"  # noqa: S105 - a kind
+    """A Secret with the content of another one of its namespace: the watcher copies it, and no row has that."""
+
+
+@dataclass(frozen=True, slots=True)
+class WorkspaceObject:
+    """A child object that a tenant's namespace shall hold, or shall no longer hold."""
+
+    workspace: str
+    namespace: str
+    kind: str
+    """A ChildKind; text, because it crossed a wire: a row of another kind is refused, not a poison."""
+    name: str
+    desired: Literal["present", "absent"]
+    uid: str
+    """Of the object that is to go, or that a patch is bound to; empty: whatever has the name, if it is ours."""
+    owner_api_version: str
+    owner_kind: str
+    owner_name: str
+    owner_uid: str
+    """Of the custom resource that it is made for, its controller: an object of another controller is not ours."""
+    manifest: str
+    """JSON of what we own: labels, annotations and spec; in place of that, of a copy the Secret and the copy's type."""
+    digest: str
+    """SHA-256 of the manifest, hexadecimal."""
+    revision: int
+    """Grows when the same manifest is to be applied anew."""
+    trace_id: str
+    seen_at: datetime
+    deleted: bool
+    """The row itself is gone: nothing is wanted of the object."""
+
+    @property
+    def identity(self) -> tuple[str, str, str, str]:
+        """Workspace, namespace, kind and name: what makes it the same object."""
+        return (self.workspace, self.namespace, self.kind, self.name)
+
+    @classmethod
+    def from_record(cls, record: Mapping[str, Any]) -> Self:
+        """Build from a decoded CDC record. Raises Poison if a column is missing."""
+        return cls(**_columns(cls, record))
+
+    @classmethod
+    def from_tombstone(cls, key: Mapping[str, Any]) -> Self:
+        """The deleted row of a decoded key, which is all that is streamed of it. Raises Poison if a column is missing.
+
+        Debezium gives the other columns of a deleted row placeholders, too (replica identity ``DEFAULT``).
+        """
+        owner = ("owner_api_version", "owner_kind", "owner_name", "owner_uid")
+        texts = dict.fromkeys((*owner, "uid", "manifest", "digest", "trace_id"), "")
+        others = {"revision": 0, "desired": "absent", "seen_at": "1970-01-01T00:00:00Z", "__deleted": "true"}
+        return cls.from_record({**texts, **others, **key})
+
+
 @dataclass(frozen=True, slots=True)
 class FleetInstance:
     """An engine instance: where it is, and for whom."""
@@ -171,7 +230,7 @@ class FleetInstance:
 RETIRED = "retired"
 """State of an instance whose row stays for its id alone."""
 
-Row = EngineResource | WorkspaceResource | FleetInstance
+Row = EngineResource | WorkspaceResource | WorkspaceObject | FleetInstance
 
 
 TIMES = {"seen_at", "reapply_ordered_at"}
