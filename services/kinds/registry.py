@@ -65,6 +65,11 @@ class Registry:
         return tuple(kind for kind in self.plain_kinds if kind.connections is not None and kind.destinations is None)
 
     @cached_property
+    def with_child_objects(self) -> tuple[Kind, ...]:
+        """Those whose resources want child objects."""
+        return tuple(kind for kind in self.plain_kinds if kind.child_objects is not None)
+
+    @cached_property
     def secret_types(self) -> tuple[str, ...]:
         """Types of Secrets that are made for us."""
         references = (kind.reference for kind in self.kinds if kind.reference is not None)

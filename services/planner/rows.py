@@ -169,7 +169,7 @@ class ParkedEvent:
     """JSON."""
 
 
-# Rows of the two tables that are streamed: what engines shall hold, and what CRs shall show.
+# Rows of the tables that are streamed: what engines and tenants' namespaces shall hold, and what CRs shall show.
 
 Presence = Literal["present", "absent"]
 
@@ -281,6 +281,51 @@ class StoredStatus:
     generation: int
     status: str
     release_finalizer: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ChildRow:
+    """A row of ``workspace_objects``."""
+
+    workspace: str
+    namespace: str
+    kind: str
+    name: str
+    desired: Presence
+    uid: str
+    """Of the object that is to go; empty if it is wanted, or if none has been seen yet."""
+    owner_api_version: str
+    owner_kind: str
+    owner_name: str
+    owner_uid: str
+    manifest: str
+    digest: str
+    revision: int
+    """Grows with every change of the row."""
+    trace_id: str
+    seen_at: datetime
+    live_version: str
+    """Of the object as it was when this was written: how it differed then is answered with it. Not streamed."""
+
+    @property
+    def key(self) -> ChildKey:
+        """Kind and name."""
+        return (self.kind, self.name)
+
+
+ChildKey = tuple[str, str]
+"""Kind and name of a child object; a ChildKind."""
+
+
+class ChildRowKey(NamedTuple):
+    """Of a row of ``workspace_objects``."""
+
+    workspace: str
+    namespace: str
+    kind: str
+    name: str
+    owner_uid: str
+    """So that a row of another owner is never meant."""
 
 
 ResourceName = tuple[str, str]

@@ -23,7 +23,10 @@ from services.planner.domain.fleet.rows import EngineClusterRow, EngineInstanceR
 from services.planner.engines.available import ENGINES
 
 ONLY_TEMPORARY = "SET search_path = pg_temp"
-STATUSES = "CREATE TABLE workspace_resources PARTITION OF workspace_statuses DEFAULT"
+PARTITIONS = (
+    "CREATE TABLE workspace_resources PARTITION OF workspace_statuses DEFAULT",
+    "CREATE TABLE other_workspace_objects PARTITION OF workspace_objects DEFAULT",
+)
 CLUSTERS = f"""
 INSERT INTO engine_clusters ({names(EngineClusterRow)})
 SELECT {names(EngineClusterRow)} FROM public.engine_clusters
@@ -83,4 +86,4 @@ def _definitions() -> Iterator[str]:
         yield str(CreateTable(table).compile(dialect=dialect))
         for index in sorted(table.indexes, key=lambda each: str(each.name)):
             yield str(CreateIndex(index).compile(dialect=dialect))
-    yield STATUSES
+    yield from PARTITIONS

@@ -9,6 +9,7 @@ from services.common.messages.command import (
     ResyncCompleted,
 )
 from services.common.messages.compiled import (
+    MAX_MANIFEST,
     ORDERS,
     ORPHAN_REMOVAL,
     ChildKind,
@@ -61,6 +62,7 @@ from services.common.messages.observation import (
 from services.common.messages.remedy import REMEDY, Remedy
 
 __all__ = [
+    "MAX_MANIFEST",
     "ORDERS",
     "ORPHAN_REMOVAL",
     "REMEDY",

@@ -30,6 +30,9 @@ class RowKind(StrEnum):
     """A request to sync an Application: a field of that, no object of its own."""
 
 
+MAX_MANIFEST = 1024 * 1024
+"""Bytes. An API server stores no object longer than 1.5 MiB, and Kafka Connect stops at a message longer than 4."""
+
 RELEASE = "release"
 """Field of a manifest whose object is to be given up to another instance: it goes, and nothing that was made with it.
 

@@ -22,6 +22,7 @@ from services.common.api_resource import ApiResource
 from services.common.secret_use import SecretUse
 from services.kinds.shared.api_model import ApiModel, Rule
 from services.kinds.shared.catalogue import Entry
+from services.kinds.shared.child_objects import ChildInputs, ChildObject
 from services.kinds.shared.connections import Connection, ConnectionInputs
 from services.kinds.shared.limits import Limits
 from services.kinds.shared.projection import NOTHING, Projection
@@ -112,6 +113,7 @@ class StatusInputs:
 
 
 ConnectionsOf = Callable[[ConnectionInputs], tuple[Connection, ...]]
+ChildObjectsOf = Callable[[ChildInputs], tuple[ChildObject, ...]]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -151,6 +153,9 @@ class Kind(NamedKind):
     """The spec of a resource. Raises Refused."""
     connections: ConnectionsOf | None = None
     """What an engine shall hold because of an accepted spec. The planner compiles it, owns it and removes it."""
+    child_objects: ChildObjectsOf | None = None
+    """What shall exist in its namespace because of a resource. The planner compiles it and removes it, and a watcher
+    makes it; it goes with the resource."""
     destinations: Callable[[str], Collection[str]] | None = None
     """Namespaces that deployments may go to because of a spec, JSON text; none if it is not valid."""
     is_repeat: Callable[[PlainResource, PlainResource], bool] | None = None

@@ -31,6 +31,8 @@ from services.planner.domain.fleet.view import FleetView
 from services.planner.domain.state import TenantState
 from services.planner.engines.interface import Engine
 from services.planner.rows import (
+    ChildKey,
+    ChildRow,
     EngineInstance,
     EngineObject,
     EngineObjectKey,
@@ -102,6 +104,13 @@ SELECT {names(PlainResource, "r")}, {names(Check, "c")}, {names(SyncRun, "s")}, 
   LEFT JOIN workspace_statuses w
     ON (w.workspace, w.namespace, w.kind, w.name) = (t.workspace, t.namespace, r.kind, r.name)
    AND t.former_since = 0
+"""
+
+# A former tenant has none: they went with its namespace.
+CHILD_OBJECTS = f"""
+SELECT wanted.id, {names(ChildRow, "o")}
+  FROM unnest(%b::uuid[], %b::text[], %b::text[]) AS wanted(id, workspace, namespace)
+  JOIN workspace_objects o USING (workspace, namespace)
 """
 
 DEPLOYMENTS = f"{DEPLOYMENT_ROWS} WHERE d.tenant_id = ANY(%b::uuid[]) AND NOT d.dormant"
@@ -179,13 +188,15 @@ def _load_rows(
         return {}, {}
     lanes, defects = _lanes(tenants.values(), fleet)
     known = sorted(tenants)
+    current = [(each, *tenants[each].full_name) for each in known if not tenants[each].is_former]
     with connection.pipeline():
         objects = connection.execute(OBJECTS, _columns(lanes, 2), binary=True)
         moves = connection.execute(MOVES, (known,), binary=True)
         deployments = connection.execute(DEPLOYMENTS, (known,), binary=True)
         resources = connection.execute(RESOURCES, (known,), binary=True)
         forced = connection.execute(FORCED_DELETIONS, (known,), binary=True)
-    held, left = _held(objects), _forced_deletions(forced)
+        children = connection.execute(CHILD_OBJECTS, _columns(current, 3), binary=True)
+    held, left, wanted = _held(objects), _forced_deletions(forced), _child_objects(children)
     moved = {move.tenant_id: move for move in (Move(*row) for row in moves)}
     states = {
         each: TenantState(
@@ -193,6 +204,7 @@ def _load_rows(
             objects=held.get((each, tenants[each].engine_instance_id), {}),
             elsewhere=_elsewhere(held, moved.get(each), tenants[each]),
             forced_deletions=left.get(each, {}),
+            child_objects=wanted.get(each, {}),
             move=moved.get(each),
         )
         for each in known
@@ -335,6 +347,14 @@ def _forced_deletions(rows: Iterable[Row]) -> dict[UUID, dict[UUID, ForcedDeleti
     found: dict[UUID, dict[UUID, ForcedDeletion]] = defaultdict(dict)
     for each in sorted((ForcedDeletion(*row) for row in rows), key=lambda each: each.id):
         found[each.tenant_id][each.id] = each
+    return found
+
+
+def _child_objects(rows: Iterable[Row]) -> dict[UUID, dict[ChildKey, ChildRow]]:
+    found: dict[UUID, dict[ChildKey, ChildRow]] = defaultdict(dict)
+    for known, *columns in rows:
+        row = ChildRow(*columns)
+        found[known][row.key] = row
     return found
 
 

@@ -43,6 +43,8 @@ from services.planner.domain.fleet.rows import (
 from services.planner.rows import (
     AuditOutcome,
     AuditRecord,
+    ChildRow,
+    ChildRowKey,
     EngineAbsence,
     EngineKey,
     EngineRow,
@@ -184,6 +186,15 @@ DELETE FROM workspace_statuses AS known
  WHERE (known.workspace, known.namespace, known.kind, known.name)
      = (gone.workspace, gone.namespace, gone.kind, gone.name)
    AND known.uid = gone.uid
+"""
+
+CHILD_OBJECTS = upsert(tables.workspace_objects, ChildRow, stamps={"updated_at": "clock_timestamp()"})
+CHILD_OBJECTS_GONE = f"""
+DELETE FROM workspace_objects AS known
+ USING {recordset(ChildRowKey, "gone")}
+ WHERE (known.workspace, known.namespace, known.kind, known.name)
+     = (gone.workspace, gone.namespace, gone.kind, gone.name)
+   AND known.owner_uid = gone.owner_uid
 """
 
 PARKED = upsert(tables.parked_tenants, ParkedTenant, kept=["parked_at"])
@@ -366,6 +377,8 @@ STATEMENTS = (
     Statement("engine_gone", "engine_resources", ENGINE_GONE),
     Statement("workspace", "workspace_statuses", WORKSPACE),
     Statement("workspace_gone", "workspace_statuses", WORKSPACE_GONE),
+    Statement("child_objects_gone", "workspace_objects", CHILD_OBJECTS_GONE),
+    Statement("child_objects", "workspace_objects", CHILD_OBJECTS),
     Statement("deployments_dormant", "deployments", DEPLOYMENTS_DORMANT),
     Statement("plain_resources_dormant", "resources", RESOURCES_DORMANT),
     Statement("plain_resources_gone", "resources", RESOURCES_GONE),

@@ -1,10 +1,10 @@
 """The database, as SQLAlchemy Core tables: what the migrations must have made of it.
 
-Only the planner writes here. ``engine_instances``, ``engine_resources`` and ``workspace_statuses`` are streamed to
-other services, ``workspace_assignments`` and ``tenant_pins`` to whoever rebuilds the database, so their columns are an
-interface; all others are the planner's own. A test holds this module and the migrations together. ``columns.py`` makes
-the planner's writes from it, one statement per table, its rows as one JSON text; a component test has PostgreSQL
-prepare every one of them.
+Only the planner writes here. ``engine_instances``, ``engine_resources``, ``workspace_statuses`` and
+``workspace_objects`` are streamed to other services, ``workspace_assignments`` and ``tenant_pins`` to whoever rebuilds
+the database, so their columns are an interface; all others are the planner's own. A test holds this module and the
+migrations together. ``columns.py`` makes the planner's writes from it, one statement per table, its rows as one JSON
+text; a component test has PostgreSQL prepare every one of them.
 """
 
 from __future__ import annotations
@@ -671,6 +671,31 @@ workspace_statuses = Table(
     postgresql_partition_by="LIST (workspace)",
 )
 
+workspace_objects = Table(
+    "workspace_objects",
+    metadata,
+    Column("workspace", Text, primary_key=True),
+    Column("namespace", Text, primary_key=True),
+    Column("kind", Text, primary_key=True),
+    Column("name", Text, primary_key=True),
+    Column("desired", Text, nullable=False),
+    Column("uid", Text, nullable=False, comment="Of the object that is to go; empty: whatever has the name and owner."),
+    Column("owner_api_version", Text, nullable=False, comment="Of the CR that it is made for: its controller."),
+    Column("owner_kind", Text, nullable=False, comment="Likewise."),
+    Column("owner_name", Text, nullable=False, comment="Likewise."),
+    Column("owner_uid", Text, nullable=False, comment="Likewise."),
+    Column("manifest", Text, nullable=False, comment="What we own of the object, canonical JSON."),
+    Column("digest", Text, nullable=False, comment="SHA-256 of the manifest, hexadecimal."),
+    Column("revision", BigInteger, nullable=False, comment="Grows: the same manifest is applied anew."),
+    Column("trace_id", Text, nullable=False),
+    Column("seen_at", _TIME, nullable=False),
+    Column("updated_at", _TIME, nullable=False),
+    Column("live_version", Text, nullable=False, comment="Of the object when this was written. Not streamed."),
+    CheckConstraint("desired IN ('present', 'absent')", name="desired"),
+    comment="Streamed by its partitions: objects that tenants' own namespaces shall hold, or shall no longer hold.",
+    postgresql_partition_by="LIST (workspace)",
+)
+
 debezium_signals = Table(
     "debezium_signals",
     metadata,
@@ -694,6 +719,7 @@ STREAMED = (
     tenant_pins,
     engine_resources,
     workspace_statuses,
+    workspace_objects,
     debezium_signals,
     debezium_heartbeat,
 )

@@ -27,6 +27,8 @@ from services.planner.domain.state import TenantState
 from services.planner.rows import (
     AuditOutcome,
     AuditRecord,
+    ChildRow,
+    ChildRowKey,
     EngineAbsence,
     EngineKey,
     EngineRow,
@@ -84,6 +86,8 @@ class Changes(NamedTuple):
     """Rows that were not written, because their manifest exceeds 1 MiB."""
     workspace: tuple[WorkspaceRow, ...] = ()
     workspace_gone: tuple[WorkspaceKey, ...] = ()
+    child_objects: tuple[ChildRow, ...] = ()
+    child_objects_gone: tuple[ChildRowKey, ...] = ()
     parked: tuple[ParkedTenant, ...] = ()
     """Tenants whose events are kept until a rule that fails on them has been mended."""
     parked_events: tuple[ParkedEvent, ...] = ()

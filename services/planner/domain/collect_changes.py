@@ -22,7 +22,7 @@ from services.planner.domain.state import TenantState
 from services.planner.domain.steps.handover import is_kept
 from services.planner.domain.steps.status_rows import StatusChanges
 from services.planner.engines.interface import Manifest, Placement, engine_key, engine_row
-from services.planner.rows import EngineAbsence, EngineKey, EngineObject, EngineObjectKey, Owner
+from services.planner.rows import ChildRowKey, EngineAbsence, EngineKey, EngineObject, EngineObjectKey, Owner
 
 KeyT = TypeVar("KeyT")
 RowT = TypeVar("RowT")
@@ -45,7 +45,14 @@ def changes_of(planned: PlannedTenant, shown: StatusChanges, known: TenantState,
     if deployments_dormant or plain_resources_dormant:
         state = state._replace(tenant=replace(state.tenant, dormant=True))
     is_empty = not any(
-        (state.deployments, state.plain_resources, state.objects, state.elsewhere, state.forced_deletions)
+        (
+            state.deployments,
+            state.plain_resources,
+            state.objects,
+            state.elsewhere,
+            state.forced_deletions,
+            state.child_objects,
+        )
     )
     deployments, sightings = _split(state.deployments, before.deployments)
     plain_resources, plain_resource_sightings = _split(state.plain_resources, before.plain_resources)
@@ -72,6 +79,8 @@ def changes_of(planned: PlannedTenant, shown: StatusChanges, known: TenantState,
         plain_resources_dormant=tuple(sorted(plain_resources_dormant)),
         workspace=shown.rows,
         workspace_gone=shown.gone,
+        child_objects=_changed(state.child_objects, before.child_objects),
+        child_objects_gone=_child_objects_gone(state, before),
         moves=(move,) if move is not None and move != known.move else (),
         **_engine(planned, context),
     )
@@ -84,26 +93,28 @@ def changes_of(planned: PlannedTenant, shown: StatusChanges, known: TenantState,
 
 
 def _with_due_times(planned: PlannedTenant) -> TenantState:
-    """The clock asks for touched rows again when a deletion has taken long, and when throttling is no news any more."""
+    """The clock asks for touched rows again: for a long deletion, for throttling of long ago, for child objects."""
     state = planned.state
     for subject, cause in planned.touched.items():
         deployment, resource = state.deployments.get(subject), state.plain_resources.get(subject)
         if deployment is not None:
             deleting = deployment.present and deployment.deleting and deployment.spec is not None
-            due = _next(deployment, cause.at, DELETION_NOTICE if deleting else None)
+            due = _next(deployment, cause.at, DELETION_NOTICE if deleting else None, None)
             if due != deployment.due_at:
                 state = state.with_deployments(replace(deployment, due_at=due))
         elif resource is not None:
-            due = _next(resource, cause.at, None) if resource.present else None
+            due = _next(resource, cause.at, None, planned.due.get(subject))
             if due != resource.due_at:
                 state = state.with_plain_resources(replace(resource, due_at=due))
     return state
 
 
-def _next(row: Deployment | PlainResource, at: datetime, notice: timedelta | None) -> datetime | None:
-    throttled = THROTTLING_SHOWN if row.held_back_ms >= HELD_BACK_NOTICE_MS else None
-    times = [row.seen_at + each for each in (notice, throttled) if each is not None]
-    return min((time for time in times if time > at), default=None)
+def _next(
+    row: Deployment | PlainResource, at: datetime, notice: timedelta | None, of_children: datetime | None
+) -> datetime | None:
+    throttled = THROTTLING_SHOWN if row.present and row.held_back_ms >= HELD_BACK_NOTICE_MS else None
+    times = [*(row.seen_at + each for each in (notice, throttled) if each is not None), of_children]
+    return min((time for time in times if time is not None and time > at), default=None)
 
 
 def _finished(state: TenantState) -> frozenset[UUID]:
@@ -119,6 +130,8 @@ def _finished(state: TenantState) -> frozenset[UUID]:
 
 def _is_over(state: TenantState, known: PlainResource, owned: Collection[UUID]) -> bool:
     run = state.sync_runs.get(known.id)
+    if known.uid in state.child_objects_by_owner():
+        return False
     return known.id not in owned and (run is None or run.sequence == 0 or state.tenant.is_former)
 
 
@@ -141,6 +154,11 @@ def _changed(now: Mapping[KeyT, RowT], before: Mapping[KeyT, RowT]) -> tuple[Row
 def _gone(now: Mapping[KeyT, RowT], before: Mapping[KeyT, RowT]) -> tuple[KeyT, ...]:
     """Keys of rows that there are no more."""
     return tuple(key for key in differing(now, before) if key not in now)
+
+
+def _child_objects_gone(now: TenantState, before: TenantState) -> tuple[ChildRowKey, ...]:
+    gone = (before.child_objects[key] for key in _gone(now.child_objects, before.child_objects))
+    return tuple(ChildRowKey(each.workspace, each.namespace, each.kind, each.name, each.owner_uid) for each in gone)
 
 
 def _split(

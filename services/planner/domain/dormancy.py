@@ -30,6 +30,7 @@ from services.kinds.sync_run.rules import OVER
 from services.planner.domain import ids
 from services.planner.domain.events import Due, Event, Unseen
 from services.planner.domain.indexed_rows import Subset, index_of
+from services.planner.domain.live_children import reported_as
 from services.planner.domain.state import RESOURCES_OVER_QUOTA, TenantState
 
 WAITING_KEPT = 100
@@ -87,6 +88,7 @@ def dormant_plain_resources(state: TenantState, kinds: Registry) -> frozenset[UU
     if not late:
         return frozenset(over)
     late -= state.objects_by_owner().keys()
+    late = {each for each in late if state.plain_resources[each].uid not in state.child_objects_by_owner()}
     stay = [each for each in state.plain_resources.values() if each.id not in late]
     named = {(reference.to.kind, each.refers_to) for each in stay if (reference := kinds[each.kind].reference)}
     spared = {each.id for each in beyond if (each.kind, each.name) in named}
@@ -100,7 +102,7 @@ def _late(beyond: Iterable[PlainResource], kind: str) -> list[UUID]:
 
 
 def _names_awaited(state: TenantState, kinds: Registry) -> set[tuple[str, str]]:
-    """Deployments that open runs name, and Secrets that resources name, which are not at hand."""
+    """Deployments that open runs name, Secrets that resources name, and child objects, which are not at hand."""
     at_hand = {each.name for each in state.deployments.values()}
     secrets = state.secrets()
     awaited = {
@@ -108,11 +110,20 @@ def _names_awaited(state: TenantState, kinds: Registry) -> set[tuple[str, str]]:
         for run in state.sync_runs.values()
         if run.state not in OVER and run.deployment_name not in at_hand
     }
+    awaited |= _children_awaited(state)
     return awaited | {
         (SECRET.kind, each.refers_to)
         for each in state.plain_resources.values()
         if each.refers_to and each.refers_to not in secrets and kinds[each.kind].names_a_secret
     }
+
+
+def _children_awaited(state: TenantState) -> set[tuple[str, str]]:
+    if not state.child_objects:
+        return set()
+    at_hand = {(GITOPS_DEPLOYMENT.kind, each.name) for each in state.deployments.values()}
+    at_hand |= {(each.kind, each.name) for each in state.plain_resources.values()}
+    return {reported_as(key) for key in state.child_objects} - at_hand
 
 
 def _ids_named(event: Event) -> Collection[UUID]:

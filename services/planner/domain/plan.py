@@ -19,6 +19,7 @@ from services.planner.domain.fleet.view import FleetView
 from services.planner.domain.planned_tenant import Context, PlannedTenant
 from services.planner.domain.policy import Policy
 from services.planner.domain.state import TenantState
+from services.planner.domain.steps.child_objects import tend_child_objects
 from services.planner.domain.steps.deployments import deploy
 from services.planner.domain.steps.engine_objects import compile_resources
 from services.planner.domain.steps.forced_deletions import take_over
@@ -67,6 +68,7 @@ def plan(
         planned = compile_elsewhere(planned, context)
     planned = observe_manifests(planned, events, context, now)
     planned = take_over(planned, context)
+    planned = tend_child_objects(planned, context)
     planned, shown = compile_statuses(planned, context)
     planned = with_due_move(planned, context, now)
     return changes_of(planned, shown, tenant, context)

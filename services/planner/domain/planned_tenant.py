@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
+from datetime import datetime
 from types import MappingProxyType
 from typing import NamedTuple
 from uuid import UUID
@@ -111,6 +112,8 @@ class PlannedTenant(NamedTuple):
     """Objects as they were compiled in this plan."""
     elsewhere: Mapping[EngineObjectKey, Manifest] = MappingProxyType({})
     """Those of the other instance of the tenant's move, likewise."""
+    due: Mapping[UUID, datetime] = MappingProxyType({})
+    """When owners of child objects have to be looked at again, though nothing happens."""
 
     def after(self, step: StepResult) -> PlannedTenant:
         """The same once a step was taken."""

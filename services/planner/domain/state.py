@@ -14,7 +14,16 @@ from services.kinds.shared.resource import Check, PlainResource
 from services.kinds.sync_run.rows import SyncRun
 from services.planner.domain.fleet.rows import Move
 from services.planner.domain.indexed_rows import Groups, IndexedRows, Subset, index_of
-from services.planner.rows import EngineObject, EngineObjectKey, ResourceName, StatusKey, StoredStatus, Tenant
+from services.planner.rows import (
+    ChildKey,
+    ChildRow,
+    EngineObject,
+    EngineObjectKey,
+    ResourceName,
+    StatusKey,
+    StoredStatus,
+    Tenant,
+)
 
 
 class TenantState(NamedTuple):
@@ -33,6 +42,8 @@ class TenantState(NamedTuple):
     statuses: Mapping[StatusKey, StoredStatus] = MappingProxyType({})
     forced_deletions: Mapping[UUID, ForcedDeletion] = MappingProxyType({})
     """By the ids of the deployments, which are gone."""
+    child_objects: Mapping[ChildKey, ChildRow] = MappingProxyType({})
+    """What its namespace shall hold, or shall no longer hold, because of its resources."""
     basis: object = None
     """What else it was planned from, the last time that all of it was looked at; None: not since it was loaded."""
     move: Move | None = None
@@ -98,6 +109,10 @@ class TenantState(NamedTuple):
         """What was made of all resources of a kind; the same object while none of these changes."""
         return index_of(self.objects, BY_OWNERS_KIND).get(kind, NO_OBJECTS)
 
+    def child_objects_by_owner(self) -> Mapping[str, Mapping[ChildKey, ChildRow]]:
+        """Those of each resource, by its uid."""
+        return index_of(self.child_objects, BY_OWNERS_UID)
+
     def checked_object(self, owner: UUID) -> tuple[EngineObjectKey, EngineObject] | None:
         """The object of a resource that agents check, and its key: the first."""
         return min(self.objects_of(owner).items(), default=None)
@@ -146,6 +161,11 @@ class TenantState(NamedTuple):
         known = IndexedRows.of(self.forced_deletions)
         return self._replace(forced_deletions=known.with_rows({row.id: row for row in rows}))
 
+    def with_child_objects(self, *rows: ChildRow) -> TenantState:
+        """The same with these rows."""
+        known = IndexedRows.of(self.child_objects)
+        return self._replace(child_objects=known.with_rows({row.key: row for row in rows}))
+
     def without_observed(self, *keys: UUID) -> TenantState:
         """The same without these rows."""
         return self._replace(observed=IndexedRows.of(self.observed).without(keys))
@@ -165,6 +185,10 @@ class TenantState(NamedTuple):
     def without_forced_deletions(self, *keys: UUID) -> TenantState:
         """The same without these rows."""
         return self._replace(forced_deletions=IndexedRows.of(self.forced_deletions).without(keys))
+
+    def without_child_objects(self, *keys: ChildKey) -> TenantState:
+        """The same without these child objects: they are gone."""
+        return self._replace(child_objects=IndexedRows.of(self.child_objects).without(keys))
 
     def without_incarnations(self, keys: Collection[UUID]) -> TenantState:
         """The same without these deployments and resources, and without what is known of them; statuses stay."""
@@ -186,6 +210,7 @@ BY_KIND: Groups[PlainResource, str] = Groups(lambda known: known.kind)
 RESOURCES_OVER_QUOTA: Subset[PlainResource] = Subset(lambda known: known.over_quota)
 """Resources beyond the quotas."""
 BY_OWNER: Groups[EngineObject, UUID] = Groups(lambda held: held.owner.id)
+BY_OWNERS_UID: Groups[ChildRow, str] = Groups(lambda row: row.owner_uid)
 BY_OWNERS_KIND: Groups[EngineObject, str] = Groups(lambda held: held.owner.kind)
 
 NO_ROWS: Mapping[UUID, PlainResource] = MappingProxyType({})

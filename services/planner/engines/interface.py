@@ -13,6 +13,7 @@ from uuid import UUID
 
 from services.common.api_resource import GroupKind
 from services.common.json_values import digest
+from services.common.messages import MAX_MANIFEST
 from services.kinds.gitops_deployment.model import GitOpsDeploymentSpec
 from services.kinds.gitops_deployment.status import EngineReport
 from services.kinds.shared.connections import Connection
@@ -20,8 +21,6 @@ from services.kinds.shared.resource import Cause, PlainResource
 from services.kinds.sync_run.rows import SyncRun
 from services.planner.rows import EngineInstance, EngineKey, EngineObjectKey, EngineRow, Owner, Presence, Tenant
 
-MAX_MANIFEST = 1024 * 1024
-"""Bytes. An API server stores no object longer than 1.5 MiB, and Kafka Connect stops at a message longer than 4."""
 DEPLOYMENT_LOAD = 10
 """The work with the object of one deployment: the unit in which load is measured is a tenth of that."""
 

@@ -52,6 +52,7 @@ from services.planner.rows import Tenant, TenantName
 from tests.component.conftest import Database
 from tests.component.fleet import add_instance
 from tests.unit.kinds.mirror.kind import KIND as MIRROR
+from tests.unit.kinds.preview.kind import KIND as PREVIEW
 from tests.unit.kinds.review.kind import KIND as REVIEW
 from tests.unit.planner.given import (
     CREDENTIAL,
@@ -79,13 +80,15 @@ from tests.unit.planner.given import (
 )
 from tests.unit.planner.world import FLEET, World
 
+WITH_PREVIEW = Registry((*REGISTRY.kinds, PREVIEW))
+WITH_CHILDREN = Policy(kinds=WITH_PREVIEW, limits=WITH_PREVIEW.limits())
 TOPIC = "gitops.commands"
 NOW = at(1_000_000)
 NAME = (WORKSPACE, "team-a")
 TENANT = tenant_id(*NAME)
 TABLES = (
     "tenants", "deployments", "observed_states", "resources", "checks", "sync_runs", "audit_records",
-    "engine_resources", "workspace_statuses", "forced_deletions",
+    "engine_resources", "workspace_statuses", "workspace_objects", "forced_deletions",
 )  # fmt: skip
 
 
@@ -278,6 +281,58 @@ def test_store_when_a_kind_declares_parts_then_they_are_stored_with_the_row_and_
         assert (json.loads(row.metadata), json.loads(row.status)) == (metadata, answers)
         reasons += [json.loads(each["status"])["conditions"][0]["reason"] for each in shown(database)]
     assert reasons == ["Awaited", "Answered"]
+
+
+def test_store_when_a_kind_has_child_objects_then_their_rows_come_and_go_with_what_they_follow_from(
+    session: DatabaseSession, database: Database
+) -> None:
+    world = World(policy=WITH_CHILDREN)
+
+    def takes(*events: Event) -> list[tuple[Any, ...]]:
+        assert take(session, *events, policy=WITH_CHILDREN) == world.take(*events)
+        assert read(database, {NAME}).items() >= {known: world.state(known) for known in world.tenants}.items()
+        columns = ("kind", "name", "desired", "uid", "revision")
+        return [tuple(row[each] for each in columns) for row in contents(database)["workspace_objects"]]
+
+    def preview(second: int, *deployments: str) -> Event:
+        return resource(second, PREVIEW.name, "login", {"deployments": deployments}, generation=second)
+
+    web = ("GitOpsDeployment", "web")
+    assert takes(preview(1, "web", "ü")) == [(*web, "present", "", 1), ("GitOpsDeployment", "ü", "present", "", 1)]
+    manifest = json.loads(contents(database)["workspace_objects"][0]["manifest"])
+    assert takes(changed(2, content=manifest["spec"]))[0] == (*web, "present", "", 1)
+    assert takes(changed(20, generation=2, content=spec()))[0] == (*web, "present", "", 2)
+    assert [row["live_version"] for row in contents(database)["workspace_objects"]] == ["uid-1/20", ""]
+    assert takes(preview(21, "ü")) == [(*web, "absent", "uid-1", 3), ("GitOpsDeployment", "ü", "present", "", 1)]
+    session.tenants.forget_tenants()
+    assert takes(gone(22)) == [("GitOpsDeployment", "ü", "present", "", 1)]
+    assert takes(resource_gone(23, PREVIEW.name, "login")) == [("GitOpsDeployment", "ü", "absent", "", 2)]
+    assert takes(Event(Due(*NAME, resource_id(WORKSPACE, "uid-login")), 0, "")) == []
+
+
+def test_child_object_when_its_batch_is_not_committed_then_neither_it_nor_its_owner_is_there(
+    session: DatabaseSession, database: Database
+) -> None:
+    event = resource(1, PREVIEW.name, "login", {"deployments": ["web"]})
+    session.write_changes(plan_batch((event,), session, WITH_CHILDREN, NOW), ())
+    session.abandon_transaction()
+    found = contents(database)
+    assert (found["workspace_objects"], found["resources"]) == ([], [])
+
+
+def test_child_objects_when_their_namespace_is_made_again_then_their_rows_go_and_those_of_the_next_stay(
+    session: DatabaseSession, database: Database
+) -> None:
+    def told(second: int, tag: str, created_at: int) -> list[Event]:
+        event = resource(second, PREVIEW.name, "login", {"deployments": ["web"]}, uid=f"uid-login-{tag}")
+        return in_namespace((tag, created_at), event)
+
+    take(session, *told(1, "former", 1000), policy=WITH_CHILDREN)
+    take(session, *told(90, "latter", 60_000), policy=WITH_CHILDREN)
+    assert [row["owner_uid"] for row in contents(database)["workspace_objects"]] == ["uid-login-latter"]
+    session.tenants.forget_tenants()
+    take(session, *told(91, "latter", 60_000), policy=WITH_CHILDREN)
+    assert [row["revision"] for row in contents(database)["workspace_objects"]] == [1]
 
 
 def shown(database: Database) -> list[dict[str, Any]]:

@@ -28,7 +28,7 @@ from services.common.messages import (
     SyncMoved,
     UndrainEngineInstance,
 )
-from services.kinds.registry import REGISTRY
+from services.kinds.registry import REGISTRY, Registry
 from services.planner.database.save import Span
 from services.planner.database.session import DatabaseSession
 from services.planner.database.tables import metadata
@@ -44,6 +44,7 @@ from services.planner.rows import ParkedEvent, ParkedTenant
 from tests.component.conftest import Database
 from tests.component.fleet import add_instance
 from tests.unit.fake_clock import FakeClock
+from tests.unit.kinds.preview.kind import KIND as PREVIEW
 from tests.unit.planner.given import (
     CREDENTIAL,
     ENVIRONMENT,
@@ -58,6 +59,7 @@ from tests.unit.planner.given import (
     environment,
     in_namespace,
     observed,
+    resource,
     resync,
     secret,
     spec,
@@ -70,7 +72,9 @@ TOPIC = "gitops.commands"
 MONTH = timedelta(weeks=4).total_seconds()
 MONTHS_A_YEAR = 13
 DEPLOYMENTS = 5
-KINDS = ("GitOpsDeployment", ENVIRONMENT, CREDENTIAL, SYNC_RUN, "Secret")
+KINDS = ("GitOpsDeployment", ENVIRONMENT, CREDENTIAL, SYNC_RUN, PREVIEW.name, "Secret")
+WITH_PREVIEW = Registry((*REGISTRY.kinds, PREVIEW))
+"""With a kind that has child objects, which nobody makes here."""
 LIMITS = {"GitOpsDeployment": DEPLOYMENTS, ENVIRONMENT: 1, SYNC_RUN: 40}
 MOST_ROUNDS = 12
 
@@ -203,6 +207,14 @@ class Years:
                 namespace=namespace,
             ),
             credential(self._tick(), uid=f"cred-{namespace}-{self.month}", namespace=namespace),
+            resource(
+                self._tick(),
+                PREVIEW.name,
+                "shown",
+                {"deployments": ["shown"]},
+                uid=f"preview-{namespace}-{self.month}",
+                namespace=namespace,
+            ),
         ]
         for number in range(self.deployments):
             content = [spec(), remote, spec(type="manual")][number % 3]
@@ -354,7 +366,9 @@ def years(database: Database, monkeypatch: pytest.MonkeyPatch) -> Iterator[Years
             consumer=log,  # type: ignore[arg-type]
             decoder=decoder,  # type: ignore[arg-type]
             session=session,
-            policy=Policy(guard=SweepGuard(share=0.5, minimum=2), limits=REGISTRY.limits(LIMITS)),
+            policy=Policy(
+                guard=SweepGuard(share=0.5, minimum=2), kinds=WITH_PREVIEW, limits=WITH_PREVIEW.limits(LIMITS)
+            ),
             batch_limit=500,
             periodic=PeriodicTasks(timedelta(days=30), timedelta(days=15)),
             clock=clock,

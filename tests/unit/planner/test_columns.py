@@ -18,6 +18,8 @@ from services.planner.domain.events import SweepScope
 from services.planner.rows import (
     AuditOutcome,
     AuditRecord,
+    ChildRow,
+    ChildRowKey,
     EngineAbsence,
     EngineKey,
     EngineRow,
@@ -41,6 +43,7 @@ ROWS: list[tuple[type[Any], Table]] = [
     (AuditRecord, tables.audit_records),
     (EngineRow, tables.engine_resources),
     (WorkspaceRow, tables.workspace_statuses),
+    (ChildRow, tables.workspace_objects),
     (ParkedTenant, tables.parked_tenants),
     (RefusedSweep, tables.refused_sweeps),
     (SweepScope, tables.complete_lists),
@@ -54,6 +57,7 @@ PARTS: list[tuple[type[Any], Table]] = [
     (StoredStatus, tables.workspace_statuses),
     (EngineKey, tables.engine_resources),
     (WorkspaceKey, tables.workspace_statuses),
+    (ChildRowKey, tables.workspace_objects),
 ]
 STAMPS = {"created_at", "updated_at", "dormant", "engine_cluster"}
 """Written by the statements themselves."""

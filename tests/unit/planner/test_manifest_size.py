@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from services.common.messages import MAX_MANIFEST
 from services.common.urls import repository_url
 from services.common.urls.repository_url import MAX_REPOSITORY
 from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
@@ -16,7 +17,7 @@ from services.kinds.repository_credential.model import REPOSITORY_CREDENTIAL
 from services.kinds.shared.text import MAX_LABEL, MAX_NAMESPACES
 from services.planner.domain.events import Event
 from services.planner.engines import interface
-from services.planner.engines.interface import MAX_MANIFEST, Manifest
+from services.planner.engines.interface import Manifest
 from tests.unit.planner.given import CREDENTIAL, REPOSITORY, changed, environment, resource, secret, spec
 from tests.unit.planner.tenant import conditions, manifest, row, rows
 from tests.unit.planner.world import World

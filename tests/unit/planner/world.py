@@ -31,6 +31,7 @@ from services.planner.pipeline.coalesce import coalesce
 from services.planner.rows import (
     DEFAULT_ENGINE,
     AuditRecord,
+    ChildRow,
     EngineInstance,
     EngineObject,
     EngineRow,
@@ -53,7 +54,7 @@ NOW = at(1_000_000)
 WRITTEN = (
     "tenants", "deployments", "observed", "resources", "checks", "sync_runs", "dormant", "audit_records", "engine",
     "workspace", "refused_sweeps", "complete_lists", "parked", "parked_events", "forced_deletions", "kept_orphans",
-    "moves", "engine_health",
+    "moves", "engine_health", "child_objects",
 )  # fmt: skip
 
 
@@ -84,6 +85,7 @@ class World:
     moves: dict[UUID, Move] = field(default_factory=dict)
     engine_health: dict[str, InstanceHealth] = field(default_factory=dict)
     remediations: dict[str, Remediation] = field(default_factory=dict)
+    child_objects: dict[tuple[str, str, str, str], ChildRow] = field(default_factory=dict)
     later: timedelta = timedelta(0)
     """How much time has passed."""
     memory: dict[UUID, TenantState] = field(default_factory=dict)
@@ -184,6 +186,11 @@ class World:
                 if key[:2] == tenant.full_name and key[2:] in names and not tenant.is_former
             },
             forced_deletions={each.id: each for each in self.forced_deletions.values() if each.tenant_id == known},
+            child_objects={
+                row.key: row
+                for key, row in self.child_objects.items()
+                if key[:2] == tenant.full_name and not tenant.is_former
+            },
         )
 
     def _objects(self, known: UUID, instance: str) -> dict[tuple[str, str], EngineObject]:
@@ -333,6 +340,7 @@ class World:
         self.workspace |= {(row.workspace, row.namespace, row.kind, row.name): row for row in changes.workspace}
         gone = {tuple(key): uid for *key, uid in changes.workspace_gone}
         _drop(self.workspace, [key for key, row in self.workspace.items() if gone.get(key) == row.uid])
+        self._apply_child_objects(changes)
         _drop(self.resources, changes.plain_resources_gone)
         _drop(self.checks, changes.plain_resources_gone)
         _drop(self.sync_runs, changes.plain_resources_gone)
@@ -377,6 +385,11 @@ class World:
             _drop(self.checks, self.checks.keys() - self.resources.keys())
             _drop(self.observed, self.observed.keys() - self.deployments.keys())
 
+    def _apply_child_objects(self, changes: Changes) -> None:
+        for *key, owner in changes.child_objects_gone:
+            assert self.child_objects.pop(tuple(key)).owner_uid == owner
+        self.child_objects |= {(row.workspace, row.namespace, *row.key): row for row in changes.child_objects}
+
     def _apply_engine(self, changes: Changes) -> None:
         """A row of another lane is another tenant's, whatever its name."""
         for row in changes.engine:
@@ -399,6 +412,14 @@ class World:
         return held.lane if held is not None else None
 
     # What the clock asks for
+
+    def take_due(self) -> int:
+        """Look at custom resources whose time has come; returns how many there were."""
+        rows = (*self.deployments.values(), *self.resources.values())
+        due = [row for row in rows if row.due_at is not None and row.due_at <= NOW + self.later]
+        names = [self.tenants[row.tenant_id].full_name for row in due]
+        self.take(*(Event(Due(*name, row.id), 0, "") for name, row in zip(names, due, strict=True)))
+        return len(due)
 
     def take_due_moves(self) -> bool:
         """Look at moves of which the next step may be taken; returns whether there was one."""
@@ -426,7 +447,7 @@ class World:
     def rows(self) -> dict[str, Any]:
         """Everything, to be compared."""
         ours = ("tenants", "deployments", "observed", "resources", "checks", "sync_runs", "audit_records")
-        names = (*ours, "engine", "workspace")
+        names = (*ours, "engine", "workspace", "child_objects")
         return {name: dict(getattr(self, name)) for name in names}
 
 

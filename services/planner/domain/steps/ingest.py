@@ -84,10 +84,11 @@ def look_again(planned: PlannedTenant, subject: UUID, cause: Cause) -> PlannedTe
     known = planned.state.find(subject)
     if known is None:
         return planned
+    calm = cause.at - known.seen_at >= THROTTLING_SHOWN
     if isinstance(known, Deployment):
-        calm = cause.at - known.seen_at >= THROTTLING_SHOWN
         return planned.with_row(clear_throttling(known) if calm else known, cause)
-    return planned.with_state(planned.state.with_plain_resources(clear_throttling(known))).touching(known.id, cause)
+    rows = planned.state.with_plain_resources(clear_throttling(known)) if calm else planned.state
+    return planned.with_state(rows).touching(known.id, cause)
 
 
 def _renewed(planned: PlannedTenant, kind: str, cause: Cause) -> PlannedTenant:

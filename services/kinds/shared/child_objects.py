@@ -1,0 +1,99 @@
+"""What a resource wants to exist in its own namespace, and how such a child object differs from one that exists.
+
+A manifest holds only what we own: the watcher applies it on the server side, and what others have added stays. So a
+live object is right if it contains the manifest. To have a field empty, a manifest names it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import orjson
+
+from services.common.json_values import canonical, dict_of, digest
+from services.common.messages import MAX_MANIFEST, ChildKind
+from services.kinds.shared.resource import PlainResource
+
+
+@dataclass(frozen=True, slots=True)
+class ChildObject:
+    """A child object as its owner wants it."""
+
+    kind: ChildKind
+    name: str
+    spec: Mapping[str, Any]
+    """Of a copied Secret ``from``, the name of the Secret to copy, and ``type``, that of the copy."""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    annotations: Mapping[str, str] = field(default_factory=dict)
+    manifest: str = field(init=False)
+    """Canonical JSON of these three."""
+    digest: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        content = {"annotations": {**self.annotations}, "labels": {**self.labels}, "spec": {**self.spec}}
+        object.__setattr__(self, "manifest", canonical(content))
+        object.__setattr__(self, "digest", digest(self.manifest))
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """Kind and name."""
+        return (self.kind.value, self.name)
+
+    @property
+    def is_oversized(self) -> bool:
+        """Whether it must not be written: Kafka Connect or the API server would stop at it, for all tenants."""
+        return len(self.manifest.encode()) > MAX_MANIFEST
+
+
+@dataclass(frozen=True, slots=True)
+class ChildInputs:
+    """All that the child objects of a resource follow from."""
+
+    resource: PlainResource
+    """With its spec as it was accepted."""
+
+
+@dataclass(frozen=True, slots=True)
+class LiveChild:
+    """An object that has the name of a child object, as a watcher told of it. None: that is not told."""
+
+    uid: str
+    resource_version: str
+    deleting: bool
+    spec: str | None
+    """JSON text."""
+    labels: Mapping[str, str] | None = None
+    annotations: Mapping[str, str] | None = None
+    controller_uid: str | None = None
+    """Of the resource that its ownerReferences name as its controller; empty: it has none."""
+
+    @property
+    def version(self) -> str:
+        """Which object it is, in which version."""
+        return f"{self.uid}/{self.resource_version}"
+
+
+def differs(manifest: str, live: LiveChild) -> bool:
+    """Whether ``live`` lacks something of ``manifest``, as far as it is told."""
+    wanted = orjson.loads(manifest)
+    told = {"annotations": live.annotations, "labels": live.labels, "spec": _parsed(live.spec)}
+    return any(part is not None and not _contains(part, wanted[name]) for name, part in told.items())
+
+
+def _parsed(spec: str | None) -> Mapping[str, Any] | None:
+    """A spec that is no object has nothing of what is wanted."""
+    if spec is None:
+        return None
+    try:
+        return dict_of(orjson.loads(spec))
+    except orjson.JSONDecodeError:
+        return {}
+
+
+def _contains(live: Any, wanted: Any) -> bool:
+    """Mappings are compared by the members that are wanted, all else as a whole: lists belong to one owner."""
+    if isinstance(wanted, Mapping) and isinstance(live, Mapping):
+        return all(name in live and _contains(live[name], value) for name, value in wanted.items())
+    return bool(live == wanted)

@@ -1,0 +1,83 @@
+"""Live objects that have the names of child objects: these are of followed kinds, so a tenant's own rows tell."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from typing import NamedTuple
+from uuid import UUID
+
+from services.common.api_resource import SECRET
+from services.common.messages import ChildKind
+from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
+from services.kinds.gitops_deployment.rows import Deployment
+from services.kinds.shared.child_objects import LiveChild
+from services.kinds.shared.resource import PlainResource
+from services.planner.domain.indexed_rows import differing
+from services.planner.domain.state import TenantState
+from services.planner.rows import ChildKey, ResourceName
+
+FOLLOWED = {kind.value: kind.value for kind in ChildKind} | {ChildKind.SECRET_COPY.value: SECRET.kind}
+"""The kind by which a child object of each kind is reported."""
+CHILD_KINDS = {followed: kind for kind, followed in FOLLOWED.items()}
+
+NOT_ACCEPTED = "{}"
+"""A spec of which only is known that it is not valid, or too long: none of ours is."""
+
+
+class LiveChildren(NamedTuple):
+    """Those of some names."""
+
+    present: Mapping[ChildKey, LiveChild]
+    gone: frozenset[ChildKey]
+    """Names of those that went since the state that this is compared with."""
+
+
+def live_children(state: TenantState, keys: Collection[ChildKey], before: TenantState) -> LiveChildren:
+    """The live objects with these names, and which have gone since ``before``."""
+    present, gone = {}, set()
+    for (kind, name), incarnations in state.ids_named({reported_as(key) for key in keys}).items():
+        key = (CHILD_KINDS[kind], name)
+        for known in map(state.find, incarnations):
+            if known is not None and known.present:
+                present[key] = _live(known)
+            elif known is not None and _was_there(before, known.id):
+                gone.add(key)
+    return LiveChildren(present, frozenset(gone))
+
+
+def reported_as(key: ChildKey) -> ResourceName:
+    """The kind and name by which a live object is reported."""
+    kind, name = key
+    return (FOLLOWED[kind], name)
+
+
+def children_differing(state: TenantState, before: TenantState) -> Iterator[ChildKey]:
+    """Names of child objects of which a live object is another one than in ``before``."""
+    ids = (*differing(state.deployments, before.deployments), *differing(state.plain_resources, before.plain_resources))
+    for known in map(state.find, ids):
+        if known is not None and (key := _key_of(known)) in state.child_objects:
+            yield key
+
+
+def _key_of(known: Deployment | PlainResource) -> ChildKey:
+    kind = GITOPS_DEPLOYMENT.kind if isinstance(known, Deployment) else known.kind
+    return (CHILD_KINDS.get(kind, ""), known.name)
+
+
+def _was_there(before: TenantState, subject: UUID) -> bool:
+    """Or came since, too."""
+    known = before.find(subject)
+    return known is None or known.present
+
+
+def _live(known: Deployment | PlainResource) -> LiveChild:
+    return LiveChild(known.uid, known.resource_version, known.deleting, _spec(known))
+
+
+def _spec(known: Deployment | PlainResource) -> str | None:
+    """As it was written; of a Secret nothing is told, for that is sealed."""
+    if isinstance(known, Deployment):
+        return NOT_ACCEPTED if known.error else known.pending_spec or known.spec
+    if known.kind == SECRET.kind:
+        return None
+    return NOT_ACCEPTED if known.omitted else known.spec

@@ -1,0 +1,225 @@
+"""Compiles the child objects that resources want in their own namespace, and keeps them as they are wanted.
+
+Level-based: what is wanted is compared with what the tenant's own rows tell of the live objects. A row says ``present``
+as long as its owner wants it, then ``absent`` until the object is seen to be gone. If the live object is not as it is
+wanted, or has gone, the revision is raised, and a watcher applies the row anew. Two controllers that disagree do not
+spin:
+
+- a row is written once for each version of the live object, and once for each time that it goes;
+- a row is not written for that before ``REAPPLY_AFTER`` has passed since it was written last.
+
+An object that nobody has seen for ``UNSEEN_AFTER`` is asked for again, or not waited for any more. So one comes back
+even if no event told of its end: of an object that came and went, a batch has the end alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import NamedTuple
+from uuid import UUID
+
+from services.kinds.shared.child_objects import ChildInputs, ChildObject, LiveChild, differs
+from services.kinds.shared.kind import Kind
+from services.kinds.shared.resource import Cause, PlainResource
+from services.planner.domain import ids
+from services.planner.domain.indexed_rows import differing
+from services.planner.domain.live_children import LiveChildren, children_differing, live_children
+from services.planner.domain.planned_tenant import Context, PlannedTenant
+from services.planner.domain.state import TenantState
+from services.planner.rows import ChildKey, ChildRow
+
+REAPPLY_AFTER = timedelta(seconds=10)
+UNSEEN_AFTER = timedelta(minutes=5)
+
+
+class Wanted(NamedTuple):
+    """A tenant with what one of its resources wants."""
+
+    state: TenantState
+    refused: tuple[ChildKey, ...] = ()
+    """What is not made: another resource has the name, or it is too long."""
+
+
+def tend_child_objects(planned: PlannedTenant, context: Context) -> PlannedTenant:
+    """The tenant with the child objects that its resources want, compared with those that there are."""
+    cause = planned.cause or next(reversed([*planned.touched.values()]), None)
+    kinds, state = context.policy.kinds.with_child_objects, planned.state
+    if cause is None or not (kinds or state.child_objects):
+        return planned
+    if state.tenant.is_former:
+        return planned.with_state(state.without_child_objects(*state.child_objects))
+    for kind in kinds:
+        for owner in _owners_concerned(state, kind, context):
+            state = want_child_objects(state, owner, kind, _wanted_by(owner, kind), cause).state
+    return _compare_with_live(planned.with_state(state), cause, context)
+
+
+def want_child_objects(
+    state: TenantState, owner: PlainResource, kind: Kind, wanted: Iterable[ChildObject], cause: Cause
+) -> Wanted:
+    """The tenant once ``owner``, which is of ``kind``, wants these child objects and no others.
+
+    An object stays that of another resource as long as that exists and the object was not seen to be gone.
+    """
+    own = state.child_objects_by_owner().get(owner.uid, {})
+    children = {child.key: child for child in wanted}
+    live = live_children(state, {*children, *own}, state).present
+    refused = tuple(key for key, child in children.items() if child.is_oversized or _is_anothers(state, key, owner))
+    for key, child in children.items():
+        if key not in refused:
+            known = state.child_objects.get(key)
+            state = _with_row(state, known, _present(state, owner, kind, child, cause), live.get(key), cause)
+    for key, known in own.items():
+        if key not in children:
+            state = _with_row(state, known, _absent(known, live.get(key)), live.get(key), cause)
+    return Wanted(state, refused)
+
+
+def _wanted_by(owner: PlainResource, kind: Kind) -> tuple[ChildObject, ...]:
+    """Of one whose spec was never accepted nothing."""
+    return kind.child_objects(ChildInputs(owner)) if kind.child_objects is not None and owner.accepted else ()
+
+
+def _owners_concerned(state: TenantState, kind: Kind, context: Context) -> list[PlainResource]:
+    """Resources of a kind that are another row than before; all of them if anything else may be otherwise.
+
+    What one has that is being deleted stays: the API server removes it after its owner.
+    """
+    rows, before = state.plain_resources_of_kind(kind.name), context.before.plain_resources_of_kind(kind.name)
+    found = (rows[each] for each in (differing(rows, before) if context.is_known else rows) if each in rows)
+    return sorted((each for each in found if each.is_active), key=lambda known: (known.created_at, known.id))
+
+
+def _is_anothers(state: TenantState, key: ChildKey, owner: PlainResource) -> bool:
+    row = state.child_objects.get(key)
+    other = _owner_of(state, row) if row is not None else None
+    return other is not None and other.present and other.id != owner.id
+
+
+def _owner_of(state: TenantState, row: ChildRow) -> PlainResource | None:
+    return state.plain_resources.get(ids.resource_id(row.workspace, row.owner_uid))
+
+
+def _present(state: TenantState, owner: PlainResource, kind: Kind, child: ChildObject, cause: Cause) -> ChildRow:
+    """The row that wants it, with the stamps of the row that there is."""
+    known = state.child_objects.get(child.key)
+    return ChildRow(
+        workspace=state.tenant.workspace,
+        namespace=state.tenant.namespace,
+        kind=child.kind.value,
+        name=child.name,
+        desired="present",
+        uid="",
+        owner_api_version=kind.resource.api_version,
+        owner_kind=owner.kind,
+        owner_name=owner.name,
+        owner_uid=owner.uid,
+        manifest=child.manifest,
+        digest=child.digest,
+        revision=known.revision if known is not None else 0,
+        trace_id=known.trace_id if known is not None else "",
+        seen_at=known.seen_at if known is not None else cause.at,
+        live_version=known.live_version if known is not None else "",
+    )
+
+
+def _absent(known: ChildRow, live: LiveChild | None) -> ChildRow:
+    """``known`` once nobody wants it."""
+    if known.desired == "absent":
+        return known
+    return replace(known, desired="absent", uid=live.uid if live is not None and _is_ours(known, live) else "")
+
+
+def _with_row(
+    state: TenantState, known: ChildRow | None, now: ChildRow, live: LiveChild | None, cause: Cause
+) -> TenantState:
+    return state if now == known else state.with_child_objects(_written(now, live, cause))
+
+
+def _written(row: ChildRow, live: LiveChild | None, cause: Cause) -> ChildRow:
+    """``row`` with the stamps of a row that is written."""
+    return replace(
+        row,
+        revision=row.revision + 1,
+        trace_id=cause.trace_id,
+        seen_at=cause.at,
+        live_version=live.version if live is not None else "",
+    )
+
+
+def _compare_with_live(planned: PlannedTenant, cause: Cause, context: Context) -> PlannedTenant:
+    """With rows as their live objects require it, and with the times at which their owners are looked at again."""
+    rows = _rows_concerned(planned, context)
+    live = live_children(planned.state, rows.keys(), context.before)
+    state, due = planned.state, dict[UUID, datetime]()
+    for key, row in rows.items():
+        owner, there = _owner_of(state, row), live.present.get(key)
+        now = _after_comparison(row, owner, live, cause.at)
+        if now is None:
+            state = state.without_child_objects(key)
+            continue
+        now = row if now == row and not _is_applied_anew(row, live, cause.at) else _written(now, there, cause)
+        state = state.with_child_objects(now)
+        if owner is not None:
+            planned = planned if owner.id in planned.touched else planned.touching(owner.id, cause)
+            if (again := _due_at(now, there)) is not None:
+                due[owner.id] = min(again, due.get(owner.id, again))
+    return planned.with_state(state)._replace(due=due)
+
+
+def _rows_concerned(planned: PlannedTenant, context: Context) -> dict[ChildKey, ChildRow]:
+    """Child objects of all owners of which something differs, and that an event was about."""
+    state, before = planned.state, context.before
+    if not context.is_known:
+        return dict(sorted(state.child_objects.items()))
+    by_owner = state.child_objects_by_owner()
+    owners = {each.uid for each in map(state.plain_resources.get, _owners_touched(planned, before)) if each is not None}
+    changed = (*children_differing(state, before), *differing(state.child_objects, before.child_objects))
+    owners |= {state.child_objects[key].owner_uid for key in changed if key in state.child_objects}
+    return dict(sorted(item for owner in owners for item in by_owner.get(owner, {}).items()))
+
+
+def _owners_touched(planned: PlannedTenant, before: TenantState) -> Iterator[UUID]:
+    yield from planned.touched
+    yield from differing(planned.state.plain_resources, before.plain_resources)
+
+
+def _after_comparison(row: ChildRow, owner: PlainResource | None, live: LiveChildren, at: datetime) -> ChildRow | None:
+    """The row but for its stamps; None: nothing is left to wait for."""
+    there = live.present.get(row.key)
+    if row.desired == "present":
+        return row if owner is not None and owner.present else _absent(row, there)
+    if there is not None and _is_ours(row, there) and row.uid in {"", there.uid}:
+        return replace(row, uid=there.uid)
+    return row if owner is not None and not row.uid and at < row.seen_at + UNSEEN_AFTER else None
+
+
+def _is_applied_anew(row: ChildRow, live: LiveChildren, at: datetime) -> bool:
+    if row.desired == "absent" or at < row.seen_at + REAPPLY_AFTER:
+        return False
+    there = live.present.get(row.key)
+    if there is None:
+        return row.key in live.gone or at >= row.seen_at + UNSEEN_AFTER
+    return _has_drifted(row, there)
+
+
+def _due_at(row: ChildRow, live: LiveChild | None) -> datetime | None:
+    """When what was held back may be done; None: nothing is."""
+    if row.desired == "absent":
+        return row.seen_at + UNSEEN_AFTER if not row.uid else None
+    if live is None:
+        return row.seen_at + UNSEEN_AFTER
+    return row.seen_at + REAPPLY_AFTER if _has_drifted(row, live) else None
+
+
+def _has_drifted(row: ChildRow, live: LiveChild) -> bool:
+    """Whether the object lacks something that was not answered yet; one that is being deleted has to go first."""
+    is_news = live.version != row.live_version and not live.deleting and _is_ours(row, live)
+    return is_news and differs(row.manifest, live)
+
+
+def _is_ours(row: ChildRow, live: LiveChild) -> bool:
+    """Whether it may be, as far as its controller is told."""
+    return live.controller_uid in {None, row.owner_uid}

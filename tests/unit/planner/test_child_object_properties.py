@@ -1,0 +1,170 @@
+"""Whatever happens to owners and to child objects, in whatever order it is told: in the end there is what is wanted."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from services.kinds.shared.child_objects import ChildInputs
+from services.planner.domain.steps.child_objects import REAPPLY_AFTER, UNSEEN_AFTER
+from tests.unit.kinds.preview.kind import child_objects
+from tests.unit.planner.workspace import CLUSTER, DEPLOYMENT, PREVIEW, Workspace
+
+OWNERS, NAMES = ("a", "b"), ("web", "api")
+SOMEBODY = "somebody"
+"""Another controller."""
+LATER = round(UNSEEN_AFTER.total_seconds())
+some = st.lists(st.sampled_from(NAMES), min_size=1, max_size=2, unique=True)
+step = st.one_of(
+    st.tuples(st.just("want"), st.sampled_from(OWNERS), st.tuples(some, st.booleans())),
+    st.tuples(st.just("end"), st.sampled_from(OWNERS), st.none()),
+    st.tuples(st.sampled_from(["edit", "remove", "seize"]), st.sampled_from(NAMES), st.none()),
+    st.tuples(st.sampled_from(["apply", "tell", "collect", "forget"]), st.none(), st.none()),
+    st.tuples(st.just("wait"), st.integers(1, 2 * LATER), st.none()),
+)
+stories = st.lists(step, max_size=30)
+
+
+class Story:
+    """A workspace to which things happen. Owners of one name are other incarnations each time."""
+
+    def __init__(self) -> None:
+        self.workspace = Workspace()
+        self.uids: dict[str, str] = {}
+
+    def happen(self, what: str, who: Any, how: Any) -> None:
+        getattr(self, f"_{what}")(who, how)
+
+    def _want(self, who: str, how: tuple[list[str], bool]) -> None:
+        uid = self.uids.setdefault(who, f"{who}-{self.workspace.second}")
+        self.workspace.preview(who, how[0], CLUSTER if how[1] else None, uid=uid)
+
+    def _end(self, who: str, _how: None) -> None:
+        if who in self.uids:
+            self.workspace.end(who, self.uids.pop(who))
+
+    def _edit(self, name: str, _how: None) -> None:
+        if (live := self.workspace.live.get((DEPLOYMENT, name))) is not None:
+            self.workspace.edit((DEPLOYMENT, name), live.spec | {"type": "manual"})
+
+    def _remove(self, name: str, _how: None) -> None:
+        if (DEPLOYMENT, name) in self.workspace.live:
+            self.workspace.remove((DEPLOYMENT, name))
+
+    def _seize(self, name: str, _how: None) -> None:
+        if (DEPLOYMENT, name) not in self.workspace.live:
+            self.workspace.put((DEPLOYMENT, name), {"type": "manual"}, SOMEBODY)
+
+    def _forget(self, _who: None, _how: None) -> None:
+        """What came and went is never told."""
+        workspace = self.workspace
+        workspace.untold = [each for each in workspace.untold if each in workspace.told or each in workspace.live]
+
+    def _apply(self, _who: None, _how: None) -> None:
+        self.workspace.apply()
+
+    def _tell(self, _who: None, _how: None) -> None:
+        self.workspace.tell()
+
+    def _collect(self, _who: None, _how: None) -> None:
+        self.workspace.collect_garbage()
+
+    def _wait(self, seconds: int, _how: None) -> None:
+        self.workspace.pass_time(seconds)
+
+    def give_back(self) -> None:
+        """Nobody else has a name any more."""
+        for key in [key for key, live in self.workspace.live.items() if live.controller == SOMEBODY]:
+            self.workspace.remove(key)
+
+    def calm_down(self) -> None:
+        """Nothing happens any more but that time passes, and that owners are looked at again when a name is free."""
+        workspace = self.workspace
+        for _ in range(6):
+            workspace.collect_garbage()
+            workspace.settle()
+            workspace.pass_time(LATER)
+            for event in [*workspace.owners.values()]:
+                message: Any = event.message
+                content = json.loads(message.event.spec)
+                workspace.preview(
+                    message.event.name, content["deployments"], content.get("cluster"), uid=message.event.uid
+                )
+
+
+def lived(story: list[tuple[str, Any, Any]]) -> Story:
+    told = Story()
+    for each in story:
+        told.happen(*each)
+    return told
+
+
+def wanted(workspace: Workspace) -> dict[tuple[str, str], set[str]]:
+    """By kind and name, the uids of the owners that want it."""
+    found: dict[tuple[str, str], set[str]] = {}
+    owners = [each for each in workspace.world.resources.values() if each.kind == PREVIEW.kind and each.present]
+    for owner in owners:
+        for child in child_objects(ChildInputs(owner)):
+            found.setdefault(child.key, set()).add(owner.uid)
+    return found
+
+
+@given(stories)
+def test_child_objects_when_all_is_calm_then_there_is_what_owners_want_and_no_other(
+    story: list[tuple[str, Any, Any]],
+) -> None:
+    told = lived(story)
+    workspace = told.workspace
+    told.give_back()
+    told.calm_down()
+    want = wanted(workspace)
+    assert workspace.live.keys() == want.keys() == workspace.rows().keys()
+    for key, live in workspace.live.items():
+        row = workspace.rows()[key]
+        assert live.controller == row.owner_uid
+        assert row.owner_uid in want[key]
+        assert live.spec | json.loads(row.manifest)["spec"] == live.spec
+
+
+@given(stories)
+def test_child_objects_when_all_is_calm_then_nothing_is_written_any_more(story: list[tuple[str, Any, Any]]) -> None:
+    told = lived(story)
+    told.give_back()
+    told.calm_down()
+    written = told.workspace.written
+    told.calm_down()
+    assert told.workspace.written == written
+
+
+@given(stories)
+def test_object_of_another_controller_when_it_has_the_name_then_rows_do_not_follow_each_other(
+    story: list[tuple[str, Any, Any]],
+) -> None:
+    """What cannot be had is asked for once in a while; what is there and is another's, once for each version."""
+    told = lived(story)
+    told.calm_down()
+    workspace = told.workspace
+    written, began = workspace.written, workspace.second
+    told.calm_down()
+    assert workspace.written - written <= len(workspace.rows()) * ((workspace.second - began) / LATER + 1)
+
+
+@given(stories, st.integers(1, 40))
+def test_controllers_when_they_disagree_then_rows_are_written_no_faster_than_once_in_a_while(
+    story: list[tuple[str, Any, Any]], rounds: int
+) -> None:
+    told = lived(story)
+    told.calm_down()
+    workspace = told.workspace
+    ours = [key for key, live in workspace.live.items() if live.controller != SOMEBODY]
+    written, began = workspace.written, workspace.second
+    for _ in range(rounds):
+        for key in ours:
+            if key in workspace.live:
+                workspace.edit(key, workspace.live[key].spec | {"type": "manual", "apiURL": "https://other.example"})
+        workspace.settle()
+    most = len(ours) * ((workspace.second - began) / REAPPLY_AFTER.total_seconds() + 1)
+    assert workspace.written - written <= most

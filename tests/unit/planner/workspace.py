@@ -1,0 +1,165 @@
+"""A workspace cluster and its watcher, as far as child objects need them: rows are applied, live objects are told."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from services.kinds.registry import REGISTRY, Registry
+from services.planner.domain.changes import Changes
+from services.planner.domain.events import Event
+from services.planner.domain.policy import Policy
+from services.planner.rows import ChildKey, ChildRow
+from tests.unit.kinds.preview.kind import KIND, PREVIEW
+from tests.unit.planner.given import NAMESPACE, WORKSPACE, at, changed, gone, resource, resource_gone
+from tests.unit.planner.world import NOW, World
+
+WITH_PREVIEW = Registry((*REGISTRY.kinds, KIND))
+POLICY = Policy(kinds=WITH_PREVIEW, limits=WITH_PREVIEW.limits())
+DEPLOYMENT, MANAGED_ENVIRONMENT = "GitOpsDeployment", "GitOpsDeploymentManagedEnvironment"
+CLUSTER = "https://preview.example.com:6443"
+
+
+@dataclass(frozen=True)
+class Live:
+    """A live child object."""
+
+    uid: str
+    version: int
+    spec: dict[str, Any]
+    controller: str
+
+    @property
+    def content(self) -> tuple[dict[str, Any], str]:
+        return self.spec, self.controller
+
+
+@dataclass
+class Workspace:
+    """A namespace, its planner, and the rows that its watcher has not applied yet."""
+
+    world: World = field(default_factory=lambda: World(policy=POLICY))
+    live: dict[ChildKey, Live] = field(default_factory=dict)
+    owners: dict[str, Event] = field(default_factory=dict)
+    """Previews that exist, by their uids."""
+    second: int = 0
+    made: int = 0
+    unapplied: list[ChildRow] = field(default_factory=list)
+    untold: list[ChildKey] = field(default_factory=list)
+    """Names of objects that have changed since the planner was told."""
+    told: dict[ChildKey, Live] = field(default_factory=dict)
+    written: int = 0
+    """Rows that the planner has streamed."""
+
+    # The planner
+
+    def take(self, *events: Event) -> Changes:
+        changes = self.world.take(*events)
+        self.unapplied += changes.child_objects
+        self.written += len(changes.child_objects)
+        return changes
+
+    def preview(self, name: str, deployments: Sequence[str], cluster: str | None = None, **changes: Any) -> str:
+        """Write a preview; returns its uid."""
+        self.second += 1
+        content = {"deployments": [*deployments]} | ({"cluster": cluster} if cluster else {})
+        uid = changes.pop("uid", f"uid-{name}")
+        event = resource(self.second, PREVIEW.kind, name, content, uid=uid, generation=self.second, **changes)
+        self.owners[uid] = event
+        self.take(event)
+        return uid
+
+    def end(self, name: str, uid: str = "") -> None:
+        """Delete a preview: the API server removes what it controls, a moment later."""
+        self.second += 1
+        uid = uid or f"uid-{name}"
+        del self.owners[uid]
+        self.take(resource_gone(self.second, PREVIEW.kind, name, uid))
+
+    def collect_garbage(self) -> None:
+        for key in [key for key, each in self.live.items() if each.controller and each.controller not in self.owners]:
+            self.remove(key)
+
+    def pass_time(self, seconds: int) -> None:
+        """The clock goes on, and the planner looks at what is due."""
+        self.second += seconds
+        self.world.later = at(self.second) - NOW
+        before = dict(self.rows())
+        self.world.take_due()
+        news = [row for key, row in self.rows().items() if before.get(key) != row]
+        self.unapplied += news
+        self.written += len(news)
+
+    def rows(self) -> dict[ChildKey, ChildRow]:
+        return {row.key: row for row in self.world.child_objects.values()}
+
+    def row(self, name: str, kind: str = DEPLOYMENT) -> ChildRow:
+        return self.rows()[kind, name]
+
+    # The watcher, and the API server
+
+    def apply(self) -> None:
+        """Apply the rows in their order."""
+        rows, self.unapplied = self.unapplied, []
+        for row in rows:
+            self._apply(row)
+
+    def _apply(self, row: ChildRow) -> None:
+        held, spec = self.live.get(row.key), json.loads(row.manifest)["spec"]
+        if held is not None and held.controller != row.owner_uid:
+            return
+        if row.desired == "absent":
+            if held is not None and row.uid in {"", held.uid}:
+                self.remove(row.key)
+        elif held is None:
+            self.put(row.key, spec, row.owner_uid)
+        else:
+            self.edit(row.key, held.spec | spec)
+
+    def put(self, key: ChildKey, spec: dict[str, Any], controller: str = "") -> None:
+        self.second += 1
+        self.made += 1
+        self.live[key] = Live(f"child-{self.made}", self.second, spec, controller)
+        self.untold.append(key)
+
+    def edit(self, key: ChildKey, spec: dict[str, Any]) -> None:
+        if self.live[key].spec != spec:
+            self.second += 1
+            self.live[key] = replace(self.live[key], spec=spec, version=self.second)
+            self.untold.append(key)
+
+    def remove(self, key: ChildKey) -> None:
+        self.second += 1
+        del self.live[key]
+        self.untold.append(key)
+
+    def tell(self) -> None:
+        """Report what has changed, each object in its newest state."""
+        names, self.untold = dict.fromkeys(self.untold), []
+        for key in names:
+            self._tell(key)
+
+    def _tell(self, key: ChildKey) -> None:
+        self.second += 1
+        (kind, name), live, told = key, self.live.get(key), self.told.pop(key, None)
+        if told is not None and (live is None or live.uid != told.uid):
+            ended = gone(self.second, name, uid=told.uid) if kind == DEPLOYMENT else None
+            self.take(ended or resource_gone(self.second, kind, name, told.uid))
+        if live is not None:
+            self.told[key] = live
+            facts = {"uid": live.uid, "version": self.second, "generation": live.version}
+            if kind == DEPLOYMENT:
+                self.take(changed(self.second, name, content=live.spec, **facts))
+            else:
+                self.take(resource(self.second, kind, name, live.spec, **facts))
+
+    def settle(self) -> None:
+        """Apply and tell until nothing happens any more."""
+        while self.unapplied or self.untold:
+            self.apply()
+            self.tell()
+
+
+__all__ = ["CLUSTER", "DEPLOYMENT", "MANAGED_ENVIRONMENT", "NAMESPACE", "POLICY", "PREVIEW", "WORKSPACE", "Workspace"]
