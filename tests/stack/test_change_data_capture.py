@@ -36,15 +36,17 @@ from services.common.avro import (
 from services.common.kafka import (
     DEAD_LETTERS,
     FLEET,
+    OBJECTS,
     WORKSPACE,
     PartitionReader,
     Publisher,
     engine_topic,
     load_topics,
+    objects_topic,
     workspace_topic,
 )
 from services.common.kafka import TopicPartition as Source
-from services.common.messages import DeadLetter
+from services.common.messages import DeadLetter, WorkspaceObject
 from services.planner.domain.fleet.placement.assignments import TenantPin, WorkspaceAssignment
 
 ARRIVAL_SECONDS = 15
@@ -54,7 +56,7 @@ GENERATIONS, PER_GENERATION = 10, 100
 ENGINE_PARTITIONS, PARTITIONS = 6, 12
 ENGINE = engine_topic("default")
 WORKSPACE_PARTITIONS = 3
-LOCAL = workspace_topic("local")
+LOCAL, CHILDREN = workspace_topic("local"), objects_topic("local")
 TRACE = "00-" + "a" * 32 + "-" + "b" * 16 + "-01"
 """Some 5 ms where nothing else runs; the limit says that nothing waits for a timer, on a crowded machine too."""
 
@@ -69,6 +71,15 @@ INSERT_WORKSPACE = """
 INSERT INTO workspace_statuses (workspace, namespace, kind, name, uid, generation, status, release_finalizer,
                                  digest, trace_id, seen_at, updated_at)
 VALUES (%(workspace)s, 'team-a', 'GitOpsDeployment', %(name)s, 'uid-1', 7, '{}', false, 'd1', %(trace)s, now(), now())
+"""
+
+UPSERT_CHILD = """
+INSERT INTO workspace_objects (workspace, namespace, kind, name, desired, uid, owner_api_version, owner_kind,
+                               owner_name, owner_uid, manifest, digest, revision, trace_id, seen_at, updated_at,
+                               live_version)
+VALUES (%(workspace)s, 'team-a', 'GitOpsDeployment', %(name)s, 'present', '', 'v', 'k', 'o', 'uid-o',
+        '{"spec":"ü"}', 'd1', %(revision)s, %(trace)s, '2026-01-02T03:04:05.678901Z', now(), 'not told')
+    ON CONFLICT (workspace, namespace, kind, name) DO UPDATE SET revision = EXCLUDED.revision
 """
 
 ADD_CLUSTER = "INSERT INTO engine_clusters (id, region, created_at) VALUES (%s, '', now()) ON CONFLICT DO NOTHING"
@@ -111,7 +122,8 @@ class Log:
         self.consumer.assign(
             [self._end(WORKSPACE, number) for number in range(PARTITIONS)]
             + [self._end(ENGINE, number) for number in range(ENGINE_PARTITIONS)]
-            + [self._end(LOCAL, number) for number in range(WORKSPACE_PARTITIONS)]
+            + [self._end(OBJECTS, number) for number in range(PARTITIONS)]
+            + [self._end(topic, number) for topic in (LOCAL, CHILDREN) for number in range(WORKSPACE_PARTITIONS)]
         )
 
     def take(self, count: int, of: str) -> list[Event]:
@@ -388,6 +400,46 @@ def test_workspace_row_when_deleted_then_a_tombstone_follows_on_the_same_partiti
     assert (deletion.value or {})["__deleted"] == "true"
     assert tombstone.value is None
     assert len({event.partition for event in (insertion, deletion, tombstone)}) == 1
+
+
+@pytest.mark.parametrize(
+    ("workspace", "topic"), [("local", CHILDREN), ("never-added", OBJECTS)], ids=["added", "never added"]
+)
+def test_child_object_when_its_row_changes_and_goes_then_its_workspaces_topic_tells_once_in_one_partition(
+    log: Log, planner: psycopg.Connection, name: str, workspace: str, topic: str
+) -> None:
+    row = {"workspace": workspace, "name": name, "trace": TRACE}
+    for revision in (1, 2):
+        planner.execute(UPSERT_CHILD, row | {"revision": revision})
+    planner.execute("DELETE FROM workspace_objects WHERE name = %s", (name,))
+    events = log.take(3, of=name)
+    first, second, tombstone = events
+    assert {event.topic for event in events} == {topic}
+    assert len({event.partition for event in events}) == 1
+    assert first.headers == {"traceparent": TRACE.encode()}
+    assert "live_version" not in (first.value or {})
+    read = [WorkspaceObject.from_record(event.value or {}) for event in (first, second)]
+    assert [(each.identity, each.revision, each.manifest, each.deleted) for each in read] == [
+        ((workspace, "team-a", "GitOpsDeployment", name), revision, '{"spec":"ü"}', False) for revision in (1, 2)
+    ]
+    assert tombstone.value is None
+    assert WorkspaceObject.from_tombstone(tombstone.key).identity == read[0].identity
+
+
+def test_workspace_when_it_is_added_then_its_topic_of_child_objects_begins_with_every_row(
+    log: Log, infrastructure: HostedStack, planner: psycopg.Connection, name: str
+) -> None:
+    workspace = f"A.b-{name}"
+    planner.execute(UPSERT_CHILD, {"workspace": workspace, "name": name, "revision": 1, "trace": TRACE})
+    (before,) = log.take(1, of=name)
+    assert before.topic == OBJECTS
+    added = CliRunner().invoke(workspaces.app, ["add", workspace], env=infrastructure.environment)
+    assert "1 rows moved" in added.output
+    (tombstone,) = log.take(1, of=name)
+    assert (tombstone.topic, tombstone.value) == (OBJECTS, None)
+    log.follow(objects_topic(workspace))
+    (moved,) = log.take(1, of=name)
+    assert (moved.topic, moved.key, (moved.value or {})["revision"]) == (objects_topic(workspace), before.key, 1)
 
 
 def test_workspace_when_it_is_added_then_its_topic_begins_with_every_status_and_goes_on_without_a_restart(

@@ -17,6 +17,7 @@ PLANNER_MAY = (
     "INSERT INTO consumer_offsets VALUES ('t', 0, 0)",
     "UPDATE engine_resources SET digest = digest",
     "DELETE FROM workspace_statuses WHERE false",
+    "DELETE FROM workspace_objects WHERE false",
 )
 PLANNER_MAY_NOT = (
     "CREATE TABLE mine ()",
@@ -36,12 +37,15 @@ PLANNER_MAY_NOT = (
     "SET ROLE gitops_owner",
     "SELECT rolpassword FROM pg_authid",
     "CREATE TABLE mine PARTITION OF workspace_statuses FOR VALUES IN ('mine')",
+    "CREATE TABLE mine PARTITION OF workspace_objects FOR VALUES IN ('mine')",
 )
 REPLICATION_MAY = (
     "SELECT FROM engine_instances",
     "SELECT FROM engine_resources",
     "SELECT FROM workspace_resources",
     "SELECT FROM workspace_resources_local",
+    "SELECT FROM other_workspace_objects",
+    "SELECT FROM workspace_objects_local",
     "INSERT INTO debezium_heartbeat VALUES ((random() * 1000000000)::int4, now())",
     "INSERT INTO debezium_signals VALUES (gen_random_uuid()::text, 'log', '{}')",
 )
@@ -61,6 +65,7 @@ REPLICATION_MAY_NOT = (
     "UPDATE engine_resources SET digest = digest",
     "DELETE FROM workspace_resources",
     "DELETE FROM workspace_resources_local",
+    "DELETE FROM workspace_objects_local",
     "DELETE FROM workspace_statuses",
     "CREATE TABLE mine ()",
     "ALTER PUBLICATION gitops_compiled ADD TABLE tenants",

@@ -29,12 +29,14 @@ from services.common.kafka import (
     DEAD_LETTERS,
     FLEET,
     FLEET_ORDERS,
+    OBJECTS,
     OBSERVATIONS,
     PLACEMENT,
     WORKSPACE,
     check_login,
     client_properties,
     engine_topic,
+    objects_topic,
     workspace_topic,
 )
 from services.common.settings import BrokerSettings
@@ -51,11 +53,11 @@ OWN_GROUP = {
     "agent-default": "gitops-agent-default",
     "connect": "gitops-connect",
 }
-OWN_STATUSES = workspace_topic("local")
+OWN_STATUSES, OWN_OBJECTS = workspace_topic("local"), objects_topic("local")
 ENGINE = engine_topic("default")
 TOPICS = (
-    *(COMMANDS, OBSERVATIONS, ENGINE, FLEET, FLEET_ORDERS, PLACEMENT, WORKSPACE, OWN_STATUSES, DEAD_LETTERS),
-    *("gitops.connect.offsets", "gitops.connect.configs"),
+    *(COMMANDS, OBSERVATIONS, ENGINE, FLEET, FLEET_ORDERS, PLACEMENT, WORKSPACE, OWN_STATUSES, OBJECTS, OWN_OBJECTS),
+    *(DEAD_LETTERS, "gitops.connect.offsets", "gitops.connect.configs"),
 )
 
 MAY_WRITE = {
@@ -64,7 +66,7 @@ MAY_WRITE = {
     "agent-default": {OBSERVATIONS, DEAD_LETTERS},
 }
 MAY_READ = {
-    "watcher-local": [OWN_STATUSES],
+    "watcher-local": [OWN_STATUSES, OWN_OBJECTS],
     "planner": [COMMANDS, OBSERVATIONS, FLEET_ORDERS],
     "agent-default": [ENGINE, FLEET],
 }
@@ -149,6 +151,17 @@ def test_statuses_when_a_watcher_reads_them_then_only_those_of_its_own_workspace
     assert not _may_read(neighbour, "gitops-watcher-neighbour", other)
     assert not _may_read(neighbour, "gitops-watcher-neighbour", WORKSPACE)
     assert not _may_read(login("watcher-local"), OWN_GROUP["watcher-local"], own)
+
+
+def test_child_objects_when_a_watcher_reads_them_then_only_those_of_its_own_workspace_are_given(
+    login: Callable[[str], BrokerSettings], neighbour: BrokerSettings
+) -> None:
+    own, other = objects_topic("neighbour"), OWN_OBJECTS
+    assert _may_read(neighbour, "gitops-watcher-neighbour", own)
+    assert not _may_read(neighbour, "gitops-watcher-neighbour", other)
+    assert not _may_read(neighbour, "gitops-watcher-neighbour", OBJECTS)
+    assert not _may_read(login("watcher-local"), OWN_GROUP["watcher-local"], own)
+    assert not _may_write(login("watcher-local"), other)
 
 
 def test_group_when_the_watcher_of_another_workspace_joins_then_it_is_refused(neighbour: BrokerSettings) -> None:

@@ -6,10 +6,12 @@ the logs, and planners replay it from the consumer offsets that the backup holds
 1. The tables are made as the backup's revision has them. Crash: run it again.
 2. In one transaction workspaces get their partitions, and all rows are loaded. Crash: nothing of it is there.
 3. The migrations since then are applied. Crash: 'gitopsctl database upgrade' goes on.
+4. Workspaces get their partitions of tables that are newer. Crash: 'gitopsctl workspaces add' makes them.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from zipfile import ZipFile
 
 import typer
@@ -19,7 +21,7 @@ from services.cli.backups.archive import Description, load_table, opened, read_d
 from services.cli.backups.backup import PLACE
 from services.cli.backups.store import open_store
 from services.cli.installation import database
-from services.cli.installation.workspaces import make_table, move_rows
+from services.cli.installation.workspaces import make_tables, move_rows
 from services.cli.owner_connection import TIMEOUT, URL, connected
 from services.cli.rebuild.start import require_empty
 from services.common.errors import InvalidConfiguration
@@ -57,6 +59,7 @@ def restore(
             raise InvalidConfiguration(f"the database is not of revision {description.revision}: take an empty one")
         await_dependency("database", lambda: _load(url, saved, description), timeout)
     revision = database.upgrade_to("head", url, timeout)
+    await_dependency("database", lambda: _make_partitions(url, description.workspaces), timeout)
     typer.echo(f"restored, and of revision {revision} now; next: 'gitopsctl rebuild start --restored'")
 
 
@@ -66,12 +69,22 @@ def _load(url: str, saved: ZipFile, description: Description) -> None:
         _load_rows(connection, saved, description)
 
 
+def _make_partitions(url: str, workspaces: Collection[str]) -> None:
+    """Of tables that the revision of the backup did not have."""
+    with connected(url) as connection:
+        _add_partitions(connection, workspaces)
+
+
+def _add_partitions(connection: Connection, workspaces: Collection[str]) -> None:
+    for workspace in workspaces:
+        make_tables(connection, workspace)
+        move_rows(connection, workspace)
+
+
 def _load_rows(connection: Connection, saved: ZipFile, description: Description) -> None:
     connection.execute("LOCK TABLE consumer_offsets IN ACCESS EXCLUSIVE MODE")
     require_empty(connection)
-    for workspace in description.workspaces:
-        make_table(connection, workspace)
-        move_rows(connection, workspace)
+    _add_partitions(connection, description.workspaces)
     names = sql.SQL(", ").join(sql.Identifier(table.name) for table in description.tables)
     connection.execute(TRUNCATE.format(names))
     for table in description.tables:

@@ -21,6 +21,7 @@ from psycopg import sql
 
 from services.cli.dead_letters.stored_letters import StoredLetter, mark_done, row_of
 from services.cli.installation.signals import quoted, send_signal
+from services.cli.installation.workspaces import TABLES
 from services.cli.sending import CLIENT
 from services.common.avro import AvroCodec, SchemaRegistry, value_subject
 from services.common.errors import Poison, Retry, Unavailable
@@ -28,6 +29,7 @@ from services.common.kafka import (
     COMMANDS,
     ENGINE,
     FLEET_ORDERS,
+    OBJECTS,
     OBSERVATIONS,
     WORKSPACE,
     WORKSPACE_NAME,
@@ -60,6 +62,8 @@ IDENTITY = {
     WORKSPACE: ("workspace", "namespace", "kind", "name"),
 }
 """Columns of a streamed row's key."""
+PARTITIONED = dict(zip((WORKSPACE, OBJECTS), TABLES, strict=True))
+"""Tables that have a partition, and so a topic, for each workspace; by what the names of these topics begin with."""
 
 Subject = tuple[str, ...]
 """What a message is about: a resource, an object of an engine instance, or what an order names."""
@@ -265,11 +269,13 @@ def table_of(topic: str) -> str | None:
     """The table whose rows ``topic`` streams, as a signal names it; None if it streams none."""
     if is_engine_topic(topic):
         return quoted("engine_resources")
-    if topic == WORKSPACE:
-        return quoted("workspace_resources")
-    workspace = topic.removeprefix(f"{WORKSPACE}.")
-    is_of_workspace = workspace != topic and re.fullmatch(WORKSPACE_NAME, workspace)
-    return quoted(f"workspace_resources_{workspace}") if is_of_workspace else None
+    for prefix, table in PARTITIONED.items():
+        if topic == prefix:
+            return quoted(table.default)
+        workspace = topic.removeprefix(f"{prefix}.")
+        if workspace != topic and re.fullmatch(WORKSPACE_NAME, workspace):
+            return quoted(f"{table.prefix}{workspace}")
+    return None
 
 
 def condition_of(stored: StoredLetter, registry: SchemaRegistry) -> str:

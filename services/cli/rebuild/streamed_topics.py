@@ -24,22 +24,27 @@ from services.common.kafka import (
     PartitionReader,
     TopicPartition,
     engine_topic,
+    objects_topic,
     workspace_topic,
 )
-from services.common.messages import EngineResource, RowKind, WorkspaceResource
+from services.common.messages import EngineResource, RowKind, WorkspaceObject, WorkspaceResource
 from services.common.startup import one_line
 from services.planner.domain.fleet.placement.assignments import TenantPin, WorkspaceAssignment
 from services.planner.domain.fleet.rows import EngineInstanceRow
 from services.planner.rows import TenantName
 
-Row = TypeVar("Row", EngineResource, WorkspaceResource)
+Row = TypeVar("Row", EngineResource, WorkspaceResource, WorkspaceObject)
 FleetRow = TypeVar("FleetRow", EngineInstanceRow, WorkspaceAssignment, TenantPin)
 Kept = TypeVar("Kept")
 Key = tuple[str, str, str, str]
-"""The primary key of a row of either table."""
+"""The primary key of a row of any of the compiled tables."""
 
 ENGINE_ROWS = "SELECT engine_instance_id, kind, namespace, name, desired || ' ' || digest FROM engine_resources"
 STATUS_ROWS = "SELECT workspace, namespace, kind, name, digest FROM workspace_statuses WHERE workspace = %s"
+
+CHILD_ROWS = """
+SELECT workspace, namespace, kind, name, desired || ' ' || digest FROM workspace_objects WHERE workspace = %s
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +129,10 @@ class StreamedTopics:
         """What each key of a workspace's topic stands for."""
         return self._newest(workspace_topic(workspace), WorkspaceResource, lambda row: row.digest)
 
+    def child_digests(self, workspace: str) -> dict[Key, str]:
+        """What each key of a workspace's topic of child objects stands for."""
+        return self._newest(objects_topic(workspace), WorkspaceObject, lambda row: f"{row.desired} {row.digest}")
+
     def unknown_objects(self, known: Mapping[Key, str]) -> dict[Key, EngineResource]:
         """Keys of the engine clusters' topics that are not among the ``known``."""
         return _kept(self._newest_objects(lambda row: None if row.identity in known else row))
@@ -132,6 +141,11 @@ class StreamedTopics:
         """Keys of a workspace's topic that are not among the ``known``."""
         topic = workspace_topic(workspace)
         return _kept(self._newest(topic, WorkspaceResource, lambda row: None if key_of(row) in known else row))
+
+    def unknown_children(self, workspace: str, known: Mapping[Key, str]) -> dict[Key, WorkspaceObject]:
+        """Keys of a workspace's topic of child objects that are not among the ``known``."""
+        topic = objects_topic(workspace)
+        return _kept(self._newest(topic, WorkspaceObject, lambda row: None if key_of(row) in known else row))
 
     def _newest_objects(self, keep: Callable[[EngineResource], Kept]) -> dict[Key, Kept]:
         """Likewise of the engine clusters that have an instance: no key is on the topics of two."""
@@ -200,9 +214,9 @@ def _column(record: Mapping[str, Any], column: Field[Any]) -> Any:
     return record[column.name] if column.default is MISSING else record.get(column.name)
 
 
-def key_of(row: EngineResource | WorkspaceResource) -> Key:
+def key_of(row: EngineResource | WorkspaceResource | WorkspaceObject) -> Key:
     """The primary key of ``row``."""
-    if isinstance(row, EngineResource):
+    if not isinstance(row, WorkspaceResource):
         return row.identity
     return (row.workspace, row.namespace, row.kind, row.name)
 
@@ -215,6 +229,11 @@ def engine_rows(connection: Connection) -> dict[Key, str]:
 def status_rows(connection: Connection, workspace: str) -> dict[Key, str]:
     """What each row of ``workspace_statuses`` stands for."""
     return _digests(connection.execute(STATUS_ROWS, [workspace]))
+
+
+def child_rows(connection: Connection, workspace: str) -> dict[Key, str]:
+    """What each row of ``workspace_objects`` stands for."""
+    return _digests(connection.execute(CHILD_ROWS, [workspace]))
 
 
 def compare(rows: Mapping[Key, str], streamed: Mapping[Key, str]) -> Comparison:

@@ -7,34 +7,43 @@ Called by :mod:`rebuild`. Nothing but Connect writes these topics, so a row is m
 2. The agent has reported that it is gone. Only then the row goes, and Connect streams that: the key stands for nothing.
    Crash between: the report is read again, from where the rebuild began.
 
-An order to an agent, and a status, is no object: its row comes and goes in one transaction. A row that a planner
-writes under such a key meanwhile is the planner's, and is left alone.
+An order to an agent, and a status, is no object: its row comes and goes in one transaction. So does that of a child
+object, which says ``absent``: a watcher removes what is there if it is that owner's, and else the API server does, with
+the owner. A row that a planner writes under such a key meanwhile is the planner's, and is left alone.
 """
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import ChainMap, Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
 from psycopg import Connection
 
 from services.cli.owner_connection import connected
-from services.cli.rebuild.streamed_topics import Key, StreamedTopics, engine_rows, status_rows
+from services.cli.rebuild.streamed_topics import Key, StreamedTopics, child_rows, engine_rows, status_rows
 from services.cli.sending import CLIENT
 from services.common.avro import AvroCodec, SchemaRegistry, value_subject
 from services.common.errors import Poison, Retry
 from services.common.kafka import OBSERVATIONS, PartitionReader, TopicPartition, tenant_key
-from services.common.messages import ORDERS, EngineResource, Observation, Removed, RowKind, WorkspaceResource
+from services.common.messages import (
+    ORDERS,
+    EngineResource,
+    Observation,
+    Removed,
+    RowKind,
+    WorkspaceObject,
+    WorkspaceResource,
+)
 from services.common.settings import KafkaSettings
 from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
 from services.kinds.registry import REGISTRY
 from services.planner.domain.policy import SweepGuard
 from services.planner.rows import TENANT
 
-CompiledRow = EngineResource | WorkspaceResource
+CompiledRow = EngineResource | WorkspaceResource | WorkspaceObject
 
 SWEPT = UUID("5b2f7f0e-6c8d-5f53-9a3e-1d2b0f2f6a11")
 """Owner of the rows that are made here."""
@@ -76,6 +85,16 @@ VALUES (%(workspace)s, %(namespace)s, %(kind)s, %(name)s, %(uid)s, %(generation)
         %(trace_id)s, %(seen_at)s, clock_timestamp())
     ON CONFLICT DO NOTHING
 """
+INSERT_CHILD = """
+INSERT INTO workspace_objects (workspace, namespace, kind, name, desired, uid, owner_api_version, owner_kind,
+                               owner_name, owner_uid, manifest, digest, revision, trace_id, seen_at, updated_at,
+                               live_version)
+VALUES (%(workspace)s, %(namespace)s, %(kind)s, %(name)s, 'absent', %(uid)s, %(owner_api_version)s, %(owner_kind)s,
+        %(owner_name)s, %(owner_uid)s, %(manifest)s, %(digest)s, %(revision)s + 1, %(trace_id)s, %(seen_at)s,
+        clock_timestamp(), '')
+    ON CONFLICT DO NOTHING
+"""
+DELETE_CHILD = "DELETE FROM workspace_objects WHERE (workspace, namespace, kind, name) = (%s, %s, %s, %s)"
 DELETE_STATUS = "DELETE FROM workspace_statuses WHERE (workspace, namespace, kind, name) = (%s, %s, %s, %s)"
 
 
@@ -87,28 +106,33 @@ class Unknown:
     statuses: Mapping[Key, WorkspaceResource]
     known: Mapping[str, int]
     """How many rows there are, of each instance and workspace."""
+    children: Mapping[Key, WorkspaceObject] = field(default_factory=dict)
 
     @property
     def count(self) -> str:
         """In words."""
-        return f"{len(self.objects)} objects and {len(self.statuses)} statuses"
+        return f"{len(self.objects)} objects, {len(self.statuses)} statuses and {len(self.children)} child objects"
+
+    @property
+    def keys(self) -> list[Key]:
+        """Of all of them."""
+        return [*self.objects, *self.statuses, *self.children]
 
     def described(self, what: str) -> Iterator[str]:
         """In lines for operators; ``what`` they are."""
-        total = len(self.objects) + len(self.statuses)
         yield f"{self.count} {what}"
-        for number, (scope, kind, namespace, name) in enumerate((*self.objects, *self.statuses)):
+        for number, (scope, kind, namespace, name) in enumerate(self.keys):
             if number == SHOWN:
-                yield f"… and {total - SHOWN} more"
+                yield f"… and {len(self.keys) - SHOWN} more"
                 return
             yield f"{scope}: {kind} {namespace}/{name}"
 
     def __bool__(self) -> bool:
-        return bool(self.objects or self.statuses)
+        return bool(self.keys)
 
     def refused(self, guard: SweepGuard, approved: Collection[str]) -> dict[str, str]:
         """Why of an instance or workspace nothing may go."""
-        removed = Counter(key[0] for key in (*self.objects, *self.statuses))
+        removed = Counter(key[0] for key in self.keys)
         return {
             scope: f"it would lose {count} of {count + self.known.get(scope, 0)}"
             for scope, count in removed.items()
@@ -120,8 +144,12 @@ class Unknown:
         return self._part(lambda row: not is_kept(row)), self._part(is_kept)
 
     def _part(self, wanted: Callable[[CompiledRow], bool]) -> Unknown:
-        objects = {key: row for key, row in self.objects.items() if wanted(row)}
-        return Unknown(objects, {key: row for key, row in self.statuses.items() if wanted(row)}, self.known)
+        return Unknown(
+            {key: row for key, row in self.objects.items() if wanted(row)},
+            {key: row for key, row in self.statuses.items() if wanted(row)},
+            self.known,
+            {key: row for key, row in self.children.items() if wanted(row)},
+        )
 
 
 def kept_as(row: CompiledRow, uncertain: Collection[str], workspaces: Collection[str]) -> str:
@@ -146,15 +174,17 @@ def find_unknown(
     Between two looks at the tables, so that a row that comes or goes meanwhile is not taken for unknown. Who is
     uncertain is read before the second one: of a tenant that is planned in between it shows the rows.
     """
-    objects, statuses = _rows(url, workspaces)
+    objects, statuses, children = _rows(url, workspaces)
     unknown_objects = topics.unknown_objects(objects)
     unknown_statuses = [topics.unknown_statuses(name, statuses) for name in workspaces]
+    unknown_children = [topics.unknown_children(name, children) for name in workspaces]
     uncertain = uncertain_tenants(url)
-    objects, statuses = _rows(url, workspaces)
+    objects, statuses, children = _rows(url, workspaces)
     found = Unknown(
         {key: row for key, row in unknown_objects.items() if key not in objects},
         {key: row for found in unknown_statuses for key, row in found.items() if key not in statuses},
-        Counter(key[0] for key in (*objects, *statuses)),
+        Counter(key[0] for key in (*objects, *statuses, *children)),
+        {key: row for found in unknown_children for key, row in found.items() if key not in children},
     )
     known = {*approved, ""}
     return found.divided(lambda row: kept_as(row, uncertain, workspaces) not in known)
@@ -167,10 +197,12 @@ def uncertain_tenants(url: str) -> set[str]:
         return {name for (name,) in connection.execute(UNCERTAIN, [kinds])}
 
 
-def _rows(url: str, workspaces: Sequence[str]) -> tuple[Mapping[Key, str], Mapping[Key, str]]:
+def _rows(url: str, workspaces: Sequence[str]) -> tuple[Mapping[Key, str], Mapping[Key, str], Mapping[Key, str]]:
+    """Of engines, statuses and child objects."""
     with connected(url) as connection:
-        statuses = [status_rows(connection, name) for name in workspaces]
-        return engine_rows(connection), {key: digest for rows in statuses for key, digest in rows.items()}
+        statuses = ChainMap(*(status_rows(connection, name) for name in workspaces))
+        children = ChainMap(*(child_rows(connection, name) for name in workspaces))
+        return engine_rows(connection), statuses, children
 
 
 def withdraw(url: str, found: Unknown) -> None:
@@ -183,6 +215,9 @@ def withdraw(url: str, found: Unknown) -> None:
         for key, status in found.statuses.items():
             if connection.execute(INSERT_STATUS, _columns(status)).rowcount:
                 connection.execute(DELETE_STATUS, key)
+        for key, child in found.children.items():
+            if connection.execute(INSERT_CHILD, _columns(child)).rowcount:
+                connection.execute(DELETE_CHILD, key)
 
 
 def require_removed(url: str, settings: KafkaSettings, positions: dict[TopicPartition, int]) -> None:

@@ -37,6 +37,8 @@ COMPILED_SUBJECTS = {
     "gitops.public.tenant_pins.Value": "compiled/pin_value.avsc",
     "gitops.public.workspace_assignments.Key": "compiled/assignment_key.avsc",
     "gitops.public.workspace_assignments.Value": "compiled/assignment_value.avsc",
+    "gitops.public.workspace_objects.Key": "compiled/object_key.avsc",
+    "gitops.public.workspace_objects.Value": "compiled/object_value.avsc",
     "gitops.public.workspace_resources.Key": "compiled/workspace_key.avsc",
     "gitops.public.workspace_resources.Value": "compiled/workspace_value.avsc",
     "io.debezium.connector.common.ServerNameKey": "compiled/heartbeat_key.avsc",

@@ -22,6 +22,8 @@ ENGINE = "gitops.engine"
 """What the topics of compiled rows begin with: those of an engine cluster are on :func:`engine_topic`."""
 WORKSPACE = "gitops.workspace"
 """Statuses of workspaces that were not added; those of the others are on :func:`workspace_topic`."""
+OBJECTS = "gitops.objects"
+"""Child objects of workspaces that were not added; those of the others are on :func:`objects_topic`."""
 DEAD_LETTERS = "gitops.dead-letters"
 FLEET = "gitops.fleet"
 """Which engine instances there are."""
@@ -100,6 +102,11 @@ def _load(path: Path, shape: Any, workspace: str, engine_cluster: str) -> Any:
 def workspace_topic(workspace: str) -> str:
     """The topic of this workspace's statuses, which its watchers alone read."""
     return f"{WORKSPACE}.{workspace}"
+
+
+def objects_topic(workspace: str) -> str:
+    """The topic of this workspace's child objects, which its watchers alone read."""
+    return f"{OBJECTS}.{workspace}"
 
 
 def engine_topic(engine_cluster: str) -> str:

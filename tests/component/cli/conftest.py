@@ -10,6 +10,7 @@ import pytest
 from psycopg import sql
 
 from devstack.harness.hosted import HostedStack
+from services.cli.installation.workspaces import make_tables, move_rows
 from tests.component.conftest import Database, Servers
 from tests.component.fleet import add_instance
 
@@ -33,7 +34,19 @@ def filled(database: Database) -> Database:
     """A database with rows, a workspace of its own partition and offsets."""
     with psycopg.connect(database.owner_url) as owner:
         fill(owner)
+        make_tables(owner, "teams")
+        move_rows(owner, "teams")
+        owner.execute(CHILD_OBJECT)
     return database
+
+
+CHILD_OBJECT = """
+INSERT INTO workspace_objects (workspace, namespace, kind, name, desired, uid, owner_api_version, owner_kind,
+                               owner_name, owner_uid, manifest, digest, revision, trace_id, seen_at, updated_at,
+                               live_version)
+VALUES ('teams', 'team-1', 'GitOpsDeployment', 'web', 'present', '', 'v', 'k', 'o', 'u', '{}', 'd', 7, '', now(), now(),
+        'uid/1')
+"""
 
 
 def fill(owner: psycopg.Connection) -> None:

@@ -85,6 +85,7 @@ def test_database_when_restored_then_it_holds_every_row_partition_and_offset(
     assert rows(empty) == rows(filled)
     with psycopg.connect(empty.owner_url) as owner:
         assert owner.execute("SELECT count(*) FROM workspace_resources_teams").fetchone() == (3000,)
+        assert owner.execute("SELECT count(*) FROM workspace_objects_teams").fetchone() == (1,)
         owner.execute(ONE_MORE)
     with closing(DatabaseSession(empty.planner_url, ENGINES)) as planner:
         logs = {SOURCE: LogExtent("a", 0, 90)}
@@ -115,6 +116,8 @@ def test_archive_of_an_older_build_when_restored_then_it_holds_what_migrations_m
     gitopsctl("database", "upgrade", "--url", database.owner_url)
     assert rows(empty) == rows(database)
     assert [len(rows(empty)[name]) for name in ("tenants", "workspace_statuses", "engine_resources")] == [3000, 3000, 1]
+    with psycopg.connect(empty.owner_url) as owner:
+        assert owner.execute("SELECT count(*) FROM workspace_objects_teams").fetchone() == (0,)
 
 
 def add_incompressible_rows(database: Database) -> None:

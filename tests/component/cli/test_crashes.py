@@ -32,7 +32,7 @@ from services.cli.rebuild.start import Known
 from services.cli.rebuild.streamed_topics import Key, PlacementTold, key_of
 from services.common.errors import InvalidConfiguration
 from services.common.kafka import COMMANDS, FLEET_ORDERS, OBSERVATIONS, LogExtent, Topic, TopicPartition
-from services.common.messages import EngineResource, FleetOrder, WorkspaceResource
+from services.common.messages import EngineResource, FleetOrder, WorkspaceObject, WorkspaceResource
 from services.planner.database.session import DatabaseSession
 from services.planner.domain.events import Event
 from services.planner.domain.fleet.placement.assignments import TenantPin, WorkspaceAssignment
@@ -67,7 +67,7 @@ STARTED = (
 )
 HIDDEN = {"began_at", "created_at", "updated_at", "seen_at"}
 
-BLANK: dict[str, Any] = {"seen_at": AT, "wave": 1, "generation": 1, "manifest": "{}", "deleted": False}
+BLANK: dict[str, Any] = {"seen_at": AT, "wave": 1, "generation": 1, "revision": 1, "manifest": "{}", "deleted": False}
 WITHDRAWN = """
 CREATE TABLE withdrawn (key text[] PRIMARY KEY);
 CREATE FUNCTION withdraw_object() RETURNS trigger LANGUAGE plpgsql AS
@@ -79,7 +79,8 @@ $$BEGIN
     INSERT INTO withdrawn VALUES (ARRAY[OLD.workspace, OLD.namespace, OLD.kind, OLD.name]); RETURN OLD;
 END$$;
 CREATE TRIGGER withdraw AFTER DELETE ON engine_resources FOR EACH ROW EXECUTE FUNCTION withdraw_object();
-CREATE TRIGGER withdraw AFTER DELETE ON workspace_statuses FOR EACH ROW EXECUTE FUNCTION withdraw_status()
+CREATE TRIGGER withdraw AFTER DELETE ON workspace_statuses FOR EACH ROW EXECUTE FUNCTION withdraw_status();
+CREATE TRIGGER withdraw AFTER DELETE ON workspace_objects FOR EACH ROW EXECUTE FUNCTION withdraw_status()
 """
 """What Connect does when a row goes: its key stands for nothing any more."""
 BEGUN = (
@@ -286,6 +287,8 @@ class Topics:
         self.objects = {row.identity: row for row in objects}
         status = _row(WorkspaceResource, workspace="teams", namespace="team-a", kind="GitOpsDeployment", name="gone")
         self.statuses = {key_of(status): status}
+        child = _row(WorkspaceObject, workspace="teams", namespace="team-a", kind="GitOpsDeployment", name="child")
+        self.children = {key_of(child): child}
 
     def unknown_objects(self, known: Collection[Key]) -> dict[Key, EngineResource]:
         gone = self._withdrawn()
@@ -294,6 +297,10 @@ class Topics:
     def unknown_statuses(self, _: str, known: Collection[Key]) -> dict[Key, WorkspaceResource]:
         gone = self._withdrawn()
         return {key: row for key, row in self.statuses.items() if key not in known and key not in gone}
+
+    def unknown_children(self, _: str, known: Collection[Key]) -> dict[Key, WorkspaceObject]:
+        gone = self._withdrawn()
+        return {key: row for key, row in self.children.items() if key not in known and key not in gone}
 
     def _withdrawn(self) -> set[Key]:
         connection = psycopg.connect(self._url)
@@ -333,7 +340,14 @@ def test_sweep_when_killed_at_any_moment_and_run_again_then_all_is_withdrawn_and
     topics: Topics,
 ) -> None:
     url = database.owner_url
-    tables = ("withdrawn", "engine_resources", "workspace_statuses", "rebuild_positions", "placements")
+    tables = (
+        "withdrawn",
+        "engine_resources",
+        "workspace_statuses",
+        "workspace_objects",
+        "rebuild_positions",
+        "placements",
+    )
 
     def sweep() -> None:
         call("sweep", "--timeout", "5", "--wait", "5", url=url)
@@ -347,7 +361,7 @@ def test_sweep_when_killed_at_any_moment_and_run_again_then_all_is_withdrawn_and
     moments = run_until(-1, sweep)
     expected = contents(url, tables)
     assert moments >= 8
-    assert len(expected["withdrawn"]) == len({**topics.objects, **topics.statuses})
+    assert len(expected["withdrawn"]) == len({**topics.objects, **topics.statuses, **topics.children})
     assert expected["rebuild_positions"] == expected["engine_resources"] == []
     for moment in range(moments):
         begin()

@@ -34,7 +34,7 @@ def session(database: Database) -> Iterator[DatabaseSession]:
     """A session on a database with two workspaces."""
     for name in ("local", "dead"):
         with psycopg.connect(database.owner_url) as owner:
-            workspaces.make_table(owner, name)
+            workspaces.make_tables(owner, name)
         with psycopg.connect(database.owner_url) as owner:
             workspaces.move_rows(owner, name)
     with closing(DatabaseSession(database.planner_url, ENGINES)) as opened:

@@ -13,6 +13,7 @@ import psycopg
 import pytest
 from alembic import command
 from alembic.script import ScriptDirectory
+from psycopg import sql
 from typer.testing import CliRunner
 
 from services.cli.fleet import engines as engine_commands
@@ -250,6 +251,13 @@ INSERT INTO {} (workspace, namespace, kind, name, uid, generation, status, relea
 VALUES (%s, 'n', 'GitOpsDeployment', %s, 'u', 1, '{{}}', false, 'd', '', now(), now())
     ON CONFLICT (workspace, namespace, kind, name) DO UPDATE SET digest = EXCLUDED.digest
 """
+CHILD_OBJECT = """
+INSERT INTO workspace_objects (workspace, namespace, kind, name, desired, uid, owner_api_version, owner_kind,
+                               owner_name, owner_uid, manifest, digest, revision, trace_id, seen_at, updated_at,
+                               live_version)
+VALUES (%s, 'n', 'GitOpsDeployment', 'web', 'present', '', 'v', 'k', 'o', 'u', '{}', 'd', 1, '', now(), now(), '')
+"""
+BEFORE_CHILD_OBJECTS = "0033"
 BEFORE, NOW = STATUS.format("workspace_resources"), STATUS.format("workspace_statuses")
 
 
@@ -294,9 +302,28 @@ def test_workspace_when_added_then_its_table_is_visible_before_any_row_is_moved_
         assert moved.result() == 1
 
 
+def test_workspace_when_it_was_added_before_there_were_child_objects_then_it_gets_their_partition_the_next_time(
+    database: Database,
+) -> None:
+    with psycopg.connect(database.owner_url, autocommit=True) as owner:
+        recreate(owner, database.owner_url, BEFORE_CHILD_OBJECTS)
+        owner.execute(NOW, ("w", "old"))
+        assert workspaces._move_rows(database.owner_url, "w") == 1
+    assert CliRunner().invoke(database_commands.app, ["upgrade", "--url", database.owner_url]).exit_code == 0
+    with psycopg.connect(database.planner_url, autocommit=True) as planner:
+        planner.execute(CHILD_OBJECT, ("w",))
+        planner.execute(CHILD_OBJECT, ("w2",))
+    with psycopg.connect(database.owner_url, autocommit=True) as owner:
+        assert workspaces._move_rows(database.owner_url, "w") == 1
+        assert workspaces._move_rows(database.owner_url, "w") is None
+        for table, names in (("workspace_objects_w", ["w"]), ("other_workspace_objects", ["w2"])):
+            rows = owner.execute(sql.SQL("SELECT workspace FROM {}").format(sql.Identifier(table))).fetchall()
+            assert [name for (name,) in rows] == names
+
+
 def test_workspace_when_adding_it_ended_after_its_table_then_it_is_added_the_next_time(database: Database) -> None:
     with psycopg.connect(database.owner_url) as owner:
-        workspaces.make_table(owner, "w")
+        workspaces.make_tables(owner, "w")
         owner.execute(NOW, ("w", "old"))
     assert workspaces._move_rows(database.owner_url, "w") == 1
     assert workspaces._move_rows(database.owner_url, "w") is None

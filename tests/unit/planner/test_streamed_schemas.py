@@ -17,29 +17,38 @@ from sqlalchemy import BigInteger, Boolean, Column, DateTime, Integer, SmallInte
 from services.cli.installation.connector import DEFINITION
 from services.common.avro import COMPILED_SUBJECTS, local_schemas
 from services.common.errors import Poison
-from services.common.messages import EngineResource, FleetInstance, WorkspaceResource
+from services.common.messages import EngineResource, FleetInstance, WorkspaceObject, WorkspaceResource
 from services.common.package_data import AVRO_SCHEMAS
 from services.planner.database.tables import (
     engine_instances,
     engine_resources,
     tenant_pins,
     workspace_assignments,
+    workspace_objects,
     workspace_statuses,
 )
 from tests.unit.planner.given import at
 
 RELEASED = AVRO_SCHEMAS / "released"
-ROWS = {EngineResource: engine_resources, FleetInstance: engine_instances, WorkspaceResource: workspace_statuses}
+ROWS = {
+    EngineResource: engine_resources,
+    FleetInstance: engine_instances,
+    WorkspaceObject: workspace_objects,
+    WorkspaceResource: workspace_statuses,
+}
 NAMESPACES = {
     engine_instances: "gitops.public.engine_instances",
     engine_resources: "gitops.public.engine_resources",
     tenant_pins: "gitops.public.tenant_pins",
     workspace_assignments: "gitops.public.workspace_assignments",
+    workspace_objects: "gitops.public.workspace_objects",
     workspace_statuses: "gitops.public.workspace_resources",
 }
 """Of their schemas. All partitions have one: Connect names it."""
 CONNECTOR = json.loads(DEFINITION.read_text())
-EXCLUDED = re.compile(CONNECTOR["column.exclude.list"])
+EXCLUDED = [re.compile(each) for each in CONNECTOR["column.exclude.list"].split(",")]
+PARTITIONS = {workspace_objects: ("other_workspace_objects", "workspace_objects_A.b_c")}
+"""Of a table that is streamed by its partitions, if not all of its columns are."""
 ROUTED_BY = CONNECTOR["transforms.engine.route.by.field"]
 """Which is the topic, and so not in its messages."""
 TIME = {"type": "string", "connect.version": 1, "connect.name": "io.debezium.time.ZonedTimestamp"}
@@ -84,8 +93,7 @@ def test_schema_when_its_table_is_streamed_then_it_is_the_released_one(table: Ta
     columns = [
         item
         for item in table.columns
-        if not EXCLUDED.fullmatch(f"public.{table.name}.{item.name}")
-        and not (table is engine_resources and item.name == ROUTED_BY)
+        if not is_excluded(table, item.name) and not (table is engine_resources and item.name == ROUTED_BY)
     ]
     deleted = {"name": "__deleted", "type": ["null", "string"], "default": None}
     local = local_schemas()
@@ -93,6 +101,13 @@ def test_schema_when_its_table_is_streamed_then_it_is_the_released_one(table: Ta
     assert local[f"{namespace}.Key"] == record(namespace, "Key", key)
     value = [*(field(column) for column in columns), deleted]
     assert local[f"{namespace}.Value"] == record(namespace, "Value", value)
+
+
+def is_excluded(table: Table, column: str) -> bool:
+    """Of each of its partitions alike."""
+    names = [f"public.{name}.{column}" for name in PARTITIONS.get(table, (table.name,))]
+    (found,) = {any(each.fullmatch(name) for each in EXCLUDED) for name in names}
+    return found
 
 
 def key_columns(table: Table) -> list[Column[Any]]:
@@ -173,9 +188,25 @@ def test_tombstone_when_any_released_schema_wrote_its_key_then_it_tells_which_in
         assert (row.id, row.deleted) == (key["id"], True)
 
 
-@pytest.mark.parametrize("row", [EngineResource, FleetInstance])
+def test_tombstone_when_any_released_schema_wrote_its_key_then_it_tells_which_child_object_is_deleted() -> None:
+    for path in versions(COMPILED_SUBJECTS[f"{NAMESPACES[workspace_objects]}.Key"]):
+        key = generate_one(fastavro.parse_schema(json.loads(path.read_text())))
+        row = WorkspaceObject.from_tombstone(key)
+        assert (row.identity, row.deleted) == (tuple(key[each.name] for each in key_columns(workspace_objects)), True)
+
+
+def test_partitioned_table_when_it_is_streamed_then_by_its_partitions_and_not_once_more_as_a_whole() -> None:
+    """The snapshot of a table shows the rows of its partitions, too."""
+    streamed = [re.compile(each) for each in CONNECTOR["table.include.list"].split(",")]
+    for table in (workspace_objects, workspace_statuses):
+        assert not any(each.fullmatch(f"public.{table.name}") for each in streamed)
+    for name in ("workspace_resources", "workspace_resources_A.b_c", *PARTITIONS[workspace_objects]):
+        assert any(each.fullmatch(f"public.{name}") for each in streamed)
+
+
+@pytest.mark.parametrize("row", [EngineResource, FleetInstance, WorkspaceObject])
 def test_tombstone_when_its_key_is_of_something_else_then_it_is_poison(
-    row: type[EngineResource | FleetInstance],
+    row: type[EngineResource | FleetInstance | WorkspaceObject],
 ) -> None:
     with pytest.raises(Poison):
         row.from_tombstone({"number": 1})

@@ -27,7 +27,7 @@ def add(*names: str) -> Result:
 
 def test_workspace_when_added_then_its_rows_are_streamed_only_once_topic_and_rights_are_there(done: list[str]) -> None:
     assert add("teams").exit_code == 0
-    assert done == ["gitops.workspace.teams", "watcher-teams", "partition of teams"]
+    assert done == ["gitops.workspace.teams", "gitops.objects.teams", "watcher-teams", "partition of teams"]
 
 
 def test_workspace_when_its_topic_cannot_be_made_then_it_gets_no_partition(

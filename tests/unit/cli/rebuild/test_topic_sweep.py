@@ -19,10 +19,11 @@ ROW: Any = None
 GUARD = SweepGuard(share=0.5, minimum=2)
 
 
-def unknown(engine: int = 0, workspace: int = 0, **known: int) -> Unknown:
+def unknown(engine: int = 0, workspace: int = 0, children: int = 0, **known: int) -> Unknown:
     objects = {("one", "Application", "argocd", f"app-{number}"): ROW for number in range(engine)}
     statuses = {("local", "team-a", "Secret", f"secret-{number}"): ROW for number in range(workspace)}
-    return Unknown(objects, statuses, known)
+    made = {("local", "team-a", "GitOpsDeployment", f"child-{number}"): ROW for number in range(children)}
+    return Unknown(objects, statuses, known, made)
 
 
 @pytest.mark.parametrize(
@@ -31,6 +32,7 @@ def unknown(engine: int = 0, workspace: int = 0, **known: int) -> Unknown:
         pytest.param(unknown(engine=5, one=5), (), {}, id="half of an instance"),
         pytest.param(unknown(engine=6, one=5), (), {"one": "it would lose 6 of 11"}, id="more than half"),
         pytest.param(unknown(engine=2), (), {}, id="few, though they are all"),
+        pytest.param(unknown(children=4, local=3), (), {"local": "it would lose 4 of 7"}, id="child objects"),
         pytest.param(unknown(engine=6, one=5), ("one",), {}, id="approved by name"),
         pytest.param(
             unknown(engine=1, workspace=3, one=9), (), {"local": "it would lose 3 of 3"}, id="statuses of a workspace"
@@ -51,7 +53,7 @@ def test_sweep_when_it_would_remove_much_then_it_is_refused_for_that_instance_or
 
 def test_sweep_when_told_then_keys_are_named_but_not_without_end() -> None:
     lines = list(unknown(engine=SHOWN + 5).described("that no row has"))
-    assert lines[:2] == ["105 objects and 0 statuses that no row has", "one: Application argocd/app-0"]
+    assert lines[:2] == ["105 objects, 0 statuses and 0 child objects that no row has", "one: Application argocd/app-0"]
     assert (len(lines), lines[-1]) == (SHOWN + 2, "… and 5 more")
 
 

@@ -10,12 +10,12 @@ from devstack.components.connect import CONFIGURATION as CONNECT
 from services.agent.provisioning.settings import ProvisionerSettings
 from services.agent.settings import AgentSettings
 from services.common.errors import InvalidConfiguration
-from services.common.kafka import Rights, engine_topic, load_acls, load_topics, workspace_topic
+from services.common.kafka import Rights, engine_topic, load_acls, load_topics, objects_topic, workspace_topic
 from services.planner.pipeline.batch_consumer import GROUP as PLANNER_GROUP
 from services.watcher.status.row_consumer import consumer_group
 
 RIGHTS = load_acls() | load_acls(workspace="local") | load_acls(engine_cluster="default")
-PREFIXES = (engine_topic(""), workspace_topic(""))
+PREFIXES = (engine_topic(""), workspace_topic(""), objects_topic(""))
 CONNECT_OWN = {"gitops.connect.configs", "gitops.connect.offsets", "gitops.connect.status"}
 
 
@@ -25,7 +25,7 @@ def test_rights_when_declared_then_each_topic_exists() -> None:
     existing = {topic.name for topic in declared}
     assert named - CONNECT_OWN == existing
     own = {topic for topic in existing if topic.startswith(PREFIXES)}
-    assert own == {workspace_topic("local"), engine_topic("default")}
+    assert own == {workspace_topic("local"), objects_topic("local"), engine_topic("default")}
 
 
 def test_prefix_when_declared_then_only_for_connect_and_of_what_workspaces_and_engine_clusters_have() -> None:

@@ -21,6 +21,8 @@ from services.common.kafka import (
     engine_topic,
     load_acls,
     load_topics,
+    objects_topic,
+    workspace_topic,
 )
 
 TOPICS = {topic.name: topic for topic in load_topics()}
@@ -67,6 +69,12 @@ def test_fleet_orders_when_a_service_would_write_them_then_it_may_not() -> None:
 
 def test_workspace_topic_when_old_then_it_keeps_the_latest_status() -> None:
     assert TOPICS[WORKSPACE].config["cleanup.policy"] == "compact"
+
+
+def test_objects_topic_when_partitioned_then_as_the_topic_of_the_statuses_that_the_same_watchers_read() -> None:
+    statuses, objects = load_topics(workspace="any")
+    assert (statuses.name, objects.name) == (workspace_topic("any"), objects_topic("any"))
+    assert objects.model_dump(exclude={"name"}) == statuses.model_dump(exclude={"name"})
 
 
 @pytest.mark.parametrize("topic", [*TOPICS.values(), ROWS, *load_topics(workspace="any")], ids=lambda topic: topic.name)
