@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from devstack.generate.manifests import TENANTS, crd_files, tenant_rules, watcher_rules
+from devstack.generate.manifests import TENANTS, WATCHER, crd_files, tenant_rules
 from devstack.generate.markdown import with_block
 from devstack.generate.reference import index, limits, page
 from devstack.generate.settings_and_metrics import metrics_page, settings_page
@@ -21,7 +21,8 @@ def manifests() -> None:
     for name, text in crd_files(REGISTRY):
         (CRDS / name).write_text(text)
     role = RBAC / "watcher.yaml"
-    role.write_text(with_block(role.read_text(), "kinds", watcher_rules(REGISTRY)))
+    for block, rules in WATCHER.items():
+        role.write_text(with_block(role.read_text(), block, rules(REGISTRY)))
     tenants = RBAC / "tenants.yaml"
     for block, verbs in TENANTS.items():
         tenants.write_text(with_block(tenants.read_text(), block, tenant_rules(REGISTRY, verbs)))

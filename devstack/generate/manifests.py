@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import PurePath
 
+import orjson
 import yaml
 
 from services.kinds.registry import Registry
 from services.kinds.shared.definition import custom_resource_definition
-from services.watcher.followed_kinds import FollowedKind, access_to, followed
+from services.watcher.followed_kinds import access_to, followed
 
 HEADER = "# Generated from services/kinds by `make generate`; do not edit.\n"
 TENANTS = {"view": ("get", "list", "watch"), "edit": ("create", "update", "patch", "delete", "deletecollection")}
@@ -31,11 +32,53 @@ def crd_files(registry: Registry) -> Iterator[tuple[PurePath, str]]:
 
 
 def watcher_rules(registry: Registry) -> str:
-    """The rules of the watcher's ClusterRole about custom resources, YAML."""
-    kinds = [kind for kind in followed(registry) if kind.has_status]
+    """The rules of the watcher's ClusterRole about what it follows, YAML: equal rights together."""
+    resources: dict[tuple[str, tuple[str, ...]], list[str]] = {}
+    for kind in followed(registry):
+        verbs: dict[str, list[str]] = {}
+        for verb, subresource in access_to(kind).rights:
+            verbs.setdefault(subresource, []).append(verb)
+        for subresource, allowed in verbs.items():
+            name = "/".join(filter(None, (kind.resource.plural, subresource)))
+            resources.setdefault((kind.resource.group, tuple(allowed)), []).append(name)
+    return "".join(_rule(group, verbs, names) for (group, verbs), names in resources.items())
+
+
+def confined_resources(registry: Registry) -> str:
+    """Which requests the admission policy of the watcher is asked about, YAML: every change that it has a right to."""
+    kinds = [kind for kind in followed(registry) if kind.has_status or kind.is_made]
     groups = dict.fromkeys(kind.resource.group for kind in kinds)
-    of_group = [(group, [kind for kind in kinds if kind.resource.group == group]) for group in groups]
-    return "".join(_rule(group, members, part) for group, members in of_group for part in ("", "status"))
+    return "".join(_confined(group) for group in groups)
+
+
+def _confined(group: str) -> str:
+    """Of the core group the watcher changes nothing but Secrets."""
+    resources = '"*/*"' if group else "secrets"
+    return (
+        f"      - apiGroups: [{_group(group)}]\n"
+        '        apiVersions: ["*"]\n'
+        "        operations: [CREATE, UPDATE, DELETE]\n"
+        f"        resources: [{resources}]\n"
+        '        scope: "*"\n'
+    )
+
+
+def child_variables(registry: Registry) -> str:
+    """What that policy has to know of child objects, YAML: their kinds, their owners', and types of Secrets."""
+    made = [f"{kind.resource.group}/{kind.resource.plural}" for kind in followed(registry) if kind.is_made]
+    owners = [f"{kind.resource.api_version}/{kind.name}" for kind in registry.kinds if kind.children]
+    lists = {"children": made, "owners": owners, "copyTypes": [*registry.secret_types]}
+    return "".join(
+        f"    - name: {name}\n      expression: '{orjson.dumps(each).decode()}'\n" for name, each in lists.items()
+    )
+
+
+WATCHER: Mapping[str, Callable[[Registry], str]] = {
+    "kinds": watcher_rules,
+    "confined": confined_resources,
+    "children": child_variables,
+}
+"""The parts of k8s/rbac/watcher.yaml that follow from the kinds."""
 
 
 def tenant_rules(registry: Registry, verbs: Sequence[str]) -> str:
@@ -50,8 +93,11 @@ def tenant_rules(registry: Registry, verbs: Sequence[str]) -> str:
     )
 
 
-def _rule(group: str, kinds: Sequence[FollowedKind], subresource: str) -> str:
-    verbs = dict.fromkeys(verb for kind in kinds for verb, of in access_to(kind).rights if of == subresource)
-    names = ("/".join(filter(None, (kind.resource.plural, subresource))) for kind in kinds)
+def _rule(group: str, verbs: Sequence[str], names: Sequence[str]) -> str:
     listed = "".join(f"      - {name}\n" for name in names)
-    return f"  - apiGroups: [{group}]\n    resources:\n{listed}    verbs: [{', '.join(verbs)}]\n"
+    return f"  - apiGroups: [{_group(group)}]\n    resources:\n{listed}    verbs: [{', '.join(verbs)}]\n"
+
+
+def _group(name: str) -> str:
+    """The core group has no name."""
+    return name or '""'

@@ -11,6 +11,8 @@ OURS = {MANAGED_BY: MANAGER}
 """The label as manifests carry it."""
 
 FIELD_MANAGER = "gitops-service"
+WATCHER_FIELD_MANAGER = "gitops-watcher"
+"""Owns the statuses that the watchers write, and what they apply of child objects."""
 AGENT_FIELD_MANAGER = "gitops-service-agent"
 """Owns what the agents apply."""
 SYNC_FIELD_MANAGER = "gitops-service-sync"

@@ -6,8 +6,8 @@ import asyncio
 import socket
 import time
 import uuid
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -19,6 +19,7 @@ from services.common.kafka import (
     DeadLetterQueue,
     Publisher,
     count_partitions,
+    objects_topic,
     workspace_topic,
 )
 from services.common.kubernetes import Election, KubeClient, Reflection, connect, require_access
@@ -50,10 +51,13 @@ from services.watcher.followed_kinds import (
     by_name,
 )
 from services.watcher.leadership import Leadership, lease_name
+from services.watcher.rows.delivery import RowDelivery
+from services.watcher.rows.object_applier import ObjectApplier
+from services.watcher.rows.row_consumer import RowConsumer
+from services.watcher.rows.row_stream import RowStream
+from services.watcher.rows.row_types import OBJECTS, STATUSES, RowT, RowType
+from services.watcher.rows.status_writer import StatusWriter, require_known_kind
 from services.watcher.settings import WatcherSettings
-from services.watcher.status.delivery import StatusDelivery
-from services.watcher.status.row_consumer import RowConsumer
-from services.watcher.status.status_writer import StatusWriter
 from services.watcher.watcher import Watcher
 
 SPARE_CONNECTIONS = LOOKUPS + 5
@@ -74,6 +78,8 @@ class Topics:
     commands: str
     workspace: str
     """Of the statuses."""
+    objects: str
+    """Of the child objects. The one that need not be there: installations of before do not have it."""
 
 
 def start(settings: WatcherSettings) -> None:
@@ -90,7 +96,7 @@ def start(settings: WatcherSettings) -> None:
     )
     probes.start(settings.metrics_host, settings.metrics_port)
     try:
-        topics = Topics(COMMANDS, workspace_topic(settings.workspace))
+        topics = Topics(COMMANDS, workspace_topic(settings.workspace), objects_topic(settings.workspace))
         asyncio.run(serve(settings, await_brokers(settings, topics), topics, watchers))
     finally:
         probes.stop()
@@ -108,7 +114,7 @@ async def serve(
     """Watch until told to stop; the watcher is in ``watchers`` while it runs."""
     stop = asyncio.Event()
     handle_stop_signals_in_loop(stop.set)
-    connections = settings.status_writers + SPARE_CONNECTIONS * len(KINDS)
+    connections = settings.status_writers + settings.object_writers + SPARE_CONNECTIONS * len(KINDS)
     async with await connect(settings.kubeconfig, connections=connections) as kube:
         if await _is_permitted(kube, settings, stop):
             watcher = build(settings, messaging, topics, kube)
@@ -151,16 +157,19 @@ def build(
     ask_kafka = partial(asyncio.to_thread, commands.require_answer, topics.commands, ANSWER_SECONDS)
     kafka, cluster = Reachability("Kafka", ask_kafka), Reachability("the API server", kube.require_answer)
     epochs = Epochs()
-    limit = DeadLetterLimit(SERVICE, settings.dead_letter_share, settings.dead_letter_minimum)
     written = by_name(kinds)
-    rows = RowConsumer(settings, messaging.registry, limit, settings.workspace, topics.workspace, written)
-    reporter = StatusDelivery(
-        write=StatusWriter(kube.fenced(rows.session.require_membership), written).write_status,
-        offsets=rows.offsets,
-        session=rows.session,
-        dead_letters=DeadLetterQueue(letters, messaging.dead_letters, SERVICE),
-        dead_letter_limit=limit,
-        limit=settings.statuses_waiting,
+    statuses = replace(STATUSES, require_known=partial(require_known_kind, kinds=written))
+    stream = partial(_stream, settings, messaging, DeadLetterQueue(letters, messaging.dead_letters, SERVICE), kube)
+    streams = (
+        stream(
+            statuses, topics.workspace, lambda kube: StatusWriter(kube, written).write_status, settings.status_writers
+        ),
+        stream(
+            OBJECTS,
+            topics.objects,
+            lambda kube: ObjectApplier(kube, settings.max_secret_bytes).apply_row,
+            settings.object_writers,
+        ),
     )
     election = _election(settings, kube, commands, kafka) if settings.leader_election else None
     feeds = _feeds(
@@ -175,7 +184,32 @@ def build(
         list_in_turn=Resyncs(feeds, settings.resync_interval).run,
     )
     others = cluster if settings.leader_election else None
-    return Watcher(leadership, rows, reporter, (commands, letters), settings.status_writers, others)
+    return Watcher(leadership, streams, (commands, letters), others)
+
+
+def _stream(  # noqa: PLR0917 - what one stream has of its own, after what all share
+    settings: WatcherSettings,
+    messaging: Messaging[Command],
+    dead_letters: DeadLetterQueue,
+    kube: KubeClient,
+    type_: RowType[RowT],
+    topic: str,
+    writer: Callable[[KubeClient], Callable[[RowT], Awaitable[bool]]],
+    writers: int,
+) -> RowStream[RowT]:
+    """Rows of one sort, whose writes only the owner of their partition makes."""
+    limit = DeadLetterLimit(SERVICE, settings.dead_letter_share, settings.dead_letter_minimum, type_.name)
+    consumer = RowConsumer(type_, settings, messaging.registry, limit, settings.workspace, topic)
+    delivery = RowDelivery(
+        type_,
+        write=writer(kube.fenced(consumer.session.require_membership)),
+        offsets=consumer.offsets,
+        session=consumer.session,
+        dead_letters=dead_letters,
+        dead_letter_limit=limit,
+        limit=settings.statuses_waiting,
+    )
+    return RowStream(consumer, delivery, writers)
 
 
 def _feeds(  # noqa: PLR0917 - what all feeds share

@@ -6,7 +6,7 @@ A new kind needs no change here.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from services.common.json_values import dict_of, text_of
 from services.common.kubernetes import LEASE, NAMESPACE, SECRET, Access, ApiResource, Manifest
@@ -14,6 +14,7 @@ from services.common.secret_use import SecretUse
 from services.kinds.registry import REGISTRY, Registry
 from services.kinds.shared.kind import Kind
 from services.kinds.shared.projection import NOTHING, Projection
+from services.watcher.child_kinds import made_resources
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +28,8 @@ class FollowedKind:
     """Whether no more than the metadata is followed, and each resource is read when something is said of it."""
     has_status: bool = True
     """Whether we write one."""
+    is_made: bool = False
+    """Whether we make, change and delete some of them: the children of other resources."""
     reference: str = ""
     """The part of the spec that names another resource of the same namespace."""
     refers_to: ApiResource | None = None
@@ -54,7 +57,8 @@ class FollowedKind:
 
 def followed(registry: Registry) -> tuple[FollowedKind, ...]:
     """How each kind of ``registry`` is followed: of Secrets only those that are made for us."""
-    return tuple(_followed(kind, registry) for kind in registry.kinds)
+    made = made_resources(registry)
+    return tuple(replace(_followed(kind, registry), is_made=kind.resource in made) for kind in registry.kinds)
 
 
 def _followed(kind: Kind, registry: Registry) -> FollowedKind:
@@ -98,17 +102,23 @@ BY_NAME = by_name(CUSTOM_KINDS)
 
 READING = ("get", "list", "watch")
 WRITING = ("patch", "patch/status")
+MAKING = ("create", "patch", "delete")
 LEADING = ("get", "create", "patch")
 
 
+def verbs_on(kind: FollowedKind) -> tuple[str, ...]:
+    """Every call that is made to resources of ``kind``, those to their status as ``patch/status``."""
+    return tuple(dict.fromkeys((*READING, *(MAKING if kind.is_made else ()), *(WRITING if kind.has_status else ()))))
+
+
 def access_to(kind: FollowedKind) -> Access:
-    """What is done with resources of ``kind``; Secrets are only ever read."""
-    is_written, plural = kind.has_status, kind.resource.plural
-    rights = f"{', '.join((*READING, 'patch') if is_written else READING)} on {plural}"
-    status = f" and patch on {plural}/status" if is_written else ""
+    """What is done with resources of ``kind``; Secrets are only read, unless some are made as copies."""
+    plural, verbs = kind.resource.plural, verbs_on(kind)
+    rights = f"{', '.join(verb for verb in verbs if '/' not in verb)} on {plural}"
+    status = f" and patch on {plural}/status" if kind.has_status else ""
     return Access(
         kind.resource,
-        (*READING, *WRITING) if is_written else READING,
+        verbs,
         remedy=f'grant the watcher\'s user a ClusterRole for apiGroup "{kind.resource.group}": {rights}{status}',
         not_served="run 'gitopsctl crds apply'",
         listed=kind.parts,

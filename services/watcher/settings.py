@@ -59,7 +59,12 @@ class WatcherSettings(ServiceSettings):
         default=8, ge=1, le=64, description="Statuses written at a time; an API server gains nothing from more."
     )
     statuses_waiting: int = Field(
-        default=20_000, ge=1, description="Resources whose status waits to be written, before consuming pauses."
+        default=20_000,
+        ge=1,
+        description="Resources whose status waits to be written, before consuming pauses; likewise child objects.",
+    )
+    object_writers: int = Field(
+        default=8, ge=1, le=64, description="Child objects applied at a time, of each namespace one."
     )
     leader_election: bool = Field(
         default=False, description="Whether several watchers serve the workspace: one of them follows it, by a Lease."

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import structlog
 
@@ -12,8 +13,7 @@ from services.common.kafka import Publisher
 from services.common.reachability import Reachability
 from services.common.telemetry import Heartbeat
 from services.watcher.leadership import Leadership
-from services.watcher.status.delivery import StatusDelivery
-from services.watcher.status.row_consumer import RowConsumer
+from services.watcher.rows.row_stream import RowStream
 
 log = structlog.get_logger(__name__)
 
@@ -26,58 +26,70 @@ class Watcher:
     """The parts of one watcher, running or about to."""
 
     leadership: Leadership
-    rows: RowConsumer
-    reporter: StatusDelivery
+    streams: Sequence[RowStream[Any]]
+    """Of statuses, and of child objects."""
     publishers: Sequence[Publisher]
-    writers: int
     cluster: Reachability | None = None
-    """If there are other watchers: they write all statuses while this one cannot reach the API server."""
+    """If there are other watchers: they write everything while this one cannot reach the API server."""
     _heartbeat: Heartbeat = field(default_factory=Heartbeat)
 
     async def run(self, stop: asyncio.Event) -> None:
         """Work until ``stop`` is set or a part cannot go on; then end in order. Raises what that part raised."""
-        consuming = asyncio.create_task(asyncio.to_thread(self.rows.run, self.reporter))
-        writing = asyncio.create_task(self.reporter.run(self.writers))
+        consuming = [asyncio.create_task(stream.consume()) for stream in self.streams]
+        writing = [asyncio.create_task(stream.write()) for stream in self.streams]
         feeding = asyncio.create_task(self.leadership.run())
         waiting = [asyncio.create_task(_until(stop)), asyncio.create_task(self._heartbeat.keep_beating())]
         if self.cluster is not None:
-            stepping_aside = self.cluster.leave_while_silent(self.rows.leave_group, self.rows.join_group)
+            stepping_aside = self.cluster.leave_while_silent(self._leave_groups, self._join_groups)
             waiting.append(asyncio.create_task(stepping_aside))
         try:
-            done, _ = await asyncio.wait([consuming, writing, feeding, *waiting], return_when=asyncio.FIRST_COMPLETED)
+            done, _ = await asyncio.wait([*consuming, *writing, feeding, *waiting], return_when=asyncio.FIRST_COMPLETED)
             for task in done:
                 task.result()
         finally:
             await self._end(consuming, [feeding, *waiting], writing)
 
+    async def _leave_groups(self) -> None:
+        for stream in self.streams:
+            await stream.consumer.leave_group()
+
+    async def _join_groups(self) -> None:
+        for stream in self.streams:
+            await stream.consumer.join_group()
+
     async def _end(
-        self, consuming: asyncio.Task[None], others: list[asyncio.Task[None]], writing: asyncio.Task[None]
+        self,
+        consuming: list[asyncio.Task[None]],
+        others: list[asyncio.Task[None]],
+        writing: list[asyncio.Task[None]],
     ) -> None:
         """End so that little has to be done again; a crash anywhere here costs a repetition, never a change.
 
         1. Nothing new is read, on either side.
-        2. Statuses being written are finished and acknowledged, or cut off. Crash before 3: written again.
-        3. The consumer commits what is acknowledged and leaves the group; nothing is written after that.
+        2. Rows being written are finished and acknowledged, or cut off. Crash before 3: written again.
+        3. The consumers commit what is acknowledged and leave their groups; nothing is written after that.
         4. Commands already queued are delivered. What is not is in the next list.
         5. The lease is given back, and another may lead: nothing of ours can come after what it sends.
            Crash before: it runs out.
         """
-        self.rows.stop()
+        for stream in self.streams:
+            stream.consumer.stop()
         await _cancel(others)
-        await asyncio.wait([consuming])
+        await asyncio.wait(consuming)
         try:
-            await asyncio.wait_for(self.reporter.drain(), DRAIN_SECONDS)
+            async with asyncio.timeout(DRAIN_SECONDS):
+                await asyncio.gather(*(stream.delivery.drain() for stream in self.streams))
         except TimeoutError:
-            log.warning("ended while a status was still being written; it will be written again")
-        await _cancel([writing])
-        await asyncio.to_thread(self.rows.close)
+            log.warning("ended while a row was still being written; it will be written again")
+        await _cancel(writing)
+        await asyncio.gather(*(asyncio.to_thread(stream.consumer.close) for stream in self.streams))
         await asyncio.gather(*(asyncio.to_thread(each.close, FLUSH_SECONDS) for each in self.publishers))
         await self.leadership.resign()
 
     def unready_because(self) -> str:
         """Why no work is done yet, "" if it is."""
-        unassigned = "" if self.rows.was_assigned else "no partitions assigned yet"
-        return self.leadership.unready_because() or unassigned or self.reporter.dead_letter_limit.reason
+        streams = (stream.consumer.unready_because() for stream in self.streams)
+        return self.leadership.unready_because() or next(filter(None, streams), "")
 
     def role(self) -> str:
         """What is to be said of a process that is well but does not follow the workspace: "standby"; else ""."""

@@ -29,7 +29,7 @@ from services.common.kubernetes import (
 )
 from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
 from services.kinds.shared.api_group import FINALIZER
-from services.watcher.status.status_writer import release_finalizer, replace_status
+from services.watcher.rows.status_writer import release_finalizer, replace_status
 
 POD = ApiResource("", "v1", "Pod", "pods")
 ROLE_BINDING = ApiResource("rbac.authorization.k8s.io", "v1", "RoleBinding", "rolebindings")

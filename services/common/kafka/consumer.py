@@ -43,6 +43,8 @@ CONFIRM_AGAIN_SECONDS = 0.1
 """Between two questions whether we are a member, and while that is not known."""
 LAG_SECONDS = 5.0
 COMPLAINT_SECONDS = 30.0
+UNAVAILABLE = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.TOPIC_AUTHORIZATION_FAILED)
+"""Of a topic: who may not know of it is told the latter, whether or not there is one."""
 
 LoadOffsets = Callable[[Sequence[TopicPartition]], Mapping[TopicPartition, int]]
 OnRevoke = Callable[[Sequence[TopicPartition]], None]
@@ -78,6 +80,8 @@ class Consumer:
         """Whether the group has ever given this member its share of the partitions."""
         self.lacks_starts = False
         """Whether it was given partitions of which ``load_offsets`` does not say where they go on: it has to leave."""
+        self.unavailable_topics: set[str] = set()
+        """Those that the brokers do not know, or do not let us read. They are asked for again now and then."""
         self._membership, self._service = membership, membership.service
         self._asked_at = 0.0
         self._paused = False
@@ -183,15 +187,17 @@ class Consumer:
         batch = []
         for message in messages:
             if (error := message.error()) is not None:
-                self._handle_error(error)
+                self._handle_error(error, message.topic())
             elif (tracked := self.offsets.track_offset(source_of_message(message), message.offset() or 0)) is not None:
                 batch.append(consumed_message(message, tracked))
         return batch
 
-    def _handle_error(self, error: KafkaError) -> None:
+    def _handle_error(self, error: KafkaError, topic: str | None) -> None:
         """Log it: librdkafka recovers by itself from all but the fatal ones."""
         if error.fatal():
             raise Unavailable(f"the consumer cannot go on: {error.str()}")
+        if topic is not None and error.code() in UNAVAILABLE:
+            self.unavailable_topics.add(topic)
         metrics.count_failure(self._service, metrics.Failure.RETRY, "consume")
         log.warning("consuming failed, librdkafka goes on", error=error.str())
 
@@ -246,6 +252,7 @@ class Consumer:
             self._client.assign([ClientPartition(*source, start) for source, start in sorted(starts.items())])
             if self._held is not None:
                 self._held.hold_partitions(starts)
+        self.unavailable_topics -= {source.topic for source in sources}
         log.info("partitions assigned", partitions=sorted({source.partition for source in sources}))
         self.was_assigned, self._lag_measured_at = True, 0.0
 

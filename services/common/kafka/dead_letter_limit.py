@@ -33,9 +33,12 @@ class DeadLetterLimit:
     handled has to have the same origin as what is given up.
     """
 
-    def __init__(self, service: str, share: float, minimum: int) -> None:
-        """``share``: of those heard of last; ``minimum``: so many may have a dead letter in any case."""
-        self._service, self._share, self._minimum = service, share, minimum
+    def __init__(self, service: str, share: float, minimum: int, rows: str = "") -> None:
+        """``share``: of those heard of last; ``minimum``: so many may have a dead letter in any case.
+
+        ``rows``: what is consumed, where a service has several consumers.
+        """
+        self._service, self._share, self._minimum, self._rows = service, share, minimum, rows
         self._given_up: dict[Hashable, bool] = {}
         self._reason = ""
         self._lock = threading.Lock()
@@ -83,4 +86,4 @@ class DeadLetterLimit:
         elif self._reason and not reason:
             log.info("the consumer goes on")
         self._reason = reason
-        metrics.CONSUMER_STOPPED.labels(self._service).set(1 if reason else 0)
+        metrics.CONSUMER_STOPPED.labels(self._service, self._rows).set(1 if reason else 0)

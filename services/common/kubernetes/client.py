@@ -185,12 +185,21 @@ class KubeClient:
         return await self._call("POST", path, {"fieldManager": field_manager}, manifest)
 
     async def apply_object(
-        self, resource: ApiResource, manifest: Manifest, *, field_manager: str, subresource: str | None = None
+        self,
+        resource: ApiResource,
+        manifest: Manifest,
+        *,
+        field_manager: str,
+        subresource: str | None = None,
+        force: bool = True,
     ) -> Manifest:
-        """Server-side apply, taking over fields that another manager owns."""
+        """Server-side apply, taking over fields that another manager owns; those only with ``force``.
+
+        Raises Conflict: without it another manager says something else; or the manifest names another uid or version.
+        """
         meta = manifest["metadata"]
         path = resource.path(meta.get("namespace"), meta["name"], subresource)
-        query = {"fieldManager": field_manager, "force": "true"}
+        query = {"fieldManager": field_manager} | ({"force": "true"} if force else {})
         return await self._call("PATCH", path, query, manifest, APPLY_PATCH)
 
     async def patch_object(

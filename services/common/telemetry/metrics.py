@@ -16,7 +16,7 @@ SIZES = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000)
 
 END_TO_END = Histogram(
     "gitops_end_to_end_seconds",
-    "From the watcher's first sight of a CR change to the end of a stage (applied, status).",
+    "From the watcher's first sight of a CR change to the end of a stage (applied, status, object).",
     ["stage", "kind"],
     buckets=LATENCY,
 )
@@ -46,8 +46,9 @@ LOGS_MADE_ANEW = Counter(
 DEAD_LETTERS = Counter("gitops_dead_letters_total", "Messages given up.", ["service", "topic"])
 CONSUMER_STOPPED = Gauge(
     "gitops_consumer_stopped",
-    "1 while a consumer stands still, because the messages of too many tenants would become dead letters.",
-    ["service"],
+    "1 while a consumer stands still, because the messages of too many tenants would become dead letters; rows: of a "
+    "watcher, what it consumes: status, object.",
+    ["service", "rows"],
 )
 
 WATCH_EVENTS = Counter("gitops_watch_events_total", "Events of Kubernetes watches.", ["service", "kind", "type"])

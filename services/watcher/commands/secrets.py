@@ -20,6 +20,7 @@ from services.kinds.shared.secret_binding import SecretBinding
 from services.watcher.commands.object_reader import ObjectReader
 from services.watcher.commands.translation import StateVersion
 from services.watcher.followed_kinds import TYPE_IS
+from services.watcher.secret_content import content_of, excess_of
 
 ROTATION_SECONDS = 2.0
 """How soon a change of the key file is noticed; asking costs one call of stat."""
@@ -35,26 +36,19 @@ class Sealer:
 
     def sealed_content(self, manifest: Manifest, namespace_uid: str) -> tuple[str, str]:
         """Type, sealed content and key id as JSON; and why they were left out."""
-        if too_large := self._excess(manifest):
+        if too_large := excess_of(manifest, self.max_bytes):
             return OMITTED, too_large
-        sealed = self.keys.seal_secret(_data(manifest), self._context(manifest, namespace_uid))
+        sealed = self.keys.seal_secret(content_of(manifest), self._context(manifest, namespace_uid))
         content = {"type": manifest.get("type", ""), "sealed": sealed, "keyId": key_id_of(sealed), BOUND: True}
         return orjson.dumps(content).decode(), ""
 
     def sealed_binding(self, manifest: Manifest, use: SecretUse, namespace_uid: str) -> str:
         """What a resource may use the Secret for, sealed: text; "" if the Secret is too large to be sent."""
-        if self._excess(manifest):
+        if excess_of(manifest, self.max_bytes):
             return ""
-        sealed = self.keys.seal_binding(_data(manifest), use, self._context(manifest, namespace_uid))
+        sealed = self.keys.seal_binding(content_of(manifest), use, self._context(manifest, namespace_uid))
         meta = manifest["metadata"]
         return SecretBinding(meta["uid"], meta["resourceVersion"], use.digest, key_id_of(sealed), sealed).text
-
-    def _excess(self, manifest: Manifest) -> str:
-        """Why the Secret is too large, "" if it is not."""
-        size = len(orjson.dumps(_data(manifest)))
-        if size <= self.max_bytes:
-            return ""
-        return f"the Secret is too large: {size} bytes as JSON, of at most {self.max_bytes}"
 
     def _context(self, manifest: Manifest, namespace_uid: str) -> SecretContext:
         meta, secret_type = manifest["metadata"], manifest.get("type", "")
@@ -69,10 +63,6 @@ class Sealer:
         before = self.keys.active_id
         while self.keys.active_id == before:  # noqa: ASYNC110 - a file tells nobody that it changed
             await asyncio.sleep(ROTATION_SECONDS)
-
-
-def _data(manifest: Manifest) -> dict[str, str]:
-    return manifest.get("data") or {}
 
 
 class Followed(NamedTuple):

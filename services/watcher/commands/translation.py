@@ -11,8 +11,8 @@ from services.common.json_values import OMITTED, bounded, dict_of, text_of
 from services.common.kubernetes import ApiResource, Manifest
 from services.common.messages import Command, ResourceChanged, ResourceGone, ResyncCompleted
 from services.common.messages.command import CommandEvent
+from services.common.ownership import WATCHER_FIELD_MANAGER
 from services.kinds.shared.projection import MAX_STATUS_BYTES, NOTHING, Projection
-from services.watcher import FIELD_MANAGER
 
 Content = Callable[[Manifest, str], tuple[str, str]]
 """From a resource and the uid of its namespace to its spec as JSON, and why it was left out: "" if it was not."""
@@ -145,4 +145,4 @@ def _is_status(entry: Manifest) -> bool:
 
 
 def _matters(entry: Manifest, projection: Projection) -> bool:
-    return bool(projection.status_members) and entry.get("manager") != FIELD_MANAGER
+    return bool(projection.status_members) and entry.get("manager") != WATCHER_FIELD_MANAGER

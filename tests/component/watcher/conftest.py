@@ -10,7 +10,7 @@ import pytest
 
 from services.common.kubernetes import KubeClient
 from services.watcher.bootstrap import Topics
-from tests.component.watcher.rig import KeyFiles, Rig, Tenant, open_rig
+from tests.component.watcher.rig import OBJECT_SCHEMA, KeyFiles, Rig, RowWriter, Tenant, open_rig
 
 PARTITIONS = 3
 
@@ -31,12 +31,19 @@ def rig(
     topic_factory: Callable[[str, int], str],
     keys: KeyFiles,
 ) -> Iterator[Rig]:
-    topics = Topics(topic_factory("commands", PARTITIONS), topic_factory("workspace", 1))
+    topics = Topics(topic_factory("commands", PARTITIONS), topic_factory("workspace", 1), topic_factory("objects", 1))
     workspace = f"ws-{uuid.uuid4().hex[:8]}"
     rig = open_rig(kafka_bootstrap, registry_url, kubeconfig, workspace, topics, partitions=PARTITIONS, keys=keys)
     yield rig
     rig.commands.close()
     rig.rows.close()
+    rig.objects.close()
+
+
+@pytest.fixture
+def open_objects(kafka_bootstrap: str, registry_url: str) -> Callable[[str], RowWriter]:
+    """Writes child objects to a topic that a test has made by itself."""
+    return lambda topic: RowWriter(kafka_bootstrap, registry_url, topic, OBJECT_SCHEMA)
 
 
 @pytest.fixture

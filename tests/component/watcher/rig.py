@@ -19,13 +19,13 @@ from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
 from services.common.avro import AvroCodec, SchemaRegistry, frame
 from services.common.kafka import COMMANDS, DEAD_LETTERS, Publisher
 from services.common.kubernetes import SECRET, ApiResource, KubeClient, Manifest, connect
-from services.common.messages import Command, DeadLetter, WorkspaceResource
+from services.common.messages import Command, DeadLetter, WorkspaceObject, WorkspaceResource
 from services.common.sealing import generate_key, write_keys
 from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
 from services.watcher.bootstrap import Topics, await_brokers, build
 from services.watcher.followed_kinds import CUSTOM_KINDS, FollowedKind
+from services.watcher.rows.row_types import OBJECTS, STATUSES, RowType
 from services.watcher.settings import WatcherSettings
-from services.watcher.status.row_consumer import consumer_group
 from services.watcher.watcher import Watcher
 
 DEADLINE_SECONDS = 60
@@ -45,6 +45,26 @@ ROW_SCHEMA: dict[str, Any] = {
         {"name": "status", "type": "string"},
         {"name": "release_finalizer", "type": "boolean"},
         {"name": "digest", "type": "string"},
+        {"name": "trace_id", "type": "string"},
+        {"name": "seen_at", "type": "string"},
+        {"name": "updated_at", "type": "string"},
+        {"name": "__deleted", "type": ["null", "string"], "default": None},
+    ],
+}
+
+OBJECT_SCHEMA: dict[str, Any] = {
+    "type": "record",
+    "name": "Value",
+    "namespace": "gitops.public.workspace_objects",
+    "fields": [
+        *(
+            {"name": name, "type": "string"}
+            for name in (
+                *("workspace", "namespace", "kind", "name", "desired", "uid"),
+                *("owner_api_version", "owner_kind", "owner_name", "owner_uid", "manifest", "digest"),
+            )
+        ),
+        {"name": "revision", "type": "long"},
         {"name": "trace_id", "type": "string"},
         {"name": "seen_at", "type": "string"},
         {"name": "updated_at", "type": "string"},
@@ -108,16 +128,15 @@ class CommandReader:
 class RowWriter:
     """Plays Debezium."""
 
-    def __init__(self, bootstrap: str, registry_url: str, topic: str) -> None:
+    def __init__(self, bootstrap: str, registry_url: str, topic: str, schema: dict[str, Any]) -> None:
         self._publisher, self._topic = Publisher(bootstrap, "rows-of-a-test"), topic
-        self._schema = fastavro.parse_schema(ROW_SCHEMA)
+        self._columns = [item["name"] for item in schema["fields"]]
+        self._schema = fastavro.parse_schema(schema)
         client = SchemaRegistryClient({"url": registry_url, "timeout": 10})
+        subject = f"{schema['namespace']}.{schema['name']}"
+        self._schema_id = client.register_schema(subject, Schema(json.dumps(schema), "AVRO"))
 
-        self._schema_id = client.register_schema(
-            "gitops.public.workspace_resources.Value", Schema(json.dumps(ROW_SCHEMA), "AVRO")
-        )
-
-    def write(self, row: WorkspaceResource) -> int:
+    def write(self, row: WorkspaceResource | WorkspaceObject) -> int:
         """Append a row; returns its offset."""
         record = asdict(row) | {
             "seen_at": row.seen_at.isoformat(),
@@ -125,7 +144,7 @@ class RowWriter:
             "__deleted": "true" if row.deleted else "false",
         }
         buffer = io.BytesIO()
-        fastavro.schemaless_writer(buffer, self._schema, {name: record[name] for name in _columns()})
+        fastavro.schemaless_writer(buffer, self._schema, {name: record[name] for name in self._columns})
         return self.append(f"{row.namespace}/{row.name}".encode(), frame(self._schema_id, buffer.getvalue()))
 
     def append(self, key: bytes, value: bytes | None) -> int:
@@ -136,10 +155,6 @@ class RowWriter:
         self._publisher.close()
 
 
-def _columns() -> list[str]:
-    return [item["name"] for item in ROW_SCHEMA["fields"]]
-
-
 @dataclass
 class Rig:
     """What a watcher under test is connected to."""
@@ -148,7 +163,13 @@ class Rig:
     topics: Topics
     commands: CommandReader
     rows: RowWriter
+    """Of statuses."""
+    objects: RowWriter
+    """Of child objects."""
     dead_letters: Callable[[], list[DeadLetter]]
+    """Of statuses."""
+    dead_objects: Callable[[], list[DeadLetter]]
+    """Of child objects."""
 
     @asynccontextmanager
     async def watcher(self, kinds: Sequence[FollowedKind] = CUSTOM_KINDS, **changed: Any) -> AsyncIterator[Watcher]:
@@ -167,25 +188,43 @@ class Rig:
                 await running
 
     async def until_committed(self, next_offset: int) -> None:
-        """Wait until the watcher's group has committed this offset."""
-        group = consumer_group(self.settings.workspace)
+        """Wait until the watcher's group of statuses has committed this offset."""
+        await self._until_committed(STATUSES, self.topics.workspace, next_offset)
+
+    async def until_objects_committed(self, next_offset: int) -> None:
+        """Likewise that of child objects."""
+        await self._until_committed(OBJECTS, self.topics.objects, next_offset)
+
+    def objects_committed(self) -> int:
+        """What that group has committed, negative if nothing."""
+        group = OBJECTS.consumer_group(self.settings.workspace)
         asking = Consumer({"bootstrap.servers": self.settings.kafka_bootstrap_servers, "group.id": group})
         try:
-            await until(lambda: self._committed(asking) >= next_offset, lambda: str(self._committed(asking)))
+            return self._committed(asking, self.topics.objects)
+        finally:
+            asking.close()
+
+    async def _until_committed(self, rows: RowType[Any], topic: str, next_offset: int) -> None:
+        group = rows.consumer_group(self.settings.workspace)
+        asking = Consumer({"bootstrap.servers": self.settings.kafka_bootstrap_servers, "group.id": group})
+        try:
+            await until(
+                lambda: self._committed(asking, topic) >= next_offset, lambda: str(self._committed(asking, topic))
+            )
         finally:
             asking.close()
 
     def committed(self) -> int:
         """The group's committed offset, negative if there is none."""
-        group = consumer_group(self.settings.workspace)
+        group = STATUSES.consumer_group(self.settings.workspace)
         asking = Consumer({"bootstrap.servers": self.settings.kafka_bootstrap_servers, "group.id": group})
         try:
-            return self._committed(asking)
+            return self._committed(asking, self.topics.workspace)
         finally:
             asking.close()
 
-    def _committed(self, asking: Consumer) -> int:
-        return asking.committed([TopicPartition(self.topics.workspace, 0)], timeout=10)[0].offset
+    def _committed(self, asking: Consumer, topic: str) -> int:
+        return asking.committed([TopicPartition(topic, 0)], timeout=10)[0].offset
 
 
 @dataclass(frozen=True)
@@ -234,8 +273,10 @@ def open_rig(
         settings,
         topics,
         commands,
-        RowWriter(bootstrap, registry_url, topics.workspace),
+        RowWriter(bootstrap, registry_url, topics.workspace, ROW_SCHEMA),
+        RowWriter(bootstrap, registry_url, topics.objects, OBJECT_SCHEMA),
         lambda: _dead_letters(bootstrap, letters, topics.workspace),
+        lambda: _dead_letters(bootstrap, letters, topics.objects),
     )
 
 

@@ -9,8 +9,8 @@ import pytest
 from devstack.generate.manifests import crd_files
 from services.cli.installation import crds
 from services.common.kubernetes import KubeClient, Manifest
+from services.common.ownership import WATCHER_FIELD_MANAGER
 from services.kinds.registry import Registry
-from services.watcher import FIELD_MANAGER
 from services.watcher.followed_kinds import followed
 from tests.component.watcher.rig import USER, Rig, Sent, Tenant
 from tests.component.watcher.test_commands_sent import changed
@@ -57,7 +57,7 @@ async def test_status_when_another_controller_changes_a_declared_member_then_it_
         await rig.commands.until("it was sent", lambda sent: len(of_monday(sent, tenant)) == 1)
         await written_status(kube, tenant, REVIEWER, verdict=YES)
         await rig.commands.until("the answer was sent", lambda sent: len(of_monday(sent, tenant)) == 2)
-        await written_status(kube, tenant, FIELD_MANAGER, round=1)
+        await written_status(kube, tenant, WATCHER_FIELD_MANAGER, round=1)
         await written_status(kube, tenant, REVIEWER, note="undeclared")
         await written_status(kube, tenant, REVIEWER, verdict=NO)
         await rig.commands.until("the next answer was sent", lambda sent: len(of_monday(sent, tenant)) == 3)

@@ -12,9 +12,9 @@ import orjson
 import pytest
 
 from services.common.kubernetes import KubeClient, Manifest, Rejected
-from services.watcher import FIELD_MANAGER
+from services.common.ownership import WATCHER_FIELD_MANAGER
 from services.watcher.followed_kinds import by_name, followed
-from services.watcher.status.status_writer import StatusWriter
+from services.watcher.rows.status_writer import StatusWriter
 from tests.component.watcher.rig import USER, Rig, Tenant
 from tests.component.watcher.test_commands_sent import changed
 from tests.component.watcher.test_projections import REVIEWER, REVIEWS, SPEC, serve_reviews
@@ -223,7 +223,7 @@ STATUS_OF_ANOTHER_UID: dict[str, Callable[[Review], Awaitable[Manifest]]] = {
             "metadata": {"name": "monday", "namespace": review.namespace, "uid": "another"},
             "status": OURS,
         },
-        field_manager=FIELD_MANAGER,
+        field_manager=WATCHER_FIELD_MANAGER,
         subresource="status",
     ),
     "merge-patch": lambda review: review.kube.patch_object(
@@ -231,7 +231,7 @@ STATUS_OF_ANOTHER_UID: dict[str, Callable[[Review], Awaitable[Manifest]]] = {
         review.namespace,
         "monday",
         {"metadata": {"uid": "another"}, "status": OURS},
-        field_manager=FIELD_MANAGER,
+        field_manager=WATCHER_FIELD_MANAGER,
         subresource="status",
     ),
 }

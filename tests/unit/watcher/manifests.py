@@ -5,8 +5,10 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
+import orjson
+
 from services.common.kubernetes import Manifest
-from services.common.messages import WorkspaceResource
+from services.common.messages import ChildKind, WorkspaceObject, WorkspaceResource
 
 NOW = datetime(2026, 5, 4, 12, 30, 15, tzinfo=UTC)
 SPEC = {"type": "automated", "source": {"repoURL": "https://example.com/a.git", "path": "ü"}}
@@ -43,3 +45,32 @@ def row(name: str = "web", **columns: Any) -> WorkspaceResource:
         "deleted": False,
     }
     return WorkspaceResource(**values | columns)
+
+
+COPY_TYPE = "managed-gitops.redhat.com/managed-environment"
+
+
+def child(name: str = "web-prod", **columns: Any) -> WorkspaceObject:
+    """A row of a child object of the GitOpsDeployment ``resource("prod")``."""
+    is_copy = columns.get("kind") == ChildKind.SECRET_COPY
+    spec = {"from": "login", "type": COPY_TYPE} if is_copy else SPEC
+    manifest = {"labels": {"appstudio.example/app": "shop"}, "annotations": {}, "spec": spec}
+    values: dict[str, Any] = {
+        "workspace": "local",
+        "namespace": "team-a",
+        "kind": ChildKind.DEPLOYMENT.value,
+        "name": name,
+        "desired": "present",
+        "uid": "",
+        "owner_api_version": "managed-gitops.redhat.com/v1alpha1",
+        "owner_kind": "GitOpsDeployment",
+        "owner_name": "prod",
+        "owner_uid": "uid-prod",
+        "manifest": orjson.dumps(manifest).decode(),
+        "digest": "d1",
+        "revision": 1,
+        "trace_id": "",
+        "seen_at": NOW,
+        "deleted": False,
+    }
+    return WorkspaceObject(**values | columns)

@@ -9,11 +9,11 @@ from __future__ import annotations
 import asyncio
 import copy
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import orjson
 import pytest
@@ -28,19 +28,29 @@ from services.common.kafka import (
     TopicPartition,
 )
 from services.common.kubernetes import KubeClient, Manifest, NotFound, Rejected
-from services.common.messages import Command, ResourceChanged, ResourceGone, ResyncCompleted, WorkspaceResource
+from services.common.messages import (
+    ChildKind,
+    Command,
+    ResourceChanged,
+    ResourceGone,
+    ResyncCompleted,
+    WorkspaceResource,
+)
 from services.kinds.shared.api_group import FINALIZER
 from services.watcher.commands.epochs import Epochs
 from services.watcher.commands.feed import Feed
-from services.watcher.status.delivery import StatusDelivery
-from services.watcher.status.row_consumer import DecodedRow
-from services.watcher.status.status_writer import StatusWriter
+from services.watcher.rows.delivery import RowDelivery
+from services.watcher.rows.object_applier import ObjectApplier
+from services.watcher.rows.row_consumer import DecodedRow
+from services.watcher.rows.row_types import OBJECTS, STATUSES, RowType
+from services.watcher.rows.status_writer import StatusWriter
 from tests.unit.common.kubernetes.fake_api_server import FakeApiServer
 from tests.unit.watcher.commands.test_feed import DEPLOYMENTS, PARTITIONS, feed_of, put, running, until
 from tests.unit.watcher.commands.test_feed_lookups import TYPE as SECRET_TYPE
 from tests.unit.watcher.commands.test_feed_lookups import secret_feed
 from tests.unit.watcher.fakes import FakePublisher
-from tests.unit.watcher.manifests import resource, row
+from tests.unit.watcher.manifests import child, resource, row
+from tests.unit.watcher.rows.fake_cluster import FakeCluster, controlled_by
 
 
 @dataclass
@@ -282,42 +292,115 @@ LOG: list[WorkspaceResource | Poison] = [
 ]
 
 
-async def delivered(fatal: int) -> tuple[int, Users]:
-    """What users see of the log, written by a process that ends before its effect ``fatal``, and by the next one."""
-    users = Users(Effects(fatal))
-    committed = await deliver(users, first=0)
-    done = users.effects.done
-    users.effects = Effects(fatal=-1)
-    assert await deliver(users, first=committed) == len(LOG)
-    return done, users
+WorldT = TypeVar("WorldT", Users, "Namespace")
+"""What a process writes to, and its effects on it."""
 
 
-async def deliver(users: Users, first: int) -> int:
+async def delivered(world: WorldT, log: Sequence[Any], rows: RowType[Any]) -> tuple[int, WorldT]:
+    """How many effects a process has before it ends, and what there is once the next one has gone on with the log."""
+    committed = await deliver(world, log, rows, first=0)
+    done = world.effects.done
+    world.effects = Effects(fatal=-1)
+    assert await deliver(world, log, rows, first=committed) == len(log)
+    return done, world
+
+
+async def deliver(world: Any, log: Sequence[Any], rows: RowType[Any], first: int) -> int:
     """One process, from what is committed on; returns what is committed by then."""
-    offsets, letters = OffsetTracker(), cast("DeadLetterQueue", users)
+    offsets, letters = OffsetTracker(), cast("DeadLetterQueue", world)
     offsets.assign_partitions({SOURCE: first})
     session = GroupSession(timeout_seconds=60)
     session.confirm_membership(session.clock.time())
-    writer = StatusWriter(cast("KubeClient", users))
-    delivery = StatusDelivery(writer.write_status, offsets, session, letters, DeadLetterLimit("watcher", 0.5, 3), 2)
+    kube = cast("KubeClient", world)
+    writers = {"status": StatusWriter(kube).write_status, "object": ObjectApplier(kube, 1000).apply_row}
+    write: Any = writers[rows.name]
+    delivery = RowDelivery(rows, write, offsets, session, letters, DeadLetterLimit("watcher", 0.5, 3), 2)
     working = asyncio.create_task(delivery.run(writers=2))
-    tracked = [offsets.track_offset(SOURCE, offset) for offset in range(first, len(LOG))]
+    tracked = [offsets.track_offset(SOURCE, offset) for offset in range(first, len(log))]
     messages = [ConsumedMessage(each, b"%d" % each.offset, b"v", {}, 0) for each in tracked if each is not None]
-    delivery.handle_rows([DecodedRow(message, LOG[message.offset]) for message in messages])
-    await until(lambda: users.effects.ended.is_set() or offsets.committable_offset(SOURCE) == len(LOG))
+    delivery.handle_rows([DecodedRow(message, log[message.offset]) for message in messages])
+    await until(lambda: world.effects.ended.is_set() or offsets.committable_offset(SOURCE) == len(log))
     working.cancel()
     await asyncio.wait([working])
     return offsets.committable_offset(SOURCE) or 0
 
 
 async def test_statuses_when_their_watcher_ends_before_any_one_of_its_effects_then_users_see_the_newest() -> None:
-    number, expected = await delivered(fatal=-1)
+    number, expected = await delivered(Users(Effects(fatal=-1)), LOG, STATUSES)
     assert {name: each.get("status") for name, each in expected.resources.items()} == {
         "a": {"a": 2}, "b": {"b": 1}, "c": {"c": 1}, "held": {"held": 1},
     }  # fmt: skip
     assert expected.resources["held"]["metadata"]["finalizers"] == [OTHER]
     assert (number, expected.letters) == (WRITES + 1, [2])
     for fatal in range(1, number + 1):
-        _, users = await delivered(fatal)
+        _, users = await delivered(Users(Effects(fatal)), LOG, STATUSES)
         assert users.resources == expected.resources, f"before effect {fatal} of {number}"
         assert set(users.letters) == {2}
+
+
+# Child objects
+
+
+@dataclass
+class Namespace(FakeCluster):
+    """A tenant's, with the owner of the child objects. Each call to the API server is an effect."""
+
+    effects: Effects = field(default_factory=lambda: Effects(-1))
+    letters: list[int] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.add(resource("prod"))
+        self.add(resource("foreign", spec={"type": "manual"}))
+        self.add(resource("old", **controlled_by("prod", "uid-prod")))
+        for name, meta in {"login": {"uid": "uid-login"}, "stale": controlled_by("prod", "uid-prod")}.items():
+            self.add({"kind": "Secret", "type": "Opaque", "data": {"a": "Yg=="}, "metadata": {"name": name} | meta})
+
+    async def get_object(self, *place: Any) -> Manifest:
+        await self.effects.await_death()
+        return await super().get_object(*place)
+
+    async def apply_object(self, *what: Any, **how: Any) -> Manifest:
+        await self.effects.await_death()
+        return await super().apply_object(*what, **how)
+
+    async def delete_object(self, *place: Any, **how: Any) -> None:
+        await self.effects.await_death()
+        await super().delete_object(*place, **how)
+
+    def send_letter(self, message: ConsumedMessage, *_: Any) -> Future[int]:
+        return Users.send_letter(cast("Users", self), message)
+
+    @property
+    def contents(self) -> dict[Any, Any]:
+        """What there is, whatever uids it got."""
+        return {
+            place: {name: part for name, part in each.items() if name != "metadata"}
+            | {"labels": each["metadata"].get("labels"), "owners": each["metadata"].get("ownerReferences")}
+            for place, each in self.objects.items()
+        }
+
+
+COPY = {"kind": ChildKind.SECRET_COPY.value}
+OBJECT_LOG = [
+    child("a"),
+    child("b"),
+    Poison("not a row"),
+    child("a", manifest='{"labels": {"of": "now"}, "annotations": {}, "spec": {"type": "manual"}}'),
+    child("foreign"),
+    child("orphan", owner_uid="former"),
+    child("old", desired="absent", uid="uid-child", manifest=""),
+    child("copy", **COPY),
+    child("stale", **COPY),  # of another type: deleted, and made anew
+]
+
+
+async def test_objects_when_their_watcher_ends_before_any_one_of_its_effects_then_the_next_leaves_the_same() -> None:
+    number, expected = await delivered(Namespace(), OBJECT_LOG, OBJECTS)
+    names = {name for _, _, name in expected.objects}
+    assert names == {"prod", "foreign", "a", "b", "login", "copy", "stale"}
+    assert expected.contents["GitOpsDeployment", "team-a", "a"]["spec"] == {"type": "manual"}
+    assert (number > 20, set(expected.letters)) == (True, {2, 4})
+    for fatal in range(1, number + 1):
+        _, namespace = await delivered(Namespace(effects=Effects(fatal)), OBJECT_LOG, OBJECTS)
+        assert namespace.contents == expected.contents, f"before effect {fatal} of {number}"
+        assert set(namespace.letters) == {2, 4}

@@ -12,7 +12,7 @@ from services.agent.settings import AgentSettings
 from services.common.errors import InvalidConfiguration
 from services.common.kafka import Rights, engine_topic, load_acls, load_topics, objects_topic, workspace_topic
 from services.planner.pipeline.batch_consumer import GROUP as PLANNER_GROUP
-from services.watcher.status.row_consumer import consumer_group
+from services.watcher.rows.row_types import OBJECTS, STATUSES
 
 RIGHTS = load_acls() | load_acls(workspace="local") | load_acls(engine_cluster="default")
 PREFIXES = (engine_topic(""), workspace_topic(""), objects_topic(""))
@@ -58,7 +58,7 @@ def test_groups_when_declared_then_they_are_those_that_services_join() -> None:
     connect = dict(line.split("=", 1) for line in CONNECT.read_text().splitlines() if line and line[0] != "#")
     groups = {name: set(rights.groups) for name, rights in RIGHTS.items()}
     assert groups == {
-        "watcher-local": {consumer_group("local")},
+        "watcher-local": {STATUSES.consumer_group("local"), OBJECTS.consumer_group("local")},
         "planner": {PLANNER_GROUP},
         "agent-default": {AgentSettings.model_construct().consumer_group},
         "provisioner-default": {ProvisionerSettings.model_construct().consumer_group},

@@ -29,7 +29,7 @@ def give_up(limit: DeadLetterLimit, origins: Iterable[bytes]) -> None:
 
 
 def stopped() -> float:
-    return float(CONSUMER_STOPPED.labels("tests")._value.get())
+    return float(CONSUMER_STOPPED.labels("tests", "")._value.get())
 
 
 def test_limit_when_most_tenants_would_have_a_dead_letter_then_the_next_is_refused_and_says_why(

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from devstack.generate.manifests import TENANTS, crd_files, tenant_rules, watcher_rules
+from devstack.generate.manifests import TENANTS, WATCHER, crd_files, tenant_rules
 from devstack.generate.markdown import with_block
 from services.common.package_data import CRDS, RBAC
 from services.kinds.managed_environment.model import ManagedEnvironmentSpec
@@ -25,7 +25,8 @@ def test_crd_files_when_compared_with_the_models_then_they_are_up_to_date() -> N
 
 def test_rights_when_compared_with_the_kinds_then_the_watcher_has_those_that_it_needs() -> None:
     text = (RBAC / "watcher.yaml").read_text()
-    assert text == with_block(text, "kinds", watcher_rules(REGISTRY)), "run 'make generate'"
+    for name, rules in WATCHER.items():
+        assert text == with_block(text, name, rules(REGISTRY)), "run 'make generate'"
 
 
 def test_rights_when_compared_with_the_kinds_then_tenants_have_them_in_the_cluster_s_own_roles() -> None:

@@ -8,10 +8,10 @@ import pytest
 
 from services.common.kubernetes import Manifest
 from services.common.messages import Command, ResourceChanged, ResourceGone, ResyncCompleted
+from services.common.ownership import WATCHER_FIELD_MANAGER
 from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
 from services.kinds.shared.projection import MAX_STATUS_BYTES
 from services.kinds.sync_run.model import SYNC_RUN
-from services.watcher import FIELD_MANAGER
 from services.watcher.commands.translation import (
     Translator,
     actor,
@@ -203,7 +203,7 @@ def test_change_when_made_then_its_moment_is_known_unless_it_was_to_the_status(
 
 @pytest.mark.parametrize(
     ("manager", "expected"),
-    [pytest.param("reviewer", LATE, id="another's"), pytest.param(FIELD_MANAGER, EARLY, id="ours")],
+    [pytest.param("reviewer", LATE, id="another's"), pytest.param(WATCHER_FIELD_MANAGER, EARLY, id="ours")],
 )
 def test_status_when_written_and_a_kind_declares_members_then_the_moment_counts_unless_it_was_our_write(
     manager: str, expected: str

@@ -1,15 +1,15 @@
-"""Consumes ``gitops.workspace.<WORKSPACE>`` on a thread of its own: messages in, decoded rows out.
+"""Consumes one topic of a workspace on a thread of its own: messages in, decoded rows out.
 
-librdkafka's calls block, and must go on while statuses are written, or the broker would take this process for dead. So
-the thread only consumes and decodes, and hands over to the event loop, which acknowledges the offsets.
+librdkafka's calls block, and must go on while rows are written, or the broker would take this process for dead. So the
+thread only consumes and decodes, and hands over to the event loop, which acknowledges the offsets.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Container, Hashable, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Generic, Protocol
 
 import structlog
 
@@ -26,31 +26,28 @@ from services.common.kafka import (
     Membership,
     TopicPartition,
 )
-from services.common.messages import WorkspaceResource
 from services.watcher import SERVICE
-from services.watcher.followed_kinds import BY_NAME
-from services.watcher.status.status_writer import require_known_kind
+from services.watcher.rows.row_types import RowT, RowType
 
 log = structlog.get_logger(__name__)
 
-KEY = "gitops.public.workspace_resources.Key"
 MAX_BATCH = 500
 POLL_SECONDS = 0.25  # only how soon a stop is noticed: a message ends the poll at once
 
 
 @dataclass(frozen=True, slots=True)
-class DecodedRow:
+class DecodedRow(Generic[RowT]):
     """A consumed message and what it says."""
 
     message: ConsumedMessage
-    content: WorkspaceResource | Poison | None
-    """The row to write; None if it does not concern this watcher."""
+    content: RowT | Poison | None
+    """The row to bring about; None if it does not concern this watcher."""
 
 
-class RowHandler(Protocol):
-    """Writes the rows. All methods are called on the consumer's thread."""
+class RowHandler(Protocol[RowT]):
+    """Brings the rows about. All methods are called on the consumer's thread."""
 
-    def handle_rows(self, rows: list[DecodedRow]) -> None:
+    def handle_rows(self, rows: list[DecodedRow[RowT]]) -> None:
         """Take over these rows."""
 
     def revoke_partitions(self, partitions: Sequence[TopicPartition]) -> None:
@@ -60,49 +57,55 @@ class RowHandler(Protocol):
         """Whether consuming shall pause."""
 
 
-def consumer_group(workspace: str) -> str:
-    """The group is the workspace's own, as its topic is."""
-    return f"gitops-watcher-{workspace}"
-
-
-class RowConsumer:
-    """Consumes the rows of one workspace; what was handed over is acknowledged at ``offsets``."""
+class RowConsumer(Generic[RowT]):
+    """Consumes one workspace's rows of one sort; what was handed over is acknowledged at ``offsets``."""
 
     def __init__(
         self,
+        type_: RowType[RowT],
         brokers: Brokers,
         registry: SchemaRegistry,
         limit: DeadLetterLimit,
         workspace: str,
         topic: str,
-        kinds: Container[str] = BY_NAME,
     ) -> None:
-        """Joins the group when it runs. ``kinds``: those whose rows can be written."""
-        self._registry, self._limit, self._workspace, self._kinds = registry, limit, workspace, kinds
-        self._key_schema = registry.local_schema(KEY)
-        self._handler: RowHandler | None = None
+        """Joins the group when it runs."""
+        self._type, self._registry, self._limit = type_, registry, limit
+        self._workspace, self._topic = workspace, topic
+        self._key_schema = registry.local_schema(type_.key_subject)
+        self._handler: RowHandler[RowT] | None = None
         self._stopping, self._aside, self._has_left = threading.Event(), threading.Event(), False
-        group = consumer_group(workspace)
+        self._was_unavailable = False
         self.session = GroupSession(SESSION_SECONDS)
         """Whether what is ours can be another watcher's by now."""
         membership = Membership(
-            SERVICE, group, (topic,), "cooperative-sticky", on_revoke=self._revoke_partitions, session=self.session
+            SERVICE,
+            type_.consumer_group(workspace),
+            (topic,),
+            "cooperative-sticky",
+            on_revoke=self._revoke_partitions,
+            session=self.session,
         )
         self._consumer = Consumer(brokers, membership)
         self.offsets = self._consumer.offsets
 
-    @property
-    def was_assigned(self) -> bool:
-        """Whether the group has ever given this process its share of the partitions."""
-        return self._consumer.was_assigned
+    def unready_because(self) -> str:
+        """Why nothing is consumed yet, "" if something is, or could be if there were such a topic.
 
-    def run(self, handler: RowHandler) -> None:
+        An installation of before has none for child objects. It is consumed as soon as somebody makes it.
+        """
+        if self._consumer.was_assigned or self._consumer.unavailable_topics:
+            return self._limit.reason
+        return f"no partitions of {self._topic} assigned yet"
+
+    def run(self, handler: RowHandler[RowT]) -> None:
         """Consume until :meth:`stop`. Raises Unavailable when the consumer cannot go on."""
         self._handler = handler
         while not self._stopping.is_set():
             self._leave_or_join()
             self._consumer.set_paused(handler.is_full())
             messages = self._consumer.poll_batch(MAX_BATCH, POLL_SECONDS)
+            self._report_availability()
             if messages:
                 handler.handle_rows([self._decode_message(message) for message in messages])
 
@@ -122,6 +125,13 @@ class RowConsumer:
         """Commit what was acknowledged, and leave the group. Called when :meth:`run` has returned."""
         self._consumer.close()
 
+    def _report_availability(self) -> None:
+        """Say once what to do if the topic is missing; the brokers are asked for it again by themselves."""
+        is_unavailable = bool(self._consumer.unavailable_topics)
+        if is_unavailable and not self._was_unavailable:
+            log.warning("a topic is missing, or not ours to read; run 'gitopsctl workspaces add'", topic=self._topic)
+        self._was_unavailable = is_unavailable
+
     def _leave_or_join(self) -> None:
         if self._aside.is_set() == self._has_left:
             return
@@ -135,7 +145,7 @@ class RowConsumer:
         if self._handler is not None:
             self._handler.revoke_partitions(partitions)
 
-    def _decode_message(self, message: ConsumedMessage) -> DecodedRow:
+    def _decode_message(self, message: ConsumedMessage) -> DecodedRow[RowT]:
         delays = Backoff(limit=2)
         while True:
             try:
@@ -145,10 +155,10 @@ class RowConsumer:
                 if self._stopping.wait(delays.next_delay()):
                     raise Unavailable(str(error)) from error
 
-    def _row_or_poison(self, message: ConsumedMessage) -> WorkspaceResource | Poison | None:
+    def _row_or_poison(self, message: ConsumedMessage) -> RowT | Poison | None:
         """Raises Retry while its schema is not to be had, and while it must not be given up.
 
-        A row counts as handled when it is written; one that is not to be written, when it is understood.
+        A row counts as handled when it is brought about; one that is not to be, when it is understood.
         """
         if message.value is None:
             return None  # a tombstone
@@ -171,11 +181,11 @@ class RowConsumer:
         except Poison:
             return key
 
-    def _row(self, value: bytes) -> WorkspaceResource | None:
-        """The row to write; None for a deleted one and one of another workspace."""
+    def _row(self, value: bytes) -> RowT | None:
+        """The row to bring about; None for a deleted one and one of another workspace."""
         record = decode_record(self._registry, value)
         if not isinstance(record, dict):
             raise Poison(f"not a row but {type(record).__name__}")
         if record.get("__deleted") == "true" or record.get("workspace", self._workspace) != self._workspace:
             return None
-        return require_known_kind(WorkspaceResource.from_record(record), self._kinds)
+        return self._type.require_known(self._type.from_record(record))

@@ -11,7 +11,7 @@ from services.common.kubernetes import Conflict, Manifest, NotFound, Rejected
 from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
 from services.kinds.shared.api_group import FINALIZER
 from services.watcher.followed_kinds import FollowedKind, by_name
-from services.watcher.status.status_writer import StatusWriter, require_known_kind
+from services.watcher.rows.status_writer import StatusWriter, require_known_kind
 from tests.unit.watcher.manifests import resource, row
 
 OTHER = "example.com/other"

@@ -1,7 +1,7 @@
-"""Statuses that are not written yet: the newest of each resource, one write at a time for each, namespaces in turn.
+"""Rows that are not brought about yet: the newest of each object, one at a time of each, namespaces in turn.
 
-Filled by :mod:`delivery`, which also writes them. A resource that cannot be written for now delays no other, nor does a
-namespace with thousands of them.
+Filled by :mod:`delivery`, which also brings them about. An object that cannot be written for now delays no other, nor
+does a namespace with thousands of them.
 """
 
 from __future__ import annotations
@@ -9,55 +9,59 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import dataclass, field
+from typing import Generic
 
 from services.common.backoff import Backoff
 from services.common.clock import SystemClock
 from services.common.kafka import ConsumedMessage, LatestMessages, TopicPartition
-from services.common.messages import WorkspaceResource
 from services.common.queueing import Place, Workers, WorkQueue
+from services.watcher.rows.row_types import RowT
 
 Identity = tuple[str, str, str]
 """Kind, namespace and name."""
 
 
 @dataclass(frozen=True, slots=True)
-class PendingStatus:
+class PendingRow(Generic[RowT]):
     """A row, the message it came in, and how often it was tried."""
 
-    row: WorkspaceResource
+    row: RowT
     message: ConsumedMessage
     delays: Backoff = field(default_factory=Backoff, compare=False)
 
     @property
     def identity(self) -> Identity:
-        """The resource whose status it is."""
+        """The object that it is about."""
         return (self.row.kind, self.row.namespace, self.row.name)
 
 
-class PendingStatuses:
+class PendingRows(Generic[RowT]):
     """Belongs to one event loop. Every item added is acknowledged, dropped or withdrawn."""
 
     def __init__(
         self,
-        write: Callable[[PendingStatus], Coroutine[None, None, float | None]],
-        acknowledge: Callable[[PendingStatus], None],
+        write: Callable[[PendingRow[RowT]], Coroutine[None, None, float | None]],
+        acknowledge: Callable[[PendingRow[RowT]], None],
         on_defect: Callable[[BaseException], None],
+        at_once: int,
     ) -> None:
-        """``write`` returns in how many seconds to try again, None if it need not; what it raises is a defect.
+        """Of one namespace ``at_once`` are written at the same time, in the order in which they came.
 
-        ``acknowledge`` is given the items that were written, and those that a newer row of their resource supersedes.
+        ``write`` returns in how many seconds to try again, None if it need not; what it raises is a defect.
+
+        ``acknowledge`` is given the items that were written, and those that a newer row of their object supersedes.
         """
         self._write = write
-        self._items: LatestMessages[Identity, PendingStatus] = LatestMessages(acknowledge)
+        self._items: LatestMessages[Identity, PendingRow[RowT]] = LatestMessages(acknowledge)
         self._landed = asyncio.Event()
-        self._queue: WorkQueue[Identity] = WorkQueue()
+        self._queue: WorkQueue[Identity] = WorkQueue(limit_per_lane=at_once)
         self._workers = Workers(self._queue, self._work, SystemClock(), on_defect)
 
     def __len__(self) -> int:
         return len(self._items)
 
     def start(self, writers: int) -> None:
-        """Write so many statuses at a time."""
+        """Write so many rows at a time."""
         self._workers.limit = writers
         self._workers.start()
 
@@ -65,15 +69,15 @@ class PendingStatuses:
         """Cut off the writes under way."""
         await self._workers.stop()
 
-    def add_item(self, item: PendingStatus) -> None:
-        """Let ``item`` wait its turn, or take the turn of an older row of the same resource, its delay included."""
+    def add_item(self, item: PendingRow[RowT]) -> None:
+        """Let ``item`` wait its turn, or take the turn of an older row of the same object, its delay included."""
         is_queued = self._items.waiting_message(item.identity) is not None
         self._items.add_message(item.identity, item)
         if not is_queued:
             self._queue.add_key(item.identity, Place(item.row.namespace))
             self._workers.start_tasks()
 
-    def withdraw_item(self, item: PendingStatus) -> None:
+    def withdraw_item(self, item: PendingRow[RowT]) -> None:
         """Leave it to the caller to acknowledge ``item``, which is being written."""
         self._items.withdraw_message(item.identity, item)
 
@@ -107,5 +111,5 @@ class PendingStatuses:
             self._queue.remove_key(identity)
 
 
-def _is_of(item: PendingStatus, partitions: set[TopicPartition] | None) -> bool:
+def _is_of(item: PendingRow[RowT], partitions: set[TopicPartition] | None) -> bool:
     return partitions is None or item.message.tracked.source in partitions

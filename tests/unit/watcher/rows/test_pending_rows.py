@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 
 from services.common.kafka import TopicPartition
-from services.watcher.status.pending_statuses import Identity, PendingStatus, PendingStatuses
+from services.common.messages import WorkspaceResource
+from services.common.queueing import UNBOUNDED
+from services.watcher.rows.pending_rows import Identity, PendingRow, PendingRows
 from tests.unit.common.kafka.messages import consumed
 from tests.unit.watcher.manifests import row
 
@@ -15,32 +17,32 @@ DEADLINE_SECONDS = 5
 TOPIC = "gitops.workspace"
 
 
-def item(name: str, offset: int, partition: int = 0, **columns: Any) -> PendingStatus:
-    return PendingStatus(row(name, **columns), consumed(TOPIC, offset, partition=partition))
+def item(name: str, offset: int, partition: int = 0, **columns: Any) -> PendingRow[WorkspaceResource]:
+    return PendingRow(row(name, **columns), consumed(TOPIC, offset, partition=partition))
 
 
 class Rig:
     """Pending statuses, and writes that the test ends."""
 
-    def __init__(self) -> None:
-        self.begun: asyncio.Queue[PendingStatus] = asyncio.Queue()
-        self.acknowledged: list[PendingStatus] = []
+    def __init__(self, at_once: int = UNBOUNDED) -> None:
+        self.begun: asyncio.Queue[PendingRow[WorkspaceResource]] = asyncio.Queue()
+        self.acknowledged: list[PendingRow[WorkspaceResource]] = []
         self.in_flight: dict[Identity, asyncio.Future[float | None]] = {}
         self.defects: list[BaseException] = []
-        self.pending = PendingStatuses(self._write, self.acknowledged.append, self.defects.append)
+        self.pending = PendingRows(self._write, self.acknowledged.append, self.defects.append, at_once)
 
-    async def _write(self, item: PendingStatus) -> float | None:
+    async def _write(self, item: PendingRow[WorkspaceResource]) -> float | None:
         assert item.identity not in self.in_flight
         self.in_flight[item.identity] = asyncio.get_running_loop().create_future()
         self.begun.put_nowait(item)
         return await self.in_flight[item.identity]
 
-    async def take(self) -> PendingStatus:
+    async def take(self) -> PendingRow[WorkspaceResource]:
         """The next item whose write begins."""
         async with asyncio.timeout(DEADLINE_SECONDS):
             return await self.begun.get()
 
-    def end(self, item: PendingStatus, seconds: float | None = None) -> None:
+    def end(self, item: PendingRow[WorkspaceResource], seconds: float | None = None) -> None:
         """It was written, or is to be tried again after ``seconds``."""
         self.in_flight.pop(item.identity).set_result(seconds)
 
@@ -198,3 +200,19 @@ async def test_write_when_it_has_a_defect_then_that_is_told(rig: Rig) -> None:
     assert await rig.is_idle()
     assert rig.defects == [defect]
     rig.defects.clear()
+
+
+async def test_rows_when_one_at_a_time_of_a_namespace_then_they_are_written_in_the_order_of_the_log() -> None:
+    rig = Rig(at_once=1)
+    rig.pending.start(writers=10)
+    for offset, name in enumerate(("first", "second")):
+        rig.pending.add_item(item(name, offset))
+    elsewhere = item("elsewhere", 2, namespace="team-b")
+    rig.pending.add_item(elsewhere)
+    first = await rig.take()
+    assert (first.row.name, await rig.take()) == ("first", elsewhere)
+    assert await rig.is_idle(), "the second waits for the first"
+    rig.end(first, 60)
+    assert (await rig.take()).row.name == "second", "one that cannot be written for now holds nothing up"
+    await rig.pending.stop()
+    assert rig.defects == []

@@ -24,9 +24,10 @@ from services.common.kafka import (
     TrackedOffset,
 )
 from services.common.messages import WorkspaceResource
-from services.watcher.status import delivery, row_consumer
-from services.watcher.status.delivery import StatusDelivery
-from services.watcher.status.row_consumer import KEY, DecodedRow, RowConsumer
+from services.watcher.rows import delivery, row_consumer
+from services.watcher.rows.delivery import RowDelivery
+from services.watcher.rows.row_consumer import DecodedRow, RowConsumer
+from services.watcher.rows.row_types import STATUSES
 from tests.unit.watcher.manifests import row
 
 DEADLINE_SECONDS = 5
@@ -73,14 +74,14 @@ class Bench:
     letter_limit: DeadLetterLimit = field(default_factory=lambda: DeadLetterLimit("watcher", 0.5, 3))
     offsets: OffsetTracker = field(default_factory=OffsetTracker)
     session: GroupSession = field(default_factory=lambda: GroupSession(timeout_seconds=60))
-    reporter: StatusDelivery = field(init=False)
+    reporter: RowDelivery[WorkspaceResource] = field(init=False)
     working: asyncio.Task[None] = field(init=False)
 
     def __post_init__(self) -> None:
         self.offsets.assign_partitions(dict.fromkeys(PARTITIONS))
         self.session.confirm_membership(self.session.clock.time())
-        self.reporter = StatusDelivery(
-            self.cluster.write, self.offsets, self.session, self.dead_letters, self.letter_limit, 2
+        self.reporter = RowDelivery(
+            STATUSES, self.cluster.write, self.offsets, self.session, self.dead_letters, self.letter_limit, 2
         )
         self.working = asyncio.create_task(self.reporter.run(writers=4))
 
@@ -91,7 +92,7 @@ class Bench:
 
     def consume(
         self, *items: WorkspaceResource | Poison | None, first: int = 0, partition: int = 0
-    ) -> list[DecodedRow]:
+    ) -> list[DecodedRow[WorkspaceResource]]:
         """Messages with these contents."""
         tracked = [self.offsets.track_offset(PARTITIONS[partition], first + number) for number in range(len(items))]
         return [
@@ -302,6 +303,8 @@ class FakeConsumer:
     offsets: OffsetTracker
     messages: list[ConsumedMessage]
     membership: list[str] = field(default_factory=list)
+    was_assigned: bool = True
+    unavailable_topics: set[str] = field(default_factory=set)
 
     def leave_group(self) -> None:
         self.membership.append("left")
@@ -327,7 +330,7 @@ def framed(subject: str, record: dict[str, Any]) -> bytes:
 def streamed(tracked: TrackedOffset, item: WorkspaceResource) -> ConsumedMessage:
     seen_at = item.seen_at.isoformat()
     columns = {**asdict(item), "seen_at": seen_at, "updated_at": seen_at, "__deleted": str(item.deleted).lower()}
-    return ConsumedMessage(tracked, framed(KEY, columns), framed(ROW, columns), {}, 0)
+    return ConsumedMessage(tracked, framed(STATUSES.key_subject, columns), framed(ROW, columns), {}, 0)
 
 
 @asynccontextmanager
@@ -340,7 +343,7 @@ async def consuming(
     messages = [streamed(each, item) for each, item in zip(tracked, items, strict=True) if each]
     monkeypatch.setattr(row_consumer, "Consumer", lambda *_: FakeConsumer(bench.offsets, messages))
     brokers: Any = None
-    rows = RowConsumer(brokers, registry, bench.letter_limit, "local", TOPIC)
+    rows = RowConsumer(STATUSES, brokers, registry, bench.letter_limit, "local", TOPIC)
     running = asyncio.create_task(asyncio.to_thread(rows.run, bench.reporter))
     try:
         yield
@@ -394,7 +397,7 @@ async def test_share_when_the_watcher_leaves_and_joins_then_its_consumer_does_so
     monkeypatch.setattr(row_consumer, "Consumer", lambda *_: consumer)
     brokers: Any = None
     registry: Any = FakeRegistry()
-    rows = RowConsumer(brokers, registry, bench.letter_limit, "local", TOPIC)
+    rows = RowConsumer(STATUSES, brokers, registry, bench.letter_limit, "local", TOPIC)
     running = asyncio.create_task(asyncio.to_thread(rows.run, bench.reporter))
     await rows.leave_group()
     await until(lambda: consumer.membership == ["left"])
@@ -403,6 +406,25 @@ async def test_share_when_the_watcher_leaves_and_joins_then_its_consumer_does_so
     rows.stop()
     await running
     assert consumer.membership == ["left", "joined"]
+
+
+READY: dict[str, tuple[bool, set[str], str]] = {
+    "assigned": (True, set(), ""),
+    "not-yet": (False, set(), f"no partitions of {TOPIC} assigned yet"),
+    "an-installation-without-the-topic": (False, {TOPIC}, ""),
+}
+
+
+@pytest.mark.parametrize(("was_assigned", "unavailable", "reason"), READY.values(), ids=READY)
+async def test_consumer_when_it_has_partitions_or_could_have_none_then_it_is_ready(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, was_assigned: bool, unavailable: set[str], reason: str
+) -> None:
+    consumer = FakeConsumer(bench.offsets, [], was_assigned=was_assigned, unavailable_topics=unavailable)
+    monkeypatch.setattr(row_consumer, "Consumer", lambda *_: consumer)
+    brokers: Any = None
+    registry: Any = FakeRegistry()
+    rows = RowConsumer(STATUSES, brokers, registry, bench.letter_limit, "local", TOPIC)
+    assert rows.unready_because() == reason
 
 
 async def test_statuses_when_those_of_most_tenants_are_refused_then_they_wait_and_none_more_is_given_up(

@@ -1,15 +1,15 @@
-"""Writes consumed statuses: ``consume → keep the newest of each resource → write it → acknowledge the offset``.
+"""Brings consumed rows about: ``consume → keep the newest of each object → write it → acknowledge the offset``.
 
 :mod:`row_consumer` hands over from its thread; everything else happens on the event loop. An offset is committed only
 when every message before it has had its effect, or its dead letter is delivered.
 
     1. Rows are consumed; nothing of them is kept but in memory.   Crash: they are consumed again.
-    2. A newer row of the same resource replaces one that waits.   Crash: both are consumed again, in order.
-    3. The status is written, the finalizer taken off.             Crash: done again, which changes nothing.
+    2. A newer row of the same object replaces one that waits.     Crash: both are consumed again, in order.
+    3. What it says is written: a status, or a child object.       Crash: done again, which changes nothing.
     4. The offset is acknowledged, and committed within a second.  Crash before the commit: as in 3.
 
 A row is written only in the assignment of the partition in which it was consumed, which is asked again right before
-the write, and a write is over before the partition is given up: the next owner's newer status is never overwritten. A
+the write, and a write is over before the partition is given up: what the next owner writes is never overwritten. A
 process that stood still, and does not know yet that the partition went, is kept from it by its group session. One
 window remains: a write that was cut off when its time was over may still be in the API server.
 """
@@ -21,6 +21,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from typing import Generic
 
 import structlog
 
@@ -34,42 +35,46 @@ from services.common.kafka import (
     TooManyDeadLetters,
     TopicPartition,
 )
-from services.common.messages import WorkspaceResource
 from services.common.telemetry import metrics
 from services.watcher import SERVICE
-from services.watcher.status.pending_statuses import PendingStatus, PendingStatuses
-from services.watcher.status.row_consumer import DecodedRow
+from services.watcher.rows.pending_rows import PendingRow, PendingRows
+from services.watcher.rows.row_consumer import DecodedRow
+from services.watcher.rows.row_types import RowT, RowType
 
 log = structlog.get_logger(__name__)
 
 WRITE_SECONDS = 10.0
 REVOKE_SECONDS = WRITE_SECONDS + 2
-"""How long giving up a partition waits for statuses being written. The broker waits for minutes."""
+"""How long giving up a partition waits for writes in hand. The broker waits for minutes."""
 CONFIRMATION_SECONDS = 0.05
-"""How long a status waits until it is known that it is still ours to write."""
+"""How long a row waits until it is known that it is still ours to write."""
 
 
 @dataclass(slots=True)
-class StatusDelivery:
+class RowDelivery(Generic[RowT]):
     """Writes what was read. Created on the event loop that it belongs to."""
 
-    write: Callable[[WorkspaceResource], Awaitable[bool]]
+    type: RowType[RowT]
+    write: Callable[[RowT], Awaitable[bool]]
+    """Whether anything had to be written. Raises Retry, Wait, Permanent."""
     offsets: OffsetTracker
     session: GroupSession
     dead_letters: DeadLetterQueue
     dead_letter_limit: DeadLetterLimit
     limit: int
     _loop: asyncio.AbstractEventLoop = field(default_factory=asyncio.get_running_loop)
-    _pending: PendingStatuses = field(init=False)
+    _pending: PendingRows[RowT] = field(init=False)
     _failed: asyncio.Future[None] = field(init=False)
 
     def __post_init__(self) -> None:
         self._failed = self._loop.create_future()
-        self._pending = PendingStatuses(self._work, lambda item: self._acknowledge(item.message), self._fail)
+        self._pending = PendingRows(
+            self._work, lambda item: self._acknowledge(item.message), self._fail, self.type.at_once
+        )
 
     # On the consumer's thread.
 
-    def handle_rows(self, rows: list[DecodedRow]) -> None:
+    def handle_rows(self, rows: list[DecodedRow[RowT]]) -> None:
         """Take over these rows."""
         self._loop.call_soon_threadsafe(self._receive, rows)
 
@@ -79,7 +84,9 @@ class StatusDelivery:
         try:
             dropped.result(REVOKE_SECONDS)
         except TimeoutError:
-            log.warning("partitions given up while a status was still being written", partitions=partitions)
+            log.warning(
+                "partitions given up while a row was still being written", row=self.type.name, partitions=partitions
+            )
 
     def is_full(self) -> bool:
         """Whether consuming shall pause."""
@@ -88,7 +95,7 @@ class StatusDelivery:
     # On the event loop.
 
     async def run(self, writers: int) -> None:
-        """Write so many statuses at a time, for ever. Raises Unavailable if a dead letter cannot be written."""
+        """Write so many rows at a time, for ever. Raises Unavailable if a dead letter cannot be written."""
         self._pending.start(writers)
         try:
             await self._failed
@@ -99,7 +106,7 @@ class StatusDelivery:
         """Begin no more writes, finish those begun."""
         await self._pending.drop_partitions()
 
-    def _receive(self, rows: list[DecodedRow]) -> None:
+    def _receive(self, rows: list[DecodedRow[RowT]]) -> None:
         for row in rows:
             if not self.offsets.is_current(row.message.tracked):
                 continue  # revoked since it was consumed: the next owner is sent it again
@@ -107,13 +114,13 @@ class StatusDelivery:
                 case Poison() as error:
                     metrics.count_failure(SERVICE, error, "decode")
                     self._give_up(row.message, error)
-                case WorkspaceResource() as content:
-                    self._pending.add_item(PendingStatus(content, row.message))
                 case None:
                     self._acknowledge(row.message)
+                case content:
+                    self._pending.add_item(PendingRow(content, row.message))
 
-    async def _work(self, item: PendingStatus) -> float | None:
-        """Write one status; returns in how many seconds to try again."""
+    async def _work(self, item: PendingRow[RowT]) -> float | None:
+        """Write one row; returns in how many seconds to try again."""
         if not self.session.is_confirmed and self.offsets.is_current(item.message.tracked):
             return CONFIRMATION_SECONDS
         try:
@@ -124,34 +131,38 @@ class StatusDelivery:
             return self._failed_to_write(item, error)
         return None
 
-    async def _write(self, row: WorkspaceResource) -> None:
+    async def _write(self, row: RowT) -> None:
         try:
             async with asyncio.timeout(WRITE_SECONDS):
                 if await self.write(row):
-                    _observe(row)
+                    self._observe(row)
         except TimeoutError as error:
             raise Retry(f"not written within {WRITE_SECONDS:g} s") from error
 
-    def _failed_to_write(self, item: PendingStatus, error: GitOpsError) -> float | None:
+    def _failed_to_write(self, item: PendingRow[RowT], error: GitOpsError) -> float | None:
         """What becomes of a row that could not be written: later again, or its message is a dead letter."""
-        metrics.count_failure(SERVICE, error, "status")
+        metrics.count_failure(SERVICE, error, self.type.name)
         about = {"kind": item.row.kind, "namespace": item.row.namespace, "name": item.row.name, "error": str(error)}
         if isinstance(error, Permanent) and self._may_give_up(item.row, error):
-            log.error("status refused; the row is given up", **about)
+            log.error(f"{self.type.name} refused; the row is given up", **about)
             self._pending.withdraw_item(item)
             self._give_up(item.message, error)
             return None
         seconds = item.delays.next_delay()
-        log.warning("status not written yet", retry_in_seconds=round(seconds, 3), **about)
+        log.warning(f"{self.type.name} not written yet", retry_in_seconds=round(seconds, 3), **about)
         return seconds
 
-    def _may_give_up(self, row: WorkspaceResource, error: Permanent) -> bool:
-        """Not if the API server refuses the statuses of most tenants, such as one with older CRDs."""
+    def _may_give_up(self, row: RowT, error: Permanent) -> bool:
+        """Not if the API server refuses the rows of most tenants, such as one with older CRDs."""
         try:
             self.dead_letter_limit.require_room([row.namespace], error)
         except TooManyDeadLetters:
             return False
         return True
+
+    def _observe(self, row: RowT) -> None:
+        seconds = (datetime.now(UTC) - row.seen_at).total_seconds()
+        metrics.END_TO_END.labels(self.type.name, row.kind).observe(max(0.0, seconds))
 
     def _acknowledge(self, message: ConsumedMessage) -> None:
         self.offsets.acknowledge_offset(message.tracked)
@@ -175,8 +186,3 @@ class StatusDelivery:
 
 def _not_written(error: BaseException) -> Unavailable:
     return Unavailable(f"a dead letter could not be written: {error}")
-
-
-def _observe(row: WorkspaceResource) -> None:
-    seconds = (datetime.now(UTC) - row.seen_at).total_seconds()
-    metrics.END_TO_END.labels("status", row.kind).observe(max(0.0, seconds))

@@ -26,13 +26,15 @@ from dataclasses import dataclass, field
 
 import orjson
 
-from services.common.errors import Permanent, Poison, Retry, Wait
+from services.common.errors import Permanent, Poison, Retry
 from services.common.kubernetes import Conflict, KubeClient, Manifest, NotFound, Rejected
 from services.common.messages import WorkspaceResource
+from services.common.ownership import WATCHER_FIELD_MANAGER
 from services.common.telemetry import metrics
 from services.kinds.shared.api_group import FINALIZER
-from services.watcher import FIELD_MANAGER, SERVICE
+from services.watcher import SERVICE
 from services.watcher.followed_kinds import BY_NAME, FollowedKind
+from services.watcher.rows.missing_rights import waiting_for_rights
 
 UNPROCESSABLE = 422
 Patch = list[Manifest]
@@ -54,15 +56,10 @@ class StatusWriter:
 
         Raises Retry (API server away), Wait (an operator has to permit it), Rejected (it will never work).
         """
-        try:
+        with waiting_for_rights(f"'patch' on {self.kinds[row.kind].resource.plural} and its status"):
             if row.release_finalizer and not await self._release(row):
                 return False
             return await self._write(row)
-        except Rejected as error:
-            if error.is_forbidden:
-                plural = self.kinds[row.kind].resource.plural
-                raise Wait(f"grant 'patch' on {plural} and its status: {error}") from error
-            raise
 
     async def _write(self, row: WorkspaceResource) -> bool:
         """What is found after a patch that failed decides the next: the other controller may begin the status."""
@@ -132,7 +129,7 @@ class StatusWriter:
     async def _patch(self, row: WorkspaceResource, patch: Patch, subresource: str | None = None) -> Manifest:
         resource = self.kinds[row.kind].resource
         return await self.kube.patch_object(
-            resource, row.namespace, row.name, patch, field_manager=FIELD_MANAGER, subresource=subresource
+            resource, row.namespace, row.name, patch, field_manager=WATCHER_FIELD_MANAGER, subresource=subresource
         )
 
 

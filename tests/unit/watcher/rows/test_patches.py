@@ -7,7 +7,7 @@ from services.common.errors import Permanent
 from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
 from services.kinds.shared.api_group import FINALIZER
 from services.watcher.followed_kinds import FollowedKind
-from services.watcher.status.status_writer import (
+from services.watcher.rows.status_writer import (
     begin_status,
     has_finalizer,
     release_finalizer,

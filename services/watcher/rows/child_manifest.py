@@ -1,0 +1,86 @@
+"""What a row of a child object says, read and checked. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from services.common.errors import Poison
+from services.common.kubernetes import ApiResource, Manifest
+from services.common.messages import ChildKind, WorkspaceObject
+from services.kinds.registry import REGISTRY
+from services.watcher.child_kinds import CHILD_RESOURCES
+from services.watcher.followed_kinds import BY_NAME
+
+
+@dataclass(frozen=True, slots=True)
+class SecretSource:
+    """What a copied Secret is a copy of, and what type the copy has."""
+
+    name: str
+    type: str
+
+
+@dataclass(frozen=True, slots=True)
+class ChildManifest:
+    """The part of a child object that is ours."""
+
+    labels: Mapping[str, str]
+    annotations: Mapping[str, str]
+    content: Manifest | SecretSource
+    """The spec, whole; or where the content of a Secret is copied from."""
+
+
+def resource_of(row: WorkspaceObject) -> ApiResource:
+    """The kind of object that the row is about."""
+    return CHILD_RESOURCES[row.kind]
+
+
+def owner_resource_of(row: WorkspaceObject) -> ApiResource:
+    """The kind of the object's controller."""
+    return BY_NAME[row.owner_kind].resource
+
+
+def require_known_child(row: WorkspaceObject) -> WorkspaceObject:
+    """``row`` if it is one that can be applied. Raises Poison."""
+    if row.kind not in CHILD_RESOURCES:
+        raise Poison(f"this watcher applies no object of kind {row.kind!r}")
+    owner = BY_NAME.get(row.owner_kind)
+    if owner is None or owner.resource.api_version != row.owner_api_version or not (row.owner_name and row.owner_uid):
+        raise Poison(f"this watcher knows no owner {row.owner_api_version} {row.owner_kind} {row.owner_name!r}")
+    if row.desired == "present":
+        manifest_of(row)
+    elif row.desired != "absent":
+        raise Poison(f"an object is present or absent, not {row.desired!r}")
+    return row
+
+
+def manifest_of(row: WorkspaceObject) -> ChildManifest:
+    """What the object shall be. Raises Poison."""
+    try:
+        manifest = orjson.loads(row.manifest)
+        labels, annotations = _texts(manifest["labels"]), _texts(manifest["annotations"])
+        spec = dict(manifest["spec"])
+        content = _secret_source(spec) if row.kind == ChildKind.SECRET_COPY else spec
+    except (orjson.JSONDecodeError, KeyError, TypeError, ValueError) as error:
+        raise Poison(f"not the manifest of a {row.kind}: {error!r}") from error
+    if isinstance(content, SecretSource) and content.name == row.name:
+        raise Poison(f"Secret {row.namespace}/{row.name} is to be a copy of itself")
+    return ChildManifest(labels, annotations, content)
+
+
+def _secret_source(spec: Mapping[str, Any]) -> SecretSource:
+    """A copy is always of a type that is made for us: no other Secret of a namespace can be made by a row."""
+    source = SecretSource(spec["from"], spec["type"])
+    if not isinstance(source.name, str) or source.type not in REGISTRY.secret_types:
+        raise ValueError(f"copies have one of the types {', '.join(REGISTRY.secret_types)}")
+    return source
+
+
+def _texts(value: Any) -> dict[str, str]:
+    if not all(isinstance(each, str) for pair in dict(value).items() for each in pair):
+        raise ValueError("labels and annotations are texts")
+    return dict(value)

@@ -1,1 +1,0 @@
-"""Compiled status to custom resources: reads ``gitops.workspace.<WORKSPACE>`` and writes what it says."""

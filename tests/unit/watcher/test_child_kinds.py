@@ -1,0 +1,84 @@
+"""What a watcher may make follows from what the installation's kinds have children of; nothing else does."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import yaml
+
+from devstack.generate.manifests import child_variables, confined_resources, watcher_rules
+from services.common.kubernetes import SECRET
+from services.common.messages import ChildKind
+from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
+from services.kinds.managed_environment.model import MANAGED_ENVIRONMENT
+from services.kinds.registry import REGISTRY, Registry
+from services.watcher.child_kinds import CHILD_RESOURCES
+from services.watcher.followed_kinds import access_to, followed
+
+MAKING = {"create", "delete"}
+
+
+def with_children(*children: ChildKind) -> Registry:
+    """Kinds as they are, but GitOpsDeployments have these children."""
+    first, *others = REGISTRY.kinds
+    return Registry((replace(first, children=children), *others))
+
+
+def verbs(registry: Registry) -> dict[str, set[str]]:
+    """What the generated role grants on whole resources, by plural."""
+    rules = yaml.safe_load(watcher_rules(registry))
+    granted: dict[str, set[str]] = {}
+    for rule in rules:
+        for resource in rule["resources"]:
+            granted.setdefault(resource, set()).update(rule["verbs"])
+    return {resource: allowed for resource, allowed in granted.items() if "/" not in resource}
+
+
+def test_list_when_read_then_every_child_is_of_a_kind_that_is_followed() -> None:
+    assert set(CHILD_RESOURCES) == set(ChildKind)
+    assert set(CHILD_RESOURCES.values()) <= {kind.resource for kind in followed(REGISTRY)}
+
+
+def test_kinds_when_they_have_child_objects_then_they_declare_of_which_kinds() -> None:
+    assert [kind.name for kind in REGISTRY.kinds if (kind.child_objects is not None) != bool(kind.children)] == []
+
+
+def test_rights_when_no_kind_has_children_then_nothing_may_be_made_and_secrets_are_only_read() -> None:
+    granted = verbs(with_children())
+    assert not any(MAKING & allowed for allowed in granted.values())
+    assert granted[SECRET.plural] == {"get", "list", "watch"}
+
+
+@pytest.mark.parametrize("child", ChildKind)
+def test_rights_when_a_kind_has_children_then_those_alone_may_be_made(child: ChildKind) -> None:
+    registry = with_children(child)
+    granted = verbs(registry)
+    assert {plural for plural, allowed in granted.items() if MAKING & allowed} == {CHILD_RESOURCES[child].plural}
+    assert granted[CHILD_RESOURCES[child].plural] == {"get", "list", "watch", "create", "patch", "delete"}
+    asked_for = {
+        kind.resource.plural: {verb for verb, of in access_to(kind).rights if not of} for kind in followed(registry)
+    }
+    assert granted == asked_for, "what is asked for at the start is what is granted"
+
+
+def test_right_when_it_is_missing_then_what_to_grant_names_it() -> None:
+    secrets = next(kind for kind in followed(with_children(ChildKind.SECRET_COPY)) if kind.resource == SECRET)
+    assert "get, list, watch, create, patch, delete on secrets" in access_to(secrets).remedy
+
+
+def test_policy_when_no_secret_is_copied_then_it_is_asked_about_none() -> None:
+    groups = [each["apiGroups"] for each in yaml.safe_load(confined_resources(with_children(ChildKind.DEPLOYMENT)))]
+    assert groups == [[GITOPS_DEPLOYMENT.group]]
+
+
+def test_policy_when_a_kind_has_children_then_it_knows_them_their_owners_and_the_types_of_copies() -> None:
+    registry = with_children(ChildKind.MANAGED_ENVIRONMENT, ChildKind.SECRET_COPY)
+    values = {each["name"]: yaml.safe_load(each["expression"]) for each in yaml.safe_load(child_variables(registry))}
+    assert values == {
+        "children": [f"{MANAGED_ENVIRONMENT.group}/{MANAGED_ENVIRONMENT.plural}", "/secrets"],
+        "owners": [f"{GITOPS_DEPLOYMENT.api_version}/{GITOPS_DEPLOYMENT.kind}"],
+        "copyTypes": [*REGISTRY.secret_types],
+    }
+    *_, core = yaml.safe_load(confined_resources(registry))
+    assert (core["apiGroups"], core["resources"]) == ([""], ["secrets"])
