@@ -201,10 +201,9 @@ def _load_rows(
     states = {
         each: TenantState(
             tenants[each],
-            objects=held.get((each, tenants[each].engine_instance_id), {}),
-            elsewhere=_elsewhere(held, moved.get(each), tenants[each]),
             forced_deletions=left.get(each, {}),
             child_objects=wanted.get(each, {}),
+            held=held.get(each, {}),
             move=moved.get(each),
         )
         for each in known
@@ -323,24 +322,14 @@ def _lanes(tenants: Iterable[Tenant], fleet: FleetView) -> tuple[list[tuple[UUID
     return lanes, defects
 
 
-def _held(rows: Iterable[Row]) -> dict[tuple[UUID, str], dict[EngineObjectKey, EngineObject]]:
+def _held(rows: Iterable[Row]) -> dict[UUID, dict[str, dict[EngineObjectKey, EngineObject]]]:
     """By tenant and instance: one that is moved has objects on two."""
-    found: dict[tuple[UUID, str], dict[EngineObjectKey, EngineObject]] = defaultdict(dict)
+    found: dict[UUID, dict[str, dict[EngineObjectKey, EngineObject]]] = defaultdict(lambda: defaultdict(dict))
     for known, instance, kind, name, wanted, digest, size, owner_kind, owner_id in rows:
-        found[known, instance][sys.intern(kind), name] = EngineObject(
+        found[known][sys.intern(instance)][sys.intern(kind), name] = EngineObject(
             wanted, digest, size, Owner(sys.intern(owner_kind), owner_id)
         )
     return found
-
-
-def _elsewhere(
-    held: Mapping[tuple[UUID, str], dict[EngineObjectKey, EngineObject]], move: Move | None, tenant: Tenant
-) -> dict[EngineObjectKey, EngineObject]:
-    """What the other instance of its move holds."""
-    if move is None:
-        return {}
-    other = move.target if tenant.engine_instance_id == move.source else move.source
-    return held.get((tenant.id, other), {})
 
 
 def _forced_deletions(rows: Iterable[Row]) -> dict[UUID, dict[UUID, ForcedDeletion]]:

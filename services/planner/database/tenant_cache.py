@@ -14,7 +14,7 @@ from typing import Any
 from uuid import UUID
 
 from services.planner.domain.indexed_rows import differing
-from services.planner.domain.state import TABLES, TenantState
+from services.planner.domain.state import TableName, TenantState
 from services.planner.rows import Tenant, TenantName
 
 OVERHEAD = 500
@@ -92,11 +92,12 @@ class TenantCache:
 
 
 def _growth(before: TenantState | None, now: TenantState | None) -> int:
-    return sum(_table_growth(_table(before, name), _table(now, name)) for name in TABLES)
+    old, new = _tables(before), _tables(now)
+    return sum(_table_growth(old.get(name, {}), new.get(name, {})) for name in {**old, **new})
 
 
-def _table(state: TenantState | None, name: str) -> Mapping[Any, Any]:
-    return getattr(state, name) if state is not None else {}
+def _tables(state: TenantState | None) -> Mapping[TableName, Mapping[Any, Any]]:
+    return state.tables() if state is not None else {}
 
 
 def _table_growth(before: Mapping[Any, Any], now: Mapping[Any, Any]) -> int:

@@ -21,8 +21,8 @@ from services.planner.domain.planned_tenant import Context, PlannedTenant
 from services.planner.domain.state import TenantState
 from services.planner.domain.steps.handover import is_kept
 from services.planner.domain.steps.status_rows import StatusChanges
-from services.planner.engines.interface import Manifest, Placement, engine_key, engine_row
-from services.planner.rows import ChildRowKey, EngineAbsence, EngineKey, EngineObject, EngineObjectKey, Owner
+from services.planner.engines.interface import Placement, engine_key, engine_row
+from services.planner.rows import ChildRowKey, EngineAbsence, EngineKey, EngineObjectKey, Owner
 
 KeyT = TypeVar("KeyT")
 RowT = TypeVar("RowT")
@@ -45,14 +45,7 @@ def changes_of(planned: PlannedTenant, shown: StatusChanges, known: TenantState,
     if deployments_dormant or plain_resources_dormant:
         state = state._replace(tenant=replace(state.tenant, dormant=True))
     is_empty = not any(
-        (
-            state.deployments,
-            state.plain_resources,
-            state.objects,
-            state.elsewhere,
-            state.forced_deletions,
-            state.child_objects,
-        )
+        (state.deployments, state.plain_resources, state.held, state.forced_deletions, state.child_objects)
     )
     deployments, sightings = _split(state.deployments, before.deployments)
     plain_resources, plain_resource_sightings = _split(state.plain_resources, before.plain_resources)
@@ -178,7 +171,7 @@ def _split(
 def _engine(planned: PlannedTenant, context: Context) -> dict[str, tuple[Any, ...]]:
     """Rows to write, those to mark absent, those to write as absent, and those to delete, as the changes name them."""
     rows: dict[str, list[Any]] = {}
-    rows_of_all = (*_of_deployments(planned, context), *_of_objects(planned, context), *_of_move(planned, context))
+    rows_of_all = (*_of_deployments(planned, context), *_of_deployments_left(context), *_of_objects(planned, context))
     for name, row in rows_of_all:
         rows.setdefault(name, []).append(row)
     return {name: tuple(found) for name, found in rows.items()}
@@ -186,9 +179,9 @@ def _engine(planned: PlannedTenant, context: Context) -> dict[str, tuple[Any, ..
 
 def _oversized(planned: PlannedTenant, context: Context) -> Iterator[EngineKey]:
     """Of deployments none: their specs are short."""
-    for key, manifest in planned.manifests.items():
+    for (instance, key), manifest in planned.manifests.items():
         if manifest.is_oversized and context.engine.deployment_uid(key) is None:
-            yield engine_key(context.engine, context.placement, key)
+            yield engine_key(context.engine, context.placement_on(instance), key)
 
 
 def _of_deployments(planned: PlannedTenant, context: Context) -> Iterator[tuple[str, object]]:
@@ -206,25 +199,28 @@ def _of_deployments(planned: PlannedTenant, context: Context) -> Iterator[tuple[
         elif before is None or context.left is not None or (before.digest, was_kept) != (now.digest, True):
             yield (
                 "engine",
-                engine_row(engine, placement, planned.manifests[key], owner, "present", cause),
+                engine_row(engine, placement, planned.manifests[placement.instance.id, key], owner, "present", cause),
             )
 
 
+def _of_deployments_left(context: Context) -> Iterator[tuple[str, object]]:
+    """Rows of Applications that are no more at the instance that the tenant has left."""
+    if context.left is not None and not (context.move is not None and context.move.path == "fenced"):
+        for known in context.before.deployments.values():
+            if known.spec is not None:
+                yield "engine_gone", engine_key(context.engine, context.left, context.engine.deployment_key(known.uid))
+
+
 def _of_objects(planned: PlannedTenant, context: Context) -> Iterator[tuple[str, object]]:
+    """On every instance that holds some, or did."""
     if planned.cause is not None:
-        before, now, made = context.before.objects, planned.state.objects, planned.manifests
-        yield from _rows_of(before, now, made, planned.cause, context.placement, context)
+        for instance in sorted({*planned.state.held, *context.before.held}):
+            yield from _of_instance(instance, planned, planned.cause, context)
 
 
-def _rows_of(
-    before: Mapping[EngineObjectKey, EngineObject],
-    objects: Mapping[EngineObjectKey, EngineObject],
-    manifests: Mapping[EngineObjectKey, Manifest],
-    cause: Cause,
-    placement: Placement,
-    context: Context,
-) -> Iterator[tuple[str, object]]:
-    engine = context.engine
+def _of_instance(instance: str, planned: PlannedTenant, cause: Cause, context: Context) -> Iterator[tuple[str, object]]:
+    before, objects = context.before.held_on(instance), planned.state.held_on(instance)
+    engine, placement = context.engine, context.placement_on(instance)
     for key in differing(objects, before):
         then, now = before.get(key), objects.get(key)
         if now is None:
@@ -232,23 +228,11 @@ def _rows_of(
         elif now == then:
             continue
         elif now.is_desired:
-            yield "engine", engine_row(engine, placement, manifests[key], now.owner, "present", cause)
-        elif key in manifests:
-            yield "engine_departing", engine_row(engine, placement, manifests[key], now.owner, "absent", cause)
+            yield "engine", engine_row(engine, placement, planned.manifests[instance, key], now.owner, "present", cause)
+        elif (manifest := planned.manifests.get((instance, key))) is not None:
+            yield "engine_departing", engine_row(engine, placement, manifest, now.owner, "absent", cause)
         else:
             yield "engine_absent", _absence(key, cause, placement, context)
-
-
-def _of_move(planned: PlannedTenant, context: Context) -> Iterator[tuple[str, object]]:
-    """Rows of the other instance of the tenant's move, and those of Applications that are no more at the one left."""
-    move = context.move
-    if context.left is not None and not (move is not None and move.path == "fenced"):
-        for known in context.before.deployments.values():
-            if known.spec is not None:
-                yield "engine_gone", engine_key(context.engine, context.left, context.engine.deployment_key(known.uid))
-    if context.elsewhere is not None and planned.cause is not None:
-        before, now, made = context.before.elsewhere, planned.state.elsewhere, planned.elsewhere
-        yield from _rows_of(before, now, made, planned.cause, context.elsewhere, context)
 
 
 def _absence(key: EngineObjectKey, cause: Cause, placement: Placement, context: Context) -> EngineAbsence:

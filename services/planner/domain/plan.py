@@ -40,7 +40,7 @@ from services.planner.domain.steps.ingest import (
     ingest_unseen,
     look_again,
 )
-from services.planner.domain.steps.observed_state import concerns, concerns_move, observe_event, observe_manifests
+from services.planner.domain.steps.observed_state import concerns, observe_event, observe_manifests
 from services.planner.domain.steps.projects import confine
 from services.planner.domain.steps.quotas import apply_quotas
 from services.planner.domain.steps.status_rows import compile_statuses
@@ -121,8 +121,8 @@ def ingest_events(planned: PlannedTenant, events: Sequence[Event], context: Cont
                 planned = ingest_command(planned, command, cause, context)
             case Observation() as observation if concerns(observation, context):
                 planned = observe_event(planned, observation, cause, context)
-            case Observation() as observation if concerns_move(observation, context):
-                planned = observe_elsewhere(planned, observation, cause, context)
+            case Observation() as observation:
+                planned = observe_elsewhere(planned, observation, cause)
             case Unseen() as unseen:
                 planned = ingest_unseen(planned, unseen, cause)
             case NamespaceReplaced():

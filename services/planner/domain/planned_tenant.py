@@ -43,14 +43,9 @@ class Context:
         """Where the tenant's objects are."""
         return self.fleet.placement(self.before.tenant)
 
-    @property
-    def elsewhere(self) -> Placement | None:
-        """The other place of the tenant's move."""
-        if self.move is None:
-            return None
-        here = self.before.tenant.engine_instance_id
-        there = self.move.target if here == self.move.source else self.move.source
-        return self.fleet.placement(replace(self.before.tenant, engine_instance_id=there))
+    def placement_on(self, instance: str) -> Placement:
+        """Where objects of the tenant are that an instance holds."""
+        return self.fleet.placement(replace(self.before.tenant, engine_instance_id=instance))
 
     @property
     def is_halted(self) -> bool:
@@ -108,10 +103,8 @@ class PlannedTenant(NamedTuple):
     """Who changed a custom resource last, for the audit."""
     outcomes: tuple[AuditOutcome, ...] = ()
     """What has become of audit_records, in the order in which it was found out."""
-    manifests: Mapping[EngineObjectKey, Manifest] = MappingProxyType({})
-    """Objects as they were compiled in this plan."""
-    elsewhere: Mapping[EngineObjectKey, Manifest] = MappingProxyType({})
-    """Those of the other instance of the tenant's move, likewise."""
+    manifests: Mapping[tuple[str, EngineObjectKey], Manifest] = MappingProxyType({})
+    """Objects as they were compiled in this plan, by the instance that shall hold them, and key."""
     due: Mapping[UUID, datetime] = MappingProxyType({})
     """When owners of child objects have to be looked at again, though nothing happens."""
 
@@ -120,12 +113,19 @@ class PlannedTenant(NamedTuple):
         if self.cause is None or (step.state is self.state and not step.manifests):
             return self
         new = {each: self.cause for each in step.touched if each not in self.touched}
-        return self._replace(
+        planned = self._replace(
             state=step.state,
             touched={**self.touched, **new} if new else self.touched,
             outcomes=(*self.outcomes, *step.outcomes),
-            manifests={**self.manifests, **step.manifests} if step.manifests else self.manifests,
         )
+        return planned.with_manifests(step.state.tenant.engine_instance_id, step.manifests)
+
+    def with_manifests(self, instance: str, manifests: Mapping[EngineObjectKey, Manifest]) -> PlannedTenant:
+        """The same with these compiled, too."""
+        if not manifests:
+            return self
+        made = {(instance, key): manifest for key, manifest in manifests.items()}
+        return self._replace(manifests={**self.manifests, **made})
 
     def with_state(self, state: TenantState) -> PlannedTenant:
         """The same with another state."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, NamedTuple
 from uuid import UUID
@@ -35,15 +36,13 @@ class TenantState(NamedTuple):
     plain_resources: Mapping[UUID, PlainResource] = MappingProxyType({})
     checks: Mapping[UUID, Check] = MappingProxyType({})
     sync_runs: Mapping[UUID, SyncRun] = MappingProxyType({})
-    objects: Mapping[EngineObjectKey, EngineObject] = MappingProxyType({})
-    """What its engine holds, or shall hold, besides what each deployment becomes."""
-    elsewhere: Mapping[EngineObjectKey, EngineObject] = MappingProxyType({})
-    """The same of the other instance of its move."""
     statuses: Mapping[StatusKey, StoredStatus] = MappingProxyType({})
     forced_deletions: Mapping[UUID, ForcedDeletion] = MappingProxyType({})
     """By the ids of the deployments, which are gone."""
     child_objects: Mapping[ChildKey, ChildRow] = MappingProxyType({})
     """What its namespace shall hold, or shall no longer hold, because of its resources."""
+    held: Mapping[str, Mapping[EngineObjectKey, EngineObject]] = MappingProxyType({})
+    """What each engine instance holds, or shall hold, besides what deployments become; none that holds nothing."""
     basis: object = None
     """What else it was planned from, the last time that all of it was looked at; None: not since it was loaded."""
     move: Move | None = None
@@ -51,20 +50,42 @@ class TenantState(NamedTuple):
 
     def indexed(self) -> TenantState:
         """The same in tables, which keep what is derived from them."""
-        others = {
-            name: IndexedRows.of(rows) for name, rows in self.tables().items() if not isinstance(rows, IndexedRows)
-        }
-        return self._replace(**others) if others else self  # type: ignore[arg-type]
+        if all(isinstance(rows, IndexedRows) for rows in self.tables().values()):
+            return self
+        named = {name: IndexedRows.of(getattr(self, name)) for name in TABLES}
+        held = {instance: IndexedRows.of(objects) for instance, objects in self.held.items()}
+        return self._replace(**named, held=held)  # type: ignore[arg-type]
 
     def reset_baseline(self) -> None:
         """Make this the state that the next plan is compared with. Called once its differences have been read."""
-        for rows in map(self.__getattribute__, TABLES):
+        for rows in self.tables().values():
             if isinstance(rows, IndexedRows):
                 rows.reset_baseline()
 
-    def tables(self) -> Mapping[str, Mapping[Any, Any]]:
-        """The rows by key, by the names of the fields that hold them."""
-        return {name: getattr(self, name) for name in TABLES}
+    def tables(self) -> Mapping[TableName, Mapping[Any, Any]]:
+        """The rows by key: of each field that holds some, and of each instance that holds objects."""
+        named: dict[TableName, Mapping[Any, Any]] = {(name, ""): getattr(self, name) for name in TABLES}
+        return named | {("held", instance): objects for instance, objects in self.held.items()}
+
+    @property
+    def objects(self) -> Mapping[EngineObjectKey, EngineObject]:
+        """What the tenant's own instance holds."""
+        return self.held_on(self.tenant.engine_instance_id)
+
+    @property
+    def elsewhere(self) -> Mapping[EngineObjectKey, EngineObject]:
+        """What the other instance of its move holds."""
+        if self.move is None:
+            return NO_OBJECTS
+        return self.held_on(self.move.counterpart(self.tenant.engine_instance_id))
+
+    def held_on(self, instance: str) -> Mapping[EngineObjectKey, EngineObject]:
+        """What one instance holds."""
+        return self.held.get(instance, NO_OBJECTS)
+
+    def on_instance(self, instance: str) -> TenantState:
+        """The tenant as if it were there: what that holds is its own."""
+        return self._replace(tenant=replace(self.tenant, engine_instance_id=instance))
 
     def plain_resources_of_kind(self, kind: str) -> Mapping[UUID, PlainResource]:
         """Resources of a kind by id; the same object while none of them changes."""
@@ -146,11 +167,7 @@ class TenantState(NamedTuple):
 
     def with_objects(self, objects: Mapping[EngineObjectKey, EngineObject]) -> TenantState:
         """The same with these objects, too."""
-        return self._replace(objects=IndexedRows.of(self.objects).with_rows(objects))
-
-    def with_elsewhere(self, objects: Mapping[EngineObjectKey, EngineObject]) -> TenantState:
-        """The same with these objects on the other instance, too."""
-        return self._replace(elsewhere=IndexedRows.of(self.elsewhere).with_rows(objects))
+        return self._holding(IndexedRows.of(self.objects).with_rows(objects))
 
     def with_status(self, key: StatusKey, status: StoredStatus) -> TenantState:
         """The same with this status."""
@@ -172,11 +189,7 @@ class TenantState(NamedTuple):
 
     def without_objects(self, *keys: EngineObjectKey) -> TenantState:
         """The same without these objects: they are gone from the engine."""
-        return self._replace(objects=IndexedRows.of(self.objects).without(keys))
-
-    def without_elsewhere(self, *keys: EngineObjectKey) -> TenantState:
-        """The same without these objects: they are gone from the other instance."""
-        return self._replace(elsewhere=IndexedRows.of(self.elsewhere).without(keys))
+        return self._holding(IndexedRows.of(self.objects).without(keys))
 
     def without_statuses(self, *keys: StatusKey) -> TenantState:
         """The same without these statuses."""
@@ -202,8 +215,18 @@ class TenantState(NamedTuple):
             sync_runs=IndexedRows.of(self.sync_runs).without(keys),
         )
 
+    def _holding(self, objects: Mapping[EngineObjectKey, EngineObject]) -> TenantState:
+        """The same with these as all objects of its own instance."""
+        if objects is self.objects:
+            return self
+        here = self.tenant.engine_instance_id
+        others = {instance: rows for instance, rows in self.held.items() if instance != here}
+        return self._replace(held={**others, here: objects} if objects else others)
 
-TABLES = TenantState._fields[1 : TenantState._fields.index("basis")]
+
+TableName = tuple[str, str]
+"""A field of a tenant that holds rows by key; the instance of those that are by instance."""
+TABLES = TenantState._fields[1 : TenantState._fields.index("held")]
 """The fields that hold rows by key."""
 
 BY_KIND: Groups[PlainResource, str] = Groups(lambda known: known.kind)

@@ -95,6 +95,17 @@ def test_size_when_one_row_of_many_changes_then_only_what_differs_is_measured(mo
     assert 0 < len(measured) < 20
 
 
+def test_size_when_other_instances_hold_objects_of_a_tenant_then_they_count_until_they_are_gone() -> None:
+    cache, alone = TenantCache(10**9), state(1)
+    cache.keep_tenants(alone.tenant.full_name, [alone])
+    (objects,) = alone.held.values()
+    both = alone._replace(held={**alone.held, "another": objects})
+    for known in (both, alone):
+        cache.keep_tenant(known.tenant, known)
+        assert cache.size == size(known)
+    assert size(both) > size(alone)
+
+
 def test_size_when_a_character_is_wide_then_every_character_of_its_text_is() -> None:
     plain = state(1, deployments=10)
     rows = {known: replace(row, spec="a" * 1000 + "\N{PARTY POPPER}") for known, row in plain.deployments.items()}

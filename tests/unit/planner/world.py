@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
@@ -34,6 +35,7 @@ from services.planner.rows import (
     ChildRow,
     EngineInstance,
     EngineObject,
+    EngineObjectKey,
     EngineRow,
     KeptOrphans,
     Owner,
@@ -165,9 +167,6 @@ class World:
         tenant = self.tenants[known]
         begun = (each for each in self.moves.values() if not each.is_over and each.step != "ordered")
         move = next((each for each in begun if each.tenant_id == known), None)
-        here, elsewhere = tenant.engine_instance_id, ""
-        if move is not None:
-            elsewhere = move.target if here == move.source else move.source
         names = {(GITOPS_DEPLOYMENT.kind, each.name) for each in deployments.values()}
         names |= {(each.kind, each.name) for each in resources.values()}
         return TenantState(
@@ -177,8 +176,7 @@ class World:
             plain_resources=resources,
             checks={each: row for each, row in self.checks.items() if each in resources},
             sync_runs={each: row for each, row in self.sync_runs.items() if each in resources},
-            objects=self._objects(known, here),
-            elsewhere=self._objects(known, elsewhere),
+            held=self._held(known),
             move=move,
             statuses={
                 key[2:]: StoredStatus(row.uid, row.generation, row.status, row.release_finalizer)
@@ -193,13 +191,13 @@ class World:
             },
         )
 
-    def _objects(self, known: UUID, instance: str) -> dict[tuple[str, str], EngineObject]:
-        engine, found = self.view.engine(self.tenants[known]), {}
+    def _held(self, known: UUID) -> dict[str, dict[EngineObjectKey, EngineObject]]:
+        lane, found = self.view.engine(self.tenants[known]).lane(known), defaultdict[str, dict[Any, Any]](dict)
         for row in self.engine.values():
-            of_tenant = row.lane == engine.lane(known) and row.engine_instance_id == instance
-            if of_tenant and row.owner_kind != GITOPS_DEPLOYMENT.kind:
-                size, wanted = len(row.manifest.encode()), row.desired == "present"
-                found[row.kind, row.name] = EngineObject(wanted, row.digest, size, Owner(row.owner_kind, row.owner_id))
+            if row.lane == lane and row.owner_kind != GITOPS_DEPLOYMENT.kind:
+                size, owner = len(row.manifest.encode()), Owner(row.owner_kind, row.owner_id)
+                held = EngineObject(row.desired == "present", row.digest, size, owner)
+                found[row.engine_instance_id][row.kind, row.name] = held
         return found
 
     def _with_dormant(self, state: TenantState, lookup: Lookup) -> TenantState:
@@ -294,7 +292,7 @@ class World:
         kept = self.memory[known]
         read = self._with_dormant(self.state(known), Lookup(frozenset([*kept.deployments, *kept.plain_resources])))
         assert kept.move is None or kept.move == read.move  # that room is reserved comes by the clock
-        for name in ("tenant", *TABLES):
+        for name in ("tenant", *TABLES, "held"):
             assert getattr(kept, name) == getattr(read, name), name
 
     def apply(self, changes: Changes) -> None:

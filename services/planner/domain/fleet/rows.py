@@ -254,6 +254,10 @@ class Move:
         """The instance that has the tenant once it is over."""
         return self.source if self.is_cancelled or self.step == "cancelling" else self.target
 
+    def counterpart(self, instance: str) -> str:
+        """The other one of its two instances."""
+        return self.target if instance == self.source else self.source
+
 
 @dataclass(frozen=True, slots=True)
 class TenantHere:

@@ -1,8 +1,8 @@
 """Carries a tenant's move out, step by step: what each step wants of the two instances, and what was seen of them.
 
 The rules of which step comes next are in ``moves.py``. A tenant has one instance at any time, the source until its
-Applications are released and the target from then on; what the other one of the two holds is ``elsewhere``. It is
-compiled by the same steps, as if the tenant were there.
+Applications are released and the target from then on. What the other one of the two holds is compiled by the same
+steps, as if the tenant were there.
 """
 
 from __future__ import annotations
@@ -25,7 +25,6 @@ from services.kinds.sync_run.rules import OVER
 from services.planner.domain.events import Event, MoveDue
 from services.planner.domain.fleet.moves.moves import KEEPING, Seen, due_time, next_step
 from services.planner.domain.fleet.rows import Move
-from services.planner.domain.indexed_rows import IndexedRows
 from services.planner.domain.planned_tenant import Context, PlannedTenant, StepResult, withdraw_objects
 from services.planner.domain.state import TenantState
 from services.planner.domain.steps.engine_objects import compile_resources, handed_over
@@ -60,9 +59,8 @@ def due_at(state: TenantState, move: Move, context: Context, now: datetime) -> d
 
 
 def swap_instances(state: TenantState, move: Move) -> TenantState:
-    """The tenant on the target: what that holds is its own, and what the source holds is elsewhere."""
-    tenant = replace(state.tenant, engine_instance_id=move.target)
-    return state._replace(tenant=tenant, objects=state.elsewhere, elsewhere=state.objects, basis=None)
+    """The tenant on the target, which nothing of it was planned for."""
+    return state.on_instance(move.target)._replace(basis=None)
 
 
 def taken_over(state: TenantState) -> TenantState:
@@ -90,8 +88,7 @@ def compile_elsewhere(planned: PlannedTenant, context: Context) -> PlannedTenant
     move, state = context.move, planned.state
     if move is None or planned.cause is None:
         return planned
-    tenant = replace(state.tenant, engine_instance_id=move.target if _is_source(state, move) else move.source)
-    there = state._replace(tenant=tenant, objects=IndexedRows.of(state.elsewhere))
+    there = state.on_instance(move.counterpart(state.tenant.engine_instance_id))
     seen = replace(context, before=there._replace(plain_resources={}, basis=None))
     if move.step in ("preparing", "pausing", "releasing"):
         step = compile_resources(there, seen)
@@ -104,7 +101,8 @@ def compile_elsewhere(planned: PlannedTenant, context: Context) -> PlannedTenant
     else:
         return planned
     made = {key: step.manifests[key] for key in step.manifests if key in step.state.objects}
-    return planned._replace(state=state._replace(elsewhere=step.state.objects), elsewhere=made)
+    planned = planned.with_state(state._replace(held=step.state.held))
+    return planned.with_manifests(there.tenant.engine_instance_id, made)
 
 
 def _given_up(step: StepResult, left: Placement, context: Context) -> StepResult:
@@ -123,15 +121,15 @@ def _given_up(step: StepResult, left: Placement, context: Context) -> StepResult
     return step
 
 
-def observe_elsewhere(planned: PlannedTenant, seen: Observation, cause: Cause, context: Context) -> PlannedTenant:
-    """What the agent of the other instance reports of an object there."""
-    key, state = (seen.kind, seen.name), planned.state
-    held = state.elsewhere.get(key)
+def observe_elsewhere(planned: PlannedTenant, seen: Observation, cause: Cause) -> PlannedTenant:
+    """What the agent of another instance than the tenant's reports of an object there."""
+    key, there = (seen.kind, seen.name), planned.state.on_instance(seen.engine_instance_id)
+    held = there.objects.get(key)
     if held is None:
         return planned
     if isinstance(seen.event, Removed):
-        gone = not held.is_desired
-        return planned._replace(state=state.without_elsewhere(key), cause=cause) if gone else planned
+        gone = planned.state._replace(held=there.without_objects(key).held)
+        return planned if held.is_desired else planned._replace(state=gone, cause=cause)
     match seen.event:
         case Checked(digest=digest, reason=reason, message=message) if digest == held.digest:
             return _reported(planned, key, (digest, reason, message))
@@ -183,10 +181,6 @@ def has_compared(known: Observed, status: str, context: Context) -> bool:
 def is_kept(row: Deployment | None, move: Move | None) -> bool:
     """Whether an engine shall hold what the deployment became."""
     return row is not None and row.spec is not None and (row.is_active or (move is not None and move.step in KEEPING))
-
-
-def _is_source(state: TenantState, move: Move) -> bool:
-    return state.tenant.engine_instance_id == move.source
 
 
 def _unprepared(state: TenantState, reported: Reported, context: Context) -> str:

@@ -82,11 +82,6 @@ def concerns(observation: Observation, context: Context) -> bool:
     return has_ended or observation.engine_instance_id == context.before.tenant.engine_instance_id
 
 
-def concerns_move(observation: Observation, context: Context) -> bool:
-    """Whether it is about an object of the other instance of the tenant's move."""
-    return context.elsewhere is not None and observation.engine_instance_id == context.elsewhere.instance.id
-
-
 def _deployment_removed(
     planned: PlannedTenant, observation: Observation, uid: str, cause: Cause, context: Context
 ) -> PlannedTenant:

@@ -459,6 +459,22 @@ def test_sync_run_when_a_former_instance_says_that_it_ended_then_it_is_not_start
     assert ended.phase == "Succeeded"
 
 
+def test_objects_when_an_instance_holds_some_and_no_move_says_why_then_they_go_as_its_agent_says(
+    world: World, agents: Agents
+) -> None:
+    """A move that a rebuild does not know of may have left them."""
+    there = next(each for each in world.fleet if each.id == target_of(world))
+    project = next(row for row in world.engine.values() if row.kind == "AppProject")
+    project = replace(project, engine_instance_id=there.id, namespace=there.namespace)
+    left, kept = replace(project, name="left", desired="absent"), replace(project, name="kept")
+    before = dict(world.engine)
+    world.engine |= {(row.engine_instance_id, row.kind, row.namespace, row.name): row for row in (left, kept)}
+    world.memory.clear()
+    for number, row in enumerate((left, kept)):
+        world.take(observed(3000 + number, Removed(forced=False), instance=there.id, kind=row.kind, name=row.name))
+    assert [row for key, row in world.engine.items() if key not in before] == [kept]
+
+
 def test_reports_when_of_neither_instance_then_they_change_nothing(world: World, agents: Agents) -> None:
     ordered(world)
     until(world, agents, "preparing")
