@@ -75,6 +75,14 @@ class Tenant:
 
 TenantName = tuple[str, str]
 """Workspace and namespace."""
+PART = "@"
+"""In the name of a part of a tenant, between namespace and instance: no namespace has it in its name."""
+
+
+def tenant_of_part(name: TenantName) -> TenantName:
+    """Whose part has this name; the very same if it is a tenant's."""
+    workspace, namespace = name
+    return (workspace, namespace.partition(PART)[0])
 
 
 @dataclass(frozen=True, slots=True)

@@ -61,6 +61,12 @@ class PolicySettings(BaseSettings):
     )
     moves_at_once: int = Field(default=5, ge=1, description="Tenants that an engine instance gives or gets at a time.")
 
+    splitting: Literal["on", "off"] = Field(
+        default="on",
+        description="Whether environments of a tenant that takes up most of its engine instance go to others; off "
+        "while there are planners of a release without it.",
+    )
+
     health_patience: timedelta = Field(
         default=timedelta(minutes=3),
         gt=timedelta(0),
@@ -125,6 +131,7 @@ class PolicySettings(BaseSettings):
             refused_kinds=self.refused_kinds,
             move_patience=self.move_patience,
             moves_at_once=self.moves_at_once,
+            splits_tenants=self.splitting == "on",
             health_patience=self.health_patience,
             remedies=RemedyPolicy(
                 is_on=self.remediation == "on",

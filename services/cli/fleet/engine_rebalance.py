@@ -34,11 +34,11 @@ def rebalance(url: str = URL, timeout: float = WAIT, *, dry_run: bool = DRY_RUN)
 
 def tenant_rows(planned: Fleet) -> list[Row]:
     """Tenants that move, by their names; also those that are on their way already."""
-    load = {tenant.id: tenant.load for tenant in planned.tenants.values()}
+    load = {(tenant.id, tenant.engine_instance_id): tenant.load for tenant in planned.tenants.values()}
     found = [
         {
             "tenant": f"{move.workspace}/{move.namespace}",
-            "load": in_applications(load[move.tenant_id]),
+            "load": in_applications(load[move.tenant_id, move.holder]),
             "from": move.source,
             "to": move.destination,
             "step": move.step,
@@ -53,9 +53,8 @@ def instance_rows(planned: Fleet) -> list[Row]:
     queues = Counter({known: WAITING * told.queue for known, told in planned.health.items()})
     before, after = queues.copy(), queues.copy()
     for tenant in planned.tenants.values():
-        move = planned.moves.get(tenant.id)
         before[tenant.engine_instance_id] += tenant.load
-        after[move.destination if move else tenant.engine_instance_id] += tenant.load
+        after[planned.destination_of(tenant)] += tenant.load
     return [
         {
             "instance": known,

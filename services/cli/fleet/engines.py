@@ -85,6 +85,7 @@ SELECT id, namespace, 'accepting', now(), '{DEFAULT_ENGINE}', '{DEFAULT_ENGINE_C
     ON CONFLICT (id) DO UPDATE SET namespace = EXCLUDED.namespace
  WHERE known.namespace <> EXCLUDED.namespace
    AND NOT EXISTS (SELECT FROM tenants WHERE engine_instance_id = known.id)
+   AND NOT EXISTS (SELECT FROM deployments WHERE engine_instance_id = known.id)
 """  # noqa: S608 - of constants
 MOVED = """
 SELECT known.id, known.namespace

@@ -6,17 +6,17 @@ Only an Application counts. A tenant that has none loses nothing where it is pla
 from __future__ import annotations
 
 import asyncio
-from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from uuid import UUID
 
+from services.cli.rebuild.placements import Located
 from services.common.argocd_names import CLUSTER_SUFFIX
 from services.common.errors import InvalidConfiguration
 from services.common.json_values import dict_of, text_of
 from services.common.kubernetes import APPLICATION, connect
 from services.planner.domain.fleet.rows import EngineInstanceRow
-from services.planner.engines.argocd.names import tenant_of
+from services.planner.engines.argocd.names import DATABASE_ID, tenant_of
 
 
 def parse_kubeconfigs(given: Iterable[str], clusters: Collection[str]) -> dict[str, Path]:
@@ -34,28 +34,37 @@ def parse_kubeconfigs(given: Iterable[str], clusters: Collection[str]) -> dict[s
     return found
 
 
-def read_placements(kubeconfigs: Mapping[str, Path], instances: Iterable[EngineInstanceRow]) -> dict[UUID, str]:
-    """The instance of each tenant that has Applications in one of these clusters; if on two, where it has most.
+def read_applications(kubeconfigs: Mapping[str, Path], instances: Iterable[EngineInstanceRow]) -> list[Located]:
+    """All Applications of ours in these clusters, with the instance that each is on.
 
     Raises InvalidConfiguration if a kubeconfig is none, Retry if a cluster does not answer.
     """
-    found: defaultdict[UUID, Counter[str]] = defaultdict(Counter)
+    found: list[Located] = []
     there = [each for each in instances if not each.is_retired]
     for cluster, kubeconfig in kubeconfigs.items():
         of_cluster = {each.namespace: each.id for each in there if each.engine_cluster == cluster}
-        for namespace, tenant in asyncio.run(_tenants_in(kubeconfig, of_cluster)):
-            found[tenant][of_cluster[namespace]] += 1
-    return {tenant: max(sorted(on), key=on.__getitem__) for tenant, on in found.items()}
+        found += asyncio.run(_applications_in(kubeconfig, of_cluster))
+    return found
 
 
-async def _tenants_in(kubeconfig: Path, namespaces: Iterable[str]) -> list[tuple[str, UUID]]:
-    """Of each Application of ours in the engine namespaces of a cluster, where it is and whose."""
+async def _applications_in(kubeconfig: Path, instances: Mapping[str, str]) -> list[Located]:
+    """Those in the engine namespaces of a cluster; ``instances``: ids by namespace."""
     found = []
     async with await connect(kubeconfig) as kube:
-        for namespace in namespaces:
+        for namespace, instance in instances.items():
             async for page in kube.list_pages(APPLICATION, namespace):
                 for application in page.items:
                     project = text_of(dict_of(application.get("spec")).get("project"))
-                    if (tenant := tenant_of(project.removesuffix(CLUSTER_SUFFIX))) is not None:
-                        found.append((namespace, tenant))
+                    tenant = tenant_of(project.removesuffix(CLUSTER_SUFFIX))
+                    deployment = _id_of(dict_of(dict_of(application.get("metadata")).get("labels")).get(DATABASE_ID))
+                    if tenant is not None and deployment is not None:
+                        found.append(Located(tenant, deployment, instance))
     return found
+
+
+def _id_of(label: object) -> UUID | None:
+    """Of the deployment that an Application was made for."""
+    try:
+        return UUID(text_of(label))
+    except ValueError:
+        return None

@@ -23,7 +23,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
-from uuid import UUID
 
 import typer
 
@@ -32,7 +31,8 @@ from services.cli.installation import connector
 from services.cli.output import tell
 from services.cli.owner_connection import TIMEOUT, URL, connected
 from services.cli.rebuild import streamed_topics, topic_sweep
-from services.cli.rebuild.live_placements import parse_kubeconfigs, read_placements
+from services.cli.rebuild.live_placements import parse_kubeconfigs, read_applications
+from services.cli.rebuild.placements import Placements, placements_of
 from services.cli.rebuild.progress import (
     Offsets,
     count_replayed,
@@ -63,7 +63,6 @@ from services.common.messages import Command
 from services.common.settings import KafkaSettings, load
 from services.common.startup import await_dependency
 from services.planner.domain.policy import SweepGuard
-from services.planner.engines.argocd.names import tenant_of
 from services.planner.settings import PolicySettings
 
 app = typer.Typer(help="Fill a database that takes the place of a lost one, from the logs.", no_args_is_help=True)
@@ -133,7 +132,7 @@ def start(
     )
     ends = _ends(logs)
     messages = count_replayed(first, ends, ends)
-    typer.echo(f"{len(known.placements)} tenants keep their instance; {messages} messages are to be replayed")
+    typer.echo(f"{len(known.placements.tenants)} tenants keep their instance; {messages} messages are to be replayed")
     typer.echo("start the planners; restart watchers and agents; then run 'gitopsctl rebuild follow'")
 
 
@@ -294,8 +293,13 @@ def _with_live_placements(known: Known, engines: Iterable[str], url: str, timeou
     stored = await_dependency("database", lambda: fleet(url), timeout)
     instances = {**stored.instances, **known.fleet}.values()
     kubeconfigs = parse_kubeconfigs(engines, sorted({each.engine_cluster for each in instances}))
-    live = await_dependency("engine clusters", lambda: read_placements(kubeconfigs, instances), timeout)
-    return replace(known, placements={**live, **known.placements})
+    live = await_dependency("engine clusters", lambda: read_applications(kubeconfigs, instances), timeout)
+    told = known.placements
+    found = placements_of(each for each in live if each.tenant not in told.tenants)
+    return replace(
+        known,
+        placements=Placements({**found.tenants, **told.tenants}, {**found.deployments, **told.deployments}),
+    )
 
 
 def _require_lists(settings: KafkaSettings, timeout: float) -> None:
@@ -307,13 +311,8 @@ def _require_lists(settings: KafkaSettings, timeout: float) -> None:
         raise InvalidConfiguration(f"the log lacks {len(gaps)} lists: see 'gitopsctl replay check'")
 
 
-def _placements(topics: StreamedTopics) -> dict[UUID, str]:
-    found = ((tenant_of(lane), instance) for lane, instance in topics.placements().items())
-    return {tenant: instance for tenant, instance in found if tenant is not None}
-
-
 def _known(settings: KafkaSettings, topics: StreamedTopics) -> Known:
-    return Known(topics.fleet(), _placements(topics), _extents(settings, FLEET_ORDERS), topics.placement())
+    return Known(topics.fleet(), topics.placements(), _extents(settings, FLEET_ORDERS), topics.placement())
 
 
 def _logs(settings: KafkaSettings) -> dict[TopicPartition, LogExtent]:

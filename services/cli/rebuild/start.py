@@ -11,11 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from uuid import UUID
 
 from psycopg import Connection, RawCursor
 
 from services.cli.owner_connection import connected
+from services.cli.rebuild.placements import Placements
 from services.cli.rebuild.streamed_topics import PlacementTold
 from services.common.errors import InvalidConfiguration
 from services.common.kafka import FLEET_ORDERS, LogExtent, TopicPartition
@@ -35,6 +35,9 @@ SELECT EXISTS (SELECT FROM pg_stat_activity WHERE usename = 'gitops_planner' AND
 """
 INSTANCES = "SELECT id FROM engine_instances"
 PLACE = "INSERT INTO placements (tenant_id, engine_instance_id) SELECT * FROM unnest(%s::uuid[], %s::text[])"
+PLACE_DEPLOYMENTS = """
+INSERT INTO deployment_placements (deployment_id, engine_instance_id) SELECT * FROM unnest(%s::uuid[], %s::text[])
+"""
 BEGIN = """
 INSERT INTO rebuild_positions (topic, partition, first_offset, end_offset)
 SELECT * FROM unnest(%s::text[], %s::int4[], %s::int8[], %s::int8[])
@@ -50,7 +53,7 @@ SKIP_ORDERS = """
 INSERT INTO consumer_offsets AS known (topic, partition, topic_id, next_offset) VALUES (%s, %s, %s, %s)
     ON CONFLICT (topic, partition) DO UPDATE SET topic_id = EXCLUDED.topic_id, next_offset = EXCLUDED.next_offset
 """
-END = "DELETE FROM placements; DELETE FROM rebuild_positions"
+END = "DELETE FROM placements; DELETE FROM deployment_placements; DELETE FROM rebuild_positions"
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +61,7 @@ class Known:
     """What the topics tell that is no part of the replay."""
 
     fleet: Mapping[str, EngineInstanceRow]
-    placements: Mapping[UUID, str]
-    """The instance of each tenant, by ids."""
+    placements: Placements
     orders: Mapping[TopicPartition, LogExtent]
     """Of orders about the fleet."""
     told: PlacementTold = field(default_factory=PlacementTold)
@@ -87,7 +89,8 @@ def begin(
             first = {source: log.first for source, log in logs.items()}
         _fill_fleet(connection, known)
         connection.execute(END)
-        connection.execute(PLACE, [list(known.placements), list(known.placements.values())])
+        for statement, placed in ((PLACE, known.placements.tenants), (PLACE_DEPLOYMENTS, known.placements.deployments)):
+            connection.execute(statement, [list(placed), list(placed.values())])
         columns = [(*source, first[source], log.end) for source, log in sorted(logs.items())]
         connection.execute(BEGIN, [list(column) for column in zip(*columns, strict=True)])
     return first
@@ -102,7 +105,12 @@ def _fill_fleet(connection: Connection, known: Known) -> None:
     for source, log in known.orders.items():
         connection.execute(SKIP_ORDERS, (*source, log.topic_id, log.end))
     instances = {instance for (instance,) in connection.execute(INSTANCES)}
-    used = {*known.placements.values(), *(pin.engine_instance_id for pin in known.told.pins)}
+    placed = known.placements
+    used = {
+        *placed.tenants.values(),
+        *placed.deployments.values(),
+        *(pin.engine_instance_id for pin in known.told.pins),
+    }
     if missing := sorted(used - instances):
         raise InvalidConfiguration(f"tenants are on {', '.join(missing)}; add them with 'gitopsctl engines apply'")
     cursor.execute(ADD_ASSIGNMENTS, (document(known.told.assignments),))

@@ -13,7 +13,9 @@ from typing import Any, NamedTuple, TypeVar, get_type_hints
 
 from psycopg import Connection
 
+from services.cli.rebuild.placements import Claim, Placements, placements_claimed
 from services.cli.sending import CLIENT
+from services.common.argocd_names import uid_of
 from services.common.avro import SchemaRegistry, decode_record
 from services.common.errors import Poison
 from services.common.kafka import (
@@ -31,6 +33,8 @@ from services.common.messages import EngineResource, RowKind, WorkspaceObject, W
 from services.common.startup import one_line
 from services.planner.domain.fleet.placement.assignments import TenantPin, WorkspaceAssignment
 from services.planner.domain.fleet.rows import EngineInstanceRow
+from services.planner.domain.ids import resource_id
+from services.planner.engines.argocd.names import tenant_of
 from services.planner.rows import TenantName
 
 Row = TypeVar("Row", EngineResource, WorkspaceResource, WorkspaceObject)
@@ -96,10 +100,9 @@ class StreamedTopics:
         """What could not be decoded when topics were last read, in order."""
         return sorted(each for found in self._unreadable.values() for each in found.values())
 
-    def placements(self) -> dict[str, str]:
-        """The instance of each tenant, by its lane: of one that is being moved, the one that has its deployments."""
-        rows = self._newest_objects(_claim_of)
-        return {lane: instance for *_, lane, instance in sorted(rows.values())}
+    def placements(self) -> Placements:
+        """Where tenants are, and their deployments: of one that is being moved, where it has its deployments still."""
+        return placements_claimed(claim for claim in self._newest_objects(claim_of).values() if claim is not None)
 
     def fleet(self) -> dict[str, EngineInstanceRow]:
         """The engine instances, by their ids. Raises Retry if the brokers do not answer, Poison if it is not ours."""
@@ -189,9 +192,12 @@ class StreamedTopics:
         return key_of(row), None if row.deleted else row
 
 
-def _claim_of(row: EngineResource) -> tuple[bool, bool, str, str]:
-    """How much a row says that its tenant is on its instance, the lane, and the instance."""
-    return (row.kind == RowKind.APPLICATION, row.desired == "present", row.lane, row.engine_instance_id)
+def claim_of(row: EngineResource) -> Claim | None:
+    """What a row says of where its tenant is; None if it is of no tenant."""
+    tenant = tenant_of(row.lane)
+    uid = uid_of(row.name) if row.kind == RowKind.APPLICATION else ""
+    deployment = resource_id(row.workspace, uid) if uid else None
+    return Claim(row.desired == "present", tenant, row.engine_instance_id, deployment) if tenant is not None else None
 
 
 def row_of(kind: type[FleetRow], record: Mapping[str, Any]) -> FleetRow:

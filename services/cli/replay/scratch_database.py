@@ -50,6 +50,14 @@ SELECT id, engine_instance_id FROM public.tenants
 SELECT tenant_id, engine_instance_id FROM public.placements
     ON CONFLICT DO NOTHING
 """
+DEPLOYMENT_PLACEMENTS = """
+INSERT INTO deployment_placements (deployment_id, engine_instance_id)
+SELECT id, engine_instance_id FROM public.deployments WHERE engine_instance_id <> ''
+ UNION
+SELECT deployment_id, engine_instance_id FROM public.deployment_placements
+    ON CONFLICT DO NOTHING
+"""
+PLACED = (PLACEMENTS, DEPLOYMENT_PLACEMENTS)
 
 
 class ScratchSession(DatabaseSession):
@@ -66,7 +74,7 @@ class ScratchSession(DatabaseSession):
             raise Unavailable("the connection to the database was lost, and what was replayed with it; run it again")
         connection = connect(self._url)
         self._was_opened = True
-        for statement in (ONLY_TEMPORARY, *_definitions(), CLUSTERS, INSTANCES, ASSIGNMENTS, PINS, PLACEMENTS):
+        for statement in (ONLY_TEMPORARY, *_definitions(), CLUSTERS, INSTANCES, ASSIGNMENTS, PINS, *PLACED):
             connection.execute(statement.encode())
         return connection
 

@@ -31,6 +31,8 @@ class Deployment(Incarnation):
     """Identity of the environment that ``spec`` goes to, whoever bears its name by now; None: it names none."""
     due_at: datetime | None = None
     """When it has to be looked at again, though nothing happens."""
+    engine_instance_id: str = ""
+    """The engine instance that it is on, if that is another one than its tenant's; empty: its tenant's."""
 
     @property
     def problem(self) -> str:

@@ -40,6 +40,7 @@ def empty_deployment(known: Deployment) -> Deployment:
         digest=None,
         pending_reason="",
         over_quota=False,
+        engine_instance_id="",
     )
 
 

@@ -33,7 +33,7 @@ from services.planner.domain.fleet.rows import (
     TenantHere,
 )
 from services.planner.engines.interface import Engine
-from services.planner.rows import TenantName
+from services.planner.rows import PART, TenantName, tenant_of_part
 
 IS_DOWN = f"coalesce(health = '{Health.DOWN.value}' OR health_reason = '{SILENT}', false)"
 """``InstanceHealth.is_down``, of a row of ``engine_instances``."""
@@ -76,13 +76,25 @@ TENANTS_OF_ASKED = f"""
                                     WHERE known.engine_instance_id = asked.id
                                    OFFSET 0) AS here
 """
+DEPLOYED_PARTS = "count(spec) AS deployed, count(spec) FILTER (WHERE environment_id IS NULL) AS of_cluster"
+PARTS_OF_ASKED = f"""
+       {ASKED} CROSS JOIN LATERAL (SELECT tenant_id, {DEPLOYED_PARTS} FROM deployments known
+                                    WHERE known.engine_instance_id = asked.id AND known.engine_instance_id <> ''
+                                    GROUP BY tenant_id
+                                   OFFSET 0) AS part
+"""
 # Placements are of tenants that a rebuild is about to find on the instance. A move needs both of its instances until it
 # is over: its tenant's planner looks them up.
 TENANTS_ON = f"""
 SELECT engine_instance_id, count(*)
   FROM (SELECT asked.id AS engine_instance_id, here.id FROM {TENANTS_OF_ASKED}
          UNION
+        SELECT asked.id, part.tenant_id FROM {PARTS_OF_ASKED}
+         UNION
         SELECT engine_instance_id, tenant_id FROM placements WHERE engine_instance_id = ANY(%(instances)s)
+         UNION
+        SELECT engine_instance_id, NULL FROM deployment_placements
+         WHERE engine_instance_id = ANY(%(instances)s)
          UNION
         SELECT unnest(ARRAY[source, target]), tenant_id FROM moves WHERE {UNDER_WAY}
        ) AS placed
@@ -96,32 +108,53 @@ SELECT asked.id FROM {ASKED}
                OFFSET 0)
 """
 DEPLOYED = "count(d.spec), count(d.spec) FILTER (WHERE d.environment_id IS NULL)"
-TENANT_HERE = f"t.workspace, t.namespace, t.id, t.partition, t.engine_instance_id, {DEPLOYED}"
+IS_SPLIT = "EXISTS (SELECT FROM deployments p WHERE p.tenant_id = t.id AND p.engine_instance_id <> '')"
+# What a tenant has on its own instance, and what on each of the others: a part, which has a name of its own.
+PART_NAME = f"t.namespace || CASE on_one.id WHEN '' THEN '' ELSE '{PART}' || on_one.id END"
+TENANT_HERE = f"""
+t.workspace, {PART_NAME}, t.id, t.partition, coalesce(nullif(on_one.id, ''), t.engine_instance_id), {DEPLOYED},
+       {IS_SPLIT}
+"""
+WITH_PARTS = """
+       CROSS JOIN LATERAL (SELECT '' AS id
+                            UNION
+                           SELECT p.engine_instance_id FROM deployments p
+                            WHERE p.tenant_id = t.id AND p.engine_instance_id <> '') AS on_one
+       LEFT JOIN deployments d ON (d.tenant_id, d.engine_instance_id) = (t.id, on_one.id)
+"""
 NAMED = f"""
 SELECT {TENANT_HERE}
   FROM unnest(%s::text[], %s::text[]) AS named(workspace, namespace)
   JOIN tenants t USING (workspace, namespace)
-  LEFT JOIN deployments d ON d.tenant_id = t.id
+ {WITH_PARTS}
  WHERE t.former_since = 0
- GROUP BY t.id
+ GROUP BY t.id, on_one.id
 """
 TENANTS_HERE = f"""
-SELECT here.workspace, here.namespace, here.id, here.partition, here.engine_instance_id, deployed.*
-  FROM {TENANTS_OF_ASKED}
- CROSS JOIN LATERAL (SELECT {DEPLOYED} FROM deployments d WHERE d.tenant_id = here.id) AS deployed
- WHERE here.former_since = 0
- ORDER BY here.id
+SELECT t.workspace, t.namespace, t.id, t.partition, t.engine_instance_id, deployed.*, {IS_SPLIT}
+  FROM (SELECT here.* FROM {TENANTS_OF_ASKED}) AS t
+ CROSS JOIN LATERAL (SELECT {DEPLOYED} FROM deployments d
+                      WHERE d.tenant_id = t.id AND d.engine_instance_id = '') AS deployed
+ WHERE t.former_since = 0
+ UNION ALL
+SELECT t.workspace, t.namespace || '{PART}' || asked.id, t.id, t.partition, asked.id,
+       part.deployed, part.of_cluster, true
+  FROM {PARTS_OF_ASKED} JOIN tenants t ON t.id = part.tenant_id
+ WHERE t.former_since = 0
+ ORDER BY 3, 2
 """
 ALL_TENANTS = f"""
 SELECT {TENANT_HERE}, i.engine
   FROM tenants t
   JOIN engine_instances i ON i.id = t.engine_instance_id
-  LEFT JOIN deployments d ON d.tenant_id = t.id
+ {WITH_PARTS}
  WHERE t.former_since = 0
- GROUP BY t.id, i.engine
- ORDER BY t.id
+ GROUP BY t.id, on_one.id, i.engine
+ ORDER BY t.id, on_one.id
 """
-OBJECTS = "SELECT lane, kind, count(*) FROM engine_resources GROUP BY lane, kind"
+OBJECTS = (
+    "SELECT lane, engine_instance_id, kind, count(*) FROM engine_resources GROUP BY lane, engine_instance_id, kind"
+)
 CARRIED = """
 SELECT e.engine_instance_id, i.engine, e.kind, count(*)
   FROM engine_resources e JOIN engine_instances i ON i.id = e.engine_instance_id
@@ -129,8 +162,10 @@ SELECT e.engine_instance_id, i.engine, e.kind, count(*)
 """
 # A tenant that is on its way counts where it goes, too: for what is not there yet, its deployments.
 BOUND_FOR = f"""
-SELECT m.target, sum((SELECT count(d.spec) FROM deployments d WHERE d.tenant_id = m.tenant_id))::int8
-  FROM moves m
+SELECT m.target, sum((SELECT count(d.spec) FROM deployments d
+                       WHERE d.tenant_id = m.tenant_id
+                         AND coalesce(nullif(d.engine_instance_id, ''), t.engine_instance_id) = m.source))::int8
+  FROM moves m JOIN tenants t ON t.id = m.tenant_id
  WHERE {UNDER_WAY} AND m.step IN ('ordered', 'reserved', 'preparing', 'pausing', 'releasing')
  GROUP BY m.target
 """
@@ -194,7 +229,7 @@ def load_fleet_rows(
         connection.execute(LOCK, (sorted(closed),))
     moves = [Move(*row) for row in connection.execute(f"{MOVES} FOR UPDATE" if moves_locked else MOVES)]
     gone = frozenset(tenant for (tenant,) in connection.execute(TENANTS_GONE))
-    named = sorted(tenants)
+    named = sorted({tenant_of_part(each) for each in tenants})
     found = connection.execute(NAMED, ([each for each, _ in named], [each for _, each in named])) if named else ()
     clusters = [EngineClusterRow(*row) for row in connection.execute(CLUSTERS)]
     instances = [EngineInstanceRow(*row) for row in connection.execute(INSTANCES)]
@@ -271,16 +306,15 @@ def load_tenants_on(connection: Connection[Any], instances: Collection[str]) -> 
 
 def load_all_tenants(connection: Connection[Any], engines: Mapping[str, Engine]) -> dict[TenantName, TenantHere]:
     """All tenants that are current, with what their instances carry for them; of an engine unknown here nothing."""
-    objects: defaultdict[str, list[tuple[str, int]]] = defaultdict(list)
-    for lane, kind, count in connection.execute(OBJECTS):
-        objects[lane].append((kind, count))
+    objects: defaultdict[tuple[str, str], list[tuple[str, int]]] = defaultdict(list)
+    for lane, instance, kind, count in connection.execute(OBJECTS):
+        objects[lane, instance].append((kind, count))
     found = {}
     for workspace, namespace, *rest, name in connection.execute(ALL_TENANTS):
         here, engine = TenantHere(*rest), engines.get(name)
         if engine is not None:
-            here = replace(
-                here, load=sum(engine.load_of(kind) * count for kind, count in objects[engine.lane(here.id)])
-            )
+            held = objects[engine.lane(here.id), here.engine_instance_id]
+            here = replace(here, load=sum(engine.load_of(kind) * count for kind, count in held))
         found[workspace, namespace] = here
     return found
 

@@ -59,7 +59,11 @@ SOME_INSTANCES = f"""
 SELECT {VIEWED} FROM unnest(%s::text[]) AS affected(id) JOIN engine_instances USING (id) WHERE state <> 'retired'
 """
 INSTANCES_OF_RINGS = f"{INSTANCES} AND ring = ANY(%s)"
-PLACEMENTS = "SELECT tenant_id, engine_instance_id FROM placements"
+PLACEMENTS = """
+SELECT tenant_id, engine_instance_id FROM placements
+ UNION ALL
+SELECT deployment_id, engine_instance_id FROM deployment_placements
+"""
 
 KEPT_ORPHANS = f"SELECT {names(KeptOrphans)} FROM kept_orphans WHERE engine_instance_id = ANY(%s)"
 
@@ -233,7 +237,7 @@ def reload_fleet(connection: Connection[Any], before: FleetView, written: Change
 
 
 def load_placements(connection: Connection[Any]) -> dict[UUID, str]:
-    """Instances of tenants that were placed before the database was lost."""
+    """Instances of tenants that were placed before the database was lost, and of their deployments on others."""
     return dict(connection.execute(PLACEMENTS).fetchall())
 
 

@@ -26,7 +26,7 @@ from services.kinds.shared.resource import Check, PlainResource
 from services.kinds.sync_run.rows import SyncRun
 from services.planner.database import tables
 from services.planner.database.columns import IDS, columns_of, document, names, recordset, upsert
-from services.planner.domain.changes import Changes, Sighting
+from services.planner.domain.changes import Changes, Sighting, TenantPart
 from services.planner.domain.events import SweepScope
 from services.planner.domain.fleet.placement.assignments import PinKey, TenantPin, WorkspaceAssignment
 from services.planner.domain.fleet.pools.pool_rows import EnginePool, Overload
@@ -92,6 +92,14 @@ PLACED_ON_CLOSED = f"""
 SELECT FROM {recordset(Tenant, "written")}
   JOIN engine_instances i ON i.id = written.engine_instance_id
  WHERE i.state = 'retired' OR i.dedicated_to NOT IN ('', written.workspace)
+"""
+# The same of a tenant's first deployment on another instance than its own. Rows of objects, which are written before,
+# share that lock.
+PART_ON_CLOSED = f"""
+SELECT FROM {recordset(TenantPart, "written")}
+  JOIN engine_instances i ON i.id = written.engine_instance_id
+  JOIN tenants t ON t.id = written.tenant_id
+ WHERE i.state = 'retired' OR i.dedicated_to NOT IN ('', t.workspace)
 """
 DEPLOYMENTS = upsert(tables.deployments, Deployment, kept=["tenant_id"], stamps=AWAKE, only=OWN)
 RESOURCES = upsert(tables.resources, PlainResource, kept=["tenant_id"], stamps=AWAKE, only=OWN)
@@ -372,6 +380,7 @@ STATEMENTS = (
     Statement("audit_records", "audit_records", AUDIT_RECORDS),
     Statement("audit_outcomes", "audit_records", AUDIT_OUTCOMES),
     Statement("engine", "engine_resources", ENGINE),
+    Statement("parts", "deployments", PART_ON_CLOSED),
     Statement("engine_absent", "engine_resources", ENGINE_ABSENT),
     Statement("engine_departing", "engine_resources", ENGINE),
     Statement("engine_gone", "engine_resources", ENGINE_GONE),
@@ -422,9 +431,10 @@ def save(connection: Connection[Any], changes: Changes, spans: Sequence[Span], o
     complete = True
     for (number, rows), count in zip(needed.items(), counts, strict=True):
         statement, missing = STATEMENTS[number], len(rows) - count
-        if count and statement.statement is PLACED_ON_CLOSED:
+        if count and statement.statement in (PLACED_ON_CLOSED, PART_ON_CLOSED):
             raise Retry(
-                f"{count} tenants were placed on engine instances that are retired or another workspace's by now"
+                f"{count} {statement.table} were placed on engine instances that are retired or another workspace's by "
+                "now"
             )
         if missing and statement.statement is MOVES:
             raise Retry(f"{missing} moves were cancelled meanwhile")

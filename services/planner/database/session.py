@@ -224,6 +224,7 @@ class DatabaseSession:
     def refresh_fleet(self) -> None:
         """Read the engine instances, and their load: operators add some, and tenants come."""
         with self._translated() as connection:
+            self._placements = load_placements(connection)
             self._keep_fleet(load_fleet(connection, self._engines))
 
     def take_over_partitions(

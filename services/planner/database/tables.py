@@ -371,6 +371,13 @@ deployments = Table(
     Column("held_back_ms", BigInteger, nullable=False, server_default="0", comment="By the watcher: newest change."),
     Column("sync_sequence", BigInteger, nullable=False, server_default="0", comment="Of the newest sync started."),
     Column("environment_id", Uuid, comment="Environment that the spec goes to, whoever bears its name by now."),
+    Column(
+        "engine_instance_id",
+        Text,
+        nullable=False,
+        server_default="",
+        comment="That it is on, if that is not its tenant's. Empty: its tenant's.",
+    ),
     Column("due_at", _TIME, comment="When it has to be looked at again, though nothing happens."),
     Column("dormant", Boolean, nullable=False, server_default=_FALSE, comment="Not loaded with its tenant."),
     Column("seen_at", _TIME, nullable=False, comment="When the watcher saw the newest change of the CR."),
@@ -378,6 +385,7 @@ deployments = Table(
     Column("created_at", _TIME, nullable=False, server_default=_NOW),
     Index(None, "tenant_id", "name"),
     Index("deployments_due_idx", "due_at", postgresql_where=text("due_at IS NOT NULL")),
+    Index("deployments_parts_idx", "engine_instance_id", postgresql_where=text("engine_instance_id <> ''")),
     Index("deployments_over_quota_idx", "tenant_id", "seen_at", "id", postgresql_where=text("over_quota")),
     comment="One row per incarnation of a GitOpsDeployment, until both it and what it became are gone.",
     postgresql_with=_ROOM_FOR_UPDATES,
@@ -600,6 +608,14 @@ placements = Table(
     Column("tenant_id", Uuid, primary_key=True),
     Column("engine_instance_id", Text, ForeignKey("engine_instances.id"), nullable=False),
     comment="Where tenants are that the database does not know yet: input of a rebuild, which leaves it empty.",
+)
+
+deployment_placements = Table(
+    "deployment_placements",
+    metadata,
+    Column("deployment_id", Uuid, primary_key=True),
+    Column("engine_instance_id", Text, ForeignKey("engine_instances.id"), nullable=False),
+    comment="Likewise of deployments that are on another instance than their tenant.",
 )
 
 rebuild_positions = Table(

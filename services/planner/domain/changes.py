@@ -52,6 +52,14 @@ class Sighting:
     epoch: int
 
 
+@dataclass(frozen=True, slots=True)
+class TenantPart:
+    """A tenant has something on another instance than its own."""
+
+    tenant_id: UUID
+    engine_instance_id: str
+
+
 class Changes(NamedTuple):
     """What a plan wants written, each list in the order in which it shall reach the write-ahead log."""
 
@@ -61,6 +69,8 @@ class Changes(NamedTuple):
     tenants_gone: tuple[UUID, ...] = ()
     deployments: tuple[Deployment, ...] = ()
     deployments_gone: tuple[UUID, ...] = ()
+    parts: tuple[TenantPart, ...] = ()
+    """Where deployments come to, if it is not their tenant's instance: it must not be closed."""
     sightings: tuple[Sighting, ...] = ()
     observed: tuple[Observed, ...] = ()
     observed_gone: tuple[UUID, ...] = ()

@@ -14,7 +14,7 @@ from services.kinds.gitops_deployment.status import DELETION_NOTICE
 from services.kinds.shared.conditions import HELD_BACK_NOTICE_MS, THROTTLING_SHOWN
 from services.kinds.shared.resource import Cause, PlainResource
 from services.planner.domain.audit import audit_of_move, audit_records
-from services.planner.domain.changes import Changes, Sighting, TenantChanges
+from services.planner.domain.changes import Changes, Sighting, TenantChanges, TenantPart
 from services.planner.domain.dormancy import GONE, dormant_deployments, dormant_plain_resources
 from services.planner.domain.indexed_rows import Subset, differing, index_of
 from services.planner.domain.planned_tenant import Context, PlannedTenant
@@ -55,6 +55,7 @@ def changes_of(planned: PlannedTenant, shown: StatusChanges, known: TenantState,
         tenants_gone=(stored.id,) if is_empty and stored.engine_instance_id else (),
         deployments=deployments,
         deployments_gone=_gone(state.deployments, before.deployments),
+        parts=tuple(TenantPart(stored.id, each) for each in state.parts if each not in before.parts),
         sightings=sightings,
         observed=_changed(state.observed, before.observed),
         observed_gone=tuple(each for each in _gone(state.observed, before.observed) if each in state.deployments),
@@ -185,18 +186,19 @@ def _oversized(planned: PlannedTenant, context: Context) -> Iterator[EngineKey]:
 
 
 def _of_deployments(planned: PlannedTenant, context: Context) -> Iterator[tuple[str, object]]:
-    engine, placement = context.engine, context.placement
+    engine, known = context.engine, context.before
     for now, cause in _deployments_changed(planned, context):
-        key, before = engine.deployment_key(now.uid), context.before.deployments.get(now.id)
-        owner = Owner(GITOPS_DEPLOYMENT.kind, now.id)
-        was_kept, is_kept_now = is_kept(before, context.before.move), is_kept(now, context.move)
+        key, before = engine.deployment_key(now.uid), known.deployments.get(now.id)
+        owner, is_taken_over = Owner(GITOPS_DEPLOYMENT.kind, now.id), now.id in context.taken_over
+        was_kept, is_kept_now = is_kept(before, known, known.move), is_kept(now, known, context.move)
+        placement = context.placement_of(now)
         if now.spec is None:
             if before is not None and before.spec is not None:
-                yield "engine_gone", engine_key(engine, placement, key)
+                yield "engine_gone", engine_key(engine, context.placement_of(before), key)
         elif not is_kept_now:
             if was_kept:
                 yield "engine_absent", _absence(key, cause, placement, context)
-        elif before is None or context.left is not None or (before.digest, was_kept) != (now.digest, True):
+        elif before is None or is_taken_over or (before.digest, was_kept) != (now.digest, True):
             yield (
                 "engine",
                 engine_row(engine, placement, planned.manifests[placement.instance.id, key], owner, "present", cause),
@@ -206,7 +208,7 @@ def _of_deployments(planned: PlannedTenant, context: Context) -> Iterator[tuple[
 def _of_deployments_left(context: Context) -> Iterator[tuple[str, object]]:
     """Rows of Applications that are no more at the instance that the tenant has left."""
     if context.left is not None and not (context.move is not None and context.move.path == "fenced"):
-        for known in context.before.deployments.values():
+        for known in map(context.before.deployments.__getitem__, sorted(context.taken_over)):
             if known.spec is not None:
                 yield "engine_gone", engine_key(context.engine, context.left, context.engine.deployment_key(known.uid))
 

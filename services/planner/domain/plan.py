@@ -20,18 +20,17 @@ from services.planner.domain.planned_tenant import Context, PlannedTenant
 from services.planner.domain.policy import Policy
 from services.planner.domain.state import TenantState
 from services.planner.domain.steps.child_objects import tend_child_objects
+from services.planner.domain.steps.copies import compile_copies
 from services.planner.domain.steps.deployments import deploy
 from services.planner.domain.steps.engine_objects import compile_resources
 from services.planner.domain.steps.forced_deletions import take_over
 from services.planner.domain.steps.handover import (
     advance,
-    compile_elsewhere,
     due_at,
     move_of,
     observe_elsewhere,
-    swap_instances,
     taken_over,
-    touch_all,
+    touch_moved,
 )
 from services.planner.domain.steps.ingest import (
     end_all,
@@ -65,7 +64,7 @@ def plan(
         planned = planned.after(deploy(planned.state, planned.touched.keys(), context))
         planned = planned.after(confine(planned.state, context))
         planned = planned.after(request_syncs(planned.state, cause.at, context))
-        planned = compile_elsewhere(planned, context)
+        planned = compile_copies(planned, context)
     planned = observe_manifests(planned, events, context, now)
     planned = take_over(planned, context)
     planned = tend_child_objects(planned, context)
@@ -83,19 +82,29 @@ def moved(context: Context, events: Sequence[Event], now: datetime) -> Context:
     if told is None or told.target not in context.fleet.instances:
         return context
     move = advance(before, told, context, now)
-    if move.step != "adopting" or before.tenant.engine_instance_id == move.target:
+    if move.step != "adopting" or told.step == "adopting":
         return replace(context, move=move)
-    return replace(context, before=swap_instances(before, move), move=move, left=context.placement)
+    is_own = before.tenant.engine_instance_id == move.source
+    return replace(
+        context,
+        before=(before.on_instance(move.target) if is_own else before)._replace(basis=None),
+        move=move,
+        left=context.placement_on(move.source),
+        is_own_left=is_own,
+        taken_over=frozenset(
+            each.id for each in before.deployments.values() if before.instance_of(each) == move.source
+        ),
+    )
 
 
 def begin_step(planned: PlannedTenant, events: Sequence[Event], context: Context, now: datetime) -> PlannedTenant:
-    """With all deployments to be compiled anew, if another step of the tenant's move begins."""
+    """With all deployments that are moved to be compiled anew, if another step of the tenant's move begins."""
     before, move = context.before.move, context.move
     if move is None or (before is not None and before.step == move.step):
         return planned
     if context.left is not None:
-        planned = planned.with_state(taken_over(planned.state))
-    return touch_all(planned, events[-1].cause(now))
+        planned = planned.with_state(taken_over(planned.state, context))
+    return touch_moved(planned, context, events[-1].cause(now))
 
 
 def with_due_move(planned: PlannedTenant, context: Context, now: datetime) -> PlannedTenant:
@@ -119,7 +128,7 @@ def ingest_events(planned: PlannedTenant, events: Sequence[Event], context: Cont
         match event.message:
             case Command() as command:
                 planned = ingest_command(planned, command, cause, context)
-            case Observation() as observation if concerns(observation, context):
+            case Observation() as observation if concerns(observation, planned.state, context):
                 planned = observe_event(planned, observation, cause, context)
             case Observation() as observation:
                 planned = observe_elsewhere(planned, observation, cause)

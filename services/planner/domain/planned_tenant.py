@@ -31,7 +31,11 @@ class Context:
     move: Move | None = None
     """The tenant's, with the step that this plan carries out."""
     left: Placement | None = None
-    """Where the tenant was until now, if this plan takes it over."""
+    """Where deployments of the tenant were until now, if the target of its move has them from this plan on."""
+    is_own_left: bool = False
+    """Whether that was the tenant's own instance."""
+    taken_over: frozenset[UUID] = frozenset()
+    """Ids of these."""
 
     @property
     def engine(self) -> Engine:
@@ -47,10 +51,17 @@ class Context:
         """Where objects of the tenant are that an instance holds."""
         return self.fleet.placement(replace(self.before.tenant, engine_instance_id=instance))
 
-    @property
-    def is_halted(self) -> bool:
-        """Whether the tenant's instance is to sync nothing more."""
-        return self.move is not None and self.move.step in HALTED
+    def placement_of(self, known: Deployment) -> Placement:
+        """Where the object of a deployment is."""
+        return self.placement_on(self.before.instance_of(known))
+
+    def is_moved(self, known: Deployment) -> bool:
+        """Whether a deployment is one of those that the tenant's move is about, at the step of this plan."""
+        return self.move is not None and self.before.instance_of(known) == self.move.holder
+
+    def is_halted(self, known: Deployment) -> bool:
+        """Whether a deployment is to be synced no more where it is."""
+        return self.is_moved(known) and self.move is not None and self.move.step in HALTED
 
     @property
     def basis(self) -> object:
@@ -73,11 +84,15 @@ class Context:
         return tenant.workspace in self.policy.local_workspaces and not self.is_platform(tenant.namespace)
 
 
+PlacedKey = tuple[str, EngineObjectKey]
+"""The instance that holds an object, and its key."""
+
+
 class StepResult(NamedTuple):
     """What a step makes of a tenant: what it was given, with what it compiled."""
 
     state: TenantState
-    manifests: Mapping[EngineObjectKey, Manifest] = MappingProxyType({})
+    manifests: Mapping[PlacedKey, Manifest] = MappingProxyType({})
     """Objects as it compiled them. What exceeds 1 MiB is here only: the stored row is kept."""
     touched: tuple[UUID, ...] = ()
     """Deployments and resources that no event was about, and whose status may be another one now."""
@@ -87,6 +102,15 @@ class StepResult(NamedTuple):
     def with_state(self, state: TenantState) -> StepResult:
         """The same with another state."""
         return self._replace(state=state)
+
+    def on_instance(self, instance: str) -> StepResult:
+        """The same as if the tenant were there."""
+        return self.with_state(self.state.on_instance(instance))
+
+    def with_manifests(self, manifests: Iterable[Manifest]) -> StepResult:
+        """The same with these compiled for the instance that the tenant is on."""
+        here = self.state.tenant.engine_instance_id
+        return self._replace(manifests={**self.manifests, **{(here, each.key): each for each in manifests}})
 
 
 class PlannedTenant(NamedTuple):
@@ -103,8 +127,8 @@ class PlannedTenant(NamedTuple):
     """Who changed a custom resource last, for the audit."""
     outcomes: tuple[AuditOutcome, ...] = ()
     """What has become of audit_records, in the order in which it was found out."""
-    manifests: Mapping[tuple[str, EngineObjectKey], Manifest] = MappingProxyType({})
-    """Objects as they were compiled in this plan, by the instance that shall hold them, and key."""
+    manifests: Mapping[PlacedKey, Manifest] = MappingProxyType({})
+    """Objects as they were compiled in this plan."""
     due: Mapping[UUID, datetime] = MappingProxyType({})
     """When owners of child objects have to be looked at again, though nothing happens."""
 
@@ -113,19 +137,12 @@ class PlannedTenant(NamedTuple):
         if self.cause is None or (step.state is self.state and not step.manifests):
             return self
         new = {each: self.cause for each in step.touched if each not in self.touched}
-        planned = self._replace(
+        return self._replace(
             state=step.state,
             touched={**self.touched, **new} if new else self.touched,
             outcomes=(*self.outcomes, *step.outcomes),
+            manifests={**self.manifests, **step.manifests} if step.manifests else self.manifests,
         )
-        return planned.with_manifests(step.state.tenant.engine_instance_id, step.manifests)
-
-    def with_manifests(self, instance: str, manifests: Mapping[EngineObjectKey, Manifest]) -> PlannedTenant:
-        """The same with these compiled, too."""
-        if not manifests:
-            return self
-        made = {(instance, key): manifest for key, manifest in manifests.items()}
-        return self._replace(manifests={**self.manifests, **made})
 
     def with_state(self, state: TenantState) -> PlannedTenant:
         """The same with another state."""
@@ -157,16 +174,17 @@ def upsert_objects(step: StepResult, manifests: Iterable[Manifest], owner: Owner
     """The same with these objects wanted for ``owner``, except those that exceed 1 MiB."""
     held = step.state.objects
     news: dict[EngineObjectKey, EngineObject] = {}
-    made: dict[EngineObjectKey, Manifest] = {}
+    made: list[Manifest] = []
     for manifest in manifests:
         wanted = EngineObject(True, manifest.digest, manifest.size, owner)
         if manifest.is_oversized:
-            made[manifest.key] = manifest
+            made.append(manifest)
         elif held.get(manifest.key) != wanted:
-            news[manifest.key], made[manifest.key] = wanted, manifest
+            news[manifest.key] = wanted
+            made.append(manifest)
     if not made:
         return step
-    return step._replace(state=step.state.with_objects(news), manifests={**step.manifests, **made})
+    return step.with_state(step.state.with_objects(news)).with_manifests(made)
 
 
 def withdraw_objects(
@@ -183,4 +201,4 @@ def withdraw_objects(
     }
     if not gone:
         return step
-    return step._replace(state=step.state.with_objects(gone), manifests={**step.manifests, **said})
+    return step.with_state(step.state.with_objects(gone)).with_manifests(said.values())

@@ -61,6 +61,8 @@ class Policy:
     """How long a step of a tenant's move may take after which the tenant stays where it is."""
     moves_at_once: int = 5
     """Of each engine instance."""
+    splits_tenants: bool = True
+    """Whether environments of a tenant that is too large for one instance go to others."""
     health_patience: timedelta = timedelta(minutes=3)
     """How long an agent may tell nothing of an engine instance until nobody knows how that is."""
     provisioning_patience: timedelta = timedelta(minutes=15)

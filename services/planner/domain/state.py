@@ -14,7 +14,7 @@ from services.kinds.gitops_deployment.rows import Deployment, ForcedDeletion, Ob
 from services.kinds.shared.resource import Check, PlainResource
 from services.kinds.sync_run.rows import SyncRun
 from services.planner.domain.fleet.rows import Move
-from services.planner.domain.indexed_rows import Groups, IndexedRows, Subset, index_of
+from services.planner.domain.indexed_rows import Counts, Groups, IndexedRows, Subset, index_of
 from services.planner.rows import (
     ChildKey,
     ChildRow,
@@ -75,9 +75,22 @@ class TenantState(NamedTuple):
     @property
     def elsewhere(self) -> Mapping[EngineObjectKey, EngineObject]:
         """What the other instance of its move holds."""
-        if self.move is None:
+        if self.move is None or self.move.other == self.tenant.engine_instance_id:
             return NO_OBJECTS
-        return self.held_on(self.move.counterpart(self.tenant.engine_instance_id))
+        return self.held_on(self.move.other)
+
+    @property
+    def parts(self) -> Mapping[str, int]:
+        """How many deployments other instances than the tenant's own have, by instance; none of those without any."""
+        return {instance: count for instance, count in index_of(self.deployments, BY_INSTANCE).items() if instance}
+
+    def instance_of(self, known: Deployment) -> str:
+        """The instance that a deployment is on."""
+        return known.engine_instance_id or self.tenant.engine_instance_id
+
+    def is_moved(self, known: Deployment) -> bool:
+        """Whether a deployment is one of those that the tenant's move is about."""
+        return self.move is not None and self.instance_of(known) == self.move.holder
 
     def held_on(self, instance: str) -> Mapping[EngineObjectKey, EngineObject]:
         """What one instance holds."""
@@ -230,6 +243,10 @@ TABLES = TenantState._fields[1 : TenantState._fields.index("held")]
 """The fields that hold rows by key."""
 
 BY_KIND: Groups[PlainResource, str] = Groups(lambda known: known.kind)
+BY_INSTANCE: Counts[Deployment, str] = Counts(
+    lambda known: known.engine_instance_id if known.spec is not None else None
+)
+"""How many deployments each instance has; empty: the tenant's own."""
 RESOURCES_OVER_QUOTA: Subset[PlainResource] = Subset(lambda known: known.over_quota)
 """Resources beyond the quotas."""
 BY_OWNER: Groups[EngineObject, UUID] = Groups(lambda held: held.owner.id)

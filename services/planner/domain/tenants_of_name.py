@@ -174,7 +174,7 @@ def _knows(state: TenantState, event: Event, fleet: FleetView) -> bool:
         case Command(event=ResourceGone(uid=uid)) as command:
             return state.find(ids.resource_id(command.workspace, uid)) is not None
         case Observation() as seen:
-            return seen.engine_instance_id == state.tenant.engine_instance_id and _has_object(state, seen, fleet)
+            return _has_object(state, seen, fleet)
         case Due(id=subject):
             return state.find(subject) is not None
         case Unseen(ids=subjects):
@@ -187,4 +187,7 @@ def _has_object(state: TenantState, seen: Observation, fleet: FleetView) -> bool
     key, instance = (seen.kind, seen.name), fleet.instances.get(seen.engine_instance_id)
     engine = fleet.engines.get(instance.engine) if instance is not None else None
     uid = engine.deployment_uid(key) if engine is not None else None
-    return key in state.objects if uid is None else ids.resource_id(seen.workspace, uid) in state.deployments
+    if uid is None:
+        return key in state.held_on(seen.engine_instance_id)
+    known = state.deployments.get(ids.resource_id(seen.workspace, uid))
+    return known is not None and state.instance_of(known) == seen.engine_instance_id

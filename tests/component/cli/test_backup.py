@@ -20,6 +20,7 @@ from typer.testing import CliRunner
 from services.cli.__main__ import app
 from services.cli.backups import archive
 from services.cli.backups.archive import SAVED
+from services.cli.rebuild.placements import Placements
 from services.cli.rebuild.start import Known, begin
 from services.common.errors import InvalidConfiguration, Unavailable
 from services.common.kafka import COMMANDS, OBSERVATIONS, LogExtent, TopicPartition
@@ -33,7 +34,7 @@ from tests.component.fleet import add_instance
 from tests.component.planner.test_migrations import APPLICATION, recreate
 
 BUCKET = "backups"
-NOTHING_KNOWN = Known({}, {}, {})
+NOTHING_KNOWN = Known({}, Placements(), {})
 """Of the fleet, and of where tenants are."""
 ONE_MORE = """
 INSERT INTO parked_events (tenant_id, partition, trace_id, message) SELECT tenant_id, 1, '', '{}' FROM parked_tenants

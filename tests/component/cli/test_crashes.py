@@ -28,7 +28,8 @@ from services.cli.fleet import engine_clusters, fleet_orders
 from services.cli.installation import connector, workspaces
 from services.cli.kafka import topics as broker_topics
 from services.cli.rebuild import rebuild, topic_sweep
-from services.cli.rebuild.start import Known
+from services.cli.rebuild.placements import Placements
+from services.cli.rebuild.start import END, Known
 from services.cli.rebuild.streamed_topics import Key, PlacementTold, key_of
 from services.common.errors import InvalidConfiguration
 from services.common.kafka import COMMANDS, FLEET_ORDERS, OBSERVATIONS, LogExtent, Topic, TopicPartition
@@ -55,9 +56,11 @@ INSTANCE = EngineInstanceRow(
 TOLD = PlacementTold(
     (WorkspaceAssignment("team", "eu", "", AT),), (TenantPin("team", "web", "argocd-9", AT),), ("gone",), ()
 )
-KNOWN = Known({INSTANCE.id: INSTANCE}, {UUID(int=7): "argocd-9", UUID(int=8): "argocd"}, ORDERS, TOLD)
+PLACED = Placements({UUID(int=7): "argocd-9", UUID(int=8): "argocd"}, {UUID(int=9): "argocd"})
+KNOWN = Known({INSTANCE.id: INSTANCE}, PLACED, ORDERS, TOLD)
 STARTED = (
     "placements",
+    "deployment_placements",
     "rebuild_positions",
     "consumer_offsets",
     "engine_instances",
@@ -262,7 +265,8 @@ def test_start_of_a_rebuild_when_killed_at_any_moment_and_run_again_then_it_is_b
 
     def forget() -> None:
         with psycopg.connect(database.owner_url) as owner:
-            owner.execute("DELETE FROM placements; DELETE FROM rebuild_positions; DELETE FROM consumer_offsets")
+            owner.execute(END)
+            owner.execute("DELETE FROM consumer_offsets")
 
     moments = run_until(-1, start)
     expected = contents(database.owner_url, STARTED)
@@ -347,6 +351,7 @@ def test_sweep_when_killed_at_any_moment_and_run_again_then_all_is_withdrawn_and
         "workspace_objects",
         "rebuild_positions",
         "placements",
+        "deployment_placements",
     )
 
     def sweep() -> None:

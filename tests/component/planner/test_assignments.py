@@ -13,6 +13,7 @@ from uuid import UUID
 import psycopg
 import pytest
 
+from services.cli.rebuild.placements import Placements
 from services.cli.rebuild.start import Known, begin
 from services.cli.rebuild.streamed_topics import PlacementTold
 from services.common.errors import InvalidConfiguration, Retry
@@ -208,7 +209,13 @@ def test_rebuild_when_it_begins_then_what_was_assigned_is_as_it_was_streamed_and
         owner.execute("INSERT INTO workspace_assignments VALUES ('gone', 'us', '', now()), ('kept', 'us', '', now())")
         owner.execute("INSERT INTO tenant_pins VALUES ('team', 'gone', %s, now())", (STREAMED.id,))
     for _ in range(2):  # as after a crash
-        begin(database.owner_url, Known({STREAMED.id: STREAMED}, {}, {}, told), LOGS, restored=False, incomplete=False)
+        begin(
+            database.owner_url,
+            Known({STREAMED.id: STREAMED}, Placements(), {}, told),
+            LOGS,
+            restored=False,
+            incomplete=False,
+        )
     with psycopg.connect(database.owner_url) as owner:
         rules = load_rules(owner)
     assert rules.assignments["team"] == ASSIGNED
@@ -221,4 +228,4 @@ def test_rebuild_when_a_tenant_is_pinned_to_an_instance_that_nobody_knows_then_t
 ) -> None:
     told = PlacementTold(pins=(replace(PIN, engine_instance_id="lost"),))
     with pytest.raises(InvalidConfiguration, match="tenants are on lost; add them"):
-        begin(database.owner_url, Known({}, {}, {}, told), LOGS, restored=False, incomplete=False)
+        begin(database.owner_url, Known({}, Placements(), {}, told), LOGS, restored=False, incomplete=False)

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, closing
 from dataclasses import replace
 from datetime import timedelta
+from typing import LiteralString
 from uuid import UUID
 
 import psycopg
@@ -22,10 +23,15 @@ from services.common.messages import (
     Order,
     RebalanceFleet,
 )
-from services.planner.database.fleet_queries import is_move_due, load_counted_fleet
+from services.planner.database.fleet_queries import (
+    is_move_due,
+    load_all_tenants,
+    load_counted_fleet,
+    load_tenants_on,
+)
 from services.planner.database.periodic_queries import delete_moves, find_due_moves
 from services.planner.database.session import DatabaseSession
-from services.planner.domain.changes import BatchChanges, Changes
+from services.planner.domain.changes import BatchChanges, Changes, TenantPart
 from services.planner.domain.events import Event, FleetDue
 from services.planner.domain.fleet.rows import Move
 from services.planner.domain.policy import Policy
@@ -290,3 +296,82 @@ def test_moves_when_over_for_long_then_they_are_forgotten_and_others_are_not(
     with fleet.connection() as connection:
         assert delete_moves(connection, at(1000) + timedelta(days=1), 10) == 1
     assert step_of(database, move) == "preparing"
+
+
+@pytest.fixture
+def split(sessions: tuple[DatabaseSession, DatabaseSession], database: Database) -> tuple[str, str]:
+    """The tenant has a second deployment, on the other instance; returns its own instance and that."""
+    _, tenants = sessions
+    tenants.save_changes(planned(tenants, changed(2, "api", uid="uid-2")), ())
+    own, *_ = state_of(tenants)
+    other = "one" if own == "two" else "two"
+    with psycopg.connect(database.owner_url) as owner:
+        owner.execute("UPDATE deployments SET engine_instance_id = %s WHERE uid = 'uid-2'", (other,))
+        owner.execute("UPDATE engine_resources SET engine_instance_id = %s WHERE name = 'gitopsdepl-uid-2'", (other,))
+    return own, other
+
+
+def test_tenant_when_split_then_each_of_its_parts_is_found_by_its_name_with_what_it_has_there(
+    split: tuple[str, str], database: Database
+) -> None:
+    own, other = split
+    part = (WORKSPACE, f"{NAMESPACE}@{other}")
+    with psycopg.connect(database.owner_url) as owner:
+        named = load_counted_fleet(owner, ENGINES, [part]).tenants
+        everywhere = load_all_tenants(owner, ENGINES)
+        on_one, on_other = load_tenants_on(owner, [own]), load_tenants_on(owner, [other])
+    known = {name: (each.engine_instance_id, each.deployments, each.is_split) for name, each in named.items()}
+    assert known == {NAME: (own, 1, True), part: (other, 1, True)}
+    assert {name: each.load for name, each in everywhere.items()} == {NAME: LOAD, part: LOADS["Application"]}
+    assert (on_one, on_other) == ({NAME: named[NAME]}, {part: named[part]})
+
+
+def test_instance_when_it_has_a_part_of_a_tenant_then_it_is_not_empty(
+    split: tuple[str, str], database: Database
+) -> None:
+    _, other = split
+    with psycopg.connect(database.owner_url) as owner:
+        held = load_counted_fleet(owner, ENGINES).holding(other)
+        owner.execute("DELETE FROM engine_resources")
+        left = load_counted_fleet(owner, ENGINES).holding(other)
+    assert ((held.tenants, held.deployments), left.tenants) == ((1, 1), 1)
+
+
+def test_target_when_a_part_is_on_its_way_then_only_that_counts_there(
+    sessions: tuple[DatabaseSession, DatabaseSession], split: tuple[str, str], database: Database
+) -> None:
+    own, other = split
+    order(sessions[0], 3, MoveTenant(WORKSPACE, f"{NAMESPACE}@{other}", own))
+    with psycopg.connect(database.owner_url) as owner:
+        counted = load_counted_fleet(owner, ENGINES)
+        (row,) = owner.execute("SELECT namespace, source, target FROM moves").fetchall()
+    assert (row, counted.holding(own).deployments) == ((NAMESPACE, other, own), 2)
+
+
+def test_deployment_when_it_is_on_another_instance_than_its_tenant_then_the_next_planner_knows_it(
+    sessions: tuple[DatabaseSession, DatabaseSession], split: tuple[str, str]
+) -> None:
+    _, tenants = sessions
+    tenants.tenants.forget_tenants()
+    (state,) = tenants.load_tenants([NAME]).tenants[NAME]
+    assert {each.name: each.engine_instance_id for each in state.deployments.values()} == {"web": "", "api": split[1]}
+
+
+RETIRED = "UPDATE engine_instances SET state = 'retired' WHERE id = %s"
+DEDICATED = "UPDATE engine_instances SET engine_class = 'dedicated', dedicated_to = 'another' WHERE id = %s"
+
+
+@pytest.mark.parametrize("closed", [RETIRED, DEDICATED], ids=["retired", "dedicated"])
+def test_part_when_its_instance_is_closed_by_another_planner_meanwhile_then_it_is_placed_again(
+    sessions: tuple[DatabaseSession, DatabaseSession], database: Database, closed: LiteralString
+) -> None:
+    _, tenants = sessions
+    (state,) = tenants.load_tenants([NAME]).tenants[NAME]
+    other = "one" if state.tenant.engine_instance_id == "two" else "two"
+    changes = planned(tenants, changed(2, "api", uid="uid-2"))
+    placed = replace(changes, other=changes.other._replace(parts=(TenantPart(state.tenant.id, other),)))
+    with psycopg.connect(database.owner_url) as owner:
+        owner.execute(closed, (other,))
+    with pytest.raises(Retry, match="placed on engine instances that are retired or another workspace's"):
+        tenants.save_changes(placed, ())
+    tenants.save_changes(planned(tenants, changed(2, "api", uid="uid-2")), ())

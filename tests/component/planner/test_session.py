@@ -1077,3 +1077,18 @@ def test_tenants_when_the_database_is_built_anew_then_they_are_where_they_were_a
     session.take_over_partitions([])
     take(session, changed(1))
     assert only(session).tenant.engine_instance_id == elsewhere
+
+
+def test_deployments_when_the_database_is_built_anew_then_each_is_where_it_was(
+    session: DatabaseSession, database: Database
+) -> None:
+    one, two = (instance.id for instance in FLEET)
+    with psycopg.connect(database.owner_url) as owner:
+        owner.execute("INSERT INTO placements VALUES (%s, %s)", (TENANT, one))
+        owner.execute("INSERT INTO deployment_placements VALUES (%s, %s)", (resource_id(WORKSPACE, "uid-2"), two))
+    session.take_over_partitions([])
+    take(session, changed(1), changed(2, "api", uid="uid-2"))
+    assert {each.name: each.engine_instance_id for each in only(session).deployments.values()} == {
+        "web": "",
+        "api": two,
+    }

@@ -19,6 +19,7 @@ OTHERS = {
     "engine_clusters": "a row for each cluster that operators ever add",
     "engine_instances": "a row for each that they ever add: the id of a retired one is not given out again",
     "placements": "input of a rebuild, which leaves it empty",
+    "deployment_placements": "likewise",
     "rebuild_positions": "of a rebuild, which leaves it empty",
     "debezium_signals": "empty: tests/stack/test_change_data_capture.py",
     "debezium_heartbeat": "one row, which Connect moves on",

@@ -50,7 +50,8 @@ from services.planner.rows import (
 from tests.unit.planner.given import at
 
 FLEET = tuple(
-    EngineInstance(f"engine-{number}", f"argocd-{number}", accepting=True, engine=DEFAULT_ENGINE) for number in (1, 2)
+    EngineInstance(f"engine-{number}", f"argocd-{number}", accepting=True, engine=DEFAULT_ENGINE, capacity=2500)
+    for number in (1, 2)
 )
 NOW = at(1_000_000)
 WRITTEN = (
@@ -422,7 +423,9 @@ class World:
     def take_due_moves(self) -> bool:
         """Look at moves of which the next step may be taken; returns whether there was one."""
         due = [
-            each for each in self.moves.values() if not each.is_over and each.step != "ordered" and self._is_due(each)
+            each
+            for each in self.moves.values()
+            if each.tenant_id in self.tenants and not each.is_over and each.step != "ordered" and self._is_due(each)
         ]
         self.take(*(Event(MoveDue(move), move.partition, "") for move in due))
         return bool(due)

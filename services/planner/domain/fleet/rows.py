@@ -34,6 +34,8 @@ MovePath = Literal["whole", "forced", "fenced"]
 that could not be reached, and gives its Applications up when it can be again."""
 CANCELLABLE: tuple[MoveStep, ...] = ("ordered", "reserved", "preparing", "pausing")
 """Steps of a move from which it can go back: the source still has all that it had."""
+HANDED_OVER: tuple[MoveStep, ...] = ("adopting", "withdrawing", "done")
+"""Steps of a move at which the target has what is moved."""
 OVER: tuple[MoveStep, ...] = ("done", "cancelled")
 
 UNREADY: tuple[InstanceState, ...] = ("provisioning", "failed")
@@ -254,14 +256,20 @@ class Move:
         """The instance that has the tenant once it is over."""
         return self.source if self.is_cancelled or self.step == "cancelling" else self.target
 
-    def counterpart(self, instance: str) -> str:
-        """The other one of its two instances."""
-        return self.target if instance == self.source else self.source
+    @property
+    def holder(self) -> str:
+        """The instance that has what is moved: the source until that has released it."""
+        return self.target if self.step in HANDED_OVER else self.source
+
+    @property
+    def other(self) -> str:
+        """The other one of the two."""
+        return self.source if self.step in HANDED_OVER else self.target
 
 
 @dataclass(frozen=True, slots=True)
 class TenantHere:
-    """A tenant that an order is about."""
+    """A tenant that an order is about, or a part of one: what it has on one of its instances."""
 
     id: UUID
     partition: int
@@ -270,6 +278,8 @@ class TenantHere:
     """GitOpsDeployments of which there is an object."""
     of_engine_cluster: int = 0
     """Those of them that are deployed to the engine's own cluster: they name no environment."""
+    is_split: bool = False
+    """Whether it is a part of a tenant, or the rest of one that has parts elsewhere."""
     load: int = 0
     """What its instance carries for it; only of all tenants is it measured."""
 
@@ -286,7 +296,8 @@ class Fleet:
     engines: frozenset[str]
     """Those that this build knows."""
     tenants: Mapping[TenantName, TenantHere] = field(default_factory=dict)
-    """Those that orders name, by their names, and those of a ring that is looked at; all, if an order is about all."""
+    """Those that orders name, by their names, and those of a ring that is looked at; all, if an order is about all.
+    Of a tenant that is split, each of its parts, by names of their own (``TENANT@INSTANCE``)."""
     moves: Mapping[UUID, Move] = field(default_factory=dict)
     """Those that are not over, by their tenants' ids; the oldest order first."""
     gone: frozenset[UUID] = frozenset()
@@ -339,6 +350,21 @@ class Fleet:
         candidate = row.as_candidate
         accepting = candidate.accepting and row.id not in self.cordoned
         return replace(candidate, accepting=accepting, is_down=self.is_down(row.id))
+
+    def destination_of(self, tenant: TenantHere) -> str:
+        """The instance that has the tenant, or the part of it, once its move is over."""
+        return self.moves[tenant.id].destination if self.is_on_its_way(tenant) else tenant.engine_instance_id
+
+    def is_on_its_way(self, tenant: TenantHere) -> bool:
+        """Whether it is what the tenant's move is about, and not another part of that."""
+        move = self.moves.get(tenant.id)
+        return move is not None and not move.is_over and tenant.engine_instance_id in (move.source, move.target)
+
+    def parts_of(self, tenant: TenantHere) -> frozenset[str]:
+        """Other instances that the same tenant is on, as far as they are known."""
+        return frozenset(each.engine_instance_id for each in self.tenants.values() if each.id == tenant.id) - {
+            tenant.engine_instance_id
+        }
 
     def with_rollout(self, rollout: Rollout) -> Fleet:
         """With this row as the rollout."""

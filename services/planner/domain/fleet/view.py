@@ -21,7 +21,8 @@ class FleetView:
     engines: Mapping[str, Engine]
     """By the name that instances have for them. Of an instance with another engine only the namespace counts."""
     placements: Mapping[UUID, str] = field(default_factory=dict)
-    """Of tenants that are not known and were placed before the database was lost: their instances' ids."""
+    """Of tenants that are not known and were placed before the database was lost, and of their deployments that were on
+    another instance: ids of instances. Empty but in a rebuild."""
     load: Mapping[str, int] = field(default_factory=dict)
     """What instances carry, by their ids, as measured last."""
     rules: PlacementRules = field(default_factory=PlacementRules)

@@ -7,6 +7,7 @@ another environment of that name.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 from uuid import UUID
@@ -18,8 +19,10 @@ from services.kinds.gitops_deployment import rules as deployment_rules
 from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT, GitOpsDeploymentSpec
 from services.kinds.gitops_deployment.rows import Deployment
 from services.kinds.gitops_deployment.validation import accepted_deployment, resolve
+from services.planner.domain.fleet.placement.parts import has_room, part_for
+from services.planner.domain.indexed_rows import Groups, index_of
 from services.planner.domain.planned_tenant import Context, StepResult
-from services.planner.domain.state import TenantState
+from services.planner.domain.state import BY_INSTANCE, TenantState
 from services.planner.domain.steps.environments import Environments, changed_clusters
 from services.planner.domain.steps.handover import is_kept
 from services.planner.domain.steps.quotas import Usage, room_for, waiting_for_room
@@ -50,7 +53,8 @@ def deploy(state: TenantState, touched: Collection[UUID], context: Context) -> S
         for subject in subjects:
             if subject not in compiled:
                 known, counted = state.deployments[subject], context.before.deployments.get(subject)
-                found = compile_deployment(known, counted, environments, usage, context)
+                row = _placed(_resolved(known, counted, environments, usage, context), usage, step.state, context)
+                found = _compiled(row, environments, context)
                 step, usage = _with_deployment(step, known, found), usage.after(counted, found.row)
                 compiled.add(subject)
         return step, usage
@@ -63,17 +67,11 @@ def deploy(state: TenantState, touched: Collection[UUID], context: Context) -> S
 
 def _with_deployment(step: StepResult, known: Deployment, found: CompiledDeployment) -> StepResult:
     if found.manifest is not None:
-        step = step._replace(manifests={**step.manifests, found.manifest.key: found.manifest})
+        made = {(step.state.instance_of(found.row), found.manifest.key): found.manifest}
+        step = step._replace(manifests={**step.manifests, **made})
     if found.row == known:
         return step
     return step._replace(state=step.state.with_deployments(found.row), touched=(*step.touched, known.id))
-
-
-def compile_deployment(
-    known: Deployment, counted: Deployment | None, environments: Environments, usage: Usage, context: Context
-) -> CompiledDeployment:
-    """``known``, with its newest spec taken over if that can be had, and its manifest compiled."""
-    return _compiled(_resolved(known, counted, environments, usage, context), environments, context)
 
 
 def _affected(
@@ -150,6 +148,37 @@ def _with_spec(now: Deployment, newest: str, environments: Environments, context
     )
 
 
+def _placed(now: Deployment, usage: Usage, state: TenantState, context: Context) -> Deployment:
+    """With the instance that it goes to, if it is on none yet: that of most others of its environment, if it has any.
+
+    In a rebuild each is where its object is.
+    """
+    sent, fleet = context.before.deployments.get(now.id), context.fleet
+    if now.spec is None or (sent is not None and sent.spec is not None):
+        return now
+    if fleet.placements:
+        found = fleet.placements.get(now.id, "")
+        return replace(now, engine_instance_id=found if found in fleet.instances else "")
+    own = context.placement.instance
+    if now.environment_id is None or (not context.before.parts and has_room(own, usage.deployments)):
+        return now
+    others = index_of(state.deployments, BY_ENVIRONMENT).get(now.environment_id, {}).values()
+    chosen = own.id
+    if others:
+        on = Counter(map(state.instance_of, others))
+        chosen = min(on, key=lambda each: (-on[each], each))
+    elif context.move is None and context.policy.splits_tenants:
+        counted = {each or own.id: count for each, count in index_of(state.deployments, BY_INSTANCE).items()}
+        chosen = part_for(now.environment_id, context.before.tenant, counted, fleet)
+    return replace(now, engine_instance_id="" if chosen == own.id else chosen)
+
+
+BY_ENVIRONMENT: Groups[Deployment, UUID] = Groups(
+    lambda known: known.environment_id if known.spec is not None else None
+)
+"""Deployments that are on an engine, by their environments' ids."""
+
+
 def _check_local(context: Context) -> None:
     """Raises Permanent if the tenant's namespace is not one of the engine's own cluster, or is the platform's."""
     if not context.is_local:
@@ -162,7 +191,7 @@ def _compiled(now: Deployment, environments: Environments, context: Context) -> 
     if now.spec is None:
         return CompiledDeployment(now if now.is_active else deployment_rules.empty_deployment(now))
     sent = context.before.deployments.get(now.id)
-    if not is_kept(now, context.move):
+    if not is_kept(now, context.before, context.move):
         # What an engine holds goes as it is: a manifest that changed now would be one more thing to apply.
         if sent is None or sent.spec is None:
             return CompiledDeployment(deployment_rules.empty_deployment(now))
@@ -178,10 +207,10 @@ def _compiled(now: Deployment, environments: Environments, context: Context) -> 
         )
     spec = accepted_deployment(now.spec)
     target = _target(spec, now, environments)
-    if context.is_halted:
+    if context.is_halted(now):
         spec = spec.without_automation()
-    manifest = context.engine.deployment(context.placement, now.id, now.uid, spec, target)
-    if context.move is not None and context.move.step == "releasing":
+    manifest = context.engine.deployment(context.placement_of(now), now.id, now.uid, spec, target)
+    if context.move is not None and context.move.step == "releasing" and context.is_moved(now):
         manifest = context.engine.released(manifest, at_once=context.move.path != "whole")
     return CompiledDeployment(replace(now, digest=manifest.digest), manifest)
 

@@ -42,18 +42,26 @@ class Inputs:
     """What is held of each resource."""
     cluster_resources: bool = False
     """A destination allows resources outside of namespaces."""
+    are_copies: bool = False
+    """They are of another instance than the tenant's: nothing that was made with their credentials goes with them."""
 
 
 def compile_resources(state: TenantState, context: Context) -> StepResult:
+    """What the tenant's own instance holds."""
+    return _compile_changed(state, Inputs(context, state.secrets(), state.objects_by_owner()))
+
+
+def compile_copies_of_resources(there: TenantState, context: Context) -> StepResult:
+    """What another instance holds of them; ``there``: the tenant as if it were there."""
+    return _compile_changed(there, Inputs(context, there.secrets(), there.objects_by_owner(), are_copies=True))
+
+
+def _compile_changed(state: TenantState, inputs: Inputs) -> StepResult:
     """Those that list clusters first: what others become depends on these."""
+    context = inputs.context
     step, before, kinds = StepResult(state), context.before, context.policy.kinds
-    if (
-        state.plain_resources is before.plain_resources
-        and state.objects is before.objects
-        and state.checks is before.checks
-    ):
+    if state.plain_resources is before.plain_resources and state.held is before.held and state.checks is before.checks:
         return step
-    inputs = Inputs(context, state.secrets(), state.objects_by_owner())
     concerned = _concerned(state, before, inputs.secrets)
     step = _compile_all(step, _chosen(state, kinds.listing, concerned), inputs)
     others = [kind for kind in kinds.plain_kinds if kind.accept_spec is not None and kind.destinations is None]
@@ -65,9 +73,23 @@ def _concerned(state: TenantState, before: TenantState, secrets: Mapping[str, Pl
     """Resources of which anything that their objects follow from is not what it was."""
     found = {each for each in owners_differing(state, before) if _keys(state, each) != _keys(before, each)}
     found |= set(differing(state.plain_resources, before.plain_resources))
+    found |= _owners_of_copies_gone(state, before)
+    if state.parts.keys() != before.parts.keys():
+        found |= {each.id for each in state.plain_resources.values() if not each.is_active}
     then = before.secrets()
     changed = {name for name in {**secrets, **then} if secrets.get(name) is not then.get(name)}
     return found | {each.id for each in state.plain_resources.values() if changed and each.refers_to in changed}
+
+
+def _owners_of_copies_gone(state: TenantState, before: TenantState) -> set[UUID]:
+    """Of whom another instance no longer holds something."""
+    return {
+        held.owner.id
+        for instance, objects in before.held.items()
+        if instance != state.tenant.engine_instance_id
+        for key in differing(state.held_on(instance), objects)
+        if key not in state.held_on(instance) and (held := objects.get(key)) is not None
+    }
 
 
 def _keys(state: TenantState, owner: UUID) -> list[EngineObjectKey]:
@@ -176,7 +198,14 @@ def _forget_if_withdrawn(step: StepResult, known: PlainResource, inputs: Inputs)
 
 def _release(step: StepResult, known: PlainResource, keys: Sequence[EngineObjectKey], inputs: Inputs) -> StepResult:
     leaving = [key for key in keys if step.state.objects[key].is_desired]
+    if not inputs.are_copies and not known.is_active and _has_copies(step.state, known):
+        return step  # what was made with its credentials goes last: another instance needs it to clean up
     return withdraw_objects(step, leaving, _departing(step.state, known, inputs)) if leaving else step
+
+
+def _has_copies(state: TenantState, known: PlainResource) -> bool:
+    """Whether an instance where the tenant has a part holds something of a resource."""
+    return any(state.on_instance(instance).objects_of(known.id) for instance in state.parts)
 
 
 def _departing(state: TenantState, known: PlainResource, inputs: Inputs) -> dict[EngineObjectKey, Manifest]:
@@ -184,6 +213,8 @@ def _departing(state: TenantState, known: PlainResource, inputs: Inputs) -> dict
 
     A tenant's own Secret only if it needs that to remove, with the identity in it, a service account that it made.
     """
+    if inputs.are_copies:
+        return _handed_over(known, inputs)
     clusters = clusters_in_force(known, state.checks.get(known.id), inputs.context.policy.kinds)
     if not known.accepted or any(cluster.creates_account for cluster in clusters):
         return {}
@@ -197,12 +228,14 @@ def handed_over(state: TenantState, context: Context) -> dict[EngineObjectKey, M
     """
     inputs = Inputs(context, {}, {})
     owners = [known for owner in state.objects_by_owner() if (known := state.plain_resources.get(owner)) is not None]
-    return {
-        manifest.key: context.engine.handed_over(manifest)
-        for known in owners
-        if known.accepted
-        for manifest in _manifests(known, None, inputs, cluster_resources=True)
-    }
+    return {key: manifest for known in owners for key, manifest in _handed_over(known, inputs).items()}
+
+
+def _handed_over(known: PlainResource, inputs: Inputs) -> dict[EngineObjectKey, Manifest]:
+    if not known.accepted:
+        return {}
+    manifests = _manifests(known, None, inputs, cluster_resources=True)
+    return {manifest.key: inputs.context.engine.handed_over(manifest) for manifest in manifests}
 
 
 def _release_forgotten(step: StepResult) -> StepResult:

@@ -1,8 +1,8 @@
 """Carries a tenant's move out, step by step: what each step wants of the two instances, and what was seen of them.
 
-The rules of which step comes next are in ``moves.py``. A tenant has one instance at any time, the source until its
-Applications are released and the target from then on. What the other one of the two holds is compiled by the same
-steps, as if the tenant were there.
+The rules of which step comes next are in ``moves.py``. What is moved is what the tenant has on the source: all of it,
+or a part. It has one instance at any time, the source until its Applications are released and the target from then on.
+What the other one of the two holds is in ``copies.py``.
 """
 
 from __future__ import annotations
@@ -18,19 +18,15 @@ from services.common.errors import Permanent
 from services.common.json_values import canonical
 from services.common.messages import Applied, Checked, Failed, Observation, Removed
 from services.kinds.gitops_deployment.rows import Deployment, Observed
-from services.kinds.gitops_deployment.validation import accepted_deployment
 from services.kinds.shared.resource import Cause, Check
 from services.kinds.sync_run.model import SYNC_RUN
 from services.kinds.sync_run.rules import OVER
 from services.planner.domain.events import Event, MoveDue
 from services.planner.domain.fleet.moves.moves import KEEPING, Seen, due_time, next_step
 from services.planner.domain.fleet.rows import Move
-from services.planner.domain.planned_tenant import Context, PlannedTenant, StepResult, withdraw_objects
+from services.planner.domain.planned_tenant import Context, PlannedTenant
 from services.planner.domain.state import TenantState
-from services.planner.domain.steps.engine_objects import compile_resources, handed_over
-from services.planner.domain.steps.projects import confine
-from services.planner.engines.interface import NOWHERE, Placement
-from services.planner.rows import TENANT, EngineObject, EngineObjectKey, Owner
+from services.planner.rows import TENANT, EngineObjectKey
 
 FAILED = "Failed"
 """Reported of an object that its agent will never make."""
@@ -58,67 +54,32 @@ def due_at(state: TenantState, move: Move, context: Context, now: datetime) -> d
     return None if move.is_over else due_time(move, seen_of(state, context), now, context.policy.move_patience)
 
 
-def swap_instances(state: TenantState, move: Move) -> TenantState:
-    """The tenant on the target, which nothing of it was planned for."""
-    return state.on_instance(move.target)._replace(basis=None)
-
-
-def taken_over(state: TenantState) -> TenantState:
+def taken_over(state: TenantState, context: Context) -> TenantState:
     """What was seen at the source is no news of the target, but it is what its tenant is shown until there is some.
 
-    What the target's agent has found out about credentials takes the place of what the source's had.
+    What the target's agent has found out about credentials takes the place of what the source's had, if the target is
+    the tenant's own instance from now on.
     """
+    own, taken = state.tenant.engine_instance_id, context.taken_over
+    on = "" if context.move is None or context.move.target == own else context.move.target
+    rows = [replace(state.deployments[each], engine_instance_id=on) for each in sorted(taken)]
     observed = [
         replace(each, resource_version="", applied_digest="", failed_digest="", failure="", failure_for_user=False)
         for each in state.observed.values()
+        if each.deployment_id in taken
     ]
-    checks = [found for each in state.checks.values() if (found := _check_there(state, each)) is not None]
-    return state.with_observed(*observed).with_checks(*checks)
+    state = state.with_deployments(*rows).with_observed(*observed)
+    if not context.is_own_left:
+        return state
+    return state.with_checks(*(found for each in state.checks.values() if (found := _check_there(state, each))))
 
 
-def touch_all(planned: PlannedTenant, cause: Cause) -> PlannedTenant:
-    """With all deployments to be compiled anew: another step wants something else of each."""
+def touch_moved(planned: PlannedTenant, context: Context, cause: Cause) -> PlannedTenant:
+    """With all deployments that are moved to be compiled anew: another step wants something else of each."""
     for known in planned.state.deployments.values():
-        planned = planned.with_row(replace(known), cause)
+        if context.is_moved(known):
+            planned = planned.with_row(replace(known), cause)
     return planned._replace(cause=cause)
-
-
-def compile_elsewhere(planned: PlannedTenant, context: Context) -> PlannedTenant:
-    """What the other instance shall hold: all that this one does while the move is prepared, nothing afterwards."""
-    move, state = context.move, planned.state
-    if move is None or planned.cause is None:
-        return planned
-    there = state.on_instance(move.counterpart(state.tenant.engine_instance_id))
-    seen = replace(context, before=there._replace(plain_resources={}, basis=None))
-    if move.step in ("preparing", "pausing", "releasing"):
-        step = compile_resources(there, seen)
-        confined = confine(step.state, seen)
-        step = StepResult(confined.state, {**step.manifests, **confined.manifests})
-    elif move.step == "adopting" and move.path == "fenced" and context.left is not None:
-        step = _given_up(StepResult(there), context.left, context)
-    elif move.step in ("withdrawing", "cancelling"):
-        step = withdraw_objects(StepResult(there), there.objects, handed_over(there, seen))
-    else:
-        return planned
-    made = {key: step.manifests[key] for key in step.manifests if key in step.state.objects}
-    planned = planned.with_state(state._replace(held=step.state.held))
-    return planned.with_manifests(there.tenant.engine_instance_id, made)
-
-
-def _given_up(step: StepResult, left: Placement, context: Context) -> StepResult:
-    """With Applications that the source has still, as far as anybody knows: it gives them up once it can be reached.
-
-    They are not their deployments' any more, which may be deleted meanwhile, but the tenant's.
-    """
-    engine, tenant = context.engine, context.before.tenant
-    for known in context.before.deployments.values():
-        if known.spec is not None:
-            manifest = engine.deployment(left, known.id, known.uid, accepted_deployment(known.spec), NOWHERE)
-            manifest = engine.released(manifest, at_once=True)
-            there = EngineObject(False, manifest.digest, manifest.size, Owner(TENANT, tenant.id))
-            state = step.state.with_objects({manifest.key: there})
-            step = StepResult(state, {**step.manifests, manifest.key: manifest})
-    return step
 
 
 def observe_elsewhere(planned: PlannedTenant, seen: Observation, cause: Cause) -> PlannedTenant:
@@ -151,7 +112,7 @@ def seen_of(state: TenantState, context: Context) -> Seen:
     if move is None:
         return Seen()
     reported = _parsed(move)
-    held = [each for each in state.deployments.values() if each.spec is not None]
+    held = [each for each in state.deployments.values() if each.spec is not None and state.is_moved(each)]
     return Seen(
         unprepared=_unprepared(state, reported, context),
         unpaused=_unpaused(state, held, move),
@@ -166,7 +127,7 @@ def seen_of(state: TenantState, context: Context) -> Seen:
 def is_held(state: TenantState, known: Deployment) -> bool:
     """Whether the CR goes on showing what it shows: the source's view is out of date, and the target has none yet."""
     move, observed = state.move, state.observed.get(known.id)
-    if move is None or observed is None or not observed.status:
+    if move is None or observed is None or not observed.status or not state.is_moved(known):
         return False
     return move.step in ("pausing", "releasing") or not observed.resource_version
 
@@ -178,13 +139,17 @@ def has_compared(known: Observed, status: str, context: Context) -> bool:
     return "sync" in context.engine.read_status(status, None, {}).part
 
 
-def is_kept(row: Deployment | None, move: Move | None) -> bool:
-    """Whether an engine shall hold what the deployment became."""
-    return row is not None and row.spec is not None and (row.is_active or (move is not None and move.step in KEEPING))
+def is_kept(row: Deployment | None, state: TenantState, move: Move | None) -> bool:
+    """Whether an engine shall hold what the deployment became; ``state``: of its tenant."""
+    if row is None or row.spec is None:
+        return False
+    return row.is_active or (move is not None and move.step in KEEPING and move.holder == state.instance_of(row))
 
 
 def _unprepared(state: TenantState, reported: Reported, context: Context) -> str:
-    """The first object that the target lacks of those that the source has, or that is not good there."""
+    """The first object that the target lacks of those that the tenant's instance has, or that is not good there."""
+    if state.move is not None and state.move.target == state.tenant.engine_instance_id:
+        return ""
     for key, held in sorted(state.objects.items()):
         if held.is_desired and held.owner.kind != SYNC_RUN.kind and key not in state.elsewhere:
             return f"{_name(key)} cannot be made"
@@ -225,7 +190,9 @@ def _unpaused(state: TenantState, held: Sequence[Deployment], move: Move) -> str
             return f"the source to pause {each.name}"
     if move.path != "whole":
         return ""
-    active = (run for run in state.sync_runs.values() if run.state not in OVER and run.state != "Waiting")
+    ids = {each.id for each in held}
+    runs = (run for run in state.sync_runs.values() if run.deployment_id in ids)
+    active = (run for run in runs if run.state not in OVER and run.state != "Waiting")
     return next((f"the sync run of {run.deployment_name}" for run in active), "")
 
 

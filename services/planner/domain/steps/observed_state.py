@@ -28,6 +28,7 @@ from services.kinds.shared.kind import CheckReasons
 from services.kinds.shared.resource import Cause, Check, PlainResource
 from services.kinds.shared.text import MAX_CHECK_MESSAGE, MAX_CHECK_REASON, readable
 from services.kinds.sync_run import rules as sync_run
+from services.kinds.sync_run.model import SYNC_RUN
 from services.kinds.sync_run.rows import SyncRun
 from services.planner.domain import audit, ids
 from services.planner.domain.events import Event
@@ -48,7 +49,7 @@ def observe_event(planned: PlannedTenant, observation: Observation, cause: Cause
     uid = context.engine.deployment_uid(key)
     if uid is not None:
         return _deployment_removed(planned, observation, uid, cause, context)
-    held = planned.state.objects.get(key)
+    held = planned.state.held_on(observation.engine_instance_id).get(key)
     return planned if held is None else _object_reported(planned, held, observation, cause, context)
 
 
@@ -58,28 +59,37 @@ def observe_manifests(
     """What agents say of manifests counts if those are wanted at the end of the batch."""
     for event in events:
         observation = event.message
-        if not isinstance(observation, Observation) or not concerns(observation, context):
+        if not isinstance(observation, Observation):
             continue
         if not isinstance(observation.event, StatusReported | Applied | Failed):
             continue
         key, cause = (observation.kind, observation.name), event.cause(now)
         uid = context.engine.deployment_uid(key)
-        if uid is not None:
+        if uid is not None and concerns(observation, planned.state, context):
             deployment = planned.state.deployments.get(ids.resource_id(observation.workspace, uid))
             if deployment is not None and deployment.spec is not None:
                 planned = _observed(planned, deployment, observation.event, cause, context)
-        elif (held := context.before.objects.get(key)) is not None:
+        elif (held := context.before.held_on(observation.engine_instance_id).get(key)) is not None:
             planned = _project_refused(planned, held, observation, cause, context)
     return planned
 
 
-def concerns(observation: Observation, context: Context) -> bool:
-    """Whether it is about an object of the tenant's own instance, or says how a sync run ended, wherever that was.
+def concerns(observation: Observation, state: TenantState, context: Context) -> bool:
+    """Whether it is about what the tenant has on its own instance, or about a deployment or its syncs where that is.
 
-    A rebuild replays runs from before a move with the tenant on its target already: they must not run once more.
+    How a sync run ended counts wherever that was: a rebuild replays runs from before a move with the tenant on its
+    target already, and they must not run once more.
     """
-    has_ended = isinstance(observation.event, SyncMoved) and observation.event.phase in sync_run.FINAL
-    return has_ended or observation.engine_instance_id == context.before.tenant.engine_instance_id
+    instance, own = observation.engine_instance_id, state.tenant.engine_instance_id
+    if isinstance(observation.event, SyncMoved):
+        return observation.event.phase in sync_run.FINAL or instance == own or instance in state.parts
+    key = (observation.kind, observation.name)
+    uid = context.engine.deployment_uid(key)
+    if uid is not None:
+        known = state.deployments.get(ids.resource_id(observation.workspace, uid))
+        return instance == (state.instance_of(known) if known is not None else own)
+    held = state.held_on(instance).get(key)
+    return instance == own or (held is not None and held.owner.kind == SYNC_RUN.kind)
 
 
 def _deployment_removed(
@@ -90,9 +100,9 @@ def _deployment_removed(
     known = state.deployments.get(ids.resource_id(observation.workspace, uid))
     if known is None or known.spec is None or not isinstance(observation.event, Removed):
         return planned
-    if context.move is not None and context.move.step == "releasing":
+    if context.move is not None and context.move.step == "releasing" and context.is_moved(known):
         return observe_release(planned, (observation.kind, observation.name))
-    if is_kept(known, context.move):
+    if is_kept(known, state, context.move):
         return planned
     empty = deployment_rules.empty_deployment(known)
     message = ""
@@ -295,17 +305,17 @@ def _project_refused(
         or held.digest != failed.digest
     ):
         return planned
-    for waiting in list(_waiting(planned)):
+    for waiting in list(_waiting(planned, observation.engine_instance_id)):
         message = failed.message if failed.for_user else f"{observation.kind}: {failed.message}"
         own = replace(failed, digest=waiting.digest or "", message=message)
         planned = _observed(planned, waiting, own, cause, context)
     return planned
 
 
-def _waiting(planned: PlannedTenant) -> Iterator[Deployment]:
-    """Wanted deployments whose manifest no engine was seen to hold."""
+def _waiting(planned: PlannedTenant, instance: str) -> Iterator[Deployment]:
+    """Wanted deployments of an instance that it was not seen to hold."""
     for known in planned.state.deployments.values():
-        if known.is_active and known.spec is not None:
+        if planned.state.instance_of(known) == instance and known.is_active and known.spec is not None:
             observed = planned.state.observed.get(known.id)
             if observed is None or observed.applied_digest != known.digest:
                 yield known

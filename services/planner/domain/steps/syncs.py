@@ -6,16 +6,17 @@ from collections.abc import Collection
 from dataclasses import replace
 from datetime import datetime
 
+from services.kinds.gitops_deployment.rows import Deployment
 from services.kinds.shared.resource import PlainResource
 from services.kinds.sync_run import rules as sync_run
 from services.kinds.sync_run.model import SYNC_RUN
 from services.kinds.sync_run.rows import SyncRun
 from services.planner.domain import audit
 from services.planner.domain.indexed_rows import Groups, differing, index_of
-from services.planner.domain.planned_tenant import Context, StepResult, upsert_objects
+from services.planner.domain.planned_tenant import Context, PlacedKey, StepResult, upsert_objects
 from services.planner.domain.state import TenantState
 from services.planner.engines.interface import Manifest
-from services.planner.rows import EngineObjectKey, Owner
+from services.planner.rows import Owner
 
 Runs = list[tuple[PlainResource, SyncRun]]
 
@@ -37,22 +38,27 @@ def request_syncs(state: TenantState, at: datetime, context: Context) -> StepRes
     ):
         return StepResult(state)
     concerned = _concerned(state, context)
-    step, requested = StepResult(state), set[EngineObjectKey]()
+    own, step, requested = state.tenant.engine_instance_id, StepResult(state), set[PlacedKey]()
     deployments = {each.name: each for each in state.deployments.values() if each.name in concerned and each.present}
     for name in sorted(concerned):
         runs, deployment = _open_runs(state, name), deployments.get(name)
+        is_halted = deployment is not None and context.is_halted(deployment)
         arranged, sequence = sync_run.arrange(
-            runs, deployment, deployment.sync_sequence if deployment else 0, is_halted=context.is_halted
+            runs, deployment, deployment.sync_sequence if deployment else 0, is_halted=is_halted
         )
         if deployment is not None and sequence != deployment.sync_sequence:
             step = step.with_state(step.state.with_deployments(replace(deployment, sync_sequence=sequence)))
         for run in arranged:
             step = _with_run(step, run, at)
-            if (request := _request(step.state, run, context)) is not None:
-                step = upsert_objects(step, [request], Owner(SYNC_RUN.kind, run.resource_id))
-                requested.add(request.key)
-    withdrawn = _ordered(context, concerned) - requested
-    return step.with_state(step.state.without_objects(*sorted(withdrawn))) if withdrawn else step
+            synced = step.state.deployments.get(run.deployment_id) if run.deployment_id is not None else None
+            if synced is not None and run.state in sync_run.ACTIVE:
+                request, there = _request(step.state, run, synced, context), step.state.instance_of(synced)
+                owner = Owner(SYNC_RUN.kind, run.resource_id)
+                step = upsert_objects(step.on_instance(there), [request], owner).on_instance(own)
+                requested.add((there, request.key))
+    for instance, key in sorted(_ordered(context, concerned) - requested):
+        step = step.with_state(step.state.on_instance(instance).without_objects(key).on_instance(own))
+    return step
 
 
 def _concerned(state: TenantState, context: Context) -> frozenset[str]:
@@ -78,15 +84,18 @@ def _open_runs(state: TenantState, name: str) -> Runs:
     return [(state.plain_resources[run.resource_id], run) for run in runs.values()]
 
 
-def _ordered(context: Context, names: Collection[str]) -> set[EngineObjectKey]:
-    """Keys of the orders that are out for deployments of these names, whatever incarnation.
+def _ordered(context: Context, names: Collection[str]) -> set[PlacedKey]:
+    """The orders that are out for deployments of these names, whatever incarnation.
 
     All of them if it is not known what the tenant was planned from: one without a run is withdrawn then.
     """
-    orders, runs = context.before.objects_of_kind(SYNC_RUN.kind), context.before.sync_runs
-    if not context.is_known:
-        return set(orders)
-    return {key for key, held in orders.items() if runs[held.owner.id].deployment_name in names}
+    before, runs = context.before, context.before.sync_runs
+    return {
+        (instance, key)
+        for instance in before.held
+        for key, held in before.on_instance(instance).objects_of_kind(SYNC_RUN.kind).items()
+        if not context.is_known or runs[held.owner.id].deployment_name in names
+    }
 
 
 def _with_run(step: StepResult, now: SyncRun, at: datetime) -> StepResult:
@@ -99,9 +108,6 @@ def _with_run(step: StepResult, now: SyncRun, at: datetime) -> StepResult:
     return step._replace(outcomes=(*step.outcomes, outcome))
 
 
-def _request(state: TenantState, run: SyncRun, context: Context) -> Manifest | None:
-    deployment = state.deployments.get(run.deployment_id) if run.deployment_id is not None else None
-    if run.state not in sync_run.ACTIVE or deployment is None:
-        return None
+def _request(state: TenantState, run: SyncRun, deployment: Deployment, context: Context) -> Manifest:
     run_uid, revision = state.plain_resources[run.resource_id].uid, sync_run.revision_to_sync(run, deployment)
-    return context.engine.sync_request(context.placement, deployment.uid, run_uid, run, revision)
+    return context.engine.sync_request(context.placement_of(deployment), deployment.uid, run_uid, run, revision)

@@ -14,7 +14,8 @@ from uuid import UUID
 import pytest
 
 from services.cli.rebuild import live_placements
-from services.cli.rebuild.live_placements import parse_kubeconfigs, read_placements
+from services.cli.rebuild.live_placements import parse_kubeconfigs, read_applications
+from services.cli.rebuild.placements import Located
 from services.common.errors import InvalidConfiguration
 from services.planner.domain.fleet.rows import EngineInstanceRow
 from services.planner.engines.argocd.names import cluster_project_name, project_name
@@ -30,12 +31,15 @@ PROJECTS = {
     "argocd-gone": [project_name(CAROL)],
 }
 """Of the Applications of each namespace."""
+LABELS: dict[UUID, object] = {}
+"""Those that are not as we make them, by the deployments' ids."""
 
 
 @pytest.fixture
 def cluster(monkeypatch: pytest.MonkeyPatch) -> None:
     async def list_pages(_: object, namespace: str) -> AsyncIterator[Any]:
-        yield SimpleNamespace(items=[{"spec": {"project": each}} for each in PROJECTS[namespace]])
+        applications = enumerate(PROJECTS[namespace])
+        yield SimpleNamespace(items=[application(project, UUID(int=number)) for number, project in applications])
 
     @asynccontextmanager
     async def opened() -> AsyncIterator[Any]:
@@ -47,10 +51,30 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(live_placements, "connect", connect)
 
 
+def application(project: str, deployment: UUID) -> dict[str, Any]:
+    label = LABELS.get(deployment, str(deployment))
+    return {"metadata": {"labels": {"databaseID": label}}, "spec": {"project": project}}
+
+
 @pytest.mark.usefixtures("cluster")
-def test_tenants_when_they_have_applications_then_they_are_where_most_of_these_are() -> None:
+def test_applications_when_they_are_tenants_then_they_are_told_with_the_instance_that_has_them() -> None:
     retired = dataclasses.replace(GONE, state="retired")
-    assert read_placements({"here": Path("any")}, [ONE, TWO, retired, FAR]) == {ADA: "one", BOB: "two"}
+    assert read_applications({"here": Path("any")}, [ONE, TWO, retired, FAR]) == [
+        Located(ADA, UUID(int=0), "one"),
+        Located(ADA, UUID(int=1), "one"),
+        Located(BOB, UUID(int=2), "one"),
+        Located(BOB, UUID(int=0), "two"),
+        Located(BOB, UUID(int=1), "two"),
+    ]
+
+
+@pytest.mark.parametrize("label", [None, "", "x", 7])
+def test_application_when_it_does_not_say_what_it_was_made_for_then_it_counts_for_nothing(
+    cluster: None, monkeypatch: pytest.MonkeyPatch, label: object
+) -> None:
+    monkeypatch.setitem(LABELS, UUID(int=0), label)
+    monkeypatch.setitem(PROJECTS, "argocd-two", [project_name(ADA)])
+    assert read_applications({"here": Path("any")}, [TWO]) == []
 
 
 @pytest.mark.parametrize(

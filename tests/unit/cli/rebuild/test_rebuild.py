@@ -4,24 +4,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from typing import Any
-from uuid import UUID
 
 import pytest
 
 from services.cli.rebuild import progress
 from services.cli.rebuild.progress import count_replayed, not_listed, unreplayed_lists, watch_replay
-from services.cli.rebuild.rebuild import _placements
 from services.cli.rebuild.streamed_topics import row_of
 from services.cli.replay.complete_lists import CompleteList, LoggedLists, Scope, listed_kinds
 from services.common.errors import Poison, Unavailable
 from services.common.kafka import COMMANDS, TopicPartition
 from services.planner.domain.fleet.rows import EngineInstanceRow
-from services.planner.engines.argocd.names import project_name
 from tests.unit.fake_clock import FakeClock
 from tests.unit.planner.given import at
 
 LOG = TopicPartition("log", 0)
-TENANT = UUID(int=7)
 
 
 @pytest.mark.parametrize(
@@ -111,15 +107,6 @@ def test_instance_when_its_record_is_something_else_then_it_is_poison(change: di
         row_of(EngineInstanceRow, RECORD | change)
     with pytest.raises(Poison, match="not a row of EngineInstanceRow"):
         row_of(EngineInstanceRow, {"id": "one"})
-
-
-def test_placements_when_read_then_each_tenant_has_the_instance_that_its_lane_is_on() -> None:
-    class Topics:
-        def placements(self) -> dict[str, str]:
-            return {project_name(TENANT): "engine-2", "lane-1": "engine-1", "app-project-1": "engine-1"}
-
-    topics: Any = Topics()
-    assert _placements(topics) == {TENANT: "engine-2"}
 
 
 @pytest.mark.parametrize(

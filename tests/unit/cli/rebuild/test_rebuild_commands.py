@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 
 from services.cli import __main__ as gitopsctl
 from services.cli.rebuild import progress, rebuild, topic_sweep
+from services.cli.rebuild.placements import Placements
 from services.cli.rebuild.streamed_topics import StreamedTopics, Unreadable
 from services.cli.rebuild.topic_sweep import Unknown
 from services.common.errors import InvalidConfiguration, Retry, Unavailable
@@ -128,7 +129,7 @@ def test_rebuild_when_messages_cannot_be_decoded_then_it_begins_only_by_consent(
 ) -> None:
     def known(_: object, topics: StreamedTopics) -> Any:
         topics._unreadable["topic"] = {b"": UNREADABLE[0]}
-        return SimpleNamespace(placements={})
+        return SimpleNamespace(placements=Placements())
 
     parts: dict[str, Callable[..., Any]] = {"_known": known, "_logs": lambda _: {}, "begin": lambda *_, **__: {}}
     for name, part in parts.items():

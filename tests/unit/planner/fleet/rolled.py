@@ -104,7 +104,11 @@ class Rolled:
                 self._write(replace(move, step="preparing"))
             elif move.step == "preparing":
                 self._write(replace(move, step="adopting"))
-                name = (move.workspace, move.namespace)
+                name = next(
+                    known
+                    for known, each in self.tenants.items()
+                    if (each.id, each.engine_instance_id) == (move.tenant_id, move.source)
+                )
                 self.tenants[name] = replace(self.tenants[name], engine_instance_id=move.target)
             elif move.step == "adopting":
                 self._write(replace(move, step="done"))

@@ -100,6 +100,52 @@ DECISIONS: dict[str, tuple[Fleet, Order, str, str]] = {
 }
 
 
+THREE = replace(TWO, id="three", namespace="argocd-3")
+PART = f"{NAMESPACE}@two"
+
+
+def split(*instances: EngineInstanceRow, moves: Sequence[Move] = ()) -> Fleet:
+    """The tenant has a part on the second instance."""
+    before = fleet(moves=moves)
+    part = replace(HERE, engine_instance_id="two", deployments=2, is_split=True)
+    return replace(
+        before,
+        instances={**before.instances, **{each.id: each for each in instances}},
+        tenants={(WORKSPACE, NAMESPACE): replace(HERE, is_split=True), (WORKSPACE, PART): part},
+    )
+
+
+def of_part(target: str) -> MoveTenant:
+    return MoveTenant(WORKSPACE, PART, target)
+
+
+DECISIONS |= {
+    "of a part": (split(THREE), of_part("three"), "accepted", ""),
+    "of a part, back": (split(), of_part("one"), "accepted", ""),
+    "of a part to where it is": (split(), of_part("two"), "unchanged", "it is there"),
+    "of a part that there is not": (split(), replace(of_part("one"), namespace=f"{NAMESPACE}@six"), "refused", "@six'"),
+    "of a part to another cluster": (
+        split(replace(THREE, engine_cluster="north-2")),
+        of_part("three"),
+        "refused",
+        "the tenant has parts on several instances of",
+    ),
+    "of the rest to where a part is": (split(), TO_TWO, "refused", f"two has a part of tenant {WORKSPACE}/{NAMESPACE}"),
+    "of the rest": (split(THREE), replace(TO_TWO, target="three"), "accepted", ""),
+    "of a part while the rest moves": (
+        split(THREE, moves=[replace(MOVE, target="three")]),
+        of_part("three"),
+        "refused",
+        "is being moved to three: preparing",
+    ),
+}
+
+
+def test_move_when_it_is_of_a_part_then_the_row_is_of_the_tenant_and_the_instance_of_the_part() -> None:
+    (move,) = decided(split(THREE), of_part("three")).moves_ordered
+    assert (move.tenant_id, move.namespace, move.source, move.target) == (HERE.id, NAMESPACE, "two", "three")
+
+
 @pytest.mark.parametrize(("before", "order", "expected", "words"), DECISIONS.values(), ids=DECISIONS)
 def test_order_when_it_is_about_a_move_then_its_outcome_names_the_rule(
     before: Fleet, order: Order, expected: str, words: str

@@ -10,6 +10,8 @@ from uuid import UUID
 import pytest
 
 from services.common.messages import DrainEngineInstance, MoveTenant, RebalanceFleet
+from services.planner.domain.fleet.moves.move_orders import begun_move
+from services.planner.domain.fleet.moves.rebalance_orders import load_staying
 from services.planner.domain.fleet.orders import decide_orders
 from services.planner.domain.fleet.rows import EngineInstanceRow, Fleet, Holding, Move, MoveStep, TenantHere
 from tests.unit.planner.fleet.test_fleet_orders import CLUSTER, INSTANCE, NOW, decided, ordered, outcome
@@ -19,6 +21,7 @@ REBALANCE = RebalanceFleet()
 ONE, TWO, THREE = (replace(INSTANCE, id=each, namespace=f"argocd-{each}") for each in ("one", "two", "three"))
 DRAINING = replace(ONE, state="draining")
 SOUTH = replace(TWO, engine_cluster="south")
+SOUTH_FOUR = replace(SOUTH, id="four", namespace="argocd-4")
 EVEN = {"one": 10, "two": 10}
 
 
@@ -47,6 +50,23 @@ def test_instance_when_added_then_it_gets_its_share_and_no_tenant_goes_elsewhere
 def test_instance_when_draining_then_all_its_tenants_go_to_those_that_accept() -> None:
     before = fleet({"one": 6, "two": 3, "three": 3}, DRAINING, TWO, THREE)
     assert ways(before) == {("one", "two"): 3, ("one", "three"): 3}
+
+
+def test_part_when_its_instance_drains_then_it_goes_to_where_the_tenant_is_not_on_yet_within_the_cluster() -> None:
+    before = fleet({"one": 1, "two": 1}, DRAINING, TWO, THREE, SOUTH_FOUR)
+    whole = before.tenants["local", "team-1"]
+    part = replace(whole, engine_instance_id="one", is_split=True)
+    tenants = {("local", "team-1"): replace(whole, is_split=True), ("local", "team-1@one"): part}
+    assert ways(replace(before, tenants=tenants)) == {("one", "three"): 1}
+
+
+def test_load_when_a_part_moves_then_the_rest_counts_where_it_is() -> None:
+    before = fleet({"one": 1}, ONE, TWO, THREE)
+    (whole,) = before.tenants.values()
+    tenants = {("local", "team-0"): whole, ("local", "team-0@two"): replace(whole, engine_instance_id="two")}
+    move = begun_move(UUID(int=9), ("local", "team-0@two"), tenants["local", "team-0@two"], "three", "ada", NOW)
+    moving = replace(before, tenants=tenants).with_move(move)
+    assert load_staying(moving) == {"one": 3, "three": 3}
 
 
 def test_moves_when_more_than_may_go_on_at_once_then_the_rest_waits() -> None:

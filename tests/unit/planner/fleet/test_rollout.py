@@ -6,6 +6,7 @@ from collections import Counter
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
+from uuid import UUID
 
 import pytest
 from hypothesis import given, settings
@@ -59,6 +60,19 @@ def test_stage_when_reached_then_so_many_tenants_are_on_new_instances_and_no_mor
     for stage, expected in ((1, 2), (10, 20), (100, 200)):
         rolled.until("soaking", stage)
         assert rolled.places()[TARGET] == expected
+
+
+def test_parts_when_a_tenant_is_split_then_they_move_one_at_a_time_and_stay_apart() -> None:
+    rolled = Rolled.of({"general": (2, 3)}, tenants=3)
+    name = next(known for known, each in rolled.tenants.items() if each.engine_instance_id == "general-old-0")
+    whole = replace(rolled.tenants[name], is_split=True)
+    part = (name[0], f"{name[1]}@general-old-1")
+    rolled.tenants |= {name: whole, part: replace(whole, engine_instance_id="general-old-1")}
+    rolled.look(START)
+    assert rolled.until_over().step == "done"
+    moved = [(each.source, each.target) for each in rolled.ended if each.tenant_id == whole.id]
+    assert sorted(source for source, _ in moved) == ["general-old-0", "general-old-1"]
+    assert len({target for _, target in moved}) == 2
 
 
 def test_stages_when_a_ring_is_small_then_none_is_soaked_twice_for_the_same_tenants() -> None:
@@ -325,7 +339,9 @@ def test_tenant_when_it_cannot_move_then_the_others_do_and_the_rollout_pauses_wi
 def test_tenant_when_it_comes_to_an_old_instance_in_the_last_moment_then_it_moves_before_that_is_given_up() -> None:
     rolled = begun(5)
     rolled.until("retiring")
-    rolled.tenants["local", "late"] = replace(rolled.tenants["local", "team-1"], engine_instance_id=SOURCE)
+    rolled.tenants["local", "late"] = replace(
+        rolled.tenants["local", "team-1"], id=UUID(int=99), engine_instance_id=SOURCE
+    )
     assert rolled.until_over().step == "done"
     assert rolled.places() == {TARGET: 6}
 

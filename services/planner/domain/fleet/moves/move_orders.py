@@ -13,14 +13,14 @@ from uuid import UUID
 from services.common.messages import CancelMove, FleetOrder, MoveTenant
 from services.planner.domain.fleet.placement.assignment_orders import require_unpinned
 from services.planner.domain.fleet.rows import EngineInstanceRow, Fleet, Move, Refused, TenantHere
-from services.planner.rows import TenantName
+from services.planner.rows import TenantName, tenant_of_part
 
 
 def move_tenant(ordered: MoveTenant, order: FleetOrder, fleet: Fleet) -> tuple[str, Fleet]:
     """What is told of the order, and the fleet afterwards: the very same if nothing has changed. Raises Refused."""
     tenant = _tenant(ordered, fleet)
     known = fleet.moves.get(tenant.id)
-    if known is not None and known.target == ordered.target and not known.is_cancelled:
+    if known is not None and fleet.is_on_its_way(tenant) and known.target == ordered.target and not known.is_cancelled:
         return f"it is being moved there: {known.step}", fleet
     if known is not None:
         raise Refused(f"tenant {ordered.id} is being moved to {known.target}: {known.step}")
@@ -34,6 +34,7 @@ def move_tenant(ordered: MoveTenant, order: FleetOrder, fleet: Fleet) -> tuple[s
     _require_suitable(target, source, ordered, fleet)
     _require_working(target, fleet)
     _require_movable(tenant, source, target)
+    require_apart(ordered.tenant, tenant, target.id, fleet)
     require_room(target, tenant, fleet)
     require_left_to_rollout(source, target, fleet)
     move = begun_move(order.id, ordered.tenant, tenant, target.id, order.actor, order.ordered_at)
@@ -110,6 +111,23 @@ def _require_movable(tenant: TenantHere, source: EngineInstanceRow, target: Engi
             f"Applications of the tenant are deployed to that of its own, {source.engine_cluster}: they name no "
             "environment"
         )
+    if source.engine_cluster != target.engine_cluster and tenant.is_split:
+        raise Refused(
+            f"engine instance {target.id} is in cluster {target.engine_cluster}, and the tenant has parts on several "
+            f"instances of {source.engine_cluster}"
+        )
+
+
+def require_apart(name: TenantName, tenant: TenantHere, target: str, fleet: Fleet) -> None:
+    """Raises Refused if the target has a part of the same tenant: only to the tenant's own instance may another go."""
+    is_part = tenant_of_part(name) != name
+    if target in fleet.parts_of(tenant) and not (is_part and _own_instance(name, fleet) == target):
+        raise Refused(f"engine instance {target} has a part of tenant {'/'.join(tenant_of_part(name))} already")
+
+
+def _own_instance(part: TenantName, fleet: Fleet) -> str:
+    own = fleet.tenants.get(tenant_of_part(part))
+    return own.engine_instance_id if own is not None else ""
 
 
 def require_room(target: EngineInstanceRow, tenant: TenantHere, fleet: Fleet) -> None:
@@ -151,7 +169,7 @@ def held_by_rollout(fleet: Fleet) -> frozenset[str]:
 
 def begun_move(known: UUID, name: TenantName, tenant: TenantHere, target: str, actor: str, at: datetime) -> Move:
     """The row of a move that is ordered, under this id."""
-    workspace, namespace = name
+    workspace, namespace = tenant_of_part(name)
     return Move(
         id=known,
         tenant_id=tenant.id,

@@ -79,18 +79,21 @@ def load_staying(fleet: Fleet) -> Counter[str]:
     found = Counter({instance: WAITING * told.queue for instance, told in fleet.health.items()})
     for name, tenant in fleet.tenants.items():
         if is_held(name, tenant, fleet):
-            on = fleet.moves[tenant.id].destination if is_moving(tenant, fleet) else tenant.engine_instance_id
-            found[on] += tenant.load
+            found[fleet.destination_of(tenant)] += tenant.load
     return found
 
 
 def placed_tenant(name: TenantName, tenant: TenantHere, on: EngineInstanceRow, fleet: Fleet) -> PlacedTenant:
-    """One that is assigned to no region stays in its own; one that deploys to its engine's cluster stays in that."""
+    """One that is assigned to no region stays in its own; one that deploys to its engine's cluster stays in that.
+
+    So does one that is split.
+    """
     workspace, _ = name
+    is_bound = tenant.of_engine_cluster or tenant.is_split
     return PlacedTenant(
         Tenant(tenant.id, *name, tenant.partition, tenant.engine_instance_id),
         tenant.load,
-        fleet.rules.affinity(workspace, on.region, on.engine_cluster if tenant.of_engine_cluster else ""),
+        fleet.rules.affinity(workspace, on.region, on.engine_cluster if is_bound else ""),
     )
 
 

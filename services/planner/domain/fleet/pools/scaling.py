@@ -116,7 +116,7 @@ class _Scaler:
         self._departing = Counter[str]()
         """Applications that instances still have of tenants which leave them."""
         for tenant in fleet.tenants.values():
-            if self.is_moving(tenant) and fleet.moves[tenant.id].destination != tenant.engine_instance_id:
+            if fleet.destination_of(tenant) != tenant.engine_instance_id:
                 self._departing[tenant.engine_instance_id] += tenant.deployments
 
     def give(self, order: Order) -> bool:

@@ -24,7 +24,7 @@ from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timedelta
 from uuid import UUID, uuid5
 
-from services.planner.domain.fleet.moves.move_orders import begun_move, require_room
+from services.planner.domain.fleet.moves.move_orders import begun_move, require_apart, require_room
 from services.planner.domain.fleet.placement.assignment_orders import require_unpinned
 from services.planner.domain.fleet.placement.placement import order_of
 from services.planner.domain.fleet.pools.pool_rows import namespace_of
@@ -413,7 +413,7 @@ def _is_settled(tenant: TenantHere, rollout: Rollout, fleet: Fleet) -> bool:
 
 
 def _is_coming(tenant: TenantHere, rollout: Rollout, fleet: Fleet) -> bool:
-    return _is_moving(tenant, fleet) and fleet.moves[tenant.id].destination in rollout.target_ids
+    return _is_moving(tenant, fleet) and fleet.destination_of(tenant) in rollout.target_ids
 
 
 def _may_leave(tenant: TenantHere, instances: frozenset[str], fleet: Fleet) -> bool:
@@ -429,10 +429,12 @@ def _send(
         if sent == most:
             break
         tenant = fleet.tenants[name]
+        if _is_moving(tenant, fleet):
+            continue  # another part of it is on its way: one at a time
         try:
             if rollout.step != "reverting":
                 require_unpinned(name, fleet)
-            target = _target(tenant, to, rollout, fleet)
+            target = _target(name, to, rollout, fleet)
         except Refused as refused:
             rule = f"{'/'.join(name)}: {refused}"
             continue
@@ -442,16 +444,23 @@ def _send(
     return fleet, rule
 
 
-def _target(tenant: TenantHere, to: frozenset[str], rollout: Rollout, fleet: Fleet) -> str:
-    """The first of the tenant's own order that has room; who goes back had room. Raises Refused."""
+def _target(name: TenantName, to: frozenset[str], rollout: Rollout, fleet: Fleet) -> str:
+    """The first of the tenant's own order that has room; who goes back had room. Raises Refused.
+
+    A part goes to the tenant's own instance only if there is no other.
+    """
+    tenant = fleet.tenants[name]
     cell = _cell(fleet.instances[tenant.engine_instance_id])
     alike = [fleet.instances[each] for each in to if _cell(fleet.instances[each]) == cell]
     working = [row for row in alike if row.state in _TAKING and not _is_ill(row.id, fleet)]
     if not working:
         raise Refused(f"no instance of ring {rollout.ring} in cluster {cell[0]} can have it")
     rules: list[Refused] = []
-    for each in order_of(tenant.id, [row.as_candidate for row in working]):
+    parts = fleet.parts_of(tenant)
+    in_order = order_of(tenant.id, [row.as_candidate for row in working])
+    for each in sorted(in_order, key=lambda each: each.id in parts):
         try:
+            require_apart(name, tenant, each.id, fleet)
             if rollout.step != "reverting":
                 require_room(fleet.instances[each.id], tenant, fleet)
         except Refused as rule:

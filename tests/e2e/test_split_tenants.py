@@ -1,0 +1,75 @@
+"""A tenant that its instance has no room for: one of its environments goes to another instance, and comes back."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+
+import pytest
+
+from devstack.harness.hosted import HostedStack
+from devstack.harness.mirror import Mirror
+from tests.e2e.api import Api, Cluster
+from tests.e2e.moving import HEALTHY_VIEW, Mover, seen_by_user
+from tests.e2e.operators import of_instances, typed
+from tests.e2e.tenant import Tenant, path
+from tests.e2e.test_fleet import namespace
+
+__all__ = ["namespace"]
+
+ROOM = 4
+"""Applications. A tenant takes up seven tenths of that: three."""
+
+
+@pytest.fixture
+async def small(stack: HostedStack, tenant: Tenant, namespace: str) -> AsyncIterator[str]:
+    """An instance with little room, that the tenant will be placed on."""
+    await typed(stack, "add", namespace, "--capacity", str(ROOM))
+    await typed(stack, "pin", tenant.namespace, "--to", namespace)
+    try:
+        yield namespace
+    finally:
+        await asyncio.to_thread(of_instances, stack, "unpin", tenant.namespace)
+        await asyncio.to_thread(of_instances, stack, "drain", namespace)
+
+
+@pytest.fixture
+async def environments(api: Api, cluster: Cluster, small: str) -> tuple[str, str]:
+    """Two that work."""
+    await api.secret("kubeconfig", "managed-environment", kubeconfig=cluster.kubeconfig())
+    for name in ("dev", "prod"):
+        await api.environment(name, apiURL=cluster.url)
+        await api.until_connection("Succeeded", name)
+    return ("dev", "prod")
+
+
+async def test_tenant_when_its_instance_has_no_room_then_an_environment_is_on_another_until_an_operator_moves_it_back(
+    stack: HostedStack, tenant: Tenant, applications: Mirror, small: str, environments: tuple[str, str]
+) -> None:
+    first, second = ({"environment": each, "namespace": "web"} for each in environments)
+    mover = Mover(stack, tenant, applications)
+    created = [await tenant.create(f"web-{number}", destination=first) for number in range(3)]
+    for number, each in enumerate(created):
+        await tenant.until_status("it is synced", f"web-{number}", sync__status="Synced", health__status="Healthy")
+        assert mover.places(each) == {small}
+
+    late = await tenant.create("late", destination=second)
+    await tenant.until_status("it is synced", "late", sync__status="Synced", health__status="Healthy")
+    (there,) = mover.places(late)
+    assert there != small
+    await tenant.patch("late", path("apps/there"))
+    await tenant.until_path(late, "apps/there")
+
+    listed = json.loads(await typed(stack, "list", "-o", "json"))
+    (instance,) = (each["id"] for each in listed if each["namespace"] == there and each["state"] != "retired")
+    async with seen_by_user(tenant, "late") as views:
+        ordered = await typed(stack, "move", f"{tenant.namespace}@{instance}", "--to", small)
+        assert ordered == f"local/{tenant.namespace}@{instance}: accepted\n"
+        await mover.until_done()
+    assert (mover.places(late), [mover.places(each) for each in created]) == ({small}, [{small}] * 3)
+    assert views == [HEALTHY_VIEW]
+    await tenant.patch("late", path("apps/back"))
+    await tenant.until_path(late, "apps/back")
+    await tenant.delete("late")
+    await tenant.until_application_gone(late)
