@@ -28,6 +28,8 @@ from tests.node.upgrade import (
     upgrade,
 )
 
+pytestmark = pytest.mark.short
+
 
 @pytest.fixture(scope="module")
 async def upgraded(
