@@ -49,6 +49,8 @@ registers none: a migration whose rows have another one stops the connector befo
 
 NOT_FOUND = 404
 REFUSALS = (401, 403)
+BEING_REGISTERED = "already exists"
+"""Part of what Apicurio says of a schema of which an earlier request, which was given up for its slowness, goes on."""
 
 
 def value_subject(topic: str) -> str:
@@ -177,6 +179,8 @@ class SchemaRegistry:
             return _schema_id(self._client.register_schema(subject, schema))
         except SchemaRegistryError as error:
             _require_permission(error)
+            if BEING_REGISTERED in error.error_message:
+                raise Retry(f"schema registry: {error.error_message}") from error
             raise InvalidConfiguration(f"schema of {subject} was refused: {error.error_message}") from error
         except (HTTPError, OSError) as error:
             raise Retry(f"schema registry does not answer: {error}") from error
