@@ -257,7 +257,7 @@ INSERT INTO workspace_objects (workspace, namespace, kind, name, desired, uid, o
                                live_version)
 VALUES (%s, 'n', 'GitOpsDeployment', 'web', 'present', '', 'v', 'k', 'o', 'u', '{}', 'd', 1, '', now(), now(), '')
 """
-BEFORE_CHILD_OBJECTS = "0033"
+BEFORE_CHILD_OBJECTS = "0034"
 BEFORE, NOW = STATUS.format("workspace_resources"), STATUS.format("workspace_statuses")
 
 
