@@ -16,6 +16,8 @@ CONNECTIONS = {
     "no secret": "SecretNotFound",
     "refused": "UnableToValidateClusterCredentials",
 }
+NO_ACCOUNT = "UnableToInstallServiceAccount"
+"""Where an account is to be made with a token that is refused: that comes before anything is validated."""
 
 
 def status_differences(world: World, tenants: list[Tenant]) -> Iterator[Difference]:
@@ -42,7 +44,8 @@ def _difference(resource: Manifest, text: str) -> Difference:
 
 
 def _environment(environment: Environment, accounts: Collection[str]) -> Iterator[str]:
-    wanted = CONNECTIONS[environment.usability]
+    is_refused_account = environment.creates_account and environment.usability == "refused"
+    wanted = NO_ACCOUNT if is_refused_account else CONNECTIONS[environment.usability]
     found = _condition(environment.manifest, "ConnectionInitializationSucceeded").get("reason")
     if found != wanted:
         yield f"the connection's reason is {found}, not {wanted}"

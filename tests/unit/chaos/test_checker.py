@@ -500,6 +500,16 @@ def test_environment_when_argo_cd_has_a_token_of_anothers_account_then_it_is_tol
     assert scene.sorts() == ["differs"]
 
 
+def test_environment_when_the_token_for_its_account_is_refused_then_it_shows_that_none_is_made(scene: Scene) -> None:
+    create_account(scene, "u-env")
+    scene.put("kubeconfig", scene.objects["kubeconfig"] | {"data": kubeconfig("wrong")})
+    conditions = scene.objects["environment"]["status"]
+    conditions["conditions"] = [connection("UnableToInstallServiceAccount")]
+    assert scene.judged() == []
+    conditions["conditions"] = [connection("UnableToValidateClusterCredentials")]
+    assert scene.sorts() == ["status"]
+
+
 def test_environment_when_its_account_is_gone_then_it_is_told(scene: Scene) -> None:
     create_account(scene, "u-env")
     del scene.objects["account"]
