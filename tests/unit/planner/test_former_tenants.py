@@ -40,7 +40,7 @@ from tests.unit.planner.given import (
     status,
     sync_run,
 )
-from tests.unit.planner.tenant import MANUAL, REMOTE, conditions, finish, rows
+from tests.unit.planner.tenant import MANUAL, REMOTE, conditions, finish, operation, rows
 from tests.unit.planner.world import NOW, World
 
 FORMER, LATTER = ("former", 1000), ("latter", 60_000)
@@ -471,3 +471,17 @@ def test_marker_when_the_former_tenant_is_parked_then_the_newcomer_is_swept(depl
     assert present == {"uid-web-former", "uid-web-latter"}
     replay(deployed)
     assert {row.uid for row in deployed.deployments.values() if row.present} == {"uid-web-latter"}
+
+
+def test_sync_run_when_it_has_outlived_its_namespace_then_it_does_not_run_again_in_the_next(world: World) -> None:
+    """As a controller of namespaces leaves it that did not know custom resources yet when it emptied one."""
+    world.take(*in_namespace(FORMER, changed(1, content=MANUAL), sync_run(2)))
+    finish(world, 3, "now")
+    ((_, before),) = [(key, row) for key, row in world.workspace.items() if key[-1] == "now"]
+    world.take(*in_namespace(LATTER, changed(4, "new", uid="uid-new", content=MANUAL, epoch=4)))
+    removes_all(world, 5)
+    outlived = changed(6, content=MANUAL, epoch=4), sync_run(6, epoch=4, recalled=before.status)
+    world.take(*in_namespace(LATTER, *outlived))
+    assert "gitopsdepl-uid-1" in wanted(world)["Application"]
+    assert rows(world, "SyncOperation") == []
+    assert operation(world, "now") == json.loads(before.status)["operation"]
