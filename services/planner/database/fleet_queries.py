@@ -139,7 +139,8 @@ SELECT t.workspace, t.namespace, t.id, t.partition, t.engine_instance_id, deploy
  UNION ALL
 SELECT t.workspace, t.namespace || '{PART}' || asked.id, t.id, t.partition, asked.id,
        part.deployed, part.of_cluster, true
-  FROM {PARTS_OF_ASKED} JOIN tenants t ON t.id = part.tenant_id
+  FROM {PARTS_OF_ASKED}
+ CROSS JOIN LATERAL (SELECT * FROM tenants known WHERE known.id = part.tenant_id OFFSET 0) AS t
  WHERE t.former_since = 0
  ORDER BY 3, 2
 """

@@ -360,6 +360,7 @@ def test_replication_when_granted_then_it_reads_what_is_streamed_and_writes_what
             "workspace_assignments": "SELECT",
             "tenant_pins": "SELECT",
             "workspace_resources": "SELECT",
+            "other_workspace_objects": "SELECT",
             "debezium_signals": "DELETE INSERT SELECT",
             "debezium_heartbeat": "INSERT SELECT UPDATE",
         }
