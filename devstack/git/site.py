@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hmac
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -125,15 +126,17 @@ class GitSite:
 
     def key_of(self, username: str) -> str:
         """The private key of one of the many users over ssh; it follows from the name and the password."""
-        return _text_of(self._key_of(username))
+        return _text_of_seed(self._seed_of(username))
 
     def admits_key(self, username: str, public: str) -> bool:
         """Whether this public key, as OpenSSH writes it, is that of one of the many users."""
         return _is_one_of_many(username) and public.split()[:2] == _public_text_of(self._key_of(username)).split()[:2]
 
     def _key_of(self, username: str) -> Ed25519PrivateKey:
-        seed = hmac.digest(self.password.encode(), username.encode(), "sha256")
-        return Ed25519PrivateKey.from_private_bytes(seed)
+        return Ed25519PrivateKey.from_private_bytes(self._seed_of(username))
+
+    def _seed_of(self, username: str) -> bytes:
+        return hmac.digest(self.password.encode(), username.encode(), "sha256")
 
     def create(self, name: str, visibility: str = PUBLIC) -> Repository:
         """A new, empty repository, served from now on as ``<visibility>/<name>.git``."""
@@ -155,6 +158,12 @@ def _key_pair(path: Path) -> str:
     if not path.exists():
         write_private(path, _text_of(Ed25519PrivateKey.generate()))
     return _public_text_of(load_ssh_private_key(path.read_bytes(), password=None)) + "\n"
+
+
+@cache
+def _text_of_seed(seed: bytes) -> str:
+    """The same text for the same key: each that OpenSSH's format is asked for has another random number in it."""
+    return _text_of(Ed25519PrivateKey.from_private_bytes(seed))
 
 
 def _text_of(key: Ed25519PrivateKey) -> str:

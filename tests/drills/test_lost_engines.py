@@ -73,7 +73,7 @@ class Tenancy:
         assert not {uid for _, uid in now.values()} & {uid for _, uid in self._before.values()}
         assert self._cluster_secret() == self._credentials
         assert await self._api.until_phase("once", "Succeeded") == self._ran
-        assert "operationState" not in find_live(self.tenant, self.resources["manual"])["status"]
+        assert "operationState" not in find_live(self.tenant, self.resources["manual"]).get("status", {})
 
     def _identities(self) -> dict[str, tuple[str, str]]:
         return {name: identity(self.tenant, created)[:2] for name, created in self.resources.items()}

@@ -155,3 +155,7 @@ async def test_ssh_when_a_user_comes_with_a_key_then_it_has_to_be_its_own(
     async with server:
         with refused:
             (await asyncssh.connect(site.host, server.get_port(), **options)).close()
+
+
+def test_key_of_a_user_when_asked_for_again_then_its_text_is_the_same(site: GitSite) -> None:
+    assert site.key_of("git-ada") == site.key_of("git-ada") != site.key_of("git-bob")
