@@ -248,6 +248,7 @@ async def test_topic_when_an_installation_has_none_then_statuses_are_written_and
         admin = AdminClient({"bootstrap.servers": kafka_bootstrap})
         made = admin.create_topics([NewTopic(rig.topics.objects, 1, 1)])[rig.topics.objects]
         await asyncio.to_thread(made.result, 10)
+        rig.objects.close()
         rig.objects = open_objects(rig.topics.objects)
         await applied(rig, child(rig, web))
     assert (await tenant.get("web-prod"))["spec"]["source"]["path"] == "overlays/prod"
