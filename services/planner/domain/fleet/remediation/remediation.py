@@ -172,7 +172,7 @@ def _step(ill: Illness, other: str, look: Look) -> Remediation:
         return _in_state(known, "exhausted", look.stranded[ill.instance.id], look.now, again)
     if rung == REPLACE and look.now < (replaced_at := _replaced_at(ill, look)):
         message = f"nobody is left on it, and another takes its place unless it recovers: {ill.reason}"
-        return _in_state(known, "waiting", message, look.now, replaced_at)
+        return _in_state(known, "waiting", message, look.now, min(replaced_at, again))
     if other:
         return _in_state(known, "waiting", f"for {other}, of the same ring", look.now, again)
     return _taken(ill, rung, look)
