@@ -181,6 +181,7 @@ class FleetStory:
             with self.durations.measured(f"{name}: from its start to healed"):
                 await asyncio.to_thread(self.stack.start, self.canary.controller)
                 await self.watch.until(f"{name} is well again", lambda view: _is_well(view, name), STEP_SECONDS)
+            await self._give_up_replacement()
             await self._rebalance()
 
     async def rollout(self) -> None:
@@ -228,6 +229,12 @@ class FleetStory:
     async def _rebalance(self) -> None:
         await self.watch.order("rebalance")
         await self.watch.until("both instances have tenants", _is_spread, STEP_SECONDS)
+
+    async def _give_up_replacement(self) -> None:
+        """It was ordered when the evacuation began, and nobody installs it: Argo CDs of the demo are processes."""
+        for row in self.watch.view.instances():
+            if row.state == "provisioning":
+                await self.watch.order(f"retire {row.id}")
 
     async def _until_left(self, name: str) -> None:
         def is_left(view: FleetView) -> bool:
