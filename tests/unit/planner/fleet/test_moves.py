@@ -157,6 +157,24 @@ def instances(world: World) -> set[str]:
     return {row.engine_instance_id for row in world.engine.values()}
 
 
+def settle_by_chance(world: World, agents: Agents, chance: random.Random, rounds: int) -> None:
+    """Reports come late, twice and in any order, planners take over from each other, until the move is over."""
+    late: list[Event] = []
+    for _ in range(rounds):
+        late += agents.reports()
+        chance.shuffle(late)
+        if chance.random() < 0.2:
+            world.memory.clear()  # another planner has taken over
+        if late and chance.random() < 0.7:
+            event = late.pop()
+            world.take(event, *([event] if chance.random() < 0.3 else []))
+        elif chance.random() < 0.7:
+            world.take_due_moves()
+        if world.moves[ID].is_over and not late:
+            break
+    agents.settle()
+
+
 @pytest.fixture
 def agents(world: World) -> Agents:
     """Of a tenant with an environment, a credential and two deployments, all of which work."""
@@ -217,20 +235,7 @@ def test_move_when_reports_come_in_any_order_and_more_than_once_then_the_end_is_
 ) -> None:
     chance = random.Random(seed)  # noqa: S311
     move = ordered(world)
-    late: list[Event] = []
-    for _ in range(400):
-        late += agents.reports()
-        chance.shuffle(late)
-        if chance.random() < 0.2:
-            world.memory.clear()  # another planner has taken over
-        if late and chance.random() < 0.7:
-            event = late.pop()
-            world.take(event, *([event] if chance.random() < 0.3 else []))
-        elif chance.random() < 0.7:
-            world.take_due_moves()
-        if world.moves[ID].is_over and not late:
-            break
-    agents.settle()
+    settle_by_chance(world, agents, chance, rounds=400)
     assert (steps(world), instances(world), agents.deleted) == (list(WAY), {move.target}, [])
 
 

@@ -14,7 +14,7 @@ from services.common.messages.observation import ObservationEvent
 from services.planner.domain.events import Event
 from services.planner.domain.fleet.rows import Move
 from services.planner.rows import EngineInstance
-from tests.unit.planner.fleet.test_moves import BACK, ID, WAY, Agents, steps
+from tests.unit.planner.fleet.test_moves import BACK, ID, WAY, Agents, settle_by_chance, steps
 from tests.unit.planner.given import (
     Failed,
     Removed,
@@ -314,20 +314,7 @@ def test_move_when_reports_come_in_any_order_and_more_than_once_then_the_end_is_
     chance = random.Random(seed)  # noqa: S311
     source, target = moves(world)[way]
     ordered(world, source, target)
-    late: list[Event] = []
-    for _ in range(900):
-        late += agents.reports()
-        chance.shuffle(late)
-        if chance.random() < 0.2:
-            world.memory.clear()  # another planner has taken over
-        if late and chance.random() < 0.7:
-            event = late.pop()
-            world.take(event, *([event] if chance.random() < 0.3 else []))
-        elif chance.random() < 0.7:
-            world.take_due_moves()
-        if world.moves[ID].is_over and not late:
-            break
-    agents.settle()
+    settle_by_chance(world, agents, chance, rounds=900)
     assert (steps(world), on(world, source), agents.deleted) == (list(WAY), [], [])
     assert sorted(name for _, name in agents.live) == names(1, 2, 3, 4, 5)
 
