@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
+from services.common.messages import ChildKind
 from services.kinds.deployment_target.model import DeploymentTargetSpec
 from services.kinds.environment import catalogue as texts
 from services.kinds.environment.model import EnvironmentSpec
-from services.kinds.managed_environment.model import ENVIRONMENT_SECRET, MANAGED_ENVIRONMENT, ManagedEnvironmentSpec
-from services.kinds.shared.child import Child
+from services.kinds.managed_environment.model import ENVIRONMENT_SECRET, ManagedEnvironmentSpec
+from services.kinds.shared.child_objects import ChildObject
 from services.kinds.shared.cluster_credentials import ClusterCredentials
 from services.kinds.shared.reconciled import MAX_LISTED, Problem, listed
 
@@ -44,30 +45,14 @@ class Family:
 
 
 @dataclass(frozen=True, slots=True)
-class SecretCopy:
-    """The order to copy a Secret within its namespace, whose content we never see. The copy is kept in step."""
-
-    source: str
-    name: str
-    type: str
-    labels: Mapping[str, str]
-
-
-@dataclass(frozen=True, slots=True)
-class EnvironmentObjects:
-    """What an environment wants, and nothing else of what it wanted before."""
-
-    managed_environment: Child | None = None
-    """None: it is its own namespace."""
-    secret_copy: SecretCopy | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class Decision:
     """What follows from an environment."""
 
-    objects: EnvironmentObjects | None
-    """None: it is not known, so what is there stays as it is."""
+    children: tuple[ChildObject, ...] | None
+    """Its ManagedEnvironment and its copied Secret, as far as it wants them; none: it is its own namespace.
+
+    None: it is not known, so what is there stays as it is.
+    """
     problem: Problem | None = None
 
 
@@ -81,7 +66,7 @@ def decide(name: str, spec: EnvironmentSpec, backing: Backing, family: Family, *
     decision = _backed(name, spec, backing)
     if decision.problem is not None:
         return decision
-    return Decision(decision.objects, _family_problem(family, deleting=deleting))
+    return Decision(decision.children, _family_problem(family, deleting=deleting))
 
 
 def parent_cycles(parents: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
@@ -107,11 +92,11 @@ def _backed(name: str, spec: EnvironmentSpec, backing: Backing) -> Decision:
         return Decision(None, Problem.of(texts.BOTH_CONFIGURED))
     if credentials is not None:
         wanted = _managed_environment(name, credentials, credentials.namespaces, credentials.cluster_resources)
-        return Decision(EnvironmentObjects(wanted), _secret_problem(credentials, backing))
+        return Decision((wanted,), _secret_problem(credentials, backing))
     if spec.claim_name:
         return _claimed(name, backing)
     problem = None if backing.has_local_cluster else Problem.of(texts.NO_LOCAL_CLUSTER)
-    return Decision(EnvironmentObjects(), problem)
+    return Decision((), problem)
 
 
 def _claimed(name: str, backing: Backing) -> Decision:
@@ -126,7 +111,7 @@ def _claimed(name: str, backing: Backing) -> Decision:
     copy = _secret_copy(name, credentials.cluster_credentials_secret, backing)
     namespaces = [credentials.default_namespace] if credentials.default_namespace else None
     wanted = _managed_environment(name, credentials, namespaces, secret=copy.name if copy else "")
-    return Decision(EnvironmentObjects(wanted, copy), _secret_problem(credentials, backing))
+    return Decision((wanted, copy) if copy else (wanted,), _secret_problem(credentials, backing))
 
 
 def _managed_environment(
@@ -136,22 +121,24 @@ def _managed_environment(
     cluster_resources: bool = False,
     *,
     secret: str = "",
-) -> Child:
+) -> ChildObject:
+    """It names every field of its spec, so that whatever somebody else sets in one is drift."""
     spec = ManagedEnvironmentSpec(
         api_url=credentials.api_url,
         credentials_secret=secret or credentials.cluster_credentials_secret,
         allow_insecure_skip_tls_verify=credentials.allow_insecure_skip_tls_verify,
-        namespaces=namespaces,
+        namespaces=namespaces or [],
         cluster_resources=cluster_resources,
     )
-    return Child(MANAGED_ENVIRONMENT, managed_environment_name(name), spec)
+    return ChildObject(ChildKind.MANAGED_ENVIRONMENT, managed_environment_name(name), spec.model_dump(by_alias=True))
 
 
-def _secret_copy(name: str, source: str, backing: Backing) -> SecretCopy | None:
+def _secret_copy(name: str, source: str, backing: Backing) -> ChildObject | None:
     """Provisioners make Secrets of types of their own. None if there is no Secret, or it can be used as it is."""
     if backing.secret_types.get(source, ENVIRONMENT_SECRET) == ENVIRONMENT_SECRET:
         return None
-    return SecretCopy(source, f"managed-environment-secret-{name}", ENVIRONMENT_SECRET, {SECRET_LABEL: name})
+    order = {"from": source, "type": ENVIRONMENT_SECRET}
+    return ChildObject(ChildKind.SECRET_COPY, f"managed-environment-secret-{name}", order, {SECRET_LABEL: name})
 
 
 def _secret_problem(credentials: ClusterCredentials, backing: Backing) -> Problem | None:

@@ -8,9 +8,8 @@ from dataclasses import dataclass, field
 from services.common.json_values import digest
 from services.kinds.promotion_run import catalogue as texts
 from services.kinds.promotion_run.model import PromotionRunSpec
-from services.kinds.shared.child import Child
 from services.kinds.shared.reconciled import MAX_LISTED, listed
-from services.kinds.snapshot_environment_binding.model import BINDING, BindingSpec
+from services.kinds.snapshot_environment_binding.model import BindingSpec
 
 LONGEST_NAME = 250
 
@@ -82,6 +81,15 @@ class Surroundings:
 
 
 @dataclass(frozen=True, slots=True)
+class BindingOrder:
+    """The order to make a binding. No child of the run: what was promoted stays when that is deleted."""
+
+    name: str
+    spec: BindingSpec
+    labels: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
 class SnapshotOrder:
     """The order to set ``spec.snapshot`` of a binding."""
 
@@ -100,7 +108,7 @@ class Progress:
     """What the user has to mend."""
     shortcoming: str = ""
     """Why it is not done, in more words than ``display``."""
-    order: Child | SnapshotOrder | None = None
+    order: BindingOrder | SnapshotOrder | None = None
 
 
 def progress(spec: PromotionRunSpec, environment: str, around: Surroundings) -> Progress:
@@ -138,11 +146,11 @@ def _error(spec: PromotionRunSpec, environment: str, around: Surroundings, bindi
     return ""
 
 
-def _generated(name: str, spec: PromotionRunSpec, environment: str, around: Surroundings) -> Child:
+def _generated(name: str, spec: PromotionRunSpec, environment: str, around: Surroundings) -> BindingOrder:
     components = [{"name": component} for component in around.applications[spec.application]]
     content = {"application": spec.application, "environment": environment, "snapshot": spec.snapshot}
     labels = {"appstudio.application": spec.application, "appstudio.environment": environment}
-    return Child(BINDING, name, BindingSpec.model_validate(content | {"components": components}), labels)
+    return BindingOrder(name, BindingSpec.model_validate(content | {"components": components}), labels)
 
 
 def _deployed(bound: BoundSnapshot) -> Progress:

@@ -14,13 +14,12 @@ from uuid import UUID
 
 from services.kinds.promotion_run import catalogue as texts
 from services.kinds.promotion_run.model import PromotionRunSpec
-from services.kinds.promotion_run.progress import Progress, SnapshotOrder, Surroundings, progress
-from services.kinds.shared.child import Child
+from services.kinds.promotion_run.progress import BindingOrder, Progress, SnapshotOrder, Surroundings, progress
 
 TIME_FOR_A_STEP = timedelta(minutes=texts.MINUTES)
 
 StepStatus = Literal["In Progress", "Success", "Failed"]
-Order = Child | SnapshotOrder
+Order = BindingOrder | SnapshotOrder
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,17 +7,19 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from typing import Any
 from uuid import UUID
 
 from services.common.addresses import AddressPolicy
 from services.common.errors import Permanent
 from services.common.json_values import canonical, digest
+from services.common.messages import ChildKind
 from services.kinds.environment.model import EnvironmentSpec
 from services.kinds.environment.rules import Backing, managed_environment_name
-from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT, GitOpsDeploymentSpec
+from services.kinds.gitops_deployment.model import GitOpsDeploymentSpec
 from services.kinds.gitops_deployment.validation import accept
 from services.kinds.shared.api_group import API_VERSION
-from services.kinds.shared.child import Child
+from services.kinds.shared.child_objects import ChildObject
 from services.kinds.shared.reconciled import Problem, listed
 from services.kinds.shared.text import MAX_COMPONENTS, MAX_LABEL
 from services.kinds.snapshot_environment_binding import catalogue as texts
@@ -60,7 +62,7 @@ class Binding:
 class Decision:
     """What follows from a binding."""
 
-    deployments: Mapping[str, Child] | None
+    deployments: Mapping[str, ChildObject] | None
     """By component, and no others; None: it is not known, so what is there stays as it is."""
     problem: Problem | None = None
 
@@ -183,13 +185,15 @@ def _component_problem(spec: BindingSpec, components: list[ComponentStatus]) -> 
 def _deployments(
     binding: Binding, components: list[ComponentStatus], destination: Destination, addresses: AddressPolicy
 ) -> Decision:
-    wanted: dict[str, Child] = {}
+    wanted: dict[str, ChildObject] = {}
     for each in sorted(components, key=lambda each: each.name):
         try:
             spec = _spec(each, destination, addresses)
         except Permanent as refused:
             return Decision(None, Problem.of(texts.INVALID_COMPONENT, component=each.name, detail=str(refused)))
-        wanted[each.name] = Child(GITOPS_DEPLOYMENT, _name(binding, each.name), spec, _labels(binding, each.name))
+        wanted[each.name] = ChildObject(
+            ChildKind.DEPLOYMENT, _name(binding, each.name), _content(spec), _labels(binding, each.name)
+        )
     missing = missing_components(binding)
     if missing:
         return Decision(wanted, Problem.of(texts.COMPONENTS_MISSING, binding=binding.name, components=listed(missing)))
@@ -203,6 +207,24 @@ def _spec(component: ComponentStatus, destination: Destination, addresses: Addre
     source |= {"targetRevision": repository.branch} if repository.branch else {}
     spec = {"source": source, "type": "automated", "destination": destination}
     return accept(API_VERSION, canonical(spec), addresses)
+
+
+def _content(spec: GitOpsDeploymentSpec) -> dict[str, Any]:
+    """Every field of a deployment, empty ones too: whatever somebody else sets in one is drift."""
+    source, destination = spec.source, spec.destination
+    return {
+        "source": {
+            "repoURL": source.repo_url,
+            "path": source.path,
+            "targetRevision": source.target_revision or "",
+        },
+        "destination": {
+            "environment": destination.environment or "",
+            "namespace": destination.namespace or "",
+        },
+        "syncPolicy": {"syncOptions": []},
+        "type": spec.type,
+    }
 
 
 def _name(binding: Binding, component: str) -> str:

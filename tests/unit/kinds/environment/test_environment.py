@@ -6,21 +6,20 @@ from typing import Any
 
 import pytest
 
+from services.common.messages import ChildKind
 from services.kinds.deployment_target.model import DeploymentTargetSpec
 from services.kinds.environment import catalogue as texts
 from services.kinds.environment.model import EnvironmentSpec
 from services.kinds.environment.rules import (
     Backing,
     Decision,
-    EnvironmentObjects,
     Family,
-    SecretCopy,
     decide,
     parent_cycles,
 )
 from services.kinds.environment.status import environment_status
-from services.kinds.managed_environment.model import ENVIRONMENT_SECRET, MANAGED_ENVIRONMENT, ManagedEnvironmentSpec
-from services.kinds.shared.child import Child
+from services.kinds.managed_environment.model import ENVIRONMENT_SECRET
+from services.kinds.shared.child_objects import ChildObject
 from services.kinds.shared.conditions import throttling
 from services.kinds.shared.reconciled import Problem
 from tests.unit.kinds.given import at, conditions
@@ -66,31 +65,38 @@ def target(namespace: str = "spaces-1") -> DeploymentTargetSpec:
     )
 
 
-def managed(**spec: Any) -> Child:
-    content = {"apiURL": ADDRESS, "credentialsSecret": "kubeconfig", "allowInsecureSkipTLSVerify": False}
-    wanted = ManagedEnvironmentSpec.model_validate(content | spec)
-    return Child(MANAGED_ENVIRONMENT, "managed-environment-staging", wanted)
+def managed(**spec: Any) -> ChildObject:
+    """With every field, so that drift in any is undone."""
+    content = {
+        "apiURL": ADDRESS,
+        "credentialsSecret": "kubeconfig",
+        "allowInsecureSkipTLSVerify": False,
+        "createNewServiceAccount": False,
+        "namespaces": [],
+        "clusterResources": False,
+    }
+    return ChildObject(ChildKind.MANAGED_ENVIRONMENT, "managed-environment-staging", content | spec)
 
 
-def wanted(spec: EnvironmentSpec, backing: Backing) -> EnvironmentObjects | None:
-    return decide("staging", spec, backing, ALONE).objects
+def wanted(spec: EnvironmentSpec, backing: Backing) -> tuple[ChildObject, ...] | None:
+    return decide("staging", spec, backing, ALONE).children
 
 
-COPY = SecretCopy(
-    "space",
+COPY = ChildObject(
+    ChildKind.SECRET_COPY,
     "managed-environment-secret-staging",
-    ENVIRONMENT_SECRET,
+    {"from": "space", "type": ENVIRONMENT_SECRET},
     {"appstudio.openshift.io/environment-secret": "staging"},
 )
 HAS_KUBECONFIG = {"kubeconfig": ENVIRONMENT_SECRET}
 HAS_SPACE = {"space": OPAQUE}
 
-WANTED: dict[str, tuple[EnvironmentSpec, Backing, EnvironmentObjects | None]] = {
-    "neither claim nor credentials: its own namespace": (PLAIN, Backing(), EnvironmentObjects()),
+WANTED: dict[str, tuple[EnvironmentSpec, Backing, tuple[ChildObject, ...] | None]] = {
+    "neither claim nor credentials: its own namespace": (PLAIN, Backing(), ()),
     "credentials": (
         OWN,
         Backing(secret_types=HAS_KUBECONFIG),
-        EnvironmentObjects(managed(allowInsecureSkipTLSVerify=True)),
+        (managed(allowInsecureSkipTLSVerify=True),),
     ),
     "credentials with namespaces and cluster resources": (
         environment(
@@ -99,34 +105,32 @@ WANTED: dict[str, tuple[EnvironmentSpec, Backing, EnvironmentObjects | None]] = 
             }
         ),
         Backing(secret_types=HAS_KUBECONFIG),
-        EnvironmentObjects(
-            managed(allowInsecureSkipTLSVerify=True, namespaces=["shop", "jobs"], clusterResources=True)
-        ),
+        (managed(allowInsecureSkipTLSVerify=True, namespaces=["shop", "jobs"], clusterResources=True),),
     ),
     "credentials whose Secret has another type are not copied": (
         OWN,
         Backing(secret_types={"kubeconfig": OPAQUE}),
-        EnvironmentObjects(managed(allowInsecureSkipTLSVerify=True)),
+        (managed(allowInsecureSkipTLSVerify=True),),
     ),
     "claim with a target": (
         CLAIMED,
         Backing("Bound", target(), {"space": ENVIRONMENT_SECRET}),
-        EnvironmentObjects(managed(credentialsSecret="space", namespaces=["spaces-1"])),
+        (managed(credentialsSecret="space", namespaces=["spaces-1"]),),
     ),
     "claim with a target whose Secret has another type": (
         CLAIMED,
         Backing("Bound", target(), HAS_SPACE),
-        EnvironmentObjects(managed(credentialsSecret=COPY.name, namespaces=["spaces-1"]), COPY),
+        (managed(credentialsSecret=COPY.name, namespaces=["spaces-1"]), COPY),
     ),
     "claim with a target without a namespace": (
         CLAIMED,
         Backing("Bound", target(""), {"space": ENVIRONMENT_SECRET}),
-        EnvironmentObjects(managed(credentialsSecret="space")),
+        (managed(credentialsSecret="space"),),
     ),
     "claim beside a cluster type, which are no credentials": (
         TYPE_ONLY,
         Backing("Bound", target(), {"space": ENVIRONMENT_SECRET}),
-        EnvironmentObjects(managed(credentialsSecret="space", namespaces=["spaces-1"])),
+        (managed(credentialsSecret="space", namespaces=["spaces-1"]),),
     ),
     "claim that waits": (CLAIMED, Backing("Pending"), None),
     "claim that was never looked at": (CLAIMED, Backing(""), None),
@@ -137,14 +141,14 @@ WANTED: dict[str, tuple[EnvironmentSpec, Backing, EnvironmentObjects | None]] = 
     "Secret of the target gone: no copy": (
         CLAIMED,
         Backing("Bound", target()),
-        EnvironmentObjects(managed(credentialsSecret="space", namespaces=["spaces-1"])),
+        (managed(credentialsSecret="space", namespaces=["spaces-1"]),),
     ),
 }
 
 
 @pytest.mark.parametrize(("spec", "backing", "objects"), WANTED.values(), ids=WANTED)
 def test_environment_when_it_is_backed_so_then_it_wants_these_objects(
-    spec: EnvironmentSpec, backing: Backing, objects: EnvironmentObjects | None
+    spec: EnvironmentSpec, backing: Backing, objects: tuple[ChildObject, ...] | None
 ) -> None:
     assert wanted(spec, backing) == objects
 
@@ -240,7 +244,7 @@ def test_environment_when_it_stands_so_among_others_then_that_is_told_and_it_wan
     backing = Backing(secret_types=HAS_KUBECONFIG)
     decision = decide("staging", OWN, backing, family, deleting=deleting)
     assert (decision.problem.message if decision.problem else "") == message
-    assert decision.objects == wanted(OWN, backing)
+    assert decision.children == wanted(OWN, backing)
 
 
 def test_environment_when_it_is_on_a_cycle_and_its_claim_is_missing_then_the_claim_is_told_first() -> None:

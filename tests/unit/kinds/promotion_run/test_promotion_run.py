@@ -12,6 +12,7 @@ import pytest
 
 from services.kinds.promotion_run.model import PromotionRunSpec
 from services.kinds.promotion_run.progress import (
+    BindingOrder,
     BoundSnapshot,
     DeployedComponent,
     SnapshotOrder,
@@ -20,8 +21,7 @@ from services.kinds.promotion_run.progress import (
 )
 from services.kinds.promotion_run.rules import Advance, Contender, Promotion, Step, advance, runs_ahead
 from services.kinds.promotion_run.status import MAX_DISPLAY_STATUS, promotion_status
-from services.kinds.shared.child import Child
-from services.kinds.snapshot_environment_binding.model import BINDING, BindingSpec
+from services.kinds.snapshot_environment_binding.model import BindingSpec
 from tests.unit.kinds.given import at, conditions, id_of
 
 MINUTE = 60
@@ -73,8 +73,7 @@ def after(spec: PromotionRunSpec, *looks: tuple[Surroundings, float]) -> Advance
     return advanced
 
 
-GENERATED = Child(
-    BINDING,
+GENERATED = BindingOrder(
     "shop-staging-generated-binding",
     BindingSpec.model_validate(
         {

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from services.common.addresses import AddressPolicy
+from services.common.messages import ChildKind
 from services.kinds.deployment_target.model import DeploymentTargetSpec
 from services.kinds.environment.model import EnvironmentSpec
 from services.kinds.environment.rules import Backing
-from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT, GitOpsDeploymentSpec
-from services.kinds.shared.child import Child
+from services.kinds.shared.child_objects import ChildObject
 from services.kinds.shared.reconciled import Problem
 from services.kinds.shared.text import MAX_COMPONENTS, MAX_LABEL, MAX_NAME
 from services.kinds.snapshot_environment_binding.model import BindingSpec, BindingStatus
@@ -89,13 +89,19 @@ def binding(
     return Binding(**(given | changes))
 
 
-def child(name: str = "cart", labels: dict[str, str] | None = None, **spec: Any) -> Child:
+OWN_NAMESPACE = {"environment": "", "namespace": ""}
+
+
+def child(
+    name: str = "cart", labels: dict[str, str] | None = None, destination: dict[str, str] = OWN_NAMESPACE
+) -> ChildObject:
+    """With every field, so that drift in any is undone."""
     source = {"repoURL": REPOSITORY, "path": f"components/{name}/overlays/staging", "targetRevision": "main"}
     own = {"application": "shop", "component": name, "environment": "staging"}
-    return Child(
-        GITOPS_DEPLOYMENT,
+    return ChildObject(
+        ChildKind.DEPLOYMENT,
         f"shop-staging-shop-staging-{name}",
-        GitOpsDeploymentSpec.model_validate({"source": source, "type": "automated"} | spec),
+        {"source": source, "destination": destination, "syncPolicy": {"syncOptions": []}, "type": "automated"},
         (labels or {}) | {f"appstudio.openshift.io/{what}": value for what, value in own.items()},
     )
 
@@ -104,7 +110,7 @@ ON_CLUSTER = {"environment": "managed-environment-staging", "namespace": "shop"}
 INHERITED = {"appstudio.openshift.io/owner": "team-a", "x.appstudio.openshift.io": "y"}
 OTHER_NAMES = {"appstudio.openshift.io/component": "other", "team": "a"}
 
-WANTED: dict[str, tuple[Binding, dict[str, Child]]] = {
+WANTED: dict[str, tuple[Binding, dict[str, ChildObject]]] = {
     "a component in its own namespace": (binding(component()), {"cart": child()}),
     "two components": (
         binding(component("cart"), component("basket")),
@@ -120,7 +126,7 @@ WANTED: dict[str, tuple[Binding, dict[str, Child]]] = {
     ),
     "a target without a namespace": (
         binding(component(), environment=CLAIMING, backing=Backing("Bound", target(""))),
-        {"cart": child(destination={"environment": "managed-environment-staging"})},
+        {"cart": child(destination=OWN_NAMESPACE | {"environment": "managed-environment-staging"})},
     ),
     "labels of AppStudio are passed on": (binding(component(), labels=INHERITED), {"cart": child(labels=INHERITED)}),
     "labels that say who it is, and foreign ones, are not": (
@@ -138,7 +144,7 @@ WANTED: dict[str, tuple[Binding, dict[str, Child]]] = {
 
 @pytest.mark.parametrize(("given", "deployments"), WANTED.values(), ids=WANTED)
 def test_binding_when_nothing_is_wrong_then_each_component_has_its_deployment(
-    given: Binding, deployments: dict[str, Child]
+    given: Binding, deployments: dict[str, ChildObject]
 ) -> None:
     assert decide(given, ADDRESSES) == Decision(deployments)
 
@@ -150,7 +156,7 @@ WAITING = (
 )
 NO_LABEL = "must be a DNS-1123 label, such as"
 
-PROBLEMS: dict[str, tuple[Binding, dict[str, Child] | None, str, str]] = {
+PROBLEMS: dict[str, tuple[Binding, dict[str, ChildObject] | None, str, str]] = {
     "no component status yet: its deployments go": (binding(names=("cart",)), {}, "WaitingForComponentStatus", WAITING),
     "status of one component only": (
         binding(component("cart"), names=("cart", "basket", "api")),
@@ -260,7 +266,7 @@ PROBLEMS: dict[str, tuple[Binding, dict[str, Child] | None, str, str]] = {
 
 @pytest.mark.parametrize(("given", "deployments", "reason", "message"), PROBLEMS.values(), ids=PROBLEMS)
 def test_binding_when_something_is_wrong_then_its_user_is_told_and_what_it_wants_is_known_or_stays(
-    given: Binding, deployments: dict[str, Child] | None, reason: str, message: str
+    given: Binding, deployments: dict[str, ChildObject] | None, reason: str, message: str
 ) -> None:
     assert decide(given, ADDRESSES) == Decision(deployments, Problem(reason, message))
 

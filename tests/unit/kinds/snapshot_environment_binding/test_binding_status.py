@@ -7,20 +7,19 @@ from typing import Any
 
 import pytest
 
-from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT, GitOpsDeploymentSpec
-from services.kinds.shared.child import Child
+from services.common.messages import ChildKind
+from services.kinds.shared.child_objects import ChildObject
 from services.kinds.shared.reconciled import Problem
 from services.kinds.snapshot_environment_binding.rules import Decision
 from services.kinds.snapshot_environment_binding.status import DeploymentState, binding_status
 from tests.unit.kinds.given import at
 
-SPEC = GitOpsDeploymentSpec.model_validate({"source": {"repoURL": "https://g/a", "path": "a"}, "type": "automated"})
 SYNCED = DeploymentState("Synced", "Healthy", "c1")
 BROKEN = Problem("GitOpsRepoNotReady", "not ready")
 
 
 def wanting(*components: str, problem: Problem | None = None) -> Decision:
-    return Decision({name: Child(GITOPS_DEPLOYMENT, f"web-{name}", SPEC) for name in components}, problem)
+    return Decision({name: ChildObject(ChildKind.DEPLOYMENT, f"web-{name}", {}) for name in components}, problem)
 
 
 def shown(
