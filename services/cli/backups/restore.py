@@ -3,6 +3,10 @@
 The steps around it are an operator's: docs/operations/restored-database.md. What has happened since the backup is in
 the logs, and planners replay it from the consumer offsets that the backup holds.
 
+A connector that runs would stream the rows of the backup as they are loaded: what was changed since would be undone,
+and what was deleted since deployed again. So nothing is touched while there is one. Where Kafka Connect itself is away,
+as when Kafka is lost, too, nothing streams.
+
 1. The tables are made as the backup's revision has them. Crash: run it again.
 2. In one transaction workspaces get their partitions, and all rows are loaded. Crash: nothing of it is there.
 3. The migrations since then are applied. Crash: 'gitopsctl database upgrade' goes on.
@@ -20,11 +24,12 @@ from psycopg import Connection, sql
 from services.cli.backups.archive import Description, load_table, opened, read_description, verify_archive
 from services.cli.backups.backup import PLACE
 from services.cli.backups.store import open_store
-from services.cli.installation import database
+from services.cli.installation import connector, database
 from services.cli.installation.workspaces import make_tables, move_rows
+from services.cli.output import tell
 from services.cli.owner_connection import TIMEOUT, URL, connected
 from services.cli.rebuild.start import require_empty
-from services.common.errors import InvalidConfiguration
+from services.common.errors import InvalidConfiguration, Unavailable
 from services.common.startup import await_dependency
 
 app = typer.Typer(add_completion=False)
@@ -43,7 +48,10 @@ SELECT setval(pg_get_serial_sequence('parked_events', 'number'), greatest(max(nu
 def restore(
     place: str = PLACE, archive: str = ARCHIVE, url: str = URL, timeout: float = TIMEOUT, *, dry_run: bool = DRY_RUN
 ) -> None:
-    """Load an archive from PLACE into an empty database, with the roles of compose/postgres/init.sql."""
+    """Load an archive from PLACE into an empty database, with the roles of compose/postgres/init.sql.
+
+    Needs CONNECT_…, too: it is refused while the connector runs.
+    """
     store = open_store(place)
     names = store.list_archives()
     if not names or (archive and archive not in names):
@@ -55,12 +63,26 @@ def restore(
         if dry_run:
             verify_archive(saved)
             return
+        _require_no_stream(timeout)
         if database.upgrade_to(description.revision, url, timeout) != description.revision:
             raise InvalidConfiguration(f"the database is not of revision {description.revision}: take an empty one")
         await_dependency("database", lambda: _load(url, saved, description), timeout)
     revision = database.upgrade_to("head", url, timeout)
     await_dependency("database", lambda: _make_partitions(url, description.workspaces), timeout)
     typer.echo(f"restored, and of revision {revision} now; next: 'gitopsctl rebuild start --restored'")
+
+
+def _require_no_stream(timeout: float) -> None:
+    """Raises InvalidConfiguration if the connector runs or knows its place, Unavailable if Connect does not tell."""
+    try:
+        is_stopped = await_dependency("Kafka Connect", connector.is_stopped, timeout)
+    except Unavailable as error:
+        if not isinstance(error.__cause__, connector.Unreachable):
+            raise
+        tell(f"{error}; if it is started before 'gitopsctl rebuild follow' has ended, it must have no connector")
+        return
+    if not is_stopped:
+        raise InvalidConfiguration("the backup's rows would be streamed; run 'gitopsctl connector stop' first")
 
 
 def _load(url: str, saved: ZipFile, description: Description) -> None:

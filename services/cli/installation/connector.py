@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import ssl
 import time
 from pathlib import Path
 from typing import Any
@@ -68,6 +69,10 @@ def stop(timeout: float = TIMEOUT) -> None:
         await_dependency(where, lambda: _call(client, "PUT", f"/connectors/{NAME}/stop"), timeout)
         await_dependency(where, lambda: _forget_offsets(client), timeout)
     typer.echo(f"connector {NAME}: stopped; 'gitopsctl connector apply' starts it")
+
+
+class Unreachable(Retry):
+    """Nothing listens where Kafka Connect should be: it does not run, or cannot be reached from here."""
 
 
 def is_stopped() -> bool:
@@ -200,17 +205,32 @@ def _reason(trace: str) -> str:
 def _call(
     client: httpx2.Client, method: str, path: str, body: dict[str, str] | None = None, accept: tuple[int, ...] = ()
 ) -> httpx2.Response:
-    """One request. Raises Retry while Connect is starting or rebalancing, InvalidConfiguration if it refuses."""
+    """One request.
+
+    Raises Retry while Connect is starting or rebalancing, Unreachable if there is none, InvalidConfiguration if it
+    refuses.
+    """
     try:
         response = client.request(method, path, json=body)
     except httpx2.HTTPError as error:
-        raise Retry(str(error) or type(error).__name__) from error
+        failure = Unreachable if _has_no_server(error) else Retry
+        raise failure(str(error) or type(error).__name__) from error
     if response.is_success or response.status_code in accept:
         return response
     message = _message(response)
     if response.status_code == httpx2.codes.CONFLICT or response.is_server_error:
         raise Retry(message)
     raise InvalidConfiguration(f"Connect refuses {DEFINITION.name}: {message}")
+
+
+def _has_no_server(error: httpx2.HTTPError) -> bool:
+    """Whether nobody took the connection; a certificate that is refused is somebody's."""
+    if not isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout):
+        return False
+    cause: BaseException | None = error
+    while cause is not None and not isinstance(cause, ssl.SSLError):
+        cause = cause.__cause__
+    return cause is None
 
 
 def _json(response: httpx2.Response) -> Any:

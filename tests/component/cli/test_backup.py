@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import io
 import os
+import ssl
 import zipfile
 from collections.abc import Iterator
 from contextlib import closing
@@ -12,6 +13,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import httpx2
 import psycopg
 import pytest
 from psycopg import sql
@@ -20,6 +22,7 @@ from typer.testing import CliRunner
 from services.cli.__main__ import app
 from services.cli.backups import archive
 from services.cli.backups.archive import SAVED
+from services.cli.installation import connector
 from services.cli.rebuild.placements import Placements
 from services.cli.rebuild.start import Known, begin
 from services.common.errors import InvalidConfiguration, Unavailable
@@ -45,6 +48,39 @@ OLDER_REVISION = "0021"
 LARGE_ROWS, LARGE_BYTES = 16, 2_000_000
 """Several parts of an upload, which are of 10 MB each."""
 SOURCE = TopicPartition(COMMANDS, 3)
+
+
+class Connect:
+    """Kafka Connect's REST API, as far as a restore asks it."""
+
+    def __init__(self) -> None:
+        self.state, self.offsets = "STOPPED", list[object]()
+        self.failure: Exception | httpx2.Response | None = None
+
+    def __call__(self, request: httpx2.Request) -> httpx2.Response:
+        if isinstance(self.failure, Exception):
+            raise self.failure
+        if self.failure is not None:
+            return self.failure
+        if request.url.path.endswith("/offsets"):
+            return httpx2.Response(200, json={"offsets": self.offsets})
+        return httpx2.Response(200, json={"connector": {"state": self.state}})
+
+
+def refused_certificate() -> httpx2.ConnectError:
+    error = httpx2.ConnectError("[SSL: CERTIFICATE_VERIFY_FAILED]")
+    error.__cause__ = ssl.SSLCertVerificationError()
+    return error
+
+
+@pytest.fixture(autouse=True)
+def connect(monkeypatch: pytest.MonkeyPatch) -> Connect:
+    """Its connector is stopped, as the runbook says."""
+    there = Connect()
+    monkeypatch.setenv("CONNECT_URL", "http://connect")
+    client = lambda _: httpx2.Client(base_url="http://connect", transport=httpx2.MockTransport(there))  # noqa: E731
+    monkeypatch.setattr(connector, "connect_client", client)
+    return there
 
 
 @pytest.fixture
@@ -153,9 +189,9 @@ def test_archive_when_a_planner_commits_meanwhile_then_it_is_of_one_moment(
             owner.execute("DELETE FROM tenants WHERE id IN (SELECT id FROM tenants LIMIT 1)")
         return write(archive, name, *args, **kwargs)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(zipfile.ZipFile, "open", commit_and_open)
-    gitopsctl("backup", str(tmp_path), "--url", reader_url)
-    monkeypatch.undo()
+    with monkeypatch.context() as meanwhile:
+        meanwhile.setattr(zipfile.ZipFile, "open", commit_and_open)
+        gitopsctl("backup", str(tmp_path), "--url", reader_url)
     gitopsctl("restore", str(tmp_path), "--url", empty.owner_url)
     assert rows(empty) == before
 
@@ -168,6 +204,54 @@ def test_restore_when_the_database_has_tenants_then_it_is_refused_and_they_stay(
     with pytest.raises(InvalidConfiguration, match="the database is not empty"):
         gitopsctl("restore", str(tmp_path), "--url", filled.owner_url)
     assert rows(filled) == before
+
+
+def has_tables(database: Database) -> bool:
+    with psycopg.connect(database.owner_url) as owner:
+        return owner.execute("SELECT to_regclass('tenants') IS NOT NULL").fetchone() == (True,)
+
+
+@pytest.fixture
+def archives(filled: Database, reader_url: str, tmp_path: Path) -> str:
+    """A folder with a backup of the filled database."""
+    gitopsctl("backup", str(tmp_path), "--url", reader_url)
+    return str(tmp_path)
+
+
+@pytest.mark.parametrize(("state", "offsets"), [("RUNNING", []), ("PAUSED", []), ("STOPPED", [{"offset": {"lsn": 1}}])])
+def test_restore_when_the_connector_is_not_stopped_then_it_is_refused_and_nothing_is_loaded_that_it_could_stream(
+    archives: str, empty: Database, connect: Connect, state: str, offsets: list[object]
+) -> None:
+    connect.state, connect.offsets = state, offsets
+    with pytest.raises(InvalidConfiguration, match="run 'gitopsctl connector stop' first"):
+        gitopsctl("restore", archives, "--url", empty.owner_url)
+    assert not has_tables(empty)
+
+
+def test_restore_when_connect_does_not_run_then_it_is_told_and_the_rows_are_loaded(
+    archives: str, filled: Database, empty: Database, connect: Connect
+) -> None:
+    connect.failure = httpx2.ConnectError("connection refused")
+    told = gitopsctl("restore", archives, "--url", empty.owner_url, "--timeout", "2")
+    assert "connection refused; if it is started before 'gitopsctl rebuild follow' has ended" in told
+    assert rows(empty) == rows(filled)
+
+
+@pytest.mark.parametrize(
+    "failure",
+    [
+        pytest.param(httpx2.Response(409, json={"message": "rebalancing"}), id="it rebalances"),
+        pytest.param(httpx2.ReadTimeout("no answer"), id="it is slow"),
+        pytest.param(refused_certificate(), id="its certificate is refused"),
+    ],
+)
+def test_restore_when_connect_runs_and_does_not_tell_then_nothing_is_loaded(
+    archives: str, empty: Database, connect: Connect, failure: Exception | httpx2.Response
+) -> None:
+    connect.failure = failure
+    with pytest.raises(Unavailable, match="Kafka Connect did not answer"):
+        gitopsctl("restore", archives, "--url", empty.owner_url, "--timeout", "0.5")
+    assert not has_tables(empty)
 
 
 @pytest.mark.parametrize("damage", ["cut off", "changed"])
@@ -183,9 +267,8 @@ def test_archive_when_it_is_not_as_it_was_written_then_nothing_of_it_is_loaded(
     file.write_bytes(content if damage == "changed" else content[:middle])
     with pytest.raises(InvalidConfiguration, match="not a whole backup"):
         gitopsctl("restore", str(tmp_path), "--url", empty.owner_url)
+    assert has_tables(empty) == (damage == "changed")
     with psycopg.connect(empty.owner_url) as owner:
-        made = owner.execute("SELECT to_regclass('tenants') IS NOT NULL").fetchone()
-        assert made == (damage == "changed",)
         assert damage == "cut off" or owner.execute("SELECT count(*) FROM tenants").fetchone() == (0,)
 
 

@@ -398,6 +398,7 @@ def test_restore_when_killed_at_any_moment_and_run_again_then_it_has_all_rows_or
 ) -> None:
     gitopsctl("backup", str(tmp_path), "--url", reader_url)
     monkeypatch.setattr(restore_command, "open_store", Folder)
+    monkeypatch.setattr(connector, "is_stopped", lambda: True)
 
     def restore() -> None:
         gitopsctl("restore", str(tmp_path), "--url", empty.owner_url)
