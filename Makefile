@@ -59,12 +59,13 @@ node: setup ## Run the tests on a real node: kubelet, containerd, our services a
 bench: toolchain ## Measure latency and throughput against the API server's own floor
 	@$(RUN)python -m bench
 
-CHAOS = $(if $(PLAN),--plan $(PLAN)) --seed $(SEED) --operations $(OPERATIONS) --tenants $(TENANTS) --faults $(FAULTS) --longest $(LONGEST) --kinds "$(KINDS)" --shrink $(SHRINK) $(if $(ARGOCD),--argocd)
+CHAOS = $(if $(PLAN),--plan $(PLAN)) --seed $(SEED) --operations $(OPERATIONS) --tenants $(TENANTS) --faults $(FAULTS) --longest $(LONGEST) --kinds "$(KINDS)" --shrink $(SHRINK) $(if $(RESYNC),--resync $(RESYNC)) $(if $(ARGOCD),--argocd)
 SEED := 0
 OPERATIONS := 1000
 TENANTS := 20
 FAULTS := 30
 LONGEST := 8
+RESYNC :=
 KINDS :=
 PLAN :=
 ARGOCD :=

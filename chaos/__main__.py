@@ -8,21 +8,24 @@ import random
 import re
 import shutil
 import tempfile
+from collections.abc import Collection
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Annotated
 
 import typer
+from pydantic import ValidationError
 from rich.console import Console
 
 from chaos.checker.convergence import Patience
 from chaos.execution.faults import REPLICAS
 from chaos.plan.faults import FAULTS, LEADER, Fault
 from chaos.plan.generate import Size, Targets, generate
+from chaos.plan.operations import OPERATIONS, Operation
 from chaos.plan.plan import Plan
 from chaos.report import Report, print_report
-from chaos.run import run_plan, stack_options
+from chaos.run import DURATION, RESYNC_INTERVAL, run_plan, stack_options, steady_seconds
 from chaos.shrink import shrink
 from devstack.harness.hosted import hosted
 from devstack.paths import ROOT
@@ -87,32 +90,39 @@ def main(  # noqa: PLR0913, PLR0917 - one for each option
     longest: Annotated[float, typer.Option(min=1, help="Seconds that most faults last at most.")] = 8,
     rate: Annotated[float, typer.Option(help="Operations in a second, at most.")] = 20,
     deadline: Annotated[float, typer.Option(help="Seconds to wait for less to be wrong, until nothing is.")] = 300,
-    steady: Annotated[float, typer.Option(help="Seconds for which all must stay so then.")] = 45,
+    steady: Annotated[float, typer.Option(help="Seconds for which all must stay so then; 0: as --resync needs.")] = 0,
+    resync: Annotated[
+        str, typer.Option(help="Each kind is listed anew in this time (ISO 8601): a short one heals what is lost.")
+    ] = DURATION.dump_python(RESYNC_INTERVAL, mode="json"),
     shrink_runs: Annotated[int, typer.Option("--shrink", help="Runs to spend on finding what a failure needs.")] = 0,
     argocd: Annotated[bool, typer.Option("--argocd", help="Real Argo CD in place of its simulator.")] = False,
     kinds: Annotated[str, typer.Option(help="Of faults, with commas between them; empty: all.")] = "",
     plan_file: Annotated[Path | None, typer.Option("--plan", help="A plan that was kept, in place of a seed.")] = None,
     output: Annotated[Path, typer.Option(help="Folder of reports and plans.")] = RESULTS,
 ) -> None:
-    """Start a stack of its own, run a plan, judge; exit with 1 if anything is not as it must be."""
+    """Start a stack of its own, run a plan, judge; exit with 1 if anything is not as it must be, or was not tried."""
+    interval, faults_chosen = _duration(resync), _chosen(kinds)
     seed = seed or random.SystemRandom().randrange(1, 1_000_000)
     if plan_file is None:
-        targets = targets_of(longest, _chosen(kinds), argocd=argocd)
-        plan = generate(seed, Size(operations, tenants, faults), targets)
+        plan = generate(seed, Size(operations, tenants, faults), targets_of(longest, faults_chosen, argocd=argocd))
+        chosen = frozenset[type[Operation | Fault]]((*OPERATIONS, *faults_chosen))
     else:
         plan = Plan.from_json(plan_file.read_text())
-    setup = Setup(rate, Patience(deadline, steady), argocd)
+        chosen = plan.kinds
+    setup = Setup(rate, Patience(deadline, steady or steady_seconds(interval)), interval, argocd)
     kept = output / f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-seed-{plan.seed}"
     console.print(f"seed {plan.seed}: {len(plan.operations)} operations, {len(plan.faults)} faults")
+    if left_out := sorted(kind.__name__ for kind in chosen - plan.kinds):
+        console.print(f"too few to have any {', '.join(left_out)}: the run will fail, as that is not proven")
     _keep_plan(plan, kept.with_name(f"{kept.name}-plan.json"), setup)
-    report = run_afresh(plan, setup, kept.with_name(f"{kept.name}-logs"))
+    report = run_afresh(plan, setup, chosen, kept.with_name(f"{kept.name}-logs"))
     print_report(console, report)
     path = kept.with_name(f"{kept.name}.json")
     path.write_text(json.dumps(report.as_json(), indent=1))
     console.print(f"written to {path}")
     if not report.failed:
         return
-    if shrink_runs:
+    if shrink_runs and report.verdict.differences:
         _shrink(plan, report, setup, shrink_runs, output / f"seed-{plan.seed}-shrunk.json")
     raise typer.Exit(1)
 
@@ -141,6 +151,13 @@ def _chosen(kinds: str) -> tuple[type[Fault], ...]:
     return tuple(known[name] for name in names)
 
 
+def _duration(text: str) -> timedelta:
+    try:
+        return DURATION.validate_python(text)
+    except ValidationError as error:
+        raise typer.BadParameter(f"{text} is no duration of ISO 8601, such as P3D or PT1M") from error
+
+
 @dataclass(frozen=True, slots=True)
 class Setup:
     """How plans are run."""
@@ -148,19 +165,25 @@ class Setup:
     rate: float
     """Operations in a second, at most."""
     patience: Patience
+    resync: timedelta
+    """Between two lists of a kind."""
     argocd: bool
     """Real, not simulated."""
 
 
-def run_afresh(plan: Plan, setup: Setup, logs: Path | None = None) -> Report:
+def run_afresh(
+    plan: Plan, setup: Setup, chosen: Collection[type[Operation | Fault]] | None = None, logs: Path | None = None
+) -> Report:
     """On a new stack, which ends with the run; what its processes said is copied to ``logs`` unless all is well."""
+    options = stack_options(resync=setup.resync, argocd=setup.argocd)
     with (
         tempfile.TemporaryDirectory(prefix="gitops-chaos-") as folder,
-        hosted(Path(folder) / "stack", *stack_options(argocd=setup.argocd), output=Path(folder) / "stack.out") as stack,
+        hosted(Path(folder) / "stack", *options, output=Path(folder) / "stack.out") as stack,
     ):
         is_well = False
         try:
-            report = asyncio.run(run_plan(stack, plan, PREFIX, rate=setup.rate, patience=setup.patience))
+            running = run_plan(stack, plan, PREFIX, rate=setup.rate, patience=setup.patience, chosen=chosen)
+            report = asyncio.run(running)
             is_well = not report.failed
         finally:
             if not is_well and logs is not None:
@@ -194,8 +217,8 @@ def _fails_likewise(candidate: Plan, setup: Setup, report: Report) -> bool:
     except Exception as error:  # a run that breaks off says nothing of what was looked for
         console.print(f"  {size}: broke off: {error!r}", markup=False)
         return False
-    is_same = outcome.fails_as(report)
-    console.print(f"  {size}: {'fails' if is_same else 'fails otherwise' if outcome.failed else 'succeeds'}")
+    is_same, differs = outcome.fails_as(report), bool(outcome.verdict.differences)
+    console.print(f"  {size}: {'fails' if is_same else 'fails otherwise' if differs else 'succeeds'}")
     return is_same
 
 
@@ -203,7 +226,9 @@ def _keep_plan(plan: Plan, path: Path, setup: Setup) -> None:
     """Before it is run: a run that breaks off can be repeated, too."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(plan.to_json())
-    console.print(f"once more: python -m chaos --plan {path}{' --argocd' if setup.argocd else ''}", soft_wrap=True)
+    resync = "" if setup.resync == RESYNC_INTERVAL else f" --resync {DURATION.dump_python(setup.resync, mode='json')}"
+    argocd = " --argocd" if setup.argocd else ""
+    console.print(f"once more: python -m chaos --plan {path}{resync}{argocd}", soft_wrap=True)
 
 
 if __name__ == "__main__":

@@ -12,7 +12,8 @@ from rich.table import Table
 
 from chaos.checker.convergence import Verdict
 from chaos.execution.executor import Outcome
-from chaos.plan.faults import FAULTS
+from chaos.plan.faults import FAULTS, FailCalls, FailQueries
+from chaos.plan.operations import AskForSync
 from chaos.record import Record
 from chaos.sources import Sources
 
@@ -29,11 +30,30 @@ class Report:
     outcome: Outcome
     verdict: Verdict
     record: Record
+    chosen: frozenset[str]
+    """Kinds of operations and faults that the run was to try."""
+    resync: str
+    """Between two lists of a kind, as ISO 8601: within a shorter time than the deadline a loss may heal unseen."""
 
     @property
     def failed(self) -> bool:
-        """Something is not as it must be."""
-        return bool(self.verdict.differences)
+        """Something is not as it must be, or it was not tried whether it is."""
+        return bool(self.verdict.differences or self.unproven)
+
+    @property
+    def unproven(self) -> list[str]:
+        """What the run was to try and did not: nothing is proven by faults that did not take place.
+
+        Nor by calls that all succeeded, nor by sync runs that need not have succeeded.
+        """
+        done = self.outcome.done - self.outcome.without_effect
+        untried = [f"no {kind} had an effect" for kind in sorted(self.chosen) if not done[kind]]
+        looked_for = [
+            (FailCalls, self.record.failed_calls, "no call of ours to an API server failed"),
+            (FailQueries, self.record.failed_queries, "no query failed"),
+            (AskForSync, self.verdict.strictly_judged, "no sync run was judged strictly"),
+        ]
+        return untried + [says for kind, number, says in looked_for if kind.__name__ in self.chosen and not number]
 
     def fails_as(self, other: Report) -> bool:
         """Whether something differs here in a way in which something does there."""
@@ -50,6 +70,7 @@ class Report:
             "commit": self.sources.commit,
             "with_changes": self.sources.are_changed,
             "seed": self.seed,
+            "resync_interval": self.resync,
             "operations": {name: number for name, number in self.outcome.done.items() if name not in faults},
             "faults": {name: number for name, number in self.outcome.done.items() if name in faults},
             "targets": {name: dict(targets) for name, targets in self.outcome.targets.items()},
@@ -65,6 +86,7 @@ class Report:
             "replaced_when_it_went_on": dict(self.record.replaced),
             "started_again": dict(self.record.restarted),
             "there_is": self.verdict.counts,
+            "unproven": self.unproven,
             "seconds_to_converge": round(self.verdict.seconds, 1),
             "differences_by_sort": dict(Counter(each.sort for each in self.verdict.differences)),
             "differences": [asdict(each) for each in self.verdict.differences],
@@ -77,6 +99,7 @@ def print_report(console: Console, report: Report) -> None:
     table = Table("", "", box=None, show_header=False)
     table.add_row("commit", content["commit"] + (", with changes" if content["with_changes"] else ""))
     table.add_row("seed", str(report.seed))
+    table.add_row("kinds listed again after", report.resync)
     for name in ("operations", "faults", "there_is"):
         parts = ", ".join(f"{number} {what}" for what, number in sorted(content[name].items()))
         table.add_row(name.replace("_", " "), f"{sum(content[name].values())}: {parts}")
@@ -99,10 +122,12 @@ def print_report(console: Console, report: Report) -> None:
     sorts = content["differences_by_sort"]
     for sort in ("lost", "missing", "extra", "differs", "status", "sync"):
         table.add_row(sort, str(sorts.get(sort, 0)))
-    converged = f"{content['seconds_to_converge']} s" + (", and not converged" if report.failed else "")
+    converged = f"{content['seconds_to_converge']} s" + (", and not converged" if report.verdict.differences else "")
     table.add_row("time to converge", converged)
     console.print(table)
     for difference in report.verdict.differences[:SHOWN]:
         console.print(f"  {difference}", markup=False, soft_wrap=True)
     if len(report.verdict.differences) > SHOWN:
         console.print(f"  … and {len(report.verdict.differences) - SHOWN} more")
+    for reason in report.unproven:
+        console.print(f"  not proven: {reason}", markup=False)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import base64
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator, Collection, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 
 import yaml
+from pydantic import TypeAdapter
 
 from chaos.checker.convergence import Patience, await_convergence
 from chaos.checker.world import Facts, read_world
@@ -21,36 +23,69 @@ from chaos.execution.intruder import Intruder
 from chaos.execution.sync_watch import watch_syncs
 from chaos.execution.tokens import make_tokens
 from chaos.execution.users import Surroundings, Users
+from chaos.plan.faults import Fault
 from chaos.plan.generate import REPOSITORIES, WEB, WEB_2
+from chaos.plan.operations import Operation
 from chaos.plan.plan import Plan
 from chaos.record import Record, key_of
 from chaos.report import Report
 from chaos.sources import read_sources
 from devstack.git.site import USERNAME, site_of
 from devstack.harness.hosted import HostedStack
+from devstack.harness.run import OPTIONS, parse_settings
 from services.common.kubernetes import NAMESPACE, connect
+from services.watcher.settings import WatcherSettings
 
 SETTINGS = {
     "ORPHAN_GRACE_SECONDS": "20",
     "FAILED_CHECK_INTERVAL_SECONDS": "10",
     "CHECK_INTERVAL_SECONDS": "30",
     "COMPARISON_INTERVAL_SECONDS": "30",
-    "RESYNC_INTERVAL": "PT1M",
 }
-"""Of a stack that chaos runs on: what heals by itself within minutes shall do so while somebody waits for it."""
+"""Of a stack that chaos runs on: what heals by itself within minutes shall do so while somebody waits for it.
+
+Lists are not among them: a change that the pipeline loses must stay lost until the run is judged.
+"""
+
+RESYNC_INTERVAL: timedelta = WatcherSettings.model_fields["resync_interval"].default
+"""Between two lists of a kind, as operators have it: none comes within a run, unless a watcher starts."""
+AWAITED = timedelta(minutes=10)
+"""A list that comes as soon is waited for before a run is judged."""
+MARGIN_SECONDS = 15.0
+DURATION = TypeAdapter(timedelta)
+"""ISO 8601, as settings have it."""
 
 NOT_READ = "https://git.example.com/{{namespace}}/config-{number}.git"
 """Argo CD's simulator has no need of repositories."""
 
 
-def stack_options(*, argocd: bool = False) -> list[str]:
+def steady_seconds(resync: timedelta) -> float:
+    """For which all has to stay right: all that looks by the clock looks once more, lists if they come soon."""
+    intervals = [float(value) for name, value in SETTINGS.items() if name.endswith("_SECONDS")]
+    lists = [resync.total_seconds()] if resync <= AWAITED else []
+    return max(intervals + lists) + MARGIN_SECONDS
+
+
+def stack_options(*, resync: timedelta = RESYNC_INTERVAL, argocd: bool = False) -> list[str]:
     """Of ``hosted``; with real Argo CD, or its simulator."""
-    settings = [argument for name, value in SETTINGS.items() for argument in ("--set", f"{name}={value}")]
+    given = SETTINGS | {"RESYNC_INTERVAL": DURATION.dump_python(resync, mode="json")}
+    settings = [argument for name, value in given.items() for argument in ("--set", f"{name}={value}")]
     return ["--replicas", "2", "--links", "--clocks", "--git", *(["--argocd"] if argocd else []), *settings]
 
 
-async def run_plan(stack: HostedStack, plan: Plan, prefix: str, *, rate: float, patience: Patience) -> Report:
-    """Carry ``plan`` out for tenants whose namespaces begin with ``prefix``, which nobody else's do."""
+async def run_plan(
+    stack: HostedStack,
+    plan: Plan,
+    prefix: str,
+    *,
+    rate: float,
+    patience: Patience,
+    chosen: Collection[type[Operation | Fault]] | None = None,
+) -> Report:
+    """Carry ``plan`` out for tenants whose namespaces begin with ``prefix``, which nobody else's do.
+
+    ``chosen``: kinds of operations and faults without which nothing is proven; None: those of the plan.
+    """
     record, sources = Record(), read_sources()
     kubeconfig = Path(stack.environment["KUBECONFIG"])
     engine_namespaces = tuple(
@@ -69,7 +104,14 @@ async def run_plan(stack: HostedStack, plan: Plan, prefix: str, *, rate: float, 
         async with _beside(watch_syncs(kube, engine_namespaces, record), faults.keep_alive()):
             outcome = await Executor(users, intruder, faults, rate).run(plan)
             verdict = await await_convergence(kube, facts, record, patience)
-    return Report(sources, plan.seed, outcome, verdict, record)
+    kinds = frozenset(each.__name__ for each in (plan.kinds if chosen is None else chosen))
+    return Report(sources, plan.seed, outcome, verdict, record, kinds, _resync_of(stack))
+
+
+def _resync_of(stack: HostedStack) -> str:
+    """As the stack was told it."""
+    settings = parse_settings(stack.state.recall(OPTIONS)["settings"])
+    return settings["RESYNC_INTERVAL"]
 
 
 def _surroundings(stack: HostedStack, plan: Plan, prefix: str, tokens: tuple[str, ...]) -> Surroundings:

@@ -31,6 +31,11 @@ class Plan:
         return [step for step in self.steps if isinstance(step, Fault)]
 
     @property
+    def kinds(self) -> frozenset[type[Operation | Fault]]:
+        """Of operations and faults."""
+        return frozenset(type(step) for step in self.steps if not isinstance(step, Meanwhile))
+
+    @property
     def tenants(self) -> list[int]:
         """Numbers of those who do anything."""
         return sorted({operation.tenant for operation in self.operations})
