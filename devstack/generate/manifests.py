@@ -11,6 +11,7 @@ import yaml
 from services.kinds.registry import Registry
 from services.kinds.shared.definition import custom_resource_definition
 from services.watcher.followed_kinds import access_to, followed
+from services.watcher.unowned_kinds import UnownedResource
 
 HEADER = "# Generated from services/kinds by `make generate`; do not edit.\n"
 TENANTS = {"view": ("get", "list", "watch"), "edit": ("create", "update", "patch", "delete", "deletecollection")}
@@ -46,7 +47,7 @@ def watcher_rules(registry: Registry) -> str:
 
 def confined_resources(registry: Registry) -> str:
     """Which requests the admission policy of the watcher is asked about, YAML: every change that it has a right to."""
-    kinds = [kind for kind in followed(registry) if kind.has_status or kind.is_made]
+    kinds = [kind for kind in followed(registry) if kind.has_status or kind.is_made or kind.unowned is not None]
     groups = dict.fromkeys(kind.resource.group for kind in kinds)
     return "".join(_confined(group) for group in groups)
 
@@ -63,20 +64,34 @@ def _confined(group: str) -> str:
     )
 
 
-def child_variables(registry: Registry) -> str:
-    """What that policy has to know of child objects, YAML: their kinds, their owners', and types of Secrets."""
+def object_variables(registry: Registry) -> str:
+    """What that policy has to know of objects, YAML: of children, and what may be done with those that are none."""
     made = [f"{kind.resource.group}/{kind.resource.plural}" for kind in followed(registry) if kind.is_made]
     owners = [f"{kind.resource.api_version}/{kind.name}" for kind in registry.kinds if kind.children]
     lists = {"children": made, "owners": owners, "copyTypes": [*registry.secret_types]}
+    unowned = {
+        f"{kind.resource.group}/{kind.resource.plural}": _changes_of(kind.unowned)
+        for kind in followed(registry)
+        if kind.unowned is not None
+    }
     return "".join(
-        f"    - name: {name}\n      expression: '{orjson.dumps(each).decode()}'\n" for name, each in lists.items()
+        f"    - name: {name}\n      expression: '{orjson.dumps(each).decode()}'\n"
+        for name, each in (*lists.items(), ("unowned", {"": _changes_of(None), **unowned}))
     )
+
+
+def _changes_of(unowned: UnownedResource | None) -> dict[str, list[str]]:
+    """In the words of the policy; None: nothing may be changed."""
+    names = ("spec", "labels", "annotations", "finalizers")
+    listed = {name: sorted(getattr(unowned, name)) if unowned is not None else [] for name in names}
+    verbs = sorted(verb.upper() for verb in unowned.verbs) if unowned is not None else []
+    return {"operations": verbs} | listed
 
 
 WATCHER: Mapping[str, Callable[[Registry], str]] = {
     "kinds": watcher_rules,
     "confined": confined_resources,
-    "children": child_variables,
+    "children": object_variables,
 }
 """The parts of k8s/rbac/watcher.yaml that follow from the kinds."""
 

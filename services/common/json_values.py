@@ -24,6 +24,11 @@ def dicts_of(value: Any) -> list[dict[str, Any]]:
     return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
+def texts_of(value: Any) -> list[str]:
+    """The texts in ``value`` if it is a list, else none."""
+    return [item for item in value if isinstance(item, str)] if isinstance(value, list) else []
+
+
 def text_of(value: Any) -> str:
     """``value`` if it is a text, else an empty one."""
     return value if isinstance(value, str) else ""

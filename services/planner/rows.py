@@ -7,6 +7,8 @@ from datetime import datetime
 from typing import Literal, NamedTuple
 from uuid import UUID
 
+from services.common.messages import UnownedKind
+
 Action = Literal["create", "update", "delete", "reissue"]
 AuditState = Literal["Waiting", "Completed", "Failed"]
 
@@ -320,9 +322,15 @@ class ChildRow:
         """Kind and name."""
         return (self.kind, self.name)
 
+    @property
+    def is_unowned(self) -> bool:
+        """Whether it is about an object that is no child."""
+        return self.kind in UNOWNED
 
+
+UNOWNED = frozenset(kind.value for kind in UnownedKind)
 ChildKey = tuple[str, str]
-"""Kind and name of a child object; a ChildKind."""
+"""Kind and name of an object: a ChildKind, or an UnownedKind."""
 
 
 class ChildRowKey(NamedTuple):

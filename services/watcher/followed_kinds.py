@@ -15,6 +15,7 @@ from services.kinds.registry import REGISTRY, Registry
 from services.kinds.shared.kind import Kind
 from services.kinds.shared.projection import NOTHING, Projection
 from services.watcher.child_kinds import made_resources
+from services.watcher.unowned_kinds import UnownedResource, changed_resources
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +31,8 @@ class FollowedKind:
     """Whether we write one."""
     is_made: bool = False
     """Whether we make, change and delete some of them: the children of other resources."""
+    unowned: UnownedResource | None = None
+    """What we do with those that are no children, besides writing a status; None: nothing."""
     reference: str = ""
     """The part of the spec that names another resource of the same namespace."""
     refers_to: ApiResource | None = None
@@ -58,7 +61,11 @@ class FollowedKind:
 def followed(registry: Registry) -> tuple[FollowedKind, ...]:
     """How each kind of ``registry`` is followed: of Secrets only those that are made for us."""
     made = made_resources(registry)
-    return tuple(replace(_followed(kind, registry), is_made=kind.resource in made) for kind in registry.kinds)
+    unowned = {changed.resource: changed for changed in changed_resources(registry)}
+    return tuple(
+        replace(_followed(kind, registry), is_made=kind.resource in made, unowned=unowned.get(kind.resource))
+        for kind in registry.kinds
+    )
 
 
 def _followed(kind: Kind, registry: Registry) -> FollowedKind:
@@ -108,7 +115,9 @@ LEADING = ("get", "create", "patch")
 
 def verbs_on(kind: FollowedKind) -> tuple[str, ...]:
     """Every call that is made to resources of ``kind``, those to their status as ``patch/status``."""
-    return tuple(dict.fromkeys((*READING, *(MAKING if kind.is_made else ()), *(WRITING if kind.has_status else ()))))
+    changing = [verb for verb in MAKING if kind.unowned is not None and verb in {"patch", *kind.unowned.verbs}]
+    making, writing = MAKING if kind.is_made else changing, WRITING if kind.has_status else ()
+    return tuple(dict.fromkeys((*READING, *making, *writing)))
 
 
 def access_to(kind: FollowedKind) -> Access:

@@ -9,7 +9,8 @@ Called by :mod:`rebuild`. Nothing but Connect writes these topics, so a row is m
 
 An order to an agent, and a status, is no object: its row comes and goes in one transaction. So does that of a child
 object, which says ``absent``: a watcher removes what is there if it is that owner's, and else the API server does, with
-the owner. A row that a planner writes under such a key meanwhile is the planner's, and is left alone.
+the owner. To an unowned object nothing is done. A row that a planner writes under such a key meanwhile is the
+planner's, and is left alone.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ from services.common.settings import KafkaSettings
 from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
 from services.kinds.registry import REGISTRY
 from services.planner.domain.policy import SweepGuard
-from services.planner.rows import TENANT
+from services.planner.rows import TENANT, UNOWNED
 
 CompiledRow = EngineResource | WorkspaceResource | WorkspaceObject
 
@@ -132,7 +133,8 @@ class Unknown:
 
     def refused(self, guard: SweepGuard, approved: Collection[str]) -> dict[str, str]:
         """Why of an instance or workspace nothing may go."""
-        removed = Counter(key[0] for key in self.keys)
+        owned = (key for key in self.children if key[2] not in UNOWNED)  # what is unowned loses nothing
+        removed = Counter(key[0] for key in (*self.objects, *self.statuses, *owned))
         return {
             scope: f"it would lose {count} of {count + self.known.get(scope, 0)}"
             for scope, count in removed.items()
@@ -216,7 +218,7 @@ def withdraw(url: str, found: Unknown) -> None:
             if connection.execute(INSERT_STATUS, _columns(status)).rowcount:
                 connection.execute(DELETE_STATUS, key)
         for key, child in found.children.items():
-            if connection.execute(INSERT_CHILD, _columns(child)).rowcount:
+            if connection.execute(INSERT_CHILD, _columns(child) | _uid_to_remove(child)).rowcount:
                 connection.execute(DELETE_CHILD, key)
 
 
@@ -278,6 +280,11 @@ def _waiting(connection: Connection) -> dict[Key, bytes]:
 
 def _columns(row: CompiledRow) -> dict[str, Any]:
     return {name: getattr(row, name) for name in row.__dataclass_fields__}
+
+
+def _uid_to_remove(child: WorkspaceObject) -> dict[str, str]:
+    """An unowned object is somebody else's: without a uid a watcher deletes none."""
+    return {"uid": "" if child.kind in UNOWNED else child.uid}
 
 
 def _owner(row: EngineResource) -> dict[str, Any]:

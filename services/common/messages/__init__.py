@@ -16,6 +16,7 @@ from services.common.messages.compiled import (
     EngineResource,
     FleetInstance,
     RowKind,
+    UnownedKind,
     WorkspaceObject,
     WorkspaceResource,
 )
@@ -112,6 +113,7 @@ __all__ = [
     "SyncMoved",
     "UndrainEngineCluster",
     "UndrainEngineInstance",
+    "UnownedKind",
     "UnpinTenant",
     "WorkspaceObject",
     "WorkspaceResource",

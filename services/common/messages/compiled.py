@@ -130,14 +130,26 @@ class ChildKind(StrEnum):
     """A Secret with the content of another one of its namespace: the watcher copies it, and no row has that."""
 
 
+class UnownedKind(StrEnum):
+    """Kinds of objects that have no controller, in rows of ``workspace_objects`` that say what shall be changed of one.
+
+    A row without a uid has the object made, unless there is one of the name. One with a uid is bound to that object: it
+    is patched, or deleted if the row says ``absent``. Such an object outlives whatever has asked for it.
+    """
+
+    BINDING = "SnapshotEnvironmentBinding"
+    CLAIM = "DeploymentTargetClaim"
+    TARGET = "DeploymentTarget"
+
+
 @dataclass(frozen=True, slots=True)
 class WorkspaceObject:
-    """A child object that a tenant's namespace shall hold, or shall no longer hold."""
+    """A child object that a tenant's namespace shall hold, or shall no longer; or a change of an unowned object."""
 
     workspace: str
     namespace: str
     kind: str
-    """A ChildKind; text, because it crossed a wire: a row of another kind is refused, not a poison."""
+    """A ChildKind or an UnownedKind; text, because it crossed a wire: a row of another kind is refused."""
     name: str
     desired: Literal["present", "absent"]
     uid: str
@@ -146,9 +158,12 @@ class WorkspaceObject:
     owner_kind: str
     owner_name: str
     owner_uid: str
-    """Of the custom resource that it is made for, its controller: an object of another controller is not ours."""
+    """Of the custom resource that it is made for. Of a child object the controller: one of another is not ours."""
     manifest: str
-    """JSON of what we own: labels, annotations and spec; in place of that, of a copy the Secret and the copy's type."""
+    """JSON of what we own: labels, annotations and spec; in place of that, of a copy the Secret and the copy's type.
+
+    Of an unowned object what is changed of it, likewise, with its finalizers.
+    """
     digest: str
     """SHA-256 of the manifest, hexadecimal."""
     revision: int

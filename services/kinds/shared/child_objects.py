@@ -68,28 +68,30 @@ class LiveChild:
     annotations: Mapping[str, str] | None = None
     controller_uid: str | None = None
     """Of the resource that its ownerReferences name as its controller; empty: it has none."""
+    finalizers: frozenset[str] | None = None
+    """Those that its kind declares."""
 
     @property
     def version(self) -> str:
         """Which object it is, in which version."""
         return f"{self.uid}/{self.resource_version}"
 
+    @property
+    def spec_members(self) -> Mapping[str, Any] | None:
+        """Members of its spec. One that is no object has none."""
+        if self.spec is None:
+            return None
+        try:
+            return dict_of(orjson.loads(self.spec))
+        except orjson.JSONDecodeError:
+            return {}
+
 
 def differs(manifest: str, live: LiveChild) -> bool:
     """Whether ``live`` lacks something of ``manifest``, as far as it is told."""
     wanted = orjson.loads(manifest)
-    told = {"annotations": live.annotations, "labels": live.labels, "spec": _parsed(live.spec)}
+    told = {"annotations": live.annotations, "labels": live.labels, "spec": live.spec_members}
     return any(part is not None and not _contains(part, wanted[name]) for name, part in told.items())
-
-
-def _parsed(spec: str | None) -> Mapping[str, Any] | None:
-    """A spec that is no object has nothing of what is wanted."""
-    if spec is None:
-        return None
-    try:
-        return dict_of(orjson.loads(spec))
-    except orjson.JSONDecodeError:
-        return {}
 
 
 def _contains(live: Any, wanted: Any) -> bool:

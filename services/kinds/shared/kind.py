@@ -19,7 +19,7 @@ import orjson
 
 from services.common.addresses import AddressPolicy
 from services.common.api_resource import ApiResource
-from services.common.messages import ChildKind
+from services.common.messages import ChildKind, UnownedKind
 from services.common.secret_use import SecretUse
 from services.kinds.shared.api_model import ApiModel, Rule
 from services.kinds.shared.catalogue import Entry
@@ -159,6 +159,8 @@ class Kind(NamedKind):
     makes it; it goes with the resource."""
     children: tuple[ChildKind, ...] = ()
     """Of which kinds these are: the watcher gets the rights to make them."""
+    unowned: tuple[UnownedKind, ...] = ()
+    """Of which kinds objects are changed because of a resource, without being its children: likewise."""
     destinations: Callable[[str], Collection[str]] | None = None
     """Namespaces that deployments may go to because of a spec, JSON text; none if it is not valid."""
     is_repeat: Callable[[PlainResource, PlainResource], bool] | None = None

@@ -16,7 +16,7 @@ from typing import Any
 import orjson
 
 from services.common.errors import Permanent
-from services.common.json_values import bounded, dict_of, dicts_of, digest, text_of
+from services.common.json_values import bounded, dict_of, dicts_of, digest, text_of, texts_of
 from services.kinds.shared.resource import PlainResource
 from services.kinds.shared.spec_text import SpecT, parsed
 
@@ -54,6 +54,8 @@ class Projection:
     """Whether the label with this key is one of them."""
     annotations: frozenset[str] = frozenset()
     """Keys. None whose value may hold a secret, such as the last applied configuration."""
+    finalizers: frozenset[str] = frozenset()
+    """Ours, which rules put on and take off."""
     owner_references: bool = False
     status_members: frozenset[str] = frozenset()
     """Members that other controllers write. None of ours: each write of our own would be news."""
@@ -61,7 +63,7 @@ class Projection:
     @property
     def has_metadata(self) -> bool:
         """Whether any part of the metadata is declared."""
-        return self.labels is not None or bool(self.annotations) or self.owner_references
+        return self.labels is not None or bool(self.annotations or self.finalizers) or self.owner_references
 
     def project(self, manifest: Mapping[str, Any]) -> Projected:
         """The projection of the resource in ``manifest``."""
@@ -83,6 +85,8 @@ class Projection:
         if self.annotations:
             annotations = dict_of(meta.get("annotations"))
             parts["annotations"] = {key: value for key, value in annotations.items() if key in self.annotations}
+        if self.finalizers:
+            parts["finalizers"] = sorted(self.finalizers.intersection(texts_of(meta.get("finalizers"))))
         if self.owner_references:
             parts["ownerReferences"] = dicts_of(meta.get("ownerReferences"))
         return parts
@@ -109,6 +113,7 @@ class ProjectedMetadata:
     labels: Mapping[str, str]
     annotations: Mapping[str, str]
     owner_references: tuple[OwnerReference, ...]
+    finalizers: frozenset[str] = frozenset()
 
 
 def metadata_of(resource: PlainResource) -> ProjectedMetadata:
@@ -120,6 +125,7 @@ def metadata_of(resource: PlainResource) -> ProjectedMetadata:
         labels=_texts(meta.get("labels")),
         annotations=_texts(meta.get("annotations")),
         owner_references=tuple(map(_owner_reference, dicts_of(meta.get("ownerReferences")))),
+        finalizers=frozenset(texts_of(meta.get("finalizers"))),
     )
 
 

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
+from dataclasses import replace
 from typing import NamedTuple
 from uuid import UUID
 
 from services.common.api_resource import SECRET
-from services.common.messages import ChildKind
+from services.common.messages import ChildKind, UnownedKind
 from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
 from services.kinds.gitops_deployment.rows import Deployment
 from services.kinds.shared.child_objects import LiveChild
+from services.kinds.shared.projection import metadata_of
 from services.kinds.shared.resource import PlainResource
 from services.planner.domain.indexed_rows import differing
 from services.planner.domain.state import TenantState
 from services.planner.rows import ChildKey, ResourceName
 
-FOLLOWED = {kind.value: kind.value for kind in ChildKind} | {ChildKind.SECRET_COPY.value: SECRET.kind}
+FOLLOWED = {kind.value: kind.value for kind in (*ChildKind, *UnownedKind)} | {ChildKind.SECRET_COPY.value: SECRET.kind}
 """The kind by which a child object of each kind is reported."""
 CHILD_KINDS = {followed: kind for kind, followed in FOLLOWED.items()}
 
@@ -71,7 +73,11 @@ def _was_there(before: TenantState, subject: UUID) -> bool:
 
 
 def _live(known: Deployment | PlainResource) -> LiveChild:
-    return LiveChild(known.uid, known.resource_version, known.deleting, _spec(known))
+    live = LiveChild(known.uid, known.resource_version, known.deleting, _spec(known))
+    if not isinstance(known, PlainResource) or not known.metadata or known.metadata_omitted:
+        return live
+    meta = metadata_of(known)
+    return replace(live, labels=meta.labels, annotations=meta.annotations, finalizers=meta.finalizers)
 
 
 def _spec(known: Deployment | PlainResource) -> str | None:

@@ -130,7 +130,7 @@ class PlannedTenant(NamedTuple):
     manifests: Mapping[PlacedKey, Manifest] = MappingProxyType({})
     """Objects as they were compiled in this plan."""
     due: Mapping[UUID, datetime] = MappingProxyType({})
-    """When owners of child objects have to be looked at again, though nothing happens."""
+    """When resources have to be looked at again, though nothing happens."""
 
     def after(self, step: StepResult) -> PlannedTenant:
         """The same once a step was taken."""
@@ -151,6 +151,10 @@ class PlannedTenant(NamedTuple):
     def touching(self, subject: UUID, cause: Cause) -> PlannedTenant:
         """The same after another event that concerned this deployment or resource."""
         return self._replace(touched=_last(self.touched, subject, cause))
+
+    def due_by(self, subject: UUID, at: datetime) -> PlannedTenant:
+        """The same with a resource to be looked at again by then at the latest."""
+        return self._replace(due={**self.due, subject: min(at, self.due.get(subject, at))})
 
     def with_outcome(self, outcome: AuditOutcome) -> PlannedTenant:
         """Something has become of an operation."""

@@ -14,6 +14,8 @@ from services.common.messages import ChildKind, WorkspaceObject
 from services.kinds.registry import REGISTRY
 from services.watcher.child_kinds import CHILD_RESOURCES
 from services.watcher.followed_kinds import BY_NAME
+from services.watcher.rows.unowned_manifest import require_known_change
+from services.watcher.unowned_kinds import UNOWNED_RESOURCES
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +38,8 @@ class ChildManifest:
 
 def resource_of(row: WorkspaceObject) -> ApiResource:
     """The kind of object that the row is about."""
-    return CHILD_RESOURCES[row.kind]
+    unowned = UNOWNED_RESOURCES.get(row.kind)
+    return unowned.resource if unowned is not None else CHILD_RESOURCES[row.kind]
 
 
 def owner_resource_of(row: WorkspaceObject) -> ApiResource:
@@ -46,15 +49,17 @@ def owner_resource_of(row: WorkspaceObject) -> ApiResource:
 
 def require_known_child(row: WorkspaceObject) -> WorkspaceObject:
     """``row`` if it is one that can be applied. Raises Poison."""
-    if row.kind not in CHILD_RESOURCES:
+    if row.kind not in CHILD_RESOURCES and row.kind not in UNOWNED_RESOURCES:
         raise Poison(f"this watcher applies no object of kind {row.kind!r}")
     owner = BY_NAME.get(row.owner_kind)
     if owner is None or owner.resource.api_version != row.owner_api_version or not (row.owner_name and row.owner_uid):
         raise Poison(f"this watcher knows no owner {row.owner_api_version} {row.owner_kind} {row.owner_name!r}")
-    if row.desired == "present":
-        manifest_of(row)
-    elif row.desired != "absent":
+    if row.desired not in {"present", "absent"}:
         raise Poison(f"an object is present or absent, not {row.desired!r}")
+    if row.kind in UNOWNED_RESOURCES:
+        require_known_change(row)
+    elif row.desired == "present":
+        manifest_of(row)
     return row
 
 

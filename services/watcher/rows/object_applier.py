@@ -1,4 +1,4 @@
-"""Makes a child object as its row desires, in the tenant's own namespace. Called by :mod:`delivery`.
+"""Makes an object as its row desires, in the tenant's own namespace. Called by :mod:`delivery`.
 
 The object is read, judged by :mod:`child_steps` and changed; the change is bound to what was read. What happens
 in between is met by looking again; doing it all twice changes nothing. It is applied on the server side: fields that we
@@ -8,6 +8,8 @@ have applied before and do not any more go, what others have added stays.
     2. Its owner is read: is it still there?     Without it nothing is made.
     3. It is applied, with a reference to it.    The owner may go in between: the API server's garbage collector takes
                                                  what refers to an owner that is gone, also if it came later.
+
+An unowned object is not applied but changed, in the fields that its row names: see :mod:`unowned_changes`.
 """
 
 from __future__ import annotations
@@ -40,6 +42,8 @@ from services.watcher.rows.child_steps import (
 )
 from services.watcher.rows.missing_rights import waiting_for_rights
 from services.watcher.rows.secret_copies import copied_content
+from services.watcher.rows.unowned_changes import UnownedChanges
+from services.watcher.unowned_kinds import UNOWNED_RESOURCES
 
 log = structlog.get_logger(__name__)
 
@@ -74,13 +78,32 @@ class ObjectApplier:
     async def _apply_until_unchanged(self, row: WorkspaceObject) -> bool:
         for _ in range(ATTEMPTS):
             with suppress(Conflict, NotFound):  # since it was read it has gone, or another has its name
-                is_changed = await (self._apply(row) if row.desired == "present" else self._remove(row))
+                is_changed = await self._try(row)
                 if is_changed is None:
                     continue
                 if not is_changed:
                     _count(resource_of(row), "unneeded")
                 return is_changed
         raise Retry(f"{resource_of(row).kind} {row.namespace}/{row.name} keeps changing")
+
+    async def _try(self, row: WorkspaceObject) -> bool | None:
+        """Whether anything had to be changed; None if it has to be looked at again."""
+        if row.kind in UNOWNED_RESOURCES:
+            return await self._change_unowned(row)
+        return await (self._apply(row) if row.desired == "present" else self._remove(row))
+
+    async def _change_unowned(self, row: WorkspaceObject) -> bool:
+        """As long as who wants it is there; the deletion was decided."""
+        changes = UnownedChanges(self.kube)
+        if row.desired == "absent":
+            verb = await changes.delete_object(row) if row.uid else ""
+        elif not await self._has_owner(row):
+            verb = ""
+        else:
+            verb = await (changes.patch_object(row) if row.uid else changes.make_object(row))
+        if verb:
+            _count(resource_of(row), verb)
+        return bool(verb)
 
     async def _apply(self, row: WorkspaceObject) -> bool | None:
         """Whether anything had to be changed; None if it has to be looked at again, because it is made anew."""

@@ -20,15 +20,30 @@ from devstack.generate.markdown import with_block
 from services.cli.installation.rbac import KINDS
 from services.common.errors import Wait
 from services.common.kubernetes import SECRET, ApiResource, KubeClient, Manifest, Rejected, connect
-from services.common.messages import ChildKind
+from services.common.messages import ChildKind, UnownedKind
 from services.common.package_data import RBAC
+from services.kinds.deployment_target.model import DEPLOYMENT_TARGET
+from services.kinds.deployment_target_claim.model import DEPLOYMENT_TARGET_CLAIM
+from services.kinds.deployment_target_claim.rows import FINALIZER
 from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
 from services.kinds.managed_environment.model import MANAGED_ENVIRONMENT
 from services.kinds.registry import REGISTRY, Registry
+from services.kinds.shared.kind import Kind
 from services.watcher.rows.object_applier import ObjectApplier
+from services.watcher.unowned_kinds import UNOWNED_RESOURCES
 from tests.component.rights import SERVICE_ACCOUNT, kubeconfig_with, token_of, until_granted
 from tests.component.watcher.rig import DEADLINE_SECONDS, Rig, Tenant
 from tests.component.watcher.test_objects_applied import COPY_TYPE, child, copied
+from tests.component.watcher.test_unowned_objects import (
+    CLAIM_SPEC,
+    TARGET_SPEC,
+    THEIRS,
+    bound,
+    change,
+    create,
+    create_claim,
+    release,
+)
 
 CHILDREN = (ChildKind.MANAGED_ENVIRONMENT, ChildKind.SECRET_COPY)
 ENVIRONMENT_SPEC = {
@@ -42,7 +57,10 @@ CLUSTER_WIDE = ("ClusterRole", "ClusterRoleBinding", "ValidatingAdmissionPolicy"
 def manifests(account: str, namespace: str) -> Iterator[Manifest]:
     """Role and policy of the watcher, as they are generated for kinds with children, for an account of a test's own."""
     first, *others = REGISTRY.kinds
-    registry = Registry((replace(first, children=CHILDREN), *others))
+    known = {kind.resource for kind in REGISTRY.kinds}
+    changed = [UNOWNED_RESOURCES[each].resource for each in UnownedKind]
+    others += [Kind(resource=each, default_quota=1) for each in changed if each not in known]
+    registry = Registry((replace(first, children=CHILDREN, unowned=tuple(UnownedKind)), *others))
     text = (RBAC / "watcher.yaml").read_text()
     for name, rules in WATCHER.items():
         text = with_block(text, name, rules(registry))
@@ -187,3 +205,43 @@ async def test_watcher_when_it_gives_a_child_to_another_owner_then_it_is_refused
         await confined.kube.patch_object(
             MANAGED_ENVIRONMENT, confined.tenant.namespace, "env", patch, field_manager="tests"
         )
+
+
+# Objects that are no children
+
+
+async def test_watcher_when_it_changes_what_is_listed_then_the_policy_lets_it(rig: Rig, confined: Confined) -> None:
+    tenant, applier = confined.tenant, ObjectApplier(confined.kube, 1000)
+    uid = (await create_claim(tenant, finalizers=[THEIRS]))["metadata"]["uid"]
+    assert await applier.apply_row(bound(rig, confined.owner, uid))
+    await tenant.kube.delete_object(DEPLOYMENT_TARGET_CLAIM, tenant.namespace, "dev")
+    off = change(rig, confined.owner, UnownedKind.CLAIM, "dev", uid, finalizers={FINALIZER: False})
+    assert await applier.apply_row(off)
+    await release(tenant, DEPLOYMENT_TARGET_CLAIM, "dev")
+    made = change(rig, confined.owner, UnownedKind.TARGET, "dev-dt", "", spec=TARGET_SPEC)
+    assert await applier.apply_row(made)
+    uid = (await tenant.kube.get_object(DEPLOYMENT_TARGET, tenant.namespace, "dev-dt"))["metadata"]["uid"]
+    assert await applier.apply_row(change(rig, confined.owner, UnownedKind.TARGET, "dev-dt", uid, desired="absent"))
+
+
+BEYOND: dict[str, tuple[Manifest, str]] = {
+    "another-field": ({"spec": {"deploymentTargetClassName": "other"}}, "does not change a spec"),
+    "another-annotation": ({"metadata": {"annotations": {"a": "b"}}}, "labels, annotations or owners"),
+    "a-label": ({"metadata": {"labels": {"a": "b"}}}, "labels, annotations or owners"),
+    "an-annotation-of-somebody-else-goes": ({"metadata": {"annotations": {"theirs": None}}}, "labels, annotations"),
+    "another-finalizer": ({"metadata": {"finalizers": [THEIRS, "example.com/more"]}}, "takes off no finalizer"),
+    "a-finalizer-of-somebody-else-goes": ({"metadata": {"finalizers": [FINALIZER]}}, "takes off no finalizer"),
+}
+
+
+async def test_watcher_when_it_changes_more_than_is_listed_then_the_policy_refuses(confined: Confined) -> None:
+    tenant, kube = confined.tenant, confined.kube
+    await create_claim(tenant, annotations={"theirs": "stays"}, finalizers=[THEIRS])
+    for patch, text in BEYOND.values():
+        with pytest.raises(Rejected, match=text):
+            await kube.patch_object(DEPLOYMENT_TARGET_CLAIM, tenant.namespace, "dev", patch, field_manager="tests")
+    with pytest.raises(Rejected, match="cannot delete"):
+        await kube.delete_object(DEPLOYMENT_TARGET_CLAIM, tenant.namespace, "dev")
+    with pytest.raises(Rejected, match="cannot create"):
+        await create(kube, tenant, CLAIM_SPEC, name="other")
+    await release(tenant, DEPLOYMENT_TARGET_CLAIM, "dev")

@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 
 from services.common.kubernetes import Manifest
-from services.common.messages import ChildKind, WorkspaceObject, WorkspaceResource
+from services.common.messages import ChildKind, UnownedKind, WorkspaceObject, WorkspaceResource
 
 NOW = datetime(2026, 5, 4, 12, 30, 15, tzinfo=UTC)
 SPEC = {"type": "automated", "source": {"repoURL": "https://example.com/a.git", "path": "ü"}}
@@ -74,3 +74,10 @@ def child(name: str = "web-prod", **columns: Any) -> WorkspaceObject:
         "deleted": False,
     }
     return WorkspaceObject(**values | columns)
+
+
+def unowned(kind: UnownedKind = UnownedKind.CLAIM, name: str = "dev", **columns: Any) -> WorkspaceObject:
+    """A row of an unowned object, for the GitOpsDeployment ``resource("prod")``."""
+    parts = {part: columns.pop(part, {}) for part in ("spec", "labels", "annotations", "finalizers")}
+    row = {"kind": kind.value, "uid": f"uid-{name}", "manifest": orjson.dumps(parts).decode()}
+    return child(name, **row | columns)

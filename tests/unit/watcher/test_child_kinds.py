@@ -7,22 +7,35 @@ from dataclasses import replace
 import pytest
 import yaml
 
-from devstack.generate.manifests import child_variables, confined_resources, watcher_rules
+from devstack.generate.manifests import confined_resources, object_variables, watcher_rules
 from services.common.kubernetes import SECRET
-from services.common.messages import ChildKind
+from services.common.messages import ChildKind, UnownedKind
 from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
 from services.kinds.managed_environment.model import MANAGED_ENVIRONMENT
 from services.kinds.registry import REGISTRY, Registry
+from services.kinds.shared.kind import Kind
 from services.watcher.child_kinds import CHILD_RESOURCES
 from services.watcher.followed_kinds import access_to, followed
+from services.watcher.unowned_kinds import UNOWNED_RESOURCES
 
 MAKING = {"create", "delete"}
+NOTHING: dict[str, list[str]] = {"operations": [], "spec": [], "labels": [], "annotations": [], "finalizers": []}
 
 
 def with_children(*children: ChildKind) -> Registry:
     """Kinds as they are, but GitOpsDeployments have these children."""
     first, *others = REGISTRY.kinds
     return Registry((replace(first, children=children), *others))
+
+
+def with_unowned(*unowned: UnownedKind) -> Registry:
+    """Kinds as they are, but GitOpsDeployments change these, which are followed, too."""
+    first, *others = with_children().kinds
+    others = [replace(kind, unowned=()) for kind in others]
+    known = {kind.resource for kind in others}
+    missing = [UNOWNED_RESOURCES[each].resource for each in UnownedKind]
+    followed_too = [Kind(resource=each, default_quota=1) for each in missing if each not in known]
+    return Registry((replace(first, unowned=unowned), *others, *followed_too))
 
 
 def verbs(registry: Registry) -> dict[str, set[str]]:
@@ -74,11 +87,45 @@ def test_policy_when_no_secret_is_copied_then_it_is_asked_about_none() -> None:
 
 def test_policy_when_a_kind_has_children_then_it_knows_them_their_owners_and_the_types_of_copies() -> None:
     registry = with_children(ChildKind.MANAGED_ENVIRONMENT, ChildKind.SECRET_COPY)
-    values = {each["name"]: yaml.safe_load(each["expression"]) for each in yaml.safe_load(child_variables(registry))}
+    values = {each["name"]: yaml.safe_load(each["expression"]) for each in yaml.safe_load(object_variables(registry))}
     assert values == {
         "children": [f"{MANAGED_ENVIRONMENT.group}/{MANAGED_ENVIRONMENT.plural}", "/secrets"],
         "owners": [f"{GITOPS_DEPLOYMENT.api_version}/{GITOPS_DEPLOYMENT.kind}"],
         "copyTypes": [*REGISTRY.secret_types],
+        "unowned": {"": NOTHING},
     }
     *_, core = yaml.safe_load(confined_resources(registry))
     assert (core["apiGroups"], core["resources"]) == ([""], ["secrets"])
+
+
+# Objects that are no children
+
+
+def test_unowned_list_when_read_then_it_has_every_kind() -> None:
+    assert set(UNOWNED_RESOURCES) == set(UnownedKind)
+
+
+@pytest.mark.parametrize("unowned", UnownedKind)
+def test_rights_when_a_kind_changes_unowned_objects_then_those_alone_and_only_as_listed(unowned: UnownedKind) -> None:
+    known = UNOWNED_RESOURCES[unowned]
+    granted = verbs(with_unowned(unowned))
+    assert granted[known.resource.plural] >= {"patch", *known.verbs}
+    assert {plural for plural, allowed in granted.items() if MAKING & allowed} <= {known.resource.plural}
+    assert MAKING & granted[known.resource.plural] == known.verbs
+
+
+def test_policy_when_a_kind_changes_unowned_objects_then_it_knows_what_of_them() -> None:
+    values = {
+        each["name"]: yaml.safe_load(each["expression"])
+        for each in yaml.safe_load(object_variables(with_unowned(UnownedKind.TARGET)))
+    }
+    assert values["unowned"] == {
+        "": NOTHING,
+        "appstudio.redhat.com/deploymenttargets": {
+            "operations": ["CREATE", "DELETE"],
+            "spec": ["claimRef"],
+            "labels": [],
+            "annotations": ["provisioner.appstudio.redhat.com/provisioned-by"],
+            "finalizers": ["dt.appstudio.redhat.com/finalizer"],
+        },
+    }

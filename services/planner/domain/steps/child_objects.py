@@ -63,7 +63,8 @@ def want_child_objects(
 
     An object stays that of another resource as long as that exists and the object was not seen to be gone.
     """
-    own = state.child_objects_by_owner().get(owner.uid, {})
+    of_owner = state.child_objects_by_owner().get(owner.uid, {})
+    own = {key: row for key, row in of_owner.items() if not row.is_unowned}
     children = {child.key: child for child in wanted}
     live = live_children(state, {*children, *own}, state).present
     refused = tuple(key for key, child in children.items() if child.is_oversized or _is_anothers(state, key, owner))
@@ -135,10 +136,10 @@ def _absent(known: ChildRow, live: LiveChild | None) -> ChildRow:
 def _with_row(
     state: TenantState, known: ChildRow | None, now: ChildRow, live: LiveChild | None, cause: Cause
 ) -> TenantState:
-    return state if now == known else state.with_child_objects(_written(now, live, cause))
+    return state if now == known else state.with_child_objects(written(now, live, cause))
 
 
-def _written(row: ChildRow, live: LiveChild | None, cause: Cause) -> ChildRow:
+def written(row: ChildRow, live: LiveChild | None, cause: Cause) -> ChildRow:
     """``row`` with the stamps of a row that is written."""
     return replace(
         row,
@@ -153,32 +154,33 @@ def _compare_with_live(planned: PlannedTenant, cause: Cause, context: Context) -
     """With rows as their live objects require it, and with the times at which their owners are looked at again."""
     rows = _rows_concerned(planned, context)
     live = live_children(planned.state, rows.keys(), context.before)
-    state, due = planned.state, dict[UUID, datetime]()
+    state = planned.state
     for key, row in rows.items():
         owner, there = _owner_of(state, row), live.present.get(key)
         now = _after_comparison(row, owner, live, cause.at)
         if now is None:
             state = state.without_child_objects(key)
             continue
-        now = row if now == row and not _is_applied_anew(row, live, cause.at) else _written(now, there, cause)
+        now = row if now == row and not _is_applied_anew(row, live, cause.at) else written(now, there, cause)
         state = state.with_child_objects(now)
         if owner is not None:
             planned = planned if owner.id in planned.touched else planned.touching(owner.id, cause)
             if (again := _due_at(now, there)) is not None:
-                due[owner.id] = min(again, due.get(owner.id, again))
-    return planned.with_state(state)._replace(due=due)
+                planned = planned.due_by(owner.id, again)
+    return planned.with_state(state)
 
 
 def _rows_concerned(planned: PlannedTenant, context: Context) -> dict[ChildKey, ChildRow]:
     """Child objects of all owners of which something differs, and that an event was about."""
     state, before = planned.state, context.before
     if not context.is_known:
-        return dict(sorted(state.child_objects.items()))
+        return dict(sorted((key, row) for key, row in state.child_objects.items() if not row.is_unowned))
     by_owner = state.child_objects_by_owner()
     owners = {each.uid for each in map(state.plain_resources.get, _owners_touched(planned, before)) if each is not None}
     changed = (*children_differing(state, before), *differing(state.child_objects, before.child_objects))
     owners |= {state.child_objects[key].owner_uid for key in changed if key in state.child_objects}
-    return dict(sorted(item for owner in owners for item in by_owner.get(owner, {}).items()))
+    rows = (item for owner in owners for item in by_owner.get(owner, {}).items())
+    return dict(sorted((key, row) for key, row in rows if not row.is_unowned))
 
 
 def _owners_touched(planned: PlannedTenant, before: TenantState) -> Iterator[UUID]:

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from services.cli.rebuild.streamed_topics import Comparison, Key, StreamedTopics, compare
-from services.cli.rebuild.topic_sweep import SHOWN, Unknown, _by_object, kept_as
+from services.cli.rebuild.topic_sweep import SHOWN, Unknown, _by_object, _uid_to_remove, kept_as
 from services.common.avro import SchemaRegistry
 from services.common.errors import Poison
 from services.common.kafka import ConsumedMessage
-from services.common.messages import EngineResource, WorkspaceResource
+from services.common.messages import EngineResource, WorkspaceObject, WorkspaceResource
 from services.planner.domain.policy import SweepGuard
 from tests.unit.common.kafka.messages import consumed
 
@@ -19,10 +19,12 @@ ROW: Any = None
 GUARD = SweepGuard(share=0.5, minimum=2)
 
 
-def unknown(engine: int = 0, workspace: int = 0, children: int = 0, **known: int) -> Unknown:
+def unknown(
+    engine: int = 0, workspace: int = 0, children: int = 0, kind: str = "GitOpsDeployment", **known: int
+) -> Unknown:
     objects = {("one", "Application", "argocd", f"app-{number}"): ROW for number in range(engine)}
     statuses = {("local", "team-a", "Secret", f"secret-{number}"): ROW for number in range(workspace)}
-    made = {("local", "team-a", "GitOpsDeployment", f"child-{number}"): ROW for number in range(children)}
+    made = {("local", "team-a", kind, f"child-{number}"): ROW for number in range(children)}
     return Unknown(objects, statuses, known, made)
 
 
@@ -33,6 +35,7 @@ def unknown(engine: int = 0, workspace: int = 0, children: int = 0, **known: int
         pytest.param(unknown(engine=6, one=5), (), {"one": "it would lose 6 of 11"}, id="more than half"),
         pytest.param(unknown(engine=2), (), {}, id="few, though they are all"),
         pytest.param(unknown(children=4, local=3), (), {"local": "it would lose 4 of 7"}, id="child objects"),
+        pytest.param(unknown(children=4, kind="DeploymentTarget", local=3), (), {}, id="patches, which remove nothing"),
         pytest.param(unknown(engine=6, one=5), ("one",), {}, id="approved by name"),
         pytest.param(
             unknown(engine=1, workspace=3, one=9), (), {"local": "it would lose 3 of 3"}, id="statuses of a workspace"
@@ -92,6 +95,12 @@ def test_sweep_when_divided_then_each_is_in_one_part_and_the_guard_still_knows_a
     withdrawn, kept = found.divided(lambda row: row is STRANGE)
     assert (withdrawn, kept) == (Unknown({}, found.statuses, {}), Unknown(found.objects, {}, {}))
     assert not Unknown({}, {}, {"one": 5})
+
+
+@pytest.mark.parametrize(("kind", "uid"), [("GitOpsDeployment", "uid-1"), ("DeploymentTarget", "")])
+def test_sweep_when_it_withdraws_an_object_then_none_to_delete_is_named_but_a_child(kind: str, uid: str) -> None:
+    """A patch names the uid of a user's own object."""
+    assert _uid_to_remove(compiled(WorkspaceObject, kind=kind, uid="uid-1")) == {"uid": uid}
 
 
 def test_object_when_reported_gone_then_its_key_is_found_by_instance_kind_and_name() -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from services.common.errors import GitOpsError
-from services.common.kubernetes import ApiResource, Conflict, Manifest, NotFound
+from services.common.kubernetes import AlreadyExists, ApiResource, Conflict, Manifest, NotFound
 
 Place = tuple[str, str, str]
 """Kind, namespace and name."""
@@ -69,6 +69,33 @@ class FakeCluster:
         self.objects[place] = (live or {}) | copy.deepcopy(manifest) | {"metadata": before | meta | both}
         return self.objects[place]
 
+    async def create_object(self, resource: ApiResource, manifest: Manifest, *, field_manager: str) -> Manifest:
+        assert field_manager == "gitops-watcher"
+        self._change("create")
+        meta = manifest["metadata"]
+        if (resource.kind, meta["namespace"], meta["name"]) in self.objects:
+            raise AlreadyExists(meta["name"])
+        self.made += 1
+        self.add(copy.deepcopy(manifest) | {"metadata": meta | {"uid": f"made-{self.made}"}}, meta["namespace"])
+        return self.objects[resource.kind, meta["namespace"], meta["name"]]
+
+    async def patch_object(
+        self, resource: ApiResource, namespace: str, name: str, patch: Manifest, *, field_manager: str
+    ) -> Manifest:
+        """A merge patch (RFC 7386) that names the version."""
+        assert field_manager == "gitops-watcher"
+        self._change("patch")
+        live = self.get(resource.kind, name, namespace)
+        if live is None:
+            raise NotFound(name)
+        bound, meta = patch["metadata"], live["metadata"]
+        if (bound["uid"], bound["resourceVersion"]) != (meta["uid"], meta["resourceVersion"]):
+            raise Conflict("it was changed")
+        self.objects[resource.kind, namespace, name] = _merged(
+            live, patch | {"metadata": bound | {"resourceVersion": self.next_version()}}
+        )
+        return self.objects[resource.kind, namespace, name]
+
     async def delete_object(self, resource: ApiResource, namespace: str, name: str, *, uid: str) -> None:
         self._change("delete")
         found = self.get(resource.kind, name, namespace)
@@ -84,6 +111,17 @@ class FakeCluster:
             self.before_change.pop(0)()
         if self.failures:
             raise self.failures.pop(0)
+
+
+def _merged(live: Any, patch: Manifest) -> Manifest:
+    """RFC 7386."""
+    merged = dict(live) if isinstance(live, dict) else {}
+    for name, value in patch.items():
+        if value is None:
+            merged.pop(name, None)
+        else:
+            merged[name] = _merged(merged.get(name), value) if isinstance(value, dict) else value
+    return merged
 
 
 def controlled_by(owner: str, owner_uid: str, kind: str = "GitOpsDeployment", **meta: Any) -> Manifest:

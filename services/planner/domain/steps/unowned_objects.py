@@ -1,0 +1,125 @@
+"""What resources want changed of objects that are no children of theirs, as rows of ``workspace_objects``.
+
+A row asks for one object to be made, patched or deleted. It is level-based: a row is written if the live object does
+not say what is wanted, and written anew if it says so no more, at the pace of ``child_objects.py``: once for each
+version of the live object, and not before ``REAPPLY_AFTER``. It goes when nobody wants it, and then the object stays
+as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import replace
+from datetime import datetime
+from typing import NamedTuple
+
+from services.common.messages import UnownedKind
+from services.kinds.shared.child_objects import LiveChild
+from services.kinds.shared.kind import Kind
+from services.kinds.shared.resource import Cause, PlainResource
+from services.kinds.shared.unowned_objects import UnownedObject, says
+from services.planner.domain.live_children import LiveChildren, live_children
+from services.planner.domain.planned_tenant import Context, PlannedTenant
+from services.planner.domain.state import TenantState
+from services.planner.domain.steps.child_objects import REAPPLY_AFTER, UNSEEN_AFTER, written
+from services.planner.rows import ChildRow
+
+
+class UnownedRequest(NamedTuple):
+    """An object, and which resource wants it so."""
+
+    owner: PlainResource
+    wanted: UnownedObject
+
+
+def tend_unowned_objects(
+    planned: PlannedTenant,
+    kinds: Collection[UnownedKind],
+    requests: Iterable[UnownedRequest],
+    cause: Cause,
+    context: Context,
+) -> PlannedTenant:
+    """The tenant with rows of these kinds for what is requested, and for nothing else."""
+    wanted = {each.wanted.key: each for each in requests if not each.wanted.is_oversized}
+    rows = {key: row for key, row in planned.state.child_objects.items() if row.kind in kinds}
+    live = live_children(planned.state, {*wanted, *rows}, context.before)
+    for key in sorted({*wanted, *rows}):
+        request, known = wanted.get(key), rows.get(key)
+        row = None if request is None else _row_of(planned.state, request, known, live.present.get(key), context)
+        if row is None:
+            planned = planned.with_state(planned.state.without_child_objects(key))
+            continue
+        if row != known or _is_asked_again(row, live, cause.at):
+            row = written(row, live.present.get(key), cause)
+            planned = planned.with_state(planned.state.with_child_objects(row))
+        if request is not None and (due := _due_at(row, live.present.get(key))) is not None:
+            planned = planned.due_by(request.owner.id, due)
+    return planned
+
+
+def _row_of(
+    state: TenantState, request: UnownedRequest, known: ChildRow | None, live: LiveChild | None, context: Context
+) -> ChildRow | None:
+    """The row, with the stamps of the one that there is; None if there is nothing to do."""
+    owner, wanted = request
+    if not _has_to_do(wanted, known, live):
+        return None
+    kind = context.policy.kinds[owner.kind]
+    row = _new_row(state, owner, kind, wanted)
+    if known is None:
+        return row
+    stamps = {name: getattr(known, name) for name in ("revision", "trace_id", "seen_at", "live_version")}
+    return replace(row, **stamps)
+
+
+def _has_to_do(wanted: UnownedObject, known: ChildRow | None, live: LiveChild | None) -> bool:
+    if not wanted.uid:
+        return live is None
+    if live is None or live.uid != wanted.uid:
+        return False
+    if wanted.is_deleted:
+        return not live.deleting
+    return known is not None or not says(wanted.manifest, live)
+
+
+def _new_row(state: TenantState, owner: PlainResource, kind: Kind, wanted: UnownedObject) -> ChildRow:
+    return ChildRow(
+        workspace=state.tenant.workspace,
+        namespace=state.tenant.namespace,
+        kind=wanted.kind.value,
+        name=wanted.name,
+        desired="absent" if wanted.is_deleted else "present",
+        uid=wanted.uid,
+        owner_api_version=kind.resource.api_version,
+        owner_kind=owner.kind,
+        owner_name=owner.name,
+        owner_uid=owner.uid,
+        manifest=wanted.manifest,
+        digest=wanted.digest,
+        revision=0,
+        trace_id=owner.trace_id,
+        seen_at=owner.seen_at,
+        live_version="",
+    )
+
+
+def _is_asked_again(row: ChildRow, live: LiveChildren, at: datetime) -> bool:
+    """Whether a row that says what it said has to be carried out anew."""
+    there = live.present.get(row.key)
+    if at < row.seen_at + REAPPLY_AFTER:
+        return False
+    if row.uid and row.desired == "present":
+        return there is not None and _has_drifted(row, there)
+    return row.key in live.gone or at >= row.seen_at + UNSEEN_AFTER
+
+
+def _due_at(row: ChildRow, live: LiveChild | None) -> datetime | None:
+    """When it may be asked again; None: nothing is to be."""
+    if row.uid and row.desired == "present":
+        return row.seen_at + REAPPLY_AFTER if live is not None and _has_drifted(row, live) else None
+    return row.seen_at + UNSEEN_AFTER
+
+
+def _has_drifted(row: ChildRow, live: LiveChild) -> bool:
+    """Whether the object does not say it, in a version that was not answered yet."""
+    return live.version != row.live_version and not says(row.manifest, live)

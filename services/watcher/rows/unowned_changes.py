@@ -1,0 +1,56 @@
+"""Changes an unowned object as its row says: it is made, patched or deleted. Called by :mod:`object_applier`.
+
+An object is patched, or deleted, only if it has the uid that the row names. A successor of its name is left alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from services.common.kubernetes import AlreadyExists, KubeClient, Manifest, NotFound
+from services.common.messages import WorkspaceObject
+from services.common.ownership import WATCHER_FIELD_MANAGER
+from services.watcher.rows.unowned_manifest import unowned_manifest_of, unowned_resource_of
+from services.watcher.rows.unowned_steps import merge_patch, new_object
+
+
+@dataclass(frozen=True, slots=True)
+class UnownedChanges:
+    """Each call is bound to what was read before. Raises Conflict if that has changed, NotFound if it has gone."""
+
+    kube: KubeClient
+
+    async def make_object(self, row: WorkspaceObject) -> str:
+        """Make it, unless there is one of its name, whosoever that is; returns the verb, "" if nothing was done."""
+        try:
+            resource = unowned_resource_of(row).resource
+            await self.kube.create_object(resource, new_object(row), field_manager=WATCHER_FIELD_MANAGER)
+        except AlreadyExists:
+            return ""
+        return "create"
+
+    async def patch_object(self, row: WorkspaceObject) -> str:
+        """Have it say what the row does; likewise."""
+        live = await self._find(row)
+        patch = merge_patch(live, unowned_manifest_of(row)) if live is not None else None
+        if patch is None:
+            return ""
+        resource = unowned_resource_of(row).resource
+        await self.kube.patch_object(resource, row.namespace, row.name, patch, field_manager=WATCHER_FIELD_MANAGER)
+        return "patch"
+
+    async def delete_object(self, row: WorkspaceObject) -> str:
+        """Ask for its deletion, once; likewise."""
+        live = await self._find(row)
+        if live is None or live["metadata"].get("deletionTimestamp"):
+            return ""
+        await self.kube.delete_object(unowned_resource_of(row).resource, row.namespace, row.name, uid=row.uid)
+        return "delete"
+
+    async def _find(self, row: WorkspaceObject) -> Manifest | None:
+        """The very object that the row is about."""
+        try:
+            live = await self.kube.get_object(unowned_resource_of(row).resource, row.namespace, row.name)
+        except NotFound:
+            return None
+        return live if live["metadata"]["uid"] == row.uid else None

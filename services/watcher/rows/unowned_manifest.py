@@ -1,0 +1,72 @@
+"""What a row of an unowned object says is to be changed, read and checked against the closed list. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from services.common.errors import Poison
+from services.common.messages import WorkspaceObject
+from services.watcher.unowned_kinds import UNOWNED_RESOURCES, UnownedResource
+
+
+@dataclass(frozen=True, slots=True)
+class UnownedManifest:
+    """The fields that a row names; of all others nothing is said."""
+
+    spec: Mapping[str, Any]
+    """Of an object that is there texts, or None: the field goes. Of one that is made the whole spec."""
+    labels: Mapping[str, str | None]
+    annotations: Mapping[str, str | None]
+    """None: it goes."""
+    finalizers: Mapping[str, bool]
+    """Whether it shall be on the object."""
+
+
+def unowned_resource_of(row: WorkspaceObject) -> UnownedResource:
+    """What may be done with objects of the row's kind."""
+    return UNOWNED_RESOURCES[row.kind]
+
+
+def require_known_change(row: WorkspaceObject) -> None:
+    """Return if the row is one that can be carried out. Raises Poison."""
+    if row.desired == "absent":
+        verb = "delete" if row.uid else ""
+    else:
+        unowned_manifest_of(row)
+        verb = "patch" if row.uid else "create"
+    if verb not in {"", "patch", *unowned_resource_of(row).verbs}:
+        raise Poison(f"this watcher does not {verb} a {row.kind} that is not a child of a resource")
+
+
+def unowned_manifest_of(row: WorkspaceObject) -> UnownedManifest:
+    """What is to be changed of the object. Raises Poison if that is more than may be."""
+    known = unowned_resource_of(row)
+    try:
+        manifest = orjson.loads(row.manifest)
+        parts = {name: dict(manifest[name]) for name in ("spec", "labels", "annotations", "finalizers")}
+    except (orjson.JSONDecodeError, KeyError, TypeError, ValueError) as error:
+        raise Poison(f"not the manifest of a {row.kind}: {error!r}") from error
+    if row.uid:
+        _require_listed("spec", parts["spec"], known.spec)
+        _require_texts(parts["spec"])
+    for name, listed in (("labels", known.labels), ("annotations", known.annotations)):
+        _require_listed(name, parts[name], listed)
+        _require_texts(parts[name])
+    _require_listed("finalizers", parts["finalizers"], known.finalizers)
+    if not all(isinstance(each, bool) for each in parts["finalizers"].values()):
+        raise Poison("of a finalizer a row says whether it is on")
+    return UnownedManifest(**parts)
+
+
+def _require_listed(part: str, named: Collection[str], listed: Collection[str]) -> None:
+    if beyond := sorted(set(named) - set(listed)):
+        raise Poison(f"this watcher does not change {part} {', '.join(beyond)} of such an object")
+
+
+def _require_texts(values: Mapping[str, Any]) -> None:
+    if not all(value is None or isinstance(value, str) for value in values.values()):
+        raise Poison("fields, labels and annotations are texts, or None")

@@ -1,0 +1,57 @@
+"""The closed list of unowned objects: which a watcher may make or delete, and what it may change of one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from services.common.kubernetes import ApiResource
+from services.common.messages import UnownedKind
+from services.kinds.deployment_target.model import DEPLOYMENT_TARGET
+from services.kinds.deployment_target.rows import FINALIZER as TARGET_FINALIZER
+from services.kinds.deployment_target.rows import PROVISIONED_BY
+from services.kinds.deployment_target_claim.model import DEPLOYMENT_TARGET_CLAIM
+from services.kinds.deployment_target_claim.rows import BIND_COMPLETE, BOUND_BY_CONTROLLER, PROVISIONER
+from services.kinds.deployment_target_claim.rows import FINALIZER as CLAIM_FINALIZER
+from services.kinds.registry import Registry
+from services.kinds.snapshot_environment_binding.model import BINDING
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnownedResource:
+    """What may be done with objects of one kind. Everything that is not named here is left as it is."""
+
+    resource: ApiResource
+    verbs: frozenset[str] = frozenset()
+    """Besides patch: create, delete."""
+    spec: frozenset[str] = frozenset()
+    """Fields, all of them texts."""
+    labels: frozenset[str] = frozenset()
+    annotations: frozenset[str] = frozenset()
+    """Of one that is made, too."""
+    finalizers: frozenset[str] = frozenset()
+    """Ours, which are put on and taken off beside those of others."""
+
+
+UNOWNED_RESOURCES: Mapping[str, UnownedResource] = {
+    UnownedKind.BINDING: UnownedResource(resource=BINDING, spec=frozenset({"snapshot"})),
+    UnownedKind.CLAIM: UnownedResource(
+        resource=DEPLOYMENT_TARGET_CLAIM,
+        spec=frozenset({"targetName"}),
+        annotations=frozenset({BIND_COMPLETE, BOUND_BY_CONTROLLER, PROVISIONER}),
+        finalizers=frozenset({CLAIM_FINALIZER}),
+    ),
+    UnownedKind.TARGET: UnownedResource(
+        resource=DEPLOYMENT_TARGET,
+        verbs=frozenset({"create", "delete"}),
+        spec=frozenset({"claimRef"}),
+        annotations=frozenset({PROVISIONED_BY}),
+        finalizers=frozenset({TARGET_FINALIZER}),
+    ),
+}
+
+
+def changed_resources(registry: Registry) -> Iterator[UnownedResource]:
+    """What the watcher changes for resources of these kinds; nothing else is it given the right to change."""
+    declared = {unowned for kind in registry.kinds for unowned in kind.unowned}
+    return (known for kind, known in UNOWNED_RESOURCES.items() if kind in declared)
