@@ -39,7 +39,7 @@ kafka)
     login='org.apache.kafka.common.security.scram.ScramLoginModule required;'
     overlaid "$shared/kafka/server.properties" log.dirs=/data/kafka \
         listeners=PLAINTEXT://localhost:9092,SASL://:9094,CONTROLLER://localhost:9093,HOST://:19092 \
-        advertised.listeners=PLAINTEXT://localhost:9092,SASL://kafka:9094,HOST://localhost:19092 \
+        "advertised.listeners=PLAINTEXT://localhost:9092,SASL://kafka:9094,HOST://localhost:$KAFKA_PORT" \
         "listener.security.protocol.map=$protocols" "listener.name.host.scram-sha-512.sasl.jaas.config=$login" \
         >/tmp/server.properties
     # The operator is in the log from its beginning: only it can make the other principals.

@@ -1,7 +1,6 @@
 """A Docker engine of one's own: its data, socket and bridge are apart from any other's.
 
-Images and what was built stay in the cache for the next one. Otherwise it leaves nothing behind but empty chains of
-iptables, which all engines of a machine share.
+Images and what was built stay in the cache for the next one. Otherwise it leaves nothing behind.
 """
 
 from __future__ import annotations
@@ -18,6 +17,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from devstack.containers.firewall import has_link, left_as_found
 from devstack.supervisor import trampoline
 from devstack.supervisor.child import tail_of
 from devstack.toolchain.cache import cache_root, locked
@@ -46,16 +46,17 @@ def engine() -> Iterator[str]:
     with locked(cache_root() / "engine.lock"):
         folder = Path(tempfile.mkdtemp(prefix="gitops-engine-"))
         _remove_bridge()  # of a run that was killed
-        output_of("ip", "link", "add", "name", BRIDGE, "type", "bridge")
-        try:
-            output_of("ip", "address", "add", BRIDGE_ADDRESS, "dev", BRIDGE)
-            output_of("ip", "link", "set", BRIDGE, "up")
-            with _daemon(folder, cache_root() / "engine"):
-                _remove_remains(_address(folder))
-                yield _address(folder)
-        finally:
-            _remove_bridge()
-            shutil.rmtree(folder, ignore_errors=True)
+        with left_as_found(BRIDGE):
+            output_of("ip", "link", "add", "name", BRIDGE, "type", "bridge")
+            try:
+                output_of("ip", "address", "add", BRIDGE_ADDRESS, "dev", BRIDGE)
+                output_of("ip", "link", "set", BRIDGE, "up")
+                with _daemon(folder, cache_root() / "engine"):
+                    _remove_remains(_address(folder))
+                    yield _address(folder)
+            finally:
+                _remove_bridge()
+                shutil.rmtree(folder, ignore_errors=True)
 
 
 def _address(folder: Path) -> str:
@@ -113,11 +114,5 @@ def _remove_remains(address: str) -> None:
 
 
 def _remove_bridge() -> None:
-    """Remove the bridge and the rules about it, which an engine leaves."""
-    if Path("/sys/class/net", BRIDGE).exists():
+    if has_link(BRIDGE):
         output_of("ip", "link", "delete", BRIDGE)
-    for table in ("filter", "nat"):
-        listed = output_of("iptables", "--wait", "--table", table, "--list-rules")
-        for rule in listed.splitlines():
-            if BRIDGE in rule.split() and rule.startswith("-A "):
-                output_of("iptables", "--wait", "--table", table, "--delete", *rule.split()[1:])

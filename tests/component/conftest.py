@@ -1,8 +1,8 @@
 """One service at a time against real components: PostgreSQL, Kafka, the schema registry, the Kubernetes API server.
 
 PostgreSQL and Kafka come from the local stack, which also serves the registry and the API server; with
-``--testcontainers`` they are containers, from the images that users pull. It is an option, and not what is found:
-a Docker engine that happens to run would change what is tested.
+``--testcontainers`` they are containers, from the images that users pull, and the tests that take neither are left out.
+It is an option, and not what is found: a Docker engine that happens to run would change what is tested.
 """
 
 from __future__ import annotations
@@ -58,19 +58,18 @@ class Servers:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """With ``--testcontainers`` run what takes PostgreSQL or Kafka and nothing else of the stack."""
+    """With ``--testcontainers`` run what takes PostgreSQL or Kafka."""
     if not config.getoption("testcontainers"):
         return
     here = Path(__file__).parent
-    others = [item for item in items if item.path.is_relative_to(here) and not needs_servers_alone(item)]
+    others = [item for item in items if item.path.is_relative_to(here) and not takes_servers(item)]
     config.hook.pytest_deselected(items=others)
     items[:] = [item for item in items if item not in others]
 
 
-def needs_servers_alone(item: pytest.Item) -> bool:
+def takes_servers(item: pytest.Item) -> bool:
     """By the fixtures that a test asks for, directly or not."""
-    fixtures = item.fixturenames if isinstance(item, pytest.Function) else []
-    return "servers" in fixtures and "stack" not in fixtures
+    return isinstance(item, pytest.Function) and "servers" in item.fixturenames
 
 
 @pytest.fixture(scope="package")
@@ -92,7 +91,7 @@ def with_containers(request: pytest.FixtureRequest) -> bool:
 
 @pytest.fixture(scope="package")
 def servers(with_containers: bool, request: pytest.FixtureRequest) -> Iterator[Servers]:
-    """PostgreSQL and Kafka: the local stack's processes, or containers, beside which it is not started."""
+    """PostgreSQL and Kafka: the local stack's processes, or containers, beside which its own serve nobody."""
     if with_containers:
         with containers() as started:
             yield started

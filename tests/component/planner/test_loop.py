@@ -48,6 +48,8 @@ from tests.component.fleet import add_instance
 from tests.unit.planner.given import Applied, changed, gone, observed
 from tests.unit.planner.world import FLEET
 
+pytestmark = pytest.mark.short
+
 DEADLINE_SECONDS = 30.0
 
 
