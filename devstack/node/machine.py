@@ -21,8 +21,8 @@ READY = "ready"
 SETTINGS = "settings.json"
 END = signal.SIGTERM
 """Ends it, in order."""
-LOCK = Path("/run/lock/gitops-node")
-"""Held by the one node of the machine."""
+LOCK = Path("/run/gitops-node.lock")
+"""Held by the one node of the machine. Only root may make files there, /run/lock takes anybody's."""
 
 PROCESSES = Path("/proc")
 OTHER_NODES = {"kubelet", "kube-proxy", "k3s-server", "k3s-agent", "k0s", "kubelite"}

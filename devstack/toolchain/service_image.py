@@ -24,8 +24,8 @@ CONTAINERFILE = COMPOSE / "Containerfile"
 BUILT, SHIPPED = "root", "service"
 """The stage that fills a folder, and the one that is this folder."""
 PATH = "/usr/local/bin:/usr/local/sbin:/usr/sbin:/usr/bin:/sbin:/bin"
-KEPT = 3
-"""Archives that stay when there are newer ones: an upgrade and the way back to other code take three."""
+KEPT = 4
+"""Archives that stay when there are newer ones: upgrades take the one before, and two of earlier revisions."""
 NO_FILE = ("USER", "LABEL", "HEALTHCHECK", "ENTRYPOINT", "ARG")
 """Instructions that change nothing in the folder."""
 

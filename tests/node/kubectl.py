@@ -66,6 +66,12 @@ class Kubectl:
         return self.run("exec", *place, "--", "python", "-c", code, *arguments)
 
 
+def read_metrics(kubectl: Kubectl, pod: str) -> str:
+    """What one of our pods tells of itself."""
+    read = "import urllib.request as r; print(r.urlopen('http://127.0.0.1:8000/metrics').read().decode())"
+    return kubectl.python(OURS, pod, read)
+
+
 async def until(what: str, holds: Callable[[], bool]) -> None:
     """Wait for what kubectl shows."""
     deadline = time.monotonic() + DEADLINE_SECONDS

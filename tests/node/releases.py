@@ -62,10 +62,16 @@ def _archive_of(release: Release) -> Path:
     return Path(outcome.stdout.strip())
 
 
-def newest_revision() -> str:
-    """The commit that brought the newest revision of the database, which need not be the last that brought one."""
-    newest = max(run(*GIT, "ls-files", "migrations/versions/[0-9]*.py").split())
-    return run(*GIT, "log", "-1", "--diff-filter=A", "--format=%H", "--", newest).strip()
+def newest_revision(commit: str = "HEAD") -> str:
+    """The commit that brought its newest revision of the database, which need not be the last that brought one."""
+    newest = max(run(*GIT, "ls-tree", "--name-only", commit, "migrations/versions/").split())
+    return run(*GIT, "log", "-1", "--diff-filter=A", "--format=%H", commit, "--", newest).strip()
+
+
+def last_of_same_revision() -> str:
+    """The newest commit before this one from which an upgrade can be undone; this one if it is the first of those."""
+    revision = newest_revision()
+    return run(*GIT, "rev-list", "--max-count=1", "--skip=1", "HEAD", "--not", f"{revision}^@").strip() or revision
 
 
 def extract(commit: str, folder: Path) -> None:

@@ -1,4 +1,7 @@
-"""What k8s/README.md tells an operator to type, typed: each command in order, nothing else, until pods are ready."""
+"""What k8s/README.md tells an operator to type, typed: each command in order, nothing else, until pods are ready.
+
+The cluster has nothing of ours before; topics, schemas and the database are those of the stack.
+"""
 
 from __future__ import annotations
 
@@ -19,9 +22,10 @@ async def test_installation_when_every_command_is_typed_then_pods_are_ready_and_
     brought = [
         kubectl.get("secret", f"--namespace={OURS}", name) for name in sorted(BROUGHT & secrets_of_the_table().keys())
     ]
-    kubectl.run("delete", "namespace", OURS, "--timeout=120s", seconds=130)
-    (tmp_path / "k8s").symlink_to(stack.state.root / "node" / "k8s")
-    environment = stack.environment | {"O": str(stack.state.root / "node" / "overlay")}
+    node = stack.state.root / "node"
+    kubectl.run("delete", f"--kustomize={node / 'overlay'}", "--timeout=120s", seconds=130)
+    (tmp_path / "k8s").symlink_to(node / "k8s")
+    environment = stack.environment | {"O": str(node / "overlay")}
     for command in commands("Installing"):
         if "create secret generic …" in command:  # an ellipsis: what the operator brings
             kubectl.apply(*(_as_typed(secret) for secret in brought))

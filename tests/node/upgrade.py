@@ -54,6 +54,13 @@ async def upgrade(stack: HostedStack, kubectl: Kubectl, kube: KubeClient, tenant
     return Upgrade(load, revisions, migration, our_pods(kubectl), folder, environment)
 
 
+async def apply(release: Release, stack: HostedStack, kubectl: Kubectl, folder: Path) -> None:
+    """Have its pods, on the revision of the database that there is; ``folder`` is empty."""
+    environment = stack.environment | {"O": str(overlay_of(release, stack, folder))}
+    await asyncio.to_thread(carry_out, commands("Upgrading")[-1], folder, environment, kubectl.program)
+    await rolled_out(kubectl)
+
+
 def require_no_gap(upgraded: Upgrade) -> None:
     """Every pod is of the new release, and never was one missing, or started again."""
     assert images(upgraded.pods) == {AFTER}

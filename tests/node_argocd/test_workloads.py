@@ -9,7 +9,7 @@ from services.common.kubernetes import Manifest
 from tests.argocd.deployed import HEALTHY
 from tests.argocd.sources import Source
 from tests.e2e.tenant import Tenant
-from tests.node.kubectl import OURS, Kubectl, is_ready
+from tests.node.kubectl import Kubectl, is_ready, read_metrics
 
 RUNS = "localhost/pause:1"
 MISSING = "localhost/nothing:1"
@@ -63,8 +63,7 @@ async def test_workload_when_its_pods_do_not_run_then_it_is_degraded(
 def test_agents_when_argocd_is_installed_as_operators_do_then_nothing_that_they_ask_of_it_is_missing(
     kubectl: Kubectl,
 ) -> None:
-    read = "import urllib.request as r; print(r.urlopen('http://127.0.0.1:8000/metrics').read().decode())"
-    told = [kubectl.python(OURS, pod["metadata"]["name"], read).splitlines() for pod in kubectl.pods_of("agent")]
+    told = [read_metrics(kubectl, pod["metadata"]["name"]).splitlines() for pod in kubectl.pods_of("agent")]
     counted = ("gitops_engine_unmet_requirements{", "gitops_engine_refused{")
     seen = {line for lines in told for line in lines if line.startswith(counted)}
     assert seen == {f'{name}instance="{engine}"}} 0.0' for name in counted for engine in ENGINE_NAMESPACES}

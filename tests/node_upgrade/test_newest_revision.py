@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import sys
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
@@ -13,7 +12,6 @@ import pytest
 from devstack.harness.hosted import HostedStack
 from devstack.harness.mirror import Mirror
 from services.common.kubernetes import KubeClient, Manifest
-from tests.component.k8s.readme import carry_out, commands
 from tests.e2e.tenant import Tenant, fresh_tenant
 from tests.node.kubectl import Kubectl, endings, until
 from tests.node.load import SERVICES, going_on, our_pods
@@ -22,8 +20,8 @@ from tests.node.upgrade import (
     AFTER,
     BEFORE,
     Upgrade,
+    apply,
     images,
-    overlay_of,
     require_database_first,
     require_no_gap,
     rolled_out,
@@ -63,12 +61,6 @@ async def upgraded(
 ) -> Upgrade:
     """To this release, by the README's commands."""
     return await upgrade(stack, kubectl, kube, deployed.tenant, tmp_path_factory.mktemp("upgrade"))
-
-
-@pytest.fixture
-def overlay(first_of_revision: Release, stack: HostedStack, tmp_path: Path) -> Path:
-    """By which an operator goes back to that release."""
-    return overlay_of(first_of_revision, stack, tmp_path)
 
 
 def test_upgrade_when_it_crosses_the_newest_revision_then_nothing_is_lost_and_no_pod_is_missing(
@@ -116,22 +108,22 @@ async def test_release_when_it_is_undone_across_the_revision_then_its_planners_s
 async def test_release_when_one_of_other_code_and_the_same_revision_is_applied_and_undone_then_nothing_is_lost(
     upgraded: Upgrade,
     first_of_revision: Release,
-    overlay: Path,
+    stack: HostedStack,
+    *,
     tenant: Tenant,
     kubectl: Kubectl,
+    tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    environment = {**upgraded.environment, "O": str(overlay)}
     async with going_on(tenant, tenant.kube) as load:
-        await asyncio.to_thread(carry_out, commands("Upgrading")[-1], overlay.parent, environment, kubectl.program)
-        await rolled_out(kubectl)
+        await apply(first_of_revision, stack, kubectl, tmp_path)
         between = images(our_pods(kubectl))
         undo(kubectl)
         await rolled_out(kubectl)
     with capsys.disabled():
         sys.stdout.write(f"\nback to other code, and undone: {load}\n")
+    assert images(upgraded.pods) == images(our_pods(kubectl)) == {AFTER}
     assert between == {first_of_revision.image}
-    assert images(our_pods(kubectl)) == {AFTER}
     assert load.fewest == TWO_OF_EACH
 
 
