@@ -74,10 +74,12 @@ def last_of_same_revision() -> str:
     return run(*GIT, "rev-list", "--max-count=1", "--skip=1", "HEAD", "--not", f"{revision}^@").strip() or revision
 
 
-def extract(commit: str, folder: Path) -> None:
-    """Its sources, as Git has them."""
-    archive = folder.with_suffix(".tar")
+def extract(commit: str, folder: Path) -> Path:
+    """Its sources, as Git has them, in a folder of its own in ``folder``."""
+    sources = folder / f"release-{run(*GIT, 'rev-parse', commit).strip()}"
+    archive = sources.with_suffix(".tar")
     run(*GIT, "archive", f"--output={archive}", commit)
     with tarfile.open(archive) as tar:
-        tar.extractall(folder, filter="data")
+        tar.extractall(sources, filter="data")
     archive.unlink()
+    return sources

@@ -37,9 +37,8 @@ pytestmark = pytest.mark.short
 @pytest.fixture(scope="module")
 def before(stacks_folder: Path) -> Release:
     """The release that is upgraded from."""
-    commit, sources = last_of_same_revision(), stacks_folder / "release-before"
-    extract(commit, sources)
-    return Release(sources, f"before-{commit[:8]}")
+    commit = last_of_same_revision()
+    return Release(extract(commit, stacks_folder), f"before-{commit[:8]}")
 
 
 @pytest.fixture(scope="module")

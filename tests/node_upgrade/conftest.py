@@ -20,15 +20,14 @@ __all__ = ["applications", "deployments", "kube", "kubectl", "tenant"]
 @pytest.fixture(scope="package")
 def stack(stacks_folder: Path) -> Iterator[HostedStack]:
     """As that release starts it: programs of the stack are taken from the folder that one is in."""
-    before = stacks_folder / "release-before"
-    extract(f"{newest_revision()}~1", before)
-    with chdir(before), stack_with_node(stacks_folder / "node-upgrade") as running:
+    with (
+        chdir(extract(f"{newest_revision()}~1", stacks_folder)),
+        stack_with_node(stacks_folder / "node-upgrade") as running,
+    ):
         yield running
 
 
 @pytest.fixture(scope="package")
 def first_of_revision(stacks_folder: Path) -> Release:
     """The release that brought the newest revision of the database: other code than these sources'."""
-    sources = stacks_folder / "release-of-revision"
-    extract(newest_revision(), sources)
-    return Release(sources, "first-of-revision")
+    return Release(extract(newest_revision(), stacks_folder), "first-of-revision")
