@@ -5,6 +5,11 @@ about what it is about: otherwise the letter is superseded, and would bring yest
 letter on, and a letter that is superseded, or of which that cannot be known, stays where it is. So does one that the
 log has not where the letter says: services write letters, and one that was taken over may lie.
 
+Kafka has no write that depends on what the log holds. So what comes between the last look and the letter is looked at
+afterwards. A newer state of the resource is not harmed: the letter is older by its version. If the resource was removed
+meanwhile, planners may not know that it was ever there, and the letter brings it back. So its removal is sent once
+more: nothing can come of that but that it is gone, because a uid never returns.
+
 A streamed row is never written to its topic, which is Connect's alone. Connect is asked for the row again by a signal
 (an incremental snapshot): what it sends is the row as the database has it by then, in order with its changes.
 """
@@ -145,6 +150,16 @@ class LogJudge:
             if supersedes(decoded, each.message):
                 each.refusal = f"superseded: the message at {message.offset} {what}"
 
+    def is_removal(self, message: ConsumedMessage, id_: str) -> bool:
+        """Whether ``message`` tells that the very resource is gone that this letter is about."""
+        candidate = self._candidates[id_]
+        if message.key != candidate.letter.key:
+            return False
+        match candidate.message, _decoded(message, self._codecs[message.topic]):
+            case Command(event=ResourceChanged(uid=uid)) as told, Command(event=ResourceGone(uid=gone)) as later:
+                return (told.workspace, told.namespace, uid) == (later.workspace, later.namespace, gone)
+        return False
+
     def refusal(self, id_: str) -> str:
         """Why this letter is not redriven, by all that was shown; empty if it may be."""
         candidate = self._candidates.get(id_)
@@ -187,6 +202,15 @@ class Judge:
         for _ in range(READS):
             self._read_on([stored.source])
         return self._log.refusal(stored.id)
+
+    def removal_before(self, stored: StoredLetter, offset: int) -> ConsumedMessage | None:
+        """What told, since the last look and before ``offset``, that a letter's resource is gone. Raises Retry."""
+        found = None
+        for message in self._reader.read_on({stored.source: offset}):
+            self._log.see(message)
+            if message.tracked.source == stored.source and message.offset < offset:
+                found = message if self._log.is_removal(message, stored.id) else found
+        return found
 
     def _refusal_of_row(self, stored: StoredLetter, *, has_database: bool) -> str:
         if table_of(stored.letter.topic) is None:
@@ -248,7 +272,9 @@ def send_letters(
     Returns why those stay that something newer came about meanwhile, by their ids.
 
     1. The message, or the signal, is sent.   Crash: the letter is still there, and superseded by its own message.
-    2. The letter is marked as redriven.
+    2. If its resource was removed since the last look, the removal is sent again.   Crash before: the resource may be
+       back until the next complete list.
+    3. The letter is marked as redriven.
     """
     refused = {}
     for stored in sorted(letters, key=lambda each: (each.source, each.letter.offset)):
@@ -257,12 +283,21 @@ def send_letters(
             continue
         letter = stored.letter
         if letter.topic in CLASSES:
-            headers = {name: value for name, value in letter.headers.items() if name == TRACEPARENT}
-            publisher.send_message(letter.topic, letter.key, letter.value, headers, letter.partition).result()
+            offset = _send_to_log(publisher, stored, letter.value, letter.headers.items())
+            if (removal := judge.removal_before(stored, offset)) is not None:
+                _send_to_log(publisher, stored, removal.value, removal.headers)
         elif database is not None:
             send_signal(database, snapshot_request(stored, registry))
         mark_done(publisher, stored, "redriven")
     return refused
+
+
+def _send_to_log(
+    publisher: Publisher, stored: StoredLetter, value: bytes | None, headers: Iterable[tuple[str, bytes | str | None]]
+) -> int:
+    """Where the letter is from, with its key; returns the offset. Raises Retry."""
+    letter, traced = stored.letter, {name: each for name, each in headers if name == TRACEPARENT and each is not None}
+    return publisher.send_message(letter.topic, letter.key, value, traced, letter.partition).result()
 
 
 def table_of(topic: str) -> str | None:
