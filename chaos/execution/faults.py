@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -38,7 +39,6 @@ from devstack.harness.faulty_links import FaultyLinks
 from devstack.harness.hosted import HostedStack
 from devstack.harness.operator import AGENTS, Action
 from devstack.harness.owners import leading_watcher, shares_of
-from devstack.stack.identities import WORKSPACE
 from devstack.stack.links import Link, links
 from devstack.stack.pki import Pki
 from devstack.stack.replicas import processes_of
@@ -56,6 +56,8 @@ REPLICAS = 2
 SERVICES = ("agent", "planner", "watcher")
 """Of which there are several processes."""
 SWEEP = "gitopsctl rebuild sweep"
+APPROVAL = re.compile(r"--approve \S+@\w+")
+"""As a sweep tells it, of what it keeps."""
 SOMETHING_KEPT = 3
 """How that ends; told apart by its documented code, as an operator's script does it."""
 
@@ -255,17 +257,18 @@ class Faults:
         await self._follow_runbook("restored-database.md", by_hand, SWEEP)
 
     async def _follow_runbook(self, page: str, by_hand: Mapping[int, Sequence[Action]], sweep: str) -> None:
-        """To its end, and have all go that its ``sweep`` keeps.
+        """To its end, and have all go that its ``sweep`` keeps: what was told, and again if that has changed since.
 
         Of tenants with an environment that never worked it keeps what no row has, until somebody says that it may go.
         Here it may: the logs are whole.
         """
         operator = self._operator
         await asyncio.to_thread(operator.follow_runbook, page, by_hand, accepted=(0, SOMETHING_KEPT))
-        if operator.ended[sweep] == SOMETHING_KEPT:
-            tenants = sorted({namespace for _, namespace, _ in self._record.names.values()})
-            approved = " ".join(f"--approve {WORKSPACE}/{namespace}" for namespace in tenants)
-            await asyncio.to_thread(operator.run, f"{sweep} {approved}")
+        told, is_kept = operator.told[sweep], operator.ended[sweep] == SOMETHING_KEPT
+        for accepted in ((0, SOMETHING_KEPT), (0,)) if is_kept else ():
+            told = await asyncio.to_thread(operator.run, " ".join([sweep, *APPROVAL.findall(told)]), accepted)
+            if "--approve" not in told:
+                break
 
     async def _start_what_ended(self) -> None:
         for item in await asyncio.to_thread(self._stack.processes):

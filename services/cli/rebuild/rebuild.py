@@ -27,6 +27,7 @@ from dataclasses import replace
 import typer
 
 from services.cli.fleet.fleet_orders import fleet
+from services.cli.guards.approvals import name_of
 from services.cli.installation import connector
 from services.cli.output import tell
 from services.cli.owner_connection import TIMEOUT, URL, connected
@@ -45,7 +46,7 @@ from services.cli.rebuild.progress import (
 )
 from services.cli.rebuild.start import END, Known, begin
 from services.cli.rebuild.streamed_topics import Comparison, StreamedTopics, child_rows, engine_rows, status_rows
-from services.cli.rebuild.topic_sweep import SHOWN, Unknown
+from services.cli.rebuild.topic_sweep import SHOWN, Removal, Unknown
 from services.cli.replay.complete_lists import added_workspaces, listed_kinds, read_lists
 from services.cli.sending import CLIENT
 from services.common.avro import AvroCodec, SchemaRegistry, value_subject
@@ -70,7 +71,7 @@ app = typer.Typer(help="Fill a database that takes the place of a lost one, from
 REFUSED, SOMETHING_KEPT = 1, 3
 """Exit codes."""
 
-KEPT = "kept, of tenants and workspaces that the database may not know all of; --approve NAME withdraws them"
+KEPT = "kept, of tenants and workspaces that the database may not know all of"
 
 INCOMPLETE = typer.Option(
     False,
@@ -82,7 +83,10 @@ UNREADABLE = typer.Option(
 )
 DRY_RUN = typer.Option(False, "--dry-run", help="Tell what would be withdrawn, and change nothing.")
 APPROVED = typer.Option(
-    None, "--approve", help="Instance or workspace of which more may go, or WORKSPACE/NAMESPACE that is kept."
+    None,
+    "--approve",
+    metavar="NAME@DIGEST",
+    help="As --dry-run tells it: of an instance or workspace more may go; of a tenant or workspace what is kept.",
 )
 WAIT = typer.Option(600.0, help="Seconds to wait for newer lists, for Connect, and for agents.")
 STALL = typer.Option(300.0, "--stall", help="Seconds in which planners consume nothing, after which it is given up.")
@@ -197,8 +201,10 @@ def sweep(
 
     Exits with 1 if the guard refuses, which is that of resyncs (RESYNC_GUARD_…, as planners have them): then nothing is
     withdrawn; with 2 if messages of the topics cannot be decoded, as nobody knows what they hold; with 3 if something
-    is kept that may be wanted, or a workspace was not waited for.
+    is kept that may be wanted, or a workspace was not waited for. An approval is of exactly what was told with its
+    name: if something else would go by now, it does not count.
     """
+    _require_digests(approvals := approved or ())
     settings, guard = load(KafkaSettings), load(PolicySettings).policy.guard
     command = f"rebuild sweep{' --current' if current else ''}"
     with _to_be_repeated(command):
@@ -209,21 +215,21 @@ def sweep(
             await_dependency("the newer lists", lambda: require_newer_lists(url, settings, names), wait)
             read = dict(await_dependency("database", lambda: positions(url), timeout)[1])
         topics = StreamedTopics(settings, SchemaRegistry(settings))
-        found, kept = await_dependency(
-            "Kafka", lambda: topic_sweep.find_unknown(url, topics, names, approved or ()), timeout
+        found, kept, kept_for = await_dependency(
+            "Kafka", lambda: topic_sweep.find_unknown(url, topics, names, approvals, without or ()), timeout
         )
-        for line in (*found.described("that no row has"), *(kept.described(KEPT) if kept else ())):
-            typer.echo(line)
+        _tell_found(found, kept, kept_for)
         _require_readable(topics, "--pass-over-unreadable", is_given=unreadable)
-        _check_guard(found, guard, approved or ())
+        _check_guard(found, guard, approvals)
         if not dry_run:
             await_dependency("database", lambda: topic_sweep.withdraw(url, found), timeout)
             await_dependency("agents", lambda: topic_sweep.require_removed(url, settings, read), wait)
             typer.echo(f"withdrawn: {found.count}; kept: {kept.count}")
         if kept:
             tell(f"what is kept may be wanted: run 'gitopsctl {command}' again; a rebuild goes on until then")
-        if missing := sorted({*(without or ())} - {*(approved or ())}):
-            tell(f"not listed: {', '.join(missing)}; sweep again with its watchers, or --approve it if they are gone")
+        if missing := [each for each in kept_for if each.place in (without or ())]:
+            named = ", ".join(map(name_of, missing))
+            tell(f"not listed: sweep again with its watchers, or --approve {named} if they are gone")
         if kept or missing:
             raise typer.Exit(SOMETHING_KEPT)
         if dry_run or current:
@@ -256,13 +262,27 @@ def _from_now(url: str, settings: KafkaSettings, timeout: float) -> dict[TopicPa
     return _ends(await_dependency("Kafka", lambda: _logs(settings), timeout))
 
 
+def _tell_found(found: Unknown, kept: Unknown, kept_for: Iterable[Removal]) -> None:
+    for line in (*found.described("that no row has"), *(kept.described(KEPT) if kept else ())):
+        typer.echo(line)
+    for each in kept_for:
+        typer.echo(f"{each.place}: {len(each.keys)} kept; --approve {name_of(each)} withdraws them")
+
+
 def _check_guard(found: Unknown, guard: SweepGuard, approved: Collection[str]) -> None:
     """Raises Exit if an instance or a workspace would lose too much."""
     refused = found.refused(guard, approved)
-    for scope, reason in refused.items():
-        tell(f"{scope}: refused, {reason}; --approve {scope} does it")
+    for each, reason in refused.items():
+        tell(f"{each.place}: refused, {reason}; --approve {name_of(each)} does it")
     if refused:
         raise typer.Exit(REFUSED)
+
+
+def _require_digests(approved: Collection[str]) -> None:
+    """Raises InvalidConfiguration for an approval that does not say of what."""
+    for name in approved:
+        if "@" not in name:
+            raise InvalidConfiguration(f"--approve {name}: say what may go, too, by the name that --dry-run tells")
 
 
 def _require_readable(topics: StreamedTopics, consent: str, *, is_given: bool) -> None:

@@ -18,16 +18,18 @@ from __future__ import annotations
 from collections import ChainMap, Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from psycopg import Connection
 
+from services.cli.guards.approvals import name_of
 from services.cli.owner_connection import connected
 from services.cli.rebuild.streamed_topics import Key, StreamedTopics, child_rows, engine_rows, status_rows
 from services.cli.sending import CLIENT
 from services.common.avro import AvroCodec, SchemaRegistry, value_subject
 from services.common.errors import Poison, Retry
+from services.common.json_values import canonical, digest
 from services.common.kafka import OBSERVATIONS, PartitionReader, TopicPartition, tenant_key
 from services.common.messages import (
     ORDERS,
@@ -100,6 +102,19 @@ DELETE_STATUS = "DELETE FROM workspace_statuses WHERE (workspace, namespace, kin
 
 
 @dataclass(frozen=True, slots=True)
+class Removal:
+    """What an instance, a workspace or a tenant would lose. An operator approves exactly that: its name says what."""
+
+    place: str
+    keys: tuple[Key, ...] = ()
+
+    @property
+    def digest(self) -> str:
+        """Of the keys, in whatever order they were found."""
+        return digest(canonical(sorted(self.keys)))
+
+
+@dataclass(frozen=True, slots=True)
 class Unknown:
     """What topics hold and no row."""
 
@@ -131,14 +146,15 @@ class Unknown:
     def __bool__(self) -> bool:
         return bool(self.keys)
 
-    def refused(self, guard: SweepGuard, approved: Collection[str]) -> dict[str, str]:
-        """Why of an instance or workspace nothing may go."""
+    def refused(self, guard: SweepGuard, approved: Collection[str]) -> dict[Removal, str]:
+        """What may not go of an instance or workspace, unless it is ``approved`` by name; and why."""
         owned = (key for key in self.children if key[2] not in UNOWNED)  # what is unowned loses nothing
-        removed = Counter(key[0] for key in (*self.objects, *self.statuses, *owned))
+        removals = removals_of((key[0], key) for key in (*self.objects, *self.statuses, *owned))
+        counts = {each: (len(each.keys), len(each.keys) + self.known.get(each.place, 0)) for each in removals}
         return {
-            scope: f"it would lose {count} of {count + self.known.get(scope, 0)}"
-            for scope, count in removed.items()
-            if scope not in approved and not guard.allows(count, count + self.known.get(scope, 0))
+            each: f"it would lose {count} of {known}"
+            for each, (count, known) in counts.items()
+            if name_of(each) not in approved and not guard.allows(count, known)
         }
 
     def divided(self, is_kept: Callable[[CompiledRow], bool]) -> tuple[Unknown, Unknown]:
@@ -152,6 +168,38 @@ class Unknown:
             self.known,
             {key: row for key, row in self.children.items() if wanted(row)},
         )
+
+
+class Sweep(NamedTuple):
+    """What a sweep comes to."""
+
+    withdrawn: Unknown
+    kept: Unknown
+    kept_for: tuple[Removal, ...] = ()
+    """The same by the tenant or workspace because of which it is kept; a workspace that was not listed in any case."""
+
+
+def removals_of(keys: Iterable[tuple[str, Key]]) -> tuple[Removal, ...]:
+    """By what loses each key."""
+    lost = defaultdict[str, list[Key]](list)
+    for place, key in keys:
+        lost[place].append(key)
+    return tuple(Removal(place, tuple(found)) for place, found in sorted(lost.items()))
+
+
+def divide(
+    unknown: Unknown, kept_as: Callable[[CompiledRow], str], approved: Collection[str], unlisted: Collection[str]
+) -> Sweep:
+    """What is withdrawn of ``unknown``, and what is kept because it is not ``approved`` by name.
+
+    ``unlisted``: workspaces that were not waited for.
+    """
+    rows: list[Mapping[Key, CompiledRow]] = [unknown.objects, unknown.statuses, unknown.children]
+    kept = removals_of((place, key) for each in rows for key, row in each.items() if (place := kept_as(row)))
+    without_rows = {*unlisted} - {each.place for each in kept}
+    kept_for = [each for each in (*kept, *map(Removal, sorted(without_rows))) if name_of(each) not in approved]
+    places = {each.place for each in kept_for}
+    return Sweep(*unknown.divided(lambda row: kept_as(row) in places), tuple(kept_for))
 
 
 def kept_as(row: CompiledRow, uncertain: Collection[str], workspaces: Collection[str]) -> str:
@@ -169,8 +217,8 @@ def kept_as(row: CompiledRow, uncertain: Collection[str], workspaces: Collection
 
 
 def find_unknown(
-    url: str, topics: StreamedTopics, workspaces: Sequence[str], approved: Collection[str]
-) -> tuple[Unknown, Unknown]:
+    url: str, topics: StreamedTopics, workspaces: Sequence[str], approved: Collection[str], unlisted: Collection[str]
+) -> Sweep:
     """What is withdrawn, and what is kept because it is not ``approved`` by name. Raises Retry.
 
     Between two looks at the tables, so that a row that comes or goes meanwhile is not taken for unknown. Who is
@@ -188,8 +236,7 @@ def find_unknown(
         Counter(key[0] for key in (*objects, *statuses, *children)),
         {key: row for found in unknown_children for key, row in found.items() if key not in children},
     )
-    known = {*approved, ""}
-    return found.divided(lambda row: kept_as(row, uncertain, workspaces) not in known)
+    return divide(found, lambda row: kept_as(row, uncertain, workspaces), approved, unlisted)
 
 
 def uncertain_tenants(url: str) -> set[str]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Callable, Collection, Iterator
 from itertools import chain, repeat
 from types import SimpleNamespace
 from typing import Any
@@ -28,10 +29,10 @@ ENVIRONMENT = {
 NOTHING = Unknown({}, {}, {})
 
 
-def unknown(number: int) -> Unknown:
+def unknown(number: int, of: str = "a") -> Unknown:
     """So many objects of an instance of which 30 are known."""
     row: Any = None
-    return Unknown({("one", "Application", "argocd", f"a-{each}"): row for each in range(number)}, {}, {"one": 30})
+    return Unknown({("one", "Application", "argocd", f"{of}-{each}"): row for each in range(number)}, {}, {"one": 30})
 
 
 class Sweep:
@@ -59,11 +60,21 @@ class Sweep:
         self.awaited = workspaces
 
     def _find(
-        self, _url: object, topics: StreamedTopics, workspaces: list[str], _approved: object
-    ) -> tuple[Unknown, Unknown]:
+        self,
+        _url: object,
+        topics: StreamedTopics,
+        workspaces: list[str],
+        approved: Collection[str],
+        unlisted: Collection[str],
+    ) -> topic_sweep.Sweep:
+        """What is kept is so because of a tenant."""
         self.swept = workspaces
         topics._unreadable["topic"] = {str(each.offset).encode(): each for each in self.unreadable}
-        return self.found, self.kept
+        row: Any = None
+        objects = {**self.found.objects, **dict.fromkeys(self.kept.objects, row)}
+        unknown = Unknown({key: key for key in objects}, {}, self.found.known)
+        kept_as = lambda row: "local/team-a" if row in self.kept.objects else ""  # noqa: E731
+        return topic_sweep.divide(unknown, kept_as, approved, unlisted)
 
     def _noting(self, what: str) -> Callable[..., None]:
         def act(*_: object) -> None:
@@ -87,8 +98,8 @@ def sweep(monkeypatch: pytest.MonkeyPatch) -> Sweep:
     ("found", "kept", "code", "done"),
     [
         pytest.param(unknown(5), NOTHING, 0, ["listed", "withdraw", "removed", "end"], id="all is withdrawn"),
-        pytest.param(unknown(5), unknown(1), 3, ["listed", "withdraw", "removed"], id="something is kept"),
-        pytest.param(unknown(31), unknown(1), 1, ["listed"], id="the guard refuses"),
+        pytest.param(unknown(5), unknown(1, "k"), 3, ["listed", "withdraw", "removed"], id="something is kept"),
+        pytest.param(unknown(31), unknown(1, "k"), 1, ["listed"], id="the guard refuses"),
     ],
 )
 def test_sweep_when_something_is_kept_or_refused_then_its_exit_code_says_which(
@@ -146,12 +157,59 @@ def test_sweep_when_a_workspace_is_gone_then_others_are_swept_without_it_and_the
     ended = sweep.run("--without", "other")
     assert (sweep.awaited, sweep.swept) == (["local"], ["local"])
     assert (ended.exit_code, sweep.done) == (3, ["listed", "withdraw", "removed"])
-    assert "not listed: other; sweep again with its watchers, or --approve it if they are gone" in ended.stderr
+    (name,) = names_told(ended.stderr)
+    assert f"not listed: sweep again with its watchers, or --approve {name} if they are gone" in ended.stderr
+
+
+def names_told(text: str) -> list[str]:
+    """By which a sweep says that it is approved."""
+    return re.findall(r"--approve (\S+@[0-9a-f]{12})\b", text)
 
 
 def test_sweep_when_it_is_approved_that_a_workspace_is_gone_then_the_rebuild_ends(sweep: Sweep) -> None:
-    assert sweep.run("--without", "other", "--approve", "other").exit_code == 0
+    (name,) = names_told(sweep.run("--without", "other", "--dry-run").stdout)
+    assert name.startswith("other@")
+    sweep.done.clear()
+    assert sweep.run("--without", "other", "--approve", name).exit_code == 0
     assert sweep.done[-1] == "end"
+
+
+def test_sweep_when_what_was_shown_is_approved_then_exactly_that_goes(sweep: Sweep) -> None:
+    """Of an instance that would lose much, and of a tenant of which all is kept."""
+    sweep.found, sweep.kept = unknown(31), unknown(2, "k")
+    shown = sweep.run("--dry-run")
+    (of_tenant,), (of_instance,) = names_told(shown.stdout), names_told(shown.stderr)
+    assert (of_tenant.partition("@")[0], of_instance.partition("@")[0]) == ("local/team-a", "one")
+    sweep.done.clear()
+    assert sweep.run("--approve", of_instance).exit_code == 3
+    assert sweep.done == ["listed", "withdraw", "removed"]
+    (with_tenant,) = names_told(sweep.run("--dry-run", "--approve", of_tenant).stderr)
+    assert sweep.run("--approve", of_tenant, "--approve", with_tenant).exit_code == 0
+    assert sweep.done[-1] == "end"
+
+
+@pytest.mark.parametrize("more", ["found", "kept"])
+def test_sweep_when_something_else_would_go_than_was_approved_then_the_approval_does_not_count(
+    sweep: Sweep, more: str
+) -> None:
+    sweep.found, sweep.kept = unknown(31), unknown(2, "k")
+    shown = sweep.run("--dry-run")
+    name = names_told(shown.stderr if more == "found" else shown.stdout)[0]
+    sweep.found, sweep.kept = (unknown(32), NOTHING) if more == "found" else (unknown(5), unknown(3, "k"))
+    sweep.done.clear()
+    ended = sweep.run("--approve", name)
+    assert ended.exit_code == (1 if more == "found" else 3)
+    assert ("withdraw" in sweep.done) == (more == "kept")
+    (newer,) = names_told(ended.stderr if more == "found" else ended.stdout)
+    assert newer.partition("@")[0] == name.partition("@")[0]
+    assert newer != name
+
+
+def test_sweep_when_an_approval_does_not_say_of_what_then_it_is_refused_before_anything_is_read(sweep: Sweep) -> None:
+    error = sweep.run("--approve", "one").exception
+    assert isinstance(error, InvalidConfiguration)
+    assert str(error) == "--approve one: say what may go, too, by the name that --dry-run tells"
+    assert sweep.done == []
 
 
 @pytest.mark.parametrize("command", ["sweep", "follow"])
@@ -166,7 +224,7 @@ def test_rebuild_when_it_is_to_go_without_a_workspace_that_there_is_not_then_it_
 
 def test_sweep_when_it_is_over_then_it_tells_how_many_are_withdrawn_and_how_many_are_kept(sweep: Sweep) -> None:
     told = "withdrawn: 5 objects, 0 statuses and 0 child objects; kept: 2 objects, 0 statuses and 0 child objects\n"
-    sweep.found, sweep.kept = unknown(5), unknown(2)
+    sweep.found, sweep.kept = unknown(5), unknown(2, "k")
     assert told in sweep.run().stdout
     assert "withdrawn: " not in sweep.run("--dry-run").stdout
 

@@ -6,8 +6,17 @@ from typing import Any
 
 import pytest
 
+from services.cli.guards.approvals import name_of
 from services.cli.rebuild.streamed_topics import Comparison, Key, StreamedTopics, compare
-from services.cli.rebuild.topic_sweep import SHOWN, Unknown, _by_object, _uid_to_remove, kept_as
+from services.cli.rebuild.topic_sweep import (
+    SHOWN,
+    Removal,
+    Unknown,
+    _by_object,
+    _uid_to_remove,
+    kept_as,
+    removals_of,
+)
 from services.common.avro import SchemaRegistry
 from services.common.errors import Poison
 from services.common.kafka import ConsumedMessage
@@ -29,29 +38,37 @@ def unknown(
 
 
 @pytest.mark.parametrize(
-    ("found", "approved", "refused"),
+    ("found", "refused"),
     [
-        pytest.param(unknown(engine=5, one=5), (), {}, id="half of an instance"),
-        pytest.param(unknown(engine=6, one=5), (), {"one": "it would lose 6 of 11"}, id="more than half"),
-        pytest.param(unknown(engine=2), (), {}, id="few, though they are all"),
-        pytest.param(unknown(children=4, local=3), (), {"local": "it would lose 4 of 7"}, id="child objects"),
-        pytest.param(unknown(children=4, kind="DeploymentTarget", local=3), (), {}, id="patches, which remove nothing"),
-        pytest.param(unknown(engine=6, one=5), ("one",), {}, id="approved by name"),
+        pytest.param(unknown(engine=5, one=5), {}, id="half of an instance"),
+        pytest.param(unknown(engine=6, one=5), {"one": "it would lose 6 of 11"}, id="more than half"),
+        pytest.param(unknown(engine=2), {}, id="few, though they are all"),
+        pytest.param(unknown(children=4, local=3), {"local": "it would lose 4 of 7"}, id="child objects"),
+        pytest.param(unknown(children=4, kind="DeploymentTarget", local=3), {}, id="patches, which remove nothing"),
         pytest.param(
-            unknown(engine=1, workspace=3, one=9), (), {"local": "it would lose 3 of 3"}, id="statuses of a workspace"
-        ),
-        pytest.param(
-            unknown(engine=6, workspace=3, one=5),
-            ("one",),
-            {"local": "it would lose 3 of 3"},
-            id="another one is approved",
+            unknown(engine=1, workspace=3, one=9), {"local": "it would lose 3 of 3"}, id="statuses of a workspace"
         ),
     ],
 )
 def test_sweep_when_it_would_remove_much_then_it_is_refused_for_that_instance_or_workspace(
-    found: Unknown, approved: tuple[str, ...], refused: dict[str, str]
+    found: Unknown, refused: dict[str, str]
 ) -> None:
-    assert found.refused(GUARD, approved) == refused
+    assert {each.place: why for each, why in found.refused(GUARD, ()).items()} == refused
+
+
+def test_sweep_when_one_removal_is_approved_by_name_then_it_goes_and_another_does_not() -> None:
+    found = unknown(engine=6, workspace=3, one=5)
+    names = {each.place: name_of(each) for each in found.refused(GUARD, ())}
+    assert [each.place for each in found.refused(GUARD, [names["one"]])] == ["local"]
+    assert [each.place for each in found.refused(GUARD, ["one"])] == ["local", "one"], "not what would go"
+    more = unknown(engine=7, workspace=3, one=5)
+    assert [each.place for each in more.refused(GUARD, names.values())] == ["one"], "it is another by now"
+
+
+def test_removal_when_its_keys_are_found_in_another_order_then_its_name_is_the_same() -> None:
+    (of_one,) = removals_of([("one", ("one", "A", "b", "c")), ("one", ("one", "A", "b", "d"))])
+    (other,) = removals_of([("one", ("one", "A", "b", "d")), ("one", ("one", "A", "b", "c"))])
+    assert name_of(of_one) == name_of(other) != name_of(Removal("one"))
 
 
 def test_sweep_when_told_then_keys_are_named_but_not_without_end() -> None:
