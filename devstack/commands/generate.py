@@ -6,7 +6,7 @@ import typer
 
 from devstack.generate.manifests import TENANTS, WATCHER, crd_files, tenant_rules
 from devstack.generate.markdown import with_block
-from devstack.generate.reference import index, limits, page
+from devstack.generate.reference import foreign_index, index, limits, page
 from devstack.generate.settings_and_metrics import metrics_page, settings_page
 from devstack.paths import DOCS, USER_DOCS
 from services.common.package_data import CRDS, RBAC
@@ -39,6 +39,7 @@ def docs() -> None:
     for kind in REGISTRY.defined:
         (USER_DOCS / f"{kind.page}.md").write_text(page(kind))
     readme = USER_DOCS / "README.md"
-    readme.write_text(with_block(readme.read_text(), "kinds", index(REGISTRY)))
+    for block, kinds in {"kinds": index, "foreign": foreign_index}.items():
+        readme.write_text(with_block(readme.read_text(), block, kinds(REGISTRY)))
     tenancy = USER_DOCS / "tenancy.md"
     tenancy.write_text(with_block(tenancy.read_text(), "limits", limits(REGISTRY)))

@@ -74,7 +74,7 @@ def _own(stack: Stack) -> Cluster:
         kubeconfig=stack.state.kubeconfig,
         accounts=(*accounts, *(instance.account for instance in stack.argocd_instances())),
         # Its garbage collector learns of new kinds every 30 seconds only; these it shall know from the beginning.
-        steps=("crds-apply", "engine-crds-apply"),
+        steps=("crds-apply", "foreign-crds-apply", "engine-crds-apply"),
         node_users=node_users(stack),
     )
 

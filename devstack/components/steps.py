@@ -12,6 +12,8 @@ from devstack.supervisor.process import Node, Step
 from services.cli.kafka.topics import password_variable
 
 ENGINE_CRDS = COMPOSE / "kubernetes" / "argocd-crds.yaml"
+FOREIGN_CRDS = COMPOSE / "kubernetes" / "foreign-crds.yaml"
+"""Of kinds of other services that are followed: where these run, they bring their own."""
 SIMULATOR_RBAC = COMPOSE / "kubernetes" / "argocd-simulator-rbac.yaml"
 
 
@@ -46,6 +48,7 @@ COMMANDS = (
     Command("workspaces-add", ("workspaces", "add", WORKSPACE), ("topics-acls", "connector-apply")),
     Command("crds-apply", ("crds", "apply"), ("kube-apiserver",)),
     Command("engine-crds-apply", ("crds", "apply", "--from", str(ENGINE_CRDS)), ("kube-apiserver",)),
+    Command("foreign-crds-apply", ("crds", "apply", "--from", str(FOREIGN_CRDS)), ("kube-apiserver",)),
     Command("engine-namespaces", ("dev", "namespaces"), ("kube-apiserver",)),
     Command("rbac-apply", ("rbac", "apply"), ("engine-namespaces",)),
     Command("simulator-rbac-apply", ("rbac", "apply", "--from", str(SIMULATOR_RBAC)), ("engine-namespaces",)),

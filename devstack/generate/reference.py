@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from devstack.generate.markdown import Row, code, table
+from services.common.api_resource import SECRET
 from services.kinds.registry import Registry
 from services.kinds.shared.catalogue import Entry
 from services.kinds.shared.definition import Schema, structural
@@ -109,6 +110,12 @@ def _indexed(kind: DefinedKind) -> Row:
     return (f"[{kind.name}]({kind.page}.md)", f"{kind.purpose}{standing}")
 
 
+def foreign_index(registry: Registry) -> str:
+    """The list of all kinds of other services that are read, in Markdown."""
+    rows = [(kind.name, f"`{kind.resource.api_version}`", kind.purpose) for kind in registry.foreign]
+    return table(("kind", "API", "what it is, and what of it counts"), rows) + "\n"
+
+
 def limits(registry: Registry) -> str:
     """What a namespace may have unless operators say otherwise, in Markdown."""
     rows = [(_counted(kind), str(kind.default_quota)) for kind in registry.kinds]
@@ -124,7 +131,7 @@ def limits(registry: Registry) -> str:
 
 
 def _counted(kind: Kind) -> str:
-    return f"{kind.name}s" if isinstance(kind, CustomKind) else f"{kind.name}s of the types above"
+    return f"{kind.name}s of the types above" if kind.resource == SECRET else f"{kind.name}s"
 
 
 def _default(setting: str) -> Any:

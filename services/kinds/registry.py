@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from types import MappingProxyType
 
+from services.kinds.application.kind import KIND as APPLICATION
+from services.kinds.component.kind import KIND as COMPONENT
 from services.kinds.deployment_target.kind import KIND as DEPLOYMENT_TARGET
 from services.kinds.deployment_target_claim.kind import KIND as DEPLOYMENT_TARGET_CLAIM
 from services.kinds.deployment_target_class.kind import KIND as DEPLOYMENT_TARGET_CLASS
@@ -16,11 +18,12 @@ from services.kinds.managed_environment.kind import KIND as MANAGED_ENVIRONMENT
 from services.kinds.promotion_run.kind import KIND as PROMOTION_RUN
 from services.kinds.repository_credential.kind import KIND as REPOSITORY_CREDENTIAL
 from services.kinds.secret.kind import KIND as SECRET
-from services.kinds.shared.kind import CustomKind, DefinedKind, Kind
+from services.kinds.shared.kind import CustomKind, DefinedKind, ForeignKind, Kind
 from services.kinds.shared.limits import DEFAULT_BYTES, DEFAULT_DESTINATIONS, Limits
 from services.kinds.shared.resource import PlainResource
 from services.kinds.snapshot.kind import KIND as SNAPSHOT
 from services.kinds.snapshot_environment_binding.kind import KIND as BINDING
+from services.kinds.space_request.kind import KIND as SPACE_REQUEST
 from services.kinds.sync_run.kind import KIND as SYNC_RUN
 
 
@@ -43,6 +46,11 @@ class Registry:
     def custom(self) -> tuple[CustomKind, ...]:
         """Those of our own API that are followed: each has a CRD and a status."""
         return tuple(kind for kind in self.kinds if isinstance(kind, CustomKind))
+
+    @cached_property
+    def foreign(self) -> tuple[ForeignKind, ...]:
+        """Those of other services that are followed."""
+        return tuple(kind for kind in self.kinds if isinstance(kind, ForeignKind))
 
     @cached_property
     def defined(self) -> tuple[DefinedKind, ...]:
@@ -96,7 +104,16 @@ class Registry:
 
 
 REGISTRY = Registry(
-    (GITOPS_DEPLOYMENT, MANAGED_ENVIRONMENT, REPOSITORY_CREDENTIAL, SYNC_RUN, SECRET),
+    (
+        GITOPS_DEPLOYMENT,
+        MANAGED_ENVIRONMENT,
+        REPOSITORY_CREDENTIAL,
+        SYNC_RUN,
+        SECRET,
+        APPLICATION,
+        COMPONENT,
+        SPACE_REQUEST,
+    ),
     not_followed=(
         ENVIRONMENT,
         SNAPSHOT,

@@ -43,6 +43,7 @@ from services.watcher.commands.translation import Translator, spec_within, state
 from services.watcher.followed_kinds import (
     ACCESS_TO_NAMESPACES,
     CUSTOM_KINDS,
+    FOREIGN_KINDS,
     KINDS,
     SECRETS,
     FollowedKind,
@@ -150,14 +151,14 @@ def build(
     messaging: Messaging[Command],
     topics: Topics,
     kube: KubeClient,
-    kinds: Sequence[FollowedKind] = CUSTOM_KINDS,
+    kinds: Sequence[FollowedKind] = (*CUSTOM_KINDS, *FOREIGN_KINDS),
 ) -> Watcher:
     """Put a watcher together, on the event loop that will run it. Raises InvalidConfiguration (sealing keys)."""
     commands, letters = Publisher(settings, SERVICE), Publisher(settings, SERVICE)
     ask_kafka = partial(asyncio.to_thread, commands.require_answer, topics.commands, ANSWER_SECONDS)
     kafka, cluster = Reachability("Kafka", ask_kafka), Reachability("the API server", kube.require_answer)
     epochs = Epochs()
-    written = by_name(kinds)
+    written = by_name(kind for kind in kinds if kind.has_status)
     statuses = replace(STATUSES, require_known=partial(require_known_kind, kinds=written))
     stream = partial(_stream, settings, messaging, DeadLetterQueue(letters, messaging.dead_letters, SERVICE), kube)
     streams = (
@@ -242,12 +243,15 @@ def _feeds(  # noqa: PLR0917 - what all feeds share
         types=types,
         namespaces=Namespaces(reader, in_logical_clusters=KCP_PATH in kube.configuration.host),
     )
-    spec = spec_within(settings.max_spec_bytes)
     custom = [
         feed(
             kind=kind,
             translate=Translator(
-                settings.workspace, kind.resource, spec, kind.projection, recalls_status=kind.recalls_status
+                settings.workspace,
+                kind.resource,
+                spec_within(settings.max_spec_bytes, kind.projection),
+                kind.projection,
+                recalls_status=kind.recalls_status,
             ),
             state_version=partial(state_version, projection=kind.projection),
             **_sealing(kind, sealer),

@@ -27,6 +27,8 @@ class FollowedKind:
     """Field selectors of what is followed."""
     metadata_only: bool = False
     """Whether no more than the metadata is followed, and each resource is read when something is said of it."""
+    is_foreign: bool = False
+    """Whether another service owns the kind: its CRD may be missing, and then there are no such resources."""
     has_status: bool = True
     """Whether we write one."""
     is_made: bool = False
@@ -63,7 +65,13 @@ def followed(registry: Registry) -> tuple[FollowedKind, ...]:
     made = made_resources(registry)
     unowned = {changed.resource: changed for changed in changed_resources(registry)}
     return tuple(
-        replace(_followed(kind, registry), is_made=kind.resource in made, unowned=unowned.get(kind.resource))
+        replace(
+            _followed(kind, registry),
+            is_made=kind.resource in made,
+            is_foreign=kind in registry.foreign,
+            has_status=kind in registry.custom,
+            unowned=unowned.get(kind.resource),
+        )
         for kind in registry.kinds
     )
 
@@ -71,7 +79,7 @@ def followed(registry: Registry) -> tuple[FollowedKind, ...]:
 def _followed(kind: Kind, registry: Registry) -> FollowedKind:
     if kind.resource == SECRET:
         types = tuple(f"{TYPE_IS}{each}" for each in registry.secret_types)
-        return FollowedKind(SECRET, parts=types, metadata_only=True, has_status=False)
+        return FollowedKind(SECRET, parts=types, metadata_only=True)
     reference = kind.reference
     if reference is None:
         return FollowedKind(
@@ -95,7 +103,8 @@ def _followed(kind: Kind, registry: Registry) -> FollowedKind:
 TYPE_IS = "type="
 KINDS = followed(REGISTRY)
 CUSTOM_KINDS = tuple(kind for kind in KINDS if kind.has_status)
-(SECRETS,) = (kind for kind in KINDS if not kind.has_status)
+FOREIGN_KINDS = tuple(kind for kind in KINDS if kind.is_foreign)
+(SECRETS,) = (kind for kind in KINDS if kind.resource == SECRET)
 
 
 def by_name(kinds: Iterable[FollowedKind]) -> Mapping[str, FollowedKind]:
@@ -121,7 +130,7 @@ def verbs_on(kind: FollowedKind) -> tuple[str, ...]:
 
 
 def access_to(kind: FollowedKind) -> Access:
-    """What is done with resources of ``kind``; Secrets are only read, unless some are made as copies."""
+    """What is done with resources of ``kind``; those without a status of ours are only read, unless some are made."""
     plural, verbs = kind.resource.plural, verbs_on(kind)
     rights = f"{', '.join(verb for verb in verbs if '/' not in verb)} on {plural}"
     status = f" and patch on {plural}/status" if kind.has_status else ""
@@ -132,6 +141,7 @@ def access_to(kind: FollowedKind) -> Access:
         not_served="run 'gitopsctl crds apply'",
         listed=kind.parts,
         metadata_only=kind.metadata_only,
+        may_be_missing=kind.is_foreign,
     )
 
 

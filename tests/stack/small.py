@@ -30,6 +30,7 @@ LEFT_OUT = (
     "workspaces-add",
     "crds-apply",
     "engine-crds-apply",
+    "foreign-crds-apply",
     "engine-namespaces",
     "rbac-apply",
     "simulator-rbac-apply",

@@ -30,6 +30,7 @@ from services.common.kubernetes.client import KubeClient, connect
 from services.common.kubernetes.informer import Informer, ObjectStore
 from services.common.kubernetes.lease import Election
 from services.common.kubernetes.reflector import (
+    MISSING_SECONDS,
     Changed,
     Deleted,
     ListCompleted,
@@ -44,6 +45,7 @@ __all__ = [
     "APP_PROJECT",
     "CONFIG_MAP",
     "LEASE",
+    "MISSING_SECONDS",
     "NAMESPACE",
     "SECRET",
     "Access",

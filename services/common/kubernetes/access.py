@@ -73,6 +73,8 @@ class Access:
     listed: tuple[str, ...] = ("",)
     """Field selectors of what is listed, which is tried; none if nothing is."""
     metadata_only: bool = False
+    may_be_missing: bool = False
+    """Whether the API server need not know the kind."""
 
     @property
     def rights(self) -> list[tuple[str, str]]:
@@ -137,6 +139,9 @@ async def _try_list(client: KubeClient, access: Access, selector: str) -> None:
     async with aclosing(pages):
         try:
             await anext(pages)
+        except NotFound:
+            if not access.may_be_missing:
+                raise
         except Unauthenticated as error:
             raise Rejected(f"may not list {access.name}: our credentials are refused: {error}", FORBIDDEN) from error
         except Rejected as error:

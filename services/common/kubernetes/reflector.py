@@ -24,7 +24,7 @@ import structlog
 from services.common.backoff import Backoff
 from services.common.errors import GitOpsError, Retry, Wait
 from services.common.kubernetes.access import GRACE_SECONDS, ForbiddenGrace
-from services.common.kubernetes.api_errors import Expired, Rejected, ServerFailed
+from services.common.kubernetes.api_errors import Expired, NotFound, Rejected, ServerFailed
 from services.common.kubernetes.builtin_kinds import ApiResource, Manifest
 from services.common.kubernetes.client import PAGE, KubeClient, Page
 from services.common.kubernetes.merge import merged
@@ -35,6 +35,8 @@ SHORT_WATCH_SECONDS = 1.0
 """A watch that ends sooner was not ended by agreement; opening it again at once would be a busy loop."""
 LARGER = 10
 """By how much pages grow when a list expires halfway."""
+MISSING_SECONDS = 10.0
+"""For how long an API server that has just started may not know a kind, and how often it is asked again."""
 MAX_FAILED_RESUMES = 5
 """Failures of the API server in a row, without an event between, after which history is given up for a list."""
 
@@ -80,7 +82,7 @@ class Deleted:
 Reflection = ListStarted | Seen | ListCompleted | Changed | Deleted
 
 
-async def reflect(
+async def reflect(  # noqa: PLR0913 - what is followed, and how patiently
     client: KubeClient,
     resource: ApiResource,
     namespace: str | None = None,
@@ -88,12 +90,14 @@ async def reflect(
     selector: str = "",
     parts: Sequence[str] = ("",),
     metadata_only: bool = False,
+    missing_after: float | None = None,
     backoff: Callable[[], Backoff] = Backoff,
     grace_seconds: float = GRACE_SECONDS,
 ) -> AsyncGenerator[Reflection]:
     """Follow a collection for ever; ``parts`` are field selectors that no object satisfies two of.
 
-    With ``metadata_only`` the objects have no more than their metadata.
+    With ``metadata_only`` the objects have no more than their metadata. A kind that the API server has not
+    known for ``missing_after`` seconds has no objects: that is a complete list. None: it is waited for.
 
     A broken watch resumes from the last resource version seen, bookmarks included; one that is too old (410), or
     that the API server fails to resume again and again, starts a new list. Raises Rejected when the API server
@@ -108,6 +112,13 @@ async def reflect(
             async with aclosing(_collected([part.followed() for part in following])) as events:
                 async for event in events:
                     yield event
+        except NotFound as error:
+            if missing_after is None:
+                await following[0].pause(error)
+            elif await following[0].is_missing_after(missing_after):
+                yield ListStarted()
+                yield ListCompleted(0)
+                await following[0].until_served(missing_after)
         except (Retry, Wait) as error:
             await following[0].pause(error)
         except Rejected as error:
@@ -264,6 +275,25 @@ class _Part:
         if isinstance(error, ServerFailed):  # may be for ever, e.g. a version from before etcd was restored
             self.failed_resumes += 1
         return isinstance(error, Expired) or self.failed_resumes >= MAX_FAILED_RESUMES
+
+    async def until_served(self, seconds: float) -> None:
+        """Return when the API server may know the kind, which is asked every so many seconds."""
+        log.info("the API server does not know the kind, so there are none", resource=self.resource.plural)
+        while await self.is_missing_after(seconds):
+            pass
+
+    async def is_missing_after(self, seconds: float) -> bool:
+        """Whether the API server does not know the kind then. Any other failure is for the next list to meet."""
+        await asyncio.sleep(seconds)
+        pages = self.client.list_pages(self.resource, self.namespace, limit=1, metadata_only=True)
+        async with aclosing(pages):
+            try:
+                await anext(pages)
+            except NotFound:
+                return True
+            except GitOpsError:
+                return False
+        return False
 
     async def pause(self, error: GitOpsError) -> None:
         """Wait before the next attempt; the first list after history was lost need not wait."""

@@ -17,12 +17,9 @@ from services.kinds.deployment_target_claim import catalogue as texts
 from services.kinds.deployment_target_claim.binder import ClaimOutcome
 from services.kinds.deployment_target_claim.rows import PENDING, PROVISIONER, Claim
 from services.kinds.deployment_target_class.model import DEVSANDBOX, DeploymentTargetClassSpec
+from services.kinds.space_request.model import CLAIM_LABEL, TARGET_LABEL
 
 TIER = "appstudio-env"
-CLAIM_LABEL = "appstudio.openshift.io/dtc"
-TARGET_LABEL = "appstudio.openshift.io/dt"
-"""Labels of a SpaceRequest: the claim that it was made for, and the target that was made of it."""
-
 STUCK_AFTER = timedelta(minutes=2)
 """For how long a SpaceRequest may fail to terminate."""
 

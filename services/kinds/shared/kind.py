@@ -1,6 +1,7 @@
 """What a kind declares of itself. Each folder makes one object of these classes; the registry lists them.
 
-A :class:`DefinedKind` has a CRD and a page, a :class:`Kind` is followed and planned, a :class:`CustomKind` is both.
+A :class:`DefinedKind` has a CRD and a page, a :class:`Kind` is followed and planned, a :class:`CustomKind` is both. A
+:class:`ForeignKind` is one of another service that is followed.
 
 Everything that is by kind is derived from it: the CRD and its page, what the watcher follows and may do, quotas, the
 audit, and which rules the planner calls. A hook is a pure function of values.
@@ -144,8 +145,7 @@ class Kind(NamedKind):
     """What the planner keeps of it. Kinds with a row of their own have their own steps in a plan."""
     reference: Reference | None = None
     projection: Projection = NOTHING
-    """What of a resource's metadata and status its rules see besides the spec; of those with a row of their own, none.
-    """
+    """What of a resource its rules see; those with a row of their own see the spec and nothing else."""
     finalizer: str = ""
     """Users put it on a resource that shall stay until what it asked for is gone."""
     audited: bool = False
@@ -232,6 +232,23 @@ class DefinedKind(NamedKind):
     def page(self) -> str:
         """Name of its page in the documentation for users, without the ending."""
         return self.name.lower()
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ForeignKind(Kind):
+    """A kind of another service, which owns its CRD and its status: we read what we declare, and write no status.
+
+    Its CRD may come after us, go, or never be there. Then there are no such resources, and all else goes on.
+    """
+
+    purpose: str
+    """What it is, and what of it counts, in the list of these kinds."""
+
+    def __post_init__(self) -> None:
+        """Raises ValueError if a status is to be written."""
+        super().__post_init__()
+        if self.compile_status is not None:
+            raise ValueError(f"{self.name}: its status is another service's")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -1,4 +1,4 @@
-"""What of a resource's metadata and status a kind's rules see besides the spec: what it declares, and no more.
+"""What of a resource a kind's rules see: the spec, or some members of it, and what it declares of the rest.
 
 The watcher projects each resource and sends it again when its projection differs; the planner keeps the projection
 with the row. So a write of another controller to a member of the status that is declared here is news, and a write of
@@ -59,14 +59,22 @@ class Projection:
     owner_references: bool = False
     status_members: frozenset[str] = frozenset()
     """Members that other controllers write. None of ours: each write of our own would be news."""
+    spec_members: frozenset[str] | None = None
+    """Members of the spec that its rules read; no other leaves the cluster. None: all of it."""
 
     @property
     def has_metadata(self) -> bool:
         """Whether any part of the metadata is declared."""
         return self.labels is not None or bool(self.annotations or self.finalizers) or self.owner_references
 
+    def project_spec(self, spec: Any) -> Any:
+        """What is sent of the spec of a resource, which may be anything that its CRD admits."""
+        if self.spec_members is None:
+            return spec
+        return {name: value for name, value in dict_of(spec).items() if name in self.spec_members}
+
     def project(self, manifest: Mapping[str, Any]) -> Projected:
-        """The projection of the resource in ``manifest``."""
+        """The projection of the metadata and the status of the resource in ``manifest``."""
         if not self.has_metadata and not self.status_members:
             return NOTHING_PROJECTED
         metadata = status = ("", "")

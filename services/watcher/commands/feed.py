@@ -23,6 +23,7 @@ import structlog
 from services.common.backoff import Backoff
 from services.common.errors import Retry, Unavailable
 from services.common.kubernetes import (
+    MISSING_SECONDS,
     SECRET,
     Changed,
     Deleted,
@@ -200,7 +201,13 @@ class Feed:
 
     async def _reflect(self, changes: PendingChanges) -> None:
         kind = self.kind
-        reflection = reflect(self.kube, kind.resource, parts=kind.parts, metadata_only=kind.metadata_only)
+        reflection = reflect(
+            self.kube,
+            kind.resource,
+            parts=kind.parts,
+            metadata_only=kind.metadata_only,
+            missing_after=MISSING_SECONDS if kind.is_foreign else None,
+        )
         async with aclosing(reflection) as events:
             async for event in events:
                 self.observe(event)

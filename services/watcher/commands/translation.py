@@ -112,9 +112,9 @@ def created_at(meta: Manifest) -> int:
         return 0
 
 
-def spec_within(limit: int) -> Content:
-    """A custom resource's spec, if it has at most ``limit`` bytes."""
-    return lambda manifest, _: bounded_spec(manifest.get("spec"), limit)
+def spec_within(limit: int, projection: Projection = NOTHING) -> Content:
+    """What is declared of a custom resource's spec, if it has at most ``limit`` bytes."""
+    return lambda manifest, _: bounded_spec(projection.project_spec(manifest.get("spec")), limit)
 
 
 def bounded_spec(spec: Any, limit: int) -> tuple[str, str]:

@@ -22,7 +22,7 @@ SAYING = ("services/kinds", "services/agent/credentials")
 """Where reasons of conditions are written."""
 
 NO_REASONS = {
-    *(kind.name for kind in REGISTRY.defined),
+    *(kind.name for kind in (*REGISTRY.defined, *REGISTRY.foreign)),
     # Kinds of objects and of compiled rows
     "ClusterRole",
     "ClusterRoleBinding",

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
-from services.watcher.followed_kinds import BY_NAME, CUSTOM_KINDS, SECRETS
+from services.watcher.followed_kinds import BY_NAME, CUSTOM_KINDS, FOREIGN_KINDS, READING, SECRETS, access_to
 from tests.unit.watcher.manifests import resource
 
 _, ENVIRONMENTS, CREDENTIALS, SYNC_RUNS = CUSTOM_KINDS
@@ -45,3 +45,12 @@ def test_secrets_when_followed_then_only_those_made_for_us_and_never_written() -
     )
     assert SECRETS.metadata_only, "content is read when it is sealed and sent"
     assert SECRETS.name not in BY_NAME
+
+
+def test_kinds_when_they_are_of_other_services_then_they_are_only_read_and_may_be_missing() -> None:
+    assert [each.name for each in FOREIGN_KINDS] == ["Application", "Component", "SpaceRequest"]
+    for kind in FOREIGN_KINDS:
+        access = access_to(kind)
+        assert (access.verbs, access.may_be_missing) == (READING, True)
+        assert kind.name not in BY_NAME
+        assert kind.projection.spec_members is not None, "others may put anything into their specs"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -109,6 +110,13 @@ async def test_list_when_refused_for_another_reason_then_the_start_fails_at_once
 async def test_kind_when_not_served_in_time_then_the_remedy_is_told() -> None:
     with pytest.raises(InvalidConfiguration, match="does not serve secrets; install it"):
         await require_access(kube(lists=[NotFound("no")]), SECRETS, 0.05)
+
+
+async def test_kind_when_not_served_and_it_may_be_missing_then_the_rights_are_needed_all_the_same() -> None:
+    may_be_missing = replace(SECRETS, may_be_missing=True)
+    await require_access(kube(lists=[NotFound("no")]), may_be_missing, 0.05)
+    with pytest.raises(NoPermission, match="may not get secrets in namespace argocd; grant it"):
+        await require_access(kube(lists=[NotFound("no")], grants=[False]), may_be_missing, 0.05)
 
 
 async def test_api_server_when_away_for_longer_than_the_start_may_take_then_that_is_told() -> None:

@@ -64,12 +64,23 @@ class Follower:
     """Reads a reflection as a careful consumer does: what a list did not show is gone."""
 
     def __init__(
-        self, kube: KubeClient, parts: tuple[str, ...] = ("",), grace_seconds: float = DEADLINE_SECONDS
+        self,
+        kube: KubeClient,
+        parts: tuple[str, ...] = ("",),
+        grace_seconds: float = DEADLINE_SECONDS,
+        missing_after: float | None = None,
     ) -> None:
         self.events: list[Reflection] = []
         self.picture: dict[str, str] = {}
         self._listed: set[str] = set()
-        self._reflection = reflect(kube, GITOPS_DEPLOYMENT, parts=parts, backoff=QUICK, grace_seconds=grace_seconds)
+        self._reflection = reflect(
+            kube,
+            GITOPS_DEPLOYMENT,
+            parts=parts,
+            backoff=QUICK,
+            grace_seconds=grace_seconds,
+            missing_after=missing_after,
+        )
 
     async def until_version(self, version: int) -> None:
         """Read until an object of this version was seen."""
@@ -302,6 +313,56 @@ async def test_history_when_it_is_lost_again_and_again_then_lists_are_spaced_out
                 if len(server.lists) == 4:
                     break
     assert pauses.taken == [0.001, 0.002, 0.004], "the first is not waited for, but counts"
+
+
+UNKNOWN = answers(404, "NotFound", "the server could not find the requested resource")
+
+
+async def test_kind_when_the_api_server_does_not_know_it_then_it_is_waited_for(server: FakeApiServer) -> None:
+    server.list_faults.extend([UNKNOWN] * 3)
+    await server.put("a")
+    async with serving(server) as kube:
+        follower = Follower(kube)
+        await follower.until_lists(1)
+        assert follower.events[-1] == ListCompleted(1)
+        await follower.close()
+
+
+async def test_kind_when_it_may_be_missing_then_there_are_none_until_the_api_server_knows_it(
+    server: FakeApiServer, kube: KubeClient
+) -> None:
+    follower = Follower(kube, missing_after=0.001)
+    server.list_faults.extend([UNKNOWN] * 5)
+    await server.put("a")
+    await follower.until_lists(2)
+    assert [event.count for event in follower.events if isinstance(event, ListCompleted)] == [0, 1]
+    await server.put("b")
+    await follower.until_picture(versions(server))
+    await follower.close()
+
+
+async def test_kind_when_it_goes_while_it_is_followed_then_a_list_says_that_there_are_none(
+    server: FakeApiServer, kube: KubeClient
+) -> None:
+    follower = Follower(kube, missing_after=0.001)
+    await server.put("a")
+    server.watch_faults.append(UNKNOWN)
+    await follower.until_lists(1)
+    server.list_faults.extend([UNKNOWN] * 3)
+    await follower.until_lists(2)
+    assert follower.picture == {}
+    await follower.close()
+
+
+async def test_kind_when_an_api_server_that_starts_does_not_know_it_yet_then_no_list_says_that_there_are_none(
+    server: FakeApiServer, kube: KubeClient
+) -> None:
+    follower = Follower(kube, missing_after=0.001)
+    server.list_faults.append(UNKNOWN)
+    await server.put("a")
+    await follower.until_lists(1)
+    assert follower.events[-1] == ListCompleted(1)
+    await follower.close()
 
 
 async def test_watch_when_the_api_server_keeps_failing_it_then_a_new_list_is_made(

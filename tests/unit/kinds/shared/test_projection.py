@@ -116,7 +116,29 @@ def test_part_when_beyond_its_limit_then_it_is_left_out_whole_with_the_reason(
 def test_kind_when_it_declares_nothing_then_its_commands_and_rows_say_nothing() -> None:
     shown = manifest({"verdict": {"outcome": "x"}}, labels={TEAM: "shop"}, ownerReferences=[OWNER])
     assert NOTHING.project(shown) == NOTHING_PROJECTED
-    assert {each.name for each in REGISTRY.kinds if each.projection is not NOTHING} == set()
+
+
+@pytest.mark.parametrize(
+    ("spec", "expected"),
+    [
+        pytest.param({"application": "shop", "source": nested(300)}, '{"application":"shop"}', id="more"),
+        pytest.param({"source": {}}, "{}", id="nothing-of-it"),
+        pytest.param(None, "{}", id="there-is-none"),
+        pytest.param(["application"], "{}", id="no-object"),
+    ],
+)
+def test_spec_when_a_kind_declares_members_then_no_other_leaves_the_cluster(spec: Any, expected: str) -> None:
+    components = REGISTRY["Component"]
+    content = spec_within(1024, components.projection)
+    assert content(manifest() | {"spec": spec}, "") == (expected, "")
+
+
+def test_spec_when_a_declared_member_is_too_long_or_too_deep_then_it_is_left_out_with_the_reason() -> None:
+    content = spec_within(64, REGISTRY["Component"].projection)
+    spec, omitted = content(manifest() | {"spec": {"application": "x" * 64}}, "")
+    assert (spec, omitted) == ("{}", "the spec is too long: 82 bytes as JSON, of at most 64")
+    spec, omitted = content(manifest() | {"spec": {"application": nested(300)}}, "")
+    assert (spec, omitted) == ("{}", "the spec is nested too deeply")
 
 
 def planned(parts: dict[str, Any]) -> PlainResource:

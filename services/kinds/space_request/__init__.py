@@ -1,0 +1,1 @@
+"""SpaceRequest: asks the toolchain for a namespace. Its controller owns the status."""
