@@ -78,6 +78,28 @@ class Registry:
         return tuple(kind for kind in self.plain_kinds if kind.child_objects is not None)
 
     @cached_property
+    def dormant(self) -> tuple[Kind, ...]:
+        """Those whose resources are at hand only if others name them."""
+        return tuple(kind for kind in self.kinds if kind.is_dormant)
+
+    @cached_property
+    def with_status(self) -> tuple[CustomKind, ...]:
+        """Those of our own API whose resources say what became of them."""
+        return tuple(kind for kind in self.custom if kind.compile_status is not None or kind.row is not PlainResource)
+
+    def naming(self, kind: Kind) -> tuple[Kind, ...]:
+        """Those whose resources name one of ``kind``."""
+        return self._naming.get(kind.name, ())
+
+    @cached_property
+    def _naming(self) -> Mapping[str, tuple[Kind, ...]]:
+        named = {kind.reference.to.kind for kind in self.kinds if kind.reference is not None}
+        return {
+            each: tuple(kind for kind in self.kinds if kind.reference is not None and kind.reference.to.kind == each)
+            for each in named
+        }
+
+    @cached_property
     def secret_types(self) -> tuple[str, ...]:
         """Types of Secrets that are made for us."""
         references = (kind.reference for kind in self.kinds if kind.reference is not None)
@@ -110,13 +132,13 @@ REGISTRY = Registry(
         REPOSITORY_CREDENTIAL,
         SYNC_RUN,
         SECRET,
+        SNAPSHOT,
         APPLICATION,
         COMPONENT,
         SPACE_REQUEST,
     ),
     not_followed=(
         ENVIRONMENT,
-        SNAPSHOT,
         BINDING,
         PROMOTION_RUN,
         DEPLOYMENT_TARGET_CLAIM,

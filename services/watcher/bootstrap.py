@@ -42,10 +42,9 @@ from services.watcher.commands.throttling import RateLimiter
 from services.watcher.commands.translation import Translator, spec_within, state_version
 from services.watcher.followed_kinds import (
     ACCESS_TO_NAMESPACES,
-    CUSTOM_KINDS,
-    FOREIGN_KINDS,
     KINDS,
     SECRETS,
+    WATCHED_WHOLE,
     FollowedKind,
     access_to,
     access_to_lease,
@@ -151,7 +150,7 @@ def build(
     messaging: Messaging[Command],
     topics: Topics,
     kube: KubeClient,
-    kinds: Sequence[FollowedKind] = (*CUSTOM_KINDS, *FOREIGN_KINDS),
+    kinds: Sequence[FollowedKind] = WATCHED_WHOLE,
 ) -> Watcher:
     """Put a watcher together, on the event loop that will run it. Raises InvalidConfiguration (sealing keys)."""
     commands, letters = Publisher(settings, SERVICE), Publisher(settings, SERVICE)

@@ -69,7 +69,7 @@ def followed(registry: Registry) -> tuple[FollowedKind, ...]:
             _followed(kind, registry),
             is_made=kind.resource in made,
             is_foreign=kind in registry.foreign,
-            has_status=kind in registry.custom,
+            has_status=kind in registry.with_status,
             unowned=unowned.get(kind.resource),
         )
         for kind in registry.kinds
@@ -104,6 +104,8 @@ TYPE_IS = "type="
 KINDS = followed(REGISTRY)
 CUSTOM_KINDS = tuple(kind for kind in KINDS if kind.has_status)
 FOREIGN_KINDS = tuple(kind for kind in KINDS if kind.is_foreign)
+WATCHED_WHOLE = tuple(kind for kind in KINDS if not kind.metadata_only)
+"""Those of which a watch shows what is sent: all but Secrets."""
 (SECRETS,) = (kind for kind in KINDS if kind.resource == SECRET)
 
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from services.kinds.shared.kind import Column, DefinedKind
-from services.kinds.snapshot.catalogue import ENTRIES
+from services.kinds.shared.kind import Column, CustomKind
+from services.kinds.shared.projection import Projection
 from services.kinds.snapshot.model import SNAPSHOT, SnapshotSpec, SnapshotStatus
 
-KIND = DefinedKind(
+KIND = CustomKind(
     resource=SNAPSHOT,
+    default_quota=10_000,
     description="The images of an application's components that were tested together. They do not change.",
     purpose="the images of an application's components",
     example=Path(__file__).with_name("example.yaml"),
@@ -21,5 +22,8 @@ KIND = DefinedKind(
         Column("Name Shown", ".spec.displayName", is_wide=True),
     ),
     short_names=("as",),
-    catalogue=ENTRIES,
+    catalogue=(),
+    is_dormant=True,
+    # Whose it is: images and artifacts are read by the build service, and of any size.
+    projection=Projection(spec_members=frozenset({"application"})),
 )

@@ -24,7 +24,7 @@ from services.planner.database.columns import columns_of, names
 from services.planner.database.fleet_queries import IS_CORDONED, IS_DOWN, IS_OUT_OF_REACH, load_measured
 from services.planner.database.rollout_queries import IS_CLOSED
 from services.planner.domain.changes import Changes
-from services.planner.domain.dormancy import Lookup
+from services.planner.domain.dormancy import Lookup, woken
 from services.planner.domain.fleet.placement.assignments import TenantPin
 from services.planner.domain.fleet.rows import InstanceHealth, Move
 from services.planner.domain.fleet.view import FleetView
@@ -119,6 +119,12 @@ SELECT wanted.id, {names(ChildRow, "o")}
 
 DEPLOYMENTS = f"{DEPLOYMENT_ROWS} WHERE d.tenant_id = ANY(%b::uuid[]) AND NOT d.dormant"
 RESOURCES = f"{RESOURCE_ROWS} WHERE r.tenant_id = ANY(%b::uuid[]) AND NOT r.dormant"
+# One index has just these.
+ADMITTED_DORMANT = """
+SELECT tenant_id, kind, count(*) FROM resources
+ WHERE tenant_id = ANY(%b::uuid[]) AND dormant AND present AND NOT over_quota
+ GROUP BY tenant_id, kind
+"""
 FORCED_DELETIONS = f"SELECT {names(ForcedDeletion)} FROM forced_deletions WHERE tenant_id = ANY(%b::uuid[])"
 
 NAMED_DEPLOYMENTS = f"""
@@ -200,7 +206,11 @@ def _load_rows(
         resources = connection.execute(RESOURCES, (known,), binary=True)
         forced = connection.execute(FORCED_DELETIONS, (known,), binary=True)
         children = connection.execute(CHILD_OBJECTS, _columns(current, 3), binary=True)
+        dormant = connection.execute(ADMITTED_DORMANT, (known,), binary=True)
     held, left, wanted = _held(objects), _forced_deletions(forced), _child_objects(children)
+    counts: dict[UUID, dict[str, int]] = defaultdict(dict)
+    for tenant, kind, count in dormant:
+        counts[tenant][sys.intern(kind)] = count
     moved = {move.tenant_id: move for move in (Move(*row) for row in moves)}
     states = {
         each: TenantState(
@@ -209,6 +219,7 @@ def _load_rows(
             child_objects=wanted.get(each, {}),
             held=held.get(each, {}),
             move=moved.get(each),
+            admitted_dormant=counts.get(each, {}),
         )
         for each in known
     }
@@ -266,7 +277,8 @@ def look_up(
         deployments = connection.execute(NAMED_DEPLOYMENTS, (ids, *_columns(deployments_named, 2)), binary=True)
         keys = (ids, *_columns(resources_named, 3), *_columns(crowded, 3))
         resources = connection.execute(NAMED_RESOURCES, keys, binary=True)
-    return _with_rows(dict(states), deployments, resources)
+    found = _with_rows(dict(states), deployments, resources)
+    return {known: woken(state, states[known]) for known, state in found.items()}
 
 
 def _fleet(rows: Iterable[Row], engines: Mapping[str, Engine]) -> FleetView:

@@ -117,7 +117,7 @@ AUDIT_RECORDS = upsert(
 SIGHTINGS, RESOURCE_SIGHTINGS = (
     f"""
 UPDATE {table} AS known
-   SET resource_version = seen.resource_version, epoch = seen.epoch, dormant = false
+   SET resource_version = seen.resource_version, epoch = seen.epoch, dormant = seen.dormant
   FROM {recordset(Sighting, "seen")}
  WHERE known.id = seen.id
 """

@@ -460,6 +460,14 @@ resources = Table(
     Column("status", Text, nullable=False, server_default="", comment="Likewise, of what other controllers write."),
     Column("status_omitted", Text, nullable=False, server_default="", comment="Likewise."),
     Index(None, "tenant_id", "kind", "name"),
+    # Tenants are read without their dormant rows, of which there may be many, and these are counted.
+    Index("resources_awake_idx", "tenant_id", postgresql_where=text("NOT dormant")),
+    Index(
+        "resources_admitted_dormant_idx",
+        "tenant_id",
+        "kind",
+        postgresql_where=text("dormant AND present AND NOT over_quota"),
+    ),
     Index("resources_waiting_idx", "tenant_id", "kind", "created_at", "id", postgresql_where=text("over_quota")),
     Index("resources_due_idx", "due_at", postgresql_where=text("due_at IS NOT NULL")),
     Index("resources_gone_idx", "seen_at", postgresql_where=text("NOT present")),

@@ -50,6 +50,8 @@ class Sighting:
     id: UUID
     resource_version: str
     epoch: int
+    dormant: bool = False
+    """Whether it is, or becomes so."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,14 +15,14 @@ from services.kinds.shared.conditions import HELD_BACK_NOTICE_MS, THROTTLING_SHO
 from services.kinds.shared.resource import Cause, PlainResource
 from services.planner.domain.audit import audit_of_move, audit_records
 from services.planner.domain.changes import Changes, Sighting, TenantChanges, TenantPart
-from services.planner.domain.dormancy import GONE, dormant_deployments, dormant_plain_resources
+from services.planner.domain.dormancy import GONE, dormant_deployments, dormant_plain_resources, fallen_asleep
 from services.planner.domain.indexed_rows import Subset, differing, index_of
 from services.planner.domain.planned_tenant import Context, PlannedTenant
 from services.planner.domain.state import TenantState
 from services.planner.domain.steps.handover import is_kept
 from services.planner.domain.steps.status_rows import StatusChanges
 from services.planner.engines.interface import Placement, engine_key, engine_row
-from services.planner.rows import ChildRowKey, EngineAbsence, EngineKey, EngineObjectKey, Owner
+from services.planner.rows import ChildRowKey, EngineAbsence, EngineKey, EngineObjectKey, Owner, StatusKey
 
 KeyT = TypeVar("KeyT")
 RowT = TypeVar("RowT")
@@ -47,8 +47,9 @@ def changes_of(planned: PlannedTenant, shown: StatusChanges, known: TenantState,
     is_empty = not any(
         (state.deployments, state.plain_resources, state.held, state.forced_deletions, state.child_objects)
     )
-    deployments, sightings = _split(state.deployments, before.deployments)
-    plain_resources, plain_resource_sightings = _split(state.plain_resources, before.plain_resources)
+    dormant = deployments_dormant | plain_resources_dormant
+    deployments, sightings = _split(state.deployments, before.deployments, dormant)
+    plain_resources, plain_resource_sightings = _split(state.plain_resources, before.plain_resources, dormant)
     written = Changes(
         tenants=(state.tenant,) if state.tenant != stored and not is_empty else (),
         tenants_replaced=(state.tenant,) if state.tenant.is_former and not stored.is_former else (),
@@ -80,7 +81,7 @@ def changes_of(planned: PlannedTenant, shown: StatusChanges, known: TenantState,
     )
     if move is not None and move.is_over:
         state = state._replace(move=None)
-    kept = None if is_empty else _awake(state, deployments_dormant | plain_resources_dormant)
+    kept = None if is_empty else _awake(state, dormant)
     if kept is not None and planned.cause is not None:
         kept = kept._replace(basis=context.basis)
     return TenantChanges(state.tenant, written, kept)
@@ -134,9 +135,15 @@ def _awake(state: TenantState, dormant: Collection[UUID]) -> TenantState:
     if not dormant:
         return state
     awake = state.without_incarnations(dormant)
-    names = {(GITOPS_DEPLOYMENT.kind, each.name) for each in awake.deployments.values()}
-    names |= {(each.kind, each.name) for each in awake.plain_resources.values()}
-    return awake.without_statuses(*(key for key in awake.statuses if key not in names))
+    rows = [row for row in map(state.find, dormant) if row is not None]
+    shown = {key for row in rows if (key := _status_key(row)) in state.statuses}
+    others = {name for name, ids in awake.ids_named(shown).items() if ids} if shown else set()
+    awake = awake.without_statuses(*(shown - others))
+    return fallen_asleep(awake, (row for row in rows if isinstance(row, PlainResource)))
+
+
+def _status_key(row: Deployment | PlainResource) -> StatusKey:
+    return (GITOPS_DEPLOYMENT.kind if isinstance(row, Deployment) else row.kind, row.name)
 
 
 def _changed(now: Mapping[KeyT, RowT], before: Mapping[KeyT, RowT]) -> tuple[RowT, ...]:
@@ -156,14 +163,14 @@ def _child_objects_gone(now: TenantState, before: TenantState) -> tuple[ChildRow
 
 
 def _split(
-    now: Mapping[UUID, IncarnationT], before: Mapping[UUID, IncarnationT]
+    now: Mapping[UUID, IncarnationT], before: Mapping[UUID, IncarnationT], dormant: Collection[UUID]
 ) -> tuple[tuple[IncarnationT, ...], tuple[Sighting, ...]]:
     """Rows to write in full, and those of which only the sighting is new: most of them, after each resync."""
     full, sightings = [], []
     for row in _changed(now, before):
         known = before.get(row.id)
         if known is not None and row == replace(known, epoch=row.epoch, resource_version=row.resource_version):
-            sightings.append(Sighting(row.id, row.resource_version, row.epoch))
+            sightings.append(Sighting(row.id, row.resource_version, row.epoch, row.id in dormant))
         else:
             full.append(row)
     return tuple(full), tuple(sightings)

@@ -1,7 +1,7 @@
-"""Dormant rows are loaded only when an event names them.
+"""Dormant rows are loaded only when an event, or a resource that is loaded, names them.
 
-These are sync runs that have ended and whose CR is gone, and resources beyond the quotas: there may be any number of
-them.
+These are sync runs that have ended and whose CR is gone, resources beyond the quotas, and those of kinds that are
+dormant as a whole: there may be any number of them.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from services.planner.domain import ids
 from services.planner.domain.events import Due, Event, Unseen
 from services.planner.domain.indexed_rows import Subset, index_of
 from services.planner.domain.live_children import reported_as
-from services.planner.domain.state import RESOURCES_OVER_QUOTA, TenantState
+from services.planner.domain.state import NAMED, RESOURCES_OVER_QUOTA, TenantState
 
 WAITING_KEPT = 100
 """Resources of a kind beyond the quotas that are loaded with their tenant: the oldest, which get the room left."""
@@ -80,9 +80,9 @@ def dormant_deployments(state: TenantState, limits: Limits) -> frozenset[UUID]:
 
 
 def dormant_plain_resources(state: TenantState, kinds: Registry) -> frozenset[UUID]:
-    """Runs that are over and gone, and resources beyond the quotas that have to wait longest."""
+    """Runs that are over and gone, resources of dormant kinds, and those beyond the quotas that wait longest."""
     over = {each for each in index_of(state.plain_resources, GONE) if each in state.sync_runs}
-    over = {each for each in over if state.sync_runs[each].state in OVER}
+    over = {each for each in over if state.sync_runs[each].state in OVER} | _unnamed(state, kinds)
     beyond = index_of(state.plain_resources, RESOURCES_OVER_QUOTA).values()
     late = {subject for kind in {each.kind for each in beyond} for subject in _late(beyond, kind)}
     if not late:
@@ -95,6 +95,37 @@ def dormant_plain_resources(state: TenantState, kinds: Registry) -> frozenset[UU
     return frozenset(over | (late - spared))
 
 
+def woken(now: TenantState, before: TenantState) -> TenantState:
+    """``now``, which is ``before`` with dormant rows: these count as dormant no more."""
+    if now is before or not before.admitted_dormant:
+        return now
+    rows = (now.plain_resources[each] for each in now.plain_resources.keys() - before.plain_resources.keys())
+    counts = Counter(before.admitted_dormant) - Counter(each.kind for each in rows if is_admitted(each))
+    return now._replace(admitted_dormant=counts)
+
+
+def fallen_asleep(now: TenantState, rows: Iterable[PlainResource]) -> TenantState:
+    """``now``, of which these rows have become dormant."""
+    counts = Counter(each.kind for each in rows if is_admitted(each))
+    return now._replace(admitted_dormant=counts + Counter(now.admitted_dormant)) if counts else now
+
+
+def is_admitted(known: PlainResource) -> bool:
+    """Whether it counts against its quota."""
+    return known.present and not known.over_quota
+
+
+def _unnamed(state: TenantState, kinds: Registry) -> set[UUID]:
+    """Of dormant kinds all within the quotas that no loaded resource names."""
+    named = index_of(state.plain_resources, NAMED)
+    return {
+        each.id
+        for kind in kinds.dormant
+        for each in state.plain_resources_of_kind(kind.name).values()
+        if not each.over_quota and not any((other.name, each.name) in named for other in kinds.naming(kind))
+    }
+
+
 def _late(beyond: Iterable[PlainResource], kind: str) -> list[UUID]:
     """Of a kind all but the oldest: by kind, because quotas are, and none may wait behind others that get no room."""
     waiting = sorted((each.created_at, each.id) for each in beyond if each.kind == kind)
@@ -102,7 +133,7 @@ def _late(beyond: Iterable[PlainResource], kind: str) -> list[UUID]:
 
 
 def _names_awaited(state: TenantState, kinds: Registry) -> set[tuple[str, str]]:
-    """Deployments that open runs name, Secrets that resources name, and child objects, which are not at hand."""
+    """What is named and not at hand: deployments by open runs, Secrets and what is dormant by resources, children."""
     at_hand = {each.name for each in state.deployments.values()}
     secrets = state.secrets()
     awaited = {
@@ -110,12 +141,22 @@ def _names_awaited(state: TenantState, kinds: Registry) -> set[tuple[str, str]]:
         for run in state.sync_runs.values()
         if run.state not in OVER and run.deployment_name not in at_hand
     }
-    awaited |= _children_awaited(state)
+    awaited |= _children_awaited(state) | _dormant_awaited(state, kinds)
     return awaited | {
         (SECRET.kind, each.refers_to)
         for each in state.plain_resources.values()
         if each.refers_to and each.refers_to not in secrets and kinds[each.kind].names_a_secret
     }
+
+
+def _dormant_awaited(state: TenantState, kinds: Registry) -> set[tuple[str, str]]:
+    return {
+        (kind.name, each.refers_to)
+        for kind in kinds.dormant
+        for other in kinds.naming(kind)
+        for each in state.plain_resources_of_kind(other.name).values()
+        if each.present and each.refers_to
+    } - {(kind.name, each.name) for kind in kinds.dormant for each in state.plain_resources_of_kind(kind.name).values()}
 
 
 def _children_awaited(state: TenantState) -> set[tuple[str, str]]:

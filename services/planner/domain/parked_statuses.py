@@ -49,7 +49,7 @@ Subjects = Mapping[StatusKey, Shown | Gone]
 
 def known_subjects(state: TenantState, kinds: Registry) -> dict[StatusKey, Shown]:
     """The tenant's resources that exist, as far as they are loaded."""
-    custom = {kind.name for kind in kinds.custom}
+    custom = {kind.name for kind in kinds.with_status}
     deployments = [(GITOPS_DEPLOYMENT.kind, each) for each in state.deployments.values()]
     resources = [(each.kind, each) for each in state.plain_resources.values() if each.kind in custom]
     return {
@@ -59,7 +59,7 @@ def known_subjects(state: TenantState, kinds: Registry) -> dict[StatusKey, Shown
 
 def named_subjects(state: TenantState, events: Sequence[Event], kinds: Registry) -> Subjects:
     """Those that ``events``, in their order, name: the tenant's rows do not know them yet."""
-    custom, known = {kind.name for kind in kinds.custom}, known_subjects(state, kinds)
+    custom, known = {kind.name for kind in kinds.with_status}, known_subjects(state, kinds)
     found: dict[StatusKey, Shown | Gone] = {}
     for event in events:
         match event.message:

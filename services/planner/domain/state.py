@@ -47,6 +47,8 @@ class TenantState(NamedTuple):
     """What else it was planned from, the last time that all of it was looked at; None: not since it was loaded."""
     move: Move | None = None
     """From one instance to another, from when room is reserved until it is over."""
+    admitted_dormant: Mapping[str, int] = MappingProxyType({})
+    """How many resources of each kind exist, within its quota, and are dormant."""
 
     def indexed(self) -> TenantState:
         """The same in tables, which keep what is derived from them."""
@@ -247,6 +249,10 @@ BY_INSTANCE: Counts[Deployment, str] = Counts(
     lambda known: known.engine_instance_id if known.spec is not None else None
 )
 """How many deployments each instance has; empty: the tenant's own."""
+NAMED: Counts[PlainResource, tuple[str, str]] = Counts(
+    lambda known: (known.kind, known.refers_to) if known.present and known.refers_to else None
+)
+"""How many resources of each kind name a resource."""
 RESOURCES_OVER_QUOTA: Subset[PlainResource] = Subset(lambda known: known.over_quota)
 """Resources beyond the quotas."""
 BY_OWNER: Groups[EngineObject, UUID] = Groups(lambda held: held.owner.id)

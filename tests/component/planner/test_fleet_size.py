@@ -18,6 +18,7 @@ from services.planner.engines.available import ENGINES
 from services.planner.pipeline.batch_planning import plan_batch
 from tests.component.conftest import Database
 from tests.component.fleet import add_instance
+from tests.component.planner.reading import rows_read
 from tests.unit.planner.given import at, changed
 
 POLICY = Policy()
@@ -25,9 +26,6 @@ PATIENCE = POLICY.health_patience
 SMALL, LARGE = 1, 50
 TENANTS_EACH, MORE_EACH = 3, 30
 START = StartRollout("3.2.11", "", ("canary",), 120, is_security=False)
-READ = """
-SELECT (SELECT sum(seq_tup_read) FROM pg_stat_user_tables) + (SELECT sum(idx_tup_read) FROM pg_stat_user_indexes)
-"""
 OLD, NEW = "old", "new"
 
 
@@ -72,11 +70,7 @@ class Fleet:
 
     def read(self, *events: Event, now: datetime | None = None) -> int:
         """How many rows and entries of indexes a batch reads, without those of versions that are nobody's any more."""
-        with psycopg.connect(self.database.owner_url, autocommit=True) as owner:
-            owner.execute("VACUUM")
-        before = self._total()
-        self.take(*events, now=now)
-        return self._total() - before
+        return rows_read(self.database, self.session, lambda: self.take(*events, now=now))
 
     def _place(self, instance: str, first: int = 0, last: int = TENANTS_EACH) -> None:
         """Tenants, with a deployment each, on an instance."""
@@ -90,14 +84,6 @@ class Fleet:
                 (instance, names),
             )
         self.session.tenants.forget_tenants()
-
-    def _total(self) -> int:
-        with self.session.connection() as connection:
-            connection.execute("SELECT pg_stat_force_next_flush()")
-            connection.execute("SELECT 1")
-            row = connection.execute(READ).fetchone()
-        assert row is not None
-        return int(row[0])
 
 
 @pytest.fixture

@@ -84,26 +84,32 @@ def test_parameter_when_made_of_a_field_then_its_type_is_as_wide_as_the_column(r
 
 
 def test_columns_when_read_or_written_then_they_have_the_order_of_the_fields() -> None:
-    assert names(Sighting, "s") == "s.id, s.resource_version, s.epoch"
-    assert recordset(Sighting, "seen") == "json_to_recordset($1) AS seen(id uuid, resource_version text, epoch int8)"
+    assert names(Sighting, "s") == "s.id, s.resource_version, s.epoch, s.dormant"
+    read = "json_to_recordset($1) AS seen(id uuid, resource_version text, epoch int8, dormant bool)"
+    assert recordset(Sighting, "seen") == read
 
 
 def test_document_when_made_of_rows_keys_or_ids_then_it_has_their_columns_by_name() -> None:
     known = UUID(int=1)
-    assert document([Sighting(known, "5", 6)]) == f'[{{"id":"{known}","resource_version":"5","epoch":6}}]'
+    assert (
+        document([Sighting(known, "5", 6)]) == f'[{{"id":"{known}","resource_version":"5","epoch":6,"dormant":false}}]'
+    )
     shown = '[{"workspace":"w","namespace":"n","kind":"k","name":"x","uid":"u"}]'
     assert document([WorkspaceKey("w", "n", "k", "x", "u")]) == shown
     assert document([known]) == f'["{known}"]'
 
 
 def test_upsert_when_some_columns_are_kept_then_it_sets_all_others() -> None:
+    stamps = {"updated_at": "now()"}
     statement = upsert(
-        tables.deployments, Sighting, kept=["epoch"], stamps={"dormant": "false"}, only="known.epoch > 1"
+        tables.workspace_statuses, StoredStatus, kept=["generation"], stamps=stamps, only="known.generation > 1"
     )
     assert statement == (
-        "INSERT INTO deployments AS known (id, resource_version, epoch, dormant) "
-        "SELECT *, false FROM json_to_recordset($1) AS written(id uuid, resource_version text, epoch int8) "
-        "ON CONFLICT (id) DO UPDATE "
-        "SET resource_version = EXCLUDED.resource_version, dormant = EXCLUDED.dormant "
-        "WHERE known.epoch > 1"
+        "INSERT INTO workspace_statuses AS known (uid, generation, status, release_finalizer, updated_at) "
+        "SELECT *, now() FROM json_to_recordset($1) AS "
+        "written(uid text, generation int8, status text, release_finalizer bool) "
+        "ON CONFLICT (workspace, namespace, kind, name) DO UPDATE "
+        "SET uid = EXCLUDED.uid, status = EXCLUDED.status, release_finalizer = EXCLUDED.release_finalizer, "
+        "updated_at = EXCLUDED.updated_at "
+        "WHERE known.generation > 1"
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
@@ -17,7 +17,7 @@ from services.kinds.sync_run.rows import SyncRun
 from services.planner.database.load import Loaded
 from services.planner.database.sweeps import SweepFound
 from services.planner.domain.changes import BatchChanges, Changes
-from services.planner.domain.dormancy import Lookup
+from services.planner.domain.dormancy import Lookup, is_admitted, woken
 from services.planner.domain.events import Due, Event, MoveDue, SweepPlace, SweepScope
 from services.planner.domain.fleet.remediation.remediation_rows import Remediation
 from services.planner.domain.fleet.rows import Fleet, Holding, InstanceHealth, Move, TenantHere
@@ -157,7 +157,9 @@ class World:
         """A tenant as it is in the database."""
         deployments = {each.id: each for each in self.deployments.values() if self._is_loaded(each, known)}
         resources = {each.id: each for each in self.resources.values() if self._is_loaded(each, known)}
-        return self._state(known, deployments, resources)
+        dormant = [each for each in self.resources.values() if each.tenant_id == known and each.id in self.dormant]
+        counts = Counter(each.kind for each in dormant if is_admitted(each))
+        return self._state(known, deployments, resources)._replace(admitted_dormant=counts)
 
     def _is_loaded(self, row: Deployment | PlainResource, tenant: UUID) -> bool:
         return row.tenant_id == tenant and row.id not in self.dormant
@@ -221,7 +223,8 @@ class World:
         if not deployments and not resources:
             return state
         more = self._state(tenant, deployments, resources)
-        return state._replace(**{name: {**getattr(state, name), **getattr(more, name)} for name in TABLES})
+        found = state._replace(**{name: {**getattr(state, name), **getattr(more, name)} for name in TABLES})
+        return woken(found, state)
 
     def _unseen(self, scope: SweepScope) -> SweepFound:
         of_kind = [known for known in self.resources.values() if known.kind == scope.kind]
@@ -293,7 +296,7 @@ class World:
         kept = self.memory[known]
         read = self._with_dormant(self.state(known), Lookup(frozenset([*kept.deployments, *kept.plain_resources])))
         assert kept.move is None or kept.move == read.move  # that room is reserved comes by the clock
-        for name in ("tenant", *TABLES, "held"):
+        for name in ("tenant", *TABLES, "held", "admitted_dormant"):
             assert getattr(kept, name) == getattr(read, name), name
 
     def apply(self, changes: Changes) -> None:

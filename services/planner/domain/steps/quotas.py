@@ -48,7 +48,7 @@ def apply_quotas(state: TenantState, context: Context) -> StepResult:
     gone = [resource for resource in compared if not resource.present and resource.id in held]
     if fits:
         claims = [_claim_of_one(before, resource, is_held=resource.id in held) for resource in present]
-        beyond = over_quota(claims, limits, Taken(Counter(resource.kind for resource in gone)))
+        beyond = over_quota(claims, limits, Taken(_counted(state, gone)))
     else:
         kinds = context.policy.kinds
         claims = [_claim(state, before, resource, kinds, is_held=resource.id in held) for resource in present]
@@ -74,11 +74,13 @@ def _over_quota_kinds(state: TenantState, context: Context, *, fits: bool) -> Co
 
     Then those of which there are more than may be, or of which some wait: these may have room now.
     """
-    kinds, limits = index_of(state.plain_resources, BY_KIND), context.policy.limits
+    kinds, limits, dormant = index_of(state.plain_resources, BY_KIND), context.policy.limits, state.admitted_dormant
     if not fits:
         return kinds.keys()
     beyond = {each.kind for each in index_of(state.plain_resources, RESOURCES_OVER_QUOTA).values()}
-    return {kind for kind, rows in kinds.items() if kind in beyond or len(rows) > limits.of(kind)}
+    return {
+        kind for kind, rows in kinds.items() if kind in beyond or len(rows) + dormant.get(kind, 0) > limits.of(kind)
+    }
 
 
 def _fits(state: TenantState, context: Context) -> bool:
@@ -171,12 +173,17 @@ def _admitted(known: PlainResource, limits: Limits, *, within: bool, is_held: bo
     return refused
 
 
+def _counted(state: TenantState, gone: Iterable[PlainResource]) -> Counter[str]:
+    """How many of each kind count besides those that are compared: what has to be removed, and what is dormant."""
+    return Counter(state.admitted_dormant) + Counter(resource.kind for resource in gone)
+
+
 def _taken(state: TenantState, gone: Iterable[PlainResource], kinds: Registry) -> Taken:
     """By deployments, and by what has to be removed."""
     going = list(gone)
     size = _deployed_bytes(state) + _sum(state.objects, LEAVING_BYTES)
     destinations = sum(_destinations(kinds, each, *_in_force(state, each)) for each in going)
-    return Taken(Counter(resource.kind for resource in going), Share(size, destinations))
+    return Taken(_counted(state, going), Share(size, destinations))
 
 
 def _claim_of_one(before: TenantState, known: PlainResource, *, is_held: bool) -> Claim:

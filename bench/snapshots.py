@@ -1,0 +1,190 @@
+"""``python -m bench.snapshots``: what a change of a tenant costs the planner while its Snapshots grow in number.
+
+On PostgreSQL, without Kafka and engines. Nothing may cost more with ten thousand Snapshots but what is about all of
+them: a complete list, and the list that lacks most of them.
+"""
+
+from __future__ import annotations
+
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated
+from uuid import NAMESPACE_OID, uuid5
+
+import orjson
+import psycopg
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from bench.workload import FIELD_MANAGER, seen_deployment
+from devstack.harness.hosted import HostedStack, hosted
+from services.common.messages import Command, ResourceChanged, ResourceGone, ResyncCompleted
+from services.kinds.snapshot.model import SNAPSHOT
+from services.planner.database.session import DatabaseSession
+from services.planner.domain.events import Event
+from services.planner.domain.policy import Policy, SweepGuard
+from services.planner.engines.available import ENGINES
+from services.planner.pipeline.batch_planning import plan_batch, split_at_markers
+
+WORKSPACE, NAMESPACE = "local", "snapshots"
+SIZES = [0, 1_000, 10_000]
+AT_ONCE = 500
+"""Events of a batch."""
+MOST_GROWTH, NOISE_MS = 2.0, 2.0
+"""A batch takes no more than so many times as long with the most Snapshots, and a little."""
+LISTED, SWEPT = f"a list, for each {AT_ONCE} Snapshots", "a list without any"
+"""What is about all of them."""
+TIDY = "VACUUM ANALYZE"
+
+console = Console(highlight=False)
+
+Costs = Mapping[str, Mapping[int, float]]
+"""Median milliseconds: by what is measured, and number of Snapshots."""
+
+
+@dataclass
+class Crowd:
+    """A tenant with Snapshots in a database, and the planner's session."""
+
+    session: DatabaseSession
+    policy: Policy = field(default_factory=lambda: Policy(guard=SweepGuard(share=1.0)))
+    now: datetime = field(default_factory=lambda: datetime.now(UTC))
+    size: int = 0
+    version: int = 1
+    epoch: int = 1
+
+    def take(self, *events: Event) -> float:
+        """Plan these and commit them; returns the milliseconds."""
+        began = time.perf_counter()
+        for part in split_at_markers(events):
+            self.session.save_changes(plan_batch(part, self.session, self.policy, self.now), ())
+        return (time.perf_counter() - began) * 1000
+
+    def grow(self, size: int) -> None:
+        """To so many Snapshots."""
+        for first in range(self.size, size, AT_ONCE):
+            self.take(*(self.seen(number) for number in range(first, min(size, first + AT_ONCE))))
+        self.size = size
+
+    def seen(self, number: int) -> Event:
+        """A Snapshot as a watcher shows it."""
+        event = ResourceChanged(
+            SNAPSHOT.api_version, SNAPSHOT.kind, f"snapshot-{number}", uid_of(number), str(number + 1), 1, self.epoch,
+            deleting=False, finalizers=(), actor=FIELD_MANAGER, created_at=1_000 * number,
+            spec=orjson.dumps({"application": f"application-{number % 10}"}).decode(),
+        )  # fmt: skip
+        return self.told(event)
+
+    def told(self, event: ResourceChanged | ResourceGone) -> Event:
+        """By the watcher, of this tenant."""
+        namespace_uid = str(uuid5(NAMESPACE_OID, NAMESPACE))
+        return Event(Command(WORKSPACE, WORKSPACE, NAMESPACE, self.now, event, namespace_uid, 1_000), 0, "")
+
+    def change(self) -> float:
+        """One deployment, of the tenant in memory."""
+        self.version += 1
+        name = (WORKSPACE, NAMESPACE)
+        changed = seen_deployment(
+            name, "app", self.now, resource_version=self.version, generation=self.version, epoch=self.epoch
+        )
+        return self.take(Event(changed, 0, ""))
+
+    def change_after_eviction(self) -> float:
+        """The same, and the tenant is read first."""
+        self.session.tenants.forget_tenants()
+        return self.change()
+
+    def come_and_go(self) -> float:
+        """A new Snapshot, which is deleted again."""
+        number = 1_000_000 + self.version
+        self.version += 1
+        gone = ResourceGone(SNAPSHOT.kind, f"snapshot-{number}", uid_of(number), str(number + 2))
+        return self.take(self.seen(number)) + self.take(self.told(gone))
+
+    def list_anew(self) -> float:
+        """A complete list of all Snapshots, which have not changed: milliseconds for a batch of it."""
+        self.epoch += 1
+        batches = [range(first, min(self.size, first + AT_ONCE)) for first in range(0, self.size, AT_ONCE)]
+        spent = [self.take(*(self.seen(number) for number in numbers)) for numbers in batches]
+        self.take(self.marker())
+        return statistics.median(spent) if spent else 0.0
+
+    def sweep(self) -> float:
+        """A list without any of them."""
+        self.epoch += 1
+        return self.take(self.marker())
+
+    def marker(self) -> Event:
+        """The end of a list."""
+        return Event(Command(WORKSPACE, "", "", self.now, ResyncCompleted(SNAPSHOT.kind, self.epoch)), 0, "")
+
+    @property
+    def batches(self) -> Mapping[str, Callable[[], float]]:
+        """What is about one change, and so may not grow."""
+        return {
+            "deployment changed": self.change,
+            "deployment changed, tenant not in memory": self.change_after_eviction,
+            "Snapshot new and deleted": self.come_and_go,
+        }
+
+
+def uid_of(number: int) -> str:
+    """Of a Snapshot."""
+    return str(uuid5(NAMESPACE_OID, f"snapshot-{number}"))
+
+
+def measure(stack: HostedStack, sizes: Sequence[int], times: int) -> Costs:
+    """Each batch with so many Snapshots, and at the end that all of them go."""
+    stack.kill("connect")  # nothing is streamed
+    found: dict[str, dict[int, float]] = {}
+    with closing(DatabaseSession(stack.environment["DATABASE_URL"], ENGINES)) as session:
+        crowd = Crowd(session)
+        for size in sorted(sizes):
+            crowd.grow(size)
+            with psycopg.connect(stack.environment["DATABASE_OWNER_URL"], autocommit=True) as owner:
+                owner.execute(TIDY)
+            for name, batch in crowd.batches.items():
+                batch()
+                found.setdefault(name, {})[size] = statistics.median(batch() for _ in range(times))
+            found.setdefault(LISTED, {})[size] = crowd.list_anew()
+        found[SWEPT] = {crowd.size: crowd.sweep()}
+    return found
+
+
+def find_growing(found: Costs) -> list[str]:
+    """Batches that take longer with more Snapshots, though they are not about all of them."""
+    growing = []
+    for name, costs in found.items():
+        fewest, most = min(costs), max(costs)
+        if name not in {LISTED, SWEPT} and costs[most] > MOST_GROWTH * costs[fewest] + NOISE_MS:
+            growing.append(f"{name}: {costs[fewest]:.1f} ms with {fewest}, {costs[most]:.1f} ms with {most}")
+    return growing
+
+
+def main(
+    sizes: Annotated[list[int], typer.Option("--size", help="Snapshots of the tenant.")] = SIZES,
+    times: Annotated[int, typer.Option(help="How often each batch is measured.")] = 50,
+) -> None:
+    """Print what batches cost; exits with 1 if one costs more with more Snapshots."""
+    with tempfile.TemporaryDirectory(prefix="gitops-bench-") as folder:
+        console.print("starting a stack …")
+        with hosted(Path(folder) / "stack", "--infra", output=Path(folder) / "stack.out") as stack:
+            found = measure(stack, sizes, times)
+    table = Table("milliseconds of a batch", *(f"{size} Snapshots" for size in sorted(sizes)))
+    for name, costs in found.items():
+        table.add_row(name, *(f"{costs[size]:.1f}" if size in costs else "" for size in sorted(sizes)))
+    console.print(table)
+    if growing := find_growing(found):
+        console.print("\n".join(growing))
+        raise typer.Exit(1)
+
+
+if __name__ == "__main__":
+    typer.run(main)

@@ -1,0 +1,121 @@
+"""Snapshots in PostgreSQL: what is about one change reads as much however many of them the tenant has."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import dataclass, field
+from itertools import count
+
+import psycopg
+import pytest
+
+from services.kinds.snapshot.model import SNAPSHOT
+from services.planner.database.session import DatabaseSession
+from services.planner.domain.events import Event
+from services.planner.domain.policy import Policy, SweepGuard
+from services.planner.domain.state import TenantState
+from services.planner.engines.available import ENGINES
+from services.planner.pipeline.batch_planning import plan_batch, split_at_markers
+from tests.component.conftest import Database
+from tests.component.fleet import add_instance
+from tests.component.planner.reading import rows_read
+from tests.unit.planner.given import NAMESPACE, WORKSPACE, at, changed, resource, resource_gone, resync
+
+FEW, MANY = 20, 400
+POLICY = Policy(guard=SweepGuard(share=1.0))
+
+
+@dataclass
+class Tenant:
+    """One tenant, and the planner's session."""
+
+    database: Database
+    session: DatabaseSession
+    seconds: Iterator[int] = field(default_factory=lambda: count(10_000))
+
+    def take(self, *events: Event) -> None:
+        """Plan these, and commit."""
+        for part in split_at_markers(events):
+            self.session.save_changes(plan_batch(part, self.session, POLICY, at(1_000_000)), ())
+
+    def read(self, *events: Event) -> int:
+        return rows_read(self.database, self.session, lambda: self.take(*events))
+
+    def has(self, first: int, last: int) -> None:
+        self.take(*(snapshot(number) for number in range(first, last)))
+
+    def state(self) -> TenantState:
+        """As a planner reads it that has not seen it before."""
+        self.session.tenants.forget_tenants()
+        (state,) = self.session.load_tenants([(WORKSPACE, NAMESPACE)]).tenants[WORKSPACE, NAMESPACE]
+        return state
+
+    def rows(self) -> list[tuple[bool, int]]:
+        """Whether each is dormant, and its epoch."""
+        with psycopg.connect(self.database.owner_url) as owner:
+            return owner.execute("SELECT dormant, epoch FROM resources WHERE kind = 'Snapshot'").fetchall()
+
+
+def snapshot(number: int, epoch: int = 1) -> Event:
+    return resource(number + 1, SNAPSHOT.kind, f"s-{number}", {"application": "shop"}, epoch=epoch)
+
+
+@pytest.fixture
+def tenant(database: Database) -> Iterator[Tenant]:
+    """With a deployment and a few snapshots."""
+    with psycopg.connect(database.owner_url) as owner:
+        add_instance(owner, "engine-1", "argocd-1")
+    with closing(DatabaseSession(database.planner_url, ENGINES)) as session:
+        made = Tenant(database, session)
+        made.take(changed(1))
+        made.has(0, FEW)
+        yield made
+
+
+def deployment_changed(tenant: Tenant) -> int:
+    second = next(tenant.seconds)
+    return tenant.read(changed(second, generation=second))
+
+
+def snapshot_came_and_went(tenant: Tenant) -> int:
+    second = next(tenant.seconds)
+    return tenant.read(snapshot(second)) + tenant.read(resource_gone(second + 1, SNAPSHOT.kind, f"s-{second}"))
+
+
+@pytest.mark.parametrize("batch", [deployment_changed, snapshot_came_and_went])
+def test_change_when_its_tenant_has_many_snapshots_then_it_reads_as_much_as_with_few(
+    tenant: Tenant, batch: Callable[[Tenant], int]
+) -> None:
+    batch(tenant)
+    few = batch(tenant)
+    tenant.has(FEW, MANY)
+    batch(tenant)
+    assert 0 < batch(tenant) <= few
+
+
+def test_tenant_when_it_is_read_then_its_snapshots_are_counted_by_an_index_and_not_read(tenant: Tenant) -> None:
+    tenant.has(FEW, MANY)
+    read = rows_read(tenant.database, tenant.session, tenant.state)
+    state = tenant.state()
+    assert (state.plain_resources, dict(state.admitted_dormant)) == ({}, {SNAPSHOT.kind: MANY})
+    assert read <= MANY + 50, "an entry of the index for each, and none of their rows"
+
+
+def test_snapshots_when_listed_again_then_they_stay_dormant_and_what_the_list_lacks_goes_in_one_batch(
+    tenant: Tenant,
+) -> None:
+    tenant.take(*(snapshot(number, epoch=9) for number in range(FEW - 5)))
+    assert sorted(tenant.rows()) == [(True, 1)] * 5 + [(True, 9)] * (FEW - 5)
+    tenant.take(resync(50_000, epoch=9, kind=SNAPSHOT.kind))
+    assert tenant.rows() == [(True, 9)] * (FEW - 5)
+    assert dict(tenant.state().admitted_dormant) == {SNAPSHOT.kind: FEW - 5}
+
+
+def test_snapshot_when_an_event_names_it_then_it_is_loaded_and_counted_no_more_until_the_plan_is_over(
+    tenant: Tenant,
+) -> None:
+    tenant.state()
+    tenant.take(resource_gone(60_000, SNAPSHOT.kind, "s-3"))
+    assert len(tenant.rows()) == FEW - 1
+    assert dict(tenant.state().admitted_dormant) == {SNAPSHOT.kind: FEW - 1}
