@@ -1,0 +1,111 @@
+"""The toolchain's controller of SpaceRequests: makes a namespace for each, and a Secret that opens it."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping
+from contextlib import aclosing, suppress
+from dataclasses import dataclass
+
+from services.common.kubernetes import (
+    NAMESPACE,
+    SECRET,
+    AlreadyExists,
+    ApiResource,
+    Changed,
+    Conflict,
+    KubeClient,
+    Manifest,
+    NotFound,
+    Seen,
+    reflect,
+)
+from services.kinds.space_request.model import SPACE_REQUEST
+
+FIELD_MANAGER = "toolchain-host-operator"
+FINALIZER = "finalizer.toolchain.dev.openshift.com"
+TIME = "2026-01-01T00:00:00Z"
+PROVISIONED = {"type": "Ready", "status": "True", "reason": "Provisioned", "lastTransitionTime": TIME}
+PROVISIONING = {"type": "Ready", "status": "False", "reason": "Provisioning", "lastTransitionTime": TIME}
+STUCK = {"type": "Ready", "status": "False", "reason": "UnableToTerminate", "lastTransitionTime": TIME}
+
+
+@dataclass
+class SpaceRequestController:
+    """Serves the SpaceRequests of one namespace."""
+
+    kube: KubeClient
+    namespace: str
+    api_url: str
+    """Of the cluster that namespaces are made in: the one that ``kube`` speaks to."""
+    kubeconfig: str
+    """What opens it."""
+    hangs: bool = False
+    """Nothing is ever ready."""
+    refuses_to_terminate: bool = False
+    """What was made stays, and it says so."""
+
+    async def run(self) -> None:
+        """For ever."""
+        async with aclosing(reflect(self.kube, SPACE_REQUEST, self.namespace)) as events:
+            async for event in events:
+                if isinstance(event, Seen | Changed):
+                    with suppress(Conflict, NotFound):  # its next state is seen, too
+                        await self._serve(event.object)
+
+    async def _serve(self, request: Manifest) -> None:
+        meta = request["metadata"]
+        if meta.get("deletionTimestamp"):
+            await self._terminate(request)
+        elif FINALIZER not in meta.get("finalizers", ()):
+            await self._patch(request, {"metadata": {"finalizers": [*meta.get("finalizers", ()), FINALIZER]}})
+        elif self.hangs:
+            await self._say(request, {"conditions": [PROVISIONING]})
+        else:
+            await self._provision(request)
+
+    async def _provision(self, request: Manifest) -> None:
+        name = request["metadata"]["name"]
+        made, secret = made_for(self.namespace, name), f"{name}-kubeconfig"
+        await self._make(NAMESPACE, None, made)
+        data = {"kubeconfig": base64.b64encode(self.kubeconfig.encode()).decode()}
+        await self._make(SECRET, self.namespace, secret, type="Opaque", data=data)
+        access = [{"name": made, "secretRef": secret}]
+        status = {"conditions": [PROVISIONED], "namespaceAccess": access, "targetClusterURL": self.api_url}
+        await self._say(request, status)
+
+    async def _terminate(self, request: Manifest) -> None:
+        if self.refuses_to_terminate:
+            await self._say(request, {"conditions": [STUCK]})
+            return
+        name, finalizers = request["metadata"]["name"], request["metadata"].get("finalizers", ())
+        for resource, namespace, made in (
+            (NAMESPACE, None, made_for(self.namespace, name)),
+            (SECRET, self.namespace, f"{name}-kubeconfig"),
+        ):
+            with suppress(NotFound):
+                await self.kube.delete_object(resource, namespace, made)
+        await self._patch(request, {"metadata": {"finalizers": [each for each in finalizers if each != FINALIZER]}})
+
+    async def _make(self, resource: ApiResource, namespace: str | None, name: str, **content: object) -> None:
+        meta = {"name": name} | ({"namespace": namespace} if namespace else {})
+        manifest = {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": meta} | content
+        with suppress(AlreadyExists):
+            await self.kube.create_object(resource, manifest, field_manager=FIELD_MANAGER)
+
+    async def _say(self, request: Manifest, status: Mapping[str, object]) -> None:
+        shown = request.get("status") or {}
+        if any(shown.get(name) != part for name, part in status.items()):
+            await self._patch(request, {"status": {**status}}, "status")
+
+    async def _patch(self, request: Manifest, patch: Manifest, subresource: str | None = None) -> None:
+        meta = request["metadata"]
+        bound = patch | {"metadata": (patch.get("metadata") or {}) | {"resourceVersion": meta["resourceVersion"]}}
+        await self.kube.patch_object(
+            SPACE_REQUEST, self.namespace, meta["name"], bound, field_manager=FIELD_MANAGER, subresource=subresource
+        )
+
+
+def made_for(namespace: str, request: str) -> str:
+    """Name of the namespace that is made for a request."""
+    return f"{namespace}-{request}"[:63].rstrip("-")

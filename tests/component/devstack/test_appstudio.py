@@ -1,0 +1,161 @@
+"""What the simulators of AppStudio's other services do to resources of a real API server."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import aclosing, asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from devstack.appstudio.build_service import BuildService
+from devstack.appstudio.gitops_repositories import KustomizedRepositories, PretendedRepositories, Wanted
+from devstack.appstudio.space_requests import SpaceRequestController, made_for
+from devstack.git.repository import Repository
+from devstack.git.site import PUBLIC, GitSite
+from services.common.kubernetes import NAMESPACE, SECRET, ApiResource, Changed, Deleted, KubeClient, Seen, reflect
+from services.kinds.snapshot.model import SNAPSHOT
+from services.kinds.snapshot_environment_binding.model import BINDING
+from services.kinds.space_request.model import SPACE_REQUEST
+
+SECONDS = 20.0
+USER = "tests"
+API_URL = "https://cluster.example.com:6443"
+
+
+@asynccontextmanager
+async def running(service: BuildService | SpaceRequestController) -> AsyncIterator[None]:
+    task = asyncio.create_task(service.run())
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+async def create(kube: KubeClient, namespace: str, kind: ApiResource, name: str, spec: dict[str, Any]) -> None:
+    meta = {"name": name, "namespace": namespace}
+    manifest = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": meta, "spec": spec}
+    await kube.create_object(kind, manifest, field_manager=USER)
+
+
+async def until(
+    kube: KubeClient, namespace: str, kind: ApiResource, found: Callable[[dict[str, Any]], Any]
+) -> dict[str, Any]:
+    """The status of the one resource of the kind once it is so."""
+    async with asyncio.timeout(SECONDS), aclosing(reflect(kube, kind, namespace)) as events:
+        async for event in events:
+            if isinstance(event, Seen | Changed) and found(event.object.get("status", {})):
+                return event.object["status"]  # type: ignore[no-any-return]
+    raise AssertionError("the watch ended")
+
+
+async def until_gone(kube: KubeClient, namespace: str, kind: ApiResource) -> None:
+    async with asyncio.timeout(SECONDS), aclosing(reflect(kube, kind, namespace)) as events:
+        async for event in events:
+            if isinstance(event, Deleted):
+                return
+
+
+async def create_snapshot(kube: KubeClient, namespace: str, name: str) -> None:
+    components = [{"name": each, "containerImage": f"registry.example.com/{each}:{name}"} for each in ("web", "api")]
+    await create(kube, namespace, SNAPSHOT, name, {"application": "shop", "components": components})
+
+
+@pytest.fixture
+async def binding(kube: KubeClient, namespace: str) -> str:
+    """Of two components, with a snapshot that is there."""
+    await create_snapshot(kube, namespace, "first")
+    spec = {"application": "shop", "environment": "dev", "snapshot": "first"}
+    await create(kube, namespace, BINDING, "shop-dev", spec | {"components": [{"name": "web"}, {"name": "api"}]})
+    return "shop-dev"
+
+
+def commits(status: dict[str, Any]) -> dict[str, str]:
+    return {each["name"]: each["gitopsRepository"]["commitID"] for each in status.get("components", ())}
+
+
+@pytest.mark.usefixtures("binding")
+async def test_build_service_when_a_binding_gets_another_snapshot_then_it_names_another_commit_of_each_component(
+    kube: KubeClient, namespace: str
+) -> None:
+    await create_snapshot(kube, namespace, "second")
+    async with running(BuildService(kube, namespace, PretendedRepositories())):
+        first = commits(await until(kube, namespace, BINDING, commits))
+        patch = {"spec": {"snapshot": "second"}}
+        await kube.patch_object(BINDING, namespace, "shop-dev", patch, field_manager=USER)
+        second = commits(await until(kube, namespace, BINDING, lambda status: commits(status) != first))
+    assert first.keys() == second.keys() == {"web", "api"}
+    assert set(first.values()).isdisjoint(second.values())
+
+
+@pytest.mark.usefixtures("binding")
+async def test_build_service_when_told_to_be_silent_or_to_fail_then_its_part_of_the_status_says_so(
+    kube: KubeClient, namespace: str
+) -> None:
+    async with running(BuildService(kube, namespace, PretendedRepositories(), silent_about={"api"})):
+        assert commits(await until(kube, namespace, BINDING, commits)).keys() == {"web"}
+    async with running(BuildService(kube, namespace, PretendedRepositories(), failing=True)):
+        status = await until(
+            kube, namespace, BINDING, lambda status: status["gitopsRepoConditions"][-1]["status"] == "False"
+        )
+    assert commits(status).keys() == {"web"}, "what it said before stays"
+
+
+def test_repository_when_a_component_is_written_then_its_overlay_has_the_image_and_the_same_again_is_no_commit(
+    tmp_path: Path,
+) -> None:
+    site = GitSite(tmp_path, https_port=1, ssh_port=2, password="p")
+    (site.repositories / PUBLIC).mkdir(parents=True)
+    repositories = KustomizedRepositories(site)
+    wanted = Wanted("team", "shop", "dev", "web", "first", "registry.example.com/web:1", {"replicas": 3})
+    first = repositories.write_component(wanted)
+    assert repositories.write_component(wanted) == first
+    second = repositories.write_component(replace(wanted, snapshot="second", image="registry.example.com/web:2"))
+    assert second["commitID"] != first["commitID"]
+    repository = Repository(site.repositories / PUBLIC / "team-shop.git")
+    for found, image in ((first, "web:1"), (second, "web:2")):
+        overlay = yaml.safe_load(repository.show(found["commitID"], f"{found['path']}/kustomization.yaml"))
+        assert image in overlay["patches"][0]["patch"]
+        assert overlay["resources"] == ["../../base"]
+
+
+@pytest.fixture
+async def request_(kube: KubeClient, namespace: str) -> str:
+    await create(kube, namespace, SPACE_REQUEST, "claim-1", {"tierName": "appstudio-env"})
+    return "claim-1"
+
+
+def ready(status: dict[str, Any]) -> tuple[str, str]:
+    (condition,) = status.get("conditions") or [{}]
+    return (condition.get("status", ""), condition.get("reason", ""))
+
+
+async def test_space_request_when_served_then_it_is_ready_with_one_namespace_and_what_was_made_goes_with_it(
+    kube: KubeClient, namespace: str, request_: str
+) -> None:
+    async with running(SpaceRequestController(kube, namespace, API_URL, "kubeconfig")):
+        status = await until(kube, namespace, SPACE_REQUEST, lambda status: ready(status) == ("True", "Provisioned"))
+        (access,) = status["namespaceAccess"]
+        assert status["targetClusterURL"] == API_URL
+        await kube.get_object(SECRET, namespace, access["secretRef"])
+        await kube.delete_object(SPACE_REQUEST, namespace, request_)
+        await until_gone(kube, namespace, SPACE_REQUEST)
+    made = await kube.get_object(NAMESPACE, None, made_for(namespace, request_))
+    assert (made["metadata"]["name"], made["status"]["phase"]) == (access["name"], "Terminating")
+
+
+async def test_space_request_when_its_controller_hangs_or_refuses_to_terminate_then_it_says_so_until_it_does(
+    kube: KubeClient, namespace: str, request_: str
+) -> None:
+    controller = SpaceRequestController(kube, namespace, API_URL, "kubeconfig", hangs=True, refuses_to_terminate=True)
+    async with running(controller):
+        await until(kube, namespace, SPACE_REQUEST, lambda status: ready(status) == ("False", "Provisioning"))
+        await kube.delete_object(SPACE_REQUEST, namespace, request_)
+        await until(kube, namespace, SPACE_REQUEST, lambda status: ready(status) == ("False", "UnableToTerminate"))
+    async with running(replace(controller, refuses_to_terminate=False)):
+        await until_gone(kube, namespace, SPACE_REQUEST)
