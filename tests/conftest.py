@@ -13,6 +13,8 @@ import structlog
 from hypothesis import settings
 from xdist.scheduler import LoadScopeScheduling
 
+from tests.unit.examples import FIXED, SEARCH
+
 WHOLE_SYSTEM = (
     "argocd",
     "argocd_versions",
@@ -34,8 +36,8 @@ WHOLE_SYSTEM_SECONDS = 900
 
 STRAY = ("KAFKA_", "SCHEMA_REGISTRY_URL", "DATABASE_", "KUBECONFIG", "SEALING_", "ALLOWED_ADDRESSES")
 
-settings.register_profile("fixed", derandomize=True, deadline=None, database=None, max_examples=50)
-settings.register_profile("search", deadline=None, max_examples=1000)
+settings.register_profile("fixed", derandomize=True, deadline=None, database=None, max_examples=FIXED)
+settings.register_profile("search", deadline=None, max_examples=SEARCH)
 settings.load_profile("fixed")
 """Properties are tried with the same examples each time; `make search` looks for others (--hypothesis-profile)."""
 

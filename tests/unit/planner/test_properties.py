@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from services.common.messages import Command, ResourceChanged
 from services.kinds.shared.api_group import FINALIZER
 from services.planner.domain.events import Event
+from tests.unit.examples import in_proportion
 from tests.unit.planner.given import Failed, changed, gone, observed, resync, spec, status
 from tests.unit.planner.world import FLEET, World
 
@@ -82,7 +83,7 @@ def without_audit(world: World) -> dict[str, Any]:
     return {name: rows for name, rows in world.rows().items() if name != "audit_records"}
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=in_proportion(200), deadline=None)
 @given(valid_histories)
 def test_rows_when_a_log_was_taken_then_they_do_not_contradict_each_other(events: list[Event]) -> None:
     world = replayed(events, *([1] * len(events)))
@@ -93,7 +94,7 @@ def test_rows_when_a_log_was_taken_then_they_do_not_contradict_each_other(events
     assert all(by_uid[row.uid].present for row in world.workspace.values())
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=in_proportion(200), deadline=None)
 @given(valid_histories, st.lists(st.integers(1, 5), max_size=5))
 def test_desired_state_when_a_log_is_cut_into_other_batches_then_it_is_the_same(
     events: list[Event], batch_sizes: list[int]
@@ -101,7 +102,7 @@ def test_desired_state_when_a_log_is_cut_into_other_batches_then_it_is_the_same(
     assert wanted(replayed(events)) == wanted(replayed(events, *batch_sizes))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=in_proportion(200), deadline=None)
 @given(valid_histories, st.integers(0, 16))
 def test_rows_when_a_prefix_of_the_log_is_taken_twice_then_they_are_the_same(events: list[Event], cut: int) -> None:
     prefix = events[:cut]
@@ -112,7 +113,7 @@ def test_rows_when_a_prefix_of_the_log_is_taken_twice_then_they_are_the_same(eve
     assert without_audit(world) == before
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=in_proportion(200), deadline=None)
 @given(valid_histories, st.randoms())
 def test_rows_when_commands_of_different_resources_arrive_in_another_order_then_they_are_the_same(
     events: list[Event], random: Any
@@ -121,7 +122,7 @@ def test_rows_when_commands_of_different_resources_arrive_in_another_order_then_
     assert wanted(replayed(commands)) == wanted(replayed(_interleaved(commands, random)))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=in_proportion(200), deadline=None)
 @given(valid_histories)
 def test_resync_when_it_shows_all_there_is_then_nothing_changes(events: list[Event]) -> None:
     world = replayed(events)

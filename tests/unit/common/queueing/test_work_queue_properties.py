@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from services.common.queueing import UNBOUNDED, Place, WorkQueue
+from tests.unit.examples import in_proportion
 
 LANES = ["a", "b", "c", "d"]
 KEYS = [f"{lane}{number}" for lane in LANES for number in range(4)]
@@ -234,4 +235,4 @@ def _sooner(again: tuple[Place[str], float | None] | None, when: float) -> float
 
 
 TestWorkQueue = Queue.TestCase
-TestWorkQueue.settings = settings(max_examples=80, stateful_step_count=40, deadline=None)
+TestWorkQueue.settings = settings(max_examples=in_proportion(80), stateful_step_count=40, deadline=None)

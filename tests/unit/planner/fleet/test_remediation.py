@@ -27,6 +27,7 @@ from services.planner.domain.fleet.rows import (
 )
 from services.planner.domain.policy import RemedyPolicy
 from services.planner.rows import EngineKey, EngineRow
+from tests.unit.examples import in_proportion
 from tests.unit.planner.fleet.simulated_fleet import POOL
 from tests.unit.planner.fleet.test_fleet_orders import CLUSTER, INSTANCE
 from tests.unit.planner.fleet.test_move_orders import MOVE
@@ -562,7 +563,7 @@ def looked_at(rings: list[str], events: list[tuple[int, int, tuple[str, str]]]) 
         yield tried, tried.look(tried.now)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=in_proportion(150), deadline=None)
 @given(stories())
 def test_remedies_when_anything_happens_then_one_of_a_ring_at_a_time_and_none_while_many_are_ill(
     story: tuple[list[str], list[tuple[int, int, tuple[str, str]]]],

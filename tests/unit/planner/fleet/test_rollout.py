@@ -17,6 +17,7 @@ from services.planner.domain.fleet.moves.move_orders import held_by_rollout
 from services.planner.domain.fleet.pools.pool_rows import EnginePool
 from services.planner.domain.fleet.rollouts.rollout import DATA_PATIENCE, STALLED_AFTER, ring_of, stage_tenants
 from services.planner.domain.fleet.rollouts.rollout_rows import NO_FIGURES, Rollout, rings_affected
+from tests.unit.examples import in_proportion
 from tests.unit.planner.fleet.rolled import BAD, EVERY, NEW, OLD, START, WELL, Rolled, instance, told
 from tests.unit.planner.given import at
 
@@ -416,7 +417,7 @@ LOOKS = st.lists(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=in_proportion(150), deadline=None)
 @given(
     rings=st.dictionaries(
         st.sampled_from(["canary", "early", "general"]), st.tuples(st.integers(1, 2), st.integers(1, 2)), min_size=1

@@ -31,6 +31,7 @@ from services.planner.domain.fleet.pools.scaling import (
     wanted_instances,
 )
 from services.planner.domain.fleet.rows import EngineInstanceRow, Fleet, Holding, InstanceHealth, TenantHere
+from tests.unit.examples import in_proportion
 from tests.unit.planner.fleet.simulated_fleet import POOL, SimulatedFleet, pool_fleet
 from tests.unit.planner.fleet.test_move_orders import MOVE
 from tests.unit.planner.given import at
@@ -236,7 +237,7 @@ def sizes_at(bases: Mapping[tuple[str, str], int], hour: float) -> dict[tuple[st
     return {name: diurnal(base, hour) for name, base in bases.items()}
 
 
-@settings(max_examples=60)
+@settings(max_examples=in_proportion(60))
 @given(
     loads=st.lists(st.lists(st.integers(0, 900), min_size=8, max_size=8), min_size=2, max_size=12),
     maximum=st.integers(1, 8),
