@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated
@@ -28,6 +28,8 @@ from services.common.settings import parse_engine_namespaces
 
 RUNBOOK = "lost-database.md"
 SERVICES = ("planner", *EDGES)
+REBUILT_SECONDS = 900
+"""From the loss to the end, at most."""
 
 console = Console(highlight=False)
 
@@ -63,7 +65,25 @@ def lose_and_rebuild(stack: HostedStack, folder: Path, before: Callable[[str], N
         console.print(operator.told[command].rstrip())
 
 
-async def measure(stack: HostedStack, folder: Path, deployments: int, tenants: int) -> None:
+@dataclass(frozen=True, slots=True)
+class Rebuild:
+    """What came of one."""
+
+    seconds: float
+    """From the loss to the end of the runbook."""
+    missing: int
+    """Changes that were made meanwhile and had no effect."""
+
+
+def find_failures(rebuild: Rebuild) -> Iterator[str]:
+    """What is not as promised, in lines."""
+    if rebuild.missing:
+        yield f"{rebuild.missing} changes had no effect"
+    if rebuild.seconds > REBUILT_SECONDS:
+        yield f"it took {rebuild.seconds:.0f} s, more than {REBUILT_SECONDS} s"
+
+
+async def measure(stack: HostedStack, folder: Path, deployments: int, tenants: int) -> Rebuild:
     """Fill a stack, lose its database, follow the runbook; print a table."""
     namespaces = list(parse_engine_namespaces(stack.environment["ENGINE_NAMESPACES"]).values())
     async with (
@@ -89,6 +109,7 @@ async def measure(stack: HostedStack, folder: Path, deployments: int, tenants: i
         f"{deployments} deployments of {tenants} tenants: {ended - began:.0f} s from the loss to the end; "
         f"changes that had no effect: {len(missing)}"
     )
+    return Rebuild(ended - began, len(missing))
 
 
 def _print(progress: Progress, arrivals: Arrivals, ended: float) -> None:
@@ -104,11 +125,17 @@ def main(
     deployments: Annotated[int, typer.Option(help="GitOpsDeployments that exist.")] = 25_000,
     tenants: Annotated[int, typer.Option(help="Tenants they belong to.")] = 10_000,
 ) -> None:
-    """Start a stack of its own, fill it, lose its database, and measure the runbook."""
+    """Start a stack of its own, fill it, lose its database, and measure the runbook.
+
+    Exits with 1 if a change had no effect, or if it took more than 900 s.
+    """
     with tempfile.TemporaryDirectory(prefix="gitops-bench-") as folder:
         console.print("starting a stack …")
         with hosted(Path(folder) / "stack", "--infra", output=Path(folder) / "stack.out") as stack:
-            asyncio.run(measure(stack, Path(folder), deployments, tenants))
+            rebuild = asyncio.run(measure(stack, Path(folder), deployments, tenants))
+    if failures := list(find_failures(rebuild)):
+        console.print("\n".join(failures))
+        raise typer.Exit(1)
 
 
 if __name__ == "__main__":
