@@ -1,7 +1,7 @@
-"""Of PromQL what the rules about readiness and complete lists use: enough to say of which series they alert.
+"""Of PromQL what the rules about readiness, complete lists and backups use: enough to say of which series they alert.
 
-``a or b``, ``a unless on (l) b``, ``max by (l) (m)``, ``count by (l) (m)``, ``absent(m)``, and a comparison with a
-product of numbers. ``or`` binds weakest, as in Prometheus.
+``a or b``, ``a unless on (l) b``, ``max by (l) (m)``, ``count by (l) (m)``, ``absent(m)``, ``time() - a``, and a
+comparison with a product of numbers. ``or`` binds weakest, as in Prometheus.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ from typing import Any
 Series = tuple[dict[str, str], float]
 """Labels, with the metric's name as ``__name__``, and the newest value."""
 
+NOW = 1_700_000_000.0
+"""What ``time()`` is, in seconds since 1970."""
 COMPARISONS: dict[str, Callable[[float, float], bool]] = {"<": operator.lt, ">": operator.gt}
 
 
@@ -47,6 +49,8 @@ def _compared(text: str, series: Sequence[Series]) -> list[Series]:
 
 def _vector(text: str, series: Sequence[Series]) -> list[Series]:
     text = text.strip()
+    if text.startswith(since := "time() - "):
+        return [(labels, NOW - value) for labels, value in _vector(text.removeprefix(since), series)]
     if match := re.fullmatch(r"absent\((.+)\)", text):
         return [] if _selected(match[1], series) else [(_matchers(match[1]), 1.0)]
     if match := re.fullmatch(r"(max|count) by \(([\w, ]+)\) \((.+)\)", text):
@@ -70,7 +74,7 @@ def _selected(text: str, series: Sequence[Series]) -> list[Series]:
 
 
 def _matchers(text: str) -> dict[str, str]:
-    return dict(re.findall(r'(\w+)="(\w+)"', text))
+    return dict(re.findall(r'(\w+)="([\w-]+)"', text))
 
 
 def _without_empty(labels: Iterable[tuple[str, str]]) -> dict[str, str]:

@@ -11,7 +11,7 @@ import yaml
 
 from devstack.paths import DOCS, ROOT
 from services.common.telemetry import metrics
-from tests.unit.docs.promql import Series, firing
+from tests.unit.docs.promql import NOW, Series, firing
 
 (GROUP,) = yaml.safe_load((ROOT / "k8s" / "alerts" / "rules.yaml").read_text())["groups"]
 RULES: list[dict[str, Any]] = GROUP["rules"]
@@ -22,14 +22,20 @@ DECLARED = {
     for name in (item._name, f"{item._name}_total")
 }
 
+OF_KUBERNETES = {"kube_cronjob_status_last_successful_time": {"namespace", "cronjob"}}
+"""Metrics of kube-state-metrics that rules ask for, with their labels."""
+
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule["alert"])
 def test_alert_when_evaluated_then_its_metric_has_the_labels_that_it_groups_by(rule: dict[str, Any]) -> None:
-    metrics = {*re.findall(r"\bgitops_\w+", rule["expr"])}
+    metrics, others = ({*re.findall(rf"\b{prefix}_\w+", rule["expr"])} for prefix in ("gitops", "kube"))
+    assert others <= OF_KUBERNETES.keys()
+    assert metrics or others, "it asks for something"
     grouped = re.findall(r"by \(([\w, ]+)\)", rule["expr"])
     # Prometheus keeps `instance` for what it scrapes, and renames a label of ours.
     labels = {label.removeprefix("exported_") for labels in grouped for label in labels.split(", ")}
-    assert labels <= {label for name in metrics for label in DECLARED[name]}
+    declared = DECLARED | OF_KUBERNETES
+    assert labels <= {label for name in metrics | others for label in declared[name]}
     assert all(f"`{name}" in (DOCS / "metrics.md").read_text() for name in metrics)
 
 
@@ -106,3 +112,34 @@ def test_log_when_every_workspace_was_listed_within_a_week_then_there_is_no_aler
 
 def test_log_when_no_planner_tells_anything_then_that_is_an_alert_too() -> None:
     assert firing(expression("GitOpsLogIncomplete"), READY) == [{}]
+
+
+BACKUP = {"namespace": "gitops-service", "cronjob": "backup"}
+
+
+def backed_up(days: float, **labels: str) -> Series:
+    name = "kube_cronjob_status_last_successful_time"
+    return ({"__name__": name, **BACKUP, **labels}, NOW - days * DAY)
+
+
+def test_backup_when_the_newest_is_of_yesterday_then_there_is_no_alert() -> None:
+    assert firing(expression("GitOpsBackupOld"), [backed_up(1)]) == []
+
+
+def test_backup_when_none_has_succeeded_for_two_days_then_that_is_an_alert() -> None:
+    assert firing(expression("GitOpsBackupOld"), [backed_up(2.1)]) == [BACKUP]
+
+
+def test_backup_when_only_other_jobs_succeed_then_that_is_an_alert_too() -> None:
+    others = [backed_up(1, cronjob="others"), backed_up(1, namespace="others")]
+    assert firing(expression("GitOpsBackupOld"), others) == [BACKUP]
+
+
+def test_backup_when_the_alert_looks_for_it_then_it_is_the_cron_job_that_is_installed() -> None:
+    (job,) = [each for each in manifests("cron-job.yaml") if each["kind"] == "CronJob"]
+    (kustomization,) = manifests("kustomization.yaml")
+    assert {"namespace": kustomization["namespace"], "cronjob": job["metadata"]["name"]} == BACKUP
+
+
+def manifests(name: str) -> list[dict[str, Any]]:
+    return list(yaml.safe_load_all((ROOT / "k8s" / "backup" / name).read_text()))
