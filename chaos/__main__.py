@@ -6,7 +6,9 @@ import asyncio
 import json
 import random
 import re
+import shlex
 import shutil
+import sys
 import tempfile
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -24,7 +26,7 @@ from chaos.plan.faults import FAULTS, LEADER, Fault
 from chaos.plan.generate import Size, Targets, generate
 from chaos.plan.operations import OPERATIONS, Operation
 from chaos.plan.plan import Plan
-from chaos.report import Report, print_report
+from chaos.report import Report, print_report, table_row
 from chaos.run import DURATION, RESYNC_INTERVAL, run_plan, stack_options, steady_seconds
 from chaos.shrink import shrink
 from devstack.harness.hosted import hosted
@@ -119,7 +121,8 @@ def main(  # noqa: PLR0913, PLR0917 - one for each option
     print_report(console, report)
     path = kept.with_name(f"{kept.name}.json")
     path.write_text(json.dumps(report.as_json(), indent=1))
-    console.print(f"written to {path}")
+    console.print(f"written to {path}; for docs/chaos-runs.md:")
+    console.print(table_row(report, shlex.join(["python", "-m", "chaos", *sys.argv[1:]])), markup=False, soft_wrap=True)
     if not report.failed:
         return
     if shrink_runs and report.verdict.differences:

@@ -19,6 +19,8 @@ from chaos.sources import Sources
 
 SHOWN = 40
 """Differences."""
+SORTS = ("lost", "missing", "extra", "differs")
+"""Of differences that are of objects, not of what is told."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +95,24 @@ class Report:
         }
 
 
+def table_row(report: Report, command: str) -> str:
+    """The run as a row of docs/chaos-runs.md, in Markdown."""
+    content, sorts = report.as_json(), report.as_json()["differences_by_sort"]
+    wrong = sum(sorts.values()) - sum(sorts.get(sort, 0) for sort in SORTS)
+    faults = ", ".join(f"{number} {kind}" for kind, number in sorted(content["faults"].items()))
+    cells = (
+        content["commit"][:7] + (", changed" if content["with_changes"] else ""),
+        f"`{command}`",
+        str(sum(content["operations"].values())),
+        f"{sum(content['faults'].values())}: {faults}",
+        *(str(sorts.get(sort, 0)) for sort in SORTS),
+        str(wrong),
+        str(len(report.unproven)),
+        "not" if report.verdict.differences else str(content["seconds_to_converge"]),
+    )
+    return f"| {' | '.join(cells)} |"
+
+
 def print_report(console: Console, report: Report) -> None:
     """Figures first, then what is wrong."""
     content = report.as_json()
@@ -120,7 +140,7 @@ def print_report(console: Console, report: Report) -> None:
         table.add_row("ended by itself", json.dumps(content["started_again"]))
     table.add_row("took", f"{content['seconds']} s")
     sorts = content["differences_by_sort"]
-    for sort in ("lost", "missing", "extra", "differs", "status", "sync"):
+    for sort in (*SORTS, "status", "sync"):
         table.add_row(sort, str(sorts.get(sort, 0)))
     converged = f"{content['seconds_to_converge']} s" + (", and not converged" if report.verdict.differences else "")
     table.add_row("time to converge", converged)

@@ -21,10 +21,11 @@ from chaos.execution.executor import Outcome
 from chaos.plan.faults import FAULTS
 from chaos.plan.operations import OPERATIONS
 from chaos.record import Record
-from chaos.report import Report, print_report
+from chaos.report import Report, print_report, table_row
 from chaos.run import RESYNC_INTERVAL, stack_options, steady_seconds
 from chaos.sources import Sources, read_sources
 from devstack.git.repository import Repository
+from devstack.paths import DOCS
 
 OUTCOME = Outcome(Counter(Kill=2, AskForSync=5))
 OUTCOME.targets["Kill"]["kafka"] = 2
@@ -125,6 +126,14 @@ def test_all_has_to_stay_right_for_longer_than_any_interval_that_ends_within_a_r
 def test_stack_when_nothing_else_is_asked_for_then_kinds_are_listed_as_seldom_as_operators_have_it() -> None:
     assert "RESYNC_INTERVAL=P3D" in stack_options()
     assert "RESYNC_INTERVAL=PT1M" in stack_options(resync=timedelta(minutes=1))
+
+
+def test_row_when_a_run_is_recorded_then_it_has_what_the_page_of_runs_asks_for() -> None:
+    row = table_row(reported("missing", "missing", "sync"), "python -m chaos --seed 7")
+    assert row == "| abc, changed | `python -m chaos --seed 7` | 5 | 2: 2 Kill | 0 | 2 | 0 | 0 | 1 | 1 | not |"
+    assert table_row(whole(), "").endswith(" | 0 | 0 | 0 | 0 | 0 | 0 | 1.0 |")
+    (header,) = [line for line in (DOCS / "chaos-runs.md").read_text().splitlines() if line.startswith("| tree")]
+    assert header.count("|") == row.count("|")
 
 
 def reported(*sorts: Sort) -> Report:
