@@ -34,6 +34,13 @@ def text_of(value: Any) -> str:
     return value if isinstance(value, str) else ""
 
 
+def text_at(value: Any, path: str) -> str:
+    """The text at ``path``, names of members with dots between them; empty if there is none."""
+    for member in path.split("."):
+        value = dict_of(value).get(member)
+    return text_of(value)
+
+
 def canonical(value: Any) -> str:
     """Canonical JSON text of ``value``."""
     return orjson.dumps(value, option=orjson.OPT_SORT_KEYS).decode()

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from services.common.json_values import dict_of, text_of
+from services.common.json_values import text_at
 from services.common.kubernetes import LEASE, NAMESPACE, SECRET, Access, ApiResource, Manifest
 from services.common.secret_use import SecretUse
 from services.kinds.registry import REGISTRY, Registry
@@ -36,7 +36,7 @@ class FollowedKind:
     unowned: UnownedResource | None = None
     """What we do with those that are no children, besides writing a status; None: nothing."""
     reference: str = ""
-    """The part of the spec that names another resource of the same namespace."""
+    """The part of the spec that names another resource of the same namespace, with dots between the names of fields."""
     refers_to: ApiResource | None = None
     """Of which kind that is."""
     secret_type: str = ""
@@ -57,7 +57,7 @@ class FollowedKind:
 
     def reference_of(self, manifest: Manifest) -> str:
         """Name of what a resource refers to, "" if nothing. The spec may be anything a user wrote."""
-        return text_of(dict_of(manifest.get("spec")).get(self.reference)) if self.reference else ""
+        return text_at(manifest.get("spec"), self.reference) if self.reference else ""
 
 
 def followed(registry: Registry) -> tuple[FollowedKind, ...]:

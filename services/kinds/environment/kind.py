@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from services.common.api_resource import SECRET
 from services.kinds.environment.catalogue import ENTRIES
 from services.kinds.environment.model import ENVIRONMENT, NAME_RULE, EnvironmentSpec, EnvironmentStatus
+from services.kinds.environment.rules import CHILDREN, accept
+from services.kinds.environment.status import environment_status
 from services.kinds.shared.catalogue import ERROR
-from services.kinds.shared.kind import Column, DefinedKind, condition_column
+from services.kinds.shared.kind import Column, CustomKind, Reference, condition_column
 
-KIND = DefinedKind(
+KIND = CustomKind(
     resource=ENVIRONMENT,
+    default_quota=100,
     description="Where components of applications are deployed to, and what is promoted to it after which other one.",
     purpose="a place that the components of applications are promoted to",
     example=Path(__file__).with_name("example.yaml"),
@@ -26,4 +30,9 @@ KIND = DefinedKind(
     ),
     short_names=("env",),
     catalogue=ENTRIES,
+    reference=Reference("unstableConfigurationFields.kubernetesCredentials.clusterCredentialsSecret", SECRET),
+    audited=True,
+    accept_spec=accept,
+    children=CHILDREN,
+    compile_status=environment_status,
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
+from services.common.addresses import AddressPolicy
 from services.common.messages import ChildKind
 from services.kinds.deployment_target.model import DeploymentTargetSpec
 from services.kinds.environment import catalogue as texts
@@ -12,10 +13,14 @@ from services.kinds.environment.model import EnvironmentSpec
 from services.kinds.managed_environment.model import ENVIRONMENT_SECRET, ManagedEnvironmentSpec
 from services.kinds.shared.child_objects import ChildObject
 from services.kinds.shared.cluster_credentials import ClusterCredentials
-from services.kinds.shared.reconciled import MAX_LISTED, Problem, listed
+from services.kinds.shared.limits import Limits
+from services.kinds.shared.reconciled import MAX_LISTED, Problem, beyond_quota, listed
+from services.kinds.shared.resource import PlainResource
+from services.kinds.shared.spec_text import spec_of
 
 SECRET_LABEL = "appstudio.openshift.io/environment-secret"  # noqa: S105 - a label
 """Its value is the name of the environment that a Secret was copied for."""
+CHILDREN = (ChildKind.MANAGED_ENVIRONMENT, ChildKind.SECRET_COPY)
 BOUND = "Bound"
 """Phase of a claim that has a target."""
 
@@ -54,6 +59,13 @@ class Decision:
     None: it is not known, so what is there stays as it is.
     """
     problem: Problem | None = None
+
+
+def accept(resource: PlainResource, _addresses: AddressPolicy, limits: Limits) -> EnvironmentSpec:
+    """The spec of ``resource``; its ManagedEnvironment says what is wrong with its URL. Raises Refused."""
+    if resource.over_quota:
+        raise beyond_quota(resource, limits)
+    return spec_of(EnvironmentSpec, resource)
 
 
 def managed_environment_name(environment: str) -> str:

@@ -8,6 +8,7 @@ from typing import Any, Literal
 import orjson
 
 from services.common.api_resource import SECRET
+from services.common.json_values import text_of
 from services.common.messages import ResourceChanged
 from services.kinds.shared.conditions import Refused
 from services.kinds.shared.connections import SealedSecret
@@ -55,6 +56,11 @@ def _found(
     if secret.over_quota:
         return "over quota", ""
     return ("omitted", secret.omitted) if secret.omitted else _sealed(resource, secret, wanted_type)
+
+
+def type_of(secret: PlainResource) -> str:
+    """Its type, as its watcher told it; empty if it did not."""
+    return text_of(_parsed(secret.spec).get("type"))
 
 
 def is_taken_back(resource: PlainResource, secret: PlainResource | None) -> bool:

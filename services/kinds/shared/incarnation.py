@@ -86,6 +86,7 @@ def update_resource(
         held_back_ms=event.held_back_ms,
         seen_at=cause.at,
         trace_id=cause.trace_id,
+        due_at=known.due_at if known else None,
         metadata=event.metadata,
         metadata_omitted=_reason(event.metadata_omitted),
         status=event.status,

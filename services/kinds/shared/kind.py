@@ -20,6 +20,7 @@ import orjson
 
 from services.common.addresses import AddressPolicy
 from services.common.api_resource import ApiResource
+from services.common.json_values import text_at
 from services.common.messages import ChildKind, UnownedKind
 from services.common.secret_use import SecretUse
 from services.kinds.shared.api_model import ApiModel, Rule
@@ -70,9 +71,13 @@ class Reference:
     """A field of a spec that names another resource of the same namespace."""
 
     field: str
+    """Path in the spec, with dots between the names of fields."""
     to: ApiResource
     secret_type: str = ""
-    """Type of the Secret that it names, if it names one. Secrets of these types are followed."""
+    """Type of the Secret that it names, if only one of that type can be used. Secrets of these types are followed.
+
+    Of a Secret of another type commands tell the type, each time that one is sent.
+    """
     refusals: Mapping[str, tuple[str, str, str]] = dataclasses.field(default_factory=dict)
     """What users are told if that Secret cannot be used: the condition for each ``Defect`` of ``secret/rules.py``.
 
@@ -194,7 +199,7 @@ class Kind(NamedKind):
 
     @property
     def names_a_secret(self) -> bool:
-        """Whether its resources name Secrets."""
+        """Whether its resources name Secrets whose content goes to engines."""
         return self.reference is not None and bool(self.reference.secret_type)
 
     def referenced_by(self, spec: str) -> str:
@@ -205,8 +210,7 @@ class Kind(NamedKind):
             content: Any = orjson.loads(spec)
         except orjson.JSONDecodeError:
             return ""
-        name = content.get(self.reference.field) if isinstance(content, dict) else None
-        return name.replace("\0", "") if isinstance(name, str) else ""
+        return text_at(content, self.reference.field).replace("\0", "")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

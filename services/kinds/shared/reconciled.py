@@ -10,7 +10,10 @@ from dataclasses import dataclass
 from typing import Self
 
 from services.kinds.shared.catalogue import ERROR, Entry, Reason, error
-from services.kinds.shared.conditions import Condition, ConditionState, ConditionStates
+from services.kinds.shared.conditions import Condition, ConditionState, ConditionStates, Refused
+from services.kinds.shared.incarnation import refusal_of
+from services.kinds.shared.limits import Limits
+from services.kinds.shared.resource import PlainResource
 
 RECONCILED = "Reconciled"
 
@@ -68,10 +71,26 @@ class Problem:
         """One of a catalogue, with its parts filled in."""
         return cls(entry.reason, entry.text(**values))
 
+    @classmethod
+    def shown_by(cls, resource: PlainResource) -> Self | None:
+        """What its row says is wrong with it; None: nothing is."""
+        refusal = refusal_of(resource)
+        return cls(refusal.reason, refusal.message) if refusal is not None else None
+
+    @property
+    def refusal(self) -> Refused:
+        """As rows keep it."""
+        return Refused("False", self.reason, self.message)
+
     @property
     def pair(self) -> dict[str, ConditionState]:
         """Both conditions, while it lasts."""
         return {ERROR: ("True", ERROR, self.message), RECONCILED: ("False", self.reason, self.message)}
+
+
+def beyond_quota(resource: PlainResource, limits: Limits) -> Refused:
+    """What is wrong with a resource that its tenant has no room for."""
+    return Refused(OVER_QUOTA.status, OVER_QUOTA.reason, limits.message(resource.kind))
 
 
 def listed(names: Iterable[str]) -> str:

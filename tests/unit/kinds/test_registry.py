@@ -11,6 +11,7 @@ from services.agent.objects.managed_kinds import ROW_KINDS
 from services.common.kubernetes import APP_PROJECT, APPLICATION
 from services.common.messages import RowKind
 from services.kinds.registry import REGISTRY
+from services.kinds.shared.definition import structural
 from services.kinds.shared.kind import CustomKind
 from services.planner.engines.argocd.implementation import WAVES
 
@@ -22,7 +23,10 @@ def by_name(kind: CustomKind) -> str:
 @pytest.mark.parametrize("kind", [kind for kind in REGISTRY.custom if kind.reference], ids=by_name)
 def test_reference_when_a_kind_has_one_then_it_is_a_field_of_its_spec_and_leads_to_a_kind(kind: CustomKind) -> None:
     assert kind.reference is not None
-    assert kind.reference.field in {field.alias or name for name, field in kind.spec.model_fields.items()}
+    schema = structural(kind.spec)
+    for member in kind.reference.field.split("."):
+        schema = schema["properties"][member]
+    assert schema["type"] == "string"
     assert REGISTRY[kind.reference.to.kind].resource == kind.reference.to
 
 

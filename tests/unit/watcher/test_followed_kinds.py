@@ -8,7 +8,7 @@ from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
 from services.watcher.followed_kinds import BY_NAME, CUSTOM_KINDS, FOREIGN_KINDS, READING, SECRETS, access_to
 from tests.unit.watcher.manifests import resource
 
-_, ENVIRONMENTS, CREDENTIALS, SYNC_RUNS = CUSTOM_KINDS
+_, ENVIRONMENTS, CREDENTIALS, SYNC_RUNS, *_ = CUSTOM_KINDS
 
 SPECS: dict[str, tuple[Any, str]] = {
     "named": ({"credentialsSecret": "kube"}, "kube"),

@@ -66,15 +66,14 @@ def want_child_objects(
     of_owner = state.child_objects_by_owner().get(owner.uid, {})
     own = {key: row for key, row in of_owner.items() if not row.is_unowned}
     children = {child.key: child for child in wanted}
-    live = live_children(state, {*children, *own}, state).present
     refused = tuple(key for key, child in children.items() if child.is_oversized or _is_anothers(state, key, owner))
-    for key, child in children.items():
-        if key not in refused:
-            known = state.child_objects.get(key)
-            state = _with_row(state, known, _present(state, owner, kind, child, cause), live.get(key), cause)
-    for key, known in own.items():
-        if key not in children:
-            state = _with_row(state, known, _absent(known, live.get(key)), live.get(key), cause)
+    rows = [_present(state, owner, kind, child, cause) for key, child in children.items() if key not in refused]
+    rows = [row for row in rows if row != state.child_objects.get(row.key)]
+    leaving = [row for key, row in own.items() if key not in children and row.desired == "present"]
+    if rows or leaving:
+        live = live_children(state, [row.key for row in (*rows, *leaving)], state).present
+        rows += [_absent(row, live.get(row.key)) for row in leaving]
+        state = state.with_child_objects(*(written(row, live.get(row.key), cause) for row in rows))
     return Wanted(state, refused)
 
 
@@ -133,12 +132,6 @@ def _absent(known: ChildRow, live: LiveChild | None) -> ChildRow:
     return replace(known, desired="absent", uid=live.uid if live is not None and _is_ours(known, live) else "")
 
 
-def _with_row(
-    state: TenantState, known: ChildRow | None, now: ChildRow, live: LiveChild | None, cause: Cause
-) -> TenantState:
-    return state if now == known else state.with_child_objects(written(now, live, cause))
-
-
 def written(row: ChildRow, live: LiveChild | None, cause: Cause) -> ChildRow:
     """``row`` with the stamps of a row that is written."""
     return replace(
@@ -161,11 +154,13 @@ def _compare_with_live(planned: PlannedTenant, cause: Cause, context: Context) -
         if now is None:
             state = state.without_child_objects(key)
             continue
-        now = row if now == row and not _is_applied_anew(row, live, cause.at) else written(now, there, cause)
+        is_missed = _is_missed(row, owner, live)
+        is_as_it_was = now == row and not _is_applied_anew(row, there, cause.at, is_missed=is_missed)
+        now = row if is_as_it_was else written(now, there, cause)
         state = state.with_child_objects(now)
         if owner is not None:
             planned = planned if owner.id in planned.touched else planned.touching(owner.id, cause)
-            if (again := _due_at(now, there)) is not None:
+            if (again := _due_at(now, there, is_missed=is_missed and now is row)) is not None:
                 planned = planned.due_by(owner.id, again)
     return planned.with_state(state)
 
@@ -198,21 +193,31 @@ def _after_comparison(row: ChildRow, owner: PlainResource | None, live: LiveChil
     return row if owner is not None and not row.uid and at < row.seen_at + UNSEEN_AFTER else None
 
 
-def _is_applied_anew(row: ChildRow, live: LiveChildren, at: datetime) -> bool:
+def _is_missed(row: ChildRow, owner: PlainResource | None, live: LiveChildren) -> bool:
+    """Whether the object has gone: now, or before, and its owner is looked at again because of that.
+
+    Nothing else remembers it. An owner may be due that soon for another reason: then the object is asked for once more.
+    """
+    if row.desired == "absent" or row.key in live.present:
+        return False
+    due = owner.due_at if owner is not None else None
+    return row.key in live.gone or (due is not None and due < row.seen_at + UNSEEN_AFTER)
+
+
+def _is_applied_anew(row: ChildRow, live: LiveChild | None, at: datetime, *, is_missed: bool) -> bool:
     if row.desired == "absent" or at < row.seen_at + REAPPLY_AFTER:
         return False
-    there = live.present.get(row.key)
-    if there is None:
-        return row.key in live.gone or at >= row.seen_at + UNSEEN_AFTER
-    return _has_drifted(row, there)
+    if live is None:
+        return is_missed or at >= row.seen_at + UNSEEN_AFTER
+    return _has_drifted(row, live)
 
 
-def _due_at(row: ChildRow, live: LiveChild | None) -> datetime | None:
+def _due_at(row: ChildRow, live: LiveChild | None, *, is_missed: bool) -> datetime | None:
     """When what was held back may be done; None: nothing is."""
     if row.desired == "absent":
         return row.seen_at + UNSEEN_AFTER if not row.uid else None
     if live is None:
-        return row.seen_at + UNSEEN_AFTER
+        return row.seen_at + (REAPPLY_AFTER if is_missed else UNSEEN_AFTER)
     return row.seen_at + REAPPLY_AFTER if _has_drifted(row, live) else None
 
 

@@ -18,7 +18,7 @@ from services.agent.instances.workload_requirements import GENERATORS, PARAMETER
 from services.agent.objects.managed_kinds import KINDS as AGENT_KINDS
 from services.agent.objects.managed_kinds import VERBS as AGENT_VERBS
 from services.cli.installation.rbac import ADMISSION, KINDS, placed
-from services.common.kubernetes import LEASE
+from services.common.kubernetes import LEASE, SECRET
 from services.common.package_data import RBAC
 from services.kinds.shared.api_group import FINALIZER
 from services.watcher.followed_kinds import ACCESS_TO_NAMESPACES, LEADING, access_to
@@ -78,10 +78,13 @@ def test_agent_when_granted_then_exactly_what_it_needs_in_its_namespaces() -> No
 def test_watcher_when_it_may_patch_resources_then_a_policy_confines_it_there() -> None:
     (policy,) = [item["spec"] for item in MANIFESTS if item["kind"] == "ValidatingAdmissionPolicy"]
     (binding,) = [item["spec"] for item in MANIFESTS if item["kind"] == "ValidatingAdmissionPolicyBinding"]
-    (matched,) = policy["matchConstraints"]["resourceRules"]
+    matched = {group: rule for rule in policy["matchConstraints"]["resourceRules"] for group in rule["apiGroups"]}
     changed = {group for group, _, verb in granted("ClusterRole", "gitops-service-watcher") if verb == "patch"}
-    assert changed == set(matched["apiGroups"])
-    assert (matched["resources"], matched["apiVersions"]) == (["*/*"], ["*"])
+    assert changed == matched.keys()
+    assert {rule["apiVersions"] == ["*"] for rule in matched.values()} == {True}
+    assert {group: rule["resources"] for group, rule in matched.items() if rule["resources"] != ["*/*"]} == {
+        SECRET.group: ["secrets"]
+    }
     assert (policy["failurePolicy"], binding["validationActions"]) == ("Fail", ["Deny"])
     (condition,) = policy["matchConditions"]
     watcher = Account(ACCOUNTS_NAMESPACE, "watcher", token="", kubeconfig=Path())

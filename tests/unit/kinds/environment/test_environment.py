@@ -9,7 +9,7 @@ import pytest
 from services.common.messages import ChildKind
 from services.kinds.deployment_target.model import DeploymentTargetSpec
 from services.kinds.environment import catalogue as texts
-from services.kinds.environment.model import EnvironmentSpec
+from services.kinds.environment.model import ENVIRONMENT, EnvironmentSpec
 from services.kinds.environment.rules import (
     Backing,
     Decision,
@@ -20,9 +20,9 @@ from services.kinds.environment.rules import (
 from services.kinds.environment.status import environment_status
 from services.kinds.managed_environment.model import ENVIRONMENT_SECRET
 from services.kinds.shared.child_objects import ChildObject
-from services.kinds.shared.conditions import throttling
+from services.kinds.shared.incarnation import refuse_resource
 from services.kinds.shared.reconciled import Problem
-from tests.unit.kinds.given import at, conditions
+from tests.unit.kinds.given import conditions, inputs, resource
 
 ADDRESS = "https://api.example.com:6443"
 OPAQUE = "Opaque"
@@ -277,8 +277,9 @@ def test_parents_when_there_are_thousands_in_a_chain_then_each_is_looked_at_once
     assert parent_cycles({f"e{number}": f"e{number + 1}" for number in range(20_000)}) == {}
 
 
-def shown(problem: Problem | None, previous: str = "{}", second: int = 0) -> str:
-    return environment_status(previous, problem, {}, at(second))
+def shown(problem: Problem | None, previous: str = "{}", second: int = 0, **row: Any) -> str:
+    known = refuse_resource(resource(ENVIRONMENT.kind, "staging", {}, **row), problem.refusal if problem else None)
+    return environment_status(inputs(known, previous=previous, second=second))
 
 
 def test_status_when_there_never_was_a_problem_then_it_has_no_conditions() -> None:
@@ -308,4 +309,4 @@ def test_status_when_another_problem_follows_then_it_takes_the_place_of_the_firs
 
 
 def test_status_when_its_change_was_held_back_then_that_is_shown_beside() -> None:
-    assert "Throttled" in conditions(environment_status("{}", None, throttling(5000), at(0)))
+    assert "Throttled" in conditions(shown(None, held_back_ms=5000))

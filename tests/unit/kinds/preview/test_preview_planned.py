@@ -134,6 +134,21 @@ def test_child_object_when_somebody_edits_it_then_it_is_applied_anew(
     assert ours.rows()[key].revision == row.revision + 1
 
 
+def test_child_object_when_it_goes_right_after_it_was_made_then_it_is_made_again_ten_seconds_after_that() -> None:
+    """So what somebody removes without end is made every ten seconds."""
+    workspace = Workspace()
+    workspace.preview("login", ["web", "api"])
+    workspace.settle()
+    workspace.remove((DEPLOYMENT, "web"))
+    workspace.tell()
+    workspace.preview("login", ["web", "api"])
+    assert workspace.row("web").revision == 1
+    workspace.pass_time(SOON)
+    assert (workspace.row("web").revision, workspace.row("api").revision) == (2, 1)
+    workspace.settle()
+    assert (DEPLOYMENT, "web") in workspace.live
+
+
 def test_child_object_when_somebody_adds_what_we_do_not_own_then_it_stays(ours: Workspace) -> None:
     key = (MANAGED_ENVIRONMENT, "preview-login")
     ours.edit(key, ours.live[key].spec | {"namespaces": ["theirs"]})

@@ -33,7 +33,7 @@ DEADLINE_SECONDS = 10
 PARTITIONS = 3
 
 
-DEPLOYMENTS, ENVIRONMENTS, _, SYNC_RUNS = CUSTOM_KINDS
+DEPLOYMENTS, ENVIRONMENTS, _, SYNC_RUNS, *_ = CUSTOM_KINDS
 
 
 def feed_of(kind: FollowedKind, kube: KubeClient, publisher: FakePublisher, **parts: Any) -> Feed:

@@ -19,7 +19,7 @@ from tests.unit.common.kubernetes.fake_api_server import FakeApiServer, Fault, e
 from tests.unit.watcher.commands.test_feed import PARTITIONS, epochs, feed_of, put, running, told, until
 from tests.unit.watcher.fakes import FakePublisher
 
-DEPLOYMENTS, ENVIRONMENTS, _, SYNC_RUNS = CUSTOM_KINDS
+DEPLOYMENTS, ENVIRONMENTS, _, SYNC_RUNS, *_ = CUSTOM_KINDS
 NOTHING_FOR_NOW = 0.001
 """Changes per second, so few that a test sees none."""
 

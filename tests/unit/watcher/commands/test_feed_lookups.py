@@ -42,7 +42,7 @@ from tests.unit.watcher.commands.test_feed import (
 )
 from tests.unit.watcher.fakes import FakePublisher
 
-DEPLOYMENTS, ENVIRONMENTS, _, SYNC_RUNS = CUSTOM_KINDS
+DEPLOYMENTS, ENVIRONMENTS, _, SYNC_RUNS, *_ = CUSTOM_KINDS
 TYPE, CREDENTIAL_TYPE = REGISTRY.secret_types
 CONTENT = "PLANTED-CONTENT"
 

@@ -1,0 +1,92 @@
+"""Environments: each is its own namespace, or has a ManagedEnvironment in it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from functools import lru_cache
+
+from services.common.api_resource import SECRET
+from services.common.errors import Permanent
+from services.kinds.deployment_target.model import DEPLOYMENT_TARGET
+from services.kinds.deployment_target_claim.model import DEPLOYMENT_TARGET_CLAIM
+from services.kinds.deployment_target_claim.rows import PENDING
+from services.kinds.environment.model import ENVIRONMENT, EnvironmentSpec
+from services.kinds.environment.rules import Backing, Family, accept, decide, parent_cycles
+from services.kinds.secret.rules import type_of
+from services.kinds.shared.conditions import Refused
+from services.kinds.shared.resource import PlainResource
+from services.kinds.shared.spec_text import parsed
+from services.planner.domain.appstudio.outcomes import Outcome, differs_by_kind, refused, with_outcome
+from services.planner.domain.planned_tenant import Context, PlannedTenant
+from services.planner.domain.state import TenantState
+
+LOOKED_AT = (ENVIRONMENT.kind, DEPLOYMENT_TARGET_CLAIM.kind, DEPLOYMENT_TARGET.kind, SECRET.kind)
+"""All that the rules look at is of these kinds. There are as many environments at most as the quota allows, so all are
+decided again if anything of that differs."""
+
+
+def plan_environments(planned: PlannedTenant, context: Context) -> PlannedTenant:
+    """The tenant with what its environments want, and what is wrong with them."""
+    state, cause = planned.state, planned.cause
+    if cause is None or state.tenant.is_former or not differs_by_kind(state, context, LOOKED_AT):
+        return planned
+    present = [each for each in state.plain_resources_in_order(ENVIRONMENT.kind) if each.present]
+    families = _families(present)
+    for each in present:
+        planned = with_outcome(planned, each, _outcome(each, families[each.name], state, context), cause, context)
+    return planned
+
+
+def spec_of_environment(row: PlainResource) -> EnvironmentSpec | None:
+    """The newest spec; None if it cannot be read, or there is no room for the environment."""
+    return None if row.omitted or row.over_quota else _parsed(row.spec)
+
+
+def backing_of(row: PlainResource, spec: EnvironmentSpec, state: TenantState, context: Context) -> Backing:
+    """What there is of what an environment names."""
+    is_followed = DEPLOYMENT_TARGET_CLAIM.kind in context.policy.kinds
+    return Backing(
+        claim_phase=PENDING if spec.claim_name and not is_followed else None,
+        secret_types=_secret_types(state, [row]),
+        has_local_cluster=context.is_local,
+    )
+
+
+def _outcome(row: PlainResource, family: Family, state: TenantState, context: Context) -> Outcome:
+    try:
+        spec = accept(row, context.policy.addresses, context.policy.limits)
+    except Refused as why:
+        return refused(why)
+    backing = backing_of(row, spec, state, context)
+    decision = decide(row.name, spec, backing, family, deleting=row.deleting)
+    return Outcome(decision.children, decision.problem)
+
+
+def _families(rows: Collection[PlainResource]) -> dict[str, Family]:
+    """Where each stands among those of its namespace, by name."""
+    specs = {each.name: spec_of_environment(each) for each in rows}
+    parents = {name: spec.parent_environment for name, spec in specs.items() if spec and spec.parent_environment}
+    cycles, children = parent_cycles(parents), dict[str, list[str]]()
+    for child, parent in parents.items():
+        children.setdefault(parent, []).append(child)
+    return {name: Family(cycles.get(name, ()), children.get(name, ())) for name in specs}
+
+
+def _secret_types(state: TenantState, naming: Iterable[PlainResource]) -> Mapping[str, str]:
+    """Types of the Secrets that there are, of those that these resources name.
+
+    Of one that is followed there is a row. Of another one its type came with the newest command about a resource that
+    names it; the watcher sends that again when the Secret comes, goes or changes its type.
+    """
+    secrets = state.secrets()
+    told = {each.refers_to: each.secret_type for each in naming if each.secret_type}
+    followed = {each.refers_to: type_of(secrets[each.refers_to]) for each in naming if each.refers_to in secrets}
+    return told | followed
+
+
+@lru_cache(maxsize=4096)
+def _parsed(text: str) -> EnvironmentSpec | None:
+    try:
+        return parsed(EnvironmentSpec, text)
+    except Permanent:
+        return None
