@@ -23,9 +23,10 @@ from rich.console import Console
 from chaos.checker.convergence import Patience
 from chaos.execution.faults import REPLICAS
 from chaos.plan.faults import FAULTS, LEADER, Fault
-from chaos.plan.generate import Size, Targets, generate
+from chaos.plan.generate import generate
 from chaos.plan.operations import OPERATIONS, Operation
 from chaos.plan.plan import Plan
+from chaos.plan.size import Size, Targets
 from chaos.report import Report, print_report, table_row
 from chaos.run import DURATION, RESYNC_INTERVAL, run_plan, stack_options, steady_seconds
 from chaos.shrink import shrink

@@ -24,9 +24,9 @@ from chaos.execution.sync_watch import watch_syncs
 from chaos.execution.tokens import make_tokens
 from chaos.execution.users import Surroundings, Users
 from chaos.plan.faults import Fault
-from chaos.plan.generate import REPOSITORIES, WEB, WEB_2
 from chaos.plan.operations import Operation
 from chaos.plan.plan import Plan
+from chaos.plan.random_operations import REPOSITORIES, WEB, WEB_2
 from chaos.record import Record, key_of
 from chaos.report import Report
 from chaos.sources import read_sources

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterable, Sequence
 
-from chaos.plan.generate import OVER_SSH, REPOSITORIES
+from chaos.plan.random_operations import OVER_SSH, REPOSITORIES
 from devstack.git.site import PRIVATE, PUBLIC, GitSite
 
 BRANCHES = ("main", "v1")

@@ -6,7 +6,7 @@ import base64
 
 from chaos.api import ACCOUNT
 from chaos.execution.api_calls import ApiCalls
-from chaos.plan.generate import GOOD_TOKENS
+from chaos.plan.random_operations import GOOD_TOKENS
 from services.common.kubernetes import SECRET, ApiResource, Manifest
 
 BINDING = ApiResource("rbac.authorization.k8s.io", "v1", "ClusterRoleBinding", "clusterrolebindings")

@@ -19,7 +19,6 @@ from chaos.api import (
     SYNC_RUN,
 )
 from chaos.execution.api_calls import ApiCalls
-from chaos.plan.generate import WEB
 from chaos.plan.operations import (
     AskForSync,
     CustomKind,
@@ -33,6 +32,7 @@ from chaos.plan.operations import (
     Remove,
     UserOperation,
 )
+from chaos.plan.random_operations import WEB
 from chaos.record import Asked, Record, key_of, version_of
 from services.common.errors import Permanent
 from services.common.kubernetes import NAMESPACE, SECRET, ApiResource, Manifest, Rejected

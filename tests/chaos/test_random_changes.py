@@ -8,9 +8,10 @@ from chaos.__main__ import AT_WORK
 from chaos.checker.convergence import Patience
 from chaos.execution.faults import SERVICES, service_of
 from chaos.plan.faults import BreakQueries, Cut, FailCalls, FailQueries, Kill, Slow, StepClock, Stop
-from chaos.plan.generate import Size, Targets, generate
+from chaos.plan.generate import generate
 from chaos.plan.operations import PutDeployment
 from chaos.plan.plan import Plan
+from chaos.plan.size import Size, Targets
 from chaos.run import RESYNC_INTERVAL, run_plan, steady_seconds
 from devstack.harness.hosted import HostedStack
 from devstack.harness.operator import AGENTS

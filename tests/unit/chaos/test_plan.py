@@ -30,7 +30,7 @@ from chaos.plan.faults import (
     takes_long,
     target_of,
 )
-from chaos.plan.generate import FAILOVERS, LEASES, STEADY, Size, Targets, generate
+from chaos.plan.generate import generate
 from chaos.plan.operations import (
     OPERATIONS,
     REFUSED_PATHS,
@@ -47,6 +47,9 @@ from chaos.plan.operations import (
     Remove,
 )
 from chaos.plan.plan import Plan
+from chaos.plan.random_faults import FAILOVERS, LEASES
+from chaos.plan.random_operations import STEADY
+from chaos.plan.size import Size, Targets
 from services.watcher.settings import WatcherSettings
 
 TARGETS = Targets(("planner", "agent-1"), ("kafka",), (("planner", "postgres"),), ("watcher",), (1, 2))

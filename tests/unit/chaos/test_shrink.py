@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from chaos.plan.faults import Kill
-from chaos.plan.generate import Size, Targets, generate
+from chaos.plan.generate import generate
 from chaos.plan.operations import Operation, PutLogin, Remove
 from chaos.plan.plan import Plan
+from chaos.plan.size import Size, Targets
 from chaos.shrink import shrink
 
 CULPRITS: tuple[Operation | Kill, ...] = (PutLogin(3, 77), Kill("planner", 1.0), Remove(3, "run", "none"))
