@@ -34,7 +34,7 @@ class Place:
 
 
 @dataclass(frozen=True)
-class Estate:
+class Deployments:
     """All that a tenant has: a repository of their own that needs a login, deployed to two clusters."""
 
     repository: Source
@@ -63,7 +63,7 @@ async def there(api: Api, cluster: Cluster, far: Deployed) -> Place:
 
 
 @pytest.fixture
-async def estate(tenant: Tenant, repository: Source, deployed: Deployed, there: Place) -> Estate:
+async def deployments(tenant: Tenant, repository: Source, deployed: Deployed, there: Place) -> Deployments:
     """It is deployed, and works."""
     destination = {"environment": "prod", "namespace": there.namespace}
     created = {
@@ -72,23 +72,23 @@ async def estate(tenant: Tenant, repository: Source, deployed: Deployed, there: 
     }
     for name in created:
         await tenant.until_status("deployed", name, **HEALTHY)
-    return Estate(repository, {"here": Place(deployed, tenant.namespace), "there": there}, created)
+    return Deployments(repository, {"here": Place(deployed, tenant.namespace), "there": there}, created)
 
 
 async def test_instance_when_it_is_replaced_then_its_tenants_are_deployed_again_and_nothing_is_taken_down(
-    stack: HostedStack, tenant: Tenant, estate: Estate, kube: KubeClient
+    stack: HostedStack, tenant: Tenant, deployments: Deployments, kube: KubeClient
 ) -> None:
-    deployed = {name: place.uid() for name, place in estate.places.items()}
-    former = {name: await tenant.application_of(created) for name, created in estate.created.items()}
+    deployed = {name: place.uid() for name, place in deployments.places.items()}
+    former = {name: await tenant.application_of(created) for name, created in deployments.created.items()}
     async with without(stack, *CONTROLLERS, *REPO_SERVERS, *CACHES, *AGENTS):
         for resource in (APPLICATION, SECRET, APP_PROJECT):
             await lose(kube, resource, former["here"]["metadata"]["namespace"])
-    estate.repository.commit(config_map("after"))
-    for name, place in estate.places.items():
+    deployments.repository.commit(config_map("after"))
+    for name, place in deployments.places.items():
         await place.cluster.until(place.namespace, "after")
         await tenant.until_status("deployed", name, **HEALTHY)
         assert place.uid() == deployed[name]
-        present = await tenant.application_of(estate.created[name])
+        present = await tenant.application_of(deployments.created[name])
         assert present["metadata"]["uid"] != former[name]["metadata"]["uid"]
 
 

@@ -14,26 +14,26 @@ from tests.e2e.api import Api
 from tests.e2e.moving import Mover
 from tests.e2e.tenant import Tenant, application_name, find
 
-GHOST = "00000000-0000-4000-8000-00000000dead"
+UNKNOWN_UID = "00000000-0000-4000-8000-00000000dead"
 """uid of a resource of which no log tells."""
 
-HAUNT = """
+INSERT_UNKNOWN = """
 INSERT INTO engine_resources (engine_instance_id, kind, namespace, name, workspace, tenant_namespace, lane, wave,
                               desired, manifest, digest, trace_id, seen_at, updated_at, owner_kind,
                               engine_cluster)
-SELECT engine_instance_id, kind, namespace, replace(name, %(uid)s, %(ghost)s), workspace, tenant_namespace, lane, wave,
-       desired, replace(manifest, %(uid)s, %(ghost)s), digest, trace_id, seen_at, updated_at, owner_kind,
+SELECT engine_instance_id, kind, namespace, replace(name, %(uid)s, %(unknown)s), workspace, tenant_namespace, lane,
+       wave, desired, replace(manifest, %(uid)s, %(unknown)s), digest, trace_id, seen_at, updated_at, owner_kind,
        engine_cluster
   FROM engine_resources WHERE name = %(name)s AND kind = 'Application'
 """
 STREAMED_SECONDS = 90
 
 
-def haunt(operator: Operator, created: Manifest) -> None:
+def insert_unknown_application(operator: Operator, created: Manifest) -> None:
     """Have the engine make an Application like that of ``created``, for a resource that never was."""
     with operator.owner() as owner:
-        names = {"uid": created["metadata"]["uid"], "ghost": GHOST, "name": application_name(created)}
-        assert owner.execute(HAUNT, names).rowcount == 1
+        names = {"uid": created["metadata"]["uid"], "unknown": UNKNOWN_UID, "name": application_name(created)}
+        assert owner.execute(INSERT_UNKNOWN, names).rowcount == 1
 
 
 def drain(operator: Operator, instance: str) -> None:
@@ -79,9 +79,9 @@ async def test_database_when_lost_then_the_runbook_brings_it_back_and_only_what_
     await mover.order(kept)
     await mover.until_done()
     drained = (await tenant.application_of(kept))["metadata"]["namespace"]
-    ghost: Manifest = {"metadata": {"uid": GHOST}}
-    await asyncio.to_thread(haunt, operator, kept)
-    await tenant.application_of(ghost)
+    unknown: Manifest = {"metadata": {"uid": UNKNOWN_UID}}
+    await asyncio.to_thread(insert_unknown_application, operator, kept)
+    await tenant.application_of(unknown)
     assigned = await asyncio.to_thread(assign, operator)
     await asyncio.to_thread(drain, operator, drained)
     before = {created["metadata"]["name"]: identity(tenant, created) for created in (kept, manual)}
@@ -91,7 +91,7 @@ async def test_database_when_lost_then_the_runbook_brings_it_back_and_only_what_
         if command == "gitopsctl rebuild follow":
             late.append(asyncio.run_coroutine_threadsafe(tenant.create("late"), loop).result(30))
         if command == "gitopsctl rebuild sweep":
-            assert find(tenant.applications.objects, application_name(ghost)) is not None
+            assert find(tenant.applications.objects, application_name(unknown)) is not None
 
     by_hand = {
         1: [operator.stop("planner")],
@@ -107,10 +107,10 @@ async def test_database_when_lost_then_the_runbook_brings_it_back_and_only_what_
         await asyncio.to_thread(operator.run, f"gitopsctl engines undrain {drained}")
 
     assert (
-        f"Application {before['kept'][0]}/{application_name(ghost)}"
+        f"Application {before['kept'][0]}/{application_name(unknown)}"
         in operator.told["gitopsctl rebuild sweep --dry-run"]
     )
-    await tenant.until_application_gone(ghost)
+    await tenant.until_application_gone(unknown)
     await tenant.until_status("Synced", "late", sync__status="Synced")
     assert identity(tenant, late[0])[0] == before["kept"][0], "the tenant is where it was"
     assert {created["metadata"]["name"]: identity(tenant, created) for created in (kept, manual)} == before

@@ -81,7 +81,7 @@ class Effects:
             await asyncio.Event().wait()
 
 
-class Mortal:
+class CrashingPart:
     """A part of the world as one process sees it: each coroutine that it calls is an effect."""
 
     def __init__(self, part: Any, effects: Effects) -> None:
@@ -99,7 +99,7 @@ class Mortal:
         return call
 
 
-class MortalReports:
+class CrashingReports:
     """Observations of one process: none leaves it after its end, nor comes back to it."""
 
     def __init__(self, reports: MemoryReports, effects: Effects) -> None:
@@ -140,9 +140,9 @@ class World:
 
     def _new_process(self) -> InstanceController:
         engine = EngineState(is_inspected=True)
-        cluster: Any = Mortal(self.cluster, self.effects)
-        checker: Any = Mortal(self.checker, self.effects)
-        reports: Any = MortalReports(self.reports, self.effects)
+        cluster: Any = CrashingPart(self.cluster, self.effects)
+        checker: Any = CrashingPart(self.checker, self.effects)
+        reports: Any = CrashingReports(self.reports, self.effects)
         parts = dependencies_of(cluster, checker, reports, self.clock, self.defects.append, engine)
         return InstanceController("argocd", "argocd", parts, SETTINGS)
 

@@ -74,7 +74,7 @@ class Effects:
             await asyncio.Event().wait()
 
 
-class MortalServer(FakeApiServer):
+class CrashingServer(FakeApiServer):
     """Every request is an effect of whichever process runs."""
 
     effects = Effects(fatal=-1)
@@ -84,7 +84,7 @@ class MortalServer(FakeApiServer):
         return await super().handle(request)
 
 
-class MortalPublisher(FakePublisher):
+class CrashingPublisher(FakePublisher):
     """The log outlives the processes; what one sends after its end is in no log, and nothing comes back."""
 
     effects = Effects(fatal=-1)
@@ -149,8 +149,8 @@ KINDS = {
 class Story:
     """What users do, and a periodic list between; each waits until a watcher has said so, whichever."""
 
-    server: MortalServer
-    publisher: MortalPublisher
+    server: CrashingServer
+    publisher: CrashingPublisher
     kind: Followed
     feed: Feed | None = None
     """Of the process that watches now."""
@@ -185,10 +185,10 @@ class Story:
         return max((epoch for epoch, count in ends.items() if count == PARTITIONS), default=0)
 
 
-async def watched(server: MortalServer, kube: KubeClient, kind: Followed, fatal: int) -> tuple[int, FakePublisher]:
+async def watched(server: CrashingServer, kube: KubeClient, kind: Followed, fatal: int) -> tuple[int, FakePublisher]:
     """A story, watched by a process that ends before its effect ``fatal``, and by the next one."""
     server.objects.clear()
-    publisher, epoch = MortalPublisher(), 0
+    publisher, epoch = CrashingPublisher(), 0
     told = Story(server, publisher, kind)
     over = told.over
     story = asyncio.create_task(told.happen())
@@ -208,13 +208,13 @@ async def watched(server: MortalServer, kube: KubeClient, kind: Followed, fatal:
 
 
 @pytest.fixture
-async def server() -> MortalServer:
-    return MortalServer()
+async def server() -> CrashingServer:
+    return CrashingServer()
 
 
 @pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
 async def test_watcher_when_it_ends_before_any_one_of_its_effects_then_the_planner_learns_all_from_the_next(
-    server: MortalServer, kube: KubeClient, kind: Followed
+    server: CrashingServer, kube: KubeClient, kind: Followed
 ) -> None:
     number, _ = await watched(server, kube, kind, fatal=-1)
     assert number > 20, "the effects are not seen any more"
