@@ -135,11 +135,16 @@ def count_swept(stack: HostedStack) -> float:
     return measured(stack, "planner", "gitops_resources_swept_total", kind="GitOpsDeployment")
 
 
+def count_restores(stack: HostedStack) -> float:
+    """What the alert GitOpsApiServerRestored counts."""
+    return measured(stack, "watcher", "gitops_api_server_restores_total", kind="GitOpsDeployment")
+
+
 async def follow_runbook(
     stack: HostedStack, operator: Operator, tenant: Tenant, restore: Callable[[], Awaitable[None]]
 ) -> None:
     """Its commands are typed once the audit tells what the restored list lacked."""
-    loop, before = asyncio.get_running_loop(), count_swept(stack)
+    loop, before, restores = asyncio.get_running_loop(), count_swept(stack), count_restores(stack)
 
     def restored() -> None:
         asyncio.run_coroutine_threadsafe(_awaited(restore), loop).result(RESTORED_SECONDS)
@@ -152,6 +157,7 @@ async def follow_runbook(
     )
     require_told(operator, tenant)
     assert count_swept(stack) > before
+    assert count_restores(stack) > restores
 
 
 async def _awaited(act: Callable[[], Awaitable[None]]) -> None:

@@ -36,6 +36,7 @@ from services.common.kubernetes.reflector import (
     ListCompleted,
     ListStarted,
     Reflection,
+    Restored,
     Seen,
     reflect,
 )
@@ -67,6 +68,7 @@ __all__ = [
     "ObjectStore",
     "Reflection",
     "Rejected",
+    "Restored",
     "Seen",
     "ServerFailed",
     "Unauthenticated",

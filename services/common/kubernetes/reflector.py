@@ -79,7 +79,12 @@ class Deleted:
     part: str = ""
 
 
-Reflection = ListStarted | Seen | ListCompleted | Changed | Deleted
+@dataclass(frozen=True, slots=True)
+class Restored:
+    """The API server is behind what it has shown: it was put back from a backup. A new list shows what it has."""
+
+
+Reflection = ListStarted | Seen | ListCompleted | Changed | Deleted | Restored
 
 
 async def reflect(  # noqa: PLR0913 - what is followed, and how patiently
@@ -178,6 +183,8 @@ class _Part:
         """List once, and watch from the moment of the list on. Ends only by an error that needs a list."""
         async with aclosing(self._pages()) as pages:
             first = await anext(pages)
+            if self._is_ahead_of(first.resource_version):
+                yield Restored()
             self.version = first.resource_version
             streams = [self._listed(first, pages), self._watched()]
             async with aclosing(merged(streams)) as events:
@@ -216,8 +223,10 @@ class _Part:
         self.failed_resumes, is_resumed = 0, False
         while True:
             try:
-                if is_resumed:
-                    await self._require_history()
+                if is_resumed and self._is_ahead_of(current := await self._current_version()):
+                    seen, self.version = self.version, ""
+                    yield Restored()
+                    raise Expired(f"the API server is at version {current}, and was at {seen}: it was restored")
                 is_resumed = True
                 async with aclosing(self._watch()) as events:
                     async for event in events:
@@ -230,18 +239,16 @@ class _Part:
                 self.grace.tolerate_rejection(error)
                 await self.pause(error)
 
-    async def _require_history(self) -> None:
-        """Raises Expired if the API server has not come as far as we have: it was restored from a backup.
+    def _is_ahead_of(self, current: str) -> bool:
+        """Whether the API server has not come as far as we have. It would let a watch wait in silence until it has."""
+        return bool(self.version) and int(current) < int(self.version)
 
-        It would let the watch wait in silence until its versions exceed ours.
-        """
+    async def _current_version(self) -> str:
         pages = self.client.list_pages(
             self.resource, self.namespace, selector=self.selector, fields=self.fields, limit=1, metadata_only=True
         )
         async with aclosing(pages):
-            current = (await anext(pages)).resource_version
-        if int(current) < int(self.version):
-            raise Expired(f"the API server is at version {current}, and was at {self.version}: it was restored")
+            return (await anext(pages)).resource_version
 
     async def _watch(self) -> AsyncGenerator[Reflection]:
         """One watch; bookmarks only move the version on."""

@@ -53,6 +53,11 @@ CONSUMER_STOPPED = Gauge(
 
 WATCH_EVENTS = Counter("gitops_watch_events_total", "Events of Kubernetes watches.", ["service", "kind", "type"])
 WATCH_RELISTS = Counter("gitops_watch_relists_total", "Complete lists, the first included.", ["service", "kind"])
+API_SERVER_RESTORES = Counter(
+    "gitops_api_server_restores_total",
+    "Times that an API server was behind what it had shown of a workspace's kind: it was restored from a backup.",
+    ["service", "workspace", "kind"],
+)
 COMPLETE_EPOCH_AGE = Gauge(
     "gitops_complete_epoch_age_seconds",
     "Since the newest complete list of a workspace's kind began that a planner consumed; infinite if there is none.",

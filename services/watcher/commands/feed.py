@@ -19,6 +19,7 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 
 import structlog
+from prometheus_client import Counter
 
 from services.common.backoff import Backoff
 from services.common.errors import Retry, Unavailable
@@ -32,6 +33,7 @@ from services.common.kubernetes import (
     ListStarted,
     Manifest,
     Reflection,
+    Restored,
     Seen,
     reflect,
 )
@@ -101,6 +103,7 @@ class Feed:
     _rechecks: SecretRechecks | None = None
     """While it follows."""
     _neighbours: Neighbours = field(init=False)
+    _restores: Counter = field(init=False)
     _epoch: int = 0
     _followed_until: int = 0
     """When the last change was seen, or the last list was complete: milliseconds since 1970."""
@@ -111,6 +114,8 @@ class Feed:
 
     def __post_init__(self) -> None:
         self._neighbours = Neighbours(is_one_watch=len(self.kind.parts) == 1)
+        # From the start on it says 0: of a counter that begins with 1 Prometheus sees no increase.
+        self._restores = metrics.API_SERVER_RESTORES.labels(SERVICE, self.translate.workspace, self.kind.name)
 
     def observe_secret(self, event: Reflection) -> None:
         """What names a Secret that has changed is sent again."""
@@ -249,7 +254,9 @@ class Feed:
                 self._take_change(manifest, changes)
             case Deleted(manifest):
                 self._take_removal(manifest, changes)
-        if not isinstance(event, ListStarted | Seen):
+            case Restored():
+                self._restores.inc()
+        if not isinstance(event, ListStarted | Seen | Restored):
             self._followed_until = _now_ms()
         metrics.RESOURCES.labels(SERVICE, self.kind.name).set(len(self._last_sent))
 

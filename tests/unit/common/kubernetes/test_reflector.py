@@ -25,6 +25,7 @@ from services.common.kubernetes import (
     ListStarted,
     Reflection,
     Rejected,
+    Restored,
     Seen,
     reflect,
     reflector,
@@ -42,6 +43,7 @@ from tests.unit.common.kubernetes.fake_api_server import (
     page,
     says,
     serving,
+    status,
     streams,
 )
 
@@ -102,6 +104,10 @@ class Follower:
     @property
     def lists_completed(self) -> int:
         return sum(isinstance(event, ListCompleted) for event in self.events)
+
+    @property
+    def restores(self) -> int:
+        return sum(isinstance(event, Restored) for event in self.events)
 
     @property
     def changes(self) -> list[tuple[str, int]]:
@@ -298,6 +304,7 @@ async def test_watch_when_its_history_is_lost_then_a_new_list_shows_what_was_mis
     await server.delete("goes")
     server.forget_history()
     await follower.until_lists(2)
+    assert follower.restores == 0, "the API server has gone on"
     assert follower.picture == versions(server)
     await server.put("later")
     await follower.until_version(105)
@@ -373,7 +380,7 @@ async def test_watch_when_the_api_server_keeps_failing_it_then_a_new_list_is_mad
     assert len(server.watched_from) == MAX_FAILED_RESUMES
 
 
-async def test_watch_when_the_api_server_was_restored_to_an_older_version_then_a_new_list_is_made(
+async def test_watch_when_the_api_server_was_restored_to_an_older_version_then_that_is_told_and_a_new_list_is_made(
     server: FakeApiServer, follower: Follower
 ) -> None:
     restored = asyncio.Event()
@@ -393,6 +400,25 @@ async def test_watch_when_the_api_server_was_restored_to_an_older_version_then_a
     restored.set()
     await follower.until_lists(2)
     assert follower.picture == versions(server), "a watch from version 501 would wait in silence"
+    assert follower.restores == 1
+
+
+async def test_list_when_it_is_of_an_older_version_than_was_seen_then_that_is_told(
+    server: FakeApiServer, follower: Follower
+) -> None:
+    restored = asyncio.Event()
+
+    async def expires(_: FakeApiServer, __: web.Request) -> web.StreamResponse:
+        await restored.wait()
+        return status(410, "Expired")
+
+    await server.put("a")
+    server.watch_faults.append(expires)
+    await follower.until_lists(1)
+    server.version, server.history, server.oldest = 50, [], 50
+    restored.set()
+    await follower.until_lists(2)
+    assert follower.restores == 1
 
 
 async def test_watch_when_the_api_server_is_overloaded_for_long_then_no_list_is_added_to_its_load(

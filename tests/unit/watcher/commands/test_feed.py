@@ -10,6 +10,8 @@ from functools import partial
 from typing import Any
 
 import pytest
+from aiohttp import web
+from prometheus_client import REGISTRY
 
 from services.common.backoff import Backoff
 from services.common.errors import Retry, Unavailable
@@ -24,7 +26,7 @@ from services.watcher.commands.secrets import SecretTypes
 from services.watcher.commands.throttling import RateLimiter
 from services.watcher.commands.translation import Translator, spec_within, state_version
 from services.watcher.followed_kinds import CUSTOM_KINDS, FollowedKind
-from tests.unit.common.kubernetes.fake_api_server import FakeApiServer, answers, expires_between_pages
+from tests.unit.common.kubernetes.fake_api_server import FakeApiServer, answers, expires_between_pages, status
 from tests.unit.kinds.review.kind import KIND as REVIEWS
 from tests.unit.watcher.fakes import FakePublisher, PlainCodec
 from tests.unit.watcher.manifests import SPEC
@@ -252,3 +254,27 @@ async def test_api_server_when_it_cannot_watch_then_the_feed_ends(server: FakeAp
     with pytest.raises(Rejected, match="does not allow"):
         async with asyncio.timeout(DEADLINE_SECONDS):
             await feed.run()
+
+
+def restores(workspace: str) -> float | None:
+    labels = {"service": "watcher", "workspace": workspace, "kind": DEPLOYMENTS.name}
+    return REGISTRY.get_sample_value("gitops_api_server_restores_total", labels)
+
+
+async def test_api_server_when_it_was_restored_then_that_is_counted_from_zero_on(
+    kube: KubeClient, server: FakeApiServer, publisher: FakePublisher
+) -> None:
+    feed = feed_of(DEPLOYMENTS, kube, publisher, translate=Translator("restored", DEPLOYMENTS.resource, spec_within(9)))
+    assert restores("restored") == 0
+    gate = asyncio.Event()
+
+    async def breaks(_: FakeApiServer, __: web.Request) -> web.StreamResponse:
+        await gate.wait()
+        return status(410, "Expired")
+
+    server.watch_faults.append(breaks)
+    async with running(feed):
+        await until(lambda: feed.listed)
+        server.version, server.oldest = 50, 50
+        gate.set()
+        await until(lambda: restores("restored") == 1)
