@@ -9,20 +9,23 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import LiteralString
 
 import psycopg
 import pytest
 
 from devstack.argocd_simulator.behaviour import SILENT
 from devstack.harness.hosted import HostedStack
-from devstack.harness.owners import agent_of, await_shares, planner_of
+from devstack.harness.owners import agent_of, await_replaced, await_shares, leading_watcher, planner_of
 from devstack.stack.identities import WORKSPACE
 from devstack.stack.links import Link
-from services.common.kafka import workspace_topic
+from services.common.avro import AvroCodec, SchemaRegistry, value_subject
+from services.common.kafka import COMMANDS, ConsumedMessage, PartitionReader, Publisher, workspace_topic
 from services.common.kubernetes import APPLICATION, Manifest
+from services.common.messages import Command, ResourceChanged
 from tests.chaos.written import Written, is_in_order, recorded
 from tests.drills.alert_metrics import measured
-from tests.e2e.tenant import Tenant, application_name, path
+from tests.e2e.tenant import Tenant, application_name, find, path
 
 LATE_MILLISECONDS = 400
 """A planner looks after a second whether the database still answers, with a connection that takes four answers."""
@@ -36,6 +39,9 @@ SELECT count(*) FROM pg_stat_activity
  WHERE state = 'idle in transaction' AND query LIKE '%EXECUTE fence%EXECUTE save%'
 """
 """Batches that are written and not committed; of planners whose links are not slow they are none for long."""
+OLDEST_LIST = "SELECT min(epoch) FROM complete_lists WHERE kind = %s"
+KNOWN = "SELECT count(*) FROM deployments WHERE uid = %s"
+KIND = "GitOpsDeployment"
 WATCHERS = ("watcher-1", "watcher-2")
 
 
@@ -156,6 +162,54 @@ async def test_watcher_when_it_is_stopped_with_a_status_in_hand_then_the_newer_o
         await log.until_line("status not written yet", tenant.namespace)
         await show(tenant, application, written, kept, "back")
     assert is_in_order(written.shown(kept), ["first", HELD[0], "elsewhere", "back"])
+
+
+async def test_watcher_when_it_is_stopped_with_a_command_in_hand_and_its_resource_is_gone_by_then_then_it_stays_gone(
+    stack: HostedStack, tenant: Tenant
+) -> None:
+    """What its Kafka client had in its queue is the message of the log once more: only there it stays for so long."""
+    kept = await tenant.create("kept")
+    await tenant.application_of(kept)
+    in_hand, epoch = await asyncio.to_thread(first_command, stack, kept)
+    victim = await asyncio.to_thread(leading_watcher, stack)
+    await asyncio.to_thread(stack.freeze, victim)
+    try:
+        await until("its successor has listed all", lambda: of_database(stack, OLDEST_LIST, KIND) > epoch)
+        await tenant.delete("kept")
+        await tenant.until_application_gone(kept)
+        uid = kept["metadata"]["uid"]
+        await until("no row has it", lambda: not of_database(stack, KNOWN, uid))
+        await asyncio.to_thread(send_again, stack, in_hand)
+        await tenant.application_of(await tenant.create("last"))
+    finally:
+        await asyncio.to_thread(stack.thaw, victim)
+    assert not await asyncio.to_thread(of_database, stack, KNOWN, uid)
+    assert find(tenant.applications.objects, application_name(kept)) is None
+    await asyncio.to_thread(await_replaced, stack, "watcher", victim)
+
+
+def first_command(stack: HostedStack, created: Manifest) -> tuple[ConsumedMessage, int]:
+    """That tells of a resource, and its epoch."""
+    settings, uid = stack.log, created["metadata"]["uid"]
+    codec = AvroCodec(SchemaRegistry(settings), Command, value_subject(COMMANDS))
+    with PartitionReader(settings, "tests") as reader:
+        for message in reader.read_messages(reader.end_offsets(reader.partitions_of(COMMANDS))):
+            match codec.decode_message(message.value).event:
+                case ResourceChanged(uid=told, epoch=epoch) if told == uid:
+                    return message, epoch
+    raise AssertionError(f"no command tells of {uid}")
+
+
+def send_again(stack: HostedStack, message: ConsumedMessage) -> None:
+    publisher, source = Publisher(stack.log, "tests"), message.tracked.source
+    publisher.send_message(source.topic, message.key, message.value, partition=source.partition).result()
+    publisher.close()
+
+
+def of_database(stack: HostedStack, query: LiteralString, value: str) -> int:
+    with psycopg.connect(stack.environment["DATABASE_URL"]) as database:
+        (number,) = database.execute(query, [value]).fetchone() or (0,)
+        return int(number)
 
 
 def count_writes(stack: HostedStack, watcher: str) -> float:

@@ -25,15 +25,14 @@ IncarnationT = TypeVar("IncarnationT", bound=Incarnation)
 def is_late(event: ResourceChanged, known: Incarnation) -> bool:
     """Whether ``event`` is older than ``known``, a row of the same name.
 
-    An event of a newer epoch is never late: after a cluster was restored from a backup, versions start lower. An event
-    that repeats the version of a resource that a later list lacked is late. In the same epoch it is not: the list began
-    before the resource was created.
+    An event of a newer epoch is never late: after a cluster was restored from a backup, versions start lower. One of a
+    resource that a later list lacked is late, whatever its version: a watcher that does not lead any more may know a
+    version that nobody was told of. In the same epoch it is not: the list began before the resource was created.
     """
     if event.epoch > known.epoch:
         return False
-    version, newest = version_order(event.resource_version), version_order(known.resource_version)
-    repeats = version == newest and event.uid == known.uid and not known.present and event.epoch < known.epoch
-    return version < newest or repeats
+    is_unlisted = event.uid == known.uid and not known.present and event.epoch < known.epoch
+    return is_unlisted or version_order(event.resource_version) < version_order(known.resource_version)
 
 
 def version_order(resource_version: str) -> int:

@@ -16,7 +16,7 @@ from uuid import UUID
 import structlog
 from psycopg import Connection
 
-from services.common.kafka import LogExtent, TopicPartition
+from services.common.kafka import COMMANDS, LogExtent, TopicPartition
 from services.common.telemetry.metrics import LOGS_MADE_ANEW, MESSAGES_MISSED
 from services.planner import SERVICE
 
@@ -27,6 +27,9 @@ UPDATE consumer_offsets AS known SET owner = %s, topic_id = begun.topic_id, next
   FROM unnest(%s::text[], %s::int4[], %s::text[], %s::int8[]) AS begun(topic, partition, topic_id, next_offset)
  WHERE (known.topic, known.partition) = (begun.topic, begun.partition)
 """
+
+# The epochs of a new log may be lower, and its commands are not late for that (services/planner/domain/late_commands).
+FORGET_LISTS = "DELETE FROM complete_lists WHERE partition = ANY(%s)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,12 +76,17 @@ def resume(known: Position, log_: LogExtent | None) -> Resumed:
 
 
 def take_up(connection: Connection, owner: UUID | None, begun: Mapping[TopicPartition, Resumed]) -> None:
-    """Store where partitions are taken up, and by whom."""
+    """Store where partitions are taken up, and by whom; of a log that was made anew, forget which lists it had."""
     positions = [
         (*source, resumed.position.topic_id, resumed.position.next_offset) for source, resumed in begun.items()
     ]
     columns = [list(column) for column in zip(*positions, strict=True)] or [[], [], [], []]
     connection.execute(TAKE_UP, [owner, *columns])
+    made_anew = [
+        source.partition for source, resumed in begun.items() if resumed.made_anew and source.topic == COMMANDS
+    ]
+    if made_anew:
+        connection.execute(FORGET_LISTS, [made_anew])
 
 
 def _named(source: TopicPartition) -> dict[str, str | int]:

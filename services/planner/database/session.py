@@ -49,11 +49,11 @@ from services.planner.database.periodic_queries import find_parked_statuses
 from services.planner.database.pool_queries import find_leaving, load_burdens
 from services.planner.database.positions import Position, resume, take_up
 from services.planner.database.save import Span, prepare, save
-from services.planner.database.sweeps import SweepFound, find_unseen
+from services.planner.database.sweeps import SweepFound, find_unseen, load_newest_lists
 from services.planner.database.tenant_cache import TenantCache
 from services.planner.domain.changes import BatchChanges
 from services.planner.domain.dormancy import Lookup
-from services.planner.domain.events import SweepScope
+from services.planner.domain.events import SweepPlace, SweepScope
 from services.planner.domain.fleet.pools.pool_rows import Burdens
 from services.planner.domain.fleet.remediation.remediation_rows import Remediation
 from services.planner.domain.fleet.rows import Fleet, Holding, InstanceHealth, TenantHere
@@ -145,6 +145,11 @@ class DatabaseSession:
         """What complete lists did not show, as far as the database knows."""
         with self._translated() as connection:
             return find_unseen(connection, scopes)
+
+    def find_newest_lists(self, places: Collection[SweepPlace]) -> Mapping[SweepPlace, int]:
+        """Epochs of the newest complete lists of these places, as far as there are any."""
+        with self._translated() as connection:
+            return load_newest_lists(connection, places)
 
     def find_kept_orphans(self, instances: Collection[str]) -> Mapping[str, KeptOrphans]:
         """What agents of these instances keep, as they told last."""

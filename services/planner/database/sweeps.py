@@ -6,7 +6,7 @@ Parked tenants are left out: what the list did show of them is kept and not writ
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 from uuid import UUID
@@ -46,6 +46,10 @@ REFUSED = f"""
 SELECT {names(RefusedSweep)} FROM refused_sweeps
  WHERE (source, kind, partition) IN (SELECT * FROM unnest(%b::text[], %b::text[], %b::int4[]))
 """
+NEWEST_LISTS = f"""
+SELECT {names(SweepScope)} FROM complete_lists
+ WHERE (source, kind, partition) IN (SELECT * FROM unnest(%b::text[], %b::text[], %b::int4[]))
+"""
 PARKED = "SELECT partition, workspace, namespace FROM parked_tenants WHERE partition = ANY(%b::int4[])"
 
 
@@ -77,6 +81,13 @@ def find_unseen(connection: Connection[Any], scopes: Sequence[SweepScope]) -> di
         found[scope] = replace(found[scope], known=known, unseen=dict(zip(ids, tenants, strict=True)))
     refused = _refused(connection, columns[:3])
     return {scope: replace(each, refused=refused.get(scope.place)) for scope, each in found.items()}
+
+
+def load_newest_lists(connection: Connection[Any], places: Collection[SweepPlace]) -> dict[SweepPlace, int]:
+    """Epochs of the newest complete lists of these places, as far as there are any."""
+    columns = [[place[each] for place in places] for each in range(3)]
+    with connection.cursor(binary=True, row_factory=class_row(SweepScope)) as cursor:
+        return {known.place: known.epoch for known in cursor.execute(NEWEST_LISTS, columns)}
 
 
 def _refused(connection: Connection[Any], columns: Sequence[Sequence[Any]]) -> dict[SweepPlace, RefusedSweep]:

@@ -30,6 +30,7 @@ from services.planner.domain.events import Due, Event, MoveDue, SweepPlace, Swee
 from services.planner.domain.fleet.reports.installations import decide_installations, is_of_installation
 from services.planner.domain.fleet.reports.orphans import instance_of
 from services.planner.domain.fleet.view import FleetView
+from services.planner.domain.late_commands import list_of_unknown
 from services.planner.domain.parked_statuses import Subjects, known_subjects, named_subjects, parked_statuses
 from services.planner.domain.plan import plan
 from services.planner.domain.policy import Policy, SweepGuard
@@ -56,6 +57,9 @@ class Database(FleetDatabase, Protocol):
 
     def find_unseen(self, scopes: Sequence[SweepScope]) -> Mapping[SweepScope, SweepFound]:
         """What complete lists did not show."""
+
+    def find_newest_lists(self, places: Collection[SweepPlace]) -> Mapping[SweepPlace, int]:
+        """Epochs of the newest complete lists of these places, as far as there are any."""
 
 
 def split_at_markers(events: Iterable[Event], limit: int = sys.maxsize) -> Iterator[Sequence[Event]]:
@@ -96,6 +100,8 @@ def plan_batch(
     if only is not None:
         routed = {name: each for name, each in routed.items() if name == only}
     loaded = database.load_tenants(routed.keys())
+    if only is None:
+        routed = _without_late(routed, loaded.tenants, sweeps.lists_completed, database)
     # Agents may tell of instances that there are not: no row could say where one of theirs is streamed to.
     of_instances = [event for event in events if instance_of(event) in loaded.fleet.instances]
     of_fleet += plan_reports(of_instances, database, policy, now)
@@ -161,6 +167,25 @@ def route(
     return routed, Changes(
         refused_sweeps=tuple(refused.values()), sweeps_done=tuple(done), lists_completed=_newest_lists(scopes)
     )
+
+
+def _without_late(
+    routed: Mapping[TenantName, Sequence[Event]],
+    tenants: Mapping[TenantName, Collection[TenantState]],
+    completed: Iterable[SweepScope],
+    database: Database,
+) -> dict[TenantName, list[Event]]:
+    """Without changes of resources that the newest lists do not have; those that are ``completed`` begin the part."""
+    told = [(name, event, list_of_unknown(event, tenants[name])) for name, events in routed.items() for event in events]
+    places = {scope.place for *_, scope in told if scope is not None}
+    newest = {**database.find_newest_lists(places)} if places else {}
+    for listed in completed:
+        newest[listed.place] = max(listed.epoch, newest.get(listed.place, 0))
+    kept: dict[TenantName, list[Event]] = defaultdict(list)
+    for name, event, scope in told:
+        if scope is None or scope.epoch >= newest.get(scope.place, 0):
+            kept[name].append(event)
+    return kept
 
 
 def _newest_lists(scopes: Iterable[SweepScope]) -> tuple[SweepScope, ...]:

@@ -1,4 +1,4 @@
-"""How old the newest complete list of a workspace is, as planners tell it of one whose watchers are gone, too."""
+"""The newest complete list of a workspace: how old it is, and which commands are late because of it."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ import pytest
 from prometheus_client import REGISTRY
 
 from services.cli.installation import workspaces
+from services.common.kafka import COMMANDS, LogExtent, TopicPartition
 from services.planner.database import periodic_queries
 from services.planner.database.session import DatabaseSession
 from services.planner.domain.policy import Policy
@@ -22,7 +23,8 @@ from services.planner.engines.available import ENGINES
 from services.planner.pipeline.batch_planning import plan_batch
 from services.planner.pipeline.periodic_tasks import PeriodicTasks
 from tests.component.conftest import Database
-from tests.unit.planner.given import ENVIRONMENT, at, resync
+from tests.component.fleet import add_instance
+from tests.unit.planner.given import ENVIRONMENT, at, changed, environment, resync
 
 KIND = "GitOpsDeployment"
 PARTITIONS = [0, 1]
@@ -98,6 +100,40 @@ def test_age_when_a_planner_counts_then_its_metric_tells_it_of_every_workspace_a
 
     assert (told("local", KIND), told("local", ENVIRONMENT)) == (600.0, math.inf)
     assert told("dead", KIND) == math.inf
+
+
+def tell_late(session: DatabaseSession) -> list[str]:
+    """A resource that nobody knows, of an epoch before that of the list; returns which are known then."""
+    events = [changed(1, "late", epoch=399_000), environment(1, "late", epoch=399_000)]
+    changes = plan_batch(events, session, Policy(), at(1000))
+    return [type(row).__name__ for row in (*changes.written.deployments, *changes.written.plain_resources)]
+
+
+def test_command_when_its_epoch_is_older_than_the_list_then_a_resource_that_nobody_knows_does_not_come_of_it(
+    session: DatabaseSession, database: Database
+) -> None:
+    with psycopg.connect(database.owner_url) as owner:
+        add_instance(owner, "engine-1", "argocd-1")
+    session.refresh_fleet()
+    complete(session, 400)
+    assert tell_late(session) == ["PlainResource"], "its kind was not listed"
+    with closing(DatabaseSession(database.planner_url, ENGINES)) as successor:
+        assert tell_late(successor) == ["PlainResource"]
+
+
+def test_log_when_it_is_made_anew_then_lists_of_the_former_one_make_no_command_late(
+    session: DatabaseSession, database: Database
+) -> None:
+    """Its epochs may be lower: no message is left from which a watcher would know better."""
+    with psycopg.connect(database.owner_url) as owner:
+        add_instance(owner, "engine-1", "argocd-1")
+    log, other = TopicPartition(COMMANDS, 0), TopicPartition(COMMANDS, 1)
+    session.take_over_partitions([log, other], {log: LogExtent("a", 0, 9), other: LogExtent("a", 0, 9)})
+    complete(session, 400)
+    session.take_over_partitions([log, other], {log: LogExtent("b", 0, 3), other: LogExtent("a", 0, 9)})
+    session.refresh_fleet()
+    assert tell_late(session) == ["Deployment", "PlainResource"]
+    assert ages(session, [1])["local", KIND] == 600.0, "the other partition is the same as before"
 
 
 def test_list_when_it_is_forgotten_then_its_age_is_infinite(session: DatabaseSession) -> None:

@@ -18,6 +18,10 @@ PLACE = ("local", "GitOpsDeployment", 0)
 @pytest.fixture
 def crowd(world: World) -> World:
     """Ten deployments, of which a list that began at epoch 5 lacked eight; that was refused."""
+    return crowded(world)
+
+
+def crowded(world: World) -> World:
     world.policy = Policy(guard=SweepGuard(share=0.5, minimum=2))
     see(world, range(10), epoch=1)
     see(world, range(2), epoch=5)
@@ -83,7 +87,11 @@ def test_refusal_when_some_were_seen_before_the_approval_then_those_stay(crowd: 
     assert left(crowd) == ["web-0", "web-1", "web-7"]
 
 
-def test_refusal_when_more_would_go_than_was_shown_then_the_approval_is_refused_and_shows_all(crowd: World) -> None:
+def test_refusal_when_more_would_go_than_was_shown_then_the_approval_is_refused_and_shows_all(world: World) -> None:
+    """One is there again, from a list that began before the refused one: what is left of it was still there."""
+    world.take(changed(1, "late", uid="uid-late", epoch=1))
+    world.take(gone(2, "late", uid="uid-late"))
+    crowd = crowded(world)
     crowd.take(changed(25, "late", uid="uid-late", epoch=4))
     shown = refused(crowd)
     approve(crowd)

@@ -125,6 +125,9 @@ class World:
     def find_unseen(self, scopes: Sequence[SweepScope]) -> Mapping[SweepScope, SweepFound]:
         return {scope: self._unseen(scope) for scope in scopes}
 
+    def find_newest_lists(self, places: Collection[SweepPlace]) -> Mapping[SweepPlace, int]:
+        return {place: epoch for place, epoch in self.complete_lists.items() if place in places}
+
     def find_kept_orphans(self, instances: Collection[str]) -> Mapping[str, KeptOrphans]:
         return {each: self.kept_orphans[each] for each in instances if each in self.kept_orphans}
 

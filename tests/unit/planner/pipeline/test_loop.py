@@ -24,7 +24,7 @@ from services.planner.database.session import Unreachable
 from services.planner.database.sweeps import SweepFound
 from services.planner.domain import plan as plan_module
 from services.planner.domain.changes import BatchChanges
-from services.planner.domain.events import SweepScope
+from services.planner.domain.events import SweepPlace, SweepScope
 from services.planner.domain.ids import tenant_id
 from services.planner.domain.parked_statuses import LeftStatus
 from services.planner.domain.policy import Policy
@@ -133,6 +133,9 @@ class Memory:
 
     def find_unseen(self, scopes: Sequence[SweepScope]) -> Mapping[SweepScope, SweepFound]:
         return self.world.find_unseen(scopes)
+
+    def find_newest_lists(self, places: Collection[SweepPlace]) -> Mapping[SweepPlace, int]:
+        return self.world.find_newest_lists(places)
 
     def find_parked_statuses(self, tenant: ParkedTenant) -> Sequence[LeftStatus]:
         return self.world.find_parked_statuses(tenant)
