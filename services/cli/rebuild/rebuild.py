@@ -10,7 +10,8 @@ to what is asked for today. The steps are an operator's, who sees between them w
    instance that was added since would have it come out otherwise. Crash: run it again.
 4. Planners are started, and replay. Watchers and agents are restarted: they report all there is.
 5. ``rebuild follow`` waits for the replay, and compares the tables with their topics. Nothing is written. It waits for
-   the watchers' lists, too, if the log has none: what is lacking would be taken from what is deployed.
+   the watchers' lists, too, if the log has none: what is lacking would be taken from what is deployed; or if it is told
+   to, because lists tell the statuses of sync runs, by which none runs again.
 6. ``gitopsctl connector apply`` streams a snapshot. A row whose digest is what agents know changes nothing.
 7. ``rebuild sweep`` waits for the lists, and withdraws what the topics have and no row.
 
@@ -104,6 +105,9 @@ WITHOUT = typer.Option(
     metavar="WORKSPACE",
     help="Added workspace whose watchers are gone: its lists are not waited for, and nothing of it is withdrawn.",
 )
+LISTS = typer.Option(
+    False, "--lists", help="Wait for newer lists in any case: no sync run that has run runs again, changes wait longer."
+)
 CURRENT = typer.Option(False, "--current", help="The database was never lost: no rebuild was begun, or need be.")
 
 
@@ -147,11 +151,13 @@ def follow(
     wait: float = WAIT,
     stall: float = STALL,
     without: list[str] | None = WITHOUT,
+    *,
+    lists: bool = LISTS,
 ) -> None:
     """Wait until planners have replayed the logs, and tell how the tables differ from their topics.
 
-    If what was replayed has no complete list of each kind, wait for newer ones, too. Exits with 69, and says which
-    partitions are not replayed, if planners consume nothing for long.
+    If what was replayed has no complete list of each kind, or with --lists, wait for newer ones, too. Exits with 69,
+    and says which partitions are not replayed, if planners consume nothing for long.
     """
     settings = load(KafkaSettings)
 
@@ -161,9 +167,11 @@ def follow(
     with _to_be_repeated("rebuild follow"):
         names = _awaited_workspaces(settings, without or (), timeout)
         first, ends = await_dependency("database", lambda: positions(url), timeout)
-        is_lacking = await_dependency("Kafka", lambda: needs_newer_lists(settings, names, first, ends), timeout)
+        needs_lists = lists or await_dependency(
+            "Kafka", lambda: needs_newer_lists(settings, names, first, ends), timeout
+        )
         watch_replay(replayed, "replayed", first, ends, stall)
-        if is_lacking:
+        if needs_lists:
             # What the logs do not tell, because nobody wrote them or retention took it away, a list does.
             await_dependency("the newer lists", lambda: require_newer_lists(url, settings, names), wait)
         # What watchers and agents have reported since, and users have changed.

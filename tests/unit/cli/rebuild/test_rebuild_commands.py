@@ -254,7 +254,7 @@ def test_sweep_when_the_database_stays_away_then_it_says_what_to_run_next(sweep:
     assert str(error).endswith("connection refused; once that is mended, run 'gitopsctl rebuild sweep' again")
 
 
-def follow(monkeypatch: pytest.MonkeyPatch, answers: Iterator[Any], *, is_lacking: bool = True) -> Any:
+def follow(monkeypatch: pytest.MonkeyPatch, answers: Iterator[Any], *options: str, is_lacking: bool = True) -> Any:
     """Up to the end of the replay; ``answers`` are what the database says of how far planners are.
 
     Then a log that ``is_lacking`` lists has newer ones waited for; in the end ``_logs`` is asked how far it goes now.
@@ -279,7 +279,7 @@ def follow(monkeypatch: pytest.MonkeyPatch, answers: Iterator[Any], *, is_lackin
     monkeypatch.setattr(rebuild, "needs_newer_lists", lambda *_: is_lacking)
     monkeypatch.setattr(rebuild, "require_newer_lists", end("it waits for newer lists"))
     monkeypatch.setattr(rebuild, "_logs", end("it goes on at once"))
-    return CliRunner().invoke(rebuild.app, ["follow", "--timeout", "0.5"], env=ENVIRONMENT)
+    return CliRunner().invoke(rebuild.app, ["follow", "--timeout", "0.5", *options], env=ENVIRONMENT)
 
 
 def test_replay_when_the_database_is_away_for_a_moment_then_it_is_followed_to_its_end(
@@ -290,16 +290,17 @@ def test_replay_when_the_database_is_away_for_a_moment_then_it_is_followed_to_it
 
 
 @pytest.mark.parametrize(
-    ("is_lacking", "goes_on"),
+    ("is_lacking", "options", "goes_on"),
     [
-        pytest.param(True, "it waits for newer lists", id="the log lacks a list"),
-        pytest.param(False, "it goes on at once", id="what was replayed is whole: users' changes wait no longer"),
+        pytest.param(True, (), "it waits for newer lists", id="the log lacks a list"),
+        pytest.param(False, (), "it goes on at once", id="what was replayed is whole: users' changes wait no longer"),
+        pytest.param(False, ("--lists",), "it waits for newer lists", id="an operator wants them: no run runs again"),
     ],
 )
-def test_replay_when_it_is_over_then_newer_lists_are_waited_for_only_if_the_log_lacks_one(
-    monkeypatch: pytest.MonkeyPatch, *, is_lacking: bool, goes_on: str
+def test_replay_when_it_is_over_then_newer_lists_are_waited_for_if_the_log_lacks_one_or_an_operator_says_so(
+    monkeypatch: pytest.MonkeyPatch, *, is_lacking: bool, options: tuple[str, ...], goes_on: str
 ) -> None:
-    error = follow(monkeypatch, iter([{LOG: 5}]), is_lacking=is_lacking).exception
+    error = follow(monkeypatch, iter([{LOG: 5}]), *options, is_lacking=is_lacking).exception
     assert isinstance(error, InvalidConfiguration)
     assert str(error) == goes_on
 
