@@ -5,12 +5,13 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 from contextlib import ExitStack
+from datetime import timedelta
 
 import structlog
 
 from services.common.avro import AvroCodec, RegistryCheck, SchemaRegistry, report_token_expiry, value_subject
 from services.common.backoff import Backoff
-from services.common.errors import InvalidConfiguration, Retry
+from services.common.errors import InvalidConfiguration, NoPermission, Retry
 from services.common.kafka import (
     COMMANDS,
     DEAD_LETTERS,
@@ -26,6 +27,7 @@ from services.common.kafka import (
     existing_partitions,
     kafka_at,
     read_extents,
+    topic_settings,
 )
 from services.common.messages import Command, DeadLetter, FleetOrder, Observation
 from services.common.startup import await_dependency
@@ -68,6 +70,7 @@ def build(settings: PlannerSettings, closing: ExitStack) -> Planner:
     stopping, heartbeat = threading.Event(), Heartbeat(limit=STUCK_SECONDS)
     closing.callback(session.close)
     await_dependency(kafka_at(settings), lambda: _check_topics(settings), timeout)
+    await_dependency(kafka_at(settings), lambda: _check_retention(settings, settings.sync_runs_kept), timeout)
     existing = await_dependency(kafka_at(settings), lambda: existing_partitions(settings), timeout)
     await_dependency("PostgreSQL", lambda: session.forget_positions(existing), timeout)
     offsets = _OffsetLoader(settings, session, stopping, heartbeat)
@@ -139,6 +142,40 @@ def _check_topics(brokers: Brokers) -> None:
         )
     if counts[FLEET_ORDERS] != 1:
         raise InvalidConfiguration(f"{FLEET_ORDERS} has {counts[FLEET_ORDERS]} partitions; it must have one")
+
+
+def _check_retention(brokers: Brokers, sync_runs_kept: timedelta) -> None:
+    """What has run must be remembered for as long as the log tells of it: a log may be read again from its beginning.
+
+    A segment goes as a whole, once its newest message is old enough. So messages may stay for as long as a segment is
+    written, too. That much is a warning only: topics of a release before have no such limit yet. Raises
+    InvalidConfiguration, and Retry if the brokers do not answer.
+    """
+    try:
+        settings = topic_settings(brokers, COMMANDS)
+    except NoPermission as error:
+        log.warning("not known how long commands are kept; run 'gitopsctl topics acls'", error=str(error))
+        return
+    retention, segment = (int(settings[name]) for name in ("retention.ms", "segment.ms"))
+    kept = sync_runs_kept / timedelta(milliseconds=1)
+    if retention < 0:
+        raise InvalidConfiguration(
+            f"{COMMANDS} keeps messages for ever (retention.ms), and SYNC_RUNS_KEPT is {sync_runs_kept}: a sync run "
+            "that is forgotten could run again; run 'gitopsctl topics apply'"
+        )
+    if kept <= retention:
+        raise InvalidConfiguration(
+            f"SYNC_RUNS_KEPT is {sync_runs_kept}, and {COMMANDS} keeps messages for "
+            f"{timedelta(milliseconds=retention)} (retention.ms): a sync run that is forgotten could run again; make "
+            "SYNC_RUNS_KEPT longer, or run 'gitopsctl topics apply'"
+        )
+    if kept <= retention + segment:
+        log.warning(
+            "commands may stay longer than SYNC_RUNS_KEPT; run 'gitopsctl topics apply'",
+            topic=COMMANDS,
+            retention_ms=retention,
+            segment_ms=segment,
+        )
 
 
 def _ready(planner: Planner) -> str:

@@ -180,7 +180,8 @@ class PlannerSettings(PolicySettings, ServiceSettings):
     sync_runs_kept: timedelta = Field(
         default=timedelta(days=15),
         gt=timedelta(0),
-        description="How long ended runs are remembered after their CR is gone; longer than gitops.commands are kept.",
+        description="How long ended runs are remembered after their CR is gone. A planner does not start unless that "
+        "is longer than gitops.commands keeps messages (retention.ms): a run could run again.",
     )
 
     @field_validator("database_url")

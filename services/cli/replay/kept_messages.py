@@ -4,12 +4,8 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from confluent_kafka import KafkaException
-from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
-
-from services.cli.replay.complete_lists import CLOCKS_DIFFER_SECONDS, REQUEST_SECONDS
-from services.common.errors import Retry
-from services.common.kafka import Brokers, client_properties
+from services.cli.replay.complete_lists import CLOCKS_DIFFER_SECONDS
+from services.common.kafka import Brokers, topic_settings
 
 
 def is_kept_since(moment: datetime, now: datetime, retention_ms: int, retention_bytes: int) -> bool:
@@ -24,11 +20,6 @@ def is_kept_since(moment: datetime, now: datetime, retention_ms: int, retention_
 
 
 def has_kept(brokers: Brokers, topic: str, moment: datetime, now: datetime) -> bool:
-    """The same of a topic as the brokers have it. Raises Retry if they do not answer."""
-    admin = AdminClient(client_properties(brokers) | {"log_level": 0})
-    resource = ConfigResource(ResourceType.TOPIC, topic)
-    try:
-        settings = admin.describe_configs([resource])[resource].result(timeout=REQUEST_SECONDS)
-    except KafkaException as error:
-        raise Retry(f"Kafka does not answer, asked for settings of {topic}: {error.args[0].str()}") from error
-    return is_kept_since(moment, now, int(settings["retention.ms"].value), int(settings["retention.bytes"].value))
+    """The same of a topic as the brokers have it. Raises Retry if they do not answer, NoPermission."""
+    settings = topic_settings(brokers, topic)
+    return is_kept_since(moment, now, int(settings["retention.ms"]), int(settings["retention.bytes"]))

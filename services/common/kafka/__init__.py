@@ -7,6 +7,7 @@ from services.common.kafka.brokers import (
     count_partitions,
     existing_partitions,
     kafka_at,
+    topic_settings,
 )
 from services.common.kafka.consumed_message import ConsumedMessage
 from services.common.kafka.consumer import SESSION_SECONDS, Consumer, Membership
@@ -87,5 +88,6 @@ __all__ = [
     "objects_topic",
     "read_extents",
     "tenant_key",
+    "topic_settings",
     "workspace_topic",
 ]

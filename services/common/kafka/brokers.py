@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException
-from confluent_kafka.admin import AdminClient, TopicMetadata
+from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType, TopicMetadata
 
 from services.common.errors import InvalidConfiguration, NoPermission, Retry
 from services.common.kafka.topics import WORKSPACE
@@ -83,6 +83,7 @@ def answered(what: str) -> Iterator[None]:
 
 
 REQUEST_SECONDS = 2.0
+SETTINGS_SECONDS = 10.0
 
 
 def check_login(brokers: Brokers) -> None:
@@ -97,6 +98,22 @@ def count_partitions(brokers: Brokers, topics: Iterable[str]) -> dict[str, int]:
     """
     known = _existing(brokers)
     return {topic: _count(known.get(topic), topic) for topic in topics}
+
+
+def topic_settings(brokers: Brokers, topic: str) -> dict[str, str]:
+    """The settings that ``topic`` has, also those that are the brokers' defaults.
+
+    Raises Retry if the brokers do not answer, NoPermission if we may not ask for them.
+    """
+    admin = AdminClient(client_properties(brokers) | {"log_level": 0})
+    resource = ConfigResource(ResourceType.TOPIC, topic)
+    try:
+        found = admin.describe_configs([resource], request_timeout=SETTINGS_SECONDS)[resource].result()
+    except KafkaException as error:
+        reason = error.args[0]
+        failure = NoPermission if reason.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED else Retry
+        raise failure(f"Kafka was asked for the settings of {topic}: {reason.str()}") from error
+    return {name: entry.value for name, entry in found.items()}
 
 
 def partitions_in(found: TopicMetadata, topic: str) -> int:
