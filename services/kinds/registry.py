@@ -134,12 +134,12 @@ REGISTRY = Registry(
         SECRET,
         ENVIRONMENT,
         SNAPSHOT,
+        BINDING,
         APPLICATION,
         COMPONENT,
         SPACE_REQUEST,
     ),
     not_followed=(
-        BINDING,
         PROMOTION_RUN,
         DEPLOYMENT_TARGET_CLAIM,
         DEPLOYMENT_TARGET,

@@ -11,6 +11,8 @@ from devstack.harness.mirror import Mirror, mirrored
 from services.common.kubernetes import KubeClient, Manifest
 from services.kinds.environment.model import ENVIRONMENT
 from services.kinds.managed_environment.model import MANAGED_ENVIRONMENT
+from services.kinds.shared.api_group import APPSTUDIO_LABELS
+from services.kinds.snapshot_environment_binding.model import BINDING
 from tests.e2e.api import Api, Cluster
 from tests.e2e.tenant import USER, Tenant, condition
 
@@ -71,6 +73,106 @@ async def test_environment_when_it_has_credentials_then_it_has_a_managed_environ
 
     await api.delete(ENVIRONMENT, "staging")
     await managed.until("it goes with its environment", lambda objects: key not in objects)
+
+
+@pytest.fixture
+async def bindings(kube: KubeClient, tenant: Tenant) -> AsyncIterator[Mirror]:
+    """Every SnapshotEnvironmentBinding of the tenant, live."""
+    async with mirrored(kube, BINDING, tenant.namespace) as mirror:
+        yield mirror
+
+
+async def create_binding(api: Api, *components: str) -> Manifest:
+    manifest = {
+        "apiVersion": BINDING.api_version,
+        "kind": BINDING.kind,
+        "metadata": {
+            "name": "web",
+            "namespace": api.namespace,
+            "labels": {f"{APPSTUDIO_LABELS}/owner": "team", "example.com/mine": "yes"},
+        },
+        "spec": {
+            "application": "shop",
+            "environment": "staging",
+            "snapshot": "one",
+            "components": [{"name": name} for name in components],
+        },
+    }
+    return await api.kube.create_object(BINDING, manifest, field_manager=USER)
+
+
+async def tell_components(api: Api, *components: str) -> None:
+    """Say of these where their manifests are, as the build service does."""
+    told = [
+        {
+            "name": name,
+            "gitopsRepository": {
+                "url": f"https://git.example.com/{api.namespace}/gitops.git",
+                "branch": "main",
+                "path": f"components/{name}/overlays/staging",
+                "commitID": "c1",
+            },
+        }
+        for name in components
+    ]
+    patch = {"status": {"components": told}}
+    await api.kube.patch_object(
+        BINDING, api.namespace, "web", patch, field_manager="build-service", subresource="status"
+    )
+
+
+async def test_binding_when_components_are_told_then_they_are_deployed_shown_and_kept_as_they_are_wanted(
+    api: Api, tenant: Tenant, bindings: Mirror
+) -> None:
+    await create_environment(api)
+    created = await create_binding(api, "cart", "basket")
+
+    def status() -> dict[str, Any]:
+        found: dict[str, Any] = bindings.objects.get((api.namespace, "web"), {}).get("status", {})
+        return found
+
+    def said(type_: str, member: str = "bindingConditions") -> str:
+        return str(condition({"conditions": status().get(member) or []}, type_).get("reason", ""))
+
+    await bindings.until("it waits", lambda _: said("Reconciled") == "WaitingForComponentStatus")
+    await tell_components(api, "cart", "basket")
+    cart, basket = "web-shop-staging-cart", "web-shop-staging-basket"
+    await tenant.until_status("it is synced", cart, sync__status="Synced", health__status="Healthy")
+    await tenant.until_status("it is synced", basket, sync__status="Synced", health__status="Healthy")
+    await bindings.until(
+        "all components are deployed",
+        lambda _: said("AllComponentsDeployed", "componentDeploymentConditions") == "CommitsSynced",
+    )
+    shown = {each["componentName"]: each for each in status()["gitopsDeployments"]}
+    assert {name: each["gitopsDeployment"] for name, each in shown.items()} == {"cart": cart, "basket": basket}
+    assert {(each["syncStatus"], each["health"]) for each in shown.values()} == {("Synced", "Healthy")}
+    assert shown["cart"]["commitID"] == tenant.status(cart)["sync"]["revision"]
+    assert [each["name"] for each in status()["components"]] == ["cart", "basket"], "the build service's part is kept"
+
+    deployment = tenant.deployments.objects[api.namespace, cart]
+    (owner,) = deployment["metadata"]["ownerReferences"]
+    assert (owner["kind"], owner["uid"], owner["controller"]) == (BINDING.kind, created["metadata"]["uid"], True)
+    labels = {f"{APPSTUDIO_LABELS}/{what}": name for what, name in SAID_BY_LABELS.items()}
+    assert deployment["metadata"]["labels"] == labels
+    await tenant.until_path(deployment, "components/cart/overlays/staging")
+
+    drift = {"spec": {"type": "manual"}, "metadata": {"labels": {f"{APPSTUDIO_LABELS}/component": "basket"}}}
+    await tenant.patch(cart, drift)
+    await tenant.deployments.until("drift is undone", lambda objects: _is_cart(objects[api.namespace, cart]))
+
+    await tell_components(api, "cart")
+    await tenant.deployments.until("it goes with its component", lambda objects: (api.namespace, basket) not in objects)
+    await api.delete(BINDING, "web")
+    await tenant.deployments.until("all go with the binding", lambda objects: (api.namespace, cart) not in objects)
+    await tenant.until_application_gone(deployment)
+
+
+SAID_BY_LABELS = {"application": "shop", "component": "cart", "environment": "staging", "owner": "team"}
+
+
+def _is_cart(deployment: Manifest) -> bool:
+    labels = deployment["metadata"]["labels"]
+    return deployment["spec"]["type"] == "automated" and labels[f"{APPSTUDIO_LABELS}/component"] == "cart"
 
 
 def _is_as_wanted(managed: Manifest) -> bool:

@@ -32,8 +32,8 @@ MOST = 100
 """Specs that are re-issued at once."""
 
 STORED = """
-SELECT d.source, d.name, d.uid, d.resource_version, d.generation, d.epoch, d.finalizer, t.namespace_uid,
-       t.namespace_created_at
+SELECT d.source, d.name, d.uid, d.resource_version, d.generation, d.epoch, d.finalizer, d.metadata,
+       t.namespace_uid, t.namespace_created_at
   FROM deployments d JOIN tenants t ON t.id = d.tenant_id
  WHERE d.present AND NOT d.deleting AND t.former_since = 0
    AND (t.workspace, t.namespace) = (%s, %s) AND d.name = ANY(%s)
@@ -63,6 +63,7 @@ class StoredDeployment:
     generation: int
     epoch: int
     finalizer: bool
+    metadata: str
     namespace_uid: str
     namespace_created_at: int
 
@@ -126,5 +127,6 @@ def reissued(tenant: TenantName, row: StoredDeployment, spec: Spec, now: datetim
         finalizers=(FINALIZER,) if row.finalizer else (),
         actor=REISSUE_ACTOR,
         spec=orjson.dumps(spec).decode(),
+        metadata=row.metadata,
     )
     return Command(row.source, *tenant, now, event, row.namespace_uid, row.namespace_created_at)

@@ -3,7 +3,14 @@
 from __future__ import annotations
 
 from services.kinds.shared.catalogue import TENANT_PARKED, THROTTLING, Reason
-from services.kinds.shared.reconciled import INVALID_SPEC, OVER_QUOTA, PAIR_RESOLVED, in_pairs, not_reconciled
+from services.kinds.shared.reconciled import (
+    INVALID_SPEC,
+    NAME_TAKEN,
+    OVER_QUOTA,
+    PAIR_RESOLVED,
+    in_pairs,
+    not_reconciled,
+)
 
 _KEPT = "What was deployed there stays as it is."
 
@@ -64,6 +71,7 @@ ENTRIES = (
             PARENT_CYCLE,
             HAS_CHILDREN,
             NO_LOCAL_CLUSTER,
+            NAME_TAKEN,
             INVALID_SPEC,
             OVER_QUOTA,
         )

@@ -7,9 +7,10 @@ from pathlib import Path
 from services.kinds.gitops_deployment.catalogue import ENTRIES
 from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT, GitOpsDeploymentSpec, GitOpsDeploymentStatus
 from services.kinds.gitops_deployment.rows import Deployment
-from services.kinds.shared.api_group import FINALIZER
+from services.kinds.shared.api_group import FINALIZER, is_appstudio_label
 from services.kinds.shared.catalogue import ERROR
 from services.kinds.shared.kind import Column, CustomKind, WaitExample, condition_column
+from services.kinds.shared.projection import Projection
 
 KIND = CustomKind(
     resource=GITOPS_DEPLOYMENT,
@@ -33,6 +34,7 @@ KIND = CustomKind(
     ),
     catalogue=ENTRIES,
     row=Deployment,
+    projection=Projection(labels=is_appstudio_label),
     finalizer=FINALIZER,
     audited=True,
 )

@@ -33,6 +33,8 @@ class Deployment(Incarnation):
     """When it has to be looked at again, though nothing happens."""
     engine_instance_id: str = ""
     """The engine instance that it is on, if that is another one than its tenant's; empty: its tenant's."""
+    metadata: str = ""
+    """What its kind declares of its metadata: JSON text, which ``projection.py`` reads; nothing if it is too long."""
 
     @property
     def problem(self) -> str:

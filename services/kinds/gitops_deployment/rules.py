@@ -112,8 +112,10 @@ def _sighted(known: Deployment | None, event: ResourceChanged, origin: Origin, c
             sync_sequence=0,
             seen_at=cause.at,
             trace_id=cause.trace_id,
+            metadata=event.metadata,
         )
-    news = (known.generation, known.deleting, known.present) != (event.generation, event.deleting, True)
+    before = (known.generation, known.deleting, known.present, known.metadata)
+    news = before != (event.generation, event.deleting, True, event.metadata)
     since = cause if news else Cause(known.seen_at, known.trace_id)
     return replace(
         known,
@@ -127,6 +129,7 @@ def _sighted(known: Deployment | None, event: ResourceChanged, origin: Origin, c
         held_back_ms=event.held_back_ms if news else known.held_back_ms,
         seen_at=since.at,
         trace_id=since.trace_id,
+        metadata=event.metadata,
     )
 
 

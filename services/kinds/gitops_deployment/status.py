@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 
 import orjson
 
-from services.common.json_values import canonical
+from services.common.json_values import canonical, dict_of, text_at
 from services.kinds.gitops_deployment.catalogue import (
     IS_DELETING,
     REPOSITORY_NEEDS_LOGIN,
@@ -19,6 +19,7 @@ from services.kinds.gitops_deployment.left_behind import condition as left_behin
 from services.kinds.gitops_deployment.rows import Deployment, ForcedDeletion, Observed
 from services.kinds.gitops_deployment.validation import accepted_deployment
 from services.kinds.shared.catalogue import DELETING, ERROR, UNKNOWN_ERROR
+from services.kinds.shared.child_objects import DeploymentState
 from services.kinds.shared.conditions import (
     ActiveConditions,
     Json,
@@ -33,6 +34,14 @@ DELETION_NOTICE = timedelta(seconds=5)
 
 MAX_STATUS = 512 * 1024
 """Bytes; an object of etcd is limited to 1.5 MiB, a message to 4."""
+
+
+def state_shown(status: str) -> DeploymentState:
+    """What a status, JSON text, says of its deployment."""
+    shown = dict_of(parsed_status(status))
+    return DeploymentState(
+        text_at(shown, "sync.status"), text_at(shown, "health.status"), text_at(shown, "sync.revision")
+    )
 
 
 @dataclass(frozen=True, slots=True)

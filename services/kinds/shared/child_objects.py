@@ -87,6 +87,26 @@ class LiveChild:
             return {}
 
 
+@dataclass(frozen=True, slots=True)
+class DeploymentState:
+    """How a GitOpsDeployment is, as its own status says it."""
+
+    sync: str = ""
+    health: str = ""
+    revision: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ChildDeployment:
+    """A GitOpsDeployment that a resource wants."""
+
+    name: str
+    labels: Mapping[str, str]
+    """Those that it shall have."""
+    state: DeploymentState
+    """How it is, if it is there."""
+
+
 def differs(manifest: str, live: LiveChild) -> bool:
     """Whether ``live`` lacks something of ``manifest``, as far as it is told."""
     wanted = orjson.loads(manifest)
@@ -95,7 +115,17 @@ def differs(manifest: str, live: LiveChild) -> bool:
 
 
 def _contains(live: Any, wanted: Any) -> bool:
-    """Mappings are compared by the members that are wanted, all else as a whole: lists belong to one owner."""
-    if isinstance(wanted, Mapping) and isinstance(live, Mapping):
-        return all(name in live and _contains(live[name], value) for name, value in wanted.items())
+    """Mappings are compared by the members that are wanted, all else as a whole: lists belong to one owner.
+
+    A member that is missing counts as empty.
+    """
+    if isinstance(wanted, Mapping) and isinstance(live, Mapping | None):
+        there = live or {}
+        return all(
+            _contains(there[name], value) if name in there else _is_empty(value) for name, value in wanted.items()
+        )
     return bool(live == wanted)
+
+
+def _is_empty(wanted: Any) -> bool:
+    return all(map(_is_empty, wanted.values())) if isinstance(wanted, Mapping) else not wanted

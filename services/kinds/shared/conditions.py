@@ -24,6 +24,9 @@ ConditionState = tuple[str, str, str]
 ConditionStates = Mapping[str, ConditionState]
 """Conditions by type."""
 
+CONDITIONS = "conditions"
+"""Member of a status that has them, unless its kind declares another one."""
+
 HELD_BACK_NOTICE_MS = 1000
 """A change that was held back for less time than this gets no condition."""
 
@@ -103,7 +106,13 @@ def parsed_status(text: str) -> Json:
 
 
 def compile_status(
-    previous: str, states: ConditionStates, at: datetime, part: Json | None = None, *, by_type: bool = False
+    previous: str,
+    states: ConditionStates,
+    at: datetime,
+    part: Json | None = None,
+    *,
+    by_type: bool = False,
+    member: str = CONDITIONS,
 ) -> str:
     """Canonical JSON of a status: ``part`` and the conditions. Returns ``previous`` if only a probe time would differ.
 
@@ -113,13 +122,14 @@ def compile_status(
         at: time of the event that may change it.
         part: the rest of the status.
         by_type: the conditions are sorted by type; otherwise those shown before come first.
+        member: of the status that has the conditions.
     """
     before = parsed_status(previous)
-    conditions = with_states(before.get("conditions", ()), states, at)
+    conditions = with_states(before.get(member, ()), states, at)
     if by_type:
         conditions.sort(key=lambda condition: str(condition["type"]))
-    status = (part or {}) | {"conditions": conditions}
-    return previous if status == before else canonical(status | {"conditions": with_probe_time(conditions, at)})
+    status = (part or {}) | {member: conditions}
+    return previous if status == before else canonical(status | {member: with_probe_time(conditions, at)})
 
 
 def _resolved(type_: str) -> ConditionState:

@@ -25,7 +25,8 @@ from services.common.messages import ChildKind, UnownedKind
 from services.common.secret_use import SecretUse
 from services.kinds.shared.api_model import ApiModel, Rule
 from services.kinds.shared.catalogue import Entry
-from services.kinds.shared.child_objects import ChildInputs, ChildObject
+from services.kinds.shared.child_objects import ChildDeployment, ChildInputs, ChildObject
+from services.kinds.shared.conditions import CONDITIONS
 from services.kinds.shared.connections import Connection, ConnectionInputs
 from services.kinds.shared.limits import Limits
 from services.kinds.shared.projection import NOTHING, Projection
@@ -117,6 +118,8 @@ class StatusInputs:
     limits: Limits
     target_exists: bool = True
     """Whether there is what a resource waits for; False only if it waits for a resource that it names."""
+    deployments: tuple[ChildDeployment, ...] = ()
+    """Child objects that are GitOpsDeployments, sorted by name."""
 
 
 ConnectionsOf = Callable[[ConnectionInputs], tuple[Connection, ...]]
@@ -153,7 +156,7 @@ class Kind(NamedKind):
     """What the planner keeps of it. Kinds with a row of their own have their own steps in a plan."""
     reference: Reference | None = None
     projection: Projection = NOTHING
-    """What of a resource its rules see; those with a row of their own see the spec and nothing else."""
+    """What of a resource its rules see; of those with a row of their own no status."""
     finalizer: str = ""
     """Users put it on a resource that shall stay until what it asked for is gone."""
     audited: bool = False
@@ -179,6 +182,8 @@ class Kind(NamedKind):
     recalls_status: bool = False
     """Its status holds what follows from nothing else: commands carry it, so that a lost database is told of it."""
 
+    conditions: str = CONDITIONS
+    """Member of the status that has its conditions."""
     own_status: frozenset[str] = frozenset()
     """Members of the status that are ours, if other controllers write others; empty: the whole status is ours.
 
@@ -190,8 +195,8 @@ class Kind(NamedKind):
         others = self.projection.status_members
         if self.is_dormant and (self.row is not PlainResource or self.accept_spec or self.compile_status):
             raise ValueError(f"{self.name}: something follows from its resources, so they cannot be dormant")
-        if self.projection is not NOTHING and self.row is not PlainResource:
-            raise ValueError(f"{self.name}: a row of its own has no columns for a projection")
+        if others and self.row is not PlainResource:
+            raise ValueError(f"{self.name}: a row of its own has no columns for a status that others write")
         if both := others & self.own_status:
             raise ValueError(f"{self.name}: of {sorted(both)}, which are projected, each write of ours would be news")
         if self.compile_status is not None and others and not self.own_status:

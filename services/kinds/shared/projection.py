@@ -137,6 +137,11 @@ def metadata_of(resource: PlainResource) -> ProjectedMetadata:
     )
 
 
+def labels_of(metadata: str) -> Mapping[str, str]:
+    """The declared labels in ``metadata``, JSON text; of what was left out none."""
+    return _texts(_object(metadata).get("labels"))
+
+
 def status_of(model: type[SpecT], resource: PlainResource) -> SpecT:
     """What is declared of the status of ``resource``. Raises Permanent if it was left out or does not fit ``model``."""
     if resource.status_omitted:

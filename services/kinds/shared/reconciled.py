@@ -36,6 +36,14 @@ OVER_QUOTA = Entry(
     "Your namespace has more resources, or larger ones, than it may have. The oldest ones work; this one does not.",
     "Delete what you do not need; this resource is looked at again when there is room. Or ask your operators for more.",
 )
+NAME_TAKEN = Entry(
+    RECONCILED,
+    "False",
+    "NameTaken",
+    "{kind} '{name}' is made for another resource of this namespace already; give one of the two another name",
+    "Two resources would make an object of the same name. The older one has it; the object is not made for this one.",
+    "Delete one of the two, and create it under another name.",
+)
 PAIR_RESOLVED = (
     Entry(ERROR, "False", f"{ERROR}Resolved", "", "There was an error; it is gone."),
     Entry(

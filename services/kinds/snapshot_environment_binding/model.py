@@ -26,6 +26,9 @@ MAX_RESOURCES = 32
 """Kinds of compute resources that a component asks for."""
 MAX_QUANTITY = 64
 
+REPORTED_MEMBERS = frozenset({"components", "gitopsRepoConditions"})
+"""Members of its status that the build service writes."""
+
 Quantity = Annotated[int | str, WithJsonSchema({"x-kubernetes-int-or-string": True, "maxLength": MAX_QUANTITY})]
 ResourceName = Annotated[str, Field(max_length=MAX_NAME)]
 

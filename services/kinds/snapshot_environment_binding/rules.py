@@ -17,16 +17,19 @@ from services.common.messages import ChildKind
 from services.kinds.environment.model import EnvironmentSpec
 from services.kinds.environment.rules import Backing, managed_environment_name
 from services.kinds.gitops_deployment.model import GitOpsDeploymentSpec
-from services.kinds.gitops_deployment.validation import accept
-from services.kinds.shared.api_group import API_VERSION
+from services.kinds.gitops_deployment.validation import accept as accept_deployment
+from services.kinds.shared.api_group import API_VERSION, APPSTUDIO_LABELS, is_appstudio_label
 from services.kinds.shared.child_objects import ChildObject
-from services.kinds.shared.reconciled import Problem, listed
+from services.kinds.shared.limits import Limits
+from services.kinds.shared.reconciled import Problem, beyond_quota, listed
+from services.kinds.shared.resource import PlainResource
+from services.kinds.shared.spec_text import spec_of
 from services.kinds.shared.text import MAX_COMPONENTS, MAX_LABEL
 from services.kinds.snapshot_environment_binding import catalogue as texts
 from services.kinds.snapshot_environment_binding.model import BindingSpec, BindingStatus, ComponentStatus
 
-LABEL_PREFIX = "appstudio.openshift.io"
-"""Labels of a binding whose keys contain it are those of its deployments, too."""
+COMPONENT_LABEL = f"{APPSTUDIO_LABELS}/component"
+"""Of a deployment: the component that it is of."""
 
 ORPHANED_AFTER = timedelta(minutes=3)
 """How old a binding without an Application gets: the two may be created in any order."""
@@ -54,6 +57,7 @@ class Binding:
     backing: Backing = field(default_factory=Backing)
     """Of the environment."""
     labels: Mapping[str, str] = field(default_factory=dict)
+    """Those of AppStudio are those of its deployments, too."""
     older: str = ""
     """Name of an older binding of the same application and environment: that one is in force."""
 
@@ -96,6 +100,13 @@ def older_bindings(bindings: Iterable[Rival]) -> dict[UUID, str]:
 def removal_due(created_at: datetime, *, application_exists: bool) -> datetime | None:
     """When a binding is deleted because its Application does not exist; None: it is not."""
     return None if application_exists else created_at + ORPHANED_AFTER
+
+
+def accept(resource: PlainResource, _addresses: AddressPolicy, limits: Limits) -> BindingSpec:
+    """The spec of ``resource``. Raises Refused."""
+    if resource.over_quota:
+        raise beyond_quota(resource, limits)
+    return spec_of(BindingSpec, resource)
 
 
 def decide(binding: Binding, addresses: AddressPolicy) -> Decision:
@@ -206,7 +217,7 @@ def _spec(component: ComponentStatus, destination: Destination, addresses: Addre
     source = {"repoURL": repository.url, "path": repository.path}
     source |= {"targetRevision": repository.branch} if repository.branch else {}
     spec = {"source": source, "type": "automated", "destination": destination}
-    return accept(API_VERSION, canonical(spec), addresses)
+    return accept_deployment(API_VERSION, canonical(spec), addresses)
 
 
 def _content(spec: GitOpsDeploymentSpec) -> dict[str, Any]:
@@ -232,6 +243,6 @@ def _name(binding: Binding, component: str) -> str:
 
 
 def _labels(binding: Binding, component: str) -> dict[str, str]:
-    inherited = {key: value for key, value in binding.labels.items() if LABEL_PREFIX in key}
+    inherited = {key: value for key, value in binding.labels.items() if is_appstudio_label(key)}
     own = {"application": binding.spec.application, "component": component, "environment": binding.spec.environment}
-    return inherited | {f"{LABEL_PREFIX}/{what}": name for what, name in own.items()}
+    return inherited | {f"{APPSTUDIO_LABELS}/{what}": name for what, name in own.items()}

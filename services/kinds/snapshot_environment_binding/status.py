@@ -5,92 +5,82 @@ The build service writes the rest; a patch of our members leaves it alone.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass
-from datetime import datetime
+from collections.abc import Collection, Sequence
 
-from services.common.json_values import canonical, dicts_of, text_of
+from services.common.errors import Permanent
+from services.common.json_values import canonical, dicts_of
+from services.kinds.shared.child_objects import ChildDeployment
 from services.kinds.shared.conditions import (
-    ActiveConditions,
+    ConditionState,
     ConditionStates,
     Json,
     parsed_status,
     recurring_states,
+    throttling,
     with_probe_time,
     with_states,
 )
-from services.kinds.shared.reconciled import pair_without_problem
+from services.kinds.shared.kind import StatusInputs
+from services.kinds.shared.reconciled import Problem, pair_without_problem
+from services.kinds.shared.resource import PlainResource
+from services.kinds.shared.spec_text import parsed
 from services.kinds.snapshot_environment_binding import catalogue as texts
-from services.kinds.snapshot_environment_binding.rules import Decision
+from services.kinds.snapshot_environment_binding.model import BindingSpec
+from services.kinds.snapshot_environment_binding.rules import COMPONENT_LABEL
 
 SYNCED = "Synced"
+DEPLOYMENTS = "gitopsDeployments"
 BINDING_CONDITIONS, DEPLOYMENT_CONDITIONS = "bindingConditions", "componentDeploymentConditions"
+OWN_MEMBERS = frozenset({DEPLOYMENTS, BINDING_CONDITIONS, DEPLOYMENT_CONDITIONS})
 
 
-@dataclass(frozen=True, slots=True)
-class DeploymentState:
-    """How a GitOpsDeployment is, as its own status says it."""
-
-    sync: str = ""
-    health: str = ""
-    revision: str = ""
-
-
-def binding_status(
-    previous: str,
-    decision: Decision,
-    components: Collection[str],
-    states: Mapping[str, DeploymentState],
-    throttled: ActiveConditions,
-    at: datetime,
-) -> str:
-    """Canonical JSON of our members; ``previous`` if nothing has changed.
-
-    Args:
-        previous: those compiled last, canonical JSON.
-        decision: what follows from the binding.
-        components: names of all that it shall deploy.
-        states: the GitOpsDeployments of the namespace, by name.
-        throttled: whether its newest change was held back.
-        at: time of the event that may change it.
-    """
-    before = parsed_status(previous)
-    deployments = [_deployment(component, name, states) for component, name in _bound(decision, before)]
-    own = _binding_states(decision, before) | recurring_states(throttled, {"conditions": _listed(before)})
-    binding = with_states(_listed(before), own, at)
-    deployed = with_states(before.get(DEPLOYMENT_CONDITIONS, ()), _deployed_state(deployments, components), at)
-    status = {"gitopsDeployments": deployments, BINDING_CONDITIONS: binding, DEPLOYMENT_CONDITIONS: deployed}
+def binding_status(inputs: StatusInputs) -> str:
+    """Canonical JSON of our members; ``previous`` if nothing has changed."""
+    before, at = parsed_status(inputs.previous), inputs.at
+    deployments = [_shown(each) for each in sorted(inputs.deployments, key=_component)]
+    components = {*_components(inputs.resource), *map(_component, inputs.deployments)}
+    binding = with_states(_listed(before), _binding_states(inputs.resource, before), at)
+    deployed = with_states(
+        dicts_of(before.get(DEPLOYMENT_CONDITIONS)), _deployed_state(inputs.deployments, components), at
+    )
+    status = {DEPLOYMENTS: deployments, BINDING_CONDITIONS: binding, DEPLOYMENT_CONDITIONS: deployed}
     if status == before:
-        return previous
+        return inputs.previous
     probed = {name: with_probe_time(status[name], at) for name in (BINDING_CONDITIONS, DEPLOYMENT_CONDITIONS)}
     return canonical(status | probed)
 
 
-def _bound(decision: Decision, before: Json) -> list[tuple[str, str]]:
-    """Components and names of their deployments, sorted: while nothing is decided those that are there already."""
-    if decision.deployments is not None:
-        return sorted((component, child.name) for component, child in decision.deployments.items())
-    known = dicts_of(before.get("gitopsDeployments"))
-    return [(text_of(each.get("componentName")), text_of(each.get("gitopsDeployment"))) for each in known]
-
-
-def _deployment(component: str, name: str, states: Mapping[str, DeploymentState]) -> Json:
-    state = states.get(name, DeploymentState())
+def _shown(deployment: ChildDeployment) -> Json:
+    state = deployment.state
     shown = {"syncStatus": state.sync, "health": state.health, "commitID": state.revision}
-    return {"componentName": component, "gitopsDeployment": name} | {key: text for key, text in shown.items() if text}
+    known = {"componentName": _component(deployment), "gitopsDeployment": deployment.name}
+    return known | {key: text for key, text in shown.items() if text}
 
 
-def _binding_states(decision: Decision, before: Json) -> dict[str, tuple[str, str, str]]:
-    if decision.problem is not None:
-        return decision.problem.pair
-    return {**pair_without_problem(_listed(before)), texts.IS_RECONCILED.type: texts.IS_RECONCILED.state}
+def _component(deployment: ChildDeployment) -> str:
+    return deployment.labels[COMPONENT_LABEL]
 
 
-def _deployed_state(deployments: list[Json], components: Collection[str]) -> ConditionStates:
-    everything = {*components, *(each["componentName"] for each in deployments)}
-    synced = sum(each.get("syncStatus") == SYNCED for each in deployments)
-    entry = texts.COMMITS_SYNCED if synced == len(everything) else texts.COMMITS_UNSYNCED
-    return {entry.type: (entry.status, entry.reason, entry.text(synced=synced, all=len(everything)))}
+def _components(resource: PlainResource) -> Collection[str]:
+    """Names of all that it shall deploy; none if its spec cannot be read."""
+    try:
+        return [each.name for each in parsed(BindingSpec, resource.spec).components]
+    except Permanent:
+        return ()
+
+
+def _binding_states(resource: PlainResource, before: Json) -> dict[str, ConditionState]:
+    throttled = recurring_states(throttling(resource.held_back_ms), {"conditions": _listed(before)})
+    problem = Problem.shown_by(resource)
+    if problem is not None:
+        return problem.pair | throttled
+    return {**pair_without_problem(_listed(before)), texts.IS_RECONCILED.type: texts.IS_RECONCILED.state, **throttled}
+
+
+def _deployed_state(deployments: Sequence[ChildDeployment], components: Collection[str]) -> ConditionStates:
+    synced = sum(each.state.sync == SYNCED for each in deployments)
+    entry = texts.COMMITS_SYNCED if synced == len(components) else texts.COMMITS_UNSYNCED
+    return {entry.type: (entry.status, entry.reason, entry.text(synced=synced, all=len(components)))}
 
 
 def _listed(before: Json) -> list[Json]:

@@ -378,6 +378,7 @@ deployments = Table(
         server_default="",
         comment="That it is on, if that is not its tenant's. Empty: its tenant's.",
     ),
+    Column("metadata", Text, nullable=False, server_default="", comment="What its kind declares of it. JSON or empty."),
     Column("due_at", _TIME, comment="When it has to be looked at again, though nothing happens."),
     Column("dormant", Boolean, nullable=False, server_default=_FALSE, comment="Not loaded with its tenant."),
     Column("seen_at", _TIME, nullable=False, comment="When the watcher saw the newest change of the CR."),

@@ -12,7 +12,7 @@ from services.common.messages import ChildKind, UnownedKind
 from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
 from services.kinds.gitops_deployment.rows import Deployment
 from services.kinds.shared.child_objects import LiveChild
-from services.kinds.shared.projection import metadata_of
+from services.kinds.shared.projection import labels_of, metadata_of
 from services.kinds.shared.resource import PlainResource
 from services.planner.domain.indexed_rows import differing
 from services.planner.domain.state import TenantState
@@ -74,7 +74,9 @@ def _was_there(before: TenantState, subject: UUID) -> bool:
 
 def _live(known: Deployment | PlainResource) -> LiveChild:
     live = LiveChild(known.uid, known.resource_version, known.deleting, _spec(known))
-    if not isinstance(known, PlainResource) or not known.metadata or known.metadata_omitted:
+    if isinstance(known, Deployment):
+        return replace(live, labels=labels_of(known.metadata)) if known.metadata else live
+    if not known.metadata or known.metadata_omitted:
         return live
     meta = metadata_of(known)
     return replace(live, labels=meta.labels, annotations=meta.annotations, finalizers=meta.finalizers)

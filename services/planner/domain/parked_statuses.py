@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from services.common.json_values import dicts_of
 from services.common.messages import Command, ResourceChanged, ResourceGone
 from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
 from services.kinds.registry import Registry
@@ -28,6 +29,8 @@ class Shown:
 
     uid: str
     generation: int
+    conditions: str
+    """Member of the status that has its conditions."""
 
 
 LeftStatus = tuple[StatusKey, StoredStatus, bool]
@@ -53,7 +56,9 @@ def known_subjects(state: TenantState, kinds: Registry) -> dict[StatusKey, Shown
     deployments = [(GITOPS_DEPLOYMENT.kind, each) for each in state.deployments.values()]
     resources = [(each.kind, each) for each in state.plain_resources.values() if each.kind in custom]
     return {
-        (kind, each.name): Shown(each.uid, each.generation) for kind, each in (*deployments, *resources) if each.present
+        (kind, each.name): Shown(each.uid, each.generation, kinds[kind].conditions)
+        for kind, each in (*deployments, *resources)
+        if each.present
     }
 
 
@@ -64,7 +69,7 @@ def named_subjects(state: TenantState, events: Sequence[Event], kinds: Registry)
     for event in events:
         match event.message:
             case Command(event=ResourceChanged(kind=kind, name=name) as changed) if kind in custom:
-                found[kind, name] = Shown(changed.uid, changed.generation)
+                found[kind, name] = Shown(changed.uid, changed.generation, kinds[kind].conditions)
             case Command(event=ResourceGone(kind=kind, name=name) as gone) if kind in custom:
                 shown = found.get((kind, name), known.get((kind, name)))
                 if shown is None or shown.uid == gone.uid:
@@ -90,7 +95,7 @@ def resolved_statuses(tenant: Tenant, left: Iterable[LeftStatus], cause: Cause) 
     gone: list[WorkspaceKey] = []
     for key, stored, exists in left:
         if exists:
-            now = replace(stored, status=_with(RESOLVED, stored.status, cause))
+            now = replace(stored, status=_with(RESOLVED, stored.status, _member_parked(stored.status), cause))
             rows.append(status_row(tenant, key, now, cause))
         else:
             gone.append(WorkspaceKey(*tenant.full_name, *key, stored.uid))
@@ -99,8 +104,15 @@ def resolved_statuses(tenant: Tenant, left: Iterable[LeftStatus], cause: Cause) 
 
 def shows_parked(status: str) -> bool:
     """Whether a status, JSON text, says that its tenant is parked."""
-    conditions = parsed_status(status).get("conditions") or ()
-    return any((each.get("type"), each.get("message")) == PARKED for each in conditions)
+    return bool(_member_parked(status))
+
+
+def _member_parked(status: str) -> str:
+    """The member of a status whose conditions say that its tenant is parked; empty if none does."""
+    for member, listed in parsed_status(status).items():
+        if any((each.get("type"), each.get("message")) == PARKED for each in dicts_of(listed)):
+            return str(member)
+    return ""
 
 
 def _statuses(state: TenantState, subjects: Subjects, cause: Cause) -> Iterator[tuple[StatusKey, StoredStatus]]:
@@ -109,15 +121,15 @@ def _statuses(state: TenantState, subjects: Subjects, cause: Cause) -> Iterator[
             continue
         stored = state.statuses.get(key)
         own = stored if stored is not None and stored.uid == shown.uid else None
-        now = _with(TENANT_PARKED, own.status if own is not None else NO_STATUS, cause)
+        now = _with(TENANT_PARKED, own.status if own is not None else NO_STATUS, shown.conditions, cause)
         if own is None or own.status != now:
             yield key, StoredStatus(shown.uid, shown.generation, now, own is not None and own.release_finalizer)
 
 
-def _with(entry: Entry, previous: str, cause: Cause) -> str:
+def _with(entry: Entry, previous: str, member: str, cause: Cause) -> str:
     """``previous`` with the condition; without anything else if it cannot be read, which may be what failed."""
     try:
-        rest = {name: part for name, part in parsed_status(previous).items() if name != "conditions"}
-        return compile_status(previous, {entry.type: entry.state}, cause.at, rest)
+        rest = {name: part for name, part in parsed_status(previous).items() if name != member}
+        return compile_status(previous, {entry.type: entry.state}, cause.at, rest, member=member)
     except Exception:
-        return compile_status(NO_STATUS, {entry.type: entry.state}, cause.at)
+        return compile_status(NO_STATUS, {entry.type: entry.state}, cause.at, member=member)

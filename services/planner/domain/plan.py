@@ -12,6 +12,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from services.common.messages import Command, LookAgain, Observation
+from services.planner.domain.appstudio.bindings import plan_bindings
 from services.planner.domain.appstudio.environments import plan_environments
 from services.planner.domain.changes import TenantChanges
 from services.planner.domain.collect_changes import changes_of
@@ -67,6 +68,7 @@ def plan(
         planned = planned.after(request_syncs(planned.state, cause.at, context))
         planned = compile_copies(planned, context)
         planned = plan_environments(planned, context)
+        planned = plan_bindings(planned, context)
     planned = observe_manifests(planned, events, context, now)
     planned = take_over(planned, context)
     planned = tend_child_objects(planned, context)

@@ -13,6 +13,7 @@ from services.kinds.gitops_deployment.rows import Deployment
 from services.kinds.managed_environment.model import MANAGED_ENVIRONMENT
 from services.kinds.registry import REGISTRY
 from services.kinds.repository_credential.model import REPOSITORY_CREDENTIAL
+from services.kinds.shared.child_objects import ChildDeployment
 from services.kinds.shared.kind import StatusInputs
 from services.kinds.shared.resource import Check, PlainResource
 from services.kinds.sync_run.model import SYNC_RUN
@@ -131,9 +132,11 @@ def inputs(
     digest: str | None = None,
     previous: str = "{}",
     second: float = 0,
+    deployments: tuple[ChildDeployment, ...] = (),
 ) -> StatusInputs:
     """What a status follows from; ``own`` is the row that only this kind has."""
-    return StatusInputs(row, own, result, digest, previous, at(second), REGISTRY.limits())
+    limits = REGISTRY.limits()
+    return StatusInputs(row, own, result, digest, previous, at(second), limits, deployments=deployments)
 
 
 def conditions(status: str) -> dict[str, tuple[str, str, str]]:

@@ -66,6 +66,7 @@ def changed(  # noqa: PLR0913 - each test names the few that matter to it
     workspace: str = WORKSPACE,
     held_back_ms: int = 0,
     actor: str = "kubectl",
+    metadata: dict[str, Any] | None = None,
 ) -> Event:
     text = content if isinstance(content, str) else json.dumps(spec() if content is None else content)
     event = ResourceChanged(
@@ -82,6 +83,7 @@ def changed(  # noqa: PLR0913 - each test names the few that matter to it
         spec=text,
         spec_omitted=omitted,
         held_back_ms=held_back_ms,
+        metadata="" if metadata is None else json.dumps(metadata),
     )
     return Event(Command(workspace, workspace, namespace, at(second), event), partition, traceparent(second))
 

@@ -240,3 +240,13 @@ def test_environment_when_its_secret_comes_back_then_its_recipe_is_whole_again(c
     connected.take(secret(5))
     held = row(connected, "ClusterSecret")
     assert (held.desired, json.loads(held.manifest)["recipe"]["secret"]["sealed"]) == ("present", "sealed-kubeconfig-5")
+
+
+def test_deployment_when_its_labels_are_long_then_they_count_among_its_bytes(world: World) -> None:
+    """The planner keeps those that its kind declares."""
+    limit(world, bytes_=1500)
+    labels = {"labels": {f"appstudio.openshift.io/{number}": "x" * 60 for number in range(20)}}
+    world.take(changed(1, metadata=labels))
+    assert is_refused(world, "GitOpsDeployment", "web")
+    world.take(changed(2, metadata={"labels": {}}))
+    assert not is_refused(world, "GitOpsDeployment", "web")

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from services.kinds.registry import REGISTRY, Registry
+from services.kinds.shared.api_group import is_appstudio_label
 from services.planner.domain.changes import Changes
 from services.planner.domain.events import Event
 from services.planner.domain.policy import Policy
@@ -30,10 +31,11 @@ class Live:
     version: int
     spec: dict[str, Any]
     controller: str
+    labels: dict[str, str] = field(default_factory=dict)
 
     @property
-    def content(self) -> tuple[dict[str, Any], str]:
-        return self.spec, self.controller
+    def content(self) -> tuple[dict[str, Any], dict[str, str], str]:
+        return self.spec, self.labels, self.controller
 
 
 @dataclass
@@ -107,22 +109,32 @@ class Workspace:
             self._apply(row)
 
     def _apply(self, row: ChildRow) -> None:
-        held, spec = self.live.get(row.key), json.loads(row.manifest)["spec"]
+        held, manifest = self.live.get(row.key), json.loads(row.manifest)
+        spec, labels = manifest["spec"], manifest["labels"]
         if held is not None and held.controller != row.owner_uid:
             return
         if row.desired == "absent":
             if held is not None and row.uid in {"", held.uid}:
                 self.remove(row.key)
         elif held is None:
-            self.put(row.key, spec, row.owner_uid)
+            self.put(row.key, spec, row.owner_uid, labels)
         else:
             self.edit(row.key, held.spec | spec)
+            self.relabel(row.key, held.labels | labels)
 
-    def put(self, key: ChildKey, spec: dict[str, Any], controller: str = "") -> None:
+    def put(
+        self, key: ChildKey, spec: dict[str, Any], controller: str = "", labels: dict[str, str] | None = None
+    ) -> None:
         self.second += 1
         self.made += 1
-        self.live[key] = Live(f"child-{self.made}", self.second, spec, controller)
+        self.live[key] = Live(f"child-{self.made}", self.second, spec, controller, labels or {})
         self.untold.append(key)
+
+    def relabel(self, key: ChildKey, labels: dict[str, str]) -> None:
+        if self.live[key].labels != labels:
+            self.second += 1
+            self.live[key] = replace(self.live[key], labels=labels)
+            self.untold.append(key)
 
     def edit(self, key: ChildKey, spec: dict[str, Any]) -> None:
         if self.live[key].spec != spec:
@@ -151,7 +163,8 @@ class Workspace:
             self.told[key] = live
             facts = {"uid": live.uid, "version": self.second, "generation": live.version}
             if kind == DEPLOYMENT:
-                self.take(changed(self.second, name, content=live.spec, **facts))
+                projected = {key: value for key, value in live.labels.items() if is_appstudio_label(key)}
+                self.take(changed(self.second, name, content=live.spec, metadata={"labels": projected}, **facts))
             else:
                 self.take(resource(self.second, kind, name, live.spec, **facts))
 

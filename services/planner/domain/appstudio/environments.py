@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
 from functools import lru_cache
 
 from services.common.api_resource import SECRET
@@ -50,6 +51,30 @@ def backing_of(row: PlainResource, spec: EnvironmentSpec, state: TenantState, co
         secret_types=_secret_types(state, [row]),
         has_local_cluster=context.is_local,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """An environment as what is deployed there sees it."""
+
+    spec: EnvironmentSpec | None
+    """None: it cannot be read, or there is no room for it."""
+    backing: Backing
+
+
+NO_PLACE = Place(None, Backing())
+"""Of a name that no environment has."""
+
+
+def places(state: TenantState, context: Context) -> dict[str, Place]:
+    """The environments that exist, by name."""
+    rows = [each for each in state.plain_resources_in_order(ENVIRONMENT.kind) if each.present]
+    return {each.name: _place(each, state, context) for each in rows}
+
+
+def _place(row: PlainResource, state: TenantState, context: Context) -> Place:
+    spec = spec_of_environment(row)
+    return Place(spec, backing_of(row, spec, state, context) if spec is not None else Backing())
 
 
 def _outcome(row: PlainResource, family: Family, state: TenantState, context: Context) -> Outcome:

@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from services.kinds.shared.child_objects import ChildObject
 from services.kinds.shared.conditions import Refused
 from services.kinds.shared.incarnation import refuse_resource
-from services.kinds.shared.reconciled import Problem
+from services.kinds.shared.reconciled import NAME_TAKEN, Problem
 from services.kinds.shared.resource import Cause, PlainResource
 from services.planner.domain.planned_tenant import Context, PlannedTenant
 from services.planner.domain.state import TenantState
 from services.planner.domain.steps.child_objects import want_child_objects
+from services.planner.rows import ChildKey
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,9 +42,14 @@ def with_outcome(
     planned: PlannedTenant, owner: PlainResource, outcome: Outcome, cause: Cause, context: Context
 ) -> PlannedTenant:
     """The tenant with what follows from ``owner``. What one that is being deleted has stays: it goes after it."""
-    state = planned.state
+    state, problem = planned.state, outcome.problem
     if outcome.children is not None and owner.is_active:
-        kind = context.policy.kinds[owner.kind]
-        state = want_child_objects(state, owner, kind, outcome.children, cause).state
-    row = refuse_resource(owner, outcome.problem.refusal if outcome.problem is not None else None)
+        state, refused = want_child_objects(state, owner, context.policy.kinds[owner.kind], outcome.children, cause)
+        problem = problem or next(map(_not_made, refused), None)
+    row = refuse_resource(owner, problem.refusal if problem is not None else None)
     return planned.with_state(state if row == owner else state.with_plain_resources(row))
+
+
+def _not_made(key: ChildKey) -> Problem:
+    kind, name = key
+    return Problem.of(NAME_TAKEN, kind=kind, name=name)

@@ -133,12 +133,10 @@ class Usage:
 
 
 def spec_bytes(deployment: Deployment | None) -> int:
-    """Length of its specs, UTF-8."""
+    """Length of its specs, and of what its kind declares besides, UTF-8."""
     if deployment is None:
         return 0
-    return (_bytes(deployment.spec) if deployment.spec else 0) + (
-        _bytes(deployment.pending_spec) if deployment.pending_spec else 0
-    )
+    return sum(_bytes(text) for text in (deployment.spec, deployment.pending_spec, deployment.metadata) if text)
 
 
 def _waits(deployment: Deployment | None) -> bool:

@@ -18,6 +18,7 @@ from services.kinds.gitops_deployment.rows import Deployment
 from services.kinds.managed_environment.model import MANAGED_ENVIRONMENT
 from services.kinds.shared.kind import StatusInputs
 from services.kinds.shared.resource import Cause, PlainResource
+from services.planner.domain.child_deployments import DeploymentStates, child_deployments, owners_of_touched
 from services.planner.domain.indexed_rows import differing
 from services.planner.domain.planned_tenant import Context, PlannedTenant
 from services.planner.domain.state import TenantState
@@ -45,7 +46,7 @@ def compile_statuses(planned: PlannedTenant, context: Context) -> tuple[PlannedT
     names = {each.id: each.name for each in planned.state.plain_resources_of_kind(MANAGED_ENVIRONMENT.kind).values()}
     owned = planned.state.objects_by_owner()
     shown = StatusChanges()
-    concerned = list(_concerned(planned, context))
+    concerned, states = list(_concerned(planned, context)), DeploymentStates(context.before)
     owners = _owners(planned.state, concerned)
     for kind, touched, at in concerned:
         key = (kind, touched.name)
@@ -64,7 +65,7 @@ def compile_statuses(planned: PlannedTenant, context: Context) -> tuple[PlannedT
                 status = previous if held else _of_deployment(planned, owner, previous, cause.at, names, context)
             else:
                 release = _is_releasable(planned, owner, owned)
-                status = _of_resource(planned, owner, previous, cause.at, context)
+                status = _of_resource(planned, owner, previous, cause.at, states, context)
             now = StoredStatus(owner.uid, owner.generation, status, release)
             if (status, release) != (previous, own is not None and own.release_finalizer):
                 planned, stamp = _stamped(planned, owner, own, cause)
@@ -80,10 +81,11 @@ def _concerned(planned: PlannedTenant, context: Context) -> Iterator[Concerned]:
     for subject, cause in planned.touched.items():
         if subject in state.deployments:
             yield GITOPS_DEPLOYMENT.kind, state.deployments[subject], cause
-    for subject in _resources_concerned(planned, context):
+    owners = dict(owners_of_touched(planned))
+    for subject in sorted({*_resources_concerned(planned, context), *owners}):
         resource = state.plain_resources[subject]
         if context.policy.kinds[resource.kind].compile_status is not None:
-            at = planned.touched.get(subject) or planned.cause
+            at = planned.touched.get(subject) or owners.get(subject) or planned.cause
             if at is not None:
                 yield resource.kind, resource, at
 
@@ -95,7 +97,7 @@ def _resources_concerned(planned: PlannedTenant, context: Context) -> list[UUID]
     found |= dict.fromkeys(differing(state.checks, before.checks))
     found |= dict.fromkeys(differing(state.sync_runs, before.sync_runs))
     found |= dict.fromkeys(owners_differing(state, before))
-    return sorted(each for each in found if each in state.plain_resources)
+    return [each for each in found if each in state.plain_resources]
 
 
 def _owners(state: TenantState, concerned: Iterable[Concerned]) -> dict[StatusKey, Deployment | PlainResource]:
@@ -120,14 +122,23 @@ def _of_deployment(
     return deployment_status.compile_deployment_status(owner, observed, report, previous, at, left)
 
 
-def _of_resource(planned: PlannedTenant, owner: PlainResource, previous: str, at: datetime, context: Context) -> str:
+def _of_resource(
+    planned: PlannedTenant,
+    owner: PlainResource,
+    previous: str,
+    at: datetime,
+    states: DeploymentStates,
+    context: Context,
+) -> str:
     state, compile_status = planned.state, context.policy.kinds[owner.kind].compile_status
     if compile_status is None:
         return previous
     digest = state.checked_digest(owner.id) if owner.id in state.checks else None
     own, check = state.sync_runs.get(owner.id), state.checks.get(owner.id)
     there = own is None or own.state != "Waiting" or _is_there(state, own.deployment_name)
-    return compile_status(StatusInputs(owner, own, check, digest, previous, at, context.policy.limits, there))
+    deployments = child_deployments(state, owner, states)
+    limits = context.policy.limits
+    return compile_status(StatusInputs(owner, own, check, digest, previous, at, limits, there, deployments))
 
 
 def _is_there(state: TenantState, name: str) -> bool:

@@ -37,6 +37,7 @@ def former_spec(world: World, content: Any = OLD) -> Event:
         known.generation,
         known.epoch,
         known.finalizer,
+        known.metadata,
         "",
         0,
     )

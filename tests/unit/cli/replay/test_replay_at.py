@@ -27,7 +27,8 @@ ENVIRONMENT = {
     "SCHEMA_REGISTRY_URL": "http://localhost:1",
 }
 OLD, NEW = {"source": {"path": "old"}}, {"source": {"path": "new"}}
-ROW = StoredDeployment("local", "web", "uid-1", "42", 7, 9, True, "ns-uid", 5)
+METADATA = '{"labels":{}}'
+ROW = StoredDeployment("local", "web", "uid-1", "42", 7, 9, True, METADATA, "ns-uid", 5)
 
 
 def message(topic: str, offset: int, seconds: float) -> ConsumedMessage:
@@ -100,6 +101,7 @@ def test_spec_when_re_issued_then_the_command_tells_of_the_resource_as_it_is_kno
     event = command.event
     assert isinstance(event, ResourceChanged)
     assert (event.uid, event.resource_version, event.generation, event.epoch) == ("uid-1", "42", 7, 9)
+    assert event.metadata == METADATA
     assert (command.source, command.namespace_uid, orjson.loads(event.spec)) == ("local", "ns-uid", OLD)
 
 

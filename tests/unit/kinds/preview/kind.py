@@ -9,7 +9,7 @@ from pydantic import Field
 from services.common.addresses import AddressPolicy
 from services.common.api_resource import ApiResource
 from services.common.messages import ChildKind
-from services.kinds.shared.api_group import FINALIZER, GROUP, VERSION
+from services.kinds.shared.api_group import APPSTUDIO_LABELS, FINALIZER, GROUP, VERSION
 from services.kinds.shared.api_model import CONDITIONS, ApiModel, Condition
 from services.kinds.shared.catalogue import THROTTLING, Entry
 from services.kinds.shared.child_objects import ChildInputs, ChildObject
@@ -22,7 +22,7 @@ from services.kinds.shared.spec_text import spec_of
 from services.kinds.shared.text import MAX_NAME, MAX_URL
 
 PREVIEW = ApiResource(GROUP, VERSION, "GitOpsDeploymentPreview", "gitopsdeploymentpreviews")
-LABEL = "preview"
+LABEL = f"{APPSTUDIO_LABELS}/preview"
 
 SHOWN = Entry("Shown", "True", "Shown", "", "Its deployments are made.")
 NO_DEPLOYMENTS = Entry("Shown", "False", "NoDeployments", "there is nothing to show", "spec.deployments is empty.")

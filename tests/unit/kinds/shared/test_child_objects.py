@@ -50,6 +50,7 @@ def test_manifest_when_it_is_longer_than_a_message_may_be_then_it_is_oversized()
         pytest.param(live(SPEC | {"list": [{"c": 1}, {"c": 2}]}), True, id="a longer list"),
         pytest.param(live(SPEC | {"empty": ["theirs"]}), True, id="a list that is to be empty"),
         pytest.param(live(SPEC | {"list": [{"c": 1, "d": 2}]}), True, id="more fields in a list"),
+        pytest.param(live({"a": 1, "nested": {"b": "x"}, "list": [{"c": 1}]}), False, id="what is empty is missing"),
         pytest.param(live([]), True, id="no mapping"),
         pytest.param(live("{"), True, id="no JSON"),
         pytest.param(live(None), False, id="a spec that is not told"),

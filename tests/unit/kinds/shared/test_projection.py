@@ -184,7 +184,7 @@ OTHERS = Projection(status_members=frozenset({"verdict"}))
 @pytest.mark.parametrize(
     ("kind", "declared", "problem"),
     [
-        pytest.param(DEPLOYMENTS, {"projection": OTHERS}, "no columns for a projection", id="row-of-its-own"),
+        pytest.param(DEPLOYMENTS, {"projection": OTHERS}, "no columns for a status", id="row-of-its-own"),
         pytest.param(KIND, {"own_status": frozenset({"verdict"})}, "would be news", id="ours-and-another's"),
         pytest.param(KIND, {"own_status": frozenset()}, "declare what is ours", id="not-said-what-is-ours"),
         pytest.param(KIND, {"own_status": frozenset({"condition"})}, r"no \['condition'\]", id="no-such-member"),

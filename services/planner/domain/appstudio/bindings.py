@@ -1,0 +1,99 @@
+"""Bindings: each has one GitOpsDeployment for each component that the build service has told of.
+
+How these deployments are is no concern of this step: a binding's status follows from their statuses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
+
+from services.common.errors import Permanent
+from services.kinds.shared.conditions import Refused
+from services.kinds.shared.projection import metadata_of, status_of
+from services.kinds.shared.reconciled import INVALID_SPEC, Problem
+from services.kinds.shared.resource import PlainResource
+from services.kinds.shared.spec_text import parsed
+from services.kinds.snapshot_environment_binding.catalogue import ENVIRONMENT_INVALID
+from services.kinds.snapshot_environment_binding.model import BINDING, BindingSpec, BindingStatus
+from services.kinds.snapshot_environment_binding.rules import Binding, Rival, accept, decide, older_bindings
+from services.planner.domain.appstudio import environments
+from services.planner.domain.appstudio.environments import NO_PLACE, Place, places
+from services.planner.domain.appstudio.outcomes import Outcome, differs_by_kind, refused, with_outcome
+from services.planner.domain.indexed_rows import differing
+from services.planner.domain.planned_tenant import Context, PlannedTenant
+from services.planner.domain.state import TenantState
+
+Pair = tuple[str, str]
+"""Application and environment."""
+
+
+def plan_bindings(planned: PlannedTenant, context: Context) -> PlannedTenant:
+    """The tenant with the deployments that its bindings want, and what is wrong with these."""
+    state, cause = planned.state, planned.cause
+    looked_at = (BINDING.kind, *environments.LOOKED_AT)
+    if cause is None or state.tenant.is_former or not differs_by_kind(state, context, looked_at):
+        return planned
+    rows = state.plain_resources_of_kind(BINDING.kind)
+    if not rows:
+        return planned
+    by_name, older = places(state, context), older_bindings(_rivals(rows.values()))
+    for each in sorted(_concerned(state, by_name, context), key=lambda row: (row.created_at, row.id)):
+        outcome = _outcome(each, by_name, older.get(each.id, ""), context)
+        planned = with_outcome(planned, each, outcome, cause, context)
+    return planned
+
+
+def _concerned(state: TenantState, by_name: Mapping[str, Place], context: Context) -> Iterator[PlainResource]:
+    """Bindings that exist and of which something differs that their rules look at.
+
+    That is the binding itself, another one of the same pair, or what is there of its environment.
+    """
+    rows, before = state.plain_resources_of_kind(BINDING.kind), context.before
+    changed = set(differing(state.plain_resources, before.plain_resources))
+    known = (each for subject in changed for each in (rows.get(subject), before.plain_resources.get(subject)) if each)
+    pairs = {pair_of(each) for each in known if each.kind == BINDING.kind}
+    then = places(before, context) if differs_by_kind(state, context, environments.LOOKED_AT) else by_name
+    moved = {name for name in {*by_name, *then} if by_name.get(name) != then.get(name)}
+    for subject, row in rows.items():
+        pair = pair_of(row)
+        is_other = subject in changed or (pair is not None and (pair in pairs or pair[1] in moved))
+        if row.present and (is_other or not context.is_known):
+            yield row
+
+
+def pair_of(row: PlainResource) -> Pair | None:
+    """What a binding binds; None if its spec cannot be read, or there is no room for it."""
+    spec = None if row.omitted or row.over_quota else _parsed(row.spec)
+    return (spec.application, spec.environment) if spec is not None else None
+
+
+def _rivals(rows: Iterable[PlainResource]) -> Iterator[Rival]:
+    for each in rows:
+        if each.present and (pair := pair_of(each)) is not None:
+            yield Rival(each.id, each.name, each.created_at, *pair)
+
+
+def _outcome(row: PlainResource, by_name: Mapping[str, Place], older: str, context: Context) -> Outcome:
+    addresses = context.policy.addresses
+    try:
+        spec = accept(row, addresses, context.policy.limits)
+        reported, labels = status_of(BindingStatus, row), metadata_of(row).labels
+    except Refused as why:
+        return refused(why)
+    except Permanent as why:
+        return Outcome(None, Problem(INVALID_SPEC.reason, str(why)))
+    place = by_name.get(spec.environment, NO_PLACE)
+    if place is not NO_PLACE and place.spec is None and not older:
+        return Outcome(None, Problem.of(ENVIRONMENT_INVALID, environment=spec.environment))
+    decision = decide(Binding(row.name, spec, reported, place.spec, place.backing, labels, older), addresses)
+    children = decision.deployments.values() if decision.deployments is not None else None
+    return Outcome(children, decision.problem)
+
+
+@lru_cache(maxsize=4096)
+def _parsed(text: str) -> BindingSpec | None:
+    try:
+        return parsed(BindingSpec, text)
+    except Permanent:
+        return None
