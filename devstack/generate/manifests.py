@@ -10,7 +10,7 @@ import yaml
 
 from services.kinds.registry import Registry
 from services.kinds.shared.definition import custom_resource_definition
-from services.watcher.followed_kinds import access_to, followed
+from services.watcher.followed_kinds import access_to, followed, looked_up
 from services.watcher.unowned_kinds import UnownedResource
 
 HEADER = "# Generated from services/kinds by `make generate`; do not edit.\n"
@@ -35,7 +35,7 @@ def crd_files(registry: Registry) -> Iterator[tuple[PurePath, str]]:
 def watcher_rules(registry: Registry) -> str:
     """The rules of the watcher's ClusterRole about what it follows, YAML: equal rights together."""
     resources: dict[tuple[str, tuple[str, ...]], list[str]] = {}
-    for kind in followed(registry):
+    for kind in (*followed(registry), *looked_up(registry)):
         verbs: dict[str, list[str]] = {}
         for verb, subresource in access_to(kind).rights:
             verbs.setdefault(subresource, []).append(verb)

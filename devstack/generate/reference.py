@@ -10,7 +10,7 @@ from services.common.api_resource import SECRET
 from services.kinds.registry import Registry
 from services.kinds.shared.catalogue import Entry
 from services.kinds.shared.definition import Schema, structural
-from services.kinds.shared.kind import AGE, CATEGORY, Column, CustomKind, DefinedKind, Kind
+from services.kinds.shared.kind import AGE, CATEGORY, Column, CustomKind, DefinedKind, Kind, OperatorKind
 from services.kinds.shared.limits import DEFAULT_BYTES, DEFAULT_DESTINATIONS, MEBIBYTE
 from services.watcher.settings import WatcherSettings
 
@@ -59,7 +59,8 @@ def page(kind: DefinedKind) -> str:
 
 def _standing(kind: DefinedKind) -> list[str]:
     """What its readers must know before they write one."""
-    parts = [] if isinstance(kind, CustomKind) else [f"{NOT_FOLLOWED}: the API server stores it, nothing comes of it."]
+    is_in_force = isinstance(kind, CustomKind | OperatorKind)
+    parts = [] if is_in_force else [f"{NOT_FOLLOWED}: the API server stores it, nothing comes of it."]
     return parts + (["It belongs to no namespace: your operators write it."] if kind.scope == "Cluster" else [])
 
 
@@ -106,7 +107,7 @@ def index(registry: Registry) -> str:
 
 
 def _indexed(kind: DefinedKind) -> Row:
-    standing = "" if isinstance(kind, CustomKind) else f" ({NOT_FOLLOWED.lower()})"
+    standing = "" if isinstance(kind, CustomKind | OperatorKind) else f" ({NOT_FOLLOWED.lower()})"
     return (f"[{kind.name}]({kind.page}.md)", f"{kind.purpose}{standing}")
 
 

@@ -18,7 +18,7 @@ from services.kinds.managed_environment.kind import KIND as MANAGED_ENVIRONMENT
 from services.kinds.promotion_run.kind import KIND as PROMOTION_RUN
 from services.kinds.repository_credential.kind import KIND as REPOSITORY_CREDENTIAL
 from services.kinds.secret.kind import KIND as SECRET
-from services.kinds.shared.kind import CustomKind, DefinedKind, ForeignKind, Kind
+from services.kinds.shared.kind import CustomKind, DefinedKind, ForeignKind, Kind, OperatorKind
 from services.kinds.shared.limits import DEFAULT_BYTES, DEFAULT_DESTINATIONS, Limits
 from services.kinds.shared.resource import PlainResource
 from services.kinds.snapshot.kind import KIND as SNAPSHOT
@@ -33,6 +33,8 @@ class Registry:
 
     kinds: tuple[Kind, ...]
     """Those that are followed: the watcher sends their resources, the planner has rows of them."""
+    looked_up: tuple[OperatorKind, ...] = ()
+    """Those that resources of followed kinds name: what they say comes with each such resource."""
     not_followed: tuple[DefinedKind, ...] = ()
     """Those that the API server knows, and nobody follows yet: users can read of them, and nothing comes of them."""
 
@@ -55,7 +57,7 @@ class Registry:
     @cached_property
     def defined(self) -> tuple[DefinedKind, ...]:
         """All of our own API: each has a CRD, a page and, if it has a namespace, a place in tenants' roles."""
-        return (*self.custom, *self.not_followed)
+        return (*self.custom, *self.looked_up, *self.not_followed)
 
     @cached_property
     def plain_kinds(self) -> tuple[Kind, ...]:
@@ -138,11 +140,9 @@ REGISTRY = Registry(
         APPLICATION,
         COMPONENT,
         SPACE_REQUEST,
-    ),
-    not_followed=(
-        PROMOTION_RUN,
         DEPLOYMENT_TARGET_CLAIM,
         DEPLOYMENT_TARGET,
-        DEPLOYMENT_TARGET_CLASS,
     ),
+    looked_up=(DEPLOYMENT_TARGET_CLASS,),
+    not_followed=(PROMOTION_RUN,),
 )

@@ -29,20 +29,23 @@ from services.common.reachability import ANSWER_SECONDS, Reachability
 from services.common.sealing import SealingKeys
 from services.common.stop_signals import handle_stop_signals_in_loop
 from services.common.telemetry import Probes, configure_logging, metrics
+from services.kinds.deployment_target_class.model import DEPLOYMENT_TARGET_CLASS
 from services.watcher import SERVICE
 from services.watcher.commands.bounded_producer import BoundedProducer
 from services.watcher.commands.command_sender import LOOKUPS
 from services.watcher.commands.epochs import Epochs, newest_timestamp
-from services.watcher.commands.feed import Feed
+from services.watcher.commands.feed import Feed, never
 from services.watcher.commands.namespaces import Namespaces
 from services.watcher.commands.object_reader import ObjectReader
 from services.watcher.commands.resyncs import Resyncs
 from services.watcher.commands.secrets import Sealer, SecretTypes
+from services.watcher.commands.target_classes import TargetClasses
 from services.watcher.commands.throttling import RateLimiter
 from services.watcher.commands.translation import Translator, spec_within, state_version
 from services.watcher.followed_kinds import (
     ACCESS_TO_NAMESPACES,
     KINDS,
+    LOOKED_UP,
     SECRETS,
     WATCHED_WHOLE,
     FollowedKind,
@@ -137,7 +140,7 @@ async def _is_permitted(kube: KubeClient, settings: WatcherSettings, stop: async
 
 
 async def _require_access(kube: KubeClient, settings: WatcherSettings) -> None:
-    for kind in KINDS:
+    for kind in (*KINDS, *LOOKED_UP):
         await require_access(kube, access_to(kind), settings.start_timeout_seconds)
     await require_access(kube, ACCESS_TO_NAMESPACES, settings.start_timeout_seconds)
     if settings.leader_election:
@@ -172,9 +175,9 @@ def build(
         ),
     )
     election = _election(settings, kube, commands, kafka) if settings.leader_election else None
-    feeds = _feeds(
-        settings, messaging, topics, kube, kinds, commands, epochs, lambda: election is None or election.holds_lease
-    )
+    classes = TargetClasses(kube)
+    may_send = _may_send(election)
+    feeds = _feeds(settings, messaging, topics, kube, kinds, commands, epochs, may_send, classes)
     leadership = Leadership(
         feeds=feeds,
         epochs=epochs,
@@ -182,6 +185,7 @@ def build(
         election=election,
         until_commands_fail=kafka.wait_for_silence,
         list_in_turn=Resyncs(feeds, settings.resync_interval).run,
+        follow_classes=classes.run if classes.observers else never,
     )
     others = cluster if settings.leader_election else None
     return Watcher(leadership, streams, (commands, letters), others)
@@ -212,7 +216,7 @@ def _stream(  # noqa: PLR0917 - what one stream has of its own, after what all s
     return RowStream(consumer, delivery, writers)
 
 
-def _feeds(  # noqa: PLR0917 - what all feeds share
+def _feeds(  # noqa: PLR0913, PLR0917 - what all feeds share
     settings: WatcherSettings,
     messaging: Messaging[Command],
     topics: Topics,
@@ -221,6 +225,7 @@ def _feeds(  # noqa: PLR0917 - what all feeds share
     publisher: Publisher,
     epochs: Epochs,
     may_send: Callable[[], bool],
+    classes: TargetClasses,
 ) -> list[Feed]:
     """One for each kind; a tenant's rate limit is for all of them together."""
     keys = SealingKeys.load(settings.sealing_public_keys)
@@ -253,10 +258,12 @@ def _feeds(  # noqa: PLR0917 - what all feeds share
                 recalls_status=kind.recalls_status,
             ),
             state_version=partial(state_version, projection=kind.projection),
+            classes=classes if kind.refers_to == DEPLOYMENT_TARGET_CLASS else None,
             **_sealing(kind, sealer),
         )
         for kind in kinds
     ]
+    classes.observers += [each.observe_class for each in custom if each.classes is not None]
     secrets = feed(
         kind=SECRETS,
         translate=Translator(settings.workspace, SECRETS.resource, sealer.sealed_content),
@@ -265,6 +272,11 @@ def _feeds(  # noqa: PLR0917 - what all feeds share
         observe=partial(_observe_secret, types, [each for each in custom if each.sealer is not None]),
     )
     return [*custom, secrets]
+
+
+def _may_send(election: Election | None) -> Callable[[], bool]:
+    """Whether commands may be sent: another process may lead."""
+    return lambda: election is None or election.holds_lease
 
 
 def _sealing(kind: FollowedKind, sealer: Sealer) -> dict[str, Any]:

@@ -109,6 +109,14 @@ WATCHED_WHOLE = tuple(kind for kind in KINDS if not kind.metadata_only)
 (SECRETS,) = (kind for kind in KINDS if kind.resource == SECRET)
 
 
+def looked_up(registry: Registry) -> tuple[FollowedKind, ...]:
+    """Kinds of which commands carry what resources of followed kinds name; nothing is sent of themselves."""
+    return tuple(FollowedKind(kind.resource, has_status=False) for kind in registry.looked_up)
+
+
+LOOKED_UP = looked_up(REGISTRY)
+
+
 def by_name(kinds: Iterable[FollowedKind]) -> Mapping[str, FollowedKind]:
     """``kinds`` as rows name them."""
     return {kind.name: kind for kind in kinds}

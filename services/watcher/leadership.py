@@ -53,6 +53,8 @@ class Leadership:
     """Returns when Kafka does not answer this process, though it may answer another."""
     list_in_turn: Callable[[], Awaitable[None]] = never
     """Has the feeds list anew now and then, for ever."""
+    follow_classes: Callable[[], Awaitable[None]] = never
+    """Follows, for ever, what resources of the feeds name and no tenant has."""
 
     @property
     def is_standby(self) -> bool:
@@ -98,7 +100,7 @@ class Leadership:
         self.epochs.raise_to(await until_answered(self.newest_command, "how far the commands are"))
         metrics.LEADER.labels(SERVICE).set(1)
         feeding = [asyncio.create_task(_follow(feed)) for feed in self.feeds]
-        feeding.append(asyncio.ensure_future(self.list_in_turn()))
+        feeding += [asyncio.ensure_future(self.list_in_turn()), asyncio.ensure_future(self.follow_classes())]
         try:
             await asyncio.gather(*feeding)
         finally:

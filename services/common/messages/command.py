@@ -47,6 +47,9 @@ class ResourceChanged:
     """Likewise."""
     recalled_status: str = ""
     """The status that we have written to it, as JSON, if its kind recalls it; empty if it has none."""
+    named_class: str = ""
+    """The DeploymentTargetClass that it names, as found at this change: JSON of its version and spec; empty if there is
+    none."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,13 +4,25 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from services.kinds.deployment_target.catalogue import ENTRIES
+from services.common.messages import UnownedKind
+from services.kinds.deployment_target.catalogue import ENTRIES, NO_ERROR
 from services.kinds.deployment_target.model import DEPLOYMENT_TARGET, DeploymentTargetSpec, DeploymentTargetStatus
+from services.kinds.deployment_target.rows import FINALIZER, PROVISIONED_BY
+from services.kinds.deployment_target_class.rules import CLASS_REFERENCE
 from services.kinds.shared.catalogue import ERROR
-from services.kinds.shared.kind import Column, DefinedKind, condition_column
+from services.kinds.shared.decided import phase_status, recalled_phase
+from services.kinds.shared.kind import Column, CustomKind, StatusInputs, condition_column
+from services.kinds.shared.projection import Projection
 
-KIND = DefinedKind(
+
+def target_status(inputs: StatusInputs) -> str:
+    """Canonical JSON of the whole status; ``previous`` if nothing has changed."""
+    return phase_status(inputs, NO_ERROR)
+
+
+KIND = CustomKind(
     resource=DEPLOYMENT_TARGET,
+    default_quota=100,
     description="A namespace of a cluster that one claim, and so one environment, can have.",
     purpose="a namespace of a cluster that can be claimed",
     example=Path(__file__).with_name("example.yaml"),
@@ -26,4 +38,10 @@ KIND = DefinedKind(
     ),
     short_names=("dt",),
     catalogue=ENTRIES,
+    reference=CLASS_REFERENCE,
+    projection=Projection(annotations=frozenset({PROVISIONED_BY}), finalizers=frozenset({FINALIZER})),
+    unowned=(UnownedKind.TARGET,),
+    compile_status=target_status,
+    recalls_status=True,
+    recall=recalled_phase,
 )

@@ -22,7 +22,7 @@ class Target:
     spec: DeploymentTargetSpec
     phase: str = ""
     deleting: bool = False
-    has_finalizer: bool = False
+    uid: str = ""
 
     @property
     def claim(self) -> str:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from services.kinds.deployment_target.rows import AVAILABLE, BOUND, FAILED, RELEASED, Target
+from services.common.messages import UnownedKind
+from services.kinds.deployment_target.rows import AVAILABLE, BOUND, FAILED, FINALIZER, RELEASED, Target
+from services.kinds.shared.unowned_objects import UnownedObject
 
 DELETE = "Delete"
 """Reclaim policy: a target goes with its claim. With every other one, and if its class is gone, it stays."""
@@ -52,6 +54,18 @@ def target_outcome(
         return TargetOutcome(RELEASED, "", is_deleted=policy == DELETE)
     phase = target.phase if target.phase in {RELEASED, FAILED} else AVAILABLE
     return TargetOutcome(phase, target.claim)
+
+
+def target_change(target: Target, outcome: TargetOutcome) -> UnownedObject:
+    """How the target comes to be what it shall be."""
+    return UnownedObject(
+        UnownedKind.TARGET,
+        target.name,
+        target.uid,
+        is_deleted=outcome.is_deleted and not target.deleting,
+        spec={"claimRef": outcome.claim or None},
+        finalizers={FINALIZER: outcome.has_finalizer},
+    )
 
 
 def _deleting(target: Target, policy: str, space: Deprovisioning, *, is_released: bool) -> TargetOutcome:

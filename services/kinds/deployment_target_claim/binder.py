@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
+from services.common.messages import UnownedKind
 from services.kinds.deployment_target.rows import AVAILABLE, RELEASED, Target
 from services.kinds.deployment_target.rows import BOUND as TARGET_BOUND
 from services.kinds.deployment_target_claim import catalogue as texts
@@ -12,12 +13,14 @@ from services.kinds.deployment_target_claim.rows import (
     BIND_COMPLETE,
     BOUND,
     BOUND_BY_CONTROLLER,
+    FINALIZER,
     LOST,
     PENDING,
     PROVISIONER,
     TRUE,
     Claim,
 )
+from services.kinds.shared.unowned_objects import UnownedObject
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,19 +33,6 @@ class ClaimOutcome:
     error: str = ""
     annotations: Mapping[str, str] = field(default_factory=dict)
     """Those of the binder that it shall have; others of these names go."""
-
-
-@dataclass(frozen=True, slots=True)
-class ClaimPatch:
-    """What is to be changed of a claim."""
-
-    target_name: str | None = None
-    """None: it stays as it is."""
-    annotations: Mapping[str, str | None] = field(default_factory=dict)
-    """Those that change; None: it goes."""
-
-    def __bool__(self) -> bool:
-        return self.target_name is not None or bool(self.annotations)
 
 
 def bind(claims: Iterable[Claim], targets: Iterable[Target], classes: Collection[str]) -> dict[str, ClaimOutcome]:
@@ -68,13 +58,20 @@ def bind(claims: Iterable[Claim], targets: Iterable[Target], classes: Collection
     return outcomes
 
 
-def claim_patch(claim: Claim, outcome: ClaimOutcome) -> ClaimPatch:
-    """What is to be changed so that the claim says its outcome; nothing if it does."""
+def claim_change(claim: Claim, outcome: ClaimOutcome | None, targets: Iterable[Target]) -> UnownedObject:
+    """How the claim says its outcome, and that it is kept; None: it is being deleted, and has none."""
+    finalizers = {FINALIZER: keeps_finalizer(claim, targets)}
+    if outcome is None:
+        return UnownedObject(UnownedKind.CLAIM, claim.name, claim.uid, finalizers=finalizers)
     names = (BIND_COMPLETE, BOUND_BY_CONTROLLER, PROVISIONER)
-    wanted = {name: outcome.annotations.get(name) for name in names}
-    changed = {name: value for name, value in wanted.items() if claim.annotations.get(name) != value}
-    is_written = outcome.target in {"", claim.spec.target_name}
-    return ClaimPatch(None if is_written else outcome.target, changed)
+    return UnownedObject(
+        UnownedKind.CLAIM,
+        claim.name,
+        claim.uid,
+        spec={"targetName": outcome.target} if outcome.target else {},
+        annotations={name: outcome.annotations.get(name) for name in names},
+        finalizers=finalizers,
+    )
 
 
 def keeps_finalizer(claim: Claim, targets: Iterable[Target]) -> bool:

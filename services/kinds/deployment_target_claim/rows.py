@@ -33,7 +33,6 @@ class Claim:
     given: str = ""
     """The target that the binder has given it. The claim says so itself once the change of it has been written."""
     deleting: bool = False
-    has_finalizer: bool = False
 
     @property
     def target(self) -> str:

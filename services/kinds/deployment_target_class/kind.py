@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from services.kinds.deployment_target_class.model import DEPLOYMENT_TARGET_CLASS, DeploymentTargetClassSpec
-from services.kinds.shared.kind import Column, DefinedKind
+from services.kinds.shared.kind import Column, OperatorKind
 
-KIND = DefinedKind(
+KIND = OperatorKind(
     resource=DEPLOYMENT_TARGET_CLASS,
     scope="Cluster",
     description="Who makes targets of this class, and what becomes of them after their claim.",

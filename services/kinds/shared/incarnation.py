@@ -79,7 +79,7 @@ def update_resource(
         created_at=event.created_at,
         target_uid=known.target_uid if known else event.target_uid.replace("\0", ""),
         target_generation=known.target_generation if known else event.target_generation,
-        accepted=known.accepted if known else "",
+        accepted=known.accepted if known else _recalled(kind, event),
         refusal=known.refusal if known else "",
         over_quota=known.over_quota if known else False,
         held_back_ms=event.held_back_ms,
@@ -90,6 +90,7 @@ def update_resource(
         metadata_omitted=_reason(event.metadata_omitted),
         status=event.status,
         status_omitted=_reason(event.status_omitted),
+        named_class=event.named_class,
     )
     if known is None:
         return seen
@@ -110,7 +111,12 @@ def _content(resource: PlainResource) -> tuple[object, ...]:
         resource.metadata_omitted,
         resource.status,
         resource.status_omitted,
+        resource.named_class,
     )
+
+
+def _recalled(kind: Kind, event: ResourceChanged) -> str:
+    return kind.recall(event.recalled_status) if kind.recall is not None and event.recalled_status else ""
 
 
 def _reason(omitted: str) -> str:

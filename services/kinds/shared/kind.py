@@ -159,6 +159,8 @@ class Kind(NamedKind):
     """What of a resource its rules see; of those with a row of their own no status."""
     finalizer: str = ""
     """Users put it on a resource that shall stay until what it asked for is gone."""
+    recall: Callable[[str], str] | None = None
+    """What ``PlainResource.accepted`` is of a resource that is new to the planner, from the status that it recalls."""
     audited: bool = False
     """Each change of a resource is an operation, whose outcome is recorded."""
     accept_spec: Callable[[PlainResource, AddressPolicy, Limits], ApiModel] | None = None
@@ -263,6 +265,11 @@ class ForeignKind(Kind):
         super().__post_init__()
         if self.compile_status is not None:
             raise ValueError(f"{self.name}: its status is another service's")
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class OperatorKind(DefinedKind):
+    """A kind that operators write, in no namespace, and that tenants' resources name: the planner has no rows of it."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

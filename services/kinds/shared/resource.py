@@ -74,7 +74,10 @@ class PlainResource(Incarnation):
     target_generation: int
     """Its generation then: what the run is meant to sync."""
     accepted: str
-    """JSON of the spec that counts: of an environment the one that its recipe was compiled from; empty if none is."""
+    """JSON of the spec that counts: of an environment the one that its recipe was compiled from; empty if none is.
+
+    Of a claim or a target what was decided of it: its phase, and what it has.
+    """
     refusal: str
     """JSON of what is wrong with it: status, reason and message of its condition; empty if nothing is."""
     due_at: datetime | None = None
@@ -86,6 +89,8 @@ class PlainResource(Incarnation):
     status: str = ""
     """What its kind declares of the status that other controllers write, likewise. Ours is in no row of this."""
     status_omitted: str = ""
+    named_class: str = ""
+    """The DeploymentTargetClass that it names, as the watcher found it: JSON of its version and spec; empty: none."""
 
 
 @dataclass(frozen=True, slots=True)

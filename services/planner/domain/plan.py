@@ -14,6 +14,7 @@ from datetime import datetime
 from services.common.messages import Command, LookAgain, Observation
 from services.planner.domain.appstudio.bindings import plan_bindings
 from services.planner.domain.appstudio.environments import plan_environments
+from services.planner.domain.appstudio.targets import plan_targets
 from services.planner.domain.changes import TenantChanges
 from services.planner.domain.collect_changes import changes_of
 from services.planner.domain.events import Due, Event, NamespaceReplaced, Unseen
@@ -60,8 +61,10 @@ def plan(
     planned = PlannedTenant(context.before._replace(move=context.move), incarnations_named(placed, events))
     planned = begin_step(planned, events, context, now)
     planned = ingest_events(planned, events, context, now)
-    if (cause := planned.cause) is not None:
+    if planned.cause is not None:
         planned = planned.after(apply_quotas(planned.state, context))
+    planned = plan_targets(planned, context)
+    if (cause := planned.cause) is not None:
         planned = planned.after(compile_resources(planned.state, context))
         planned = planned.after(deploy(planned.state, planned.touched.keys(), context))
         planned = planned.after(confine(planned.state, context))

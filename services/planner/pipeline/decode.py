@@ -167,8 +167,9 @@ def _checked_command(command: Command) -> Command:
             )
             if state.kind == SECRET.kind and isinstance(state, ResourceChanged):
                 _parsable(state.spec)
-            if isinstance(state, ResourceChanged) and state.recalled_status:
-                _parsable(state.recalled_status)
+            if isinstance(state, ResourceChanged):
+                for text in filter(None, (state.recalled_status, state.named_class)):
+                    _parsable(text)
         case _:
             _storable(command.source, command.workspace, command.namespace)
     return command

@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from services.common.kubernetes import SECRET, ApiResource
 from services.common.messages import Command, ResourceChanged, ResourceGone
+from services.common.messages.command import CommandEvent
 from services.common.telemetry import metrics
 from services.watcher import SERVICE
 from services.watcher.commands.bounded_producer import BoundedProducer
@@ -23,6 +24,7 @@ from services.watcher.commands.object_reader import ObjectReader
 from services.watcher.commands.pending_changes import Change, PendingChanges
 from services.watcher.commands.secret_rechecks import SecretRechecks, SecretReference
 from services.watcher.commands.secrets import Sealer, SecretTypes
+from services.watcher.commands.target_classes import ClassRechecks, ClassReference, TargetClasses
 from services.watcher.commands.translation import LastSent, Translator
 from services.watcher.followed_kinds import FollowedKind
 
@@ -53,6 +55,8 @@ class CommandBuilder:
     neighbours: Neighbours
     sealer: Sealer | None = None
     """Seals what resources may use their Secrets for."""
+    classes: TargetClasses | None = None
+    """Which resources name."""
 
     async def build_command(self, change: Change, epoch: int, held_back_ms: int) -> BuiltCommand:
         """The command of ``change``.
@@ -95,6 +99,9 @@ class CommandBuilder:
         if self.kind.refers_to is SECRET:
             event, version = await self._with_secret(event, command, refers_to)
             return BuiltCommand(replace(command, event=event), refers_to, version)
+        if self.classes is not None:
+            event = replace(event, named_class=await self.classes.content_of(refers_to))
+            return BuiltCommand(replace(command, event=event), refers_to)
         event = await self._with_target(event, self.kind.refers_to, command.namespace, refers_to)
         return BuiltCommand(replace(command, event=event), refers_to)
 
@@ -151,6 +158,8 @@ class CommandSender:
     builder: CommandBuilder
     last_sent: LastSent
     rechecks: SecretRechecks
+    class_rechecks: ClassRechecks | None
+    """Of a kind that names classes."""
     epoch: Callable[[], int]
     """Of the newest list."""
     complete_epoch: Callable[[int], Awaitable[None]]
@@ -202,8 +211,11 @@ class CommandSender:
             metrics.WATCH_EVENTS.labels(SERVICE, self.builder.kind.name, what).inc()
 
     def _keep(self, change: Change, built: BuiltCommand) -> None:
-        """Remember which Secret a command named, and in which state, to send another when that changes."""
+        """Remember which Secret or class a command named, and in which state, to send another when that changes."""
         event = built.command.event if built.command else None
+        if self.class_rechecks is not None:
+            self._keep_class(self.class_rechecks, change, built.refers_to, event)
+            return
         if isinstance(event, ResourceChanged) and built.refers_to and self.builder.kind.refers_to is SECRET:
             told = event.secret_type
             self.rechecks.note_reference(
@@ -211,3 +223,11 @@ class CommandSender:
             )
         else:
             self.rechecks.references.forget_resource(change.uid)
+
+    @staticmethod
+    def _keep_class(rechecks: ClassRechecks, change: Change, named: str, event: CommandEvent | None) -> None:
+        if isinstance(event, ResourceChanged):
+            reference = ClassReference(change.tenant, change.name, named, event.named_class)
+            rechecks.note_reference(change.uid, reference)
+        else:
+            rechecks.forget_resource(change.uid)

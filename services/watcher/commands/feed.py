@@ -48,6 +48,7 @@ from services.watcher.commands.object_reader import ObjectReader
 from services.watcher.commands.pending_changes import Change, PendingChanges
 from services.watcher.commands.secret_rechecks import RECHECK_SECONDS, References, SecretRechecks
 from services.watcher.commands.secrets import Sealer, SecretTypes
+from services.watcher.commands.target_classes import ClassRechecks, TargetClasses
 from services.watcher.commands.throttling import RateLimiter
 from services.watcher.commands.translation import LastSent, TakeStateVersion, Translator, changed_at, state_version
 from services.watcher.followed_kinds import FollowedKind
@@ -92,6 +93,8 @@ class Feed:
     """Called with every event."""
     sealer: Sealer | None = None
     """Of a kind that names Secrets: seals what they may be used for."""
+    classes: TargetClasses | None = None
+    """Of a kind that names classes."""
     recheck_seconds: float = RECHECK_SECONDS
     delays: Backoff = field(default_factory=lambda: Backoff(first=0.5))
     listed: bool = False
@@ -102,6 +105,8 @@ class Feed:
     _references: References = field(default_factory=References)
     _rechecks: SecretRechecks | None = None
     """While it follows."""
+    _class_rechecks: ClassRechecks | None = None
+    """Likewise, of a kind that names classes."""
     _neighbours: Neighbours = field(init=False)
     _restores: Counter = field(init=False)
     _epoch: int = 0
@@ -121,6 +126,11 @@ class Feed:
         """What names a Secret that has changed is sent again."""
         if self._rechecks is not None:
             self._rechecks.observe_secret(event)
+
+    def observe_class(self, name: str) -> None:
+        """What names a class that has changed is sent again."""
+        if self._class_rechecks is not None:
+            self._class_rechecks.observe_class(name)
 
     @property
     def is_complete(self) -> bool:
@@ -155,6 +165,8 @@ class Feed:
         """
         producer, changes = self.new_producer(), PendingChanges(self.kind.name, self.limiter, self.list_limiter)
         rechecks = SecretRechecks(self._references, self.types, self._last_sent, changes, self.recheck_seconds)
+        if self.classes is not None:
+            self._class_rechecks = ClassRechecks(self.classes, self._last_sent, changes)
         sender = self._new_sender(changes, producer, rechecks)
         self._rechecks = rechecks
         steps = [self._read(changes), sender.start_builds(), sender.send_commands()]
@@ -166,7 +178,7 @@ class Feed:
             for outcome in done:
                 outcome.result()
         finally:
-            self._rechecks = None
+            self._rechecks = self._class_rechecks = None
             for task in tasks:
                 task.cancel()
             await asyncio.wait(tasks)
@@ -180,10 +192,18 @@ class Feed:
             changes=changes,
             producer=producer,
             builder=CommandBuilder(
-                self.kind, self.translate, self.reader, self.types, self.namespaces, self._neighbours, self.sealer
+                self.kind,
+                self.translate,
+                self.reader,
+                self.types,
+                self.namespaces,
+                self._neighbours,
+                self.sealer,
+                self.classes,
             ),
             last_sent=self._last_sent,
             rechecks=rechecks,
+            class_rechecks=self._class_rechecks,
             epoch=lambda: self._epoch,
             complete_epoch=partial(self._complete_epoch, producer),
         )

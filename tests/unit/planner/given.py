@@ -151,6 +151,7 @@ def resource(  # noqa: PLR0913 - each test names the few that matter to it
     metadata: dict[str, Any] | None = None,
     status: dict[str, Any] | None = None,
     recalled: str = "",
+    named_class: str = "",
 ) -> Event:
     """A resource of any kind but GitOpsDeployment exists."""
     event = ResourceChanged(
@@ -175,6 +176,7 @@ def resource(  # noqa: PLR0913 - each test names the few that matter to it
         metadata="" if metadata is None else json.dumps(metadata),
         status="" if status is None else json.dumps(status),
         recalled_status=recalled,
+        named_class=named_class,
     )
     return Event(Command(WORKSPACE, WORKSPACE, namespace, at(second), event), 0, traceparent(second))
 

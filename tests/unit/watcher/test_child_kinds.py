@@ -25,13 +25,13 @@ NOTHING: dict[str, list[str]] = {"operations": [], "spec": [], "labels": [], "an
 def with_children(*children: ChildKind) -> Registry:
     """Kinds as they are, but GitOpsDeployments have these children, and no other kind has any."""
     first, *others = REGISTRY.kinds
-    return Registry((replace(first, children=children), *(replace(kind, children=()) for kind in others)))
+    others = [replace(kind, children=(), unowned=()) for kind in others]
+    return Registry((replace(first, children=children), *others))
 
 
 def with_unowned(*unowned: UnownedKind) -> Registry:
     """Kinds as they are, but GitOpsDeployments change these, which are followed, too."""
     first, *others = with_children().kinds
-    others = [replace(kind, unowned=()) for kind in others]
     known = {kind.resource for kind in others}
     missing = [UNOWNED_RESOURCES[each].resource for each in UnownedKind]
     followed_too = [Kind(resource=each, default_quota=1) for each in missing if each not in known]

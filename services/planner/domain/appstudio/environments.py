@@ -8,9 +8,8 @@ from functools import lru_cache
 
 from services.common.api_resource import SECRET
 from services.common.errors import Permanent
-from services.kinds.deployment_target.model import DEPLOYMENT_TARGET
+from services.kinds.deployment_target.model import DEPLOYMENT_TARGET, DeploymentTargetSpec
 from services.kinds.deployment_target_claim.model import DEPLOYMENT_TARGET_CLAIM
-from services.kinds.deployment_target_claim.rows import PENDING
 from services.kinds.environment.model import ENVIRONMENT, EnvironmentSpec
 from services.kinds.environment.rules import Backing, Family, accept, decide, parent_cycles
 from services.kinds.secret.rules import type_of
@@ -18,8 +17,12 @@ from services.kinds.shared.conditions import Refused
 from services.kinds.shared.resource import PlainResource
 from services.kinds.shared.spec_text import parsed
 from services.planner.domain.appstudio.outcomes import Outcome, differs_by_kind, refused, with_outcome
+from services.planner.domain.appstudio.targets import ClaimBacking, claim_backing
 from services.planner.domain.planned_tenant import Context, PlannedTenant
 from services.planner.domain.state import TenantState
+
+NOT_FOLLOWED = "not followed"
+"""Stands for the type of a Secret of which nothing is sent."""
 
 LOOKED_AT = (ENVIRONMENT.kind, DEPLOYMENT_TARGET_CLAIM.kind, DEPLOYMENT_TARGET.kind, SECRET.kind)
 """All that the rules look at is of these kinds. There are as many environments at most as the quota allows, so all are
@@ -45,12 +48,21 @@ def spec_of_environment(row: PlainResource) -> EnvironmentSpec | None:
 
 def backing_of(row: PlainResource, spec: EnvironmentSpec, state: TenantState, context: Context) -> Backing:
     """What there is of what an environment names."""
-    is_followed = DEPLOYMENT_TARGET_CLAIM.kind in context.policy.kinds
-    return Backing(
-        claim_phase=PENDING if spec.claim_name and not is_followed else None,
-        secret_types=_secret_types(state, [row]),
-        has_local_cluster=context.is_local,
-    )
+    claim = claim_backing(state, spec.claim_name) if spec.claim_name else ClaimBacking(None)
+    types = _secret_types(state, [row])
+    if claim.target is not None:
+        types = {**_type_of_targets_secret(claim.target, state), **types}
+    return Backing(claim.phase, claim.target, types, has_local_cluster=context.is_local)
+
+
+def _type_of_targets_secret(target: DeploymentTargetSpec, state: TenantState) -> dict[str, str]:
+    """Of the Secret that opens a target. One that is not followed counts as one of another type.
+
+    It is copied then, if it is there: who made the target has made it, too.
+    """
+    name = target.kubernetes_credentials.cluster_credentials_secret
+    found = state.secrets().get(name)
+    return {name: type_of(found) if found is not None else NOT_FOLLOWED}
 
 
 @dataclass(frozen=True, slots=True)

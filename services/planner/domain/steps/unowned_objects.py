@@ -54,6 +54,8 @@ def tend_unowned_objects(
             planned = planned.with_state(planned.state.with_child_objects(row))
         if request is not None and (due := _due_at(row, live.present.get(key))) is not None:
             planned = planned.due_by(request.owner.id, due)
+            if request.owner.id not in planned.touched:
+                planned = planned.touching(request.owner.id, cause)
     return planned
 
 

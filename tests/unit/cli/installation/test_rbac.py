@@ -21,7 +21,7 @@ from services.cli.installation.rbac import ADMISSION, KINDS, placed
 from services.common.kubernetes import LEASE, SECRET
 from services.common.package_data import RBAC
 from services.kinds.shared.api_group import FINALIZER
-from services.watcher.followed_kinds import ACCESS_TO_NAMESPACES, LEADING, access_to
+from services.watcher.followed_kinds import ACCESS_TO_NAMESPACES, LEADING, LOOKED_UP, access_to
 from services.watcher.followed_kinds import KINDS as WATCHED
 
 NAMESPACES = ["argocd-1", "argocd-2"]
@@ -48,7 +48,7 @@ def granted(kind: str, name: str) -> set[tuple[str, str, str]]:
 def test_watcher_when_granted_then_exactly_what_it_needs() -> None:
     wanted = {
         (kind.resource.group, "/".join(filter(None, (kind.resource.plural, subresource))), verb)
-        for kind in WATCHED
+        for kind in (*WATCHED, *LOOKED_UP)
         for verb, subresource in access_to(kind).rights
     }
     namespaces = {("", ACCESS_TO_NAMESPACES.resource.plural, verb) for verb, _ in ACCESS_TO_NAMESPACES.rights}

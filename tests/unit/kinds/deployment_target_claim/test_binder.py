@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 from services.kinds.deployment_target.rows import Target
 from services.kinds.deployment_target_claim.binder import (
     ClaimOutcome,
-    ClaimPatch,
     bind,
-    claim_patch,
+    claim_change,
     keeps_finalizer,
     matches,
 )
@@ -217,18 +216,33 @@ def test_claims_when_what_was_decided_is_written_then_deciding_again_changes_not
     assert {name: (each.phase, each.target) for name, each in again.items() if each.phase == "Bound"} == {
         name: (each.phase, each.target) for name, each in outcomes.items() if each.phase == "Bound"
     }
-    assert not any(
-        claim_patch(each, again[each.name]) for each in written if again.get(each.name, PENDING).phase == "Bound"
+    assert all(
+        _changes(each, again[each.name]) == ({}, {})
+        for each in written
+        if again.get(each.name, PENDING).phase == "Bound"
     )
 
 
 def _written(row: Claim, outcome: ClaimOutcome | None) -> Claim:
     if outcome is None:
         return row
-    patch = claim_patch(row, outcome)
-    kept = {name: value for name, value in (row.annotations | patch.annotations).items() if value is not None}
-    wanted = row.target if patch.target_name is None else patch.target_name
-    return claim(row.name, wanted, row.class_name, row.created_at, annotations=kept, deleting=row.deleting)
+    spec, annotations = _changes(row, outcome)
+    kept = {name: value for name, value in (row.annotations | annotations).items() if value is not None}
+    return claim(
+        row.name,
+        spec.get("targetName", row.target),
+        row.class_name,
+        row.created_at,
+        annotations=kept,
+        deleting=row.deleting,
+    )
+
+
+def _changes(row: Claim, outcome: ClaimOutcome) -> tuple[dict[str, str], dict[str, str | None]]:
+    """What the claim does not say yet: of its spec and of its annotations."""
+    wanted = claim_change(row, outcome, ())
+    spec = {name: value for name, value in wanted.spec.items() if row.spec.target_name != value}
+    return spec, {name: value for name, value in wanted.annotations.items() if row.annotations.get(name) != value}
 
 
 @pytest.mark.parametrize(
@@ -237,22 +251,21 @@ def _written(row: Claim, outcome: ClaimOutcome | None) -> Claim:
         pytest.param(
             claim(),
             MATCHED,
-            ClaimPatch("t", {BIND_COMPLETE: "true", BY_CONTROLLER: "true"}),
+            ({"targetName": "t"}, {BIND_COMPLETE: "true", BY_CONTROLLER: "true"}),
             id="a found target is written into the claim",
         ),
-        pytest.param(claim(target="t"), NAMED, ClaimPatch(None, DONE), id="a named one is there already"),
-        pytest.param(claim(annotations=MAKING), PENDING, ClaimPatch(None, {PROVISIONER: None}), id="no class: it goes"),
-        pytest.param(claim(target="t", annotations=DONE), NAMED, ClaimPatch(), id="all is said"),
-        pytest.param(claim(given="t", annotations=DONE), NAMED, ClaimPatch("t"), id="given, and not written yet"),
-        pytest.param(claim(target="u", given="t", annotations=DONE), NAMED, ClaimPatch("t"), id="changed by hand"),
-        pytest.param(claim(annotations={"team": "a"}), PENDING, ClaimPatch(), id="foreign annotations are left alone"),
+        pytest.param(claim(target="t"), NAMED, ({}, DONE), id="a named one is there already"),
+        pytest.param(claim(annotations=MAKING), PENDING, ({}, {PROVISIONER: None}), id="no class: it goes"),
+        pytest.param(claim(target="t", annotations=DONE), NAMED, ({}, {}), id="all is said"),
+        pytest.param(claim(given="t", annotations=DONE), NAMED, ({"targetName": "t"}, {}), id="given, not written yet"),
+        pytest.param(claim(target="u", given="t", annotations=DONE), NAMED, ({"targetName": "t"}, {}), id="changed"),
+        pytest.param(claim(annotations={"team": "a"}), PENDING, ({}, {}), id="foreign annotations are left alone"),
     ],
 )
 def test_claim_when_its_outcome_is_written_then_only_what_differs_is(
-    row: Claim, outcome: ClaimOutcome, patch: ClaimPatch
+    row: Claim, outcome: ClaimOutcome, patch: tuple[dict[str, str], dict[str, str | None]]
 ) -> None:
-    assert claim_patch(row, outcome) == patch
-    assert bool(claim_patch(row, outcome)) is (patch != ClaimPatch())
+    assert _changes(row, outcome) == patch
 
 
 @pytest.mark.parametrize(

@@ -180,10 +180,10 @@ def test_environment_when_its_secret_is_of_another_type_then_the_watcher_has_tol
     assert reason(world) == ""
 
 
-def test_environment_when_its_claim_is_of_a_kind_that_nobody_follows_then_it_waits() -> None:
+def test_environment_when_there_is_no_claim_of_the_name_then_it_says_so_and_makes_nothing() -> None:
     world = World()
     world.take(plain(1, configuration={"target": {"deploymentTargetClaim": {"claimName": "mine"}}}))
-    assert (reason(world), world.child_objects) == ("", {})
+    assert (reason(world), world.child_objects) == ("DeploymentTargetClaimNotFound", {})
 
 
 def test_environment_when_its_workspace_is_not_the_engines_cluster_then_it_says_that_it_needs_a_cluster() -> None:

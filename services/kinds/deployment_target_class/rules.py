@@ -1,0 +1,33 @@
+"""How resources name a class, and what the watcher has found of it."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from services.common.errors import Permanent
+from services.common.json_values import canonical, dict_of, text_of
+from services.kinds.deployment_target_class.model import DEPLOYMENT_TARGET_CLASS, DeploymentTargetClassSpec
+from services.kinds.shared.conditions import parsed_status
+from services.kinds.shared.incarnation import version_order
+from services.kinds.shared.kind import Reference
+from services.kinds.shared.spec_text import parsed
+
+CLASS_REFERENCE = Reference("deploymentTargetClassName", DEPLOYMENT_TARGET_CLASS)
+"""Of claims and targets."""
+
+
+class NamedClass(NamedTuple):
+    """A class as one resource was told of it."""
+
+    version: int
+    spec: DeploymentTargetClassSpec
+
+
+def named_class(told: str) -> NamedClass | None:
+    """The class that ``PlainResource.named_class`` tells; None if there is none, or it is not valid."""
+    content = parsed_status(told)
+    try:
+        spec = parsed(DeploymentTargetClassSpec, canonical(dict_of(content.get("spec"))))
+    except Permanent:
+        return None
+    return NamedClass(version_order(text_of(content.get("version"))), spec)

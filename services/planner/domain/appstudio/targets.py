@@ -1,0 +1,228 @@
+"""Claims and targets: who has which, and what is released, reclaimed and removed. Called by the plan.
+
+All claims and targets of a tenant are decided together, in the tenant's order, by the rules of their kinds: so no two
+claims ever get one target. A decision is in the rows of the resources from this plan on (``shared/decided.py``), and a
+watcher writes it to the resources themselves (``unowned_objects.py``). Nothing is decided anew unless something differs
+that a decision follows from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from services.common.errors import Permanent
+from services.common.messages import UnownedKind
+from services.kinds.deployment_target.model import DEPLOYMENT_TARGET, DeploymentTargetSpec
+from services.kinds.deployment_target.rows import BOUND as TARGET_BOUND
+from services.kinds.deployment_target.rows import FINALIZER as TARGET_FINALIZER
+from services.kinds.deployment_target.rows import Target
+from services.kinds.deployment_target.rules import Deprovisioning, TargetOutcome, target_change, target_outcome
+from services.kinds.deployment_target_claim.binder import ClaimOutcome, bind, claim_change
+from services.kinds.deployment_target_claim.model import DEPLOYMENT_TARGET_CLAIM, DeploymentTargetClaimSpec
+from services.kinds.deployment_target_claim.rows import BOUND, LOST, PENDING, Claim
+from services.kinds.deployment_target_claim.rows import FINALIZER as CLAIM_FINALIZER
+from services.kinds.deployment_target_class.model import DeploymentTargetClassSpec
+from services.kinds.deployment_target_class.rules import named_class
+from services.kinds.shared.decided import Decided
+from services.kinds.shared.projection import metadata_of
+from services.kinds.shared.resource import PlainResource
+from services.kinds.shared.spec_text import spec_of
+from services.kinds.shared.unowned_objects import UnownedObject
+from services.planner.domain.planned_tenant import Context, PlannedTenant
+from services.planner.domain.state import TenantState
+from services.planner.domain.steps.unowned_objects import UnownedRequest, tend_unowned_objects
+
+KINDS = (DEPLOYMENT_TARGET_CLAIM.kind, DEPLOYMENT_TARGET.kind)
+CHANGED = (UnownedKind.CLAIM, UnownedKind.TARGET)
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """The claims and targets that there are, by name, as the rules take them, and those that they do not take."""
+
+    claims: Mapping[str, Claim]
+    targets: Mapping[str, Target]
+    refused: Mapping[str, str]
+    """Why, by the uid of the resource."""
+    staying: frozenset[str]
+    """Names of all claims that are there and are not being deleted."""
+    classes: Mapping[str, DeploymentTargetClassSpec]
+    """Those that some of them name, and that exist."""
+
+
+def plan_targets(planned: PlannedTenant, context: Context) -> PlannedTenant:
+    """The tenant with its claims and targets decided, and with what is to be changed of them."""
+    cause = planned.cause or next(reversed([*planned.touched.values()]), None)
+    if cause is None or planned.state.tenant.is_former or not _is_concerned(planned, context):
+        return planned
+    rows = _rows(planned.state)
+    known = _known(rows, context)
+    outcomes = bind(known.claims.values(), known.targets.values(), known.classes)
+    owners = {outcome.target: name for name, outcome in outcomes.items() if outcome.phase == BOUND}
+    targets = {name: _target_outcome(target, owners, known) for name, target in known.targets.items()}
+    decided = [_with_decision(row, known, outcomes, targets) for row in rows]
+    planned = planned.with_state(planned.state.with_plain_resources(*decided))
+    requests = [
+        *_claim_requests(decided, known, outcomes),
+        *_target_requests(decided, known, targets),
+        *_refused_requests(decided, known),
+    ]
+    return tend_unowned_objects(planned, CHANGED, requests, cause, context)
+
+
+class ClaimBacking(NamedTuple):
+    """What an environment gets of the claim that it names."""
+
+    phase: str | None
+    """None: there is no such claim."""
+    target: DeploymentTargetSpec | None = None
+    """The one that it has."""
+
+
+def claim_backing(state: TenantState, name: str) -> ClaimBacking:
+    """As it was decided, by ``plan_targets``."""
+    claim = _named(state, DEPLOYMENT_TARGET_CLAIM.kind, name)
+    if claim is None:
+        return ClaimBacking(None)
+    decided = Decided.of(claim)
+    target = _named(state, DEPLOYMENT_TARGET.kind, decided.other) if decided.phase == BOUND else None
+    try:
+        spec = spec_of(DeploymentTargetSpec, target) if target is not None else None
+    except Permanent:
+        spec = None
+    return ClaimBacking(decided.phase or PENDING, spec)
+
+
+def _named(state: TenantState, kind: str, name: str) -> PlainResource | None:
+    rows = state.plain_resources_of_kind(kind).values()
+    return next((each for each in rows if each.present and each.name == name), None)
+
+
+def _is_concerned(planned: PlannedTenant, context: Context) -> bool:
+    state, before = planned.state, context.before
+    if any(state.plain_resources_of_kind(kind) is not before.plain_resources_of_kind(kind) for kind in KINDS):
+        return True
+    some = [rows for kind in KINDS if (rows := state.plain_resources_of_kind(kind))]
+    return bool(some) and (not context.is_known or any(each in rows for each in planned.touched for rows in some))
+
+
+def _rows(state: TenantState) -> list[PlainResource]:
+    """Those that exist."""
+    return [each for kind in KINDS for each in state.plain_resources_in_order(kind) if each.present]
+
+
+def _known(rows: Iterable[PlainResource], context: Context) -> Known:
+    claims: dict[str, Claim] = {}
+    targets: dict[str, Target] = {}
+    refused: dict[str, str] = {}
+    staying = set()
+    for row in rows:
+        is_claim = row.kind == DEPLOYMENT_TARGET_CLAIM.kind
+        if is_claim and row.is_active:
+            staying.add(row.name)
+        if row.over_quota:
+            refused[row.uid] = context.policy.limits.message(row.kind)
+            continue
+        try:
+            if is_claim:
+                claims[row.name] = _claim(row)
+            else:
+                targets[row.name] = _target(row)
+        except Permanent as error:
+            refused[row.uid] = str(error)
+    return Known(claims, targets, refused, frozenset(staying), _classes(rows))
+
+
+def _claim(row: PlainResource) -> Claim:
+    """Raises Permanent if it is not valid."""
+    return Claim(
+        name=row.name,
+        uid=row.uid,
+        created_at=row.created_at,
+        spec=spec_of(DeploymentTargetClaimSpec, row),
+        annotations=metadata_of(row).annotations,
+        given=Decided.of(row).other,
+        deleting=row.deleting,
+    )
+
+
+def _target(row: PlainResource) -> Target:
+    """Likewise. A claim that it was given to has it, though the target may not say so yet.
+
+    One that only recalls that it was bound, because the database was lost, is kept for the claim that it names. That
+    may be told of later: nothing is released, or even deleted, for want of what nobody has told yet.
+    """
+    spec, decided = spec_of(DeploymentTargetSpec, row), Decided.of(row)
+    if decided.phase != TARGET_BOUND:
+        return Target(row.name, spec, decided.phase, row.deleting, row.uid)
+    if not decided.other:
+        return Target(row.name, spec, "", row.deleting, row.uid)
+    given = spec.model_copy(update={"claim_ref": decided.other})
+    return Target(row.name, given, decided.phase, row.deleting, row.uid)
+
+
+def _classes(rows: Iterable[PlainResource]) -> dict[str, DeploymentTargetClassSpec]:
+    """Of each the newest that some resource was told of."""
+    newest: dict[str, tuple[int, DeploymentTargetClassSpec]] = {}
+    for row in rows:
+        found = named_class(row.named_class) if row.named_class else None
+        if found is not None and (row.refers_to not in newest or newest[row.refers_to][0] < found.version):
+            newest[row.refers_to] = found
+    return {name: spec for name, (_, spec) in newest.items()}
+
+
+def _target_outcome(target: Target, owners: Mapping[str, str], known: Known) -> TargetOutcome:
+    class_ = known.classes.get(target.class_name)
+    policy = class_.reclaim_policy if class_ is not None else ""
+    stays = target.claim in known.staying
+    return target_outcome(target, owners.get(target.name, ""), policy, Deprovisioning(), claim_stays=stays)
+
+
+def _with_decision(
+    row: PlainResource, known: Known, outcomes: Mapping[str, ClaimOutcome], targets: Mapping[str, TargetOutcome]
+) -> PlainResource:
+    """What is refused keeps what was decided of it."""
+    before = Decided.of(row)
+    if (error := known.refused.get(row.uid)) is not None:
+        return before.kept_in(row, error)
+    if row.kind == DEPLOYMENT_TARGET.kind:
+        outcome = targets[row.name]
+        has = outcome.claim if outcome.phase == TARGET_BOUND else ""
+        return Decided(outcome.phase, has).kept_in(row, "")
+    if row.name not in outcomes:  # it is being deleted
+        return before.kept_in(row, "")
+    of_claim = outcomes[row.name]
+    had = before.other if of_claim.phase == LOST else ""
+    return Decided(of_claim.phase, of_claim.target or had).kept_in(row, of_claim.error)
+
+
+def _claim_requests(
+    rows: Iterable[PlainResource], known: Known, outcomes: Mapping[str, ClaimOutcome]
+) -> Iterator[UnownedRequest]:
+    for row in rows:
+        if row.uid in known.refused or row.kind != DEPLOYMENT_TARGET_CLAIM.kind:
+            continue
+        claim = known.claims[row.name]
+        yield UnownedRequest(row, claim_change(claim, outcomes.get(row.name), known.targets.values()))
+
+
+def _target_requests(
+    rows: Iterable[PlainResource], known: Known, outcomes: Mapping[str, TargetOutcome]
+) -> Iterator[UnownedRequest]:
+    for row in rows:
+        if row.uid not in known.refused and row.kind == DEPLOYMENT_TARGET.kind:
+            yield UnownedRequest(row, target_change(known.targets[row.name], outcomes[row.name]))
+
+
+def _refused_requests(rows: Iterable[PlainResource], known: Known) -> Iterator[UnownedRequest]:
+    """What is not taken is not kept: it goes when somebody deletes it."""
+    kept = {
+        DEPLOYMENT_TARGET_CLAIM.kind: (UnownedKind.CLAIM, CLAIM_FINALIZER),
+        DEPLOYMENT_TARGET.kind: (UnownedKind.TARGET, TARGET_FINALIZER),
+    }
+    for row in rows:
+        if row.uid in known.refused and row.deleting:
+            kind, finalizer = kept[row.kind]
+            yield UnownedRequest(row, UnownedObject(kind, row.name, row.uid, finalizers={finalizer: False}))

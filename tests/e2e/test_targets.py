@@ -1,0 +1,123 @@
+"""Claims and targets, through every real component: bound, kept, released and reclaimed as their class says."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import pytest
+import yaml
+
+from services.common.kubernetes import ApiResource, KubeClient, Manifest, NotFound
+from services.common.package_data import CRDS
+from services.kinds.deployment_target.model import DEPLOYMENT_TARGET
+from services.kinds.deployment_target_claim.model import DEPLOYMENT_TARGET_CLAIM
+from services.kinds.deployment_target_claim.rows import BIND_COMPLETE, FINALIZER, PROVISIONER
+from services.kinds.deployment_target_class.model import DEPLOYMENT_TARGET_CLASS
+from tests.e2e.tenant import Tenant
+
+USER = "a-user"
+SECONDS = 60
+CREDENTIALS = {
+    "defaultNamespace": "spaces-1",
+    "apiURL": "https://api.example.com:6443",
+    "clusterCredentialsSecret": "login",
+    "allowInsecureSkipTLSVerify": False,
+}
+SHIPPED = yaml.safe_load((CRDS.parent / "classes" / "isolation-level-namespace.yaml").read_text())
+
+
+class Namespace:
+    """What users do with claims and targets, and what they see."""
+
+    def __init__(self, tenant: Tenant, class_name: str) -> None:
+        self.kube, self.namespace, self.class_name = tenant.kube, tenant.namespace, class_name
+
+    async def claim(self, name: str = "dev", **spec: Any) -> None:
+        await self._create(DEPLOYMENT_TARGET_CLAIM, name, spec)
+
+    async def target(self, name: str = "spare") -> None:
+        await self._create(DEPLOYMENT_TARGET, name, {"kubernetesCredentials": CREDENTIALS})
+
+    async def until(self, kind: ApiResource, name: str, is_so: Callable[[Manifest], bool]) -> Manifest:
+        found: Manifest | None = None
+        try:
+            async with asyncio.timeout(SECONDS):
+                while True:
+                    found = await self.kube.get_object(kind, self.namespace, name)
+                    if is_so(found):
+                        return found
+                    await asyncio.sleep(0.1)
+        except TimeoutError:
+            raise AssertionError(found) from None
+
+    async def until_phase(self, kind: ApiResource, name: str, phase: str) -> Manifest:
+        return await self.until(kind, name, lambda each: (each.get("status") or {}).get("phase") == phase)
+
+    async def until_gone(self, kind: ApiResource, name: str) -> None:
+        with pytest.raises(NotFound):
+            await self.until(kind, name, lambda _: False)
+
+    async def set_policy(self, policy: str) -> None:
+        patch = {"spec": {"reclaimPolicy": policy}}
+        await self.kube.patch_object(DEPLOYMENT_TARGET_CLASS, None, self.class_name, patch, field_manager=USER)
+
+    async def _create(self, kind: ApiResource, name: str, spec: dict[str, Any]) -> None:
+        manifest = {
+            "apiVersion": kind.api_version,
+            "kind": kind.kind,
+            "metadata": {"name": name, "namespace": self.namespace},
+            "spec": {"deploymentTargetClassName": self.class_name} | spec,
+        }
+        await self.kube.create_object(kind, manifest, field_manager=USER)
+
+
+@pytest.fixture
+async def ours(tenant: Tenant, kube: KubeClient) -> AsyncIterator[Namespace]:
+    """With a class of the test's own, like the one that is shipped."""
+    name = f"class-{uuid.uuid4().hex[:8]}"
+    await kube.create_object(DEPLOYMENT_TARGET_CLASS, SHIPPED | {"metadata": {"name": name}}, field_manager=USER)
+    yield Namespace(tenant, name)
+    await kube.delete_object(DEPLOYMENT_TARGET_CLASS, None, name)
+
+
+async def test_claim_when_a_target_is_free_then_it_is_bound_kept_so_and_reclaimed_as_its_class_says(
+    ours: Namespace,
+) -> None:
+    await ours.claim()
+    waiting = await ours.until(DEPLOYMENT_TARGET_CLAIM, "dev", lambda each: bool(each["metadata"].get("annotations")))
+    assert waiting["metadata"]["annotations"] == {PROVISIONER: ours.class_name}
+    await ours.claim("named", targetName="spare")
+    await ours.target()
+    bound = await ours.until_phase(DEPLOYMENT_TARGET_CLAIM, "named", "Bound")
+    target = await ours.until(DEPLOYMENT_TARGET, "spare", lambda each: each["spec"].get("claimRef") == "named")
+    assert target["status"]["phase"] == "Bound"
+    bound = await ours.until(
+        DEPLOYMENT_TARGET_CLAIM, "named", lambda each: BIND_COMPLETE in (each["metadata"].get("annotations") or {})
+    )
+    assert FINALIZER in bound["metadata"]["finalizers"]
+    undone = {"metadata": {"annotations": {BIND_COMPLETE: None}}}
+    await ours.kube.patch_object(DEPLOYMENT_TARGET_CLAIM, ours.namespace, "named", undone, field_manager=USER)
+    await ours.until(
+        DEPLOYMENT_TARGET_CLAIM, "named", lambda each: BIND_COMPLETE in (each["metadata"].get("annotations") or {})
+    )
+    await ours.kube.delete_object(DEPLOYMENT_TARGET_CLAIM, ours.namespace, "named")
+    await ours.until_gone(DEPLOYMENT_TARGET_CLAIM, "named")
+    await ours.until_gone(DEPLOYMENT_TARGET, "spare")
+
+
+async def test_class_when_operators_change_it_then_the_claims_of_all_tenants_follow_the_new_policy(
+    ours: Namespace,
+) -> None:
+    await ours.target()
+    await ours.claim()
+    await ours.until_phase(DEPLOYMENT_TARGET_CLAIM, "dev", "Bound")
+    await ours.set_policy("Retain")
+    await ours.claim("witness")  # is told with the newest state of its class, and that counts for all
+    await ours.until_phase(DEPLOYMENT_TARGET_CLAIM, "witness", "Pending")
+    await ours.kube.delete_object(DEPLOYMENT_TARGET_CLAIM, ours.namespace, "dev")
+    await ours.until_gone(DEPLOYMENT_TARGET_CLAIM, "dev")
+    released = await ours.until_phase(DEPLOYMENT_TARGET, "spare", "Released")
+    assert "claimRef" not in released["spec"]

@@ -1,0 +1,182 @@
+"""A namespace with claims and targets, its planner, and a watcher that writes what the planner decides."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import Any
+
+from services.kinds.deployment_target_claim.rows import FINALIZER as CLAIM_FINALIZER
+from services.planner.rows import ChildRow
+from tests.unit.planner.given import at, resource, resource_gone
+from tests.unit.planner.world import NOW, World
+
+CLAIM, TARGET = "DeploymentTargetClaim", "DeploymentTarget"
+CLASS = "space"
+CREDENTIALS = {
+    "defaultNamespace": "spaces-1",
+    "apiURL": "https://api.example.com",
+    "clusterCredentialsSecret": "login",
+    "allowInsecureSkipTLSVerify": False,
+}
+Key = tuple[str, str]
+
+
+@dataclass
+class Live:
+    """A claim or a target as the API server has it."""
+
+    uid: str
+    spec: dict[str, Any]
+    annotations: dict[str, str] = field(default_factory=dict)
+    finalizers: list[str] = field(default_factory=list)
+    status: dict[str, Any] = field(default_factory=dict)
+    deleting: bool = False
+
+
+@dataclass
+class Targets:
+    """See the module. Nothing is told, or written, until a test says so."""
+
+    world: World = field(default_factory=World)
+    live: dict[Key, Live] = field(default_factory=dict)
+    classes: dict[str, str] = field(default_factory=dict)
+    """The reclaim policy of each class that exists."""
+    second: int = 0
+    made: int = 0
+
+    # Users and operators
+
+    def claim(self, name: str = "dev", target: str = "", class_: str = CLASS, **live: Any) -> None:
+        spec = {"deploymentTargetClassName": class_} | ({"targetName": target} if target else {})
+        self._put((CLAIM, name), spec, **live)
+
+    def target(self, name: str = "t", for_: str = "", class_: str = CLASS, **live: Any) -> None:
+        spec = {"deploymentTargetClassName": class_, "kubernetesCredentials": CREDENTIALS}
+        self._put((TARGET, name), spec | ({"claimRef": for_} if for_ else {}), **live)
+
+    def set_class(self, policy: str, name: str = CLASS) -> None:
+        """Or take it away, if there is no policy. Who names it is told again."""
+        self.classes = {known: each for known, each in self.classes.items() if known != name}
+        if policy:
+            self.classes[name] = policy
+        self.tell(*self.live)
+
+    def delete(self, key: Key) -> None:
+        """It goes at once unless somebody keeps it."""
+        live = self.live[key]
+        live.deleting = True
+        if live.finalizers:
+            self.tell(key)
+        else:
+            self._end(key)
+
+    # The watcher
+
+    def tell(self, *keys: Key) -> None:
+        """Tell the planner of these as they are."""
+        for key in keys:
+            self.second += 1
+            (kind, name), live = key, self.live[key]
+            named = live.spec["deploymentTargetClassName"]
+            self.world.take(
+                resource(
+                    self.second,
+                    kind,
+                    name,
+                    live.spec,
+                    uid=live.uid,
+                    deleting=live.deleting,
+                    finalizers=tuple(live.finalizers),
+                    metadata={"annotations": live.annotations, "finalizers": live.finalizers},
+                    recalled=json.dumps(live.status) if kind == TARGET and live.status else "",
+                    named_class=self._class(named),
+                )
+            )
+
+    def settle(self) -> None:
+        """Write the planner's decisions and tell of that until nothing happens any more."""
+        for _ in range(20):
+            for (_, _, kind, name), row in self.world.workspace.items():
+                if (kind, name) in self.live and self.live[kind, name].uid == row.uid:
+                    self.live[kind, name].status = json.loads(row.status)
+            written = [key for row in self.rows() if (key := self._write(row)) is not None]
+            if not written:
+                return
+            for key in written:
+                if key in self.live and self.live[key].deleting and not self.live[key].finalizers:
+                    self._end(key)
+                elif key in self.live:
+                    self.tell(key)
+        raise AssertionError("it never ends")
+
+    def pass_time(self, seconds: int) -> None:
+        self.second += seconds
+        self.world.later = at(self.second) - NOW
+        self.world.take_due()
+
+    def rows(self) -> list[ChildRow]:
+        return list(self.world.child_objects.values())
+
+    # What a test looks at
+
+    def phase(self, name: str, kind: str = CLAIM) -> str:
+        return str(self._status(name, kind).get("phase", ""))
+
+    def error(self, name: str, kind: str = CLAIM) -> str:
+        (found,) = [each for each in self._status(name, kind)["conditions"] if each["type"] == "ErrorOccurred"]
+        return str(found["message"]) if found["status"] == "True" else ""
+
+    def bound(self) -> dict[str, str]:
+        """The target of each claim that has one, as the planner has decided."""
+        claims = [each for each in self.world.resources.values() if each.kind == CLAIM and each.present]
+        kept = {each.name: json.loads(each.accepted) for each in claims if each.accepted}
+        return {name: decided["other"] for name, decided in kept.items() if decided["phase"] == "Bound"}
+
+    def _status(self, name: str, kind: str) -> dict[str, Any]:
+        (row,) = [each for each in self.world.workspace.values() if (each.kind, each.name) == (kind, name)]
+        status: dict[str, Any] = json.loads(row.status)
+        return status
+
+    def _class(self, name: str) -> str:
+        policy = self.classes.get(name)
+        if policy is None:
+            return ""
+        spec = {"provisioner": "appstudio.redhat.com/devsandbox", "reclaimPolicy": policy}
+        return json.dumps({"version": str(self.second), "spec": spec})
+
+    def _put(self, key: Key, spec: dict[str, Any], *, told: bool = True, **live: Any) -> None:
+        self.made += 1
+        self.live[key] = Live(f"uid-{self.made}", spec, **live)
+        if told:
+            self.tell(key)
+
+    def _end(self, key: Key) -> None:
+        self.second += 1
+        self.world.take(resource_gone(self.second, *key, self.live.pop(key).uid))
+
+    def _write(self, row: ChildRow) -> Key | None:
+        """As a watcher does: bound to the uid, and what is there already is not written."""
+        key, live, manifest = row.key, self.live.get(row.key), json.loads(row.manifest)
+        if live is None or live.uid != row.uid:
+            return None
+        if row.desired == "absent":
+            if live.deleting:
+                return None
+            live.deleting = True
+            return key
+        before = json.dumps([live.spec, live.annotations, live.finalizers], sort_keys=True)
+        live.spec = _merged(live.spec, manifest["spec"])
+        live.annotations = _merged(live.annotations, manifest["annotations"])
+        for name, is_on in manifest["finalizers"].items():
+            live.finalizers = [each for each in live.finalizers if each != name] + [name] * (
+                is_on and (name in live.finalizers or not live.deleting)
+            )
+        return key if before != json.dumps([live.spec, live.annotations, live.finalizers], sort_keys=True) else None
+
+
+def _merged(live: dict[str, Any], patch: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in {**live, **patch}.items() if value is not None}
+
+
+__all__ = ["CLAIM", "CLAIM_FINALIZER", "TARGET", "Live", "Targets"]

@@ -1,0 +1,275 @@
+"""Claims and targets, planned: who has which, what is written to them, and what becomes of them at the end."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from services.kinds.deployment_target.rows import FINALIZER as TARGET_FINALIZER
+from services.kinds.deployment_target_claim.rows import BIND_COMPLETE, BOUND_BY_CONTROLLER, FINALIZER, PROVISIONER
+from services.planner.domain.appstudio import targets
+from services.planner.domain.policy import Policy
+from tests.unit.planner.given import changed, resource
+from tests.unit.planner.targets import CLAIM, TARGET, Targets
+from tests.unit.planner.tenant import conditions
+
+DEV, T = (CLAIM, "dev"), (TARGET, "t")
+
+
+@pytest.fixture
+def ours() -> Targets:
+    """With a class."""
+    return Targets(classes={"space": "Delete"})
+
+
+@pytest.fixture
+def bound(ours: Targets) -> Targets:
+    """A claim that has a target, and all of it written."""
+    ours.target()
+    ours.claim()
+    ours.settle()
+    return ours
+
+
+def test_claim_when_a_target_matches_then_both_say_so(bound: Targets) -> None:
+    assert (bound.phase("dev"), bound.error("dev"), bound.phase("t", TARGET)) == ("Bound", "", "Bound")
+    claim, target = bound.live[DEV], bound.live[T]
+    assert claim.spec["targetName"] == "t"
+    assert claim.annotations == {BIND_COMPLETE: "true", BOUND_BY_CONTROLLER: "true"}
+    assert (claim.finalizers, target.spec["claimRef"], target.finalizers) == ([FINALIZER], "dev", [TARGET_FINALIZER])
+
+
+def test_target_when_nobody_claims_it_then_it_is_available_and_kept_by_a_finalizer(ours: Targets) -> None:
+    ours.target()
+    ours.settle()
+    assert (ours.phase("t", TARGET), ours.live[T].finalizers) == ("Available", [TARGET_FINALIZER])
+    assert "claimRef" not in ours.live[T].spec
+
+
+def test_claims_when_two_want_one_target_at_the_same_moment_then_the_older_gets_it_before_anything_is_written(
+    ours: Targets,
+) -> None:
+    ours.target()
+    ours.claim("first")
+    ours.claim("second")
+    assert ours.bound() == {"first": "t"}
+    ours.settle()
+    assert (ours.bound(), ours.phase("second")) == ({"first": "t"}, "Pending")
+
+
+def test_claim_when_it_was_bound_then_an_older_one_that_comes_later_does_not_take_its_target(ours: Targets) -> None:
+    """No write of the binding has been seen yet."""
+    ours.target()
+    ours.claim("late", told=False)
+    ours.claim("first")
+    ours.tell((CLAIM, "late"))
+    assert ours.bound() == {"first": "t"}
+
+
+def test_claim_when_nothing_matches_then_it_waits_for_a_provisioner_until_a_target_for_it_comes(ours: Targets) -> None:
+    ours.claim()
+    ours.settle()
+    assert (ours.phase("dev"), ours.live[DEV].annotations) == ("Pending", {PROVISIONER: "space"})
+    ours.target("dev-dt", for_="dev")
+    ours.settle()
+    assert (ours.phase("dev"), ours.bound()) == ("Bound", {"dev": "dev-dt"})
+
+
+def test_claim_when_it_names_a_target_that_another_has_then_it_says_so(bound: Targets) -> None:
+    bound.claim("other", target="t")
+    bound.settle()
+    assert bound.phase("other") == "Pending"
+    assert bound.error("other") == "DeploymentTargetClaim wants to claim a DeploymentTarget that is already claimed"
+
+
+def test_target_when_it_is_released_then_it_is_nobodys_until_operators_see_to_it(bound: Targets) -> None:
+    bound.claim("other", target="t")
+    bound.set_class("Retain")
+    bound.delete(DEV)
+    bound.settle()
+    assert (bound.phase("t", TARGET), bound.phase("other")) == ("Released", "Pending")
+
+
+def test_claim_when_its_target_is_gone_then_it_is_lost_and_bound_again_when_that_returns(bound: Targets) -> None:
+    bound.live[T].finalizers = []
+    bound.delete(T)
+    bound.settle()
+    assert bound.phase("dev") == "Lost"
+    assert "'t'" in bound.error("dev")
+    bound.target()
+    bound.settle()
+    assert (bound.phase("dev"), bound.error("dev")) == ("Bound", "")
+
+
+def test_claim_when_its_binding_is_edited_then_that_is_undone(bound: Targets) -> None:
+    bound.target("other")
+    bound.live[DEV].spec["targetName"] = "other"
+    bound.live[DEV].annotations.pop(BIND_COMPLETE)
+    bound.pass_time(10)
+    bound.tell(DEV)
+    bound.settle()
+    assert (bound.live[DEV].spec["targetName"], bound.bound()) == ("t", {"dev": "t"})
+    assert BIND_COMPLETE in bound.live[DEV].annotations
+
+
+# Classes
+
+
+def test_class_when_it_does_not_exist_then_the_claim_says_so_until_it_does(ours: Targets) -> None:
+    ours.claim(class_="gone")
+    assert "'gone' does not exist" in ours.error("dev")
+    ours.set_class("Delete", "gone")
+    assert (ours.error("dev"), ours.phase("dev")) == ("", "Pending")
+
+
+@pytest.mark.parametrize(("policy", "stays"), [("Delete", False), ("Retain", True), ("", True)])
+def test_claim_when_it_is_deleted_then_its_target_is_released_and_goes_if_its_class_says_so(
+    bound: Targets, policy: str, stays: bool
+) -> None:
+    bound.set_class(policy)
+    bound.delete(DEV)
+    assert bound.phase("t", TARGET) == "Released"
+    assert DEV in bound.live, "it stays until its target is released"
+    bound.settle()
+    assert DEV not in bound.live
+    assert (T in bound.live) is stays
+    if stays:
+        assert "claimRef" not in bound.live[T].spec
+        assert bound.phase("t", TARGET) == "Released"
+
+
+def test_class_when_its_policy_changes_while_a_claim_is_bound_then_the_newest_counts(bound: Targets) -> None:
+    bound.set_class("Retain")
+    bound.set_class("Delete")
+    bound.delete(DEV)
+    bound.settle()
+    assert bound.live == {}
+
+
+def test_claim_when_it_is_deleted_before_its_binding_is_written_then_its_target_is_released_all_the_same(
+    ours: Targets,
+) -> None:
+    ours.set_class("Retain")
+    ours.target()
+    ours.claim()
+    ours.delete(DEV)
+    ours.settle()
+    assert ours.phase("t", TARGET) == "Released"
+    assert "claimRef" not in ours.live[T].spec
+
+
+def test_target_when_it_is_deleted_while_it_is_bound_then_it_goes_and_its_claim_is_lost(bound: Targets) -> None:
+    bound.delete(T)
+    bound.settle()
+    assert T not in bound.live
+    assert bound.phase("dev") == "Lost"
+
+
+# Environments
+
+
+def test_environment_when_it_names_a_claim_then_it_waits_for_its_target_and_deploys_there_with_a_copy_of_its_secret(
+    ours: Targets,
+) -> None:
+    target = {"target": {"deploymentTargetClaim": {"claimName": "dev"}}}
+    spec = {"displayName": "Dev", "deploymentStrategy": "Manual", "configuration": target}
+    ours.world.take(resource(1, "Environment", "stage", spec))
+    assert reconciled(ours)[1] == "DeploymentTargetClaimNotFound"
+    ours.second = 1
+    ours.claim()
+    ours.settle()
+    assert (reconciled(ours)[0], wanted(ours)) == ("True", {})
+    ours.target("dev-dt", for_="dev")
+    ours.settle()
+    assert reconciled(ours)[0] == "True"
+    made = wanted(ours)
+    environment = made["GitOpsDeploymentManagedEnvironment", "managed-environment-stage"]
+    assert (environment["apiURL"], environment["namespaces"]) == ("https://api.example.com", ["spaces-1"])
+    assert environment["credentialsSecret"] == "managed-environment-secret-stage"
+    assert made["SecretCopy", "managed-environment-secret-stage"]["from"] == "login"
+
+
+def reconciled(ours: Targets) -> tuple[str, str, str]:
+    return conditions(ours.world, "Environment", "stage")["Reconciled"]
+
+
+def wanted(ours: Targets) -> dict[tuple[str, str], dict[str, Any]]:
+    """Specs of the environment's child objects."""
+    return {row.key: json.loads(row.manifest)["spec"] for row in ours.rows() if row.owner_kind == "Environment"}
+
+
+# Loss, drift, bad input, bounds
+
+
+@pytest.mark.parametrize("first", [CLAIM, TARGET])
+def test_database_when_it_is_lost_then_nothing_is_lost_or_deleted_whatever_is_told_first(
+    bound: Targets, first: str
+) -> None:
+    bound.set_class("Retain", "kept")
+    bound.target("old", class_="kept")
+    bound.claim("old", target="old", class_="kept")
+    bound.settle()
+    bound.delete((CLAIM, "old"))
+    bound.settle()
+    again = Targets(classes=bound.classes, live=bound.live, second=bound.second, made=bound.made)
+    again.claim("new", class_="kept", told=False)
+    for key in sorted(again.live, key=lambda key: (key[0] != first, key)):
+        again.tell(key)
+        again.settle()
+    assert (again.bound(), again.phase("t", TARGET)) == ({"dev": "t"}, "Bound")
+    assert (again.phase("old", TARGET), again.phase("new")) == ("Released", "Pending"), "it gets no released target"
+
+
+def test_claim_when_all_is_as_decided_then_nothing_is_written_any_more(bound: Targets) -> None:
+    rows, status = bound.rows(), dict(bound.world.workspace)
+    bound.tell(DEV, T)
+    bound.pass_time(600)
+    assert (bound.rows(), {**bound.world.workspace}) == (rows, status)
+
+
+def test_claim_when_it_is_beyond_the_quota_then_it_says_so_gets_no_target_and_can_be_deleted(ours: Targets) -> None:
+    policy = Policy()
+    ours.world.policy = replace(policy, limits=policy.kinds.limits({CLAIM: 1}))
+    ours.claim("first")
+    ours.target("u", for_="second")
+    ours.claim("second", finalizers=[FINALIZER])
+    assert "this namespace may have 1 DeploymentTargetClaims" in ours.error("second")
+    assert ours.bound() == {}
+    ours.settle()
+    ours.delete((CLAIM, "second"))
+    ours.settle()
+    assert (CLAIM, "second") not in ours.live
+
+
+def test_claim_when_its_spec_is_not_valid_then_it_says_so_and_others_are_bound(ours: Targets) -> None:
+    ours.target()
+    ours.claim("bad")
+    ours.live[CLAIM, "bad"].spec["targetName"] = ["t"]
+    ours.tell((CLAIM, "bad"))
+    ours.settle()
+    assert "spec.targetName" in ours.error("bad")
+
+
+def test_finalizer_when_somebody_else_has_one_then_it_stays(ours: Targets) -> None:
+    ours.claim(finalizers=["theirs/finalizer"])
+    ours.settle()
+    assert ours.live[DEV].finalizers == ["theirs/finalizer", FINALIZER]
+    ours.delete(DEV)
+    ours.settle()
+    assert ours.live[DEV].finalizers == ["theirs/finalizer"]
+
+
+def test_namespace_when_something_else_happens_in_it_then_claims_are_not_looked_at_again(
+    bound: Targets, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bound.world.take(changed(bound.second + 1))
+    monkeypatch.setattr(targets, "bind", None)
+    bound.world.take(changed(bound.second + 2, "api", uid="uid-api"))
+
+
+def test_rows_when_claims_and_targets_are_as_wanted_then_their_number_is_bounded_by_them(bound: Targets) -> None:
+    assert len(bound.rows()) <= len(bound.live)
+    assert all(json.loads(row.manifest) for row in bound.rows())
