@@ -20,6 +20,7 @@ from datetime import datetime, timedelta
 from typing import NamedTuple
 from uuid import UUID
 
+from services.common.messages import ChildKind
 from services.kinds.shared.child_objects import ChildInputs, ChildObject, LiveChild, differs
 from services.kinds.shared.kind import Kind
 from services.kinds.shared.resource import Cause, PlainResource
@@ -32,6 +33,8 @@ from services.planner.rows import ChildKey, ChildRow
 
 REAPPLY_AFTER = timedelta(seconds=10)
 UNSEEN_AFTER = timedelta(minutes=5)
+COPIED_AGAIN_AFTER = timedelta(minutes=10)
+"""How old a copied Secret may be: nobody tells of the Secret that it is a copy of, so it is copied again and again."""
 
 
 class Wanted(NamedTuple):
@@ -209,7 +212,11 @@ def _is_applied_anew(row: ChildRow, live: LiveChild | None, at: datetime, *, is_
         return False
     if live is None:
         return is_missed or at >= row.seen_at + UNSEEN_AFTER
-    return _has_drifted(row, live)
+    return _has_drifted(row, live) or (_is_copy(row) and at >= row.seen_at + COPIED_AGAIN_AFTER)
+
+
+def _is_copy(row: ChildRow) -> bool:
+    return row.kind == ChildKind.SECRET_COPY
 
 
 def _due_at(row: ChildRow, live: LiveChild | None, *, is_missed: bool) -> datetime | None:
@@ -218,7 +225,9 @@ def _due_at(row: ChildRow, live: LiveChild | None, *, is_missed: bool) -> dateti
         return row.seen_at + UNSEEN_AFTER if not row.uid else None
     if live is None:
         return row.seen_at + (REAPPLY_AFTER if is_missed else UNSEEN_AFTER)
-    return row.seen_at + REAPPLY_AFTER if _has_drifted(row, live) else None
+    if _has_drifted(row, live):
+        return row.seen_at + REAPPLY_AFTER
+    return row.seen_at + COPIED_AGAIN_AFTER if _is_copy(row) else None
 
 
 def _has_drifted(row: ChildRow, live: LiveChild) -> bool:

@@ -12,7 +12,12 @@ from services.common.messages import ChildKind
 from services.kinds.shared import child_objects
 from services.kinds.shared.child_objects import ChildObject
 from services.kinds.shared.resource import Cause
-from services.planner.domain.steps.child_objects import REAPPLY_AFTER, UNSEEN_AFTER, want_child_objects
+from services.planner.domain.steps.child_objects import (
+    COPIED_AGAIN_AFTER,
+    REAPPLY_AFTER,
+    UNSEEN_AFTER,
+    want_child_objects,
+)
 from tests.unit.kinds.preview.kind import KIND, LABEL, PREVIEW
 from tests.unit.planner.given import (
     NAMESPACE,
@@ -30,6 +35,7 @@ from tests.unit.planner.workspace import CLUSTER, DEPLOYMENT, MANAGED_ENVIRONMEN
 
 SOON = round(REAPPLY_AFTER.total_seconds())
 LATER = round(UNSEEN_AFTER.total_seconds())
+COPIED_AGAIN = round(COPIED_AGAIN_AFTER.total_seconds())
 
 
 @pytest.fixture
@@ -297,6 +303,20 @@ def test_copied_secret_when_it_is_reported_then_only_that_it_is_there_or_gone_co
     assert workspace.rows()[key] == row
     workspace.take(resource_gone(SOON + 3, "Secret", "copy-login", "uid-secret-copy-login"))
     assert workspace.rows()[key].revision == 2
+
+
+def test_copied_secret_when_it_has_been_there_for_long_then_it_is_copied_again() -> None:
+    """Its source may be another by then, and nobody tells."""
+    workspace, key = Workspace(), (ChildKind.SECRET_COPY.value, "copy-login")
+    workspace.take(resource(1, PREVIEW.kind, "login", {"deployments": ["web"], "secret": "theirs"}))
+    workspace.take(secret(2, "copy-login"))
+    row = workspace.rows()[key]
+    workspace.second = 2
+    workspace.pass_time(COPIED_AGAIN)
+    again = workspace.rows()[key]
+    assert (again.revision, again.manifest) == (row.revision + 1, row.manifest)
+    workspace.pass_time(SOON)
+    assert workspace.rows()[key] == again
 
 
 def test_namespace_when_it_is_made_again_then_nothing_of_its_child_objects_stays() -> None:
