@@ -137,6 +137,7 @@ REGISTRY = Registry(
         ENVIRONMENT,
         SNAPSHOT,
         BINDING,
+        PROMOTION_RUN,
         APPLICATION,
         COMPONENT,
         SPACE_REQUEST,
@@ -144,5 +145,4 @@ REGISTRY = Registry(
         DEPLOYMENT_TARGET,
     ),
     looked_up=(DEPLOYMENT_TARGET_CLASS,),
-    not_followed=(PROMOTION_RUN,),
 )

@@ -13,6 +13,7 @@ from services.kinds.deployment_target.rows import PROVISIONED_BY
 from services.kinds.deployment_target_claim.model import DEPLOYMENT_TARGET_CLAIM
 from services.kinds.deployment_target_claim.rows import BIND_COMPLETE, BOUND_BY_CONTROLLER, PROVISIONER
 from services.kinds.deployment_target_claim.rows import FINALIZER as CLAIM_FINALIZER
+from services.kinds.promotion_run.progress import APPLICATION_LABEL, ENVIRONMENT_LABEL
 from services.kinds.registry import Registry
 from services.kinds.snapshot_environment_binding.model import BINDING
 
@@ -34,7 +35,12 @@ class UnownedResource:
 
 
 UNOWNED_RESOURCES: Mapping[str, UnownedResource] = {
-    UnownedKind.BINDING: UnownedResource(resource=BINDING, spec=frozenset({"snapshot"})),
+    UnownedKind.BINDING: UnownedResource(
+        resource=BINDING,
+        verbs=frozenset({"create"}),
+        spec=frozenset({"snapshot"}),
+        labels=frozenset({APPLICATION_LABEL, ENVIRONMENT_LABEL}),
+    ),
     UnownedKind.CLAIM: UnownedResource(
         resource=DEPLOYMENT_TARGET_CLAIM,
         spec=frozenset({"targetName"}),

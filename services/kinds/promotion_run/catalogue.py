@@ -28,6 +28,12 @@ SNAPSHOT_NOT_FOUND = error(
     "The snapshot was deleted, or never was. The binding is left as it is; the run waits until its time is over.",
     "Create the snapshot again, or delete the run and create another one.",
 )
+SNAPSHOT_BEYOND_QUOTA = error(
+    "Snapshot '{snapshot}' is beyond the quota of this namespace; delete older Snapshots",
+    "Your namespace has more Snapshots than it may have, and the oldest ones count. The run waits until its time is "
+    "over.",
+    "Delete Snapshots that are not needed any more, or ask your operators for more.",
+)
 SNAPSHOT_OF_ANOTHER = error(
     "Snapshot '{snapshot}' is one of application '{other}', not of '{application}'; name one of this application",
     "Images of another application would be deployed. The binding is left as it is; the run fails when its time is "
@@ -40,6 +46,7 @@ ENTRIES = (
     ENVIRONMENT_NOT_FOUND,
     APPLICATION_NOT_FOUND,
     SNAPSHOT_NOT_FOUND,
+    SNAPSHOT_BEYOND_QUOTA,
     SNAPSHOT_OF_ANOTHER,
     QUOTA_EXCEEDED,
     TENANT_PARKED,
@@ -54,3 +61,4 @@ FAILED = f"Promotion Failed. Could not be completed in {MINUTES} Minutes."
 NOT_DEPLOYED = "{component} has no GitOpsDeployment yet"
 NOT_AS_WANTED = "{component} is {sync}, {health}, at {revision}; wanted: {commit}"
 NO_COMMIT = "a commit that the build service has not named"
+NOT_ANSWERED = "the build service has not said yet where the manifests of this snapshot are"

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from services.common.messages import UnownedKind
 from services.kinds.promotion_run.catalogue import ENTRIES
 from services.kinds.promotion_run.model import PROMOTION_RUN, PromotionRunSpec, PromotionRunStatus
+from services.kinds.promotion_run.rows import recalled_progress
+from services.kinds.promotion_run.status import run_status
 from services.kinds.shared.catalogue import ERROR
-from services.kinds.shared.kind import Column, DefinedKind, WaitExample, condition_column
+from services.kinds.shared.kind import Column, CustomKind, Reference, WaitExample, condition_column
+from services.kinds.snapshot.model import SNAPSHOT
 
-KIND = DefinedKind(
+KIND = CustomKind(
     resource=PROMOTION_RUN,
+    default_quota=200,
     description="Brings a snapshot to an environment, or from environment to environment; deleting it ends it.",
     purpose="promotes a snapshot to one environment, or along their graph",
     example=Path(__file__).with_name("example.yaml"),
@@ -31,4 +36,9 @@ KIND = DefinedKind(
         WaitExample("it has succeeded", "jsonpath='{.status.completionResult}'=Success"),
     ),
     catalogue=ENTRIES,
+    reference=Reference("snapshot", SNAPSHOT),
+    unowned=(UnownedKind.BINDING,),
+    compile_status=run_status,
+    recalls_status=True,
+    recalled_progress=recalled_progress,
 )

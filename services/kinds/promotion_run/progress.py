@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from services.common.json_values import digest
 from services.kinds.promotion_run import catalogue as texts
@@ -12,6 +12,8 @@ from services.kinds.shared.reconciled import MAX_LISTED, listed
 from services.kinds.snapshot_environment_binding.model import BindingSpec
 
 LONGEST_NAME = 250
+APPLICATION_LABEL, ENVIRONMENT_LABEL = "appstudio.application", "appstudio.environment"
+"""Of a binding that was made."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +56,13 @@ class BoundSnapshot:
     snapshot: str
     components: tuple[DeployedComponent, ...] = ()
     """All that its spec names."""
+    uid: str = ""
+    reported: str = ""
+    """Tells apart what the build service has said of its components."""
     is_outdated: bool = False
-    """What the build service has said of it is of a spec before the newest one."""
+    """The build service says that this is of a spec before the newest one."""
+    is_current: bool = False
+    """It says that this is of the newest spec. Neither: it does not say."""
     problem: str = ""
     """What is wrong with it, as its own conditions say it."""
 
@@ -68,6 +75,8 @@ class Surroundings:
     """Names of the components of each Application, sorted."""
     snapshots: Mapping[str, str] = field(default_factory=dict)
     """The application of each Snapshot."""
+    beyond_quota: Collection[str] = ()
+    """Snapshots that do not count."""
     parents: Mapping[str, str] = field(default_factory=dict)
     """The parent of each Environment; empty if it has none."""
     automated: Collection[str] = ()
@@ -95,6 +104,8 @@ class SnapshotOrder:
 
     binding: str
     snapshot: str
+    uid: str = ""
+    """Of the binding."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +120,8 @@ class Progress:
     shortcoming: str = ""
     """Why it is not done, in more words than ``display``."""
     order: BindingOrder | SnapshotOrder | None = None
+    bound: BoundSnapshot | None = None
+    """The binding that there is."""
 
 
 def progress(spec: PromotionRunSpec, environment: str, around: Surroundings) -> Progress:
@@ -120,8 +133,15 @@ def progress(spec: PromotionRunSpec, environment: str, around: Surroundings) -> 
     if bound is None:
         return Progress(texts.WAITS_FOR_BINDING, binding=name, order=_generated(name, spec, environment, around))
     if bound.snapshot != spec.snapshot:
-        return Progress(texts.WAITS_FOR_BINDING, binding=name, order=SnapshotOrder(name, spec.snapshot))
-    return _deployed(bound)
+        order = SnapshotOrder(name, spec.snapshot, bound.uid)
+        return Progress(texts.WAITS_FOR_BINDING, binding=name, order=order, bound=bound)
+    return replace(_deployed(bound), bound=bound)
+
+
+def unanswered(found: Progress) -> Progress:
+    """The same while the build service may not have answered to the snapshot yet."""
+    shortcoming = found.shortcoming or texts.NOT_ANSWERED
+    return replace(found, display=texts.WAITS_FOR_BINDING, is_done=False, shortcoming=shortcoming)
 
 
 def generated_name(application: str, environment: str, taken: Collection[str]) -> str:
@@ -138,6 +158,8 @@ def _error(spec: PromotionRunSpec, environment: str, around: Surroundings, bindi
         return texts.ENVIRONMENT_NOT_FOUND.text(environment=environment)
     if spec.application not in around.applications:
         return texts.APPLICATION_NOT_FOUND.text(application=spec.application)
+    if spec.snapshot in around.beyond_quota:
+        return texts.SNAPSHOT_BEYOND_QUOTA.text(snapshot=spec.snapshot)
     application = around.snapshots.get(spec.snapshot)
     if application is None:
         return texts.SNAPSHOT_NOT_FOUND.text(snapshot=spec.snapshot, binding=binding)
@@ -149,7 +171,7 @@ def _error(spec: PromotionRunSpec, environment: str, around: Surroundings, bindi
 def _generated(name: str, spec: PromotionRunSpec, environment: str, around: Surroundings) -> BindingOrder:
     components = [{"name": component} for component in around.applications[spec.application]]
     content = {"application": spec.application, "environment": environment, "snapshot": spec.snapshot}
-    labels = {"appstudio.application": spec.application, "appstudio.environment": environment}
+    labels = {APPLICATION_LABEL: spec.application, ENVIRONMENT_LABEL: environment}
     return BindingOrder(name, BindingSpec.model_validate(content | {"components": components}), labels)
 
 

@@ -14,9 +14,19 @@ from uuid import UUID
 
 from services.kinds.promotion_run import catalogue as texts
 from services.kinds.promotion_run.model import PromotionRunSpec
-from services.kinds.promotion_run.progress import BindingOrder, Progress, SnapshotOrder, Surroundings, progress
+from services.kinds.promotion_run.progress import (
+    BindingOrder,
+    Progress,
+    SnapshotOrder,
+    Surroundings,
+    progress,
+    unanswered,
+)
 
 TIME_FOR_A_STEP = timedelta(minutes=texts.MINUTES)
+TIME_TO_ANSWER = timedelta(minutes=1)
+"""For a build service that does not say which spec it has seen. If it says the same of another snapshot, that has the
+same manifests; before that it may not have looked."""
 
 StepStatus = Literal["In Progress", "Success", "Failed"]
 Order = BindingOrder | SnapshotOrder
@@ -34,6 +44,10 @@ class Step:
     status: StepStatus = "In Progress"
     display: str = ""
     binding: str = ""
+    reported: str | None = None
+    """What the build service said of the binding before it had the snapshot; None: it always had it."""
+    answer_due: datetime | None = None
+    """When the binding counts as answered though that is the same; None: it does not have the snapshot yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,10 +63,11 @@ class Promotion:
     error: str = ""
     """What its user has to mend."""
 
-    @property
-    def due_at(self) -> datetime | None:
+    def due_after(self, now: datetime) -> datetime | None:
         """When it has to be looked at again, though nothing happens."""
-        return min((step.due_at for step in self.steps if step.status == "In Progress"), default=None)
+        waiting = [step for step in self.steps if step.status == "In Progress"]
+        times = [time for step in waiting for time in (step.due_at, step.answer_due) if time is not None and time > now]
+        return min(times, default=None)
 
     @property
     def active_bindings(self) -> tuple[str, ...]:
@@ -141,7 +156,7 @@ def _looked_at(spec: PromotionRunSpec, step: Step, around: Surroundings, now: da
     """A step as it is now, and what was found out unless it has succeeded, or was over before."""
     if step.status != "In Progress":
         return step, None
-    found = progress(spec, step.environment, around)
+    step, found = _answered(step, progress(spec, step.environment, around), now)
     binding = found.binding or step.binding
     if found.is_done:
         return replace(step, status="Success", display=found.display, binding=binding), None
@@ -149,6 +164,19 @@ def _looked_at(spec: PromotionRunSpec, step: Step, around: Surroundings, now: da
         why = f"{texts.FAILED} {found.shortcoming}".strip()
         return replace(step, status="Failed", display=why, binding=binding), replace(found, order=None)
     return replace(step, display=found.display, binding=binding), found
+
+
+def _answered(step: Step, found: Progress, now: datetime) -> tuple[Step, Progress]:
+    """What the build service said before a snapshot was ordered is no answer to that."""
+    bound = found.bound
+    if bound is None:
+        return step, found
+    if isinstance(found.order, SnapshotOrder):
+        return replace(step, reported=bound.reported, answer_due=None), found
+    if bound.is_current or bound.reported != step.reported:
+        return step, found
+    due = step.answer_due or now + TIME_TO_ANSWER
+    return replace(step, answer_due=due), found if now >= due else unanswered(found)
 
 
 def _next_level(

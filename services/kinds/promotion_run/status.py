@@ -7,6 +7,7 @@ from datetime import datetime
 from services.common.times import rfc3339
 from services.kinds.promotion_run import catalogue as texts
 from services.kinds.promotion_run.model import PromotionRunSpec
+from services.kinds.promotion_run.rows import promotion_of
 from services.kinds.promotion_run.rules import Promotion
 from services.kinds.shared.catalogue import ERROR
 from services.kinds.shared.conditions import (
@@ -16,11 +17,28 @@ from services.kinds.shared.conditions import (
     compile_status,
     parsed_status,
     recurring_states,
+    throttling,
 )
+from services.kinds.shared.incarnation import refusal_of
+from services.kinds.shared.kind import StatusInputs
+from services.kinds.shared.spec_text import spec_of
 from services.kinds.shared.text import readable
 
 MAX_DISPLAY_STATUS = 4096
 """Others write some of the words in it: commits, and what is wrong with a binding."""
+
+
+def run_status(inputs: StatusInputs) -> str:
+    """Canonical JSON of the whole status of a run; ``inputs.previous`` if nothing has changed."""
+    row, previous, throttled = inputs.resource, inputs.previous, throttling(inputs.resource.held_back_ms)
+    refusal = refusal_of(row)
+    if refusal is None:
+        spec = spec_of(PromotionRunSpec, row)
+        return promotion_status(previous, spec, promotion_of(row), throttled, inputs.at)
+    before = parsed_status(previous)
+    states = {ERROR: ("True", ERROR, refusal.message)} | recurring_states(throttled, before)
+    rest = {name: part for name, part in before.items() if name != "conditions"}
+    return compile_status(previous, states, inputs.at, rest)
 
 
 def promotion_status(

@@ -91,12 +91,20 @@ def update_resource(
         status=event.status,
         status_omitted=_reason(event.status_omitted),
         named_class=event.named_class,
+        progress=_recalled(kind, known.progress if known else "", event, cause),
     )
     if known is None:
         return seen
     if kind.is_repeat is not None and kind.is_repeat(known, seen):
         return replace(known, resource_version=seen.resource_version, epoch=seen.epoch)
     return replace(seen, seen_at=known.seen_at, trace_id=known.trace_id) if _content(known) == _content(seen) else seen
+
+
+def _recalled(kind: Kind, progress: str, event: ResourceChanged, cause: Cause) -> str:
+    """How far a resource has come, as far as its status tells more than the row: a database may have been lost."""
+    if kind.recalled_progress is None or not event.recalled_status:
+        return progress
+    return kind.recalled_progress(progress, event.recalled_status, cause.at)
 
 
 def _content(resource: PlainResource) -> tuple[object, ...]:

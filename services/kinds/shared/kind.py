@@ -184,6 +184,9 @@ class Kind(NamedKind):
     recalls_status: bool = False
     """Its status holds what follows from nothing else: commands carry it, so that a lost database is told of it."""
 
+    recalled_progress: Callable[[str, str, datetime], str] | None = None
+    """From the progress that a row has, such a status, JSON text, and the time at which that was told: the progress."""
+
     conditions: str = CONDITIONS
     """Member of the status that has its conditions."""
     own_status: frozenset[str] = frozenset()

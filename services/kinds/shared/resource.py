@@ -91,6 +91,8 @@ class PlainResource(Incarnation):
     status_omitted: str = ""
     named_class: str = ""
     """The DeploymentTargetClass that it names, as the watcher found it: JSON of its version and spec; empty: none."""
+    progress: str = ""
+    """What its kind's rules remember of how far it has come: JSON text of theirs; empty if it has not begun."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from datetime import datetime
 from services.common.messages import Command, LookAgain, Observation
 from services.planner.domain.appstudio.bindings import plan_bindings
 from services.planner.domain.appstudio.environments import plan_environments
+from services.planner.domain.appstudio.promotions import plan_promotions
 from services.planner.domain.appstudio.targets import plan_targets
 from services.planner.domain.changes import TenantChanges
 from services.planner.domain.collect_changes import changes_of
@@ -74,6 +75,7 @@ def plan(
         planned = plan_bindings(planned, context)
     planned = observe_manifests(planned, events, context, now)
     planned = take_over(planned, context)
+    planned = plan_promotions(planned, events, context, now)
     planned = tend_child_objects(planned, context)
     planned, shown = compile_statuses(planned, context)
     planned = with_due_move(planned, context, now)

@@ -6,7 +6,7 @@ objects those are: their kinds, names and contents, and what its agents' reports
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Hashable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 from uuid import UUID
@@ -100,7 +100,7 @@ class Confinement:
     """Kinds that cannot be deployed to destinations without cluster resources."""
 
 
-class Engine(Protocol):
+class Engine(Hashable, Protocol):
     """One GitOps engine."""
 
     def lane(self, tenant: UUID) -> str:

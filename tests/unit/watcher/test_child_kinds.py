@@ -23,7 +23,7 @@ NOTHING: dict[str, list[str]] = {"operations": [], "spec": [], "labels": [], "an
 
 
 def with_children(*children: ChildKind) -> Registry:
-    """Kinds as they are, but GitOpsDeployments have these children, and no other kind has any."""
+    """Kinds as they are, but GitOpsDeployments have these children, and no other kind has any or changes others."""
     first, *others = REGISTRY.kinds
     others = [replace(kind, children=(), unowned=()) for kind in others]
     return Registry((replace(first, children=children), *others))

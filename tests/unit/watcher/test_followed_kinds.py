@@ -35,7 +35,8 @@ def test_sync_run_when_it_names_a_deployment_then_it_refers_to_that() -> None:
 
 
 def test_kinds_when_their_status_holds_what_follows_from_nothing_else_then_their_commands_carry_it() -> None:
-    assert [each.name for each in CUSTOM_KINDS if each.recalls_status] == [SYNC_RUNS.name, "DeploymentTarget"]
+    recalling = [each.name for each in CUSTOM_KINDS if each.recalls_status]
+    assert recalling == [SYNC_RUNS.name, "PromotionRun", "DeploymentTarget"]
 
 
 def test_secrets_when_followed_then_only_those_made_for_us_and_never_written() -> None:

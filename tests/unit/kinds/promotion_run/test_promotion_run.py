@@ -169,7 +169,7 @@ def test_run_when_it_is_not_done_then_it_says_what_it_waits_for_and_orders_what_
     assert advanced.orders == orders
     assert advanced.promotion.error == error
     assert (advanced.promotion.state, advanced.promotion.started_at) == ("Active", at(0))
-    assert advanced.promotion.due_at == at(0) + timedelta(minutes=10)
+    assert advanced.promotion.due_after(at(0)) == at(0) + timedelta(minutes=10)
 
 
 def test_run_when_it_is_looked_at_twice_then_nothing_changes() -> None:
@@ -183,7 +183,7 @@ def test_run_when_every_deployment_is_synced_healthy_and_at_its_commit_then_it_s
     assert steps(advanced) == {"staging": ("Success", DONE)}
     assert (advanced.promotion.state, advanced.promotion.result) == ("Complete", "Success")
     assert advanced.orders == ()
-    assert advanced.promotion.due_at is None
+    assert advanced.promotion.due_after(at(0)) is None
 
 
 def test_run_when_it_is_manual_then_it_ends_with_its_environment() -> None:
@@ -272,7 +272,7 @@ def test_automated_run_when_an_environment_has_succeeded_then_its_automated_chil
     begun = after(AUTOMATED, (around(bound("development")), 0))
     assert steps(begun) == {"development": ("Success", DONE), "staging": ("In Progress", WAITS_FOR_BINDING)}
     assert begun.orders == (GENERATED,)
-    assert begun.promotion.due_at == at(600)
+    assert begun.promotion.due_after(at(0)) == at(600)
 
 
 def test_automated_run_when_no_automated_child_is_left_then_it_is_complete_and_the_manual_one_untouched() -> None:
@@ -316,7 +316,7 @@ def test_automated_run_when_one_environment_fails_then_only_the_children_of_the_
 
 def test_automated_run_when_a_level_begins_late_then_it_has_all_of_its_time() -> None:
     waiting, done = wide(), wide(bound("development"))
-    assert after(AUTOMATED, (waiting, 0), (done, 9 * MINUTE)).promotion.due_at == at(19 * MINUTE)
+    assert after(AUTOMATED, (waiting, 0), (done, 9 * MINUTE)).promotion.due_after(at(0)) == at(19 * MINUTE)
 
 
 def test_automated_run_when_its_first_environment_is_a_manual_one_then_it_is_promoted_to_all_the_same() -> None:
@@ -360,8 +360,8 @@ def test_runs_when_several_are_of_one_application_then_one_at_a_time_has_its_tur
 
 def test_run_when_another_one_is_ahead_then_it_waits_without_losing_time() -> None:
     waiting = advance(MANUAL, Promotion(), around(), at(0), behind="first").promotion
-    assert (waiting.state, waiting.behind, waiting.due_at) == ("Waiting", "first", None)
-    assert advance(MANUAL, waiting, around(), at(3600)).promotion.due_at == at(4200)
+    assert (waiting.state, waiting.behind, waiting.due_after(at(0))) == ("Waiting", "first", None)
+    assert advance(MANUAL, waiting, around(), at(3600)).promotion.due_after(at(3600)) == at(4200)
 
 
 def test_generated_name_when_names_vary_then_it_is_as_documented() -> None:

@@ -1,0 +1,124 @@
+"""A promotion as the row of its run keeps it, and as its status tells a planner that has lost its database."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from functools import lru_cache
+from typing import Any
+
+import orjson
+
+from services.common.errors import Permanent
+from services.common.json_values import canonical
+from services.kinds.promotion_run.model import PROMOTION_RUN, EnvironmentStep, PromotionRunSpec, PromotionRunStatus
+from services.kinds.promotion_run.rules import TIME_FOR_A_STEP, Promotion, Step
+from services.kinds.shared.limits import Limits
+from services.kinds.shared.reconciled import beyond_quota
+from services.kinds.shared.resource import PlainResource
+from services.kinds.shared.spec_text import parsed, spec_of
+
+NOT_BEGUN = Promotion()
+
+
+def is_open(row: PlainResource) -> bool:
+    """Whether it is a run that may go on."""
+    return row.kind == PROMOTION_RUN.kind and row.is_active and promotion_of(row).state != "Complete"
+
+
+def accept(row: PlainResource, limits: Limits) -> PromotionRunSpec:
+    """What is promoted. Raises Refused."""
+    if row.over_quota:
+        raise beyond_quota(row, limits)
+    return spec_of(PromotionRunSpec, row)
+
+
+def promotion_of(row: PlainResource) -> Promotion:
+    """How far it is."""
+    return _promotion(row.progress) if row.progress else NOT_BEGUN
+
+
+def text_of(promotion: Promotion) -> str:
+    """As rows keep it."""
+    steps = [
+        {
+            "environment": step.environment,
+            "level": step.level,
+            "dueAt": step.due_at.isoformat(),
+            "status": step.status,
+            "display": step.display,
+            "binding": step.binding,
+            "reported": step.reported,
+            "answerDue": _time_text(step.answer_due),
+        }
+        for step in promotion.steps
+    ]
+    return canonical(
+        {
+            "state": promotion.state,
+            "result": promotion.result,
+            "startedAt": _time_text(promotion.started_at),
+            "behind": promotion.behind,
+            "error": promotion.error,
+            "steps": steps,
+        }
+    )
+
+
+def recalled_progress(progress: str, status: str, at: datetime) -> str:
+    """That of a run whose status says this. One that is complete stays so, whatever a new database has begun with it.
+
+    One that was under way has time for its steps anew.
+    """
+    try:
+        told = parsed(PromotionRunStatus, status, "status")
+    except Permanent:
+        return progress
+    if told.state != "Complete" and (progress or told.state != "Active"):
+        return progress
+    if progress and _promotion(progress).state == "Complete":
+        return progress
+    shown = told.environment_status or []
+    newest = max((each.step for each in shown), default=0)
+    steps = tuple(_recalled(each, newest, at) for each in shown)
+    started_at = datetime.fromisoformat(told.promotion_start_time) if told.promotion_start_time else at
+    return text_of(Promotion(told.state, told.completion_result or "", started_at, steps))
+
+
+def _recalled(shown: EnvironmentStep, newest: int, at: datetime) -> Step:
+    """Its level is not told. What is still under way is of the newest."""
+    level = newest if shown.status == "In Progress" else shown.step - 1
+    return Step(shown.environment_name, level, at + TIME_FOR_A_STEP, shown.status, shown.display_status)
+
+
+@lru_cache(maxsize=4096)
+def _promotion(text: str) -> Promotion:
+    kept: dict[str, Any] = orjson.loads(text)
+    return Promotion(
+        state=kept["state"],
+        result=kept["result"],
+        started_at=_time(kept["startedAt"]),
+        steps=tuple(map(_step, kept["steps"])),
+        behind=kept["behind"],
+        error=kept["error"],
+    )
+
+
+def _step(kept: dict[str, Any]) -> Step:
+    return Step(
+        environment=kept["environment"],
+        level=kept["level"],
+        due_at=datetime.fromisoformat(kept["dueAt"]),
+        status=kept["status"],
+        display=kept["display"],
+        binding=kept["binding"],
+        reported=kept["reported"],
+        answer_due=_time(kept["answerDue"]),
+    )
+
+
+def _time(text: str | None) -> datetime | None:
+    return datetime.fromisoformat(text) if text else None
+
+
+def _time_text(time: datetime | None) -> str:
+    return time.isoformat() if time is not None else ""

@@ -1,0 +1,335 @@
+"""Promotion runs in the planner: rows in, statuses and changes of bindings out, and time that passes."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from services.kinds.application.kind import APPLICATION
+from services.kinds.component.model import COMPONENT
+from services.kinds.environment.model import ENVIRONMENT
+from services.kinds.promotion_run.model import PROMOTION_RUN
+from services.kinds.promotion_run.rules import TIME_TO_ANSWER
+from services.kinds.registry import REGISTRY
+from services.kinds.snapshot.model import SNAPSHOT
+from services.kinds.snapshot_environment_binding.model import BINDING
+from services.planner.domain.policy import Policy
+from services.planner.rows import ChildRow
+from tests.unit.planner.given import StatusReported, changed, observed, resource, resource_gone, spec
+from tests.unit.planner.world import NOW, World
+
+MINUTE = timedelta(minutes=1)
+COMPONENTS = ("api", "web")
+WAITS_FOR_BINDING = "Waiting for the environment binding to create all of the expected GitOpsDeployments."
+DONE = "All GitOpsDeployments are Synced/Healthy"
+
+
+class Shop:
+    """A namespace with an application of two components, and environments one after the other."""
+
+    def __init__(self, **strategies: str) -> None:
+        self.world = World(policy=Policy())
+        self.second = 0
+        self.take(APPLICATION.kind, "shop", {})
+        for name in COMPONENTS:
+            self.take(COMPONENT.kind, name, {"application": "shop", "componentName": name})
+        parent = ""
+        for name, strategy in (strategies or {"dev": "Manual"}).items():
+            content = {"displayName": name, "deploymentStrategy": strategy}
+            self.take(ENVIRONMENT.kind, name, content | ({"parentEnvironment": parent} if parent else {}))
+            parent = name
+        for name in ("one", "two"):
+            self.take(SNAPSHOT.kind, name, {"application": "shop"})
+
+    def take(self, kind: str, name: str, content: dict[str, Any], **parts: Any) -> None:
+        self.second += 1
+        self.world.take(resource(self.second, kind, name, content, **parts))
+
+    def gone(self, kind: str, name: str) -> None:
+        self.second += 1
+        self.world.take(resource_gone(self.second, kind, name))
+
+    def pass_time(self, time: timedelta) -> None:
+        self.world.later += time
+        while self.world.take_due():
+            pass
+
+    def run(self, name: str = "run", target: str = "dev", snapshot: str = "two", **parts: Any) -> None:
+        promotion = parts.pop("promotion", {"manualPromotion": {"targetEnvironment": target}})
+        content = {"application": "shop", "snapshot": snapshot} | promotion
+        self.take(PROMOTION_RUN.kind, name, content, **parts)
+
+    def bind(self, snapshot: str, environment: str = "dev", answered: str | None = None, generation: int = 1) -> None:
+        """A binding as the API server has it, and for which snapshot the build service has answered."""
+        content = {"application": "shop", "environment": environment, "snapshot": snapshot}
+        content |= {"components": [{"name": name} for name in COMPONENTS]}
+        status = {} if answered is None else {"components": [said(name, environment, answered) for name in COMPONENTS]}
+        name = f"shop-{environment}"
+        self.take(BINDING.kind, name, content, status=status, generation=generation, uid=f"uid-{name}")
+
+    def deploy(self, snapshot: str, environment: str = "dev", health: str = "Healthy") -> None:
+        """The deployments of a binding as the engine says they are."""
+        for name in COMPONENTS:
+            deployment = f"shop-{environment}-shop-{environment}-{name}"
+            self.second += 1
+            source = {"source": {"repoURL": "https://git.example.com/shop.git", "path": name}}
+            self.world.take(changed(self.second, deployment, uid=deployment, content=spec(**source), version=1))
+            row = self.world.application(deployment)
+            assert row is not None
+            synced = {"sync": {"status": "Synced", "revision": commit(name, environment, snapshot)}}
+            reported = StatusReported(json.dumps(synced | {"health": {"status": health}}), str(self.second))
+            self.world.take(
+                observed(self.second, reported, instance=row.engine_instance_id, name=f"gitopsdepl-{deployment}")
+            )
+
+    @property
+    def orders(self) -> dict[str, ChildRow]:
+        """What is wanted of bindings, by name."""
+        return {row.name: row for row in self.world.child_objects.values() if row.kind == BINDING.kind}
+
+    def status(self, name: str = "run") -> dict[str, Any]:
+        (row,) = [row for row in self.world.workspace.values() if (row.kind, row.name) == (PROMOTION_RUN.kind, name)]
+        return json.loads(row.status)  # type: ignore[no-any-return]
+
+    def steps(self, name: str = "run") -> list[tuple[str, str, str]]:
+        shown = self.status(name)["environmentStatus"]
+        return [(each["environmentName"], each["status"], each["displayStatus"]) for each in shown]
+
+    def error(self, name: str = "run") -> tuple[str, str]:
+        (condition,) = [each for each in self.status(name)["conditions"] if each["type"] == "ErrorOccurred"]
+        return (condition["status"], condition["message"])
+
+
+def commit(component: str, environment: str, snapshot: str) -> str:
+    return hashlib.sha1(f"{component}/{environment}/{snapshot}".encode(), usedforsecurity=False).hexdigest()
+
+
+def said(component: str, environment: str, snapshot: str) -> dict[str, Any]:
+    where = {"url": "https://git.example.com/shop.git", "branch": "main", "path": component}
+    return {"name": component, "gitopsRepository": where | {"commitID": commit(component, environment, snapshot)}}
+
+
+def promoted(shop: Shop, environment: str, snapshot: str = "two", generation: int = 2) -> None:
+    """The binding has the snapshot, the build service has answered, and everything is deployed."""
+    shop.bind(snapshot, environment, answered=snapshot, generation=generation)
+    shop.deploy(snapshot, environment)
+
+
+@pytest.fixture
+def shop() -> Shop:
+    """Where snapshot one is deployed to dev."""
+    made = Shop()
+    made.bind("one", answered="one")
+    made.deploy("one")
+    return made
+
+
+def test_run_when_there_is_no_binding_then_one_is_made_that_belongs_to_nobody() -> None:
+    shop = Shop()
+    shop.run()
+    (row,) = shop.orders.values()
+    assert (row.name, row.uid, row.owner_name) == ("shop-dev-generated-binding", "", "run")
+    wanted = json.loads(row.manifest)
+    assert wanted["labels"] == {"appstudio.application": "shop", "appstudio.environment": "dev"}
+    assert wanted["spec"] == {
+        "application": "shop",
+        "environment": "dev",
+        "snapshot": "two",
+        "components": [{"name": "api"}, {"name": "web"}],
+    }
+    assert (shop.status()["state"], shop.steps()) == ("Active", [("dev", "In Progress", WAITS_FOR_BINDING)])
+
+
+def test_run_when_another_snapshot_is_bound_then_it_is_patched_and_it_succeeds_once_all_is_at_its_commit(
+    shop: Shop,
+) -> None:
+    shop.run()
+    (row,) = shop.orders.values()
+    assert (row.name, row.uid, json.loads(row.manifest)["spec"]) == ("shop-dev", "uid-shop-dev", {"snapshot": "two"})
+    shop.bind("two", answered="one", generation=2)
+    assert shop.orders == {}, "the binding has it"
+    assert shop.steps() == [("dev", "In Progress", WAITS_FOR_BINDING)], "all is well, but of snapshot one"
+    shop.bind("two", answered="two", generation=2)
+    assert "Waiting for following GitOpsDeployments" in shop.steps()[0][2]
+    shop.deploy("two", health="Progressing")
+    assert shop.status()["state"] == "Active"
+    shop.deploy("two")
+    status = shop.status()
+    assert (status["state"], status["completionResult"], shop.steps()) == (
+        "Complete",
+        "Success",
+        [("dev", "Success", DONE)],
+    )
+    assert status["activeBindings"] == ["shop-dev"]
+    assert shop.error()[0] == "False"
+
+
+def test_run_when_the_build_service_says_the_same_of_the_new_snapshot_then_it_succeeds_after_a_minute(
+    shop: Shop,
+) -> None:
+    """The images may be the same: then there is no other commit."""
+    shop.run()
+    shop.bind("two", answered="one", generation=2)
+    shop.pass_time(TIME_TO_ANSWER - timedelta(seconds=1))
+    assert shop.status()["state"] == "Active"
+    shop.pass_time(timedelta(seconds=1))
+    assert shop.status()["completionResult"] == "Success"
+
+
+def test_run_when_ten_minutes_are_over_then_it_fails_and_names_component_and_why(shop: Shop) -> None:
+    shop.run()
+    shop.bind("two", answered="two", generation=2)
+    shop.deploy("two", health="Degraded")
+    shop.pass_time(10 * MINUTE - timedelta(seconds=1))
+    assert shop.status()["state"] == "Active"
+    shop.pass_time(timedelta(seconds=1))
+    ((environment, status, display),) = shop.steps()
+    assert (environment, status, shop.status()["completionResult"]) == ("dev", "Failed", "Failure")
+    assert display.startswith("Promotion Failed. Could not be completed in 10 Minutes. api is Synced, Degraded, at ")
+    shop.deploy("two")
+    assert shop.status()["completionResult"] == "Failure", "it is over"
+
+
+def test_runs_when_several_are_of_one_application_then_the_next_begins_when_one_is_complete(shop: Shop) -> None:
+    shop.run("first")
+    shop.run("second", snapshot="one")
+    assert shop.status("second")["state"] == "Waiting"
+    behind = "Waiting for PromotionRun 'first' of the same application to complete."
+    assert shop.steps("second") == [("dev", "In Progress", behind)]
+    shop.pass_time(9 * MINUTE)
+    promoted(shop, "dev")
+    assert (shop.status("first")["state"], shop.status("second")["state"]) == ("Complete", "Active")
+    (row,) = shop.orders.values()
+    assert json.loads(row.manifest)["spec"] == {"snapshot": "one"}
+    shop.pass_time(9 * MINUTE)
+    assert shop.status("second")["state"] == "Active", "its time began with its turn"
+
+
+def test_run_when_it_is_deleted_then_nothing_is_asked_of_the_binding_any_more_and_the_next_one_begins(
+    shop: Shop,
+) -> None:
+    shop.run("first")
+    shop.run("second", snapshot="one")
+    assert shop.orders
+    shop.gone(PROMOTION_RUN.kind, "first")
+    assert shop.orders == {}
+    assert shop.status("second")["completionResult"] == "Success", "snapshot one is there still"
+
+
+def test_run_when_its_snapshot_is_deleted_then_it_says_so_and_leaves_the_binding_as_it_is(shop: Shop) -> None:
+    shop.run()
+    shop.gone(SNAPSHOT.kind, "two")
+    assert shop.error() == ("True", "Snapshot: two referred in Binding: shop-dev does not exist.")
+    assert shop.orders == {}
+    shop.pass_time(10 * MINUTE)
+    assert shop.status()["completionResult"] == "Failure"
+
+
+def test_run_when_its_snapshot_is_beyond_the_quota_then_it_says_so() -> None:
+    shop = Shop()
+    shop.world.policy = replace(shop.world.policy, limits=REGISTRY.limits({SNAPSHOT.kind: 2}))
+    shop.take(SNAPSHOT.kind, "three", {"application": "shop"})
+    shop.run(snapshot="three")
+    assert shop.error() == (
+        "True",
+        "Snapshot 'three' is beyond the quota of this namespace; delete older Snapshots",
+    )
+    shop.gone(SNAPSHOT.kind, "one")
+    assert (shop.error()[0], list(shop.orders)) == ("False", ["shop-dev-generated-binding"])
+
+
+AUTOMATED = {"promotion": {"automatedPromotion": {"initialEnvironment": "dev"}}}
+
+
+def test_automated_run_when_an_environment_has_succeeded_then_its_automated_child_follows_and_the_manual_one_not() -> (
+    None
+):
+    shop = Shop(dev="Manual", staging="AppStudioAutomated", prod="Manual")
+    for name in ("dev", "staging", "prod"):
+        shop.bind("one", name, answered="one")
+        shop.deploy("one", name)
+    shop.run(**AUTOMATED)
+    assert list(shop.orders) == ["shop-dev"]
+    promoted(shop, "dev")
+    assert list(shop.orders) == ["shop-staging"]
+    promoted(shop, "staging")
+    assert [step[:2] for step in shop.steps()] == [("dev", "Success"), ("staging", "Success")]
+    assert (shop.status()["completionResult"], shop.orders) == ("Success", {})
+
+
+def test_automated_run_when_an_environment_fails_then_nothing_follows_and_the_run_fails() -> None:
+    shop = Shop(dev="Manual", staging="AppStudioAutomated")
+    shop.run(**AUTOMATED)
+    shop.pass_time(10 * MINUTE)
+    assert [step[:2] for step in shop.steps()] == [("dev", "Failed")]
+    assert (shop.status()["completionResult"], shop.orders) == ("Failure", {})
+
+
+@pytest.mark.parametrize("look", ["again", "from-the-database"])
+def test_run_when_it_is_looked_at_again_then_nothing_is_written(shop: Shop, look: str) -> None:
+    shop.run()
+    before = shop.world.rows()
+    if look == "from-the-database":
+        shop.world.memory.clear()
+    shop.take(SNAPSHOT.kind, "later", {"application": "shop"})
+    after = shop.world.rows()
+    assert (after["workspace"], after["child_objects"]) == (before["workspace"], before["child_objects"])
+
+
+def test_run_when_the_database_was_lost_then_one_that_is_complete_stays_so_and_one_under_way_goes_on(
+    shop: Shop,
+) -> None:
+    shop.run("first")
+    promoted(shop, "dev")
+    told = {name: shop.status(name) for name in ("first",)}
+    rebuilt = Shop()
+    rebuilt.bind("one", answered="one")
+    rebuilt.run("first", recalled=json.dumps(told["first"]))
+    assert rebuilt.orders == {}, "a promotion of long ago is not made again"
+    assert rebuilt.status("first")["state"] == "Complete"
+    assert rebuilt.steps("first") == [("dev", "Success", DONE)]
+    under_way = {"state": "Active", "promotionStartTime": "2026-05-04T12:00:00Z", "environmentStatus": [
+        {"step": 1, "environmentName": "dev", "status": "In Progress", "displayStatus": ""}]}  # fmt: skip
+    rebuilt.second = 1_000_000
+    rebuilt.run("second", recalled=json.dumps(under_way))
+    assert list(rebuilt.orders) == ["shop-dev"]
+
+
+def test_run_when_a_lost_database_has_begun_it_again_then_its_status_ends_it_before_it_does_anything(
+    shop: Shop,
+) -> None:
+    """The log tells of its beginning first, and nothing is streamed before the log is read."""
+    shop.run("first")
+    assert shop.orders
+    complete = {"state": "Complete", "completionResult": "Success", "environmentStatus": []}
+    shop.run("first", recalled=json.dumps(complete), epoch=9)
+    assert (shop.orders, shop.status("first")["state"]) == ({}, "Complete")
+
+
+def test_snapshot_when_an_open_run_names_it_then_it_is_at_hand_and_no_other(shop: Shop) -> None:
+    shop.run()
+    (kept,) = shop.world.memory.values()
+    assert {row.name for row in kept.plain_resources_of_kind(SNAPSHOT.kind).values()} == {"two"}
+
+
+def test_run_when_it_is_beyond_the_quota_then_it_says_so_and_takes_no_turn(shop: Shop) -> None:
+    shop.world.policy = replace(shop.world.policy, limits=REGISTRY.limits({PROMOTION_RUN.kind: 1}))
+    shop.run("first")
+    shop.run("second")
+    assert "quota exceeded" in shop.error("second")[1]
+    assert "state" not in shop.status("second")
+    shop.gone(PROMOTION_RUN.kind, "first")
+    assert shop.status("second")["state"] == "Active"
+
+
+def test_run_when_things_happen_that_are_not_of_its_concern_then_it_is_due_at_its_deadline(shop: Shop) -> None:
+    shop.run()
+    shop.world.take(changed(900, "other", uid="uid-other"))
+    (row,) = [row for row in shop.world.resources.values() if row.kind == PROMOTION_RUN.kind]
+    assert row.due_at is not None
+    assert row.due_at <= NOW + 10 * MINUTE
