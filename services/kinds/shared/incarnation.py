@@ -91,7 +91,7 @@ def update_resource(
         status=event.status,
         status_omitted=_reason(event.status_omitted),
         named_class=event.named_class,
-        progress=_recalled(kind, known.progress if known else "", event, cause),
+        progress=_progress(kind, known.progress if known else "", event, cause),
     )
     if known is None:
         return seen
@@ -100,7 +100,7 @@ def update_resource(
     return replace(seen, seen_at=known.seen_at, trace_id=known.trace_id) if _content(known) == _content(seen) else seen
 
 
-def _recalled(kind: Kind, progress: str, event: ResourceChanged, cause: Cause) -> str:
+def _progress(kind: Kind, progress: str, event: ResourceChanged, cause: Cause) -> str:
     """How far a resource has come, as far as its status tells more than the row: a database may have been lost."""
     if kind.recalled_progress is None or not event.recalled_status:
         return progress

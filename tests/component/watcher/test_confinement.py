@@ -56,7 +56,7 @@ CLUSTER_WIDE = ("ClusterRole", "ClusterRoleBinding", "ValidatingAdmissionPolicy"
 
 def manifests(account: str, namespace: str) -> Iterator[Manifest]:
     """Role and policy of the watcher, as they are generated for kinds with children, for an account of a test's own."""
-    first, *others = REGISTRY.kinds
+    first, *others = (replace(kind, children=(), unowned=()) for kind in REGISTRY.kinds)
     known = {kind.resource for kind in REGISTRY.kinds}
     changed = [UNOWNED_RESOURCES[each].resource for each in UnownedKind]
     others += [Kind(resource=each, default_quota=1) for each in changed if each not in known]
