@@ -16,6 +16,7 @@ from services.kinds.deployment_target_claim.rows import FINALIZER as CLAIM_FINAL
 from services.kinds.promotion_run.progress import APPLICATION_LABEL, ENVIRONMENT_LABEL
 from services.kinds.registry import Registry
 from services.kinds.snapshot_environment_binding.model import BINDING
+from services.kinds.space_request.model import CLAIM_LABEL, SPACE_REQUEST, TARGET_LABEL
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +54,12 @@ UNOWNED_RESOURCES: Mapping[str, UnownedResource] = {
         spec=frozenset({"claimRef"}),
         annotations=frozenset({PROVISIONED_BY}),
         finalizers=frozenset({TARGET_FINALIZER}),
+    ),
+    UnownedKind.SPACE_REQUEST: UnownedResource(
+        resource=SPACE_REQUEST,
+        verbs=frozenset({"create", "delete"}),
+        labels=frozenset({CLAIM_LABEL, TARGET_LABEL}),
+        annotations=frozenset({PROVISIONER}),
     ),
 }
 

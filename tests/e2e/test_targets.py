@@ -10,12 +10,14 @@ from typing import Any
 import pytest
 import yaml
 
+from devstack.appstudio.space_requests import SpaceRequestController, made_for
 from services.common.kubernetes import ApiResource, KubeClient, Manifest, NotFound
 from services.common.package_data import CRDS
 from services.kinds.deployment_target.model import DEPLOYMENT_TARGET
 from services.kinds.deployment_target_claim.model import DEPLOYMENT_TARGET_CLAIM
 from services.kinds.deployment_target_claim.rows import BIND_COMPLETE, FINALIZER, PROVISIONER
 from services.kinds.deployment_target_class.model import DEPLOYMENT_TARGET_CLASS
+from services.kinds.space_request.model import SPACE_REQUEST
 from tests.e2e.tenant import Tenant
 
 USER = "a-user"
@@ -59,6 +61,11 @@ class Namespace:
     async def until_gone(self, kind: ApiResource, name: str) -> None:
         with pytest.raises(NotFound):
             await self.until(kind, name, lambda _: False)
+
+    async def spaces(self) -> list[str]:
+        """Names of the SpaceRequests."""
+        pages = self.kube.list_pages(SPACE_REQUEST, self.namespace)
+        return [each["metadata"]["name"] async for page in pages for each in page.items]
 
     async def set_policy(self, policy: str) -> None:
         patch = {"spec": {"reclaimPolicy": policy}}
@@ -121,3 +128,24 @@ async def test_class_when_operators_change_it_then_the_claims_of_all_tenants_fol
     await ours.until_gone(DEPLOYMENT_TARGET_CLAIM, "dev")
     released = await ours.until_phase(DEPLOYMENT_TARGET, "spare", "Released")
     assert "claimRef" not in released["spec"]
+
+
+async def test_claim_when_nothing_is_free_then_the_sandbox_makes_a_target_for_it_that_goes_with_it(
+    ours: Namespace,
+) -> None:
+    url = ours.kube.configuration.host
+    sandbox = asyncio.create_task(SpaceRequestController(ours.kube, ours.namespace, url, "kubeconfig").run())
+    try:
+        await ours.claim()
+        await ours.until_phase(DEPLOYMENT_TARGET_CLAIM, "dev", "Bound")
+        target = await ours.until_phase(DEPLOYMENT_TARGET, "dev-dt", "Bound")
+        credentials = target["spec"]["kubernetesCredentials"]
+        assert (target["spec"]["claimRef"], credentials["apiURL"]) == ("dev", url)
+        (space,) = await ours.spaces()
+        assert credentials["defaultNamespace"] == made_for(ours.namespace, space)
+        await ours.kube.delete_object(DEPLOYMENT_TARGET_CLAIM, ours.namespace, "dev")
+        await ours.until_gone(DEPLOYMENT_TARGET, "dev-dt")
+        assert await ours.spaces() == []
+    finally:
+        sandbox.cancel()
+        await asyncio.wait([sandbox])

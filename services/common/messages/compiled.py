@@ -140,6 +140,7 @@ class UnownedKind(StrEnum):
     BINDING = "SnapshotEnvironmentBinding"
     CLAIM = "DeploymentTargetClaim"
     TARGET = "DeploymentTarget"
+    SPACE_REQUEST = "SpaceRequest"
 
 
 @dataclass(frozen=True, slots=True)

@@ -58,9 +58,18 @@ def bind(claims: Iterable[Claim], targets: Iterable[Target], classes: Collection
     return outcomes
 
 
-def claim_change(claim: Claim, outcome: ClaimOutcome | None, targets: Iterable[Target]) -> UnownedObject:
-    """How the claim says its outcome, and that it is kept; None: it is being deleted, and has none."""
-    finalizers = {FINALIZER: keeps_finalizer(claim, targets)}
+def claim_change(
+    claim: Claim, outcome: ClaimOutcome | None, targets: Iterable[Target], *, is_cleaned_up: bool = True
+) -> UnownedObject:
+    """How the claim says its outcome, and that it is kept.
+
+    Args:
+        claim: as it is.
+        outcome: None if it is being deleted.
+        targets: all of its namespace.
+        is_cleaned_up: whether what was made for it, and was never its target, is going.
+    """
+    finalizers = {FINALIZER: keeps_finalizer(claim, targets) or not is_cleaned_up}
     if outcome is None:
         return UnownedObject(UnownedKind.CLAIM, claim.name, claim.uid, finalizers=finalizers)
     names = (BIND_COMPLETE, BOUND_BY_CONTROLLER, PROVISIONER)

@@ -47,6 +47,6 @@ KIND = CustomKind(
     projection=Projection(
         annotations=frozenset({BIND_COMPLETE, BOUND_BY_CONTROLLER, PROVISIONER}), finalizers=frozenset({FINALIZER})
     ),
-    unowned=(UnownedKind.CLAIM, UnownedKind.TARGET),
+    unowned=(UnownedKind.CLAIM, UnownedKind.TARGET, UnownedKind.SPACE_REQUEST),
     compile_status=claim_status,
 )

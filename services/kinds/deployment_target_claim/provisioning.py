@@ -128,6 +128,11 @@ def target_name(claim: str) -> str:
     return f"{claim}-dt"
 
 
+def space_name(claim: Claim) -> str:
+    """Of the SpaceRequest that is made for a claim: whoever makes it twice makes one."""
+    return f"{claim.name}-{digest(claim.uid)[:5]}"
+
+
 def _is_ours(claim: Claim, classes: Mapping[str, DeploymentTargetClassSpec]) -> bool:
     known = classes.get(claim.class_name)
     return known is not None and known.provisioner == DEVSANDBOX
@@ -147,10 +152,7 @@ def _goes(
 
 
 def _new(claim: Claim) -> SpaceRequestOrder:
-    """Its name follows from the claim: whoever makes it twice makes one."""
-    return SpaceRequestOrder(
-        f"{claim.name}-{digest(claim.uid)[:5]}", {CLAIM_LABEL: claim.name}, {PROVISIONER: claim.class_name}
-    )
+    return SpaceRequestOrder(space_name(claim), {CLAIM_LABEL: claim.name}, {PROVISIONER: claim.class_name})
 
 
 def _standing(request: SpaceRequest) -> SpaceRequestOrder:

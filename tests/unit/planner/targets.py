@@ -11,7 +11,7 @@ from services.planner.rows import ChildRow
 from tests.unit.planner.given import at, resource, resource_gone
 from tests.unit.planner.world import NOW, World
 
-CLAIM, TARGET = "DeploymentTargetClaim", "DeploymentTarget"
+CLAIM, TARGET, SPACE = "DeploymentTargetClaim", "DeploymentTarget", "SpaceRequest"
 CLASS = "space"
 CREDENTIALS = {
     "defaultNamespace": "spaces-1",
@@ -29,6 +29,7 @@ class Live:
     uid: str
     spec: dict[str, Any]
     annotations: dict[str, str] = field(default_factory=dict)
+    labels: dict[str, str] = field(default_factory=dict)
     finalizers: list[str] = field(default_factory=list)
     status: dict[str, Any] = field(default_factory=dict)
     deleting: bool = False
@@ -42,6 +43,8 @@ class Targets:
     live: dict[Key, Live] = field(default_factory=dict)
     classes: dict[str, str] = field(default_factory=dict)
     """The reclaim policy of each class that exists."""
+    provisioner: str = "example.com/ours"
+    """Of all classes."""
     second: int = 0
     made: int = 0
 
@@ -71,6 +74,18 @@ class Targets:
         else:
             self._end(key)
 
+    def answer(self, *spaces: str, **status: Any) -> None:
+        """The controller of SpaceRequests has made these namespaces for the only one, or says something else."""
+        (key,) = [key for key in self.live if key[0] == SPACE]
+        condition = {"type": "Ready", "status": "True", "reason": "Provisioned"} | status
+        access = [{"name": each, "secretRef": f"{each}-login"} for each in spaces]
+        url = {"targetClusterURL": "https://api.example.com"}
+        self.live[key].status = {"conditions": [condition], "namespaceAccess": access} | url
+        self.tell(key)
+
+    def spaces(self) -> list[Live]:
+        return [live for key, live in self.live.items() if key[0] == SPACE]
+
     # The watcher
 
     def tell(self, *keys: Key) -> None:
@@ -78,7 +93,7 @@ class Targets:
         for key in keys:
             self.second += 1
             (kind, name), live = key, self.live[key]
-            named = live.spec["deploymentTargetClassName"]
+            named = live.spec.get("deploymentTargetClassName", "")
             self.world.take(
                 resource(
                     self.second,
@@ -88,9 +103,14 @@ class Targets:
                     uid=live.uid,
                     deleting=live.deleting,
                     finalizers=tuple(live.finalizers),
-                    metadata={"annotations": live.annotations, "finalizers": live.finalizers},
+                    metadata={
+                        "annotations": live.annotations,
+                        "finalizers": live.finalizers,
+                        "labels": live.labels,
+                    },
+                    status=live.status if kind == SPACE else None,
                     recalled=json.dumps(live.status) if kind == TARGET and live.status else "",
-                    named_class=self._class(named),
+                    named_class=self._class(named) if kind != SPACE else "",
                 )
             )
 
@@ -142,7 +162,7 @@ class Targets:
         policy = self.classes.get(name)
         if policy is None:
             return ""
-        spec = {"provisioner": "appstudio.redhat.com/devsandbox", "reclaimPolicy": policy}
+        spec = {"provisioner": self.provisioner, "reclaimPolicy": policy}
         return json.dumps({"version": str(self.second), "spec": spec})
 
     def _put(self, key: Key, spec: dict[str, Any], *, told: bool = True, **live: Any) -> None:
@@ -158,6 +178,10 @@ class Targets:
     def _write(self, row: ChildRow) -> Key | None:
         """As a watcher does: bound to the uid, and what is there already is not written."""
         key, live, manifest = row.key, self.live.get(row.key), json.loads(row.manifest)
+        if live is None and not row.uid:
+            parts = {name: manifest[name] for name in ("labels", "annotations")}
+            self._put(key, manifest["spec"], told=False, **parts)
+            return key
         if live is None or live.uid != row.uid:
             return None
         if row.desired == "absent":
@@ -165,18 +189,23 @@ class Targets:
                 return None
             live.deleting = True
             return key
-        before = json.dumps([live.spec, live.annotations, live.finalizers], sort_keys=True)
+        before = _content(live)
+        live.labels = _merged(live.labels, manifest["labels"])
         live.spec = _merged(live.spec, manifest["spec"])
         live.annotations = _merged(live.annotations, manifest["annotations"])
         for name, is_on in manifest["finalizers"].items():
             live.finalizers = [each for each in live.finalizers if each != name] + [name] * (
                 is_on and (name in live.finalizers or not live.deleting)
             )
-        return key if before != json.dumps([live.spec, live.annotations, live.finalizers], sort_keys=True) else None
+        return key if before != _content(live) else None
+
+
+def _content(live: Live) -> str:
+    return json.dumps([live.spec, live.annotations, live.labels, live.finalizers], sort_keys=True)
 
 
 def _merged(live: dict[str, Any], patch: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in {**live, **patch}.items() if value is not None}
 
 
-__all__ = ["CLAIM", "CLAIM_FINALIZER", "TARGET", "Live", "Targets"]
+__all__ = ["CLAIM", "CLAIM_FINALIZER", "SPACE", "TARGET", "Live", "Targets"]

@@ -48,10 +48,11 @@ def test_secrets_when_followed_then_only_those_made_for_us_and_never_written() -
     assert SECRETS.name not in BY_NAME
 
 
-def test_kinds_when_they_are_of_other_services_then_they_are_only_read_and_may_be_missing() -> None:
+def test_kinds_when_they_are_of_other_services_then_their_status_is_only_read_and_they_may_be_missing() -> None:
     assert [each.name for each in FOREIGN_KINDS] == ["Application", "Component", "SpaceRequest"]
     for kind in FOREIGN_KINDS:
         access = access_to(kind)
-        assert (access.verbs, access.may_be_missing) == (READING, True)
+        changed = () if kind.unowned is None else ("create", "patch", "delete")
+        assert (access.verbs, access.may_be_missing) == ((*READING, *changed), True)
         assert kind.name not in BY_NAME
         assert kind.projection.spec_members is not None, "others may put anything into their specs"

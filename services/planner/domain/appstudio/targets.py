@@ -8,34 +8,44 @@ that a decision follows from.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from services.common.errors import Permanent
 from services.common.messages import UnownedKind
+from services.kinds.deployment_target.catalogue import NOT_TERMINATED
 from services.kinds.deployment_target.model import DEPLOYMENT_TARGET, DeploymentTargetSpec
 from services.kinds.deployment_target.rows import BOUND as TARGET_BOUND
+from services.kinds.deployment_target.rows import FAILED, Target
 from services.kinds.deployment_target.rows import FINALIZER as TARGET_FINALIZER
-from services.kinds.deployment_target.rows import Target
-from services.kinds.deployment_target.rules import Deprovisioning, TargetOutcome, target_change, target_outcome
+from services.kinds.deployment_target.rules import TargetOutcome, target_change, target_outcome
 from services.kinds.deployment_target_claim.binder import ClaimOutcome, bind, claim_change
 from services.kinds.deployment_target_claim.model import DEPLOYMENT_TARGET_CLAIM, DeploymentTargetClaimSpec
+from services.kinds.deployment_target_claim.provisioning import (
+    STUCK_AFTER,
+    Provisioning,
+    SpaceRequest,
+    deprovisioning,
+    provision,
+)
 from services.kinds.deployment_target_claim.rows import BOUND, LOST, PENDING, Claim
 from services.kinds.deployment_target_claim.rows import FINALIZER as CLAIM_FINALIZER
 from services.kinds.deployment_target_class.model import DeploymentTargetClassSpec
 from services.kinds.deployment_target_class.rules import named_class
 from services.kinds.shared.decided import Decided
 from services.kinds.shared.projection import metadata_of
-from services.kinds.shared.resource import PlainResource
+from services.kinds.shared.resource import Cause, PlainResource
 from services.kinds.shared.spec_text import spec_of
 from services.kinds.shared.unowned_objects import UnownedObject
+from services.kinds.space_request.model import SPACE_REQUEST
+from services.planner.domain.appstudio.spaces import known_spaces, space_requests
 from services.planner.domain.planned_tenant import Context, PlannedTenant
 from services.planner.domain.state import TenantState
 from services.planner.domain.steps.unowned_objects import UnownedRequest, tend_unowned_objects
 
-KINDS = (DEPLOYMENT_TARGET_CLAIM.kind, DEPLOYMENT_TARGET.kind)
-CHANGED = (UnownedKind.CLAIM, UnownedKind.TARGET)
+KINDS = (DEPLOYMENT_TARGET_CLAIM.kind, DEPLOYMENT_TARGET.kind, SPACE_REQUEST.kind)
+CHANGED = (UnownedKind.CLAIM, UnownedKind.TARGET, UnownedKind.SPACE_REQUEST)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,12 +70,19 @@ def plan_targets(planned: PlannedTenant, context: Context) -> PlannedTenant:
     rows = _rows(planned.state)
     known = _known(rows, context)
     outcomes = bind(known.claims.values(), known.targets.values(), known.classes)
+    spaces = known_spaces(rows, known.claims)
+    wanted = _provisioning(known, outcomes, spaces)
+    outcomes = {name: _with_error(each, (wanted.errors or {}).get(name, "")) for name, each in outcomes.items()}
     owners = {outcome.target: name for name, outcome in outcomes.items() if outcome.phase == BOUND}
-    targets = {name: _target_outcome(target, owners, known) for name, target in known.targets.items()}
-    decided = [_with_decision(row, known, outcomes, targets) for row in rows]
-    planned = planned.with_state(planned.state.with_plain_resources(*decided))
+    targets = {name: _target_outcome(each, owners, known, spaces, cause) for name, each in known.targets.items()}
+    decided = [
+        _with_decision(row, known, outcomes, targets, spaces) if row.kind != SPACE_REQUEST.kind else row for row in rows
+    ]
+    planned = _with_due_times(planned.with_state(planned.state.with_plain_resources(*decided)), decided, spaces, cause)
+    left = {space.claim for space in spaces if space.name in wanted.removed}
     requests = [
-        *_claim_requests(decided, known, outcomes),
+        *_claim_requests(decided, known, outcomes, left),
+        *space_requests(wanted, decided, spaces),
         *_target_requests(decided, known, targets),
         *_refused_requests(decided, known),
     ]
@@ -119,6 +136,8 @@ def _known(rows: Iterable[PlainResource], context: Context) -> Known:
     refused: dict[str, str] = {}
     staying = set()
     for row in rows:
+        if row.kind == SPACE_REQUEST.kind:
+            continue
         is_claim = row.kind == DEPLOYMENT_TARGET_CLAIM.kind
         if is_claim and row.is_active:
             staying.add(row.name)
@@ -173,15 +192,45 @@ def _classes(rows: Iterable[PlainResource]) -> dict[str, DeploymentTargetClassSp
     return {name: spec for name, (_, spec) in newest.items()}
 
 
-def _target_outcome(target: Target, owners: Mapping[str, str], known: Known) -> TargetOutcome:
+def _provisioning(known: Known, outcomes: Mapping[str, ClaimOutcome], spaces: Iterable[SpaceRequest]) -> Provisioning:
+    """By what is known: a SpaceRequest of a claim and a target that nobody has told of is left alone."""
+    standing = {name: claim for name, claim in known.claims.items() if not claim.deleting}
+    told = [each for each in spaces if each.claim in known.claims or each.target in known.targets]
+    return provision(standing, outcomes, known.targets, told, known.classes)
+
+
+def _with_error(outcome: ClaimOutcome, error: str) -> ClaimOutcome:
+    return replace(outcome, error=error) if error and not outcome.error else outcome
+
+
+def _with_due_times(
+    planned: PlannedTenant, rows: Iterable[PlainResource], spaces: Iterable[SpaceRequest], cause: Cause
+) -> PlannedTenant:
+    """Targets whose namespace does not go are looked at again when that has lasted for too long."""
+    failing = {space.target: space.failing_since for space in spaces if space.failing_since is not None}
+    for row in rows:
+        since = failing.get(row.name) if row.kind == DEPLOYMENT_TARGET.kind and row.deleting else None
+        if since is not None and cause.at < since + STUCK_AFTER:
+            planned = planned.due_by(row.id, since + STUCK_AFTER)
+            planned = planned if row.id in planned.touched else planned.touching(row.id, cause)
+    return planned
+
+
+def _target_outcome(
+    target: Target, owners: Mapping[str, str], known: Known, spaces: Iterable[SpaceRequest], cause: Cause
+) -> TargetOutcome:
     class_ = known.classes.get(target.class_name)
     policy = class_.reclaim_policy if class_ is not None else ""
-    stays = target.claim in known.staying
-    return target_outcome(target, owners.get(target.name, ""), policy, Deprovisioning(), claim_stays=stays)
+    space, stays = deprovisioning(target.name, spaces, cause.at), target.claim in known.staying
+    return target_outcome(target, owners.get(target.name, ""), policy, space, claim_stays=stays)
 
 
 def _with_decision(
-    row: PlainResource, known: Known, outcomes: Mapping[str, ClaimOutcome], targets: Mapping[str, TargetOutcome]
+    row: PlainResource,
+    known: Known,
+    outcomes: Mapping[str, ClaimOutcome],
+    targets: Mapping[str, TargetOutcome],
+    spaces: Iterable[SpaceRequest],
 ) -> PlainResource:
     """What is refused keeps what was decided of it."""
     before = Decided.of(row)
@@ -190,7 +239,9 @@ def _with_decision(
     if row.kind == DEPLOYMENT_TARGET.kind:
         outcome = targets[row.name]
         has = outcome.claim if outcome.phase == TARGET_BOUND else ""
-        return Decided(outcome.phase, has).kept_in(row, "")
+        stuck = next((space.name for space in spaces if space.target == row.name), "")
+        error = NOT_TERMINATED.text(request=stuck) if outcome.phase == FAILED and row.deleting and stuck else ""
+        return Decided(outcome.phase, has).kept_in(row, error)
     if row.name not in outcomes:  # it is being deleted
         return before.kept_in(row, "")
     of_claim = outcomes[row.name]
@@ -199,13 +250,16 @@ def _with_decision(
 
 
 def _claim_requests(
-    rows: Iterable[PlainResource], known: Known, outcomes: Mapping[str, ClaimOutcome]
+    rows: Iterable[PlainResource], known: Known, outcomes: Mapping[str, ClaimOutcome], left: Collection[str]
 ) -> Iterator[UnownedRequest]:
+    """``left``: claims for which something was made that is not going yet."""
     for row in rows:
         if row.uid in known.refused or row.kind != DEPLOYMENT_TARGET_CLAIM.kind:
             continue
         claim = known.claims[row.name]
-        yield UnownedRequest(row, claim_change(claim, outcomes.get(row.name), known.targets.values()))
+        yield UnownedRequest(
+            row, claim_change(claim, outcomes.get(row.name), known.targets.values(), is_cleaned_up=row.name not in left)
+        )
 
 
 def _target_requests(

@@ -26,7 +26,7 @@ def test_manifest_when_of_a_copied_secret_then_it_says_of_which_one_and_of_what_
 
 COPY: dict[str, Any] = {"kind": "SecretCopy"}
 POISONS: dict[str, tuple[dict[str, Any], str]] = {
-    "kind-of-the-future": ({"kind": "SpaceRequest"}, "applies no object of kind 'SpaceRequest'"),
+    "kind-of-the-future": ({"kind": "Component"}, "applies no object of kind 'Component'"),
     "kind-beyond-the-list": ({"kind": "RoleBinding"}, "RoleBinding"),
     "secret-by-value": ({"kind": "Secret"}, "applies no object of kind 'Secret'"),
     "owner-of-another-version": ({"owner_api_version": "managed-gitops.redhat.com/v2"}, "knows no owner"),

@@ -1,0 +1,97 @@
+"""SpaceRequests of the devsandbox provisioner: as its rules take them, and what they want as changes. For ``targets``.
+
+A SpaceRequest is removed only because of a claim or a target that is known and going. That nobody has told of one yet,
+after a database was lost, is no reason: so a claim stays until what was made for it is going.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import UTC, datetime
+
+from services.common.errors import Permanent
+from services.common.messages import UnownedKind
+from services.kinds.deployment_target_claim.provisioning import (
+    NamespaceAccess,
+    Provisioning,
+    SpaceRequest,
+    space_name,
+    target_name,
+)
+from services.kinds.deployment_target_claim.rows import PROVISIONER, Claim
+from services.kinds.shared.projection import metadata_of, status_of
+from services.kinds.shared.resource import PlainResource
+from services.kinds.shared.unowned_objects import UnownedObject
+from services.kinds.space_request.model import CLAIM_LABEL, SPACE_REQUEST, TARGET_LABEL, SpaceRequestStatus
+from services.planner.domain.steps.unowned_objects import UnownedRequest
+
+READY, FAILS_TO_TERMINATE = "Ready", "UnableToTerminate"
+
+
+def known_spaces(rows: Iterable[PlainResource], claims: Mapping[str, Claim]) -> list[SpaceRequest]:
+    """Those that were made for claims, with what their controller says: one that nobody can read says nothing."""
+    names = {space_name(claim): claim.name for claim in claims.values()}
+    spaces = (_space(row, names.get(row.name, "")) for row in rows if row.kind == SPACE_REQUEST.kind)
+    return [space for space in spaces if space.claim]
+
+
+def space_requests(
+    wanted: Provisioning, rows: Iterable[PlainResource], spaces: Iterable[SpaceRequest]
+) -> Iterator[UnownedRequest]:
+    """What is to be made, labelled and deleted; each for the claim, or else the target, that it was made for."""
+    owners = {(row.kind, row.name): row for row in rows}
+    by_name = {space.name: space for space in spaces}
+    for order in wanted.requests:
+        space = by_name.get(order.name)
+        uid = owners[SPACE_REQUEST.kind, order.name].uid if space is not None else ""
+        spec = {} if uid else {"tierName": order.tier}
+        change = UnownedObject(
+            UnownedKind.SPACE_REQUEST, order.name, uid, spec=spec, labels=order.labels, annotations=order.annotations
+        )
+        yield from _for_owner(owners, order.labels[CLAIM_LABEL], order.labels.get(TARGET_LABEL, ""), change)
+    for name in wanted.removed:
+        uid, space = owners[SPACE_REQUEST.kind, name].uid, by_name[name]
+        change = UnownedObject(UnownedKind.SPACE_REQUEST, name, uid, is_deleted=True)
+        yield from _for_owner(owners, space.claim, space.target, change)
+    for made in wanted.targets:
+        spec = made.spec.model_dump(mode="json", by_alias=True, exclude_none=True)
+        change = UnownedObject(UnownedKind.TARGET, made.name, spec=spec, annotations=made.annotations)
+        yield from _for_owner(owners, made.spec.claim_ref or "", "", change)
+
+
+def _for_owner(
+    owners: Mapping[tuple[str, str], PlainResource], claim: str, target: str, change: UnownedObject
+) -> Iterator[UnownedRequest]:
+    owner = owners.get(("DeploymentTargetClaim", claim)) or owners.get(("DeploymentTarget", target))
+    if owner is not None:
+        yield UnownedRequest(owner, change)
+
+
+def _space(row: PlainResource, claim: str) -> SpaceRequest:
+    """``claim``: for which one of this name is made, whatever its label says."""
+    try:
+        meta, status = metadata_of(row), status_of(SpaceRequestStatus, row)
+    except Permanent:
+        return SpaceRequest(row.name, claim, target_name(claim) if claim else "", deleting=row.deleting)
+    ready = next((each for each in status.conditions or () if each.type == READY), None)
+    is_stuck = row.deleting and ready is not None and ready.reason == FAILS_TO_TERMINATE
+    return SpaceRequest(
+        name=row.name,
+        claim=claim or meta.labels.get(CLAIM_LABEL, ""),
+        target=meta.labels.get(TARGET_LABEL, ""),
+        class_name=meta.annotations.get(PROVISIONER, ""),
+        is_ready=ready is not None and ready.status == "True",
+        api_url=status.target_cluster_url,
+        accesses=tuple(NamespaceAccess(each.name, each.secret_ref) for each in status.namespace_access or ()),
+        deleting=row.deleting,
+        failing_since=_time(ready.last_transition_time, row) if is_stuck and ready is not None else None,
+    )
+
+
+def _time(text: str | None, row: PlainResource) -> datetime:
+    """Of a condition; of one that tells none when its resource has last changed."""
+    try:
+        found = datetime.fromisoformat(text or "")
+    except ValueError:
+        return row.seen_at
+    return found if found.tzinfo is not None else found.replace(tzinfo=UTC)

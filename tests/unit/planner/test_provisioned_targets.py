@@ -1,0 +1,138 @@
+"""Targets that the devsandbox provisioner makes, planned: a SpaceRequest, its target, and the end of both."""
+
+from __future__ import annotations
+
+import pytest
+
+from services.kinds.deployment_target_claim.provisioning import STUCK_AFTER
+from services.kinds.deployment_target_class.model import DEVSANDBOX
+from services.kinds.space_request.model import CLAIM_LABEL, TARGET_LABEL
+from tests.unit.planner.given import at
+from tests.unit.planner.targets import CLAIM, SPACE, TARGET, Targets
+
+DEV, MADE = (CLAIM, "dev"), (TARGET, "dev-dt")
+HELD = ["finalizer.toolchain.dev.openshift.com"]
+
+
+@pytest.fixture
+def ours() -> Targets:
+    """A claim that waits for a target of the sandbox."""
+    ours = Targets(classes={"space": "Delete"}, provisioner=DEVSANDBOX)
+    ours.claim()
+    ours.settle()
+    return ours
+
+
+@pytest.fixture
+def made(ours: Targets) -> Targets:
+    """It has got one."""
+    ours.answer("spaces-1")
+    ours.settle()
+    return ours
+
+
+def space_of(ours: Targets) -> tuple[str, str]:
+    (key,) = [key for key in ours.live if key[0] == SPACE]
+    return key
+
+
+def test_claim_when_nothing_matches_then_one_space_is_asked_for_with_its_tier_and_label(ours: Targets) -> None:
+    (space,) = ours.spaces()
+    assert (space.spec, space.labels) == ({"tierName": "appstudio-env"}, {CLAIM_LABEL: "dev"})
+    assert ours.phase("dev") == "Pending"
+
+
+def test_space_when_it_is_ready_then_its_target_is_made_and_bound_and_its_label_names_it(made: Targets) -> None:
+    target = made.live[MADE]
+    credentials = target.spec["kubernetesCredentials"]
+    assert (credentials["defaultNamespace"], credentials["clusterCredentialsSecret"]) == ("spaces-1", "spaces-1-login")
+    assert target.spec["claimRef"] == "dev"
+    assert (made.phase("dev"), made.phase("dev-dt", TARGET), made.bound()) == ("Bound", "Bound", {"dev": "dev-dt"})
+    assert made.spaces()[0].labels == {CLAIM_LABEL: "dev", TARGET_LABEL: "dev-dt"}
+
+
+@pytest.mark.parametrize("spaces", [(), ("one", "two")])
+def test_space_when_it_gives_not_one_namespace_then_the_claim_says_so(ours: Targets, spaces: tuple[str, ...]) -> None:
+    ours.answer(*spaces)
+    ours.settle()
+    assert f"gives access to {len(spaces)} namespaces instead of one" in ours.error("dev")
+    assert MADE not in ours.live
+
+
+def test_space_when_it_never_gets_ready_then_the_claim_waits_and_no_second_one_is_made(ours: Targets) -> None:
+    ours.answer("spaces-1", status="False", reason="Provisioning")
+    ours.settle()
+    ours.pass_time(3600)
+    ours.settle()
+    assert (len(ours.spaces()), ours.phase("dev"), ours.bound()) == (1, "Pending", {})
+
+
+def test_space_when_its_label_is_taken_off_then_it_is_put_back(ours: Targets) -> None:
+    (space,) = ours.spaces()
+    space.labels = {}
+    ours.pass_time(10)
+    ours.tell(space_of(ours))
+    ours.settle()
+    assert space.labels == {CLAIM_LABEL: "dev"}
+
+
+def test_claim_when_it_is_deleted_then_target_and_space_go_where_the_class_says_so(made: Targets) -> None:
+    made.delete(DEV)
+    made.settle()
+    assert made.live == {}
+
+
+def test_claim_when_its_class_retains_then_target_and_space_stay(made: Targets) -> None:
+    made.set_class("Retain")
+    made.delete(DEV)
+    made.settle()
+    assert (made.phase("dev-dt", TARGET), len(made.spaces())) == ("Released", 1)
+
+
+def test_claim_when_it_is_deleted_before_it_has_a_target_then_it_stays_until_its_space_is_going(ours: Targets) -> None:
+    ours.delete(DEV)
+    assert DEV in ours.live
+    ours.settle()
+    assert ours.live == {}
+
+
+def test_space_when_it_does_not_terminate_then_its_target_has_failed_after_two_minutes_and_goes_in_the_end(
+    made: Targets,
+) -> None:
+    space = space_of(made)
+    made.live[space].finalizers = list(HELD)
+    made.tell(space)
+    made.delete(DEV)
+    made.settle()
+    since = at(made.second).isoformat()
+    made.answer("spaces-1", status="False", reason="UnableToTerminate", lastTransitionTime=since)
+    made.settle()
+    assert made.phase("dev-dt", TARGET) == "Released"
+    made.pass_time(round(STUCK_AFTER.total_seconds()))
+    assert made.phase("dev-dt", TARGET) == "Failed"
+    assert f"'{space[1]}'" in made.error("dev-dt", TARGET)
+    made.live[space].finalizers = []
+    made.delete(space)
+    made.settle()
+    assert made.live == {}
+
+
+@pytest.mark.parametrize("first", [CLAIM, TARGET, SPACE])
+def test_database_when_it_is_lost_then_no_space_goes_whatever_is_told_first(made: Targets, first: str) -> None:
+    made.claim("waiting")
+    made.settle()
+    again = Targets(
+        classes=made.classes, live=made.live, second=made.second, made=made.made, provisioner=made.provisioner
+    )
+    for key in sorted(again.live, key=lambda key: (key[0] != first, key)):
+        again.tell(key)
+        again.settle()
+    assert (again.bound(), len(again.spaces())) == ({"dev": "dev-dt"}, 2)
+    assert not any(live.deleting for live in again.live.values())
+
+
+def test_class_when_another_service_is_its_provisioner_then_no_space_is_asked_for() -> None:
+    others = Targets(classes={"space": "Delete"}, provisioner="example.com/vcluster")
+    others.claim()
+    others.settle()
+    assert others.spaces() == []
