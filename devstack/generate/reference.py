@@ -10,7 +10,7 @@ from services.common.api_resource import SECRET
 from services.kinds.registry import Registry
 from services.kinds.shared.catalogue import Entry
 from services.kinds.shared.definition import Schema, structural
-from services.kinds.shared.kind import AGE, CATEGORY, Column, CustomKind, DefinedKind, Kind, OperatorKind
+from services.kinds.shared.kind import AGE, CATEGORY, Column, DefinedKind, Kind
 from services.kinds.shared.limits import DEFAULT_BYTES, DEFAULT_DESTINATIONS, MEBIBYTE
 from services.watcher.settings import WatcherSettings
 
@@ -19,7 +19,6 @@ STATUS_HEADINGS = ("Field", "Type", "Description")
 CONDITION_HEADINGS = ("Type", "Status", "Reason", "Message", "What it means", "What to do")
 COLUMN_HEADINGS = ("Column", "From", "Shown")
 
-NOT_FOLLOWED = "Not in force yet"
 """Of kinds that the API server knows and nobody follows."""
 
 KIBIBYTE = 1024
@@ -59,9 +58,7 @@ def page(kind: DefinedKind) -> str:
 
 def _standing(kind: DefinedKind) -> list[str]:
     """What its readers must know before they write one."""
-    is_in_force = isinstance(kind, CustomKind | OperatorKind)
-    parts = [] if is_in_force else [f"{NOT_FOLLOWED}: the API server stores it, nothing comes of it."]
-    return parts + (["It belongs to no namespace: your operators write it."] if kind.scope == "Cluster" else [])
+    return ["It belongs to no namespace: your operators write it."] if kind.scope == "Cluster" else []
 
 
 def _status(kind: DefinedKind) -> list[str]:
@@ -107,8 +104,7 @@ def index(registry: Registry) -> str:
 
 
 def _indexed(kind: DefinedKind) -> Row:
-    standing = "" if isinstance(kind, CustomKind | OperatorKind) else f" ({NOT_FOLLOWED.lower()})"
-    return (f"[{kind.name}]({kind.page}.md)", f"{kind.purpose}{standing}")
+    return (f"[{kind.name}]({kind.page}.md)", kind.purpose)
 
 
 def foreign_index(registry: Registry) -> str:

@@ -35,8 +35,6 @@ class Registry:
     """Those that are followed: the watcher sends their resources, the planner has rows of them."""
     looked_up: tuple[OperatorKind, ...] = ()
     """Those that resources of followed kinds name: what they say comes with each such resource."""
-    not_followed: tuple[DefinedKind, ...] = ()
-    """Those that the API server knows, and nobody follows yet: users can read of them, and nothing comes of them."""
 
     def __contains__(self, name: str) -> bool:
         return name in self._by_name
@@ -57,7 +55,7 @@ class Registry:
     @cached_property
     def defined(self) -> tuple[DefinedKind, ...]:
         """All of our own API: each has a CRD, a page and, if it has a namespace, a place in tenants' roles."""
-        return (*self.custom, *self.looked_up, *self.not_followed)
+        return (*self.custom, *self.looked_up)
 
     @cached_property
     def plain_kinds(self) -> tuple[Kind, ...]:

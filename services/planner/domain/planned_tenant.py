@@ -132,6 +132,11 @@ class PlannedTenant(NamedTuple):
     due: Mapping[UUID, datetime] = MappingProxyType({})
     """When resources have to be looked at again, though nothing happens."""
 
+    @property
+    def last_cause(self) -> Cause | None:
+        """Newest event that requires anything; None: there was none."""
+        return self.cause or next(reversed([*self.touched.values()]), None)
+
     def after(self, step: StepResult) -> PlannedTenant:
         """The same once a step was taken."""
         if self.cause is None or (step.state is self.state and not step.manifests):

@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from devstack.generate.markdown import with_block
-from devstack.generate.reference import NOT_FOLLOWED, index, page
+from devstack.generate.reference import index, page
 from devstack.paths import ROOT, USER_DOCS
 from services.kinds.registry import REGISTRY
 from services.kinds.shared.catalogue import Entry
@@ -74,13 +74,7 @@ def test_index_when_compared_with_the_kinds_then_it_is_up_to_date() -> None:
     assert text == with_block(text, "kinds", index(REGISTRY)), "run 'make generate'"
 
 
-@pytest.mark.parametrize("kind", REGISTRY.not_followed, ids=by_kind)
-def test_page_when_nobody_follows_its_kind_then_it_says_so(kind: DefinedKind) -> None:
-    assert NOT_FOLLOWED in page(kind)
-    assert f"]({kind.page}.md) | {kind.purpose} ({NOT_FOLLOWED.lower()}) |" in index(REGISTRY)
-
-
-@pytest.mark.parametrize("kind", [*REGISTRY.with_status, *REGISTRY.not_followed], ids=by_kind)
+@pytest.mark.parametrize("kind", REGISTRY.with_status, ids=by_kind)
 def test_catalogue_when_a_kind_exists_then_it_has_conditions_and_each_only_once(kind: DefinedKind) -> None:
     shown = [(entry.type, entry.status, entry.reason, entry.message) for entry in kind.catalogue]
     assert bool(shown) == bool(kind.status)

@@ -30,7 +30,7 @@ Pair = tuple[str, str]
 
 def plan_bindings(planned: PlannedTenant, context: Context) -> PlannedTenant:
     """The tenant with the deployments that its bindings want, and what is wrong with these."""
-    state, cause = planned.state, planned.cause
+    state, cause = planned.state, planned.last_cause
     looked_at = (BINDING.kind, *environments.LOOKED_AT)
     if cause is None or state.tenant.is_former or not differs_by_kind(state, context, looked_at):
         return planned

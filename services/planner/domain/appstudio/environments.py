@@ -31,7 +31,7 @@ decided again if anything of that differs."""
 
 def plan_environments(planned: PlannedTenant, context: Context) -> PlannedTenant:
     """The tenant with what its environments want, and what is wrong with them."""
-    state, cause = planned.state, planned.cause
+    state, cause = planned.state, planned.last_cause
     if cause is None or state.tenant.is_former or not differs_by_kind(state, context, LOOKED_AT):
         return planned
     present = [each for each in state.plain_resources_in_order(ENVIRONMENT.kind) if each.present]

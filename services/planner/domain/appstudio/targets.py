@@ -64,7 +64,7 @@ class Known:
 
 def plan_targets(planned: PlannedTenant, context: Context) -> PlannedTenant:
     """The tenant with its claims and targets decided, and with what is to be changed of them."""
-    cause = planned.cause or next(reversed([*planned.touched.values()]), None)
+    cause = planned.last_cause
     if cause is None or planned.state.tenant.is_former or not _is_concerned(planned, context):
         return planned
     rows = _rows(planned.state)

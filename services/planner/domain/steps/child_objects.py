@@ -47,7 +47,7 @@ class Wanted(NamedTuple):
 
 def tend_child_objects(planned: PlannedTenant, context: Context) -> PlannedTenant:
     """The tenant with the child objects that its resources want, compared with those that there are."""
-    cause = planned.cause or next(reversed([*planned.touched.values()]), None)
+    cause = planned.last_cause
     kinds, state = context.policy.kinds.with_child_objects, planned.state
     if cause is None or not (kinds or state.child_objects):
         return planned
