@@ -34,7 +34,7 @@ class Place:
 
 
 @dataclass(frozen=True)
-class Deployments:
+class TwoDeployments:
     """All that a tenant has: a repository of their own that needs a login, deployed to two clusters."""
 
     repository: Source
@@ -63,7 +63,7 @@ async def there(api: Api, cluster: Cluster, far: Deployed) -> Place:
 
 
 @pytest.fixture
-async def deployments(tenant: Tenant, repository: Source, deployed: Deployed, there: Place) -> Deployments:
+async def two_deployments(tenant: Tenant, repository: Source, deployed: Deployed, there: Place) -> TwoDeployments:
     """It is deployed, and works."""
     destination = {"environment": "prod", "namespace": there.namespace}
     created = {
@@ -72,23 +72,23 @@ async def deployments(tenant: Tenant, repository: Source, deployed: Deployed, th
     }
     for name in created:
         await tenant.until_status("deployed", name, **HEALTHY)
-    return Deployments(repository, {"here": Place(deployed, tenant.namespace), "there": there}, created)
+    return TwoDeployments(repository, {"here": Place(deployed, tenant.namespace), "there": there}, created)
 
 
 async def test_instance_when_it_is_replaced_then_its_tenants_are_deployed_again_and_nothing_is_taken_down(
-    stack: HostedStack, tenant: Tenant, deployments: Deployments, kube: KubeClient
+    stack: HostedStack, tenant: Tenant, two_deployments: TwoDeployments, kube: KubeClient
 ) -> None:
-    deployed = {name: place.uid() for name, place in deployments.places.items()}
-    former = {name: await tenant.application_of(created) for name, created in deployments.created.items()}
+    deployed = {name: place.uid() for name, place in two_deployments.places.items()}
+    former = {name: await tenant.application_of(created) for name, created in two_deployments.created.items()}
     async with without(stack, *CONTROLLERS, *REPO_SERVERS, *CACHES, *AGENTS):
         for resource in (APPLICATION, SECRET, APP_PROJECT):
             await lose(kube, resource, former["here"]["metadata"]["namespace"])
-    deployments.repository.commit(config_map("after"))
-    for name, place in deployments.places.items():
+    two_deployments.repository.commit(config_map("after"))
+    for name, place in two_deployments.places.items():
         await place.cluster.until(place.namespace, "after")
         await tenant.until_status("deployed", name, **HEALTHY)
         assert place.uid() == deployed[name]
-        present = await tenant.application_of(deployments.created[name])
+        present = await tenant.application_of(two_deployments.created[name])
         assert present["metadata"]["uid"] != former[name]["metadata"]["uid"]
 
 
