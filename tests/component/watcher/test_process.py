@@ -37,7 +37,7 @@ CLUSTER_ROLE_BINDING = ApiResource("rbac.authorization.k8s.io", "v1", "ClusterRo
 
 DEPLOYMENTS = CUSTOM_KINDS[0]
 EVERYTHING = {
-    GITOPS_DEPLOYMENT.plural: ["get", "list", "watch", "patch"],
+    GITOPS_DEPLOYMENT.plural: ["get", "list", "watch", "create", "patch", "delete"],
     f"{GITOPS_DEPLOYMENT.plural}/status": ["patch"],
 }
 
@@ -97,11 +97,11 @@ async def test_rights_when_exactly_those_asked_for_are_there_then_the_watcher_st
         await require_access(limited, access_to(DEPLOYMENTS), 5)
 
 
-async def test_secrets_when_they_may_only_be_read_then_that_is_all_that_is_asked_for(
+async def test_secrets_when_they_may_be_read_and_copied_then_that_is_all_that_is_asked_for(
     kube: KubeClient, namespace: str, as_account: Any
 ) -> None:
-    reading = {"secrets": ["get", "list", "watch"]}
-    async with await connect(as_account(await with_rights(kube, namespace, reading, group=""))) as limited:
+    copying = {"secrets": ["get", "list", "watch", "create", "patch", "delete"]}
+    async with await connect(as_account(await with_rights(kube, namespace, copying, group=""))) as limited:
         await require_access(limited, access_to(SECRETS), 5)
 
 
