@@ -23,7 +23,7 @@ from services.common.messages import Command, DeadLetter, WorkspaceObject, Works
 from services.common.sealing import generate_key, write_keys
 from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
 from services.watcher.bootstrap import Topics, await_brokers, build
-from services.watcher.followed_kinds import CUSTOM_KINDS, FollowedKind
+from services.watcher.followed_kinds import WATCHED_WHOLE, FollowedKind
 from services.watcher.rows.row_types import OBJECTS, STATUSES, RowType
 from services.watcher.settings import WatcherSettings
 from services.watcher.watcher import Watcher
@@ -172,7 +172,7 @@ class Rig:
     """Of child objects."""
 
     @asynccontextmanager
-    async def watcher(self, kinds: Sequence[FollowedKind] = CUSTOM_KINDS, **changed: Any) -> AsyncIterator[Watcher]:
+    async def watcher(self, kinds: Sequence[FollowedKind] = WATCHED_WHOLE, **changed: Any) -> AsyncIterator[Watcher]:
         """A watcher that is ready; it ends in order with the block."""
         settings = self.settings.model_copy(update=changed)
         messaging = await asyncio.to_thread(await_brokers, settings, self.topics)
