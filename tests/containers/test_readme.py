@@ -20,8 +20,6 @@ from tests.containers.conftest import compose, left_over
 README = (ROOT / "README.md").read_text()
 SHOWN = re.findall(r"^```\n(NAME .*?)^```", README, re.MULTILINE | re.DOTALL)
 
-pytestmark = pytest.mark.short
-
 
 @pytest.fixture
 def kubectl() -> Path:
