@@ -35,6 +35,7 @@ GROUPS = {
     "audit": "services.cli.audit",
     "resync": "services.cli.guards.resync",
     "look-again": "services.cli.replay.look_again",
+    "describe": "services.cli.describe.describe",
 }
 """Module of each group of commands; each has a typer application named ``app``."""
 

@@ -1,4 +1,4 @@
-"""How commands show a list: a table for people, JSON or YAML for programs. The same values in each.
+"""How commands show a list or a tree: a table or a tree for people, JSON or YAML for programs. The same values in each.
 
 Much of what is shown was written by tenants, so no table lets control characters or markup through to the terminal.
 """
@@ -6,7 +6,7 @@ Much of what is shown was written by tenants, so no table lets control character
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from enum import StrEnum
 from typing import Any
@@ -17,6 +17,7 @@ import yaml
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
+from rich.tree import Tree
 
 from services.kinds.shared.text import readable
 
@@ -47,16 +48,20 @@ def print_rows(rows: Sequence[Row], columns: Mapping[str, str], output: Output, 
         output: how.
         nothing: what is said in place of a table without rows.
     """
-    match output:
-        case Output.JSON:
-            typer.echo(orjson.dumps(list(rows), option=orjson.OPT_INDENT_2 | orjson.OPT_UTC_Z).decode())
-        case Output.YAML:
-            plain = orjson.loads(orjson.dumps(list(rows), option=orjson.OPT_UTC_Z))
-            typer.echo(yaml.safe_dump(plain, sort_keys=False, allow_unicode=True), nl=False)
-        case Output.TABLE if not rows:
-            typer.echo(nothing)
-        case Output.TABLE:
-            console().print(table_of(rows, columns))
+    if output is not Output.TABLE:
+        _print_values(list(rows), output)
+    elif rows:
+        console().print(table_of(rows, columns))
+    else:
+        typer.echo(nothing)
+
+
+def print_tree(values: Mapping[str, Any], tree: Callable[[], Tree], output: Output) -> None:
+    """Show ``values``; people are shown ``tree`` in place of a table."""
+    if output is Output.TABLE:
+        console().print(tree())
+    else:
+        _print_values(values, output)
 
 
 def tell(text: str) -> None:
@@ -75,6 +80,15 @@ def table_of(rows: Sequence[Row], columns: Mapping[str, str]) -> Table:
     for row in rows:
         table.add_row(*(Text(_cell(row[name])) for name in columns))
     return table
+
+
+def _print_values(values: Any, output: Output) -> None:
+    """As JSON or YAML."""
+    if output is Output.JSON:
+        typer.echo(orjson.dumps(values, option=orjson.OPT_INDENT_2 | orjson.OPT_UTC_Z).decode())
+    else:
+        plain = orjson.loads(orjson.dumps(values, option=orjson.OPT_UTC_Z))
+        typer.echo(yaml.safe_dump(plain, sort_keys=False, allow_unicode=True), nl=False)
 
 
 def _cell(value: Any) -> str:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Mapping
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
@@ -18,6 +18,7 @@ from kubernetes.aio.config import ConfigException
 from yaml import YAMLError
 
 from services.common.errors import InvalidConfiguration, Retry
+from services.common.json_values import text_at
 from services.common.kubernetes.answers import (
     NETWORK_ERRORS,
     WatchEvent,
@@ -64,16 +65,30 @@ async def connect(kubeconfig: Path | None, *, connections: int = 32) -> KubeClie
         InvalidConfiguration: the file is missing or unusable, or we are not in a pod.
     """
     configuration = Configuration()
-    try:
+    with _usable(kubeconfig):
         if kubeconfig is None:
             config.load_incluster_config(client_configuration=configuration)  # type: ignore[no-untyped-call]
         else:
             source = str(kubeconfig)
             await config.load_kube_config(source, client_configuration=configuration)  # type: ignore[no-untyped-call]
-    except (ConfigException, OSError, ValueError, TypeError, YAMLError) as error:
-        raise InvalidConfiguration(f"KUBECONFIG: cannot use {kubeconfig or 'the service account'}: {error}") from error
     configuration.connection_pool_maxsize = connections
     return client_of(configuration)
+
+
+def current_namespace(kubeconfig: Path) -> str:
+    """That of its current context, as ``kubectl`` takes it. Raises InvalidConfiguration."""
+    with _usable(kubeconfig):
+        _, current = config.list_kube_config_contexts(str(kubeconfig))  # type: ignore[no-untyped-call]
+    return text_at(current, "context.namespace") or "default"
+
+
+@contextmanager
+def _usable(kubeconfig: Path | None) -> Iterator[None]:
+    """Raises InvalidConfiguration in place of what the library says."""
+    try:
+        yield
+    except (ConfigException, OSError, ValueError, TypeError, YAMLError) as error:
+        raise InvalidConfiguration(f"KUBECONFIG: cannot use {kubeconfig or 'the service account'}: {error}") from error
 
 
 def client_of(configuration: Configuration) -> KubeClient:

@@ -98,6 +98,11 @@ def parent_cycles(parents: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
     return cycles
 
 
+def cycle_problem(cycle: tuple[str, ...]) -> Problem:
+    """What is wrong with an environment from which ``cycle`` leads back to it."""
+    return Problem.of(texts.PARENT_CYCLE, cycle=_way(cycle))
+
+
 def _backed(name: str, spec: EnvironmentSpec, backing: Backing) -> Decision:
     credentials = spec.credentials
     if spec.claim_name and credentials is not None:
@@ -161,7 +166,7 @@ def _secret_problem(credentials: ClusterCredentials, backing: Backing) -> Proble
 
 def _family_problem(family: Family, *, deleting: bool) -> Problem | None:
     if family.cycle:
-        return Problem.of(texts.PARENT_CYCLE, cycle=_way(family.cycle))
+        return cycle_problem(family.cycle)
     if deleting and family.children:
         return Problem.of(texts.HAS_CHILDREN, children=listed(family.children))
     return None

@@ -1,0 +1,1 @@
+"""``gitopsctl describe``: the state of what users have, put together from several resources."""
