@@ -5,6 +5,7 @@ Much of what is shown was written by tenants, so no table lets control character
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
@@ -26,6 +27,10 @@ Row = Mapping[str, Any]
 
 WIDE = 250
 """Columns of a table that goes to no terminal."""
+
+
+_RAW_CONTROLS = re.compile(r"[\x7f-\x9f]")
+"""Control characters that JSON need not escape."""
 
 
 class Output(StrEnum):
@@ -85,7 +90,8 @@ def table_of(rows: Sequence[Row], columns: Mapping[str, str]) -> Table:
 def _print_values(values: Any, output: Output) -> None:
     """As JSON or YAML."""
     if output is Output.JSON:
-        typer.echo(orjson.dumps(values, option=orjson.OPT_INDENT_2 | orjson.OPT_UTC_Z).decode())
+        text = orjson.dumps(values, option=orjson.OPT_INDENT_2 | orjson.OPT_UTC_Z).decode()
+        typer.echo(_RAW_CONTROLS.sub(lambda found: f"\\u{ord(found[0]):04x}", text))
     else:
         plain = orjson.loads(orjson.dumps(values, option=orjson.OPT_UTC_Z))
         typer.echo(yaml.safe_dump(plain, sort_keys=False, allow_unicode=True), nl=False)

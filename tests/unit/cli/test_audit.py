@@ -63,6 +63,18 @@ def test_audit_when_shown_to_a_program_then_every_value_is_there(
     assert shown == ROW | {"at": "2026-05-04T12:00:00Z", "outcomeAt": "2026-05-04T12:00:01Z"}
 
 
+@pytest.mark.parametrize("output", ["json", "yaml"])
+def test_audit_when_shown_to_a_program_in_a_terminal_then_that_has_nothing_to_obey(
+    monkeypatch: pytest.MonkeyPatch, output: str
+) -> None:
+    hostile = "".join(map(chr, (*range(0x20), *range(0x7F, 0xA0))))
+    monkeypatch.setitem(ROW, "message", hostile)
+    result, _ = asked(monkeypatch, "-o", output)
+    assert all(character.isprintable() for line in result.stdout.split("\n") for character in line)
+    (shown,) = yaml.safe_load(result.stdout)
+    assert shown["message"] == hostile
+
+
 def test_audit_when_there_is_more_than_the_limit_then_that_is_told_beside_the_rows(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
