@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any, TypeVar
 
 from pydantic import ValidationError
@@ -34,6 +35,19 @@ def spec_of(model: type[SpecT], resource: PlainResource) -> SpecT:
         return parsed(model, resource.spec)
     except Permanent as error:
         raise Refused("Unknown", Reason.INVALID_SPEC, str(error)) from None
+
+
+def readable_spec(model: type[SpecT], resource: PlainResource) -> SpecT | None:
+    """The newest spec of ``resource``; None if it cannot be read, or there is no room for the resource."""
+    return None if resource.omitted or resource.over_quota else _readable(model, resource.spec)
+
+
+@lru_cache(maxsize=16_384)
+def _readable(model: type[SpecT], text: str) -> SpecT | None:
+    try:
+        return parsed(model, text)
+    except Permanent:
+        return None
 
 
 def _explanation(error: ValidationError, part: str) -> str:

@@ -6,14 +6,13 @@ How these deployments are is no concern of this step: a binding's status follows
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from functools import lru_cache
 
 from services.common.errors import Permanent
 from services.kinds.shared.conditions import Refused
 from services.kinds.shared.projection import metadata_of, status_of
 from services.kinds.shared.reconciled import INVALID_SPEC, Problem
 from services.kinds.shared.resource import PlainResource
-from services.kinds.shared.spec_text import parsed
+from services.kinds.shared.spec_text import readable_spec
 from services.kinds.snapshot_environment_binding.catalogue import ENVIRONMENT_INVALID
 from services.kinds.snapshot_environment_binding.model import BINDING, BindingSpec, BindingStatus
 from services.kinds.snapshot_environment_binding.rules import Binding, Rival, accept, decide, older_bindings
@@ -64,7 +63,7 @@ def _concerned(state: TenantState, by_name: Mapping[str, Place], context: Contex
 
 def pair_of(row: PlainResource) -> Pair | None:
     """What a binding binds; None if its spec cannot be read, or there is no room for it."""
-    spec = None if row.omitted or row.over_quota else _parsed(row.spec)
+    spec = readable_spec(BindingSpec, row)
     return (spec.application, spec.environment) if spec is not None else None
 
 
@@ -89,11 +88,3 @@ def _outcome(row: PlainResource, by_name: Mapping[str, Place], older: str, conte
     decision = decide(Binding(row.name, spec, reported, place.spec, place.backing, labels, older), addresses)
     children = decision.deployments.values() if decision.deployments is not None else None
     return Outcome(children, decision.problem)
-
-
-@lru_cache(maxsize=4096)
-def _parsed(text: str) -> BindingSpec | None:
-    try:
-        return parsed(BindingSpec, text)
-    except Permanent:
-        return None

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 
 from services.common.api_resource import SECRET
-from services.common.errors import Permanent
 from services.kinds.deployment_target.model import DEPLOYMENT_TARGET, DeploymentTargetSpec
 from services.kinds.deployment_target_claim.model import DEPLOYMENT_TARGET_CLAIM
 from services.kinds.environment.model import ENVIRONMENT, EnvironmentSpec
@@ -15,7 +13,7 @@ from services.kinds.environment.rules import Backing, Family, accept, decide, pa
 from services.kinds.secret.rules import type_of
 from services.kinds.shared.conditions import Refused
 from services.kinds.shared.resource import PlainResource
-from services.kinds.shared.spec_text import parsed
+from services.kinds.shared.spec_text import readable_spec
 from services.planner.domain.appstudio.outcomes import Outcome, differs_by_kind, refused, with_outcome
 from services.planner.domain.appstudio.targets import ClaimBacking, claim_backing
 from services.planner.domain.planned_tenant import Context, PlannedTenant
@@ -39,11 +37,6 @@ def plan_environments(planned: PlannedTenant, context: Context) -> PlannedTenant
     for each in present:
         planned = with_outcome(planned, each, _outcome(each, families[each.name], state, context), cause, context)
     return planned
-
-
-def spec_of_environment(row: PlainResource) -> EnvironmentSpec | None:
-    """The newest spec; None if it cannot be read, or there is no room for the environment."""
-    return None if row.omitted or row.over_quota else _parsed(row.spec)
 
 
 def backing_of(row: PlainResource, spec: EnvironmentSpec, state: TenantState, context: Context) -> Backing:
@@ -85,7 +78,7 @@ def places(state: TenantState, context: Context) -> dict[str, Place]:
 
 
 def _place(row: PlainResource, state: TenantState, context: Context) -> Place:
-    spec = spec_of_environment(row)
+    spec = readable_spec(EnvironmentSpec, row)
     return Place(spec, backing_of(row, spec, state, context) if spec is not None else Backing())
 
 
@@ -101,7 +94,7 @@ def _outcome(row: PlainResource, family: Family, state: TenantState, context: Co
 
 def _families(rows: Collection[PlainResource]) -> dict[str, Family]:
     """Where each stands among those of its namespace, by name."""
-    specs = {each.name: spec_of_environment(each) for each in rows}
+    specs = {each.name: readable_spec(EnvironmentSpec, each) for each in rows}
     parents = {name: spec.parent_environment for name, spec in specs.items() if spec and spec.parent_environment}
     cycles, children = parent_cycles(parents), dict[str, list[str]]()
     for child, parent in parents.items():
@@ -119,11 +112,3 @@ def _secret_types(state: TenantState, naming: Iterable[PlainResource]) -> Mappin
     told = {each.refers_to: each.secret_type for each in naming if each.secret_type}
     followed = {each.refers_to: type_of(secrets[each.refers_to]) for each in naming if each.refers_to in secrets}
     return told | followed
-
-
-@lru_cache(maxsize=4096)
-def _parsed(text: str) -> EnvironmentSpec | None:
-    try:
-        return parsed(EnvironmentSpec, text)
-    except Permanent:
-        return None

@@ -36,7 +36,7 @@ from services.kinds.shared.incarnation import refuse_resource
 from services.kinds.shared.projection import status_of
 from services.kinds.shared.reconciled import Problem
 from services.kinds.shared.resource import Cause, PlainResource
-from services.kinds.shared.spec_text import SpecT, parsed
+from services.kinds.shared.spec_text import SpecT, readable_spec
 from services.kinds.shared.unowned_objects import UnownedObject
 from services.kinds.snapshot.model import SNAPSHOT, SnapshotSpec
 from services.kinds.snapshot_environment_binding.model import BINDING, BindingSpec, BindingStatus
@@ -267,7 +267,7 @@ def _specs(state: TenantState, kind: str, model: type[SpecT]) -> Iterator[tuple[
 def _rows(state: TenantState, kind: str, model: type[SpecT]) -> Iterator[tuple[PlainResource, SpecT]]:
     """Resources within the quotas whose specs can be read."""
     for row in state.plain_resources_in_order(kind):
-        if not row.over_quota and not row.omitted and (spec := _spec(model, row.spec)) is not None:
+        if (spec := readable_spec(model, row)) is not None:
             yield row, spec
 
 
@@ -282,11 +282,3 @@ def _states_of(engine: Engine) -> Values[Observed, DeploymentState]:
         )
 
     return Values(state)
-
-
-@lru_cache(maxsize=8192)
-def _spec(model: type[SpecT], text: str) -> SpecT | None:
-    try:
-        return parsed(model, text)
-    except Permanent:
-        return None

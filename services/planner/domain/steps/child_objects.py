@@ -24,6 +24,7 @@ from services.common.messages import ChildKind
 from services.kinds.shared.child_objects import ChildInputs, ChildObject, LiveChild, differs
 from services.kinds.shared.kind import Kind
 from services.kinds.shared.resource import Cause, PlainResource
+from services.kinds.shared.unowned_objects import UnownedObject
 from services.planner.domain import ids
 from services.planner.domain.indexed_rows import differing
 from services.planner.domain.live_children import LiveChildren, children_differing, live_children
@@ -70,7 +71,7 @@ def want_child_objects(
     own = {key: row for key, row in of_owner.items() if not row.is_unowned}
     children = {child.key: child for child in wanted}
     refused = tuple(key for key, child in children.items() if child.is_oversized or _is_anothers(state, key, owner))
-    rows = [_present(state, owner, kind, child, cause) for key, child in children.items() if key not in refused]
+    rows = [row_for(state, owner, kind, child) for key, child in children.items() if key not in refused]
     rows = [row for row in rows if row != state.child_objects.get(row.key)]
     leaving = [row for key, row in own.items() if key not in children and row.desired == "present"]
     if rows or leaving:
@@ -105,25 +106,30 @@ def _owner_of(state: TenantState, row: ChildRow) -> PlainResource | None:
     return state.plain_resources.get(ids.resource_id(row.workspace, row.owner_uid))
 
 
-def _present(state: TenantState, owner: PlainResource, kind: Kind, child: ChildObject, cause: Cause) -> ChildRow:
-    """The row that wants it, with the stamps of the row that there is."""
-    known = state.child_objects.get(child.key)
+def row_for(
+    state: TenantState, owner: PlainResource, kind: Kind, wanted: ChildObject | UnownedObject, uid: str = ""
+) -> ChildRow:
+    """The row by which ``owner`` has its wish, with the stamps of the row that there is; a new one gets its own.
+
+    ``uid``: of the object that it is bound to, if it is.
+    """
+    known = state.child_objects.get(wanted.key)
     return ChildRow(
         workspace=state.tenant.workspace,
         namespace=state.tenant.namespace,
-        kind=child.kind.value,
-        name=child.name,
+        kind=wanted.kind.value,
+        name=wanted.name,
         desired="present",
-        uid="",
+        uid=uid,
         owner_api_version=kind.resource.api_version,
         owner_kind=owner.kind,
         owner_name=owner.name,
         owner_uid=owner.uid,
-        manifest=child.manifest,
-        digest=child.digest,
+        manifest=wanted.manifest,
+        digest=wanted.digest,
         revision=known.revision if known is not None else 0,
-        trace_id=known.trace_id if known is not None else "",
-        seen_at=known.seen_at if known is not None else cause.at,
+        trace_id=known.trace_id if known is not None else owner.trace_id,
+        seen_at=known.seen_at if known is not None else owner.seen_at,
         live_version=known.live_version if known is not None else "",
     )
 

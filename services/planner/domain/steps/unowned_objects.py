@@ -15,13 +15,12 @@ from typing import NamedTuple
 
 from services.common.messages import UnownedKind
 from services.kinds.shared.child_objects import LiveChild
-from services.kinds.shared.kind import Kind
 from services.kinds.shared.resource import Cause, PlainResource
 from services.kinds.shared.unowned_objects import UnownedObject, says
 from services.planner.domain.live_children import LiveChildren, live_children
 from services.planner.domain.planned_tenant import Context, PlannedTenant
 from services.planner.domain.state import TenantState
-from services.planner.domain.steps.child_objects import REAPPLY_AFTER, UNSEEN_AFTER, written
+from services.planner.domain.steps.child_objects import REAPPLY_AFTER, UNSEEN_AFTER, row_for, written
 from services.planner.rows import ChildRow
 
 
@@ -66,12 +65,8 @@ def _row_of(
     owner, wanted = request
     if not _has_to_do(wanted, known, live):
         return None
-    kind = context.policy.kinds[owner.kind]
-    row = _new_row(state, owner, kind, wanted)
-    if known is None:
-        return row
-    stamps = {name: getattr(known, name) for name in ("revision", "trace_id", "seen_at", "live_version")}
-    return replace(row, **stamps)
+    row = row_for(state, owner, context.policy.kinds[owner.kind], wanted, wanted.uid)
+    return replace(row, desired="absent") if wanted.is_deleted else row
 
 
 def _has_to_do(wanted: UnownedObject, known: ChildRow | None, live: LiveChild | None) -> bool:
@@ -82,27 +77,6 @@ def _has_to_do(wanted: UnownedObject, known: ChildRow | None, live: LiveChild | 
     if wanted.is_deleted:
         return not live.deleting
     return known is not None or not says(wanted.manifest, live)
-
-
-def _new_row(state: TenantState, owner: PlainResource, kind: Kind, wanted: UnownedObject) -> ChildRow:
-    return ChildRow(
-        workspace=state.tenant.workspace,
-        namespace=state.tenant.namespace,
-        kind=wanted.kind.value,
-        name=wanted.name,
-        desired="absent" if wanted.is_deleted else "present",
-        uid=wanted.uid,
-        owner_api_version=kind.resource.api_version,
-        owner_kind=owner.kind,
-        owner_name=owner.name,
-        owner_uid=owner.uid,
-        manifest=wanted.manifest,
-        digest=wanted.digest,
-        revision=0,
-        trace_id=owner.trace_id,
-        seen_at=owner.seen_at,
-        live_version="",
-    )
 
 
 def _is_asked_again(row: ChildRow, live: LiveChildren, at: datetime) -> bool:
