@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import stat
 import subprocess
 import sys
 import tarfile
+import time
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
@@ -150,10 +152,17 @@ def test_image_when_inspected_then_it_says_what_it_is_and_how_to_ask_whether_it_
     assert found["Config"]["User"] == "10001:10001"
     assert found["Config"]["Healthcheck"]["Test"][:2] == ["CMD", "python"]
     assert found["Size"] < LARGEST
+    (said,) = re.findall(r"production image \((\d+) MB\)", (ROOT / "README.md").read_text())
+    assert found["Size"] / MEGABYTE == pytest.approx(int(said), rel=0.02)
 
 
-def test_image_when_built_again_from_nothing_then_it_has_the_same_digest(digest: str, tmp_path: Path) -> None:
+def test_image_when_built_again_from_nothing_then_it_has_the_same_digest(
+    digest: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    began = time.monotonic()
     assert export(tmp_path / "again.tar", "--fresh") == digest
+    with capsys.disabled():
+        sys.stdout.write(f"\nbuilt from nothing in {time.monotonic() - began:.0f} s\n")
 
 
 def test_image_when_a_node_takes_it_without_an_engine_then_it_has_the_same_files(root: Path, tmp_path: Path) -> None:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import re
 import subprocess
+import sys
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -18,6 +20,7 @@ from tests.component.k8s.readme import commands
 from tests.containers.conftest import compose, left_over
 
 README = (ROOT / "README.md").read_text()
+TELL_TIME = "date +@%s >&2"
 SHOWN = re.findall(r"^```\n(NAME .*?)^```", README, re.MULTILINE | re.DOTALL)
 
 
@@ -37,9 +40,12 @@ def _tidy(image: str) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("_tidy")
-def test_commands_when_all_are_typed_then_a_repository_is_deployed_as_shown_and_nothing_is_left(kubectl: Path) -> None:
+def test_commands_when_all_are_typed_then_a_repository_is_deployed_as_shown_and_nothing_is_left(
+    kubectl: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     environment = os.environ | {"PATH": f"{kubectl}:{os.environ['PATH']}"}
-    script = "\n".join(["set -e", *commands("With Docker", README)])
+    typed = commands("With Docker", README)
+    script = "\n".join(["set -e", TELL_TIME, *(f"{command}\n{TELL_TIME}" for command in typed)])
     outcome = subprocess.run(
         ["/bin/sh", "-c", script], cwd=ROOT, env=environment, capture_output=True, text=True, check=False
     )
@@ -47,6 +53,15 @@ def test_commands_when_all_are_typed_then_a_repository_is_deployed_as_shown_and_
     (shown,) = SHOWN
     assert headings_and_names(shown) <= headings_and_names(outcome.stdout)
     assert left_over() == ""
+    with capsys.disabled():
+        for command, seconds in zip(typed, seconds_between(outcome.stderr), strict=True):
+            sys.stdout.write(f"\n{seconds:4} s  {command}")
+
+
+def seconds_between(told: str) -> list[int]:
+    """What each command took, by the times told before and after it."""
+    times = [int(time) for time in re.findall(r"^@(\d+)$", told, re.MULTILINE)]
+    return [later - earlier for earlier, later in pairwise(times)]
 
 
 def headings_and_names(printed: str) -> set[tuple[str, ...]]:
