@@ -27,6 +27,8 @@ from psycopg import sql
 from devstack.containers.base_images import NAMES
 from devstack.harness.hosted import HostedStack, hosted
 from devstack.paths import COMPOSE
+from devstack.stack.identities import WORKSPACE
+from services.common.kafka.topics import load_topics
 from services.common.kubernetes import NAMESPACE, KubeClient, connect
 
 POSTGRES_VARIABLE = re.compile(r"\$\{POSTGRES_IMAGE:-(\S+)\}")
@@ -139,6 +141,7 @@ def containers() -> Iterator[Servers]:
         running.callback(kafka.stop)
         kafka.start(timeout=CONTAINER_SECONDS)
         _gitopsctl("topics", "apply", KAFKA_BOOTSTRAP_SERVERS=kafka.get_bootstrap_server())
+        make_topics_of_workspace(kafka.get_bootstrap_server())
         host = f"{postgres.get_container_host_ip()}:{postgres.get_exposed_port(5432)}"
         yield Servers(
             f"postgresql://{postgres.username}:{postgres.password}@{host}/postgres",
@@ -146,6 +149,13 @@ def containers() -> Iterator[Servers]:
             f"postgresql://gitops_planner:planner@{host}/gitops",
             kafka.get_bootstrap_server(),
         )
+
+
+def make_topics_of_workspace(kafka: str) -> None:
+    """What ``gitopsctl workspaces add`` makes; it would want a migrated database, too."""
+    topics = [NewTopic(topic.name, topic.partitions, 1) for topic in load_topics(workspace=WORKSPACE)]
+    for outcome in AdminClient({"bootstrap.servers": kafka}).create_topics(topics).values():
+        outcome.result(timeout=CONTAINER_SECONDS)
 
 
 def postgres_image() -> str:

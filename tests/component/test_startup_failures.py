@@ -130,10 +130,10 @@ def fleet_topic(kafka_bootstrap: str, registry_url: str, topic_factory: Callable
 
 @pytest.mark.parametrize(("service", "resource"), [("watcher", "gitopsdeployments"), ("agent", "app")])
 def test_edge_when_its_kubeconfig_lacks_permission_then_it_names_the_resource(
-    stack: HostedStack, fleet_topic: str, without_permission: Path, service: str, resource: str
+    stack: HostedStack, servers: Servers, fleet_topic: str, without_permission: Path, service: str, resource: str
 ) -> None:
-    own = {"KUBECONFIG": str(without_permission), "FLEET_TOPIC": fleet_topic}
-    line = refusal(service, stack.environment | own, code=77)
+    kafka = {"KAFKA_BOOTSTRAP_SERVERS": servers.kafka, "FLEET_TOPIC": fleet_topic}
+    line = refusal(service, stack.environment | kafka | {"KUBECONFIG": str(without_permission)}, code=77)
     assert resource in line
 
 

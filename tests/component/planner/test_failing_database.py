@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, suppress
+from pathlib import Path
 from resource import RLIMIT_FSIZE, prlimit
 
 import psycopg
@@ -90,15 +92,25 @@ def test_batch_when_its_commit_is_refused_for_now_then_nothing_of_it_stays_and_i
     assert stored(database) == (len(BATCH), len(BATCH))
 
 
-@pytest.mark.usefixtures("stack")  # PostgreSQL is a process of this machine
+def process_of(session: DatabaseSession) -> int:
+    """Number that this machine gives the server's process behind the session; in a container it has another."""
+    with session.connection() as connection:
+        server, database = connection.info.backend_pid, connection.info.dbname
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(FileNotFoundError, ProcessLookupError):  # it has ended meanwhile
+            title, status = (process / "cmdline").read_bytes(), (process / "status").read_text()
+            if database.encode() in title and re.search(rf"^NSpid:.*\b{server}$", status, re.MULTILINE):
+                return int(process.name)
+    raise AssertionError(f"no process serves {database}")
+
+
 def test_batch_when_no_file_of_the_database_can_grow_then_it_is_done_once_there_is_room(
     session: DatabaseSession, database: Database
 ) -> None:
     with psycopg.connect(database.owner_url) as owner:
         owner.execute(GROW)
         assert owner.execute(SIZE).fetchall()[0][0] > WAL_SEGMENT
-    with session.connection() as connection:
-        server = connection.info.backend_pid
+    server = process_of(session)
     prlimit(server, RLIMIT_FSIZE, (WAL_SEGMENT, prlimit(server, RLIMIT_FSIZE)[1]))
     with pytest.raises(Retry, match="could not extend"):
         take(session, BATCH)
