@@ -154,7 +154,8 @@ def containers() -> Iterator[Servers]:
 def make_topics_of_workspace(kafka: str) -> None:
     """What ``gitopsctl workspaces add`` makes; it would want a migrated database, too."""
     topics = [NewTopic(topic.name, topic.partitions, 1) for topic in load_topics(workspace=WORKSPACE)]
-    for outcome in AdminClient({"bootstrap.servers": kafka}).create_topics(topics).values():
+    admin = AdminClient({"bootstrap.servers": kafka})
+    for outcome in admin.create_topics(topics).values():
         outcome.result(timeout=CONTAINER_SECONDS)
 
 

@@ -20,7 +20,7 @@ from devstack.harness.run import SERVICES
 from devstack.stack.node_addresses import GIT, NODE
 from services.agent.provisioning.installation import INSTANCE_LABEL
 from services.cli.kafka import topics
-from services.common.kubernetes import KubeClient, Manifest
+from services.common.kubernetes import APPLICATION, KubeClient, Manifest
 from tests.argocd.deployed import HEALTHY
 from tests.argocd.sources import Source
 from tests.e2e.operators import of_instances, sole_instance
@@ -119,7 +119,8 @@ async def test_instance_when_ordered_with_a_version_then_argocd_comes_deploys_fo
     with sole_instance(stack, INSTANCE):
         created = await tenant.create(source=source().spec())
         await tenant.until_status("deployed", timeout_seconds=DEPLOYED_SECONDS, **HEALTHY)
-    names = await asyncio.to_thread(kubectl.run, "get", "applications", f"--namespace={NAMESPACE}", "--output=name")
+    get = ("get", f"{APPLICATION.plural}.{APPLICATION.group}", f"--namespace={NAMESPACE}", "--output=name")
+    names = await asyncio.to_thread(kubectl.run, *get)
     assert application_name(created) in names
     refused = await asyncio.to_thread(of_instances, stack, "retire", INSTANCE)
     assert "still has" in refused.output
