@@ -75,8 +75,8 @@ def audit(
     """List changes of resources, the newest first: who made them, which generation they are of, what came of them.
 
     Who: the field manager that the API server has recorded, such as kubectl; '-' if it has recorded none. Which user
-    that was, only the API server's own audit log knows. 'resync' is a complete list that lacked the resource, and
-    'replaced' another one of the same name.
+    that was, only the API server's own audit log knows. 'resync' is a complete list that lacked the resource,
+    'replaced' another one of the same name, and 'restored' a backup of the API server, which has an older one of it.
     """
     question = Question(
         parse_tenant(tenant) if tenant is not None else None,

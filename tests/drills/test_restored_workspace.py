@@ -143,7 +143,7 @@ def count_restores(stack: HostedStack) -> float:
 async def follow_runbook(
     stack: HostedStack, operator: Operator, tenant: Tenant, restore: Callable[[], Awaitable[None]]
 ) -> None:
-    """Its commands are typed once the audit tells what the restored list lacked."""
+    """Its commands are typed once the audit tells what the restored list lacked, and so what it has, too."""
     loop, before, restores = asyncio.get_running_loop(), count_swept(stack), count_restores(stack)
 
     def restored() -> None:
@@ -176,9 +176,15 @@ def until_swept(operator: Operator, tenant: Tenant, name: str) -> None:
 def require_told(operator: Operator, tenant: Tenant) -> None:
     """Nothing waits for an operator, and nothing went silently."""
     assert operator.told["gitopsctl resync status"] == "no resync is refused\n"
-    swept = {f"local/{tenant.namespace}", "GitOpsDeployment/lost", "delete", "resync"}
-    lines = operator.told["gitopsctl audit --since PT2H"].splitlines()
-    assert [line for line in lines if swept <= set(line.split())]
+    lines = [set(line.split()) for line in operator.told["gitopsctl audit --since PT2H"].splitlines()]
+    of_tenant = [words for words in lines if f"local/{tenant.namespace}" in words]
+    for told in (
+        {"GitOpsDeployment/lost", "delete", "resync"},
+        {"GitOpsDeployment/changed", "update", "restored"},
+        {"GitOpsDeployment/deleted", "create", "restored"},
+    ):
+        assert [words for words in of_tenant if told <= words], told
+    assert not [words for words in of_tenant if {"GitOpsDeployment/kept", "restored"} <= words]
 
 
 async def require_restored(tenant: Tenant, history: History) -> None:

@@ -26,6 +26,7 @@ from services.kinds.shared.resource import Check, PlainResource
 from services.kinds.sync_run.rows import SyncRun
 from services.planner.database import tables
 from services.planner.database.columns import IDS, columns_of, document, names, recordset, upsert
+from services.planner.domain.audit import RESTORED_ACTOR
 from services.planner.domain.changes import Changes, Sighting, TenantPart
 from services.planner.domain.events import SweepScope
 from services.planner.domain.fleet.placement.assignments import PinKey, TenantPin, WorkspaceAssignment
@@ -41,6 +42,7 @@ from services.planner.domain.fleet.rows import (
     Move,
 )
 from services.planner.rows import (
+    AuditedChange,
     AuditOutcome,
     AuditRecord,
     ChildRow,
@@ -107,12 +109,28 @@ CHECKS = upsert(tables.checks, Check)
 SYNC_RUNS = upsert(tables.sync_runs, SyncRun)
 OBSERVED = upsert(tables.observed_states, Observed)
 FORCED_DELETIONS = upsert(tables.forced_deletions, ForcedDeletion)
+# Of a resource that was restored a former change may have the id of this one.
+AUDIT_DISPLACED = f"""
+UPDATE audit_records AS former
+   SET id = change.displaced_id
+  FROM {recordset(AuditedChange, "change")}
+ WHERE former.id = change.id
+"""
 AUDIT_RECORDS = upsert(
     tables.audit_records,
     AuditRecord,
     kept=[field.name for field in fields(AuditRecord) if field.name not in {"state", "message"}],
     stamps={"updated_at": "now()"},
 )
+
+# A resource without a row was there before if there is a record of its deletion: a uid never returns by itself.
+AUDIT_RESTORED = f"""
+UPDATE audit_records AS o
+   SET actor = '{RESTORED_ACTOR}'
+  FROM {recordset(AuditedChange, "change")}
+ WHERE o.id = change.id
+   AND (SELECT true FROM audit_records AS deletion WHERE deletion.id = change.deletion_id)
+"""
 
 SIGHTINGS, RESOURCE_SIGHTINGS = (
     f"""
@@ -377,7 +395,9 @@ STATEMENTS = (
     Statement("observed", "observed_states", OBSERVED),
     Statement("forced_deletions", "forced_deletions", FORCED_DELETIONS),
     Statement("forced_deletions_gone", "forced_deletions", FORCED_DELETIONS_GONE),
+    Statement("audited_changes", "audit_records", AUDIT_DISPLACED),
     Statement("audit_records", "audit_records", AUDIT_RECORDS),
+    Statement("audited_changes", "audit_records", AUDIT_RESTORED),
     Statement("audit_outcomes", "audit_records", AUDIT_OUTCOMES),
     Statement("engine", "engine_resources", ENGINE),
     Statement("parts", "deployments", PART_ON_CLOSED),

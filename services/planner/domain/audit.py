@@ -2,6 +2,10 @@
 
 An operation is a row for one change of a resource. It stays open while an agent still has something to find out, or
 while the change waits for what it needs.
+
+Its id is made of the resource's uid and generation, so that what is found out later finds its row. If the API server of
+a workspace is restored from a backup, a resource has an older generation again, or is back after its deletion, and its
+next changes have ids of rows that exist. These get another id then (:class:`AuditedChange`), and the change a row.
 """
 
 from __future__ import annotations
@@ -23,15 +27,17 @@ from services.kinds.sync_run.rules import OVER, SUCCEEDED
 from services.planner.domain.fleet.moves.moves import NUMBERS
 from services.planner.domain.fleet.rollouts.rollout_rows import Rollout
 from services.planner.domain.fleet.rows import Move
-from services.planner.domain.ids import operation_id
+from services.planner.domain.ids import displaced_operation_id, operation_id
 from services.planner.domain.planned_tenant import Context, PlannedTenant
-from services.planner.rows import Action, AuditOutcome, AuditRecord, AuditState, Tenant
+from services.planner.rows import Action, AuditedChange, AuditOutcome, AuditRecord, AuditState, Tenant
 
 DELETION = "deletion"
 FORCED = "the engine did not finish in time"
 """How the message of a deletion begins that was forced: what was made may be left behind. ``gitopsctl`` lists them."""
 RESYNC_ACTOR = "resync"
 REPLACED_ACTOR = "replaced"
+RESTORED_ACTOR = "restored"
+"""Of a resource that is back, or back at an older generation: what its API server has, and nobody has written."""
 REISSUE_ACTOR = "gitopsctl"
 """Of the commands by which operators put a former spec in force again. The resource, and so its generation, stays."""
 MOVE = "Move"
@@ -80,6 +86,15 @@ def audit_records(
         elif not _adds_nothing(outcome, moved.get(outcome.id)):
             moved[outcome.id] = outcome
     return tuple(opened.values()), tuple(moved.values())
+
+
+def audited_changes(planned: PlannedTenant, context: Context) -> Iterator[AuditedChange]:
+    """What has changed, and so has a row of its own whatever rows there are."""
+    for before, now, cause in _audited(planned, context):
+        if before is None or _is_change(before, now):
+            change = change_id(now)
+            deletion = operation_id(now.id, DELETION) if before is None and now.is_active else None
+            yield AuditedChange(change, displaced_operation_id(change, cause.at), deletion)
 
 
 def audit_of_move(move: Move | None, before: Move | None) -> tuple[AuditRecord, ...]:
@@ -155,7 +170,8 @@ def _audited(planned: PlannedTenant, context: Context) -> Iterator[tuple[Audited
 def _opened(planned: PlannedTenant, context: Context) -> Iterator[AuditRecord]:
     for before, now, _ in _audited(planned, context):
         if before is None or _is_change(before, now) or _problem(before) != _problem(now):
-            yield _operation(before, now, planned.state.tenant, planned.actors.get(now.id, ""))
+            actor = RESTORED_ACTOR if _is_restored(before, now) else planned.actors.get(now.id, "")
+            yield _operation(before, now, planned.state.tenant, actor)
     yield from _reissued(planned, context)
 
 
@@ -195,6 +211,13 @@ def _is_change(before: Audited, now: Audited) -> bool:
         now.is_active,
         now.generation if now.is_active else 0,
     )
+
+
+def _is_restored(before: Audited | None, now: Audited) -> bool:
+    """Whether it has gone back, which it does in no history of one API server."""
+    if before is None or not now.is_active:
+        return False
+    return not before.is_active or now.generation < before.generation
 
 
 def _problem(subject: Audited) -> str:

@@ -25,6 +25,7 @@ from services.planner.domain.fleet.rows import (
 )
 from services.planner.domain.state import TenantState
 from services.planner.rows import (
+    AuditedChange,
     AuditOutcome,
     AuditRecord,
     ChildRow,
@@ -86,6 +87,8 @@ class Changes(NamedTuple):
     """They stay, but are not loaded with their tenant any more."""
     checks: tuple[Check, ...] = ()
     sync_runs: tuple[SyncRun, ...] = ()
+    audited_changes: tuple[AuditedChange, ...] = ()
+    """Those of ``audit_records`` that are of a change, and not of what has become of one."""
     audit_records: tuple[AuditRecord, ...] = ()
     audit_outcomes: tuple[AuditOutcome, ...] = ()
     engine: tuple[EngineRow, ...] = ()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from datetime import datetime
 from functools import lru_cache
 from uuid import UUID
 
@@ -27,6 +28,11 @@ def resource_id(workspace: str, uid: str) -> UUID:
 def operation_id(resource: UUID, change: str) -> UUID:
     """Id of the audit row of one change (a generation, or the deletion) of a CR."""
     return _uuid5(resource, change)
+
+
+def displaced_operation_id(operation: UUID, at: datetime) -> UUID:
+    """Id of an audit row once a later change has its id: the API server was restored, and counts generations anew."""
+    return _uuid5(operation, f"until/{at.isoformat()}")
 
 
 def _uuid5(namespace: UUID, name: str) -> UUID:

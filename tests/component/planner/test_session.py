@@ -34,6 +34,7 @@ from services.planner.database import load as load_module
 from services.planner.database import periodic_queries, sweeps
 from services.planner.database import save as save_module
 from services.planner.database import session as store_module
+from services.planner.database.columns import columns_of
 from services.planner.database.save import STATEMENTS, Fenced, Span
 from services.planner.database.session import DatabaseSession
 from services.planner.domain import plan as plan_module
@@ -48,7 +49,7 @@ from services.planner.engines.available import ENGINES
 from services.planner.pipeline.batch_planning import plan_batch, split_at_markers
 from services.planner.pipeline.coalesce import coalesce
 from services.planner.pipeline.parking import compacted, kept_event, resolved
-from services.planner.rows import Tenant, TenantName
+from services.planner.rows import AuditRecord, EngineRow, Tenant, TenantName
 from tests.component.conftest import Database
 from tests.component.fleet import add_instance
 from tests.unit.kinds.mirror.kind import KIND as MIRROR
@@ -226,6 +227,44 @@ def test_store_when_it_takes_the_same_batches_then_it_holds_what_the_model_holds
     assert {(row["id"], row["state"], row["message"]) for row in stored["audit_records"]} == {
         (row.id, row.state, row.message) for row in world.audit_records.values()
     }
+
+
+def test_store_when_an_api_server_is_restored_then_what_goes_back_and_what_users_do_then_have_records_of_their_own(
+    session: DatabaseSession, database: Database
+) -> None:
+    world = World()
+
+    def takes(*events: Event) -> EngineRow:
+        """The row of the Application after that."""
+        assert take(session, *events) == world.take(*events)
+        return next(row for row in world.engine.values() if row.kind == "Application")
+
+    takes(changed(1))
+    application = takes(changed(2, generation=2))
+    instance = application.engine_instance_id
+    takes(observed(3, Applied(application.digest), instance=instance))
+    takes(changed(4, version=1, epoch=4, content=spec(source={"path": "older"})))
+    takes(changed(5, generation=2, epoch=4))
+    takes(gone(6))
+    session.tenants.forget_tenants()
+    assert take(session, event := observed(7, Removed(forced=False), instance=instance)) == world.take(event)
+    application = takes(changed(8, version=1, epoch=8))
+    takes(observed(9, Applied(application.digest), instance=instance))
+    takes(gone(10))
+    session.save_changes(BatchChanges(), [])
+    with psycopg.connect(database.owner_url, row_factory=psycopg.rows.dict_row) as owner:
+        rows = owner.execute("SELECT * FROM audit_records ORDER BY created_at").fetchall()
+    stored = [AuditRecord(**{name: row[name] for name in columns_of(AuditRecord)}) for row in rows]
+    assert {row.id: row for row in stored} == world.audit_records
+    assert [(row.generation, row.action, row.actor, row.state) for row in stored] == [
+        (1, "create", "kubectl", "Completed"),
+        (2, "update", "kubectl", "Completed"),
+        (1, "update", "restored", "Completed"),
+        (2, "update", "kubectl", "Completed"),
+        (2, "delete", "", "Completed"),
+        (1, "create", "restored", "Completed"),
+        (1, "delete", "", "Waiting"),
+    ]
 
 
 def test_store_when_a_kind_of_its_registry_alone_has_objects_then_they_are_stored_as_its_own_and_go_with_it(
@@ -446,17 +485,17 @@ def test_batch_when_it_grows_then_the_number_of_statements_does_not(
     take(session, *batch)
     # Instances, tenants, parked tenants, assignments and pins are read: there is no tenant yet that has rows. So are
     # the newest complete lists, as these resources are new. Tenants, whether an instance of theirs is retired by now,
-    # deployments, audit_records and engine resources are written.
-    assert len(statements) == 6 + 5
+    # deployments, audit_records (three times) and engine resources are written.
+    assert len(statements) == 6 + 7
     statements.clear()
     again = [changed(2, f"web-{number}", uid=f"uid-{number}", namespace=f"team-{number % 7}") for number in range(size)]
     take(session, *again)
     assert len(statements) == 1  # everything is in memory; sightings are written
     statements.clear()
     take(session, *batch, resync(3, epoch=2))
-    # Parked tenants, what was not shown and what was refused are read; deployments, audit_records (twice), engine
+    # Parked tenants, what was not shown and what was refused are read; deployments, audit_records (four times), engine
     # resources and complete lists are written.
-    assert len(statements) <= 3 + 5
+    assert len(statements) <= 3 + 7
 
 
 # Offsets and effects are one transaction

@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import datetime
+from typing import Any
 
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from services.common.messages import Removed
 from services.kinds.gitops_deployment.catalogue import ENVIRONMENT_UNUSABLE_ON_CREATE
 from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
 from services.kinds.managed_environment.model import MANAGED_ENVIRONMENT
 from services.kinds.registry import REGISTRY
-from services.planner.domain.audit import REISSUE_ACTOR
+from services.planner.domain.audit import REISSUE_ACTOR, RESTORED_ACTOR
 from services.planner.domain.events import Event
 from services.planner.rows import AuditRecord
 from tests.unit.planner.given import (
@@ -26,7 +33,7 @@ from tests.unit.planner.given import (
     spec,
 )
 from tests.unit.planner.tenant import REMOTE, check, row
-from tests.unit.planner.world import World
+from tests.unit.planner.world import FLEET, World
 
 SECRET_TYPE = "managed-gitops.redhat.com/managed-environment"
 
@@ -152,3 +159,114 @@ def test_environment_when_there_is_no_room_then_its_record_waits(world: World) -
 def test_credential_when_its_url_is_refused_then_its_record_has_failed(world: World) -> None:
     world.take(resource(1, CREDENTIAL, "login", {"repository": "ftp://example.com/a", "secret": "login"}))
     assert record(world, CREDENTIAL, "login").state == "Failed"
+
+
+def restored(second: int, generation: int = 1, **more: Any) -> Event:
+    """From the first list after its API server was restored: versions start lower, the epoch is a newer one."""
+    return changed(second, version=1, generation=generation, epoch=second, **more)
+
+
+def history(world: World, name: str = "web") -> list[tuple[datetime, int, str, str]]:
+    """The records of a resource in the order of time: what an operator is shown."""
+    found = [each for each in world.audit_records.values() if each.name == name]
+    return sorted((each.created_at, each.generation, each.action, each.actor) for each in found)
+
+
+CHANGED = (at(1), 1, "create", "kubectl"), (at(2), 2, "update", "kubectl")
+
+
+@pytest.fixture
+def edited(world: World) -> World:
+    """A deployment has two generations, and both are in force or were."""
+    for second in (1, 2):
+        world.take(changed(second, generation=second))
+    applied(world, 3)
+    return world
+
+
+def test_deployment_when_it_is_back_at_an_older_generation_then_that_has_a_record_of_its_own(edited: World) -> None:
+    edited.take(restored(4, content=spec(source={"path": "older"})))
+    assert history(edited) == [*CHANGED, (at(4), 1, "update", RESTORED_ACTOR)]
+
+
+def test_deployment_when_what_is_restored_is_applied_then_its_own_record_is_completed(edited: World) -> None:
+    edited.take(restored(4, content=spec(source={"path": "older"})))
+    (found,) = [each for each in edited.audit_records.values() if each.actor == RESTORED_ACTOR]
+    assert found.state == "Waiting"
+    applied(edited, 5)
+    assert edited.audit_records[found.id].state == "Completed"
+
+
+def test_deployment_when_users_change_what_was_restored_then_each_change_is_recorded_once_more(edited: World) -> None:
+    edited.take(restored(4))
+    edited.take(changed(5, generation=2, epoch=4))
+    assert history(edited)[2:] == [(at(4), 1, "update", RESTORED_ACTOR), (at(5), 2, "update", "kubectl")]
+    assert history(edited)[:2] == [*CHANGED]
+
+
+def test_deployment_when_a_list_shows_it_again_as_it_is_then_nothing_is_recorded(edited: World) -> None:
+    edited.take(restored(4))
+    expected = history(edited)
+    edited.take(changed(5, version=1, epoch=5))
+    assert history(edited) == expected
+
+
+@pytest.mark.parametrize("is_left", [True, False], ids=["while the engine has it", "when nothing is left of it"])
+def test_deployment_when_it_is_back_after_its_deletion_then_its_return_is_recorded_and_the_next_deletion(
+    edited: World, is_left: bool
+) -> None:
+    instance = row(edited, "Application").engine_instance_id
+    edited.take(gone(4))
+    if not is_left:
+        edited.take(observed(5, Removed(forced=False), instance=instance))
+        assert not edited.deployments
+    edited.take(restored(6, generation=2))
+    edited.take(gone(7))
+    assert history(edited) == [
+        *CHANGED,
+        (at(4), 2, "delete", ""),
+        (at(6), 2, "create", RESTORED_ACTOR),
+        (at(7), 2, "delete", ""),
+    ]
+
+
+actions = st.tuples(st.sampled_from(["edit", "delete", "restore"]), st.integers(1, 3))
+
+
+@given(st.lists(actions, max_size=12), st.booleans())
+def test_changes_when_an_api_server_is_restored_again_and_again_then_each_has_one_record_and_keeps_it(
+    story: list[tuple[str, int]], is_removed: bool
+) -> None:
+    """A backup may have any generation that there was, of what is there or is gone."""
+    world, generation, newest, epoch, expected = World(), 1, 1, 1, [(at(0), 1, "create", "kubectl")]
+    world.take(changed(0))
+    for second, (action, number) in enumerate(story, start=1):
+        before = generation
+        if action == "edit" and generation:
+            generation, newest = generation + 1, max(newest, generation + 1)
+            world.take(changed(second, generation=generation, epoch=epoch))
+            expected.append((at(second), generation, "update", "kubectl"))
+        elif action == "delete" and generation:
+            generation = 0
+            world.take(gone(second))
+            expected.append((at(second), before, "delete", ""))
+        elif action == "restore":
+            generation, epoch = min(number, newest), second + 1
+            world.take(changed(second, version=1, generation=generation, epoch=epoch))
+            if before != generation:
+                actor = RESTORED_ACTOR if generation < before or not before else "kubectl"
+                expected.append((at(second), generation, "update" if before else "create", actor))
+        if is_removed and not generation:
+            world.take(*(observed(second, Removed(forced=False), instance=each.id) for each in FLEET))
+    assert history(world) == expected
+
+
+def test_environment_when_it_is_back_at_an_older_generation_then_that_has_a_record_of_its_own(world: World) -> None:
+    world.take(environment(1))
+    world.take(environment(2, generation=2))
+    world.take(environment(3, version=1, epoch=3))
+    assert history(world, "prod") == [
+        (at(1), 1, "create", "kubectl"),
+        (at(2), 2, "update", "kubectl"),
+        (at(3), 1, "update", RESTORED_ACTOR),
+    ]

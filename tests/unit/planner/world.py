@@ -16,6 +16,7 @@ from services.kinds.shared.resource import Check, PlainResource
 from services.kinds.sync_run.rows import SyncRun
 from services.planner.database.load import Loaded
 from services.planner.database.sweeps import SweepFound
+from services.planner.domain.audit import RESTORED_ACTOR
 from services.planner.domain.changes import BatchChanges, Changes
 from services.planner.domain.dormancy import Lookup, is_admitted, woken
 from services.planner.domain.events import Due, Event, MoveDue, SweepPlace, SweepScope
@@ -336,11 +337,7 @@ class World:
         self.dormant |= {*changes.deployments_dormant, *changes.plain_resources_dormant}
         self.checks |= {row.resource_id: row for row in changes.checks}
         self.sync_runs |= {row.resource_id: row for row in changes.sync_runs}
-        self.audit_records |= {row.id: row for row in changes.audit_records}
-        for moved in changes.audit_outcomes:
-            operation = self.audit_records.get(moved.id)
-            if operation is not None and operation.state in {"Waiting", "Failed"}:
-                self.audit_records[moved.id] = replace(operation, state=moved.state, message=moved.message)
+        self._apply_audit(changes)
         self._apply_engine(changes)
         self.workspace |= {(row.workspace, row.namespace, row.kind, row.name): row for row in changes.workspace}
         gone = {tuple(key): uid for *key, uid in changes.workspace_gone}
@@ -361,6 +358,22 @@ class World:
         assert all(resource.tenant_id in self.tenants for resource in self.resources.values())
         assert all(deployment.tenant_id in self.tenants for deployment in self.deployments.values())
         assert all(deletion.tenant_id in self.tenants for deletion in self.forced_deletions.values())
+
+    def _apply_audit(self, changes: Changes) -> None:
+        """A record stays as it was first written, but for what has become of its change."""
+        for change in changes.audited_changes:
+            if (former := self.audit_records.pop(change.id, None)) is not None:
+                self.audit_records[change.displaced_id] = replace(former, id=change.displaced_id)
+        for row in changes.audit_records:
+            known = self.audit_records.get(row.id, row)
+            self.audit_records[row.id] = replace(known, state=row.state, message=row.message)
+        for change in changes.audited_changes:
+            if change.deletion_id in self.audit_records:
+                self.audit_records[change.id] = replace(self.audit_records[change.id], actor=RESTORED_ACTOR)
+        for moved in changes.audit_outcomes:
+            operation = self.audit_records.get(moved.id)
+            if operation is not None and operation.state in {"Waiting", "Failed"}:
+                self.audit_records[moved.id] = replace(operation, state=moved.state, message=moved.message)
 
     def _apply_sweeps(self, changes: Changes) -> None:
         """A marker that is older than the refused one changes nothing."""
