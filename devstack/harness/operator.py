@@ -6,6 +6,7 @@ import os
 import re
 import shlex
 import shutil
+import string
 import subprocess
 import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -15,10 +16,13 @@ from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
 
 import psycopg
+from rich.console import Console
 
 from devstack.harness.hosted import HostedStack
 from devstack.paths import DOCS
 from devstack.stack.identities import PRINCIPALS
+from devstack.toolchain.install import etcd_tools
+from devstack.toolchain.progress_bar import reporter
 from services.cli.kafka.topics import password_variable
 from services.cli.rebuild.streamed_topics import StreamedTopics
 from services.common.avro import SchemaRegistry
@@ -27,6 +31,7 @@ from services.common.errors import Unavailable
 RUNBOOKS = DOCS / "operations"
 BLOCK = re.compile(r"```sh\n(.*?)```", re.DOTALL)
 STEP = re.compile(r"# (\d)\. ")
+REMARK = re.compile(r"\s+# .*")
 
 INIT = """
 CREATE DATABASE gitops OWNER gitops_owner;
@@ -39,6 +44,13 @@ SELECT pg_terminate_backend(active_pid, 10000) FROM pg_replication_slots WHERE s
 """
 DROP_SLOT = "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE slot_name = 'gitops'"
 
+PROGRAMS: Mapping[str, Callable[[], Sequence[str]]] = {
+    "gitopsctl": lambda: (sys.executable, "-m", "services.cli"),
+    "etcdctl": lambda: (str(_etcd_tools() / "etcdctl"),),
+    "etcdutl": lambda: (str(_etcd_tools() / "etcdutl"),),
+}
+"""What runbooks have typed, and where the local stack has it."""
+
 AGENTS = ("agent-1", "agent-2")
 EDGES = ("watcher", *AGENTS)
 """Of a stack with one watcher: who talks to a Kubernetes API server."""
@@ -47,26 +59,31 @@ Action = Callable[[], object]
 
 
 def commands_of(page: str) -> list[str]:
-    """What a runbook has an operator do, in its order: commands, and numbered comments for what is not ours."""
+    """What a runbook has an operator do, in its order: commands, and numbered comments for what is done by hand."""
     found = BLOCK.search((RUNBOOKS / page).read_text())
     if found is None:
         raise ValueError(f"{page} has no commands")
-    return found[1].splitlines()
+    return [line if STEP.match(line) else REMARK.sub("", line) for line in found[1].splitlines()]
 
 
 class Operator:
-    """Of ``stack``. ``told`` is what each command has printed, ``ended`` its exit code."""
+    """Of ``stack``. ``told`` is what each command has printed, ``ended`` its exit code.
 
-    def __init__(self, stack: HostedStack, backups: Path) -> None:
+    ``shell`` has the variables of whoever types them.
+    """
+
+    def __init__(self, stack: HostedStack, backups: Path, **shell: str) -> None:
+        """``shell``: variables that are otherwise than what ``dev env`` prints."""
         self._stack, self.told, self.ended = stack, dict[str, str](), dict[str, int]()
         secrets = stack.state.secrets()
         passwords = {password_variable(name): secrets[f"kafka-{name}"] for name in PRINCIPALS}
-        self._environment = stack.environment | passwords | {"BACKUP_STORE": str(backups)}
-        self._environment |= {"SCHEMA_REGISTRY_COPY": str(backups.with_name("registry.zip"))}
-        self._environment |= {"ENGINE_KUBECONFIGS": f"default={stack.environment['KUBECONFIG']}"}
+        self.shell = stack.environment | passwords | {"BACKUP_STORE": str(backups)}
+        self.shell |= {"SCHEMA_REGISTRY_COPY": str(backups.with_name("registry.zip"))}
+        self.shell |= {"ENGINE_KUBECONFIGS": f"default={stack.environment['KUBECONFIG']}"}
         self.new_keys = {half: backups.with_name(f"{half}.json") for half in ("PRIVATE", "PUBLIC")}
         """Where an operator makes sealing keys: elsewhere than where agents and watchers have theirs."""
-        self._environment |= {f"SEALING_{half}_KEYS": str(file) for half, file in self.new_keys.items()}
+        self.shell |= {f"SEALING_{half}_KEYS": str(file) for half, file in self.new_keys.items()}
+        self.shell |= shell
 
     def follow_runbook(
         self,
@@ -92,14 +109,15 @@ class Operator:
                 self.told[line] = self.run(line, accepted)
 
     def run(self, line: str, accepted: Collection[int] = (0,), **variables: str) -> str:
-        """Type a command of ``gitopsctl``, with these variables set; returns what it printed.
+        """Type a command of one of :data:`PROGRAMS`, with these variables set; returns what it printed.
 
         Raises Unavailable if it ends with another code than those ``accepted``.
         """
-        _, *arguments = shlex.split(line, comments=True)
+        environment = os.environ | self.shell | variables
+        program, *arguments = shlex.split(string.Template(line).substitute(environment))
         ended = subprocess.run(
-            [sys.executable, "-m", "services.cli", *arguments],
-            env=os.environ | self._environment | variables,
+            [*PROGRAMS[program](), *arguments],
+            env=environment,
             capture_output=True,
             text=True,
             check=False,
@@ -170,6 +188,11 @@ class Operator:
     def owner(self) -> psycopg.Connection:
         """Of the database."""
         return psycopg.connect(self._stack.environment["DATABASE_OWNER_URL"])
+
+
+def _etcd_tools() -> Path:
+    with reporter(Console(stderr=True)) as report:
+        return etcd_tools(report)
 
 
 def _each(act: Callable[[str], None], names: Sequence[str]) -> None:

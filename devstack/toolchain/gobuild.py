@@ -69,6 +69,12 @@ COMPOSE = Product(
     packages={"docker-compose": "github.com/docker/compose/v2/cmd"},
     stamps={"github.com/docker/compose/v2/internal.Version": "{version}"},
 )
+ETCD_TOOLS = Product(
+    module="go.etcd.io/etcd/etcdutl/v3",
+    packages={"etcdctl": "go.etcd.io/etcd/etcdctl/v3", "etcdutl": "go.etcd.io/etcd/etcdutl/v3"},
+    stamps={},  # their version is a constant
+)
+"""What operators back etcd up with, and restore it."""
 NODE = Product(
     module=KUBERNETES.module,
     packages={name: f"k8s.io/kubernetes/cmd/{name}" for name in ("kubelet", "kube-scheduler", "kube-proxy")},

@@ -24,6 +24,7 @@ from devstack.toolchain.cache import cache_root, intact, provide
 from devstack.toolchain.gobuild import (
     ARGOCD,
     COMPOSE,
+    ETCD_TOOLS,
     HELM,
     KUBECTL,
     KUBERNETES,
@@ -41,6 +42,7 @@ SOURCES = ROOT / "toolchain"
 MAVEN_WANTED = SOURCES / "maven.toml"
 MAVEN_LOCK = SOURCES / "maven.lock"
 KUBECTL_SOURCES = SOURCES / "kubectl"
+ETCD_TOOLS_SOURCES = SOURCES / "etcd"
 COMPOSE_SOURCES = SOURCES / "compose"
 ARGOCD_SOURCES = SOURCES / "argocd"
 KUSTOMIZE_SOURCES = SOURCES / "kustomize"
@@ -174,6 +176,11 @@ def generators(report: Reporter) -> Path:
 def kubectl(report: Reporter) -> Path:
     """Folder of kubectl, with which operators install ``k8s/``; built if it is absent. Raises Unavailable."""
     return _provided("kubectl", Build(KUBECTL_SOURCES, KUBECTL), "kubectl {}", report)
+
+
+def etcd_tools(report: Reporter) -> Path:
+    """Folder of etcdctl and etcdutl, built if they are absent. Raises Unavailable."""
+    return _provided("etcd-tools", Build(ETCD_TOOLS_SOURCES, ETCD_TOOLS), "etcdctl and etcdutl {}", report)
 
 
 def _node(report: Reporter, built: dict[str, Path]) -> NodeTools:

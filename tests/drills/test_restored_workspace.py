@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-import shutil
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,8 @@ import pytest
 
 from devstack.components.services import SIMULATOR
 from devstack.harness.hosted import HostedStack
-from devstack.harness.operator import AGENTS, Operator
+from devstack.harness.operator import AGENTS, Action, Operator
+from devstack.supervisor.health_checks import HOST
 from services.common.kubernetes import APPLICATION, Manifest
 from services.common.ownership import AGENT_FIELD_MANAGER
 from tests.drills.alert_metrics import measured
@@ -29,40 +29,36 @@ RESTORED_SECONDS = 120
 CONVERGED_SECONDS = 60
 ENGINE_SIDE = (*AGENTS, SIMULATOR)
 SAVED = ("kept", "changed", "deleted")
+FOR_KUBERNETES = " --bump-revision 1000000000 --mark-compacted"
 WRITES_SINCE = 200
 """Between backup and restore: for long the versions of the restored API server are below those seen until then."""
 
 
-class Backup:
-    """The data of etcd as it was once. Nobody else is restarted, but the API server at a restore."""
+class Hasty(Operator):
+    """Leaves out what etcd's documentation has for Kubernetes: so versions start lower, and no watch is told to end."""
 
-    def __init__(self, stack: HostedStack, copy: Path) -> None:
-        self._stack, self._copy, self._data = stack, copy, stack.state.root / "etcd"
-
-    async def save(self) -> None:
-        """Keep what is there now."""
-        await self._without("etcd", do=lambda: shutil.copytree(self._data, self._copy))
-
-    async def restore(self) -> None:
-        """Put back what was saved."""
-        await self._without("kube-apiserver", "etcd", do=self._replace)
-
-    def _replace(self) -> None:
-        shutil.rmtree(self._data)
-        shutil.copytree(self._copy, self._data)
-
-    async def _without(self, *processes: str, do: Callable[[], object]) -> None:
-        for name in processes:
-            await asyncio.to_thread(self._stack.kill, name)
-        await asyncio.to_thread(do)
-        for name in reversed(processes):
-            await asyncio.to_thread(self._stack.start, name)
+    def run(self, line: str, accepted: Collection[int] = (0,), **variables: str) -> str:
+        """As any operator otherwise."""
+        return super().run(line.replace(FOR_KUBERNETES, ""), accepted, **variables)
 
 
-@pytest.fixture
-def backup(stack: HostedStack, tmp_path: Path) -> Backup:
-    """Nothing is saved yet."""
-    return Backup(stack, tmp_path / "etcd")
+def of_etcd(stack: HostedStack, snapshot: Path) -> dict[str, str]:
+    """The variables of the runbook."""
+    (ports,) = (process["ports"] for process in stack.processes() if process["name"] == "etcd")
+    client, peer = (f"http://{HOST}:{ports[name]}" for name in ("client", "peer"))
+    return {
+        "ETCDCTL_ENDPOINTS": client,
+        "ETCD_SNAPSHOT": str(snapshot),
+        "ETCD_DATA": str(stack.state.root / "etcd"),
+        "ETCD_MEMBER": f"--name local --initial-cluster local={peer} --initial-advertise-peer-urls {peer}",
+    }
+
+
+@pytest.fixture(params=[Operator, pytest.param(Hasty, id="Hasty", marks=pytest.mark.long)])
+def operator(request: pytest.FixtureRequest, stack: HostedStack, tmp_path: Path) -> Operator:
+    """Who restores etcd, one way or the other."""
+    made: Operator = request.param(stack, tmp_path / "backups", **of_etcd(stack, tmp_path / "etcd.db"))
+    return made
 
 
 @dataclass(frozen=True)
@@ -113,12 +109,12 @@ def as_applied(live: Manifest) -> Manifest:
 
 
 @pytest.fixture
-async def history(tenant: Tenant, backup: Backup) -> History:
+async def history(tenant: Tenant, operator: Operator) -> History:
     """Three deployments are saved; since then one has changed, one has gone, and one has come."""
     created = {name: await tenant.create(name) for name in SAVED}
     for name in SAVED:
         await tenant.until_status("Synced", name, sync__status="Synced")
-    await backup.save()
+    await asyncio.to_thread(operator.run, 'etcdctl snapshot save "$ETCD_SNAPSHOT"')
     await tenant.patch("changed", path("elsewhere"))
     await tenant.delete("deleted")
     created["lost"] = await tenant.create("lost")
@@ -140,28 +136,25 @@ def count_restores(stack: HostedStack) -> float:
     return measured(stack, "watcher", "gitops_api_server_restores_total", kind="GitOpsDeployment")
 
 
-async def follow_runbook(
-    stack: HostedStack, operator: Operator, tenant: Tenant, restore: Callable[[], Awaitable[None]]
-) -> None:
-    """Its commands are typed once the audit tells what the restored list lacked, and so what it has, too."""
-    loop, before, restores = asyncio.get_running_loop(), count_swept(stack), count_restores(stack)
+async def follow_runbook(stack: HostedStack, operator: Operator, tenant: Tenant, after: Sequence[Action] = ()) -> None:
+    """With what is done ``after`` the API server runs again.
 
-    def restored() -> None:
-        asyncio.run_coroutine_threadsafe(_awaited(restore), loop).result(RESTORED_SECONDS)
+    The audit is asked once it tells what the restored list lacked, and so what it has, too.
+    """
+    swept, restores = count_swept(stack), count_restores(stack)
 
-    await asyncio.to_thread(
-        operator.follow_runbook,
-        "restored-workspace.md",
-        {1: [restored]},
-        before=lambda _: until_swept(operator, tenant, "lost"),
-    )
+    def until_listed(command: str) -> None:
+        if command.startswith("gitopsctl"):
+            until_swept(operator, tenant, "lost")
+
+    by_hand = {
+        1: [operator.stop("kube-apiserver", "etcd"), operator.lose_disk("etcd")],
+        2: [operator.start("etcd"), operator.start("kube-apiserver"), *after],
+    }
+    await asyncio.to_thread(operator.follow_runbook, "restored-workspace.md", by_hand, until_listed)
     require_told(operator, tenant)
-    assert count_swept(stack) > before
-    assert count_restores(stack) > restores
-
-
-async def _awaited(act: Callable[[], Awaitable[None]]) -> None:
-    await act()
+    assert count_swept(stack) > swept
+    assert (count_restores(stack) > restores) == isinstance(operator, Hasty)
 
 
 def until_swept(operator: Operator, tenant: Tenant, name: str) -> None:
@@ -214,18 +207,18 @@ async def require_alive(tenant: Tenant, history: History) -> None:
 
 
 async def test_workspace_when_its_api_server_alone_is_restored_then_engines_lose_regain_and_revert_what_that_says(
-    stack: HostedStack, operator: Operator, tenant: Tenant, backup: Backup, history: History
+    stack: HostedStack, operator: Operator, tenant: Tenant, history: History
 ) -> None:
-    async def restore_workspace() -> None:
-        """The stack has one API server: its engine side stands still meanwhile, and finds what it left."""
-        await asyncio.to_thread(operator.stop(*ENGINE_SIDE))
-        engine_side = await history.applications()
-        assert await history.paths() == {"kept": "apps/kept", "changed": "elsewhere", "lost": "apps/lost"}
-        await backup.restore()
-        await history.put_back(engine_side)
-        await asyncio.to_thread(operator.start(*ENGINE_SIDE))
+    """The stack has one API server: its engine side stands still meanwhile, and finds what it left."""
+    await asyncio.to_thread(operator.stop(*ENGINE_SIDE))
+    engine_side = await history.applications()
+    assert await history.paths() == {"kept": "apps/kept", "changed": "elsewhere", "lost": "apps/lost"}
+    loop = asyncio.get_running_loop()
 
-    await follow_runbook(stack, operator, tenant, restore_workspace)
+    def put_back() -> None:
+        asyncio.run_coroutine_threadsafe(history.put_back(engine_side), loop).result(RESTORED_SECONDS)
+
+    await follow_runbook(stack, operator, tenant, after=[put_back, operator.start(*ENGINE_SIDE)])
     await require_restored(tenant, history)
     await require_alive(tenant, history)
     assert await asyncio.to_thread(operator.run, "gitopsctl resync status") == "no resync is refused\n"
@@ -233,11 +226,11 @@ async def test_workspace_when_its_api_server_alone_is_restored_then_engines_lose
 
 
 async def test_api_server_of_a_workspace_and_its_engines_when_restored_then_all_notice_without_a_restart(
-    stack: HostedStack, operator: Operator, tenant: Tenant, backup: Backup, history: History
+    stack: HostedStack, operator: Operator, tenant: Tenant, history: History
 ) -> None:
     ours = ("watcher", "planner", *AGENTS)
     before = {name: stack.pids()[name] for name in ours}
-    await follow_runbook(stack, operator, tenant, backup.restore)
+    await follow_runbook(stack, operator, tenant)
     await require_restored(tenant, history)
     await require_alive(tenant, history)
     assert {name: stack.pids()[name] for name in ours} == before

@@ -13,7 +13,18 @@ from devstack.containers.base_images import NAMES
 from devstack.paths import ROOT
 from devstack.toolchain import install
 from devstack.toolchain.debian import SUITE
-from devstack.toolchain.gobuild import ARGOCD, COMPOSE, HELM, KUBECTL, KUBERNETES, KUSTOMIZE, NODE, PODS, Build
+from devstack.toolchain.gobuild import (
+    ARGOCD,
+    COMPOSE,
+    ETCD_TOOLS,
+    HELM,
+    KUBECTL,
+    KUBERNETES,
+    KUSTOMIZE,
+    NODE,
+    PODS,
+    Build,
+)
 
 TEXT = (ROOT / "docs" / "versions.md").read_text()
 TABLES = [
@@ -27,6 +38,7 @@ BUILDS = (
     Build(install.SOURCES, KUBERNETES),
     Build(install.NODE_SOURCES, NODE),
     Build(install.KUBECTL_SOURCES, KUBECTL),
+    Build(install.ETCD_TOOLS_SOURCES, ETCD_TOOLS),
     Build(install.PODS_SOURCES, PODS),
     *(Build(install.ARGOCD_SOURCES, ARGOCD, variant) for variant in install.ARGOCD_VARIANTS.values()),
     Build(install.KUSTOMIZE_SOURCES, KUSTOMIZE),
