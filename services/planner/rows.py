@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cached_property
 from typing import Literal, NamedTuple
 from uuid import UUID
 
 from services.common.messages import UnownedKind
+from services.kinds.gitops_deployment.status import state_shown
+from services.kinds.shared.child_objects import DeploymentState
 
 Action = Literal["create", "update", "delete", "reissue"]
 AuditState = Literal["Waiting", "Completed", "Failed"]
@@ -298,7 +301,7 @@ class WorkspaceKey(NamedTuple):
     """So that the status of another incarnation is never meant."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class StoredStatus:
     """A row of ``workspace_statuses``, as far as a plan needs it."""
 
@@ -306,6 +309,11 @@ class StoredStatus:
     generation: int
     status: str
     release_finalizer: bool
+
+    @cached_property
+    def deployment_state(self) -> DeploymentState:
+        """How a deployment is that shows it, which is read once: a status may be long, and few of many change."""
+        return state_shown(self.status)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,39 +12,26 @@ from typing import Any
 
 import orjson
 
-from services.common.json_values import canonical, dict_of, digest
-from services.common.messages import MAX_MANIFEST, ChildKind
+from services.common.json_values import dict_of
+from services.common.messages import ChildKind
+from services.kinds.shared.desired_object import DesiredObject
 from services.kinds.shared.resource import PlainResource
 
 
-@dataclass(frozen=True, slots=True)
-class ChildObject:
+@dataclass(frozen=True)
+class ChildObject(DesiredObject):
     """A child object as its owner wants it."""
 
     kind: ChildKind
-    name: str
     spec: Mapping[str, Any]
     """Of a copied Secret ``from``, the name of the Secret to copy, and ``type``, that of the copy."""
     labels: Mapping[str, str] = field(default_factory=dict)
     annotations: Mapping[str, str] = field(default_factory=dict)
-    manifest: str = field(init=False)
-    """Canonical JSON of these three."""
-    digest: str = field(init=False)
-
-    def __post_init__(self) -> None:
-        content = {"annotations": {**self.annotations}, "labels": {**self.labels}, "spec": {**self.spec}}
-        object.__setattr__(self, "manifest", canonical(content))
-        object.__setattr__(self, "digest", digest(self.manifest))
 
     @property
-    def key(self) -> tuple[str, str]:
-        """Kind and name."""
-        return (self.kind.value, self.name)
-
-    @property
-    def is_oversized(self) -> bool:
-        """Whether it must not be written: Kafka Connect or the API server would stop at it, for all tenants."""
-        return len(self.manifest.encode()) > MAX_MANIFEST
+    def content(self) -> Mapping[str, Mapping[str, Any]]:
+        """The parts of its manifest."""
+        return {"annotations": self.annotations, "labels": self.labels, "spec": self.spec}
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,17 +12,17 @@ from typing import Any
 
 import orjson
 
-from services.common.json_values import canonical, dict_of, digest
-from services.common.messages import MAX_MANIFEST, UnownedKind
+from services.common.json_values import dict_of
+from services.common.messages import UnownedKind
 from services.kinds.shared.child_objects import LiveChild
+from services.kinds.shared.desired_object import DesiredObject
 
 
-@dataclass(frozen=True, slots=True)
-class UnownedObject:
+@dataclass(frozen=True)
+class UnownedObject(DesiredObject):
     """What shall become of one."""
 
     kind: UnownedKind
-    name: str
     uid: str = ""
     """Of the object that is patched or deleted; empty: it is to be made."""
     is_deleted: bool = False
@@ -33,24 +33,12 @@ class UnownedObject:
     """Likewise."""
     finalizers: Mapping[str, bool] = field(default_factory=dict)
     """Whether it shall have them."""
-    manifest: str = field(init=False)
-    """Canonical JSON of these four."""
-    digest: str = field(init=False)
-
-    def __post_init__(self) -> None:
-        names = ("annotations", "finalizers", "labels", "spec")
-        object.__setattr__(self, "manifest", canonical({name: {**getattr(self, name)} for name in names}))
-        object.__setattr__(self, "digest", digest(self.manifest))
 
     @property
-    def key(self) -> tuple[str, str]:
-        """Kind and name."""
-        return (self.kind.value, self.name)
-
-    @property
-    def is_oversized(self) -> bool:
-        """Whether it must not be written: Kafka Connect or the API server would stop at it, for all tenants."""
-        return len(self.manifest.encode()) > MAX_MANIFEST
+    def content(self) -> Mapping[str, Mapping[str, Any]]:
+        """The parts of its manifest."""
+        parts = {"annotations": self.annotations, "finalizers": self.finalizers, "labels": self.labels}
+        return parts | {"spec": self.spec}
 
 
 def says(manifest: str, live: LiveChild) -> bool:

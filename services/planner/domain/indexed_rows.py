@@ -64,27 +64,6 @@ class Totals(Index[RowT, tuple[int, ...]]):
         return tuple(each + sign * part for each, part in zip(value or (0,) * len(parts), parts, strict=True))
 
 
-class Values(Index[RowT, Mapping[Any, GroupT]]):
-    """What is derived from each row, by key."""
-
-    def __init__(self, value_of: Callable[[RowT], GroupT]) -> None:
-        self._value_of = value_of
-
-    def of(self, rows: Mapping[Any, RowT]) -> Mapping[Any, GroupT]:
-        """Of all."""
-        return {key: self._value_of(row) for key, row in rows.items()}
-
-    def after(self, value: Mapping[Any, GroupT], differences: Iterable[Difference]) -> Mapping[Any, GroupT]:
-        """What differs is derived anew."""
-        made = dict(value)
-        for key, _, new in differences:
-            if new is None:
-                made.pop(key, None)
-            else:
-                made[key] = self._value_of(new)
-        return made
-
-
 class Groups(Index[RowT, Mapping[GroupT, Mapping[Any, RowT]]]):
     """The rows of each group by key; ``group_of`` says in which a row is, None: in none."""
 

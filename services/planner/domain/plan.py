@@ -46,7 +46,7 @@ from services.planner.domain.steps.ingest import (
 from services.planner.domain.steps.observed_state import concerns, observe_event, observe_manifests
 from services.planner.domain.steps.projects import confine
 from services.planner.domain.steps.quotas import apply_quotas
-from services.planner.domain.steps.status_rows import compile_statuses
+from services.planner.domain.steps.status_rows import compile_deployment_statuses, compile_resource_statuses
 from services.planner.domain.steps.syncs import request_syncs
 from services.planner.domain.tenants_of_name import tenant_after
 
@@ -75,9 +75,10 @@ def plan(
     planned = plan_bindings(planned, context)
     planned = observe_manifests(planned, events, context, now)
     planned = take_over(planned, context)
+    planned, shown = compile_deployment_statuses(planned, context)
     planned = plan_promotions(planned, events, context, now)
     planned = tend_child_objects(planned, context)
-    planned, shown = compile_statuses(planned, context)
+    planned, shown = compile_resource_statuses(planned, shown, context)
     planned = with_due_move(planned, context, now)
     return changes_of(planned, shown, tenant, context)
 

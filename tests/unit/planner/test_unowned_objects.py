@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from services.common.messages import UnownedKind
-from services.kinds.shared import unowned_objects
+from services.kinds.shared import desired_object
 from services.kinds.shared.resource import Cause
 from services.kinds.shared.unowned_objects import UnownedObject
 from services.planner.domain import ids
@@ -196,7 +196,7 @@ def test_object_when_it_is_to_be_deleted_then_its_row_says_so_until_the_deletion
 def test_object_when_what_is_wanted_is_too_long_then_it_is_not_asked_for(
     there: Namespace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(unowned_objects, "MAX_MANIFEST", 100)
+    monkeypatch.setattr(desired_object, "MAX_MANIFEST", 100)
     assert there.plan(3, UnownedObject(TARGET, "x", spec={"claimRef": "x" * 100})) == []
 
 

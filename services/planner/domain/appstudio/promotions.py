@@ -6,20 +6,18 @@ batch that changes one of these while a run is open, and when a run is due.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from functools import lru_cache
 from typing import NamedTuple
 
 from services.common.errors import Permanent
-from services.common.json_values import digest, text_at
+from services.common.json_values import digest
 from services.common.messages import UnownedKind
 from services.kinds.application.kind import APPLICATION
 from services.kinds.component.model import COMPONENT, ComponentSpec
 from services.kinds.environment.model import ENVIRONMENT, EnvironmentSpec
 from services.kinds.environment.rules import parent_cycles
-from services.kinds.gitops_deployment.rows import Deployment, Observed
 from services.kinds.promotion_run.model import PROMOTION_RUN, PromotionRunSpec
 from services.kinds.promotion_run.progress import (
     BindingOrder,
@@ -30,7 +28,6 @@ from services.kinds.promotion_run.progress import (
 )
 from services.kinds.promotion_run.rows import accept, is_open, promotion_of, text_of
 from services.kinds.promotion_run.rules import Contender, Promotion, advance, runs_ahead
-from services.kinds.shared.child_objects import DeploymentState
 from services.kinds.shared.conditions import Refused
 from services.kinds.shared.incarnation import refuse_resource
 from services.kinds.shared.projection import status_of
@@ -42,12 +39,12 @@ from services.kinds.snapshot.model import SNAPSHOT, SnapshotSpec
 from services.kinds.snapshot_environment_binding.model import BINDING, BindingSpec, BindingStatus
 from services.kinds.snapshot_environment_binding.rules import Rival, deployment_name, older_bindings
 from services.planner.domain.appstudio.outcomes import differs_by_kind
+from services.planner.domain.child_deployments import state_named
 from services.planner.domain.events import Event
-from services.planner.domain.indexed_rows import Subset, Values, index_of
+from services.planner.domain.indexed_rows import Subset, index_of
 from services.planner.domain.planned_tenant import Context, PlannedTenant
 from services.planner.domain.state import TenantState
 from services.planner.domain.steps.unowned_objects import UnownedRequest, tend_unowned_objects
-from services.planner.engines.interface import Engine
 
 LOOKED_AT = (
     PROMOTION_RUN.kind,
@@ -97,14 +94,14 @@ def plan_promotions(planned: PlannedTenant, events: Sequence[Event], context: Co
         return planned
     cause = planned.cause or events[-1].cause(now)
     planned, opened = _accepted(planned, context)
-    advanced = _advanced(opened, surroundings(planned.state, context), now)
+    advanced = _advanced(opened, surroundings(planned.state), now)
     for run in advanced.runs:
         planned = _kept(planned, run, cause, now)
     requests = [UnownedRequest(owner, _object(order)) for owner, order in advanced.orders]
     return tend_unowned_objects(planned, (UnownedKind.BINDING,), requests, cause, context)
 
 
-def surroundings(state: TenantState, context: Context) -> Surroundings:
+def surroundings(state: TenantState) -> Surroundings:
     """What the tenant has of what its runs name."""
     environments = dict(_specs(state, ENVIRONMENT.kind, EnvironmentSpec))
     parents = {name: spec.parent_environment or "" for name, spec in environments.items()}
@@ -119,7 +116,7 @@ def surroundings(state: TenantState, context: Context) -> Surroundings:
             name for name, spec in environments.items() if spec.deployment_strategy == "AppStudioAutomated"
         ),
         on_cycles=frozenset(parent_cycles({name: parent for name, parent in parents.items() if parent})),
-        bindings=_bound(state, bindings, context),
+        bindings=_bound(state, bindings),
         binding_names=frozenset(row.name for row, _ in bindings),
     )
 
@@ -130,7 +127,7 @@ def _is_concerned(planned: PlannedTenant, context: Context) -> bool:
     opened, were_open = index_of(state.plain_resources, OPEN), index_of(before.plain_resources, OPEN)
     if not opened and not were_open:
         return False
-    if state.deployments is not before.deployments or state.observed is not before.observed:
+    if state.deployments is not before.deployments or state.statuses is not before.statuses:
         return True
     return any(run in planned.touched for run in opened) or differs_by_kind(state, context, LOOKED_AT)
 
@@ -198,37 +195,32 @@ def _applications(state: TenantState) -> dict[str, tuple[str, ...]]:
 
 
 def _bound(
-    state: TenantState, bindings: Collection[tuple[PlainResource, BindingSpec]], context: Context
+    state: TenantState, bindings: Collection[tuple[PlainResource, BindingSpec]]
 ) -> dict[tuple[str, str], BoundSnapshot]:
     """Bindings that are in force, by application and environment."""
     rivals = [Rival(row.id, row.name, row.created_at, spec.application, spec.environment) for row, spec in bindings]
-    others, deployments = (
-        older_bindings(rivals),
-        {each.name: each for each in state.deployments.values() if each.present},
-    )
+    others = older_bindings(rivals)
+    deployments = {each.name for each in state.deployments.values() if each.present}
     return {
-        (spec.application, spec.environment): _bound_snapshot(row, spec, deployments, state, context)
+        (spec.application, spec.environment): _bound_snapshot(row, spec, deployments, state)
         for row, spec in bindings
         if row.id not in others and row.is_active
     }
 
 
 def _bound_snapshot(
-    row: PlainResource, spec: BindingSpec, deployments: Mapping[str, Deployment], state: TenantState, context: Context
+    row: PlainResource, spec: BindingSpec, deployments: Collection[str], state: TenantState
 ) -> BoundSnapshot:
     problem = Problem.shown_by(row)
     reported = _reported(row)
     seen = reported.git_ops_repo_conditions[-1].observed_generation if reported.git_ops_repo_conditions else None
     commits = {each.name: each.git_ops_repository.commit_id for each in reported.components or ()}
+    names = {
+        each.name: deployment_name(row.name, spec.application, spec.environment, each.name) for each in spec.components
+    }
     components = [
-        _deployed(
-            each.name,
-            commits.get(each.name, ""),
-            deployments.get(deployment_name(row.name, spec.application, spec.environment, each.name)),
-            state,
-            context,
-        )
-        for each in spec.components
+        _deployed(component, commits.get(component, ""), name if name in deployments else "", state)
+        for component, name in names.items()
     ]
     return BoundSnapshot(
         name=row.name,
@@ -250,13 +242,11 @@ def _reported(row: PlainResource) -> BindingStatus:
         return BindingStatus()
 
 
-def _deployed(
-    name: str, commit: str, deployment: Deployment | None, state: TenantState, context: Context
-) -> DeployedComponent:
-    if deployment is None:
+def _deployed(name: str, commit: str, deployment: str, state: TenantState) -> DeployedComponent:
+    if not deployment:
         return DeployedComponent(name, "", commit=commit)
-    shown = index_of(state.observed, _states_of(context.engine)).get(deployment.id, DeploymentState())
-    return DeployedComponent(name, deployment.name, shown.sync, shown.health, shown.revision, commit)
+    shown = state_named(state, deployment)
+    return DeployedComponent(name, deployment, shown.sync, shown.health, shown.revision, commit)
 
 
 def _specs(state: TenantState, kind: str, model: type[SpecT]) -> Iterator[tuple[str, SpecT]]:
@@ -269,16 +259,3 @@ def _rows(state: TenantState, kind: str, model: type[SpecT]) -> Iterator[tuple[P
     for row in state.plain_resources_in_order(kind):
         if (spec := readable_spec(model, row)) is not None:
             yield row, spec
-
-
-@lru_cache(maxsize=8)
-def _states_of(engine: Engine) -> Values[Observed, DeploymentState]:
-    """How deployments are, as ``engine`` said last: each of its statuses, which may be long, is read once."""
-
-    def state(observed: Observed) -> DeploymentState:
-        part = engine.read_status(observed.status, None, {}).part
-        return DeploymentState(
-            text_at(part, "sync.status"), text_at(part, "health.status"), text_at(part, "sync.revision")
-        )
-
-    return Values(state)

@@ -39,6 +39,7 @@ from services.kinds.shared.resource import Cause, PlainResource
 from services.kinds.shared.spec_text import spec_of
 from services.kinds.shared.unowned_objects import UnownedObject
 from services.kinds.space_request.model import SPACE_REQUEST
+from services.planner.domain.appstudio.outcomes import differs_by_kind
 from services.planner.domain.appstudio.spaces import known_spaces, space_requests
 from services.planner.domain.planned_tenant import Context, PlannedTenant
 from services.planner.domain.state import TenantState
@@ -118,11 +119,8 @@ def _named(state: TenantState, kind: str, name: str) -> PlainResource | None:
 
 
 def _is_concerned(planned: PlannedTenant, context: Context) -> bool:
-    state, before = planned.state, context.before
-    if any(state.plain_resources_of_kind(kind) is not before.plain_resources_of_kind(kind) for kind in KINDS):
-        return True
-    some = [rows for kind in KINDS if (rows := state.plain_resources_of_kind(kind))]
-    return bool(some) and (not context.is_known or any(each in rows for each in planned.touched for rows in some))
+    touched = map(planned.state.plain_resources.get, planned.touched)
+    return differs_by_kind(planned.state, context, KINDS) or any(row and row.kind in KINDS for row in touched)
 
 
 def _rows(state: TenantState) -> list[PlainResource]:

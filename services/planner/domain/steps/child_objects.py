@@ -22,9 +22,9 @@ from uuid import UUID
 
 from services.common.messages import ChildKind
 from services.kinds.shared.child_objects import ChildInputs, ChildObject, LiveChild, differs
+from services.kinds.shared.desired_object import DesiredObject
 from services.kinds.shared.kind import Kind
 from services.kinds.shared.resource import Cause, PlainResource
-from services.kinds.shared.unowned_objects import UnownedObject
 from services.planner.domain import ids
 from services.planner.domain.indexed_rows import differing
 from services.planner.domain.live_children import LiveChildren, children_differing, live_children
@@ -106,9 +106,7 @@ def _owner_of(state: TenantState, row: ChildRow) -> PlainResource | None:
     return state.plain_resources.get(ids.resource_id(row.workspace, row.owner_uid))
 
 
-def row_for(
-    state: TenantState, owner: PlainResource, kind: Kind, wanted: ChildObject | UnownedObject, uid: str = ""
-) -> ChildRow:
+def row_for(state: TenantState, owner: PlainResource, kind: Kind, wanted: DesiredObject, uid: str = "") -> ChildRow:
     """The row by which ``owner`` has its wish, with the stamps of the row that there is; a new one gets its own.
 
     ``uid``: of the object that it is bound to, if it is.

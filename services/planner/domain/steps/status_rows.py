@@ -2,6 +2,8 @@
 
 A row of ``workspace_statuses`` exists for a name as long as a resource of that name exists and has a status. The row
 belongs to the existing incarnation; the row of a former one is replaced or deleted.
+
+Deployments come first, for what follows from how they are follows from their statuses.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from services.kinds.gitops_deployment.rows import Deployment
 from services.kinds.managed_environment.model import MANAGED_ENVIRONMENT
 from services.kinds.shared.kind import StatusInputs
 from services.kinds.shared.resource import Cause, PlainResource
-from services.planner.domain.child_deployments import DeploymentStates, child_deployments, owners_of_touched
+from services.planner.domain.child_deployments import child_deployments, owners_of_touched
 from services.planner.domain.indexed_rows import differing
 from services.planner.domain.planned_tenant import Context, PlannedTenant
 from services.planner.domain.state import TenantState
@@ -41,12 +43,23 @@ class StatusChanges:
     gone: tuple[WorkspaceKey, ...] = ()
 
 
-def compile_statuses(planned: PlannedTenant, context: Context) -> tuple[PlannedTenant, StatusChanges]:
-    """The tenant with its statuses, and the rows that say so."""
+def compile_deployment_statuses(planned: PlannedTenant, context: Context) -> tuple[PlannedTenant, StatusChanges]:
+    """The tenant with the statuses of its deployments, and the rows that say so."""
+    return _compiled(planned, StatusChanges(), list(_deployments_concerned(planned)), context)
+
+
+def compile_resource_statuses(
+    planned: PlannedTenant, shown: StatusChanges, context: Context
+) -> tuple[PlannedTenant, StatusChanges]:
+    """The tenant with all its statuses, and the rows that say so besides those that there are."""
+    return _compiled(planned, shown, list(_resources_concerned(planned, context)), context)
+
+
+def _compiled(
+    planned: PlannedTenant, shown: StatusChanges, concerned: Collection[Concerned], context: Context
+) -> tuple[PlannedTenant, StatusChanges]:
     names = {each.id: each.name for each in planned.state.plain_resources_of_kind(MANAGED_ENVIRONMENT.kind).values()}
     owned = planned.state.objects_by_owner()
-    shown = StatusChanges()
-    concerned, states = list(_concerned(planned, context)), DeploymentStates(context.before)
     owners = _owners(planned.state, concerned)
     for kind, touched, at in concerned:
         key = (kind, touched.name)
@@ -65,7 +78,7 @@ def compile_statuses(planned: PlannedTenant, context: Context) -> tuple[PlannedT
                 status = previous if held else _of_deployment(planned, owner, previous, cause.at, names, context)
             else:
                 release = _is_releasable(planned, owner, owned)
-                status = _of_resource(planned, owner, previous, cause.at, states, context)
+                status = _of_resource(planned, owner, previous, cause.at, context)
             now = StoredStatus(owner.uid, owner.generation, status, release)
             if (status, release) != (previous, own is not None and own.release_finalizer):
                 planned, stamp = _stamped(planned, owner, own, cause)
@@ -75,14 +88,17 @@ def compile_statuses(planned: PlannedTenant, context: Context) -> tuple[PlannedT
     return planned, shown
 
 
-def _concerned(planned: PlannedTenant, context: Context) -> Iterator[Concerned]:
-    """Deployments that were touched; resources that were, or of which anything differs that their status shows."""
-    state = planned.state
+def _deployments_concerned(planned: PlannedTenant) -> Iterator[Concerned]:
+    """Those that were touched."""
     for subject, cause in planned.touched.items():
-        if subject in state.deployments:
-            yield GITOPS_DEPLOYMENT.kind, state.deployments[subject], cause
-    owners = dict(owners_of_touched(planned))
-    for subject in sorted({*_resources_concerned(planned, context), *owners}):
+        if subject in planned.state.deployments:
+            yield GITOPS_DEPLOYMENT.kind, planned.state.deployments[subject], cause
+
+
+def _resources_concerned(planned: PlannedTenant, context: Context) -> Iterator[Concerned]:
+    """Those that were touched, or of which anything differs that their status shows."""
+    state, owners = planned.state, dict(owners_of_touched(planned))
+    for subject in sorted({*_resources_differing(planned, context), *owners}):
         resource = state.plain_resources[subject]
         if context.policy.kinds[resource.kind].compile_status is not None:
             at = planned.touched.get(subject) or owners.get(subject) or planned.cause
@@ -90,7 +106,7 @@ def _concerned(planned: PlannedTenant, context: Context) -> Iterator[Concerned]:
                 yield resource.kind, resource, at
 
 
-def _resources_concerned(planned: PlannedTenant, context: Context) -> list[UUID]:
+def _resources_differing(planned: PlannedTenant, context: Context) -> list[UUID]:
     state, before = planned.state, context.before
     found = dict.fromkeys(each for each in planned.touched if each in state.plain_resources)
     found |= dict.fromkeys(differing(state.plain_resources, before.plain_resources))
@@ -127,7 +143,6 @@ def _of_resource(
     owner: PlainResource,
     previous: str,
     at: datetime,
-    states: DeploymentStates,
     context: Context,
 ) -> str:
     state, compile_status = planned.state, context.policy.kinds[owner.kind].compile_status
@@ -136,7 +151,7 @@ def _of_resource(
     digest = state.checked_digest(owner.id) if owner.id in state.checks else None
     own, check = state.sync_runs.get(owner.id), state.checks.get(owner.id)
     there = own is None or own.state != "Waiting" or _is_there(state, own.deployment_name)
-    deployments = child_deployments(state, owner, states)
+    deployments = child_deployments(state, owner)
     limits = context.policy.limits
     return compile_status(StatusInputs(owner, own, check, digest, previous, at, limits, there, deployments))
 

@@ -9,7 +9,7 @@ import pytest
 
 from services.common.json_values import digest
 from services.common.messages import ChildKind
-from services.kinds.shared import child_objects
+from services.kinds.shared import desired_object
 from services.kinds.shared.child_objects import ChildObject
 from services.kinds.shared.resource import Cause
 from services.planner.domain.steps.child_objects import (
@@ -283,7 +283,7 @@ def test_owner_when_it_is_told_what_is_refused_then_others_names_and_what_is_too
     (state,) = ours.world.memory.values()
     owner = next(each for each in state.plain_resources.values() if each.name == "other")
     wanted = [ChildObject(ChildKind.DEPLOYMENT, name, {"source": name}) for name in ("web", "docs", "x" * 200)]
-    monkeypatch.setattr(child_objects, "MAX_MANIFEST", 100)
+    monkeypatch.setattr(desired_object, "MAX_MANIFEST", 100)
     found = want_child_objects(state, owner, KIND, wanted, Cause(at(ours.second), ""))
     assert found.refused == ((DEPLOYMENT, "web"), (DEPLOYMENT, "x" * 200))
     assert found.state.child_objects[DEPLOYMENT, "docs"].digest == wanted[1].digest

@@ -13,6 +13,7 @@ import pytest
 from services.kinds.application.kind import APPLICATION
 from services.kinds.component.model import COMPONENT
 from services.kinds.environment.model import ENVIRONMENT
+from services.kinds.gitops_deployment.catalogue import REPOSITORY_NEEDS_LOGIN
 from services.kinds.promotion_run.model import PROMOTION_RUN
 from services.kinds.promotion_run.rules import TIME_TO_ANSWER
 from services.kinds.registry import REGISTRY
@@ -20,7 +21,7 @@ from services.kinds.snapshot.model import SNAPSHOT
 from services.kinds.snapshot_environment_binding.model import BINDING
 from services.planner.domain.policy import Policy
 from services.planner.rows import ChildRow
-from tests.unit.planner.given import StatusReported, changed, observed, resource, resource_gone, spec
+from tests.unit.planner.given import Failed, StatusReported, changed, observed, resource, resource_gone, spec
 from tests.unit.planner.world import NOW, World
 
 MINUTE = timedelta(minutes=1)
@@ -167,6 +168,22 @@ def test_run_when_another_snapshot_is_bound_then_it_is_patched_and_it_succeeds_o
     )
     assert status["activeBindings"] == ["shop-dev"]
     assert shop.error()[0] == "False"
+
+
+def test_run_when_a_repository_is_closed_to_its_tenant_then_what_the_engine_says_of_it_is_no_success(
+    shop: Shop,
+) -> None:
+    """A run and its binding see a deployment as its own status shows it."""
+    shop.bind("two", answered="two", generation=2)
+    shop.deploy("two")
+    name = "shop-dev-shop-dev-api"
+    row = shop.world.application(name)
+    assert row is not None
+    closed = Failed(row.digest, permanent=True, message=REPOSITORY_NEEDS_LOGIN.message, for_user=True)
+    shop.world.take(observed(shop.second, closed, instance=row.engine_instance_id, name=f"gitopsdepl-{name}"))
+    shop.run()
+    ((_, status, display),) = shop.steps()
+    assert (status, display) == ("In Progress", f"Waiting for following GitOpsDeployments to be Synced/Healthy: {name}")
 
 
 def test_run_when_the_build_service_says_the_same_of_the_new_snapshot_then_it_succeeds_after_a_minute(
