@@ -5,6 +5,7 @@ from __future__ import annotations
 from services.kinds.shared.catalogue import TENANT_PARKED, THROTTLING, Reason
 from services.kinds.shared.reconciled import (
     INVALID_SPEC,
+    NAME_EXISTS,
     NAME_TAKEN,
     OVER_QUOTA,
     PAIR_RESOLVED,
@@ -72,6 +73,7 @@ ENTRIES = (
             HAS_CHILDREN,
             NO_LOCAL_CLUSTER,
             NAME_TAKEN,
+            NAME_EXISTS,
             INVALID_SPEC,
             OVER_QUOTA,
         )

@@ -34,7 +34,7 @@ KIND = CustomKind(
     ),
     catalogue=ENTRIES,
     row=Deployment,
-    projection=Projection(labels=is_appstudio_label),
+    projection=Projection(labels=is_appstudio_label, owner_references=True),
     finalizer=FINALIZER,
     audited=True,
 )

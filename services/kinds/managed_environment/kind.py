@@ -15,6 +15,7 @@ from services.kinds.managed_environment.status import environment_status
 from services.kinds.managed_environment.validation import SECRET_REFERENCE, accept
 from services.kinds.shared.api_group import FINALIZER
 from services.kinds.shared.kind import CheckReasons, Column, CustomKind, WaitExample, condition_column
+from services.kinds.shared.projection import Projection
 
 KIND = CustomKind(
     resource=MANAGED_ENVIRONMENT,
@@ -34,6 +35,7 @@ KIND = CustomKind(
     waits=(WaitExample("deployments can go there", f"condition={catalogue.CONNECTION}"),),
     catalogue=catalogue.ENTRIES,
     reference=SECRET_REFERENCE,
+    projection=Projection(owner_references=True),
     finalizer=FINALIZER,
     audited=True,
     accept_spec=accept,

@@ -15,6 +15,7 @@ import orjson
 from services.common.json_values import dict_of
 from services.common.messages import ChildKind
 from services.kinds.shared.desired_object import DesiredObject
+from services.kinds.shared.projection import OwnerReference
 from services.kinds.shared.resource import PlainResource
 
 
@@ -53,8 +54,8 @@ class LiveChild:
     """JSON text."""
     labels: Mapping[str, str] | None = None
     annotations: Mapping[str, str] | None = None
-    controller_uid: str | None = None
-    """Of the resource that its ownerReferences name as its controller; empty: it has none."""
+    controller: OwnerReference | None = None
+    """The resource that its ownerReferences name as its controller, ``NO_OWNER`` if they name none."""
     finalizers: frozenset[str] | None = None
     """Those that its kind declares."""
 
@@ -62,6 +63,15 @@ class LiveChild:
     def version(self) -> str:
         """Which object it is, in which version."""
         return f"{self.uid}/{self.resource_version}"
+
+    def is_foreign_to(self, owner: PlainResource) -> bool:
+        """Whether it is known not to be made for ``owner``.
+
+        What is of a former resource of that name does not count: the garbage collector removes it.
+        """
+        controller = self.controller
+        is_known = controller is not None and controller.uid != owner.uid
+        return is_known and (controller.kind, controller.name) != (owner.kind, owner.name)
 
     @property
     def spec_members(self) -> Mapping[str, Any] | None:

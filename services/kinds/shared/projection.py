@@ -114,6 +114,10 @@ class OwnerReference:
     controller: bool
 
 
+NO_OWNER = OwnerReference("", "", "", "", controller=False)
+"""Of a resource that nobody controls."""
+
+
 @dataclass(frozen=True, slots=True)
 class ProjectedMetadata:
     """The declared parts of a resource's metadata."""
@@ -122,6 +126,8 @@ class ProjectedMetadata:
     annotations: Mapping[str, str]
     owner_references: tuple[OwnerReference, ...]
     finalizers: frozenset[str] = frozenset()
+    told: frozenset[str] = frozenset()
+    """Names of the parts that its kind declares; of all others nothing is known."""
 
 
 def metadata_of(resource: PlainResource) -> ProjectedMetadata:
@@ -134,12 +140,22 @@ def metadata_of(resource: PlainResource) -> ProjectedMetadata:
         annotations=_texts(meta.get("annotations")),
         owner_references=tuple(map(_owner_reference, dicts_of(meta.get("ownerReferences")))),
         finalizers=frozenset(texts_of(meta.get("finalizers"))),
+        told=frozenset(meta),
     )
 
 
 def labels_of(metadata: str) -> Mapping[str, str]:
     """The declared labels in ``metadata``, JSON text; of what was left out none."""
     return _texts(_object(metadata).get("labels"))
+
+
+def controller_of(metadata: str) -> OwnerReference | None:
+    """The controller that ``metadata``, JSON text, names; None: it does not say whether there is one."""
+    meta = _object(metadata)
+    if "ownerReferences" not in meta:
+        return None
+    references = map(_owner_reference, dicts_of(meta["ownerReferences"]))
+    return next((each for each in references if each.controller), NO_OWNER)
 
 
 def status_of(model: type[SpecT], resource: PlainResource) -> SpecT:

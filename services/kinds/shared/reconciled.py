@@ -44,6 +44,17 @@ NAME_TAKEN = Entry(
     "Two resources would make an object of the same name. The older one has it; the object is not made for this one.",
     "Delete one of the two, and create it under another name.",
 )
+NAME_EXISTS = Entry(
+    RECONCILED,
+    "False",
+    "NameExists",
+    "{kind} '{name}' exists already and was not made for this resource; delete it, or give this resource another name",
+    "An object of the name that this resource needs was made by somebody else. It is left as it is, so what it stands "
+    "for is missing here.",
+    "Delete the object, if nobody needs it; the right one is made then. Or create this resource under another name.",
+)
+NAME_CONFLICTS = frozenset({NAME_TAKEN.reason, NAME_EXISTS.reason})
+"""Reasons that may end when an object of the name goes."""
 PAIR_RESOLVED = (
     Entry(ERROR, "False", f"{ERROR}Resolved", "", "There was an error; it is gone."),
     Entry(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from services.kinds.shared.catalogue import TENANT_PARKED, THROTTLING, Entry
 from services.kinds.shared.reconciled import (
     INVALID_SPEC,
+    NAME_EXISTS,
     NAME_TAKEN,
     OVER_QUOTA,
     PAIR_RESOLVED,
@@ -120,6 +121,7 @@ ENTRIES = (
             ENVIRONMENT_NOT_FOUND,
             DUPLICATE_BINDING,
             NAME_TAKEN,
+            NAME_EXISTS,
             INVALID_SPEC,
             OVER_QUOTA,
         )

@@ -12,7 +12,7 @@ from services.common.messages import ChildKind, UnownedKind
 from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
 from services.kinds.gitops_deployment.rows import Deployment
 from services.kinds.shared.child_objects import LiveChild
-from services.kinds.shared.projection import labels_of, metadata_of
+from services.kinds.shared.projection import controller_of, labels_of, metadata_of
 from services.kinds.shared.resource import PlainResource
 from services.planner.domain.indexed_rows import differing
 from services.planner.domain.state import TenantState
@@ -75,11 +75,18 @@ def _was_there(before: TenantState, subject: UUID) -> bool:
 def _live(known: Deployment | PlainResource) -> LiveChild:
     live = LiveChild(known.uid, known.resource_version, known.deleting, _spec(known))
     if isinstance(known, Deployment):
-        return replace(live, labels=labels_of(known.metadata)) if known.metadata else live
+        told = known.metadata
+        return replace(live, labels=labels_of(told), controller=controller_of(told)) if told else live
     if not known.metadata or known.metadata_omitted:
         return live
     meta = metadata_of(known)
-    return replace(live, labels=meta.labels, annotations=meta.annotations, finalizers=meta.finalizers)
+    return replace(
+        live,
+        labels=meta.labels if "labels" in meta.told else None,
+        annotations=meta.annotations if "annotations" in meta.told else None,
+        finalizers=meta.finalizers if "finalizers" in meta.told else None,
+        controller=controller_of(known.metadata),
+    )
 
 
 def _spec(known: Deployment | PlainResource) -> str | None:

@@ -162,11 +162,22 @@ class Workspace:
         if live is not None:
             self.told[key] = live
             facts = {"uid": live.uid, "version": self.second, "generation": live.version}
+            owners = {"ownerReferences": self._owners(live)}
             if kind == DEPLOYMENT:
                 projected = {key: value for key, value in live.labels.items() if is_appstudio_label(key)}
-                self.take(changed(self.second, name, content=live.spec, metadata={"labels": projected}, **facts))
+                metadata = {"labels": projected} | owners
+                self.take(changed(self.second, name, content=live.spec, metadata=metadata, **facts))
             else:
-                self.take(resource(self.second, kind, name, live.spec, **facts))
+                self.take(resource(self.second, kind, name, live.spec, metadata=owners, **facts))
+
+    def _owners(self, live: Live) -> list[dict[str, Any]]:
+        """Its controller; of one that exists no more the name is not told."""
+        if not live.controller:
+            return []
+        event = self.owners.get(live.controller)
+        known = event.message.event if event is not None else None
+        named = {"kind": known.kind, "name": known.name} if known is not None else {}
+        return [{"uid": live.controller, "controller": True} | named]
 
     def settle(self) -> None:
         """Apply and tell until nothing happens any more."""

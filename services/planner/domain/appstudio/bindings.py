@@ -5,7 +5,8 @@ How these deployments are is no concern of this step: a binding's status follows
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from uuid import UUID
 
 from services.common.errors import Permanent
 from services.kinds.shared.conditions import Refused
@@ -18,8 +19,15 @@ from services.kinds.snapshot_environment_binding.model import BINDING, BindingSp
 from services.kinds.snapshot_environment_binding.rules import Binding, Rival, accept, decide, older_bindings
 from services.planner.domain.appstudio import environments
 from services.planner.domain.appstudio.environments import NO_PLACE, Place, places
-from services.planner.domain.appstudio.outcomes import Outcome, differs_by_kind, refused, with_outcome
-from services.planner.domain.indexed_rows import differing
+from services.planner.domain.appstudio.outcomes import (
+    NAME_CONFLICTING,
+    Outcome,
+    differs_by_kind,
+    owners_of_foreign,
+    refused,
+    with_outcome,
+)
+from services.planner.domain.indexed_rows import differing, index_of
 from services.planner.domain.planned_tenant import Context, PlannedTenant
 from services.planner.domain.state import TenantState
 
@@ -30,23 +38,33 @@ Pair = tuple[str, str]
 def plan_bindings(planned: PlannedTenant, context: Context) -> PlannedTenant:
     """The tenant with the deployments that its bindings want, and what is wrong with these."""
     state, cause = planned.state, planned.last_cause
-    looked_at = (BINDING.kind, *environments.LOOKED_AT)
-    if cause is None or state.tenant.is_former or not differs_by_kind(state, context, looked_at):
+    if cause is None or state.tenant.is_former:
         return planned
-    rows = state.plain_resources_of_kind(BINDING.kind)
-    if not rows:
+    rows, met = state.plain_resources_of_kind(BINDING.kind), _met_by_others(state, context)
+    looked_at = (BINDING.kind, *environments.LOOKED_AT)
+    if not rows or not (met or differs_by_kind(state, context, looked_at)):
         return planned
     by_name, older = places(state, context), older_bindings(_rivals(rows.values()))
-    for each in sorted(_concerned(state, by_name, context), key=lambda row: (row.created_at, row.id)):
+    for each in sorted(_concerned(state, by_name, met, context), key=lambda row: (row.created_at, row.id)):
         outcome = _outcome(each, by_name, older.get(each.id, ""), context)
         planned = with_outcome(planned, each, outcome, cause, context)
     return planned
 
 
-def _concerned(state: TenantState, by_name: Mapping[str, Place], context: Context) -> Iterator[PlainResource]:
+def _met_by_others(state: TenantState, context: Context) -> set[UUID]:
+    """Bindings that lack a deployment because its name is not theirs, or that lose one so; if any deployment differs."""
+    if state.deployments is context.before.deployments and not differs_by_kind(state, context, (BINDING.kind,)):
+        return set()
+    return {*index_of(state.plain_resources, NAME_CONFLICTING), *owners_of_foreign(state, context.before)}
+
+
+def _concerned(
+    state: TenantState, by_name: Mapping[str, Place], met: Collection[UUID], context: Context
+) -> Iterator[PlainResource]:
     """Bindings that exist and of which something differs that their rules look at.
 
-    That is the binding itself, another one of the same pair, or what is there of its environment.
+    That is the binding itself, another one of the same pair, what is there of its environment, or who has the names of
+    its deployments.
     """
     rows, before = state.plain_resources_of_kind(BINDING.kind), context.before
     changed = set(differing(state.plain_resources, before.plain_resources))
@@ -56,7 +74,7 @@ def _concerned(state: TenantState, by_name: Mapping[str, Place], context: Contex
     moved = {name for name in {*by_name, *then} if by_name.get(name) != then.get(name)}
     for subject, row in rows.items():
         pair = pair_of(row)
-        is_other = subject in changed or (pair is not None and (pair in pairs or pair[1] in moved))
+        is_other = subject in changed or subject in met or (pair is not None and (pair in pairs or pair[1] in moved))
         if row.present and (is_other or not context.is_known):
             yield row
 

@@ -10,6 +10,7 @@ from services.kinds.deployment_target.model import DEPLOYMENT_TARGET, Deployment
 from services.kinds.deployment_target_claim.model import DEPLOYMENT_TARGET_CLAIM
 from services.kinds.environment.model import ENVIRONMENT, EnvironmentSpec
 from services.kinds.environment.rules import Backing, Family, accept, decide, parent_cycles
+from services.kinds.managed_environment.model import MANAGED_ENVIRONMENT
 from services.kinds.secret.rules import type_of
 from services.kinds.shared.conditions import Refused
 from services.kinds.shared.resource import PlainResource
@@ -30,7 +31,8 @@ decided again if anything of that differs."""
 def plan_environments(planned: PlannedTenant, context: Context) -> PlannedTenant:
     """The tenant with what its environments want, and what is wrong with them."""
     state, cause = planned.state, planned.last_cause
-    if cause is None or state.tenant.is_former or not differs_by_kind(state, context, LOOKED_AT):
+    looked_at = (*LOOKED_AT, MANAGED_ENVIRONMENT.kind)  # one of somebody else may have the name of theirs
+    if cause is None or state.tenant.is_former or not differs_by_kind(state, context, looked_at):
         return planned
     present = [each for each in state.plain_resources_in_order(ENVIRONMENT.kind) if each.present]
     families = _families(present)

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
+from uuid import UUID
 
 from services.kinds.shared.child_objects import ChildObject
 from services.kinds.shared.conditions import Refused
 from services.kinds.shared.incarnation import refuse_resource
-from services.kinds.shared.reconciled import NAME_TAKEN, Problem
+from services.kinds.shared.reconciled import NAME_CONFLICTS, NAME_EXISTS, NAME_TAKEN, Problem
 from services.kinds.shared.resource import Cause, PlainResource
+from services.planner.domain.ids import resource_id
+from services.planner.domain.indexed_rows import Subset
+from services.planner.domain.live_children import children_differing, live_children
 from services.planner.domain.planned_tenant import Context, PlannedTenant
 from services.planner.domain.state import TenantState
-from services.planner.domain.steps.child_objects import want_child_objects
-from services.planner.rows import ChildKey
+from services.planner.domain.steps.child_objects import Wanted, want_child_objects
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,12 +47,32 @@ def with_outcome(
     """The tenant with what follows from ``owner``. What one that is being deleted has stays: it goes after it."""
     state, problem = planned.state, outcome.problem
     if outcome.children is not None and owner.is_active:
-        state, refused = want_child_objects(state, owner, context.policy.kinds[owner.kind], outcome.children, cause)
-        problem = problem or next(map(_not_made, refused), None)
+        wanted = want_child_objects(state, owner, context.policy.kinds[owner.kind], outcome.children, cause)
+        state, problem = wanted.state, problem or _name_conflict(wanted)
     row = refuse_resource(owner, problem.refusal if problem is not None else None)
     return planned.with_state(state if row == owner else state.with_plain_resources(row))
 
 
-def _not_made(key: ChildKey) -> Problem:
-    kind, name = key
-    return Problem.of(NAME_TAKEN, kind=kind, name=name)
+def _name_conflict(wanted: Wanted) -> Problem | None:
+    """Why a child object is not made, of the first one that is not."""
+    conflicts = [(NAME_TAKEN, key) for key in wanted.refused] + [(NAME_EXISTS, key) for key in wanted.foreign]
+    return next((Problem.of(entry, kind=kind, name=name) for entry, (kind, name) in conflicts), None)
+
+
+def _has_name_conflict(row: PlainResource) -> bool:
+    problem = Problem.shown_by(row)
+    return problem is not None and problem.reason in NAME_CONFLICTS
+
+
+NAME_CONFLICTING: Subset[PlainResource] = Subset(_has_name_conflict)
+"""Resources that have to be looked at again when an object goes."""
+
+
+def owners_of_foreign(state: TenantState, before: TenantState) -> Iterator[UUID]:
+    """Resources of which a child object's name has become that of an object of somebody else."""
+    keys = [*children_differing(state, before)]
+    for key, live in live_children(state, keys, before).present.items():
+        row = state.child_objects[key]
+        owner = state.plain_resources.get(resource_id(row.workspace, row.owner_uid))
+        if owner is not None and live.is_foreign_to(owner):
+            yield owner.id

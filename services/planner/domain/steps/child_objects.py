@@ -44,6 +44,8 @@ class Wanted(NamedTuple):
     state: TenantState
     refused: tuple[ChildKey, ...] = ()
     """What is not made: another resource has the name, or it is too long."""
+    foreign: tuple[ChildKey, ...] = ()
+    """What is not made because somebody has made an object of this name."""
 
 
 def tend_child_objects(planned: PlannedTenant, context: Context) -> PlannedTenant:
@@ -70,15 +72,17 @@ def want_child_objects(
     of_owner = state.child_objects_by_owner().get(owner.uid, {})
     own = {key: row for key, row in of_owner.items() if not row.is_unowned}
     children = {child.key: child for child in wanted}
+    live = live_children(state, [*children, *own], state).present
     refused = tuple(key for key, child in children.items() if child.is_oversized or _is_anothers(state, key, owner))
-    rows = [row_for(state, owner, kind, child) for key, child in children.items() if key not in refused]
+    foreign = tuple(key for key in children if key not in refused and key in live and live[key].is_foreign_to(owner))
+    made = [child for key, child in children.items() if key not in {*refused, *foreign}]
+    rows = [row_for(state, owner, kind, child) for child in made]
     rows = [row for row in rows if row != state.child_objects.get(row.key)]
     leaving = [row for key, row in own.items() if key not in children and row.desired == "present"]
     if rows or leaving:
-        live = live_children(state, [row.key for row in (*rows, *leaving)], state).present
         rows += [_absent(row, live.get(row.key)) for row in leaving]
         state = state.with_child_objects(*(written(row, live.get(row.key), cause) for row in rows))
-    return Wanted(state, refused)
+    return Wanted(state, refused, foreign)
 
 
 def _wanted_by(owner: PlainResource, kind: Kind) -> tuple[ChildObject, ...]:
@@ -242,4 +246,4 @@ def _has_drifted(row: ChildRow, live: LiveChild) -> bool:
 
 def _is_ours(row: ChildRow, live: LiveChild) -> bool:
     """Whether it may be, as far as its controller is told."""
-    return live.controller_uid in {None, row.owner_uid}
+    return live.controller is None or live.controller.uid == row.owner_uid

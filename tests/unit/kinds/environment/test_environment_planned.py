@@ -255,3 +255,19 @@ def test_rows_when_an_environment_is_shown_again_then_nothing_is_written(ours: W
 def _spec(workspace: Workspace) -> str:
     (known,) = [each for each in workspace.world.resources.values() if each.kind == ENVIRONMENT.kind]
     return known.spec
+
+
+def test_managed_environment_when_somebody_has_made_one_of_its_name_then_the_environment_says_so_until_it_goes() -> (
+    None
+):
+    workspace, theirs = Workspace(), {"apiURL": "https://theirs.example.com", "credentialsSecret": "theirs"}
+    workspace.put(KEY, theirs)
+    workspace.tell()
+    workspace.take(environment(workspace.second + 1, secret_type="Opaque"))
+    workspace.second += 1
+    assert shown(workspace.world)["Reconciled"][:2] == ("False", "NameExists")
+    assert (workspace.rows(), workspace.live[KEY].spec) == ({}, theirs)
+    workspace.remove(KEY)
+    workspace.tell()
+    assert reason(workspace.world) == "NameExistsResolved"
+    assert row(workspace).desired == "present"

@@ -326,3 +326,49 @@ def test_bindings_when_something_else_changes_then_only_those_are_decided_that_i
     assert asked == ["one"]
     world.take(secret(8), environment(9, "qa", unstableConfigurationFields=ON_CLUSTER))
     assert asked == ["one", "two"]
+
+
+def test_deployment_when_somebody_has_made_one_of_its_name_then_the_binding_says_so_and_has_it_once_that_is_gone() -> (
+    None
+):
+    workspace, theirs = Workspace(), {"source": {"repoURL": "https://example.com/mine", "path": "mine"}}
+    workspace.put(KEYS["cart"], theirs)
+    workspace.tell()
+    workspace.take(environment(workspace.second + 1), binding(workspace.second + 2))
+    workspace.second += 2
+    assert condition(workspace.world)[:2] == ("False", "NameExists")
+    assert "GitOpsDeployment 'web-shop-staging-cart' exists already" in condition(workspace.world)[2]
+    assert (workspace.rows(), workspace.live[KEYS["cart"]].spec) == ({}, theirs)
+    workspace.owners["uid-web"] = binding(2)
+    workspace.remove(KEYS["cart"])
+    workspace.settle()
+    assert condition(workspace.world) == ("True", "Reconciled", "")
+    assert workspace.live[KEYS["cart"]].controller == "uid-web"
+
+
+def test_deployment_when_somebody_takes_its_name_while_it_is_gone_then_the_binding_says_so_until_they_leave_it(
+    ours: Workspace,
+) -> None:
+    ours.remove(KEYS["cart"])
+    ours.put(KEYS["cart"], {"type": "manual"})
+    ours.tell()
+    assert condition(ours.world)[1] == "NameExists"
+    ours.pass_time(SOON)
+    ours.settle()
+    assert ours.live[KEYS["cart"]].spec == {"type": "manual"}, "nothing is overwritten"
+    ours.remove(KEYS["cart"])
+    ours.settle()
+    assert condition(ours.world)[1] == "Reconciled"
+    ours.pass_time(SOON)
+    ours.settle()
+    assert ours.live[KEYS["cart"]].controller == "uid-web"
+
+
+def test_binding_when_the_older_one_that_has_its_names_goes_then_it_has_them() -> None:
+    world = World()
+    world.take(environment(1, "shop-qa"), environment(2, "qa"))
+    world.take(binding(3, "web", environment="shop-qa"), binding(4, "web-shop", environment="qa"))
+    assert condition(world, name="web-shop")[1] == "NameTaken"
+    world.take(resource_gone(5, BINDING.kind, "web"))
+    assert condition(world, name="web-shop") == ("True", "Reconciled", "")
+    assert [each.owner_name for each in world.child_objects.values() if each.desired == "present"] == ["web-shop"]
