@@ -6,7 +6,7 @@ import asyncio
 import socket
 import time
 import uuid
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -34,7 +34,7 @@ from services.watcher import SERVICE
 from services.watcher.commands.bounded_producer import BoundedProducer
 from services.watcher.commands.command_sender import LOOKUPS
 from services.watcher.commands.epochs import Epochs, newest_timestamp
-from services.watcher.commands.feed import Feed, never
+from services.watcher.commands.feed import Feed
 from services.watcher.commands.namespaces import Namespaces
 from services.watcher.commands.object_reader import ObjectReader
 from services.watcher.commands.resyncs import Resyncs
@@ -42,6 +42,7 @@ from services.watcher.commands.secrets import Sealer, SecretTypes
 from services.watcher.commands.target_classes import TargetClasses
 from services.watcher.commands.throttling import RateLimiter
 from services.watcher.commands.translation import Translator, spec_within, state_version
+from services.watcher.commands.unfollowed_secrets import follow_unfollowed
 from services.watcher.followed_kinds import (
     ACCESS_TO_NAMESPACES,
     KINDS,
@@ -185,7 +186,7 @@ def build(
         election=election,
         until_commands_fail=kafka.wait_for_silence,
         list_in_turn=Resyncs(feeds, settings.resync_interval).run,
-        follow_classes=classes.run if classes.observers else never,
+        follow_named=tuple(_following_named(kube, feeds, classes)),
     )
     others = cluster if settings.leader_election else None
     return Watcher(leadership, streams, (commands, letters), others)
@@ -269,9 +270,19 @@ def _feeds(  # noqa: PLR0913, PLR0917 - what all feeds share
         translate=Translator(settings.workspace, SECRETS.resource, sealer.sealed_content),
         state_version=sealer.state_version,
         until_outdated=sealer.until_rotated,
-        observe=partial(_observe_secret, types, [each for each in custom if each.sealer is not None]),
+        observe=partial(_observe_secret, types, [each for each in custom if each.tells_versions]),
     )
     return [*custom, secrets]
+
+
+def _following_named(
+    kube: KubeClient, feeds: Sequence[Feed], classes: TargetClasses
+) -> Iterator[Callable[[], Awaitable[None]]]:
+    """What has to be followed besides what the feeds follow, because their resources name it."""
+    if classes.observers:
+        yield classes.run
+    if observers := [feed.observe_unfollowed for feed in feeds if feed.kind.names_secrets]:
+        yield partial(follow_unfollowed, kube, observers)
 
 
 def _may_send(election: Election | None) -> Callable[[], bool]:

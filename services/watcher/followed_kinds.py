@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
+import orjson
+
 from services.common.json_values import text_at
 from services.common.kubernetes import LEASE, NAMESPACE, SECRET, Access, ApiResource, Manifest
 from services.common.secret_use import SecretUse
@@ -43,6 +45,8 @@ class FollowedKind:
     """If it is a Secret: of which type it has to be."""
     secret_use: Callable[[str], SecretUse | None] | None = None
     """What a resource uses that Secret for: see :class:`Reference`."""
+    copied_secret: str = ""
+    """The part of the spec that names a Secret of any type, whose version is sent, too: see :class:`Kind`."""
     projection: Projection = NOTHING
     """What of its metadata and status is sent besides the spec."""
     own_status: frozenset[str] = frozenset()
@@ -54,6 +58,15 @@ class FollowedKind:
     def name(self) -> str:
         """As manifests, commands and metrics say it."""
         return self.resource.kind
+
+    @property
+    def names_secrets(self) -> bool:
+        """Whether commands tell of a Secret that a resource names."""
+        return bool(self.copied_secret) or self.refers_to is SECRET
+
+    def copied_secret_of(self, spec: str) -> str:
+        """Name of the Secret whose version is sent with this spec, JSON text; "" if there is none."""
+        return text_at(orjson.loads(spec), self.copied_secret) if self.copied_secret else ""
 
     def reference_of(self, manifest: Manifest) -> str:
         """Name of what a resource refers to, "" if nothing. The spec may be anything a user wrote."""
@@ -96,6 +109,7 @@ def _followed(kind: Kind, registry: Registry) -> FollowedKind:
         refers_to=reference.to,
         secret_type=reference.secret_type,
         secret_use=reference.secret_use,
+        copied_secret=kind.copied_secret,
         recalls_status=kind.recalls_status,
     )
 

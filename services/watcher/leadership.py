@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
 import structlog
@@ -53,8 +53,8 @@ class Leadership:
     """Returns when Kafka does not answer this process, though it may answer another."""
     list_in_turn: Callable[[], Awaitable[None]] = never
     """Has the feeds list anew now and then, for ever."""
-    follow_classes: Callable[[], Awaitable[None]] = never
-    """Follows, for ever, what resources of the feeds name and no tenant has."""
+    follow_named: Sequence[Callable[[], Awaitable[None]]] = ()
+    """Each follows, for ever, what resources of the feeds name and no feed has."""
 
     @property
     def is_standby(self) -> bool:
@@ -100,7 +100,7 @@ class Leadership:
         self.epochs.raise_to(await until_answered(self.newest_command, "how far the commands are"))
         metrics.LEADER.labels(SERVICE).set(1)
         feeding = [asyncio.create_task(_follow(feed)) for feed in self.feeds]
-        feeding += [asyncio.ensure_future(self.list_in_turn()), asyncio.ensure_future(self.follow_classes())]
+        feeding += [asyncio.ensure_future(follow()) for follow in (self.list_in_turn, *self.follow_named)]
         try:
             await asyncio.gather(*feeding)
         finally:

@@ -95,21 +95,26 @@ async def reflect(  # noqa: PLR0913 - what is followed, and how patiently
     selector: str = "",
     parts: Sequence[str] = ("",),
     metadata_only: bool = False,
+    changes_only: bool = False,
     missing_after: float | None = None,
     backoff: Callable[[], Backoff] = Backoff,
     grace_seconds: float = GRACE_SECONDS,
 ) -> AsyncGenerator[Reflection]:
     """Follow a collection for ever; ``parts`` are field selectors that no object satisfies two of.
 
-    With ``metadata_only`` the objects have no more than their metadata. A kind that the API server has not
-    known for ``missing_after`` seconds has no objects: that is a complete list. None: it is waited for.
+    With ``metadata_only`` the objects have no more than their metadata. With ``changes_only`` a list shows no objects:
+    what changes while history is lost is missed, and a large collection costs no more than its changes. A kind that the
+    API server has not known for ``missing_after`` seconds has no objects: that is a complete list. None: it is waited
+    for.
 
     A broken watch resumes from the last resource version seen, bookmarks included; one that is too old (410), or
     that the API server fails to resume again and again, starts a new list. Raises Rejected when the API server
     forbids the list or the watch, and goes on doing so for ``grace_seconds``.
     """
     delays, grace = backoff(), ForbiddenGrace(grace_seconds)
-    following = [_Part(client, resource, namespace, selector, part, delays, grace, metadata_only) for part in parts]
+    following = [
+        _Part(client, resource, namespace, selector, part, delays, grace, metadata_only, changes_only) for part in parts
+    ]
     while True:
         try:
             yield ListStarted()
@@ -175,6 +180,7 @@ class _Part:
     delays: Backoff
     grace: ForbiddenGrace
     metadata_only: bool = False
+    changes_only: bool = False
     version: str = ""
     page: int = PAGE
     failed_resumes: int = 0
@@ -197,7 +203,7 @@ class _Part:
             self.namespace,
             selector=self.selector,
             fields=self.fields,
-            limit=self.page,
+            limit=1 if self.changes_only else self.page,
             metadata_only=self.metadata_only,
         )
         try:
@@ -210,11 +216,12 @@ class _Part:
         self.page = PAGE
 
     async def _listed(self, first: Page, others: AsyncGenerator[Page]) -> AsyncGenerator[Reflection | _PartListed]:
-        for item in first.items:
-            yield Seen(item, self.fields)
-        async for page in others:
-            for item in page.items:
+        if not self.changes_only:
+            for item in first.items:
                 yield Seen(item, self.fields)
+            async for page in others:
+                for item in page.items:
+                    yield Seen(item, self.fields)
         self.grace.reset()
         yield _PartListed()
 

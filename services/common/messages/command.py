@@ -50,6 +50,8 @@ class ResourceChanged:
     named_class: str = ""
     """The DeploymentTargetClass that it names, as found at this change: JSON of its version and spec; empty if there is
     none."""
+    secret_version: str = ""
+    """resourceVersion of that Secret, if its kind has the Secret's content followed; ``absent`` if there is none."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,6 +39,7 @@ KIND = CustomKind(
     short_names=("dt",),
     catalogue=ENTRIES,
     reference=CLASS_REFERENCE,
+    copied_secret="kubernetesCredentials.clusterCredentialsSecret",  # noqa: S106 - a path
     projection=Projection(annotations=frozenset({PROVISIONED_BY}), finalizers=frozenset({FINALIZER})),
     unowned=(UnownedKind.TARGET,),
     compile_status=target_status,

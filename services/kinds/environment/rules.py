@@ -35,6 +35,8 @@ class Backing:
     """The one that is bound to the claim."""
     secret_types: Mapping[str, str] = field(default_factory=dict)
     """Types of the Secrets that there are, by name."""
+    secret_version: str = ""
+    """Of the Secret of the target; empty: it is not known."""
     has_local_cluster: bool = True
     """Whether the workspace may deploy to the cluster of the engine itself."""
 
@@ -151,10 +153,15 @@ def _managed_environment(
 
 
 def _secret_copy(name: str, source: str, backing: Backing) -> ChildObject | None:
-    """Provisioners make Secrets of types of their own. None if there is no Secret, or it can be used as it is."""
+    """Provisioners make Secrets of types of their own. None if there is no Secret, or it can be used as it is.
+
+    The version is in the order so that it is another one when the content is.
+    """
     if backing.secret_types.get(source, ENVIRONMENT_SECRET) == ENVIRONMENT_SECRET:
         return None
     order = {"from": source, "type": ENVIRONMENT_SECRET}
+    if backing.secret_version:
+        order["version"] = backing.secret_version
     return ChildObject(ChildKind.SECRET_COPY, f"managed-environment-secret-{name}", order, {SECRET_LABEL: name})
 
 

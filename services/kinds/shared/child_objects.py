@@ -25,7 +25,7 @@ class ChildObject(DesiredObject):
 
     kind: ChildKind
     spec: Mapping[str, Any]
-    """Of a copied Secret ``from``, the name of the Secret to copy, and ``type``, that of the copy."""
+    """Of a copied Secret ``from``, the name of the Secret to copy, its ``version``, and ``type``, that of the copy."""
     labels: Mapping[str, str] = field(default_factory=dict)
     annotations: Mapping[str, str] = field(default_factory=dict)
 
@@ -70,8 +70,9 @@ class LiveChild:
         What is of a former resource of that name does not count: the garbage collector removes it.
         """
         controller = self.controller
-        is_known = controller is not None and controller.uid != owner.uid
-        return is_known and (controller.kind, controller.name) != (owner.kind, owner.name)
+        if controller is None or controller.uid == owner.uid:
+            return False
+        return (controller.kind, controller.name) != (owner.kind, owner.name)
 
     @property
     def spec_members(self) -> Mapping[str, Any] | None:

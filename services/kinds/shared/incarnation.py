@@ -92,6 +92,7 @@ def update_resource(
         status_omitted=_reason(event.status_omitted),
         named_class=event.named_class,
         progress=_progress(kind, known.progress if known else "", event, cause),
+        secret_version=event.secret_version.replace("\0", ""),
     )
     if known is None:
         return seen
@@ -120,6 +121,7 @@ def _content(resource: PlainResource) -> tuple[object, ...]:
         resource.status,
         resource.status_omitted,
         resource.named_class,
+        resource.secret_version,
     )
 
 

@@ -155,6 +155,9 @@ class Kind(NamedKind):
     row: type[Incarnation] = PlainResource
     """What the planner keeps of it. Kinds with a row of their own have their own steps in a plan."""
     reference: Reference | None = None
+    copied_secret: str = ""
+    """Path in the spec of the name of a Secret whose content others copy: commands tell its type and its version, and
+    a resource is sent again when they change. Of any type; ``reference`` names another kind of object then."""
     projection: Projection = NOTHING
     """What of a resource its rules see; of those with a row of their own no status."""
     finalizer: str = ""

@@ -6,6 +6,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
+SECRET_ABSENT = "absent"  # noqa: S105 - no password
+"""In place of a Secret's version, where there is no such Secret."""
+
 
 @dataclass(frozen=True, slots=True)
 class Cause:
@@ -93,6 +96,8 @@ class PlainResource(Incarnation):
     """The DeploymentTargetClass that it names, as the watcher found it: JSON of its version and spec; empty: none."""
     progress: str = ""
     """What its kind's rules remember of how far it has come: JSON text of theirs; empty if it has not begun."""
+    secret_version: str = ""
+    """resourceVersion of the Secret that it names, likewise, or ``SECRET_ABSENT``; empty: it was not told."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -462,6 +462,7 @@ resources = Table(
     Column("status_omitted", Text, nullable=False, server_default="", comment="Likewise."),
     Column("named_class", Text, nullable=False, server_default="", comment="That it names, JSON. Empty: none."),
     Column("progress", Text, nullable=False, server_default="", comment="How far it has come. JSON of its kind's."),
+    Column("secret_version", Text, nullable=False, server_default="", comment="Of the Secret that it names, if told."),
     Index(None, "tenant_id", "kind", "name"),
     # Tenants are read without their dormant rows, of which there may be many, and these are counted.
     Index("resources_awake_idx", "tenant_id", postgresql_where=text("NOT dormant")),

@@ -17,6 +17,7 @@ from services.common.kubernetes import SECRET, ApiResource
 from services.common.messages import Command, ResourceChanged, ResourceGone
 from services.common.messages.command import CommandEvent
 from services.common.telemetry import metrics
+from services.kinds.shared.resource import SECRET_ABSENT
 from services.watcher import SERVICE
 from services.watcher.commands.bounded_producer import BoundedProducer
 from services.watcher.commands.namespaces import Namespace, Namespaces, Neighbours
@@ -41,6 +42,8 @@ class BuiltCommand(NamedTuple):
     """Name of what the resource refers to."""
     secret_version: str = ""
     """resourceVersion of that, if it is a Secret that is followed."""
+    copied_secret: str = ""
+    """Name of the Secret whose version the command tells."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,14 +97,17 @@ class CommandBuilder:
         if not isinstance(command.event, ResourceChanged):
             return BuiltCommand(None)
         event = replace(command.event, held_back_ms=held_back_ms)
+        copied = self.kind.copied_secret_of(event.spec)
+        if copied:
+            event = await self._with_copied_secret(event, command.namespace, copied)
         if not refers_to or self.kind.refers_to is None:
-            return BuiltCommand(replace(command, event=event), refers_to)
+            return BuiltCommand(replace(command, event=event), refers_to, copied_secret=copied)
         if self.kind.refers_to is SECRET:
             event, version = await self._with_secret(event, command, refers_to)
             return BuiltCommand(replace(command, event=event), refers_to, version)
         if self.classes is not None:
             event = replace(event, named_class=await self.classes.content_of(refers_to))
-            return BuiltCommand(replace(command, event=event), refers_to)
+            return BuiltCommand(replace(command, event=event), refers_to, copied_secret=copied)
         event = await self._with_target(event, self.kind.refers_to, command.namespace, refers_to)
         return BuiltCommand(replace(command, event=event), refers_to)
 
@@ -118,6 +124,11 @@ class CommandBuilder:
             return event
         meta = target["metadata"]
         return replace(event, target_uid=meta["uid"], target_generation=meta.get("generation", 0))
+
+    async def _with_copied_secret(self, event: ResourceChanged, namespace: str, name: str) -> ResourceChanged:
+        found = await self.types.state_of(namespace, name)
+        secret_type, version = found if found is not None else ("", SECRET_ABSENT)
+        return replace(event, secret_type=secret_type, secret_version=version)
 
     async def _with_secret(self, event: ResourceChanged, command: Command, name: str) -> tuple[ResourceChanged, str]:
         """With the Secret's type and what the resource may use it for; and the Secret's version."""
@@ -215,12 +226,12 @@ class CommandSender:
         event = built.command.event if built.command else None
         if self.class_rechecks is not None:
             self._keep_class(self.class_rechecks, change, built.refers_to, event)
-            return
-        if isinstance(event, ResourceChanged) and built.refers_to and self.builder.kind.refers_to is SECRET:
+        secret, version = built.copied_secret, event.secret_version if isinstance(event, ResourceChanged) else ""
+        if not secret and self.builder.kind.refers_to is SECRET:
+            secret, version = built.refers_to, built.secret_version
+        if isinstance(event, ResourceChanged) and secret:
             told = event.secret_type
-            self.rechecks.note_reference(
-                SecretReference(change.uid, change.tenant, change.name, built.refers_to, told, built.secret_version)
-            )
+            self.rechecks.note_reference(SecretReference(change.uid, change.tenant, change.name, secret, told, version))
         else:
             self.rechecks.references.forget_resource(change.uid)
 

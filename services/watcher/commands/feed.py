@@ -25,7 +25,6 @@ from services.common.backoff import Backoff
 from services.common.errors import Retry, Unavailable
 from services.common.kubernetes import (
     MISSING_SECONDS,
-    SECRET,
     Changed,
     Deleted,
     KubeClient,
@@ -127,10 +126,20 @@ class Feed:
         if self._rechecks is not None:
             self._rechecks.observe_secret(event)
 
+    def observe_unfollowed(self, event: Changed | Deleted) -> None:
+        """What names a Secret that is not followed is sent again when that comes, changes or goes."""
+        if self._rechecks is not None:
+            self._rechecks.observe_unfollowed(event)
+
     def observe_class(self, name: str) -> None:
         """What names a class that has changed is sent again."""
         if self._class_rechecks is not None:
             self._class_rechecks.observe_class(name)
+
+    @property
+    def tells_versions(self) -> bool:
+        """Whether what was sent holds for one version of a Secret that is followed."""
+        return self.sealer is not None or bool(self.kind.copied_secret)
 
     @property
     def is_complete(self) -> bool:
@@ -170,7 +179,7 @@ class Feed:
         sender = self._new_sender(changes, producer, rechecks)
         self._rechecks = rechecks
         steps = [self._read(changes), sender.start_builds(), sender.send_commands()]
-        if self.kind.refers_to is SECRET:
+        if self.kind.names_secrets:
             steps.append(rechecks.run())
         tasks = [asyncio.ensure_future(step) for step in steps]
         try:

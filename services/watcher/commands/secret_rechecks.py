@@ -1,8 +1,9 @@
 """Sends custom resources again when the Secret that they name has changed: what was said of it holds no longer.
 
 :mod:`command_sender` notes the resources that name a Secret, with its type and version as the planner knows them. Of a
-Secret that is followed each change is seen; the binding is of one version, so the resource is sent with another. One of
-the wrong type is not followed, but read again from time to time, in a task of :mod:`feed`: no change waits for that.
+Secret that is followed each change is seen; the binding is of one version, so the resource is sent with another. Others
+are not followed: :mod:`unfollowed_secrets` tells of most of their changes at once, and they are read again from time to
+time, in a task of :mod:`feed`: no change waits for that.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ class SecretReference:
     told: str
     """Type of the Secret as the planner knows it, "" for none."""
     version: str = ""
-    """Its resourceVersion then, "" if it is not followed."""
+    """Its resourceVersion then, "" if it is not followed and its content matters to nobody."""
 
 
 @dataclass(slots=True)
@@ -124,11 +125,20 @@ class SecretRechecks:
             if reference.version != version:
                 self._tell_again(reference)
 
+    def observe_unfollowed(self, event: Changed | Deleted) -> None:
+        """A Secret that is not followed was added, has changed or is gone."""
+        gone, version = isinstance(event, Deleted), event.object["metadata"]["resourceVersion"]
+        for reference in self.references.references_to(*namespace_and_name(event.object)):
+            if gone == bool(reference.told) or (not gone and reference.version not in {"", version}):
+                self._tell_again(reference)
+
     async def _is_outdated(self, reference: SecretReference) -> bool:
         """A Secret that is followed needs no asking: the planner learns of it, and of its end."""
         if self.types.is_followed(reference.namespace, reference.secret):
             return False
-        return await self.types.type_of(reference.namespace, reference.secret) != reference.told
+        found = await self.types.state_of(reference.namespace, reference.secret)
+        secret_type, version = found if found is not None else ("", reference.version)
+        return secret_type != reference.told or (bool(reference.version) and version != reference.version)
 
     def _tell_again(self, reference: SecretReference) -> None:
         """The resource is as it was; it is read again when its turn comes."""

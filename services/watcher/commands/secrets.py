@@ -65,8 +65,8 @@ class Sealer:
             await asyncio.sleep(ROTATION_SECONDS)
 
 
-class Followed(NamedTuple):
-    """What is known of a Secret that is followed."""
+class SecretState(NamedTuple):
+    """What is known of a Secret besides its content."""
 
     type: str
     version: str
@@ -78,10 +78,10 @@ class SecretTypes:
     """Tells the types of Secrets: of those that are followed at once, of others by asking."""
 
     reader: ObjectReader
-    _followed: ObjectStore[tuple[str, str], Followed] = field(
+    _followed: ObjectStore[tuple[str, str], SecretState] = field(
         default_factory=lambda: ObjectStore(
             namespace_and_name,
-            lambda manifest, part: Followed(part.removeprefix(TYPE_IS), manifest["metadata"]["resourceVersion"]),
+            lambda manifest, part: SecretState(part.removeprefix(TYPE_IS), manifest["metadata"]["resourceVersion"]),
         )
     )
 
@@ -100,7 +100,12 @@ class SecretTypes:
 
     async def type_of(self, namespace: str, name: str) -> str:
         """Type of a Secret at this moment, "" if there is none that can be read by this name."""
+        found = await self.state_of(namespace, name)
+        return found.type if found is not None else ""
+
+    async def state_of(self, namespace: str, name: str) -> SecretState | None:
+        """What a Secret is at this moment, None if there is none that can be read by this name."""
         if (followed := self._followed.get((namespace, name))) is not None:
-            return followed.type
+            return followed
         secret = await self.reader.find_object(SECRET, namespace, name)
-        return str(secret.get("type", "")) if secret else ""
+        return SecretState(str(secret.get("type", "")), secret["metadata"]["resourceVersion"]) if secret else None

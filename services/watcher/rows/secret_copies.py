@@ -7,11 +7,7 @@ from __future__ import annotations
 
 from services.common.errors import Permanent
 from services.common.kubernetes import Manifest
-from services.watcher.secret_content import content_of, excess_of
-
-NEVER_COPIED = ("kubernetes.io/service-account-token", "bootstrap.kubernetes.io/token")
-"""Types of Secrets that identify the cluster's own accounts: who may name a Secret in a resource may not read it, and
-must not have such an account sent to a server of their choice."""
+from services.watcher.secret_content import NEVER_COPIED, content_of, excess_of
 
 
 def copied_content(source: Manifest, copy_type: str, max_bytes: int) -> Manifest:

@@ -152,6 +152,7 @@ def resource(  # noqa: PLR0913 - each test names the few that matter to it
     status: dict[str, Any] | None = None,
     recalled: str = "",
     named_class: str = "",
+    secret_version: str = "",
 ) -> Event:
     """A resource of any kind but GitOpsDeployment exists."""
     event = ResourceChanged(
@@ -177,6 +178,7 @@ def resource(  # noqa: PLR0913 - each test names the few that matter to it
         status="" if status is None else json.dumps(status),
         recalled_status=recalled,
         named_class=named_class,
+        secret_version=secret_version,
     )
     return Event(Command(WORKSPACE, WORKSPACE, namespace, at(second), event), 0, traceparent(second))
 

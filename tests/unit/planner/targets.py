@@ -45,6 +45,8 @@ class Targets:
     """The reclaim policy of each class that exists."""
     provisioner: str = "example.com/ours"
     """Of all classes."""
+    secret: dict[str, str] = field(default_factory=dict)
+    """What watchers tell of the Secret that each target names; nothing, as watchers of before."""
     second: int = 0
     made: int = 0
 
@@ -111,6 +113,7 @@ class Targets:
                     status=live.status if kind == SPACE else None,
                     recalled=json.dumps(live.status) if kind == TARGET and live.status else "",
                     named_class=self._class(named) if kind != SPACE else "",
+                    **(self.secret if kind == TARGET else {}),
                 )
             )
 

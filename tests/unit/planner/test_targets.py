@@ -192,6 +192,36 @@ def test_environment_when_it_names_a_claim_then_it_waits_for_its_target_and_depl
     assert made["SecretCopy", "managed-environment-secret-stage"]["from"] == "login"
 
 
+def test_environment_when_the_secret_of_its_target_comes_changes_and_goes_then_its_copy_follows_and_that_is_told(
+    ours: Targets,
+) -> None:
+    target = {"target": {"deploymentTargetClaim": {"claimName": "dev"}}}
+    spec = {"displayName": "Dev", "deploymentStrategy": "Manual", "configuration": target}
+    ours.world.take(resource(1, "Environment", "stage", spec))
+    ours.second, ours.secret = 1, {"secret_type": "", "secret_version": "absent"}
+    ours.claim()
+    ours.target("dev-dt", for_="dev")
+    ours.settle()
+    assert reconciled(ours)[1] == "SecretNotFound"
+    assert "the secret login referenced" in reconciled(ours)[2]
+    assert COPY not in wanted(ours)
+    for version in ("7", "9"):
+        ours.secret = {"secret_type": "Opaque", "secret_version": version}
+        ours.tell((TARGET, "dev-dt"))
+        assert reconciled(ours)[:2] == ("True", "SecretNotFoundResolved")
+        assert wanted(ours)[COPY]["version"] == version
+    revision = {row.key: row.revision for row in ours.rows()}[COPY]
+    ours.tell((TARGET, "dev-dt"))
+    assert {row.key: row.revision for row in ours.rows()}[COPY] == revision == 2, "copied once for each version"
+    ours.secret = {"secret_type": "", "secret_version": "absent"}
+    ours.tell((TARGET, "dev-dt"))
+    assert reconciled(ours)[1] == "SecretNotFound"
+    assert {row.key: row.desired for row in ours.rows()}[COPY] == "absent", "it goes with its source"
+
+
+COPY = ("SecretCopy", "managed-environment-secret-stage")
+
+
 def reconciled(ours: Targets) -> tuple[str, str, str]:
     return conditions(ours.world, "Environment", "stage")["Reconciled"]
 

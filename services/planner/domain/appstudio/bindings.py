@@ -52,7 +52,10 @@ def plan_bindings(planned: PlannedTenant, context: Context) -> PlannedTenant:
 
 
 def _met_by_others(state: TenantState, context: Context) -> set[UUID]:
-    """Bindings that lack a deployment because its name is not theirs, or that lose one so; if any deployment differs."""
+    """Bindings that lack a deployment because its name is not theirs, or lose one so.
+
+    Asked when any deployment differs.
+    """
     if state.deployments is context.before.deployments and not differs_by_kind(state, context, (BINDING.kind,)):
         return set()
     return {*index_of(state.plain_resources, NAME_CONFLICTING), *owners_of_foreign(state, context.before)}

@@ -13,7 +13,7 @@ from services.kinds.environment.rules import Backing, Family, accept, decide, pa
 from services.kinds.managed_environment.model import MANAGED_ENVIRONMENT
 from services.kinds.secret.rules import type_of
 from services.kinds.shared.conditions import Refused
-from services.kinds.shared.resource import PlainResource
+from services.kinds.shared.resource import SECRET_ABSENT, PlainResource
 from services.kinds.shared.spec_text import readable_spec
 from services.planner.domain.appstudio.outcomes import Outcome, differs_by_kind, refused, with_outcome
 from services.planner.domain.appstudio.targets import ClaimBacking, claim_backing
@@ -21,7 +21,7 @@ from services.planner.domain.planned_tenant import Context, PlannedTenant
 from services.planner.domain.state import TenantState
 
 NOT_FOLLOWED = "not followed"
-"""Stands for the type of a Secret of which nothing is sent."""
+"""Stands for the type of a Secret of which nothing was told."""
 
 LOOKED_AT = (ENVIRONMENT.kind, DEPLOYMENT_TARGET_CLAIM.kind, DEPLOYMENT_TARGET.kind, SECRET.kind)
 """All that the rules look at is of these kinds. There are as many environments at most as the quota allows, so all are
@@ -46,18 +46,21 @@ def backing_of(row: PlainResource, spec: EnvironmentSpec, state: TenantState, co
     claim = claim_backing(state, spec.claim_name) if spec.claim_name else ClaimBacking(None)
     types = _secret_types(state, [row])
     if claim.target is not None:
-        types = {**_type_of_targets_secret(claim.target, state), **types}
-    return Backing(claim.phase, claim.target, types, has_local_cluster=context.is_local)
+        types = {**_type_of_targets_secret(claim.target, claim, state), **types}
+    version = claim.secret_version if claim.secret_version != SECRET_ABSENT else ""
+    return Backing(claim.phase, claim.target, types, version, has_local_cluster=context.is_local)
 
 
-def _type_of_targets_secret(target: DeploymentTargetSpec, state: TenantState) -> dict[str, str]:
-    """Of the Secret that opens a target. One that is not followed counts as one of another type.
+def _type_of_targets_secret(target: DeploymentTargetSpec, claim: ClaimBacking, state: TenantState) -> dict[str, str]:
+    """Of the Secret that opens a target; nothing if there is none.
 
-    It is copied then, if it is there: who made the target has made it, too.
+    Where no watcher has told of it, it counts as one of another type: it is copied then, if it is there.
     """
     name = target.kubernetes_credentials.cluster_credentials_secret
     found = state.secrets().get(name)
-    return {name: type_of(found) if found is not None else NOT_FOLLOWED}
+    if found is not None:
+        return {name: type_of(found)}
+    return {} if claim.secret_version == SECRET_ABSENT else {name: claim.secret_type or NOT_FOLLOWED}
 
 
 @dataclass(frozen=True, slots=True)

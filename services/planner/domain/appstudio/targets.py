@@ -97,6 +97,10 @@ class ClaimBacking(NamedTuple):
     """None: there is no such claim."""
     target: DeploymentTargetSpec | None = None
     """The one that it has."""
+    secret_type: str = ""
+    """Of the Secret that opens it, as far as it was told."""
+    secret_version: str = ""
+    """Likewise; empty: it was not told whether there is one."""
 
 
 def claim_backing(state: TenantState, name: str) -> ClaimBacking:
@@ -110,7 +114,9 @@ def claim_backing(state: TenantState, name: str) -> ClaimBacking:
         spec = spec_of(DeploymentTargetSpec, target) if target is not None else None
     except Permanent:
         spec = None
-    return ClaimBacking(decided.phase or PENDING, spec)
+    if target is None or spec is None:
+        return ClaimBacking(decided.phase or PENDING)
+    return ClaimBacking(decided.phase or PENDING, spec, target.secret_type, target.secret_version)
 
 
 def _named(state: TenantState, kind: str, name: str) -> PlainResource | None:

@@ -35,7 +35,7 @@ from services.planner.rows import ChildKey, ChildRow
 REAPPLY_AFTER = timedelta(seconds=10)
 UNSEEN_AFTER = timedelta(minutes=5)
 COPIED_AGAIN_AFTER = timedelta(minutes=10)
-"""How old a copied Secret may be: nobody tells of the Secret that it is a copy of, so it is copied again and again."""
+"""How old a copied Secret may be: nobody sees what somebody makes of its content, so it is copied again and again."""
 
 
 class Wanted(NamedTuple):

@@ -174,9 +174,14 @@ class FakeApiServer:
 
 
 def is_chosen(request: web.Request, manifest: Manifest) -> bool:
-    """By the one field selector that is played here: ``type=…``."""
-    field_, _, value = request.query.get("fieldSelector", "").partition("=")
-    return not field_ or manifest.get(field_) == value
+    """By the field selectors that are played here: ``type=…``, and ``type!=…`` of several."""
+    terms = filter(None, request.query.get("fieldSelector", "").split(","))
+    return all(_satisfies(manifest, *term.partition("=")) for term in terms)
+
+
+def _satisfies(manifest: Manifest, field_: str, _: str, value: str) -> bool:
+    found = manifest.get(field_.removesuffix("!"))
+    return (found != value) if field_.endswith("!") else (found == value)
 
 
 def event_line(type_: str, manifest: Manifest) -> bytes:

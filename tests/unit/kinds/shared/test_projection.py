@@ -158,7 +158,8 @@ def test_row_when_rules_read_it_then_metadata_and_status_are_typed() -> None:
         }
     )
     owner = OwnerReference("v1", "ConfigMap", "asks", "u1", controller=False)
-    assert metadata_of(row) == ProjectedMetadata({TEAM: "shop"}, {}, (owner,))
+    told = frozenset({"labels", "annotations", "ownerReferences"})
+    assert metadata_of(row) == ProjectedMetadata({TEAM: "shop"}, {}, (owner,), told=told)
     assert status_of(ReviewStatus, row).verdict == Verdict(outcome="no", remarks=["a"])
 
 
@@ -175,7 +176,8 @@ def test_row_when_a_part_was_left_out_then_reading_it_says_why() -> None:
 )
 def test_row_when_its_metadata_is_of_another_shape_then_it_says_nothing(text: str) -> None:
     row = resource(MANAGED_ENVIRONMENT.kind, "prod", {}, metadata=text)
-    assert metadata_of(row) == ProjectedMetadata({}, {}, ())
+    found = metadata_of(row)
+    assert (found.labels, found.annotations, found.owner_references) == ({}, {}, ())
 
 
 OTHERS = Projection(status_members=frozenset({"verdict"}))

@@ -142,7 +142,7 @@ async def test_environments_when_many_are_listed_then_their_secrets_are_asked_fo
 ) -> None:
     for number in range(100):
         await put(server, f"env-{number}", spec=environment(number))
-        server.others[place(f"secret-{number}")] = {"type": f"type-{number}"}
+        server.others[place(f"secret-{number}")] = {"metadata": {"resourceVersion": "1"}, "type": f"type-{number}"}
     server.get_seconds = 0.005
     feed = feed_of(ENVIRONMENTS, kube, publisher)
     async with running(feed):
@@ -340,7 +340,7 @@ async def test_environment_when_a_secret_of_another_type_comes_later_and_goes_th
     feed = feed_of(ENVIRONMENTS, kube, publisher, recheck_seconds=0.005)
     async with running(feed):
         await until(lambda: feed.listed)
-        server.others[place("secret-0")] = {"type": "Opaque"}
+        server.others[place("secret-0")] = {"metadata": {"resourceVersion": "1"}, "type": "Opaque"}
         await until(lambda: len(changes(publisher)) == 3)
         del server.others[place("secret-0")]
         await until(lambda: len(changes(publisher)) == 4)

@@ -1,0 +1,31 @@
+"""Changes of Secrets that are not followed: what names one is sent again at once.
+
+Only metadata is watched, from now on; nothing is listed and nothing is kept, so that a cluster with many Secrets costs
+no more than their changes. What is missed while a watch is broken is found by :mod:`secret_rechecks`, which reads the
+Secrets that are named from time to time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import aclosing
+
+from services.common.kubernetes import SECRET, Changed, Deleted, KubeClient, reflect
+from services.kinds.registry import REGISTRY
+from services.watcher.secret_content import NEVER_COPIED
+
+WRITTEN_BY_TOOLS = ("helm.sh/release.v1",)
+"""Types of Secrets that are many and large, and that nobody names."""
+
+UNFOLLOWED = ",".join(f"type!={each}" for each in (*REGISTRY.secret_types, *NEVER_COPIED, *WRITTEN_BY_TOOLS))
+"""Field selector of those that a resource may name, and that are not followed."""
+
+
+async def follow_unfollowed(kube: KubeClient, observers: Sequence[Callable[[Changed | Deleted], None]]) -> None:
+    """Tell ``observers`` of each change, for ever. Raises Rejected if the API server forbids the watch."""
+    changes = reflect(kube, SECRET, parts=(UNFOLLOWED,), metadata_only=True, changes_only=True)
+    async with aclosing(changes) as events:
+        async for event in events:
+            if isinstance(event, Changed | Deleted):
+                for observe in observers:
+                    observe(event)
