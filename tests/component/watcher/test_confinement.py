@@ -29,6 +29,7 @@ from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
 from services.kinds.managed_environment.model import MANAGED_ENVIRONMENT
 from services.kinds.registry import REGISTRY, Registry
 from services.kinds.shared.kind import Kind
+from services.kinds.space_request.model import CLAIM_LABEL, SPACE_REQUEST, TARGET_LABEL
 from services.watcher.rows.object_applier import ObjectApplier
 from services.watcher.unowned_kinds import UNOWNED_RESOURCES
 from tests.component.rights import SERVICE_ACCOUNT, kubeconfig_with, token_of, until_granted
@@ -245,3 +246,36 @@ async def test_watcher_when_it_changes_more_than_is_listed_then_the_policy_refus
     with pytest.raises(Rejected, match="cannot create"):
         await create(kube, tenant, CLAIM_SPEC, name="other")
     await release(tenant, DEPLOYMENT_TARGET_CLAIM, "dev")
+
+
+BEYOND_A_SPACE: dict[str, tuple[Manifest, str]] = {
+    "its-tier": ({"spec": {"tierName": "large"}}, "does not change a spec"),
+    "another-label": ({"metadata": {"labels": {"a": "b"}}}, "labels, annotations or owners"),
+    "another-annotation": ({"metadata": {"annotations": {"a": "b"}}}, "labels, annotations or owners"),
+    "a-finalizer-of-the-toolchains": ({"metadata": {"finalizers": [THEIRS]}}, "takes off no finalizer"),
+}
+
+
+async def test_watcher_when_it_asks_for_a_space_then_it_labels_and_deletes_it_and_changes_nothing_else(
+    rig: Rig, confined: Confined
+) -> None:
+    applier, namespace = ObjectApplier(confined.kube, 1000), confined.tenant.namespace
+    made = change(
+        rig, confined.owner, UnownedKind.SPACE_REQUEST, "dev-1", "", spec={"tierName": "appstudio-env"},
+        labels={CLAIM_LABEL: "dev"},
+    )  # fmt: skip
+    assert await applier.apply_row(made)
+    uid = (await confined.tenant.kube.get_object(SPACE_REQUEST, namespace, "dev-1"))["metadata"]["uid"]
+    labels = {CLAIM_LABEL: "dev", TARGET_LABEL: "dev-dt"}
+    assert await applier.apply_row(change(rig, confined.owner, UnownedKind.SPACE_REQUEST, "dev-1", uid, labels=labels))
+    for patch, text in BEYOND_A_SPACE.values():
+        with pytest.raises(Rejected, match=text):
+            await confined.kube.patch_object(SPACE_REQUEST, namespace, "dev-1", patch, field_manager="tests")
+    said = {"status": {"conditions": [{"type": "Ready", "status": "True"}]}}
+    with pytest.raises(Rejected, match="cannot patch"):
+        await confined.kube.patch_object(
+            SPACE_REQUEST, namespace, "dev-1", said, field_manager="tests", subresource="status"
+        )
+    assert await applier.apply_row(
+        change(rig, confined.owner, UnownedKind.SPACE_REQUEST, "dev-1", uid, desired="absent")
+    )
