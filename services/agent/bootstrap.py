@@ -136,6 +136,7 @@ def build(
         on_defect=shutdown.fail_with,
         engines=defaultdict(EngineState),
         is_platform=lambda namespace: settings.is_platform(namespace) or fleet.is_engine_namespace(namespace),
+        wanted_version=fleet.wanted_version,
     )
     new_controller = partial(InstanceController, dependencies=dependencies, settings=settings)
     instances = OwnedInstances(fleet, topic.partitions, reports, new_controller, shutdown.fail_with)

@@ -7,7 +7,7 @@ knows how it is.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from math import inf
 
 import structlog
@@ -15,7 +15,7 @@ import structlog
 from services.agent.background_tasks import BackgroundTasks
 from services.agent.health.judgement import HealthJudge, Judgement, judged
 from services.agent.health.probe import Probe
-from services.agent.health.signals import Signals, StandingQueue
+from services.agent.health.signals import CertificateSignal, Signals, StandingQueue
 from services.agent.objects.engine_state import EngineState
 from services.agent.observe.observation_sink import ObservationSink
 from services.agent.settings import AgentSettings
@@ -50,6 +50,8 @@ class HealthWatch:
         self._queue = StandingQueue()
         self._told: Judgement | None = None
         self._told_at = -inf
+        self._certificates = set[str]()
+        """Names of those that the metric shows."""
 
     def start(self) -> None:
         """The instance is ours from here on."""
@@ -64,6 +66,7 @@ class HealthWatch:
         await self._tasks.wait_for_all()
         metrics.ENGINE_HEALTH.remove(self._instance)
         metrics.ENGINE_HEARTBEAT_SILENCE.remove(self._instance)
+        self._show_certificates(())
 
     async def _run(self) -> None:
         judge = HealthJudge.new()
@@ -80,6 +83,14 @@ class HealthWatch:
         metrics.ENGINE_HEALTH.labels(self._instance).set(judgement.severity)
         if signals.heartbeat is not None:
             metrics.ENGINE_HEARTBEAT_SILENCE.labels(self._instance).set(signals.heartbeat.silent_seconds)
+        self._show_certificates(signals.certificates)
+
+    def _show_certificates(self, seen: Collection[CertificateSignal]) -> None:
+        for gone in self._certificates - {each.name for each in seen}:
+            metrics.ENGINE_CERTIFICATE_EXPIRATION.remove(self._instance, gone)
+        for each in seen:
+            metrics.ENGINE_CERTIFICATE_EXPIRATION.labels(self._instance, each.name).set(each.expires_at.timestamp())
+        self._certificates = {each.name for each in seen}
 
     def _report(self, judgement: Judgement, signals: Signals, queue: int) -> None:
         if _is_as(judgement, self._told) and self._clock.time() - self._told_at < self._settings.health_report_seconds:

@@ -9,9 +9,19 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import NamedTuple
 
-from services.agent.health.signals import CONTROLLER, REDIS, REPO_SERVER, ApplicationsSignal, Signals, Workload
+from services.agent.health.signals import (
+    CONTROLLER,
+    REDIS,
+    REPO_SERVER,
+    ApplicationsSignal,
+    CertificateSignal,
+    Signals,
+    Workload,
+)
+from services.common.argocd_versions import parsed_version
 from services.common.messages.observation import Health
 
 ENOUGH, MEASUREMENTS = 3, 5
@@ -29,6 +39,9 @@ LATE, LACKING = (0.25, 0.9), (0.2, 0.9)
 the repo server."""
 LACKING_PROJECTS = 3
 """So many tenants at least: with fewer it may be what these have committed."""
+RENEWED_BEFORE, LAST_PART = timedelta(days=14), 10
+"""A certificate should have been renewed so long before it expires, or before the last tenth of its lifetime if that is
+shorter: whatever renews certificates by itself does so earlier."""
 SEVERITY = {Health.HEALTHY: 0, Health.DEGRADED: 1, Health.DOWN: 2}
 NOT_READY = {
     CONTROLLER: "ControllerNotReady",
@@ -95,6 +108,9 @@ def symptoms(signals: Signals, heartbeat_deadline: float) -> Iterator[Judgement]
         yield from _of_workload(workload)
     yield from _of_heartbeat(signals, heartbeat_deadline)
     yield from _of_applications(signals.applications)
+    yield from _of_version(signals.version, signals.wanted_version)
+    for certificate in signals.certificates:
+        yield from _of_certificate(certificate)
     if signals.refusal:
         yield Judgement(Health.DOWN, "NotAccepted", f"nothing new is deployed by it: {signals.refusal}")
 
@@ -146,6 +162,22 @@ def _of_applications(found: ApplicationsSignal) -> Iterator[Judgement]:
     if level := _level(found.late, found, LATE):
         told = f"{found.late} of {found.total} Applications were not compared in time"
         yield Judgement(level, "ReconciliationLate", told)
+
+
+def _of_version(version: str, wanted: str) -> Iterator[Judgement]:
+    found, ordered = parsed_version(version), parsed_version(wanted)
+    if found is not None and ordered is not None and found != ordered:
+        yield Judgement(Health.DEGRADED, "OtherVersion", f"it runs Argo CD {found}, and was ordered with {ordered}")
+
+
+def _of_certificate(certificate: CertificateSignal) -> Iterator[Judgement]:
+    at = f"{certificate.expires_at:%Y-%m-%d %H:%M} UTC"
+    if certificate.remaining <= timedelta(0):
+        told = f"the certificate of its {certificate.name} has expired at {at}: renew it"
+        yield Judgement(Health.DEGRADED, "CertificateExpired", told)
+    elif certificate.remaining < min(RENEWED_BEFORE, certificate.lifetime / LAST_PART):
+        told = f"the certificate of its {certificate.name} expires at {at}: renew it"
+        yield Judgement(Health.DEGRADED, "CertificateExpiring", told)
 
 
 def _level(count: int, found: ApplicationsSignal, bounds: tuple[float, float]) -> Health | None:

@@ -5,11 +5,12 @@ What may not be read, or is not there, is no signal.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import timedelta
 
 import structlog
 
+from services.agent.health.certificates import Certificates
 from services.agent.health.heartbeat import Heartbeat
 from services.agent.health.signals import (
     CONTROLLER,
@@ -55,11 +56,17 @@ class Probe:
         applications: Mapping[ObjectKey, LiveObject],
         engine: EngineState,
         clock: Clock,
+        *,
         heartbeat: Heartbeat | None,
+        wanted_version: Callable[[], str],
     ) -> None:
-        """``applications`` and ``engine`` are others' to keep up to date; ``heartbeat`` may be left out."""
+        """``applications`` and ``engine`` are others' to keep up to date; ``heartbeat`` may be left out.
+
+        ``wanted_version``: with which it was ordered, by what is known now; empty: none.
+        """
         self._cluster, self._namespace, self._clock = cluster, namespace, clock
         self._applications, self._engine, self._heartbeat = applications, engine, heartbeat
+        self._wanted_version, self._certificates = wanted_version, Certificates(cluster, namespace, clock)
         self._refreshes = Refreshes()
 
     async def measure(self) -> Signals:
@@ -83,6 +90,9 @@ class Probe:
             applications=applications_signal(
                 self._applications, self._refreshes, self._clock.now(), compared_within, NEW_FOR
             ),
+            version=engine.version,
+            wanted_version=self._wanted_version(),
+            certificates=() if error else await self._certificates.look(),
         )
 
     async def _workloads(self) -> tuple[Workload, ...]:

@@ -49,6 +49,19 @@ class HeartbeatSignal:
 
 
 @dataclass(frozen=True, slots=True)
+class CertificateSignal:
+    """A certificate on which the instance depends."""
+
+    name: str
+    """Whose it is."""
+    expires_at: datetime
+    remaining: timedelta
+    """Until then; negative: since then."""
+    lifetime: timedelta
+    """From its beginning to its end."""
+
+
+@dataclass(frozen=True, slots=True)
 class ApplicationsSignal:
     """Tenants' Applications, but those that Argo CD is to leave alone."""
 
@@ -87,6 +100,11 @@ class Signals:
     heartbeat: HeartbeatSignal | None = None
     """None: there is no such Application, or it could not be read."""
     applications: ApplicationsSignal = field(default_factory=ApplicationsSignal)
+    version: str = ""
+    """Of what it runs; empty if that is not to be seen."""
+    wanted_version: str = ""
+    """With which it was ordered; empty: somebody else looks after that."""
+    certificates: tuple[CertificateSignal, ...] = ()
 
 
 def workloads_of(owners: Mapping[str, Manifest | None], pods: Iterable[Manifest], now: datetime) -> Iterator[Workload]:

@@ -46,6 +46,8 @@ class Dependencies:
     engines: defaultdict[str, EngineState]
     """By instance id, what was found of its Argo CD."""
     is_platform: IsPlatform
+    wanted_version: Callable[[str], str]
+    """By instance id, the version that it was ordered with; empty: none."""
 
 
 @dataclass(frozen=True, slots=True)

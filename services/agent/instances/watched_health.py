@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from services.agent.background_tasks import BackgroundTasks
 from services.agent.health.health_watch import HealthWatch
 from services.agent.health.heartbeat import Heartbeat, HeartbeatSource
@@ -26,7 +28,15 @@ def health_watch(
     if settings.heartbeat_repository:
         source = HeartbeatSource(settings.heartbeat_repository, settings.heartbeat_path, settings.heartbeat_revision)
         heartbeat = Heartbeat(cluster, namespace, source, clock, settings.heartbeat_deadline_seconds / BEATS)
-    probe = Probe(cluster, namespace, live.stores[APPLICATION.kind], engine, clock, heartbeat)
+    probe = Probe(
+        cluster,
+        namespace,
+        live.stores[APPLICATION.kind],
+        engine,
+        clock,
+        heartbeat=heartbeat,
+        wanted_version=partial(dependencies.wanted_version, instance),
+    )
     return HealthWatch(instance, probe, engine, dependencies.reports, clock, settings, on_defect=dependencies.on_defect)
 
 

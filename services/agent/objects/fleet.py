@@ -41,6 +41,11 @@ class Fleet:
         row = self._rows.get(instance)
         return row is not None and row.engine_cluster != self._cluster
 
+    def wanted_version(self, instance: str) -> str:
+        """That of its engine that it was ordered with; empty: somebody else looks after what it runs."""
+        row = self._rows.get(instance)
+        return row.wanted_version if row is not None else ""
+
     def installations(self) -> list[FleetInstance]:
         """Instances of our cluster whose engine a provisioner installs, or has installed until they were retired."""
         return sorted((row for row in self._ours() if row.wanted_version), key=lambda row: row.id)

@@ -1,13 +1,16 @@
-"""An asynchronous Kubernetes client: ten calls, JSON in, JSON out, errors by type."""
+"""An asynchronous Kubernetes client: few calls, JSON in, JSON out, errors by type."""
 
 from __future__ import annotations
 
+import asyncio
+import ssl
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Literal, Self
+from urllib.parse import urlsplit
 
 import aiohttp
 import orjson
@@ -17,7 +20,7 @@ from kubernetes.aio.client.rest import RESTClientObject
 from kubernetes.aio.config import ConfigException
 from yaml import YAMLError
 
-from services.common.errors import InvalidConfiguration, Retry
+from services.common.errors import InvalidConfiguration, Permanent, Retry
 from services.common.json_values import text_at
 from services.common.kubernetes.answers import (
     NETWORK_ERRORS,
@@ -48,6 +51,16 @@ WHOLE = "application/json"
 METADATA = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
 """Of each object only its metadata, all that a follower of Secrets needs to hold; whole objects if that is unknown."""
 METADATA_LIST = METADATA.replace("PartialObjectMetadata", "PartialObjectMetadataList")
+
+
+def _shown() -> ssl.SSLContext:
+    """Takes whatever certificate is shown: nothing is sent over such a connection."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    return context
+
+
+SHOWN = _shown()
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +149,25 @@ class KubeClient:
         """Return when the API server answers, whatever it says. Raises Retry if it does not."""
         with suppress(Rejected, Unauthenticated):
             await self._call("GET", "/version")
+
+    async def read_certificate(self) -> bytes:
+        """The certificate that the API server shows (DER), which is not verified. Raises Retry, Permanent."""
+        url = urlsplit(self.configuration.host)
+        if url.scheme != "https" or self.configuration.proxy:
+            raise Permanent(f"{url.scheme}: the API server is not connected to by TLS, or not directly")
+        name = self.configuration.tls_server_name or url.hostname
+        try:
+            async with asyncio.timeout(CONNECT_SECONDS):
+                _, writer = await asyncio.open_connection(
+                    url.hostname, url.port or 443, ssl=SHOWN, server_hostname=name
+                )
+        except (OSError, TimeoutError) as error:
+            raise Retry(f"certificate of {url.netloc}: {describe_error(error)}") from error
+        shown: bytes | None = writer.get_extra_info("ssl_object").getpeercert(binary_form=True)
+        writer.close()
+        if shown is None:
+            raise Retry(f"certificate of {url.netloc}: it shows none")
+        return shown
 
     async def read_schemas(self, group: str, version: str) -> Manifest:
         """The OpenAPI description of an API group; it knows the fields that the API server keeps. Raises NotFound."""

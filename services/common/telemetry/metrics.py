@@ -176,6 +176,11 @@ ENGINE_HEARTBEAT_SILENCE = Gauge(
     "Since an Argo CD was asked for a comparison of the heartbeat Application that has not come yet.",
     ["instance"],
 )
+ENGINE_CERTIFICATE_EXPIRATION = Gauge(
+    "gitops_engine_certificate_expiration_timestamp_seconds",
+    "When a certificate expires on which an Argo CD depends, since the epoch: its API server's, or its repo server's.",
+    ["instance", "certificate"],
+)
 ENGINE_INSTANCES = Gauge(
     "gitops_engine_instances",
     "Engine instances that are not retired, by what is known of their health; Unknown if no agent says anything.",

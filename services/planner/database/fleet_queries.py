@@ -20,6 +20,7 @@ from services.planner.database.rollout_queries import load_figures, load_rollout
 from services.planner.domain.fleet.placement.measured_load import measured_load
 from services.planner.domain.fleet.remediation.remediation_rows import Remediation
 from services.planner.domain.fleet.rows import (
+    BY_HAND,
     OUT_OF_REACH,
     ROOM_AGAIN,
     SILENT,
@@ -37,6 +38,7 @@ from services.planner.rows import PART, TenantName, tenant_of_part
 
 IS_DOWN = f"coalesce(health = '{Health.DOWN.value}' OR health_reason = '{SILENT}', false)"
 """``InstanceHealth.is_down``, of a row of ``engine_instances``."""
+REASONS_BY_HAND = ", ".join(f"'{reason}'" for reason in BY_HAND)
 IS_OUT_OF_REACH = f"""
 ({IS_DOWN} AND health_reason IN ({", ".join(f"'{reason}'" for reason in OUT_OF_REACH)}))
 """
@@ -53,7 +55,8 @@ SELECT EXISTS (
 ) OR %(is_on)s AND EXISTS (
     SELECT FROM engine_instances i LEFT JOIN remediations r ON r.engine_instance_id = i.id AND r.state <> 'well'
      WHERE i.state NOT IN ('provisioning', 'failed', 'retired') AND r.engine_instance_id IS NULL
-       AND (i.health IN ('{Health.DOWN.value}', '{Health.DEGRADED.value}') OR i.health_reason = '{SILENT}')
+       AND (i.health = '{Health.DOWN.value}' OR i.health_reason = '{SILENT}'
+        OR (i.health = '{Health.DEGRADED.value}' AND i.health_reason NOT IN ({REASONS_BY_HAND})))
 )
 """
 UNDER_WAY = "step NOT IN ('done', 'cancelled')"
@@ -191,8 +194,9 @@ SELECT EXISTS (
       LEFT JOIN engine_health h ON h.engine_instance_id = i.id
       LEFT JOIN engine_installations p ON p.engine_instance_id = i.id
      WHERE (i.state = 'provisioning' AND (i.due_at <= %s OR p.phase = '{InstallationPhase.FAILED.value}'))
-        OR (i.state IN ('provisioning', 'failed') AND h.health = '{Health.HEALTHY.value}'
-            AND h.heartbeat_at IS NOT NULL)
+        OR (i.state IN ('provisioning', 'failed') AND h.heartbeat_at IS NOT NULL
+            AND (h.health = '{Health.HEALTHY.value}'
+                 OR (h.health = '{Health.DEGRADED.value}' AND h.reason IN ({REASONS_BY_HAND}))))
 )
 """
 DECIDED = "SELECT id FROM fleet_orders WHERE id = ANY(%s)"

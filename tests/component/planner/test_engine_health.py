@@ -176,8 +176,9 @@ def test_health_when_it_is_of_a_retired_instance_then_it_is_passed_over(sessions
     assert rows(database, "SELECT count(*) FROM engine_health") == [(0,)]
 
 
+@pytest.mark.parametrize("ready", [("Healthy", ""), ("Degraded", "CertificateExpiring")], ids="-".join)
 def test_instance_when_installed_then_a_tenant_is_placed_on_it_once_its_agent_tells_that_it_is_ready(
-    sessions: Sessions, database: Database
+    sessions: Sessions, database: Database, ready: tuple[str, str]
 ) -> None:
     session, _ = sessions
     added = AddEngineInstance("new", "default", "argocd-new", "argocd", "shared", "", "general", 9, "3.2.11", "fast")
@@ -188,7 +189,7 @@ def test_instance_when_installed_then_a_tenant_is_placed_on_it_once_its_agent_te
     assert due_at == at(1) + Policy().provisioning_patience
     with session.connection() as connection:
         assert not is_provisioned(connection, at(5))
-    take(session, 3, told(2, instance="new"))
+    take(session, 3, told(2, *ready, instance="new"))
     with session.connection() as connection:
         assert is_provisioned(connection, at(5))
     take(session, 4, Event(FleetDue(), 0, ""))

@@ -122,6 +122,14 @@ def test_instance_when_it_was_never_ready_then_it_is_not_looked_at_however_ill_i
     assert not is_due(fleet, 9999)
 
 
+def test_instance_when_somebody_has_to_renew_its_certificate_then_it_is_not_looked_at(sessions: Sessions) -> None:
+    fleet, reports = sessions
+    tell(reports, 1000, "Degraded", "CertificateExpiring")
+    assert not is_due(fleet, 9999)
+    tell(reports, 9999, "Degraded", "OtherVersion")
+    assert is_due(fleet, 9999)
+
+
 def test_remedy_when_its_agent_tells_that_it_cannot_be_done_then_the_next_one_is_due_at_once(
     sessions: Sessions, database: Database
 ) -> None:

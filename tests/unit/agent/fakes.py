@@ -22,7 +22,7 @@ from services.agent.objects.managed_kinds import ManagedKind
 from services.agent.observe.observation_sink import Delivered
 from services.agent.private_repositories.registry_secret import NAME as PRIVATE_REPOSITORIES
 from services.agent.settings import AgentSettings
-from services.common.errors import GitOpsError
+from services.common.errors import GitOpsError, Permanent
 from services.common.kubernetes import (
     AlreadyExists,
     ApiResource,
@@ -55,6 +55,8 @@ class MemoryCluster:
     calls: list[tuple[str, str]] = field(default_factory=list)
     failing: GitOpsError | None = None
     """Raised by every call."""
+    certificate: bytes = b""
+    """That it shows; empty: it is not connected to by TLS."""
     refusing: dict[str, GitOpsError] = field(default_factory=dict)
     """Raised by writes to the object of that name."""
     gates: dict[str, asyncio.Event] = field(default_factory=dict)
@@ -79,6 +81,11 @@ class MemoryCluster:
             raise self.failing
         found = [each for (of, _), each in self.objects.items() if of == resource.kind]
         yield Page([copy.deepcopy(each) for each in found if Watcher(selector).selects(each)], "1")
+
+    async def read_certificate(self) -> bytes:
+        if self.failing is not None or not self.certificate:
+            raise self.failing or Permanent("no TLS")
+        return self.certificate
 
     async def create_object(self, resource: ApiResource, manifest: Manifest, *, field_manager: str) -> Manifest:
         name = manifest["metadata"]["name"]
@@ -368,7 +375,14 @@ class Bench:
 
 
 def dependencies_of(
-    cluster: Any, checker: Any, reports: Any, clock: FakeClock, on_defect: Any, engine: EngineState
+    cluster: Any,
+    checker: Any,
+    reports: Any,
+    clock: FakeClock,
+    on_defect: Any,
+    engine: EngineState,
+    *,
+    wanted_version: str = "",
 ) -> Dependencies:
     """What an instance in namespace ``argocd`` is given, which is the only one of its cluster."""
     engines = defaultdict(EngineState, argocd=engine)
@@ -376,12 +390,16 @@ def dependencies_of(
     def is_platform(namespace: str) -> bool:
         return SETTINGS.is_platform(namespace) or namespace == "argocd"
 
-    return Dependencies(cluster, cluster.follow, checker, reports, clock, on_defect, engines, is_platform)
+    return Dependencies(
+        cluster, cluster.follow, checker, reports, clock, on_defect, engines, is_platform, lambda _: wanted_version
+    )
 
 
-def bench(**settings: Any) -> Bench:
+def bench(wanted_version: str = "", **settings: Any) -> Bench:
     clock, engine = FakeClock(), EngineState(is_inspected=True)
     cluster, checker, reports, defects = MemoryCluster(clock), FakeChecker(), MemoryReports(), []
-    dependencies = dependencies_of(cluster, checker, reports, clock, defects.append, engine)
+    dependencies = dependencies_of(
+        cluster, checker, reports, clock, defects.append, engine, wanted_version=wanted_version
+    )
     instance = InstanceController("argocd", "argocd", dependencies, SETTINGS.model_copy(update=settings))
     return Bench(clock, cluster, checker, reports, instance, defects, engine)

@@ -164,6 +164,8 @@ class Holding:
 NOTHING_HELD = Holding()
 SILENT = "AgentSilent"
 """Why nobody knows how an instance is."""
+BY_HAND = ("CertificateExpired", "CertificateExpiring")
+"""Why an instance is degraded though it works, and no remedy helps: somebody has to renew a certificate."""
 OUT_OF_REACH = ("ApiFailing", "Closed", SILENT)
 """Why nobody can do anything there, either."""
 
@@ -196,6 +198,11 @@ class InstanceHealth:
     def is_down(self) -> bool:
         """Whether nothing new is deployed there: as its agent says, or as there is none that says anything."""
         return self.health == Health.DOWN.value or self.reason == SILENT
+
+    @property
+    def is_working(self) -> bool:
+        """Whether it does its work in time, by what its agent says."""
+        return self.health == Health.HEALTHY.value or (self.health == Health.DEGRADED.value and self.reason in BY_HAND)
 
 
 @dataclass(frozen=True, slots=True)

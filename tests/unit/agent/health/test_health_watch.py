@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from prometheus_client import REGISTRY
 
+from services.agent.health.certificates import API_SERVER, LOOK_SECONDS
 from services.agent.health.heartbeat import NAME
 from services.agent.objects.reconciliation import REFRESH
 from services.common.errors import Retry
@@ -16,6 +17,7 @@ from services.common.messages import EngineHealth
 from services.common.times import rfc3339
 from tests.unit.agent.driver import Driver
 from tests.unit.agent.fakes import bench
+from tests.unit.agent.health.test_certificates import DER, certificate
 from tests.unit.agent.rows import application_row
 from tests.unit.fake_clock import EPOCH
 
@@ -105,6 +107,35 @@ async def test_instance_when_its_controller_stops_then_it_is_degraded_then_down_
     engine.works = True
     await engine.live(4 * EVERY)
     assert engine.course[3:] == [("Healthy", "")]
+
+
+async def test_instance_when_its_certificate_expires_then_it_is_degraded_until_that_is_renewed_and_the_metric_says_when(
+    engine: Engine,
+) -> None:
+    engine.driver.cluster.certificate = certificate(3).public_bytes(DER)
+    await engine.live(60)
+    assert engine.course == [("Degraded", "CertificateExpiring")]
+    assert "API server expires at 2026-01-04 00:00 UTC: renew it" in engine.told[-1].message
+    labels = {"instance": INSTANCE, "certificate": API_SERVER}
+    expiration = "gitops_engine_certificate_expiration_timestamp_seconds"
+    assert REGISTRY.get_sample_value(expiration, labels) == (EPOCH + timedelta(days=3)).timestamp()
+    engine.driver.cluster.certificate = certificate(90).public_bytes(DER)
+    await engine.live(LOOK_SECONDS + 60)
+    assert engine.course[1:] == [("Healthy", "")]
+    await engine.driver.instance.suspend()
+    assert REGISTRY.get_sample_value(expiration, labels) is None
+
+
+async def test_instance_when_it_runs_another_version_than_it_was_ordered_with_then_it_is_degraded() -> None:
+    engine = Engine(Driver(bench(wanted_version="3.2.11", **SETTINGS)))
+    engine.driver.engine.version = "3.1.16"
+    await engine.driver.begin()
+    await engine.live(60)
+    assert engine.course == [("Degraded", "OtherVersion")]
+    engine.driver.engine.version = "3.2.11"
+    await engine.live(60)
+    assert engine.course[1:] == [("Healthy", "")]
+    await engine.driver.instance.stop()
 
 
 async def test_instance_when_applications_wait_at_every_measurement_then_the_next_report_has_them_as_its_queue(

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
 from services.agent.health.judgement import ENOUGH, MEASUREMENTS, WELL, HealthJudge, Judgement, judged
-from services.agent.health.signals import ApplicationsSignal, HeartbeatSignal, Signals, Workload
+from services.agent.health.signals import (
+    ApplicationsSignal,
+    CertificateSignal,
+    HeartbeatSignal,
+    Signals,
+    Workload,
+)
 from services.common.messages import Health
 
 DEADLINE = 60.0
@@ -29,6 +35,12 @@ def applications(**counted: Any) -> Signals:
     return Signals(applications=ApplicationsSignal(**counted))
 
 
+def certificate(days_left: float, lifetime_days: float = 365) -> Signals:
+    left = timedelta(days=days_left)
+    return Signals(certificates=(CertificateSignal("repo server", AT + left, left, timedelta(days=lifetime_days)),))
+
+
+EXPIRING, EXPIRED = (Health.DEGRADED, "CertificateExpiring"), (Health.DEGRADED, "CertificateExpired")
 CASES = [
     pytest.param(Signals(), UP, id="nothing that speaks against it"),
     pytest.param(Signals(api_error="refused"), (Health.DOWN, "ApiFailing"), id="no answer"),
@@ -76,6 +88,19 @@ CASES = [
     pytest.param(
         applications(total=100, lacking_repo_server=91, lacking_projects=2), UP, id="what two tenants have committed"
     ),
+    pytest.param(Signals(version="3.2.11", wanted_version="v3.2.11"), UP, id="the version that was ordered"),
+    pytest.param(
+        Signals(version="3.1.16", wanted_version="3.2.11"), (Health.DEGRADED, "OtherVersion"), id="another version"
+    ),
+    pytest.param(Signals(version="", wanted_version="3.2.11"), UP, id="a version that is not to be seen"),
+    pytest.param(Signals(version="3.1.16"), UP, id="a version that nobody has ordered"),
+    pytest.param(certificate(14), UP, id="two weeks"),
+    pytest.param(certificate(13), EXPIRING, id="less than two weeks"),
+    pytest.param(certificate(9, 90), UP, id="a tenth of a shorter lifetime"),
+    pytest.param(certificate(8, 90), EXPIRING, id="less than a tenth of it"),
+    pytest.param(certificate(0.5, 1), UP, id="one that is renewed each day"),
+    pytest.param(certificate(0), EXPIRED, id="no time left"),
+    pytest.param(certificate(-3), EXPIRED, id="a certificate that has expired"),
 ]
 
 
@@ -89,6 +114,12 @@ def test_instance_when_measured_then_its_worst_symptom_is_told(signals: Signals,
 def test_symptoms_when_they_are_equally_bad_then_the_one_that_is_closer_to_the_cause_is_told() -> None:
     signals = Signals(workloads=(Workload(CONTROLLER, 1, 0),), heartbeat=HeartbeatSignal(300, AT))
     assert judged(signals, DEADLINE).reason == "ControllerNotReady"
+
+
+def test_certificate_when_something_else_is_wrong_too_then_that_is_told_which_remedies_help() -> None:
+    expired = certificate(-1).certificates
+    late = ApplicationsSignal(total=100, late=50)
+    assert judged(Signals(applications=late, certificates=expired), DEADLINE).reason == "ReconciliationLate"
 
 
 ILL, DOWN = Judgement(Health.DEGRADED, "ApiSlow", "…"), Judgement(Health.DOWN, "ApiFailing", "…")

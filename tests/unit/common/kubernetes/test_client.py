@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 import yaml
 from aiohttp import web
+from kubernetes.aio.client import Configuration
 
-from services.common.errors import GitOpsError, InvalidConfiguration, Retry
+from devstack.stack.pki import Pki
+from services.common.errors import GitOpsError, InvalidConfiguration, Permanent, Retry
 from services.common.kubernetes import (
     NAMESPACE,
     AlreadyExists,
@@ -26,6 +29,7 @@ from services.common.kubernetes import (
     connect,
 )
 from services.common.kubernetes.answers import MESSAGE_LIMIT
+from services.common.kubernetes.client import client_of
 from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
 from tests.unit.common.kubernetes import statuses
 from tests.unit.common.kubernetes.fake_api_server import FakeApiServer, Fault, answers, says, serving
@@ -127,6 +131,41 @@ async def test_api_server_when_nobody_listens_then_it_is_worth_a_retry(server: F
         other.configuration.host = host
         with pytest.raises(Retry, match="GET /api"):
             await other.get_object(NAMESPACE, None, "default")
+
+
+@pytest.mark.parametrize("trusted", [True, False])
+async def test_certificate_when_the_api_server_shows_it_then_it_is_read_whether_it_is_trusted_or_not(
+    tmp_path: Path, *, trusted: bool
+) -> None:
+    pki = Pki(tmp_path)
+    pki.ensure("127.0.0.1")
+    tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    tls.load_cert_chain(pki.server_certificate, pki.server_key)
+    async with await asyncio.start_server(lambda _, writer: writer.close(), "127.0.0.1", ssl=tls) as server:
+        configuration = Configuration(host=f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}")
+        configuration.ssl_ca_cert = str(pki.authority) if trusted else None
+        async with client_of(configuration) as kube:
+            shown = await kube.read_certificate()
+    assert ssl.DER_cert_to_PEM_cert(shown) == pki.server_certificate.read_text()
+
+
+@pytest.mark.parametrize(
+    ("host", "proxy", "error"),
+    [
+        ("http://127.0.0.1:1", None, Permanent),
+        ("https://127.0.0.1:1", "http://proxy", Permanent),
+        ("https://127.0.0.1:1", None, Retry),
+    ],
+    ids=["no TLS", "a proxy", "nobody listens"],
+)
+async def test_certificate_when_it_is_not_to_be_seen_then_that_is_an_error_of_ours(
+    host: str, proxy: str | None, error: type[GitOpsError]
+) -> None:
+    configuration = Configuration(host=host)
+    configuration.proxy = proxy
+    async with client_of(configuration) as kube:
+        with pytest.raises(error, match=r"certificate|TLS"):
+            await kube.read_certificate()
 
 
 PATHS: dict[str, tuple[ApiResource, tuple[str | None, ...], str]] = {

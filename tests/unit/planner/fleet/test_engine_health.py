@@ -54,6 +54,16 @@ def test_health_when_told_again_then_since_when_it_is_so_stays_and_when_it_chang
     assert only(world).since == at(3)
 
 
+def test_health_when_more_than_a_certificate_is_wrong_then_it_is_so_since_then() -> None:
+    """Remedies begin a while after that."""
+    world = world_at(10)
+    world.take(told(1, "Degraded", "CertificateExpiring"))
+    world.take(told(2, "Degraded", "CertificateExpired"))
+    assert only(world).since == at(1)
+    world.take(told(3, "Degraded", "ReconciliationLate"))
+    assert only(world).since == at(3)
+
+
 def test_queue_when_an_agent_tells_it_then_it_is_remembered_though_the_health_is_the_same() -> None:
     world = world_at(10)
     world.take(told(1))

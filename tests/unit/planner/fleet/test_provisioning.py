@@ -55,6 +55,8 @@ STATES = {
     "it is not well": (INSTALLED, health("Down"), 150, None),
     "it is well without a heartbeat": (INSTALLED, health(heartbeat=None), 150, None),
     "it is well and its heartbeat was compared": (INSTALLED, health(), 150, "accepting"),
+    "its certificate expires": (INSTALLED, health("Degraded", reason="CertificateExpiring"), 150, "accepting"),
+    "it is late": (INSTALLED, health("Degraded", reason="ReconciliationLate"), 150, None),
     "it is ready and overdue": (INSTALLED, health(), 250, "accepting"),
     "it is overdue": (INSTALLED, health("Down"), 200, "failed"),
     "it has failed": (replace(INSTALLED, state="failed", due_at=None), health("Down"), 900, None),

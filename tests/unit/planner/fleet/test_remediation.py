@@ -18,6 +18,7 @@ from services.planner.domain.fleet.remediation.remediation import HELPS, is_ill
 from services.planner.domain.fleet.remediation.remediation_rows import Remediation
 from services.planner.domain.fleet.remediation.remedy_orders import decide_remedies, decide_told
 from services.planner.domain.fleet.rows import (
+    BY_HAND,
     SILENT,
     EngineInstanceRow,
     Fleet,
@@ -134,11 +135,14 @@ RUNGS = {
     ("Degraded", "Restarting"): ["FlushCache", "ReapplyConfiguration", "Cordon"],
     ("Down", "RepoServerFailing"): ["RestartRepoServer", "FlushCache", "ReapplyConfiguration", *ENDS],
     ("Down", "NotAccepted"): ["ReapplyConfiguration", *ENDS],
+    ("Degraded", "OtherVersion"): ["ReapplyConfiguration", "Cordon"],
     ("Down", "Closed"): ["ReapplyConfiguration", *ENDS],
     ("Down", "ApiFailing"): ENDS,
     ("Degraded", "ApiSlow"): ["Cordon"],
     ("Unknown", SILENT): ENDS,
     ("Down", "SomethingNew"): ENDS,
+    ("Degraded", "CertificateExpiring"): [],
+    ("Degraded", "CertificateExpired"): [],
     ("Healthy", ""): [],
     ("Unknown", ""): [],
 }  # fmt: skip
@@ -158,7 +162,29 @@ def test_instance_when_nothing_helps_then_all_is_tried_that_may_by_the_reason(
 
 
 def test_reasons_when_agents_tell_them_then_each_has_its_remedies() -> None:
-    assert {reason for _, reason in RUNGS} - {"", "SomethingNew"} == set(HELPS)
+    assert {reason for _, reason in RUNGS} - {"", "SomethingNew", *BY_HAND} == set(HELPS)
+
+
+def test_instance_when_a_certificate_is_all_that_is_wrong_any_more_then_it_recovers() -> None:
+    tried = ladder()
+    tried.tell("Degraded", "ApiSlow")
+    tried.look(60)
+    assert tried.rows["i0"].is_cordoned
+    tried.now = 70
+    tried.tell("Degraded", "CertificateExpiring")
+    tried.look(80)
+    assert tried.rows["i0"].state == "recovering"
+    tried.look(370)
+    assert (tried.rows["i0"].state, tried.rows["i0"].is_cordoned) == ("well", False)
+
+
+def test_instances_when_certificates_of_all_expire_then_another_that_is_ill_is_helped() -> None:
+    tried = ladder()
+    for number in (1, 2, 3):
+        tried.tell("Degraded", "CertificateExpired", f"i{number}")
+    tried.tell("Down", "ControllerNotReady")
+    tried.look(60)
+    assert {name: row.state for name, row in tried.rows.items()} == {"i0": "acting"}
 
 
 def test_remedy_when_it_is_not_ill_for_long_then_none_is_ordered_until_it_is() -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from services.common.messages import Health, InstallationPhase
+from services.common.messages import InstallationPhase
 from services.planner.domain.fleet.rows import EngineInstanceRow, Fleet, InstanceHealth
 
 REMEDY = "mend that, and it is used; or retire it, and add another"
@@ -50,13 +50,13 @@ def _settled(row: EngineInstanceRow, fleet: Fleet, now: datetime, patience: time
 
 def is_ready(told: InstanceHealth) -> bool:
     """Whether tenants may be placed on an instance of which this was told."""
-    return told.health == Health.HEALTHY.value and told.heartbeat_at is not None
+    return told.is_working and told.heartbeat_at is not None
 
 
 def _lacking(told: InstanceHealth | None) -> str:
     if told is None:
         return "no agent has told how it is"
-    if told.health == Health.HEALTHY.value:
+    if told.is_working:
         return "its agents have no heartbeat Application (HEARTBEAT_REPOSITORY)"
     why = f", {told.reason}" if told.reason else ""
     return f"it is {told.health}{why}{': ' if told.message else ''}{told.message}"

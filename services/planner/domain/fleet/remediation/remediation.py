@@ -47,6 +47,7 @@ HELPS: Mapping[str, Sequence[str]] = MappingProxyType(
         "RepoServerFailing": (Remedy.RESTART_REPO_SERVER, Remedy.FLUSH_CACHE, REAPPLY),
         "ReconciliationLate": EVERYTHING,
         "RefreshNotTakenUp": EVERYTHING,
+        "OtherVersion": (REAPPLY,),
         "NotAccepted": (REAPPLY,),
         "Closed": (REAPPLY,),
         "ApiFailing": (),
@@ -116,7 +117,7 @@ def next_remedies(
 
 def is_ill(health: InstanceHealth | None) -> bool:
     """Whether an instance is not well, as far as anybody has told."""
-    return health is not None and (health.is_down or health.health == Health.DEGRADED)
+    return health is not None and (health.is_down or (health.health == Health.DEGRADED and not health.is_working))
 
 
 def next_rung(health: InstanceHealth, tried: Iterable[str]) -> str:
@@ -233,7 +234,7 @@ def _of_others(row: Remediation, fleet: Fleet, now: datetime, policy: RemedyPoli
         return row
     if fleet.instances[row.engine_instance_id].is_retired:
         return _well(row, now, "it is retired")
-    if health is None or health.health != Health.HEALTHY:
+    if health is None or not health.is_working:
         return _in_state(row, "waiting", "no agent has told how it is", now, _look(now, policy))
     well_at = health.since + policy.recovered_after
     if now >= well_at or not row.rung:

@@ -57,8 +57,7 @@ def is_of_health(event: Event) -> bool:
 def _reported(
     instance: str, told: EngineHealth, partition: int, at: datetime, before: InstanceHealth | None, patience: timedelta
 ) -> InstanceHealth:
-    is_same = before is not None and before.health == told.health
-    return InstanceHealth(
+    reported = InstanceHealth(
         engine_instance_id=instance,
         partition=partition,
         health=told.health,
@@ -66,11 +65,13 @@ def _reported(
         message=told.message,
         version=told.version,
         heartbeat_at=told.heartbeat_at,
-        since=before.since if before is not None and is_same else at,
+        since=at,
         reported_at=at,
         due_at=at + patience,
         queue=told.queue,
     )
+    is_same = before is not None and (before.health, before.is_working) == (reported.health, reported.is_working)
+    return replace(reported, since=before.since) if before is not None and is_same else reported
 
 
 def _sample(instance: str, told: EngineHealth, applications: int, at: datetime) -> EngineSample:
