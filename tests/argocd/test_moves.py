@@ -10,13 +10,15 @@ from typing import Any
 
 import pytest
 
+from devstack.components.stack import ENGINE_NAMESPACES
 from devstack.harness.hosted import HostedStack
 from devstack.harness.mirror import Mirror, mirrored
 from services.common.kubernetes import CONFIG_MAP, ApiResource, Changed, Deleted, KubeClient, reflect
 from services.kinds.managed_environment.model import MANAGED_ENVIRONMENT
 from tests.argocd.deployed import HEALTHY, Deployed
-from tests.argocd.sources import Sources, config_map, service, workload
+from tests.argocd.sources import NAME, Sources, config_map, service, workload
 from tests.argocd.test_environments import SERVICE_ACCOUNT, there
+from tests.argocd.test_outages import CONTROLLERS, without
 from tests.e2e.api import Api, Cluster
 from tests.e2e.moving import HEALTHY_VIEW, Mover, seen_by_user
 from tests.e2e.tenant import Tenant
@@ -71,10 +73,20 @@ def mover(stack: HostedStack, tenant: Tenant, applications: Mirror) -> Mover:
     return Mover(stack, tenant, applications)
 
 
-async def identities(kube: KubeClient, namespace: str) -> dict[str, Any]:
+async def until_rolled_out(tenant: Tenant) -> None:
+    """Wait until the first deployment with a workload is Healthy, whose status nobody else writes here."""
+    await tenant.until_status("rolling out", timeout_seconds=DEPLOYED_SECONDS, sync__status="Synced")
+    rolled_out = {"status": {"observedGeneration": 1}}
+    await tenant.kube.patch_object(
+        WORKLOAD, tenant.namespace, "app", rolled_out, field_manager="tests", subresource="status"
+    )
+    await tenant.until_status("deployed", **HEALTHY)
+
+
+async def identities(kube: KubeClient, namespace: str, config: str = NAME) -> dict[str, Any]:
     """Of each object: its uid, generation and version."""
     found: dict[str, Any] = {}
-    for resource, name in ((CONFIG_MAP, "settings"), (WORKLOAD, "app"), (SERVICE, "app")):
+    for resource, name in ((CONFIG_MAP, config), (WORKLOAD, "app"), (SERVICE, "app")):
         meta = (await kube.get_object(resource, namespace, name))["metadata"]
         found[resource.kind] = (meta["uid"], meta.get("generation"), meta["resourceVersion"])
     return found
@@ -85,10 +97,7 @@ async def test_tenant_when_moved_then_nothing_that_was_deployed_is_written_and_i
 ) -> None:
     repository = source(config_map("first"), workload("app"), service("app"))
     created = await tenant.create(source=repository.spec())
-    await tenant.until_status("rolling out", timeout_seconds=DEPLOYED_SECONDS, sync__status="Synced")
-    rolled_out = {"status": {"observedGeneration": 1}}  # nobody else says so here
-    await kube.patch_object(WORKLOAD, tenant.namespace, "app", rolled_out, field_manager="tests", subresource="status")
-    await tenant.until_status("deployed", **HEALTHY)
+    await until_rolled_out(tenant)
     before = await identities(kube, tenant.namespace)
     async with watched(kube, tenant.namespace) as history:
         async with seen_by_user(tenant) as views:
@@ -161,3 +170,22 @@ async def test_deployment_when_deleted_while_its_tenant_is_moved_then_what_it_de
     await mover.until_done()
     await deployed.until(tenant.namespace, None)
     await tenant.until_application_gone(created)
+
+
+async def test_target_when_its_argocd_dies_in_a_move_then_that_goes_on_when_it_runs_and_nobody_notices(
+    stack: HostedStack, tenant: Tenant, source: Sources, deployed: Deployed, mover: Mover, kube: KubeClient
+) -> None:
+    repository = source()
+    created = await tenant.create(source=repository.spec())
+    await tenant.until_status("deployed", timeout_seconds=DEPLOYED_SECONDS, **HEALTHY)
+    async with watched(kube, tenant.namespace) as history, seen_by_user(tenant) as views:
+        target = await mover.order(created)
+        async with without(stack, CONTROLLERS[ENGINE_NAMESPACES.index(target)]):
+            await mover.until_past("preparing", "pausing", "releasing")
+            await mover.applications.until("its Application is there", lambda _: mover.places(created) == {target})
+            assert (await mover.step(), views, history.changed) == ("adopting", [HEALTHY_VIEW], [])
+            repository.commit(config_map("second"))
+        await mover.until_done()
+        await deployed.until(tenant.namespace, "second")
+        await tenant.until_status("goes on", sync__revision=repository.repository.head(), **HEALTHY)
+    assert (history.changed, history.deleted) == ([("ConfigMap", NAME)], [])

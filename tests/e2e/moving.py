@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
+import psycopg
 from typer.testing import Result
 
 from devstack.components.stack import ENGINE_NAMESPACES
@@ -20,7 +21,10 @@ from tests.e2e.tenant import Tenant, application_name
 
 MOVED_SECONDS = 180
 LOOK_SECONDS = 0.05
+STEP_LOOK_SECONDS = 0.01
+"""A step of a small tenant takes a few hundredths of a second."""
 OVER = ("done", "cancelled")
+STEP = "SELECT step FROM moves WHERE namespace = %s ORDER BY ordered_at DESC, id LIMIT 1"
 View = tuple[str, str]
 HEALTHY_VIEW: View = ("Synced", "Healthy")
 
@@ -57,13 +61,18 @@ class Mover:
     async def steps(self) -> AsyncIterator[str]:
         """The steps of the newest move as they are seen, until it is over. Raises TimeoutError."""
         seen = ""
-        async with asyncio.timeout(MOVED_SECONDS):
+        async with self._database() as database, asyncio.timeout(MOVED_SECONDS):
             while seen not in OVER:
-                step = str((await self._move())["step"])
+                step = await self._step(database)
                 if step != seen:
                     yield step
                 seen = step
-                await asyncio.sleep(LOOK_SECONDS)
+                await asyncio.sleep(STEP_LOOK_SECONDS)
+
+    async def step(self) -> str:
+        """The step that the newest move is at."""
+        async with self._database() as database:
+            return await self._step(database)
 
     async def until_past(self, *early: str) -> None:
         """Until the newest move is at none of these steps."""
@@ -75,6 +84,18 @@ class Mover:
         """Until it is over; it must have come to its end."""
         async for step in self.steps():
             assert step != "cancelled", await self._move()
+        assert (await self._move())["step"] == "done"
+
+    @asynccontextmanager
+    async def _database(self) -> AsyncIterator[psycopg.AsyncConnection]:
+        url = self.stack.environment["DATABASE_OWNER_URL"]
+        async with await psycopg.AsyncConnection.connect(url, autocommit=True) as database:
+            yield database
+
+    async def _step(self, database: psycopg.AsyncConnection) -> str:
+        found = await (await database.execute(STEP, (self.tenant.namespace,))).fetchone()
+        assert found is not None, "no move was ordered"
+        return str(found[0])
 
     async def _move(self) -> dict[str, Any]:
         listed = json.loads((await self.typed("moves", "--all", "-o", "json")).stdout)
