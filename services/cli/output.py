@@ -99,8 +99,10 @@ def _print_values(values: Any, output: Output) -> None:
 
 def _cell(value: Any) -> str:
     match value:
-        case None | "":
+        case None | "" | []:
             return "-"
+        case list():
+            return ", ".join(map(_cell, value))
         case datetime():
             return value.strftime("%Y-%m-%d %H:%M:%S")
         case _:

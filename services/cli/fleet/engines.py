@@ -14,6 +14,7 @@ from services.cli.fleet import (
     engine_assignments,
     engine_moves,
     engine_orders,
+    engine_placement,
     engine_pools,
     engine_rebalance,
     engine_remedies,
@@ -52,6 +53,7 @@ app.command("dedicate")(engine_assignments.dedicate)
 app.command("pin")(engine_assignments.pin)
 app.command("unpin")(engine_assignments.unpin)
 app.command("assignments")(engine_assignments.list_assignments)
+app.command("placement")(engine_placement.placement)
 app.command("orders")(engine_orders.list_orders)
 app.add_typer(engine_rollouts.app, name="rollout")
 app.add_typer(engine_pools.app, name="pool")
@@ -137,12 +139,13 @@ def apply(url: str = URL, namespaces: str = NAMESPACES, timeout: float = TIMEOUT
 
 @app.command()
 def show(instance: str = ID, output: Output = OUTPUT, url: str = URL, timeout: float = TIMEOUT) -> None:
-    """Show all of one instance."""
+    """Show all of one instance, with the parts of split tenants that are there."""
     shown = await_dependency("database", lambda: fleet(url), timeout)
     known = shown.instances.get(instance)
     if known is None:
         raise InvalidConfiguration(f"there is no engine instance '{instance}'; 'gitopsctl engines list' shows them")
-    row = instance_row(known, shown)
+    parts = await_dependency("database", lambda: engine_placement.parts_on(url, instance), timeout)
+    row = {**instance_row(known, shown), "parts": parts}
     if output is not Output.TABLE:
         print_rows([row], COLUMNS, output, nothing="")
         return

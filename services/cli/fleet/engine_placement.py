@@ -1,0 +1,67 @@
+"""``gitopsctl engines placement``: on which instances a tenant is, and which of its environments are on each."""
+
+from __future__ import annotations
+
+import typer
+
+from services.cli.output import OUTPUT, Output, Row, print_rows
+from services.cli.owner_connection import TIMEOUT, URL, connected
+from services.common.errors import InvalidConfiguration
+from services.common.startup import await_dependency
+from services.planner.database.fleet_queries import PART_NAME, WITH_PARTS, load_tenants_on
+from services.planner.rows import PART
+
+TENANT = typer.Argument(..., metavar="NAMESPACE", help="Namespace of the tenant.")
+WORKSPACE = typer.Option("local", "--workspace", help="Its workspace.")
+# What waits, or is refused, is on no instance yet.
+PLACEMENT = f"""
+SELECT t.workspace, {PART_NAME} AS name, coalesce(nullif(on_one.id, ''), t.engine_instance_id) AS instance,
+       count(d.spec) AS deployments, count(d.spec) FILTER (WHERE d.environment_id IS NULL) AS without,
+       coalesce(array_agg(DISTINCT e.name) FILTER (WHERE d.spec IS NOT NULL AND e.name IS NOT NULL), '{{}}') AS known
+  FROM tenants t
+ {WITH_PARTS}
+  LEFT JOIN resources e ON e.id = d.environment_id
+ WHERE (t.workspace, t.namespace) = (%s, %s) AND t.former_since = 0
+ GROUP BY t.id, on_one.id
+ ORDER BY on_one.id
+"""  # noqa: S608 - of constants
+COLUMNS = {
+    "workspace": "workspace",
+    "name": "name",
+    "instance": "instance",
+    "deployments": "deployments",
+    "withoutEnvironment": "without environment",
+    "environments": "environments",
+}
+
+
+def placement(
+    namespace: str = TENANT,
+    workspace: str = WORKSPACE,
+    output: Output = OUTPUT,
+    url: str = URL,
+    timeout: float = TIMEOUT,
+) -> None:
+    """Show on which instances a tenant is: its own first, then each part of one that is too large for that.
+
+    The name is that by which orders know what is there.
+    """
+    rows = await_dependency("database", lambda: _placement(url, workspace, namespace), timeout)
+    if not rows:
+        raise InvalidConfiguration(
+            f"there is no tenant {workspace}/{namespace}: one is placed when it has its first resource"
+        )
+    print_rows(rows, COLUMNS, output, nothing="")
+
+
+def parts_on(url: str, instance: str) -> list[str]:
+    """What split tenants have on an instance that is not their own. Raises Retry."""
+    with connected(url) as connection:
+        names = load_tenants_on(connection, [instance])
+    return sorted(f"{workspace}/{name}" for workspace, name in names if PART in name)
+
+
+def _placement(url: str, workspace: str, namespace: str) -> list[Row]:
+    with connected(url) as connection:
+        found = connection.execute(PLACEMENT, (workspace, namespace)).fetchall()
+    return [dict(zip(COLUMNS, (*rest, sorted(known)), strict=True)) for *rest, known in found]
