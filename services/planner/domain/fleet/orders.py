@@ -363,9 +363,14 @@ def _require_unneeded(known: EngineInstanceRow, fleet: Fleet) -> None:
 def _require_empty(known: EngineInstanceRow, fleet: Fleet) -> None:
     held = fleet.holding(known.id)
     if held.tenants:
-        raise Refused(f"engine instance {known.id} still has tenants: {held.tenants}")
+        raise Refused(
+            f"engine instance {known.id} still has tenants: {held.tenants}; 'gitopsctl engines drain {known.id}' and "
+            "then 'gitopsctl engines rebalance' move them"
+        )
     if held.objects:
-        raise Refused(f"engine instance {known.id} still has objects of tenants that have left it")
+        raise Refused(
+            f"engine instance {known.id} still has objects of tenants that have left it: its agent removes them"
+        )
 
 
 def _settled(fleet: Fleet) -> Fleet:

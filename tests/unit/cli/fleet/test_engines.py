@@ -11,7 +11,7 @@ import pytest
 import yaml
 from typer.testing import CliRunner, Result
 
-from services.cli.fleet import engine_clusters, engines, fleet_orders
+from services.cli.fleet import engine_clusters, engine_placement, engines, fleet_orders
 from services.cli.fleet.fleet_view import FleetView
 from services.common.errors import InvalidConfiguration, Retry, Unavailable
 from services.common.messages import AddEngineInstance, FleetOrder, RebalanceFleet
@@ -27,6 +27,8 @@ CLUSTERS = {
     "north": EngineClusterRow("north", "eu", at(0), "active", at(0)),
     "south": EngineClusterRow("south", "", at(0), "active", at(0)),
 }
+EMPTIED = "'gitopsctl engines drain one' and then 'gitopsctl engines rebalance' move them"
+PARTS = ["team/shop@one", "team/web@one"]
 FLEET = Fleet(CLUSTERS, {"one": ONE, "gone": GONE}, {"one": Holding(3)}, frozenset({"argocd"}))
 
 
@@ -36,6 +38,7 @@ def sent(monkeypatch: pytest.MonkeyPatch) -> list[FleetOrder]:
     orders: list[FleetOrder] = []
     for module in (engines, engine_clusters, fleet_orders):
         monkeypatch.setattr(module, "fleet", lambda *_: FLEET)
+    monkeypatch.setattr(engine_placement, "parts_on", lambda *_: PARTS)
     monkeypatch.setattr(fleet_orders, "load", lambda _: None)
     monkeypatch.setattr(fleet_orders, "send_order", lambda _, order: orders.append(order))
     monkeypatch.setattr(fleet_orders, "_outcome", lambda *_: ("accepted", ""))
@@ -72,10 +75,11 @@ def test_instances_when_watched_by_a_program_then_that_is_refused() -> None:
 
 
 def test_instance_when_shown_then_all_of_it_is() -> None:
-    assert json.loads(typed("show", "one", "-o", "json").stdout)[0]["orderedAt"] == "2026-05-04T12:00:02Z"
-    assert ["orderedAt", "2026-05-04", "12:00:02"] in [
-        line.split() for line in typed("show", "one").stdout.splitlines()
-    ]
+    (row,) = json.loads(typed("show", "one", "-o", "json").stdout)
+    assert (row["orderedAt"], row["parts"]) == ("2026-05-04T12:00:02Z", PARTS)
+    lines = [line.split() for line in typed("show", "one").stdout.splitlines()]
+    assert ["orderedAt", "2026-05-04", "12:00:02"] in lines
+    assert ["parts", "team/shop@one,", "team/web@one"] in lines
     assert isinstance(typed("show", "two").exception, InvalidConfiguration)
 
 
@@ -92,7 +96,7 @@ def test_instance_when_added_without_a_namespace_then_its_id_is_that(sent: list[
 @pytest.mark.parametrize(
     ("arguments", "code", "told"),
     [
-        (("retire", "one"), 1, "one: would be refused, engine instance one still has tenants: 3\n"),
+        (("retire", "one"), 1, f"one: would be refused, engine instance one still has tenants: 3; {EMPTIED}\n"),
         (
             ("drain", "one"),
             0,

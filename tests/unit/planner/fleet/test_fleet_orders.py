@@ -111,6 +111,12 @@ STATES = {
     "undrain what has failed": (in_state("failed"), UndrainEngineInstance("one"), "refused", None),
     "retire what has failed": (in_state("failed"), RetireEngineInstance("one"), "accepted", "retired"),
     "retire with tenants": (in_state("draining", tenants=2), RetireEngineInstance("one"), "refused", None),
+    "retire what is full": (
+        in_state("full", tenants=9, deployments=2500),
+        RetireEngineInstance("one"),
+        "refused",
+        None,
+    ),
     "retire with objects": (in_state("drained", objects=True), RetireEngineInstance("one"), "refused", None),
 }
 
@@ -122,6 +128,25 @@ def test_instance_when_a_state_is_ordered_then_it_has_that_unless_a_rule_is_agai
     changes = decided(before, order)
     assert outcome(changes)[0] == expected
     assert [row.state for row in changes.engine_instances] == ([state] if state else [])
+
+
+OCCUPIED = {
+    "full": (
+        in_state("full", tenants=9, deployments=2500),
+        "engine instance one still has tenants: 9; 'gitopsctl engines drain one' and then",
+    ),
+    "left by its tenants, not by their objects": (
+        in_state("drained", objects=True),
+        "still has objects of tenants that have left it: its agent removes them",
+    ),
+}
+
+
+@pytest.mark.parametrize(("before", "told"), OCCUPIED.values(), ids=OCCUPIED)
+def test_instance_when_retired_while_something_is_on_it_then_what_that_is_and_how_it_goes_is_told(
+    before: Fleet, told: str
+) -> None:
+    assert told in outcome(decided(before, RetireEngineInstance("one")))[1]
 
 
 NEXT = {

@@ -523,7 +523,8 @@ def test_replacement_when_something_is_left_of_tenants_then_it_is_retired_once_t
     tried.fleet = replace(tried.fleet, tenants=moved, holdings={"i0": Holding(objects=True)}, moves={})
     assert tried.look(400).engine_instances == ()
     assert tried.rows["i0"].message == (
-        "it is not retired yet: engine instance i0 still has objects of tenants that have left it"
+        "it is not retired yet: engine instance i0 still has objects of tenants that have left it: "
+        "its agent removes them"
     )
     (retired,) = without_tenants(tried, 420).engine_instances
     assert (retired.id, retired.state) == ("i0", "retired")
