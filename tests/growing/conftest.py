@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -11,6 +11,7 @@ import yaml
 
 from devstack.components.steps import SIMULATOR_RBAC
 from devstack.harness.hosted import UNHURRIED, HostedStack, hosted
+from devstack.paths import ROOT
 from devstack.setup.argocd_requirements import requirements
 from services.common.kubernetes import Manifest
 from services.common.package_data import RBAC
@@ -19,10 +20,15 @@ from tests.component.agent.worker import Worker
 from tests.e2e.fixtures import *  # noqa: F403 - pytest takes fixtures from the names of this module
 from tests.growing.fleet import until
 
+PROFILE_LARGE = ROOT / "k8s" / "provisioner" / "large" / "kustomization.yaml"
 OLD_VERSION, VERSION = "3.1.16", "3.2.11"
 PROVISIONER, SIMULATOR = "services.agent.provisioning", "devstack.argocd_simulator"
-CANARIES, EARLY = ([f"default-{ring}-{number}" for number in range(1, 5)] for ring in ("canary", "early"))
+CANARIES, EARLY = ([f"default-{ring}-{number}" for number in range(1, 9)] for ring in ("canary", "early"))
 """Ids of the instances that the planner adds, and of some more."""
+LARGE = "large"
+"""The profile that is shipped, here of the old version."""
+PROFILES = {LARGE: [yaml.safe_load(each["patch"]) for each in yaml.safe_load(PROFILE_LARGE.read_text())["patches"]]}
+"""Patches by name."""
 SETTINGS = {
     "HEARTBEAT_REPOSITORY": "https://git.example.com/heartbeat.git",
     "HEARTBEAT_DEADLINE_SECONDS": "5",
@@ -53,6 +59,8 @@ async def provisioner(stack: HostedStack, tmp_path_factory: pytest.TempPathFacto
     installations.mkdir()
     for version in (OLD_VERSION, VERSION):
         (installations / f"{version}.yaml").write_text(yaml.safe_dump_all(rendered()))
+    for profile, patches in PROFILES.items():
+        (installations / f"{OLD_VERSION}-{profile}.yaml").write_text(yaml.safe_dump_all(rendered(patches)))
     given = stack.environment | {"INSTALLATIONS": str(installations), "PROVISIONING_INTERVAL_SECONDS": "2"}
     with ExitStack() as ending:
         worker = Worker(given, folder / "provisioner.log", PROVISIONER)
@@ -77,7 +85,13 @@ def simulator(stack: HostedStack, log: Path, *namespaces: str) -> Worker:
     return Worker(stack.environment | {"ENGINE_NAMESPACES": ",".join(namespaces)}, log, SIMULATOR)
 
 
-def rendered() -> list[Manifest]:
+def rendered(patches: Iterable[Manifest] = ()) -> list[Manifest]:
     """An installation without pods: settings, and the rights of agents and of the simulator."""
     roles = [*yaml.safe_load_all((RBAC / "agent.yaml").read_text()), *yaml.safe_load_all(SIMULATOR_RBAC.read_text())]
-    return [*requirements(), *(each for each in roles if each["kind"] in {"Role", "RoleBinding"})]
+    changes = {each["metadata"]["name"]: each["data"] for each in patches if each["kind"] == "ConfigMap"}
+    settings = [_with_data(each, changes.get(each["metadata"]["name"], {})) for each in requirements()]
+    return [*settings, *(each for each in roles if each["kind"] in {"Role", "RoleBinding"})]
+
+
+def _with_data(manifest: Manifest, data: Manifest) -> Manifest:
+    return manifest | {"data": manifest["data"] | data} if data else manifest

@@ -1,19 +1,20 @@
-"""A version comes to a ring of provisioned instances: nobody adds the new ones, and nobody removes the old."""
+"""A version or a profile comes to a ring of provisioned instances: nobody adds the new ones, nobody removes the old."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
 
 import pytest
 
 from devstack.harness.hosted import HostedStack
 from devstack.harness.mirror import Mirror
-from services.common.kubernetes import KubeClient
+from services.common.kubernetes import CONFIG_MAP, KubeClient, Manifest
 from tests.e2e.moving import HEALTHY_VIEW, seen_by_user
 from tests.e2e.operators import typed
 from tests.e2e.tenant import Tenant, application_name, fresh_tenant, path
-from tests.growing.conftest import OLD_VERSION, VERSION
+from tests.growing.conftest import LARGE, OLD_VERSION, PROFILES, VERSION
 from tests.growing.fleet import Row, accepting_in, instances, listed, placed_in, retire_ring, until, until_removed
 
 RING, TENANTS = "canary", 3
@@ -46,44 +47,92 @@ async def crowd(
         yield [await leaving.enter_async_context(fresh_tenant(kube, deployments, applications)) for _ in range(TENANTS)]
 
 
+@dataclass(frozen=True)
+class Deployed:
+    """What the tenants of the ring have."""
+
+    tenants: list[Tenant]
+    created: list[Manifest]
+    applications: Mirror
+
+    def places(self) -> list[str]:
+        """Namespaces of their Applications."""
+        names = {application_name(each) for each in self.created}
+        return sorted(place for place, name in self.applications.objects if name in names)
+
+    @asynccontextmanager
+    async def without_gap(self) -> AsyncIterator[None]:
+        """Meanwhile users see nothing but that all is in sync and healthy; then what they change has its effect."""
+        async with AsyncExitStack() as watching:
+            views = [await watching.enter_async_context(seen_by_user(tenant)) for tenant in self.tenants]
+            yield
+            assert views == [[HEALTHY_VIEW]] * TENANTS
+        for tenant, created in zip(self.tenants, self.created, strict=True):
+            await tenant.patch("web", path("apps/after"))
+            await tenant.until_path(created, "apps/after")
+            await tenant.until_status("it is synced", sync__status="Synced", health__status="Healthy")
+
+
+async def status(stack: HostedStack) -> Row:
+    """Of the newest rollout."""
+    (found,) = await listed(stack, "rollout", "status")
+    return found
+
+
 async def until_rolled_out(stack: HostedStack) -> Row:
     """The status of the rollout when it is over."""
 
-    async def status() -> Row:
-        (found,) = await listed(stack, "rollout", "status")
-        return found
-
     async def is_over() -> bool:
-        return bool((await status())["state"] in {"done", "failed", "aborted"})
+        return (await status(stack))["state"] in {"done", "failed", "aborted"}
 
-    await until("the rollout is over", is_over, status)
-    return await status()
+    await until("the rollout is over", is_over, lambda: status(stack))
+    return await status(stack)
+
+
+@pytest.fixture
+async def deployed(crowd: list[Tenant], applications: Mirror, old: Row) -> Deployed:
+    """Each tenant has a deployment, all on the old instance."""
+    found = Deployed(crowd, [await tenant.create() for tenant in crowd], applications)
+    for tenant in crowd:
+        await tenant.until_status("it is synced", sync__status="Synced", health__status="Healthy")
+    assert found.places() == [old["namespace"]] * TENANTS
+    return found
+
+
+async def pool_of(stack: HostedStack) -> Row:
+    (found,) = [each for each in await listed(stack, "pool", "list") if each["ring"] == RING]
+    return found
 
 
 async def test_version_when_it_rolls_out_then_its_instance_is_installed_tenants_move_to_it_and_the_old_one_is_removed(
-    stack: HostedStack, old: Row, crowd: list[Tenant], kube: KubeClient, applications: Mirror
+    stack: HostedStack, old: Row, deployed: Deployed, kube: KubeClient
 ) -> None:
-    created = [await tenant.create() for tenant in crowd]
-    for tenant in crowd:
-        await tenant.until_status("it is synced", sync__status="Synced", health__status="Healthy")
-    names = {application_name(each) for each in created}
-
-    def places() -> list[str]:
-        return sorted(place for place, name in applications.objects if name in names)
-
-    assert places() == [old["namespace"]] * TENANTS
-    async with AsyncExitStack() as watching:
-        views = [await watching.enter_async_context(seen_by_user(tenant)) for tenant in crowd]
+    async with deployed.without_gap():
         assert "accepted" in await typed(stack, "rollout", "start", VERSION, "--rings", RING, "--soak", "1s")
         rollout = await until_rolled_out(stack)
         assert rollout["state"] == "done", rollout
         (new,) = await accepting_in(stack, RING, VERSION)
         assert (rollout["oldInstances"], rollout["newInstances"]) == ([old["id"]], [new["id"]])
-        assert places() == [new["namespace"]] * TENANTS
+        assert deployed.places() == [new["namespace"]] * TENANTS
         await until_removed(stack, kube, old["id"])
-        assert views == [[HEALTHY_VIEW]] * TENANTS
-    (pool,) = [each for each in await listed(stack, "pool", "list") if each["ring"] == RING]
+    pool = await pool_of(stack)
     assert (pool["version"], pool["instances"]) == (VERSION, 1)
-    await crowd[0].patch("web", path("apps/after"))
-    await crowd[0].until_path(created[0], "apps/after")
-    await crowd[0].until_status("it is synced", sync__status="Synced", health__status="Healthy")
+
+
+async def test_profile_when_it_rolls_out_then_tenants_are_on_an_instance_that_is_configured_so_and_the_pool_is(
+    stack: HostedStack, old: Row, deployed: Deployed, kube: KubeClient
+) -> None:
+    async with deployed.without_gap():
+        order = ("rollout", "start", OLD_VERSION, "--profile", LARGE, "--rings", RING, "--soak", "1s")
+        assert "accepted" in await typed(stack, *order)
+        rollout = await until_rolled_out(stack)
+        assert rollout["state"] == "done", rollout
+        (new,) = await accepting_in(stack, RING, OLD_VERSION)
+        assert (new["profile"], rollout["oldInstances"]) == (LARGE, [old["id"]])
+        assert deployed.places() == [new["namespace"]] * TENANTS
+    for patch in PROFILES[LARGE]:
+        if patch["kind"] == CONFIG_MAP.kind:
+            there = await kube.get_object(CONFIG_MAP, new["namespace"], patch["metadata"]["name"])
+            assert there["data"].items() >= patch["data"].items()
+    pool = await pool_of(stack)
+    assert (pool["version"], pool["profile"]) == (OLD_VERSION, LARGE)
