@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 import time
 
+import pytest
+
+from devstack.components.stack import ENGINE_NAMESPACES
 from devstack.harness.hosted import HostedStack
 from devstack.harness.mirror import Mirror
 from devstack.harness.operator import EDGES, Operator
 from services.common.kubernetes import Manifest
 from tests.e2e.api import Api
 from tests.e2e.moving import Mover
+from tests.e2e.operators import typed
 from tests.e2e.tenant import Tenant, application_name, find
+from tests.e2e.test_split_tenants import ROOM, environments, namespace, small
+
+__all__ = ["environments", "namespace", "small"]
 
 UNKNOWN_UID = "00000000-0000-4000-8000-00000000dead"
 """uid of a resource of which no log tells."""
@@ -66,17 +74,37 @@ def identity(tenant: Tenant, created: Manifest) -> tuple[str, str, int]:
     return meta["namespace"], meta["uid"], meta["generation"]
 
 
+async def parts_of(stack: HostedStack, tenant: Tenant) -> list[tuple[str, str, list[str]]]:
+    """What operators are shown of where a tenant is: by each name its instance, and its environments there."""
+    shown = json.loads(await typed(stack, "placement", tenant.namespace, "-o", "json"))
+    return [(each["name"], each["instance"], each["environments"]) for each in shown]
+
+
+@pytest.fixture
+async def apart(stack: HostedStack, tenant: Tenant, small: str, environments: tuple[str, str]) -> Manifest:
+    """A deployment of an environment for which there was no room on the tenant's own instance."""
+    for number in range(ROOM - 1):
+        await tenant.create(f"filler-{number}", destination={"environment": environments[0], "namespace": "web"})
+        await tenant.until_status("Synced", f"filler-{number}", sync__status="Synced")
+    created = await tenant.create("apart", destination={"environment": environments[1], "namespace": "web"})
+    await tenant.until_status("Synced", "apart", sync__status="Synced")
+    await typed(stack, "unpin", tenant.namespace)
+    return created
+
+
 async def test_database_when_lost_then_the_runbook_brings_it_back_and_only_what_nobody_asks_for_goes(
-    operator: Operator, tenant: Tenant, api: Api, stack: HostedStack, applications: Mirror
+    operator: Operator, tenant: Tenant, api: Api, stack: HostedStack, applications: Mirror, apart: Manifest
 ) -> None:
-    """The tenant is on the instance that it was moved to, and that would not be its own by now."""
+    """The tenant is on the instance that it was moved to, and that would not be its own by now, and has a part."""
     kept, manual = await tenant.create("kept"), await tenant.create("manual", type="manual")
     await tenant.until_status("Synced", "kept", sync__status="Synced")
     await api.sync_run("once", deployment="manual")
     ran = await api.until_phase("once", "Succeeded")
     await tenant.until_status("Synced", "manual", sync__status="Synced")
     mover = Mover(stack, tenant, applications)
-    await mover.order(kept)
+    (there,) = mover.places(apart)
+    (target,) = {*ENGINE_NAMESPACES} - {there}
+    await typed(stack, "move", tenant.namespace, "--to", target)
     await mover.until_done()
     drained = (await tenant.application_of(kept))["metadata"]["namespace"]
     unknown: Manifest = {"metadata": {"uid": UNKNOWN_UID}}
@@ -84,7 +112,9 @@ async def test_database_when_lost_then_the_runbook_brings_it_back_and_only_what_
     await tenant.application_of(unknown)
     assigned = await asyncio.to_thread(assign, operator)
     await asyncio.to_thread(drain, operator, drained)
-    before = {created["metadata"]["name"]: identity(tenant, created) for created in (kept, manual)}
+    before = {created["metadata"]["name"]: identity(tenant, created) for created in (kept, manual, apart)}
+    parts = await parts_of(stack, tenant)
+    assert parts == [(tenant.namespace, target, ["dev"]), (f"{tenant.namespace}@{there}", there, ["prod"])]
     loop, late = asyncio.get_running_loop(), list[Manifest]()
 
     def change_meanwhile(command: str) -> None:
@@ -102,6 +132,7 @@ async def test_database_when_lost_then_the_runbook_brings_it_back_and_only_what_
     try:
         await asyncio.to_thread(operator.follow_runbook, "lost-database.md", by_hand, change_meanwhile)
         assert await asyncio.to_thread(operator.run, "gitopsctl engines assignments -o json") == assigned
+        assert await parts_of(stack, tenant) == parts
         await asyncio.to_thread(take_back, operator)
     finally:
         await asyncio.to_thread(operator.run, f"gitopsctl engines undrain {drained}")
@@ -113,7 +144,7 @@ async def test_database_when_lost_then_the_runbook_brings_it_back_and_only_what_
     await tenant.until_application_gone(unknown)
     await tenant.until_status("Synced", "late", sync__status="Synced")
     assert identity(tenant, late[0])[0] == before["kept"][0], "the tenant is where it was"
-    assert {created["metadata"]["name"]: identity(tenant, created) for created in (kept, manual)} == before
+    assert {created["metadata"]["name"]: identity(tenant, created) for created in (kept, manual, apart)} == before
     assert await api.until_phase("once", "Succeeded") == ran
     engines = operator.told["gitopsctl rebuild follow"].splitlines()[2]
     assert re.search(r"[1-9]\d* rows unchanged, 0 differing", engines), engines
