@@ -19,17 +19,22 @@ HOLD = "e2e.example.com/hold"
 """A finalizer: what has it stays until an agent gives up waiting."""
 
 
-@asynccontextmanager
-async def made_again(
-    stack: HostedStack, kube: KubeClient, name: str, *contents: tuple[ApiResource, str]
-) -> AsyncIterator[None]:
-    """As the controller of namespaces does, which does not run here. No watcher sees it, nor what the block does."""
-    await asyncio.to_thread(stack.kill, "watcher")
+async def end_namespace(kube: KubeClient, name: str, *contents: tuple[ApiResource, str]) -> None:
+    """Delete a namespace with what is in it, as the controller of namespaces does, which does not run here."""
     for resource, each in contents:
         await kube.delete_object(resource, name, each)
     await kube.delete_object(NAMESPACE, None, name)
     ended = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}, "spec": {"finalizers": []}}
     await kube._call("PUT", NAMESPACE.path(None, name, "finalize"), body=ended)
+
+
+@asynccontextmanager
+async def made_again(
+    stack: HostedStack, kube: KubeClient, name: str, *contents: tuple[ApiResource, str]
+) -> AsyncIterator[None]:
+    """No watcher sees it, nor what the block does."""
+    await asyncio.to_thread(stack.kill, "watcher")
+    await end_namespace(kube, name, *contents)
     await create_namespace(kube, name)
     yield
     await asyncio.to_thread(stack.start, "watcher")

@@ -8,8 +8,10 @@ import pytest
 
 from devstack.harness.hosted import HostedStack
 from devstack.harness.mirror import Mirror
-from tests.e2e.moving import HEALTHY_VIEW, Mover, seen_by_user
+from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
+from tests.e2e.moving import HEALTHY_VIEW, LOOK_SECONDS, MOVED_SECONDS, Mover, seen_by_user
 from tests.e2e.tenant import Tenant, path
+from tests.e2e.test_former_tenants import end_namespace
 
 KILLED = {"nothing": (), "everything": ("planner", "agent-1", "agent-2")}
 """In turn."""
@@ -40,6 +42,26 @@ async def test_tenant_when_moved_then_its_deployment_is_on_the_target_and_its_us
     assert (last, mover.places(created), views) == ("done", {target}, [HEALTHY_VIEW])
     await tenant.patch("web", path("apps/after"))
     await tenant.until_path(created, "apps/after")
+
+
+@pytest.mark.parametrize("early", [("preparing",), ("preparing", "pausing")], ids=["pausing", "releasing"])
+async def test_tenant_when_its_namespace_is_deleted_while_it_is_moved_then_the_move_ends_and_nothing_is_left_anywhere(
+    tenant: Tenant, mover: Mover, projects: Mirror, early: tuple[str, ...]
+) -> None:
+    created = await tenant.create()
+    await tenant.until_status("it is synced", sync__status="Synced", health__status="Healthy")
+    project = (await tenant.application_of(created))["spec"]["project"]
+    await mover.order(created)
+    await mover.until_past(*early)
+    await end_namespace(tenant.kube, tenant.namespace, (GITOPS_DEPLOYMENT, "web"))
+    async for _ in mover.steps():
+        pass
+    await tenant.until_application_gone(created)
+    await projects.until("its projects are gone", lambda objects: all(name != project for _, name in objects))
+    over = asyncio.get_running_loop().time() + MOVED_SECONDS
+    while "there is no tenant" not in str((shown := await mover.typed("placement", tenant.namespace)).exception):
+        assert asyncio.get_running_loop().time() < over, shown.output
+        await asyncio.sleep(LOOK_SECONDS)
 
 
 async def test_order_when_the_tenant_is_there_or_the_target_is_not_then_it_says_so(
