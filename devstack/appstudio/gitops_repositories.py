@@ -33,6 +33,10 @@ class Wanted:
         return f"components/{self.component}/overlays/{self.environment}"
 
 
+CONTAINER = "container-image"
+"""Name of the container that runs a component's image."""
+
+
 class GitOpsRepositories(Protocol):
     """What a build service writes to. Called again with the same it changes nothing."""
 
@@ -73,26 +77,40 @@ class KustomizedRepositories:
 
 
 def component_files(wanted: Wanted) -> dict[str, str]:
-    """A base, which all environments share, and the overlay of one environment with its image."""
-    base, name = f"components/{wanted.component}/base", wanted.component
-    image = {"op": "replace", "path": "/data/image", "value": wanted.image}
-    replicas = {"op": "replace", "path": "/data/replicas", "value": str(wanted.configuration.get("replicas") or 1)}
-    deployed = {
-        "apiVersion": "v1",
-        "kind": "ConfigMap",
-        "metadata": {"name": name},
-        "data": {"image": "", "replicas": "1"},
-    }
+    """A base, which all environments share, and the overlay of one environment, which patches its image into it.
+
+    Environments may share a namespace, so what an overlay makes has the environment in its name and its selector.
+    """
+    base = f"components/{wanted.component}/base"
     overlay = {
         "resources": ["../../base"],
         "nameSuffix": f"-{wanted.environment}",
-        "patches": [{"target": {"kind": "ConfigMap", "name": name}, "patch": yaml.safe_dump([image, replicas])}],
+        "labels": [{"pairs": {"environment": wanted.environment}, "includeSelectors": True}],
+        "patches": [{"path": "deployment-patch.yaml"}],
     }
-    return {
-        f"{base}/configmap.yaml": yaml.safe_dump(deployed),
-        f"{base}/kustomization.yaml": yaml.safe_dump({"resources": ["configmap.yaml"]}),
-        f"{wanted.path}/kustomization.yaml": yaml.safe_dump(overlay),
+    files = {
+        f"{base}/deployment.yaml": _deployment(wanted.component),
+        f"{base}/kustomization.yaml": {"resources": ["deployment.yaml"]},
+        f"{wanted.path}/deployment-patch.yaml": _patch(wanted),
+        f"{wanted.path}/kustomization.yaml": overlay,
     }
+    return {path: yaml.safe_dump(content) for path, content in files.items()}
+
+
+def _deployment(component: str) -> dict[str, Any]:
+    labels = {"app": component}
+    template = {"metadata": {"labels": labels}, "spec": {"containers": [{"name": CONTAINER, "image": "none"}]}}
+    spec = {"replicas": 1, "selector": {"matchLabels": labels}, "template": template}
+    return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": component}, "spec": spec}
+
+
+def _patch(wanted: Wanted) -> dict[str, Any]:
+    """What an environment has of its own: the image of the snapshot, and what the binding configures."""
+    container = {"name": CONTAINER, "image": wanted.image}
+    variables = [{"name": each["name"], "value": each["value"]} for each in wanted.configuration.get("env") or ()]
+    template = {"spec": {"containers": [container | ({"env": variables} if variables else {})]}}
+    spec = {"replicas": wanted.configuration.get("replicas") or 1, "template": template}
+    return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": wanted.component}, "spec": spec}
 
 
 def _has(repository: Repository, files: Mapping[str, str]) -> bool:

@@ -40,6 +40,10 @@ class Repository:
         """Id of the last commit of ``branch``."""
         return self._git("rev-parse", f"refs/heads/{branch}").strip()
 
+    def fetch(self, other: Repository, branch: str = BRANCH) -> None:
+        """Bring ``branch`` to where ``other`` has it, as if that had been pushed."""
+        self._git("fetch", "--quiet", str(other.path), f"{branch}:{branch}")
+
     def show(self, commit: str, path: str) -> str:
         """What a file holds at a commit."""
         return self._git("show", f"{commit}:{path}")

@@ -119,9 +119,14 @@ def test_repository_when_a_component_is_written_then_its_overlay_has_the_image_a
     assert second["commitID"] != first["commitID"]
     repository = Repository(site.repositories / PUBLIC / "team-shop.git")
     for found, image in ((first, "web:1"), (second, "web:2")):
-        overlay = yaml.safe_load(repository.show(found["commitID"], f"{found['path']}/kustomization.yaml"))
-        assert image in overlay["patches"][0]["patch"]
-        assert overlay["resources"] == ["../../base"]
+        written = {
+            name: yaml.safe_load(repository.show(found["commitID"], f"{found['path']}/{name}.yaml"))
+            for name in ("kustomization", "deployment-patch")
+        }
+        assert written["kustomization"]["resources"] == ["../../base"]
+        (container,) = written["deployment-patch"]["spec"]["template"]["spec"]["containers"]
+        assert container["image"] == f"registry.example.com/{image}"
+        assert written["deployment-patch"]["spec"]["replicas"] == 3
 
 
 @pytest.fixture

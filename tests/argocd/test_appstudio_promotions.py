@@ -1,0 +1,122 @@
+"""Promotions with real Argo CD: what runs in each environment is what its kustomize overlay says, at which commit."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from devstack.appstudio.gitops_repositories import KustomizedRepositories
+from devstack.appstudio.rollouts import DEPLOYMENT, Rollouts, images_of
+from devstack.appstudio.shop import COMPONENTS, Shop, image, opened_shop
+from devstack.git.repository import Repository
+from devstack.git.site import PUBLIC, GitSite
+from devstack.harness.mirror import Mirror, mirrored
+from services.kinds.promotion_run.catalogue import WAITS_FOR_DEPLOYMENTS
+from tests.e2e.tenant import Tenant
+
+WAITING = WAITS_FOR_DEPLOYMENTS.partition("{")[0]
+
+
+@dataclass(frozen=True)
+class Running:
+    """A shop, and the Deployments that Argo CD makes of its repository."""
+
+    shop: Shop
+    workloads: Mirror
+
+    def images(self, environment: str) -> dict[str, str]:
+        """What runs there, by component."""
+        live = (
+            (each, self.workloads.objects.get((self.shop.namespace, f"{each}-{environment}"))) for each in COMPONENTS
+        )
+        return {component: images_of(found)[0] for component, found in live if found is not None}
+
+    async def until_images(self, **wanted: dict[str, str]) -> None:
+        """Wait until these run, by environment."""
+        await self.workloads.until(
+            f"the images are {wanted}; they are {[self.images(each) for each in wanted]}",
+            lambda _: all(self.images(each) == expected for each, expected in wanted.items()),
+        )
+
+    def commits(self, environment: str) -> dict[str, tuple[str, str]]:
+        """Of each component of the binding: the one that the build service names, and the one that is deployed."""
+        status = self.shop.binding(environment)["status"]
+        named = {each["name"]: each["gitopsRepository"]["commitID"] for each in status["components"]}
+        deployed = {each["componentName"]: each.get("commitID", "") for each in status["gitopsDeployments"]}
+        return {name: (commit, deployed.get(name, "")) for name, commit in named.items()}
+
+
+@asynccontextmanager
+async def running(tenant: Tenant, repositories: KustomizedRepositories) -> AsyncIterator[Running]:
+    """There is no controller of Deployments on the stack, so one is played."""
+    rolling_out = asyncio.create_task(Rollouts(tenant.kube, tenant.namespace).run())
+    try:
+        async with (
+            mirrored(tenant.kube, DEPLOYMENT, tenant.namespace) as workloads,
+            opened_shop(tenant.kube, tenant.namespace, repositories) as shop,
+        ):
+            await shop.environments()
+            for name in ("one", "two"):
+                await shop.snapshot(name)
+            yield Running(shop, workloads)
+    finally:
+        rolling_out.cancel()
+        await asyncio.gather(rolling_out, return_exceptions=True)
+
+
+def images(snapshot: str) -> dict[str, str]:
+    return {component: image(component, snapshot) for component in COMPONENTS}
+
+
+async def test_snapshot_when_promoted_then_its_images_run_in_each_environment_that_it_has_come_to(
+    tenant: Tenant, site: GitSite
+) -> None:
+    async with running(tenant, KustomizedRepositories(site)) as ours:
+        await ours.shop.promote("first", "one", automatedPromotion={"initialEnvironment": "dev"})
+        assert await ours.shop.until_complete("first") == "Success"
+        assert ours.shop.steps("first") == [("dev", "Success"), ("staging", "Success")]
+        await ours.until_images(dev=images("one"), staging=images("one"), prod={})
+        await ours.shop.promote("release", "one", manualPromotion={"targetEnvironment": "prod"})
+        assert await ours.shop.until_complete("release") == "Success"
+        await ours.shop.promote("second", "two", manualPromotion={"targetEnvironment": "dev"})
+        assert await ours.shop.until_complete("second") == "Success"
+        await ours.until_images(dev=images("two"), staging=images("one"), prod=images("one"))
+
+
+async def test_run_when_the_commit_that_the_build_service_names_is_not_deployed_yet_then_it_waits_for_it(
+    tenant: Tenant, site: GitSite, tmp_path: Path
+) -> None:
+    """It names commits before it pushes them: until then everything is Synced and Healthy, at the commit before."""
+    unpushed = replace(site, folder=tmp_path)
+    name = f"{tenant.namespace}-shop"
+    written, served = Repository(unpushed.repositories / PUBLIC / f"{name}.git"), site.create(name)
+    async with running(tenant, KustomizedRepositories(unpushed)) as ours:
+        await ours.shop.promote("first", "one", manualPromotion={"targetEnvironment": "dev"})
+        await until_waiting(ours.shop, "first")
+        served.fetch(written)
+        assert await ours.shop.until_complete("first") == "Success"
+
+        await ours.shop.promote("second", "two", manualPromotion={"targetEnvironment": "dev"})
+        await until_waiting(ours.shop, "second")
+        shown = ours.shop.binding("dev")["status"]["gitopsDeployments"]
+        states = {(each["syncStatus"], each["health"]) for each in shown}
+        assert (states, ours.shop.status("second")["state"]) == ({("Synced", "Healthy")}, "Active")
+        assert ours.images("dev") == images("one")
+        served.fetch(written)
+        assert await ours.shop.until_complete("second") == "Success"
+        await ours.until_images(dev=images("two"))
+        both = (written.head(), written.head())
+        await ours.shop.bindings.until(
+            f"the binding shows that commit; it shows {ours.commits('dev')}",
+            lambda _: {*ours.commits("dev").values()} == {both},
+        )
+
+
+async def until_waiting(shop: Shop, run: str) -> None:
+    """Wait until a run has all it needs but what its deployments show."""
+    await shop.runs.until(
+        f"{run} says {WAITING}; it says {shop.displayed(run)}", lambda _: shop.displayed(run).startswith(WAITING)
+    )
