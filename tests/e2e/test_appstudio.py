@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from devstack.harness.mirror import Mirror, mirrored
+from devstack.harness.mirror import Mirror, Objects, mirrored
 from services.common.kubernetes import KubeClient, Manifest
 from services.kinds.environment.model import ENVIRONMENT
 from services.kinds.managed_environment.model import MANAGED_ENVIRONMENT
@@ -165,6 +165,34 @@ async def test_binding_when_components_are_told_then_they_are_deployed_shown_and
     await api.delete(BINDING, "web")
     await tenant.deployments.until("all go with the binding", lambda objects: (api.namespace, cart) not in objects)
     await tenant.until_application_gone(deployment)
+
+
+async def test_binding_when_somebody_has_made_a_deployment_of_its_name_then_that_stays_until_they_delete_it(
+    api: Api, tenant: Tenant, bindings: Mirror
+) -> None:
+    name = "web-shop-staging-cart"
+    theirs = await tenant.create(name)
+    await create_environment(api)
+    created = await create_binding(api, "cart")
+    await tell_components(api, "cart")
+
+    def reason() -> str:
+        status = bindings.objects.get((api.namespace, "web"), {}).get("status", {})
+        return str(condition({"conditions": status.get("bindingConditions") or []}, "Reconciled").get("reason", ""))
+
+    await bindings.until("it says whose the name is", lambda _: reason() == "NameExists")
+    assert tenant.deployments.objects[api.namespace, name]["spec"] == theirs["spec"]
+    await tenant.delete(name)
+    await bindings.until("it has the name", lambda _: reason() == "Reconciled")
+
+    def controller(objects: Objects) -> str:
+        (owner,) = objects.get((api.namespace, name), {}).get("metadata", {}).get("ownerReferences") or [{}]
+        return str(owner.get("uid", ""))
+
+    await tenant.deployments.until(
+        "there is one of its own", lambda objects: controller(objects) == created["metadata"]["uid"]
+    )
+    await api.delete(BINDING, "web")
 
 
 SAID_BY_LABELS = {"application": "shop", "component": "cart", "environment": "staging", "owner": "team"}

@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import uuid
 from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
 from typing import Any
 
 import pytest
 import yaml
 
 from devstack.appstudio.space_requests import SpaceRequestController, made_for
-from services.common.kubernetes import ApiResource, KubeClient, Manifest, NotFound
+from services.common.kubernetes import SECRET, ApiResource, KubeClient, Manifest, NotFound
 from services.common.package_data import CRDS
 from services.kinds.deployment_target.model import DEPLOYMENT_TARGET
 from services.kinds.deployment_target_claim.model import DEPLOYMENT_TARGET_CLAIM
 from services.kinds.deployment_target_claim.rows import BIND_COMPLETE, FINALIZER, PROVISIONER
 from services.kinds.deployment_target_class.model import DEPLOYMENT_TARGET_CLASS
+from services.kinds.environment.model import ENVIRONMENT
 from services.kinds.space_request.model import SPACE_REQUEST
-from tests.e2e.tenant import Tenant
+from tests.e2e.tenant import Tenant, condition
 
 USER = "a-user"
 SECONDS = 60
@@ -28,6 +31,7 @@ CREDENTIALS = {
     "clusterCredentialsSecret": "login",
     "allowInsecureSkipTLSVerify": False,
 }
+COPY = "managed-environment-secret-dev"
 SHIPPED = yaml.safe_load((CRDS.parent / "classes" / "isolation-level-namespace.yaml").read_text())
 
 
@@ -61,6 +65,16 @@ class Namespace:
     async def until_gone(self, kind: ApiResource, name: str) -> None:
         with pytest.raises(NotFound):
             await self.until(kind, name, lambda _: False)
+
+    async def until_copied(self, content: str) -> None:
+        """Wait until the environment's copy has this content."""
+        expected = {"kubeconfig": base64.b64encode(content.encode()).decode()}
+        async with asyncio.timeout(SECONDS):
+            while True:
+                with suppress(NotFound):
+                    if (await self.kube.get_object(SECRET, self.namespace, COPY)).get("data") == expected:
+                        return
+                await asyncio.sleep(0.1)
 
     async def spaces(self) -> list[str]:
         """Names of the SpaceRequests."""
@@ -128,6 +142,39 @@ async def test_class_when_operators_change_it_then_the_claims_of_all_tenants_fol
     await ours.until_gone(DEPLOYMENT_TARGET_CLAIM, "dev")
     released = await ours.until_phase(DEPLOYMENT_TARGET, "spare", "Released")
     assert "claimRef" not in released["spec"]
+
+
+async def test_secret_of_a_target_when_it_comes_changes_and_goes_then_the_environments_copy_follows_at_once(
+    ours: Namespace,
+) -> None:
+    """Its type is its provisioner's own, so nobody follows it."""
+    await ours.claim()
+    await ours.target()
+    claimed = {"target": {"deploymentTargetClaim": {"claimName": "dev"}}}
+    spec = {"displayName": "Dev", "deploymentStrategy": "Manual", "configuration": claimed}
+    manifest = {
+        "apiVersion": ENVIRONMENT.api_version,
+        "kind": ENVIRONMENT.kind,
+        "metadata": {"name": "dev", "namespace": ours.namespace},
+        "spec": spec,
+    }
+    await ours.kube.create_object(ENVIRONMENT, manifest, field_manager=USER)
+
+    def reason(environment: Manifest) -> str:
+        return str(condition(environment.get("status") or {}, "Reconciled").get("reason", ""))
+
+    await ours.until(ENVIRONMENT, "dev", lambda each: reason(each) == "SecretNotFound")
+    secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "login", "namespace": ours.namespace}}
+    await ours.kube.create_object(SECRET, secret | {"stringData": {"kubeconfig": "first"}}, field_manager=USER)
+    await ours.until_copied("first")
+    await ours.until(ENVIRONMENT, "dev", lambda each: reason(each) == "SecretNotFoundResolved")
+    changed = {"stringData": {"kubeconfig": "second"}}
+    await ours.kube.patch_object(SECRET, ours.namespace, "login", changed, field_manager=USER)
+    await ours.until_copied("second")
+    await ours.kube.delete_object(SECRET, ours.namespace, "login")
+    await ours.until_gone(SECRET, COPY)
+    await ours.until(ENVIRONMENT, "dev", lambda each: reason(each) == "SecretNotFound")
+    await ours.kube.delete_object(ENVIRONMENT, ours.namespace, "dev")
 
 
 async def test_claim_when_nothing_is_free_then_the_sandbox_makes_a_target_for_it_that_goes_with_it(
