@@ -13,7 +13,8 @@ import pytest
 import yaml
 
 from devstack.appstudio.space_requests import SpaceRequestController, made_for
-from services.common.kubernetes import SECRET, ApiResource, KubeClient, Manifest, NotFound
+from examples.provisioner.provisioner import NAME, Provisioner, space_of
+from services.common.kubernetes import NAMESPACE, SECRET, ApiResource, KubeClient, Manifest, NotFound
 from services.common.package_data import CRDS
 from services.kinds.deployment_target.model import DEPLOYMENT_TARGET
 from services.kinds.deployment_target_claim.model import DEPLOYMENT_TARGET_CLAIM
@@ -196,3 +197,30 @@ async def test_claim_when_nothing_is_free_then_the_sandbox_makes_a_target_for_it
     finally:
         sandbox.cancel()
         await asyncio.wait([sandbox])
+
+
+async def test_claim_when_a_service_of_others_serves_its_class_then_it_gets_its_target_that_goes_with_it(
+    ours: Namespace,
+) -> None:
+    """The example of docs/operations/provisioners.md."""
+    patch = {"spec": {"provisioner": NAME}}
+    await ours.kube.patch_object(DEPLOYMENT_TARGET_CLASS, None, ours.class_name, patch, field_manager=USER)
+    serving = asyncio.create_task(Provisioner(ours.kube, ours.kube.configuration.host, "kubeconfig").run())
+    try:
+        await ours.claim()
+        await ours.until_phase(DEPLOYMENT_TARGET_CLAIM, "dev", "Bound")
+        target = await ours.until_phase(DEPLOYMENT_TARGET, "dev-dt", "Bound")
+        credentials = target["spec"]["kubernetesCredentials"]
+        assert credentials["defaultNamespace"] == space_of(ours.namespace, "dev")
+        await ours.kube.get_object(SECRET, ours.namespace, credentials["clusterCredentialsSecret"])
+        made = await ours.kube.get_object(NAMESPACE, None, credentials["defaultNamespace"])
+        assert made["status"]["phase"] == "Active"
+        await ours.kube.delete_object(DEPLOYMENT_TARGET_CLAIM, ours.namespace, "dev")
+        await ours.until_gone(DEPLOYMENT_TARGET, "dev-dt")
+        await ours.until_gone(SECRET, credentials["clusterCredentialsSecret"])
+        with suppress(NotFound):
+            left = await ours.kube.get_object(NAMESPACE, None, credentials["defaultNamespace"])
+            assert left["status"]["phase"] == "Terminating"
+    finally:
+        serving.cancel()
+        await asyncio.wait([serving])

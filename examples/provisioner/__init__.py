@@ -1,0 +1,1 @@
+"""A provisioner of deployment targets: ``python -m examples.provisioner``."""
