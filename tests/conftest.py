@@ -13,6 +13,7 @@ import structlog
 from hypothesis import settings
 from xdist.scheduler import LoadScopeScheduling
 
+from tests.drill_times import pytest_runtest_call, pytest_terminal_summary
 from tests.unit.examples import FIXED, SEARCH
 
 WHOLE_SYSTEM = (
@@ -33,6 +34,9 @@ WHOLE_SYSTEM = (
 )
 WHOLE_SYSTEM_SECONDS = 900
 """For tests that kill, start and wait for whole processes, several times over."""
+
+__all__ = ["pytest_runtest_call", "pytest_terminal_summary"]
+"""Hooks that pytest takes from here."""
 
 STRAY = ("KAFKA_", "SCHEMA_REGISTRY_URL", "DATABASE_", "KUBECONFIG", "SEALING_", "ALLOWED_ADDRESSES")
 

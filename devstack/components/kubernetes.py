@@ -1,7 +1,7 @@
 """Kubernetes control planes without nodes: etcd, kube-apiserver, kube-controller-manager, built from Go modules.
 
-With Argo CD there is another cluster, as tenants bring their own, and there may be a second engine cluster: other
-servers over the same etcd.
+With Argo CD there is another cluster, as tenants bring their own: another server over the same etcd. There may be a
+second engine cluster, which has an etcd of its own: it can be lost with all that it knows, and nothing else.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from devstack.supervisor.process import Node, Process
 # A bigger heap between collections: a tenth to a fifth more requests per second.
 GO_ENVIRONMENT = {"GOGC": "400"}
 
+ETCD = "etcd"
 CONTROLLERS = ("namespace-controller", "garbage-collector-controller", "serviceaccount-token-controller")
 """Without the first two nothing that has dependents can be deleted; the third fills token Secrets. Pods need all."""
 
@@ -39,8 +40,10 @@ class Cluster:
 
     prefix: str
     """Of its processes' names."""
+    etcd: str
+    """Name of its etcd."""
     storage: str
-    """Prefix of its keys in etcd."""
+    """Prefix of its keys there."""
     pki: Pki
     admin_token: str
     kubeconfig: Path
@@ -58,7 +61,8 @@ def nodes(stack: Stack) -> list[Node]:
     clusters += [_remote(stack)] if stack.with_argocd else []
     clusters += [_second(stack)] if stack.engine_clusters > 1 else []
     servers = [_apiserver(stack, cluster) for cluster in clusters]
-    return [_etcd(stack), *servers, *(_controllers(stack, cluster) for cluster in clusters)]
+    etcds = [_etcd(stack, name) for name in dict.fromkeys(cluster.etcd for cluster in clusters)]
+    return [*etcds, *servers, *(_controllers(stack, cluster) for cluster in clusters)]
 
 
 def _own(stack: Stack) -> Cluster:
@@ -68,6 +72,7 @@ def _own(stack: Stack) -> Cluster:
     ]
     return Cluster(
         prefix="",
+        etcd=ETCD,
         storage="/registry",
         pki=Pki(stack.state.root / "kubernetes"),
         admin_token=stack.secrets["admin_token"],
@@ -97,6 +102,7 @@ def node_users(stack: Stack) -> tuple[NodeUser, ...]:
 def _remote(stack: Stack) -> Cluster:
     return Cluster(
         prefix="remote-",
+        etcd=ETCD,
         storage="/remote",
         pki=Pki(stack.state.root / "remote"),
         admin_token=stack.secrets["remote_admin_token"],
@@ -118,7 +124,8 @@ def _second(stack: Stack) -> Cluster:
     )
     return Cluster(
         prefix=second_cluster.PREFIX,
-        storage=f"/{second_cluster.NAME}",
+        etcd=f"{second_cluster.PREFIX}{ETCD}",
+        storage="/registry",
         pki=Pki(cluster.folder),
         admin_token=stack.secrets[f"{second_cluster.NAME}_admin_token"],
         kubeconfig=cluster.kubeconfig,
@@ -127,15 +134,15 @@ def _second(stack: Stack) -> Cluster:
     )
 
 
-def _etcd(stack: Stack) -> Process:
-    port, peer = stack.ports["etcd"], stack.ports["etcd-peer"]
+def _etcd(stack: Stack, name: str) -> Process:
+    port, peer = stack.ports[name], stack.ports[f"{name}-peer"]
     url, peer_url = f"http://{HOST}:{port}", f"http://{HOST}:{peer}"
     return Process(
-        name="etcd",
+        name=name,
         argv=(
             str(stack.tools.kubernetes / "etcd"),
             "--name=local",
-            f"--data-dir={stack.state.root / 'etcd'}",
+            f"--data-dir={stack.state.root / name}",
             f"--listen-client-urls={url}",
             f"--advertise-client-urls={url}",
             f"--listen-peer-urls={peer_url}",
@@ -159,7 +166,7 @@ def _apiserver(stack: Stack, cluster: Cluster) -> Process:
             str(stack.tools.kubernetes / "kube-apiserver"),
             f"--bind-address={HOST}",
             f"--secure-port={port}",
-            f"--etcd-servers=http://{HOST}:{stack.ports['etcd']}",
+            f"--etcd-servers=http://{HOST}:{stack.ports[cluster.etcd]}",
             f"--etcd-prefix={cluster.storage}",
             f"--tls-cert-file={pki.server_certificate}",
             f"--tls-private-key-file={pki.server_key}",
@@ -176,7 +183,7 @@ def _apiserver(stack: Stack, cluster: Cluster) -> Process:
         env=stack.base_environment() | GO_ENVIRONMENT,
         ports={"https": port},
         ready=http(port, "/readyz", pki.authority),
-        depends_on=("etcd",),
+        depends_on=(cluster.etcd,),
         prepare=lambda: _prepare(cluster, f"https://{HOST}:{port}"),
     )
 

@@ -9,10 +9,12 @@ import shutil
 import string
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 from urllib.parse import urlsplit, urlunsplit
 
 import psycopg
@@ -66,11 +68,20 @@ def commands_of(page: str) -> list[str]:
     return [line if STEP.match(line) else REMARK.sub("", line) for line in found[1].splitlines()]
 
 
+class Drill(NamedTuple):
+    """A runbook that is followed, and since when (monotonic, seconds)."""
+
+    page: str
+    since: float
+
+
 class Operator:
     """Of ``stack``. ``told`` is what each command has printed, ``ended`` its exit code.
 
-    ``shell`` has the variables of whoever types them.
+    ``shell`` has the variables of whoever types them; ``drill`` is the runbook that was begun last.
     """
+
+    drill: Drill | None = None
 
     def __init__(self, stack: HostedStack, backups: Path, **shell: str) -> None:
         """``shell``: variables that are otherwise than what ``dev env`` prints."""
@@ -100,6 +111,7 @@ class Operator:
         lines = commands_of(page)
         if [int(step[1]) for line in lines if (step := STEP.match(line))] != sorted(by_hand):
             raise ValueError(f"{page} has other steps than {sorted(by_hand)}")
+        self.drill = Drill(page, time.monotonic())
         for line in lines:
             if (step := STEP.match(line)) is not None:
                 for action in by_hand[int(step[1])]:
@@ -142,6 +154,12 @@ class Operator:
     def start_process(self, name: str) -> None:
         """Start it; it is ready then. Raises InvalidConfiguration if it runs, Unavailable."""
         self._stack.start(name)
+
+    def restart_process(self, name: str) -> None:
+        """Start it anew, whether it has ended by itself or not."""
+        if name in self._stack.pids():
+            self.kill_process(name)
+        self.start_process(name)
 
     def start_ended(self) -> None:
         """Start what has ended by itself, in the order in which it was declared: that of who needs whom."""

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from typing import IO
 
 from devstack.stack.replicas import MOST_REPLICAS, processes_of
-from devstack.stack.second_cluster import PREFIX, PROCESSES
+from devstack.stack.second_cluster import CONTROL_PLANE, PREFIX, PROCESSES
 from devstack.toolchain.cache import cache_root
 from services.common.errors import Unavailable
 
@@ -57,8 +57,8 @@ NAMES = (
     "kube-proxy",
     "kube-proxy-metrics",
     "kubelet",
-    f"{PREFIX}kube-apiserver",
-    f"{PREFIX}kube-controller-manager",
+    f"{PREFIX}etcd-peer",
+    *CONTROL_PLANE,
     *PROCESSES,
 )
 SPARE_NAMES = tuple(
@@ -72,7 +72,7 @@ SPARE_NAMES = tuple(
     )
 )
 """Of Argo CDs that are there with ``--spares`` alone: in a block of their own."""
-BLOCK_SIZE = 40
+BLOCK_SIZE = 50
 BLOCKS = range(20_000, 32_000, BLOCK_SIZE)
 
 

@@ -1,6 +1,6 @@
 """The second engine cluster of a stack that has two: its names, and where its files are.
 
-Nothing is shared with the first but etcd's process: an API server, an Argo CD and an agent of its own.
+Nothing is shared with the first: an etcd, an API server, an Argo CD and an agent of its own.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ KUBECONFIG_VARIABLE = f"{NAME.upper()}_KUBECONFIG"
 """In what an operator is told."""
 MOST_ENGINE_CLUSTERS = 2
 
+CONTROL_PLANE = tuple(f"{PREFIX}{each}" for each in ("etcd", "kube-apiserver", "kube-controller-manager"))
+"""Its processes, in the order in which they start."""
 SERVICES = ("agent", "argocd-simulator")
 """Those that come to its API server."""
 PROCESSES = tuple(f"{PREFIX}{service}" for service in SERVICES)
