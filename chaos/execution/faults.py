@@ -240,7 +240,7 @@ class Faults:
     async def _reset_connector(self) -> None:
         operator = self._operator
         await asyncio.to_thread(operator.run, "gitopsctl connector stop")
-        by_hand: dict[int, Sequence[Action]] = {1: [], 2: [operator.drop_slot]}
+        by_hand: dict[int, Sequence[Action]] = {1: [], 2: []}
         await self._follow_runbook("lost-connect-offsets.md", by_hand, f"{SWEEP} --current")
 
     async def _restore_backup(self, seconds: float) -> None:

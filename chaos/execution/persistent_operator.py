@@ -34,12 +34,15 @@ class PersistentOperator(Operator):
         self._restarted = restarted
 
     def run(self, line: str, accepted: Collection[int] = (0,), **variables: str) -> str:
-        """As any operator, until it does not end with "unavailable"."""
+        """As any operator, until it does not end with "unavailable"; psql has no code of its own for that."""
 
         def type_command() -> str:
             return Operator.run(self, line, accepted, **variables)
 
-        return self._until_done(type_command, lambda: self.ended[line] == Unavailable.exit_code)
+        def may_pass() -> bool:
+            return line.startswith("psql ") or self.ended[line] == Unavailable.exit_code
+
+        return self._until_done(type_command, may_pass)
 
     def kill_process(self, name: str) -> None:
         """End it, if it has not ended by itself."""
@@ -54,10 +57,6 @@ class PersistentOperator(Operator):
                 Operator.start_process(self, name)
 
         self._until_done(start, lambda: True)
-
-    def drop_slot(self) -> None:
-        """The connector's, once the database answers."""
-        self._until_done(super().drop_slot, lambda: True)
 
     def _until_done(self, act: Callable[[], T], may_pass: Callable[[], bool]) -> T:
         delays, deadline = Backoff(first=0.5, limit=5), time.monotonic() + PATIENCE_SECONDS

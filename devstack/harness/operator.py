@@ -23,7 +23,7 @@ from rich.console import Console
 from devstack.harness.hosted import HostedStack
 from devstack.paths import DOCS
 from devstack.stack.identities import PRINCIPALS
-from devstack.toolchain.install import etcd_tools
+from devstack.toolchain.install import etcd_tools, psql
 from devstack.toolchain.progress_bar import reporter
 from services.cli.kafka.topics import password_variable
 from services.cli.rebuild.streamed_topics import StreamedTopics
@@ -41,13 +41,9 @@ REVOKE ALL ON DATABASE gitops FROM PUBLIC;
 GRANT CONNECT ON DATABASE gitops TO gitops_planner, gitops_replication, gitops_backup
 """
 
-RELEASE_SLOT = """
-SELECT pg_terminate_backend(active_pid, 10000) FROM pg_replication_slots WHERE slot_name = 'gitops' AND active
-"""
-DROP_SLOT = "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE slot_name = 'gitops'"
-
 PROGRAMS: Mapping[str, Callable[[], Sequence[str]]] = {
     "gitopsctl": lambda: (sys.executable, "-m", "services.cli"),
+    "psql": lambda: (str(psql()), "--no-psqlrc", "--set", "ON_ERROR_STOP=1"),
     "etcdctl": lambda: (str(_etcd_tools() / "etcdctl"),),
     "etcdutl": lambda: (str(_etcd_tools() / "etcdutl"),),
 }
@@ -94,7 +90,7 @@ class Operator:
         self.new_keys = {half: backups.with_name(f"{half}.json") for half in ("PRIVATE", "PUBLIC")}
         """Where an operator makes sealing keys: elsewhere than where agents and watchers have theirs."""
         self.shell |= {f"SEALING_{half}_KEYS": str(file) for half, file in self.new_keys.items()}
-        self.shell |= shell
+        self.shell |= {"DATABASE_SUPERUSER_URL": self._superuser_url("gitops")} | shell
 
     def follow_runbook(
         self,
@@ -184,20 +180,14 @@ class Operator:
             for statement in INIT.split(";"):
                 superuser.execute(statement)
 
-    def drop_slot(self) -> None:
-        """The connector's, if there is one, whoever still reads from it. Raises Unavailable."""
-        try:
-            with self.superuser("gitops") as superuser:
-                superuser.execute(RELEASE_SLOT)
-                superuser.execute(DROP_SLOT)
-        except psycopg.Error as error:
-            raise Unavailable(f"the replication slot is not dropped: {error}") from error
-
     def superuser(self, database: str = "postgres") -> psycopg.Connection:
         """Of the database cluster."""
+        return psycopg.connect(self._superuser_url(database), autocommit=True)
+
+    def _superuser_url(self, database: str) -> str:
         parts = urlsplit(self._stack.environment["DATABASE_OWNER_URL"])
         place = f"postgres:{self._stack.state.secrets()['postgres']}@{parts.hostname}:{parts.port}"
-        return psycopg.connect(urlunsplit(parts._replace(netloc=place, path=f"/{database}")), autocommit=True)
+        return urlunsplit(parts._replace(netloc=place, path=f"/{database}"))
 
     def topics(self) -> StreamedTopics:
         """What is streamed."""

@@ -34,7 +34,7 @@ async def test_kafka_when_lost_then_a_new_cluster_is_filled_and_changes_of_the_m
     by_hand = {
         1: [operator.stop(*AGENTS, "planner", "watcher", "connect")],
         2: [operator.stop("kafka"), operator.lose_disk("kafka"), operator.start("kafka")],
-        3: [operator.drop_slot, operator.start("connect")],
+        3: [operator.start("connect")],
         4: [operator.start("planner"), operator.start("watcher")],
         5: [operator.start(*AGENTS)],
     }

@@ -14,6 +14,7 @@ from tests.e2e.tenant import Tenant, application_name, find
 DELETED = 24
 """More than a list may always lack, and more than half of what there is."""
 REFUSED_SECONDS = 60
+SHOW, APPROVE = 'gitopsctl resync show "$NAME"', 'gitopsctl resync approve "$NAME"'
 REFUSED = "gitops_sweeps_refused"
 """Alert: GitOpsResyncRefused."""
 
@@ -42,12 +43,15 @@ async def test_deletions_when_a_list_lacks_too_much_then_nothing_goes_until_an_o
 
     name = await _name_of_refused(operator)
     await until_measured(stack, "planner", REFUSED, lambda count: count == 1)
-    shown = await asyncio.to_thread(operator.run, f"gitopsctl resync show {name}")
-    assert all(f"GitOpsDeployment/{each}" in shown for each in names)
-    live = tenant.applications.objects
-    assert all(find(live, application_name(each)) is not None for each in created), "nothing goes without an approval"
 
-    await asyncio.to_thread(operator.run, f"gitopsctl resync approve {name}")
+    def require_untouched(command: str) -> None:
+        if command == APPROVE:
+            live = tenant.applications.objects
+            assert all(find(live, application_name(each)) is not None for each in created), "nothing goes before that"
+
+    operator.shell["NAME"] = name
+    await asyncio.to_thread(operator.follow_runbook, "refused-resync.md", {}, require_untouched)
+    assert all(f"GitOpsDeployment/{each}" in operator.told[SHOW] for each in names)
     for each in created[:-1]:
         await tenant.until_application_gone(each)
     assert find(tenant.applications.objects, application_name(created[-1])) is not None

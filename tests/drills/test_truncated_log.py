@@ -75,3 +75,4 @@ async def test_log_when_truncated_while_no_planner_ran_then_that_is_told_and_a_l
     await tenant.until_path(created, "apps/created")
     assert identity(tenant, kept) == before
     assert not is_told(stack), "the alert ends"
+    assert operator.told["gitopsctl resync status"] == "no resync is refused\n"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
+from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -131,18 +132,21 @@ class Typed(PersistentOperator):
             processes=lambda: [{"name": "kafka", "phase": "died"}, {"name": "etcd", "phase": "ready"}],
             start=start,
             state=SimpleNamespace(secrets=lambda: defaultdict(str)),
-            environment={"KUBECONFIG": ""},
+            environment={"KUBECONFIG": "", "DATABASE_OWNER_URL": ""},
         )
         monkeypatch.setattr(Operator, "run", run)
         monkeypatch.setattr(persistent_operator.time, "sleep", lambda _: None)
         super().__init__(cast("Any", stack), Path("backups"), self.restarted)
 
 
+@pytest.mark.parametrize(
+    ("command", "codes"), [("gitopsctl rebuild follow", (69, 69)), ("psql --command 'SELECT 1'", (2, 1))]
+)
 def test_command_when_it_has_waited_in_vain_then_what_died_is_started_and_it_is_typed_again(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, command: str, codes: Sequence[int]
 ) -> None:
-    operator = Typed(monkeypatch, 69, 69, 0)
-    assert operator.run("gitopsctl rebuild follow") == "done"
+    operator = Typed(monkeypatch, *codes, 0)
+    assert operator.run(command) == "done"
     assert (operator.started, operator.restarted) == (["kafka", "kafka"], {"kafka": 2})
 
 
