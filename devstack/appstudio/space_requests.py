@@ -37,9 +37,11 @@ class SpaceRequestController:
     kube: KubeClient
     namespace: str
     api_url: str
-    """Of the cluster that namespaces are made in: the one that ``kube`` speaks to."""
+    """Of the cluster that namespaces are made in."""
     kubeconfig: str
     """What opens it."""
+    elsewhere: KubeClient | None = None
+    """Speaks to it; None: it is the one that ``kube`` speaks to."""
     hangs: bool = False
     """Nothing is ever ready."""
     refuses_to_terminate: bool = False
@@ -67,9 +69,9 @@ class SpaceRequestController:
     async def _provision(self, request: Manifest) -> None:
         name = request["metadata"]["name"]
         made, secret = made_for(self.namespace, name), f"{name}-kubeconfig"
-        await self._make(NAMESPACE, None, made)
+        await self._make(self._spaces, NAMESPACE, None, made)
         data = {"kubeconfig": base64.b64encode(self.kubeconfig.encode()).decode()}
-        await self._make(SECRET, self.namespace, secret, type="Opaque", data=data)
+        await self._make(self.kube, SECRET, self.namespace, secret, type="Opaque", data=data)
         access = [{"name": made, "secretRef": secret}]
         status = {"conditions": [PROVISIONED], "namespaceAccess": access, "targetClusterURL": self.api_url}
         await self._say(request, status)
@@ -79,19 +81,26 @@ class SpaceRequestController:
             await self._say(request, {"conditions": [STUCK]})
             return
         name, finalizers = request["metadata"]["name"], request["metadata"].get("finalizers", ())
-        for resource, namespace, made in (
-            (NAMESPACE, None, made_for(self.namespace, name)),
-            (SECRET, self.namespace, f"{name}-kubeconfig"),
+        for kube, resource, namespace, made in (
+            (self._spaces, NAMESPACE, None, made_for(self.namespace, name)),
+            (self.kube, SECRET, self.namespace, f"{name}-kubeconfig"),
         ):
             with suppress(NotFound):
-                await self.kube.delete_object(resource, namespace, made)
+                await kube.delete_object(resource, namespace, made)
         await self._patch(request, {"metadata": {"finalizers": [each for each in finalizers if each != FINALIZER]}})
 
-    async def _make(self, resource: ApiResource, namespace: str | None, name: str, **content: object) -> None:
+    @property
+    def _spaces(self) -> KubeClient:
+        return self.elsewhere or self.kube
+
+    @staticmethod
+    async def _make(
+        kube: KubeClient, resource: ApiResource, namespace: str | None, name: str, **content: object
+    ) -> None:
         meta = {"name": name} | ({"namespace": namespace} if namespace else {})
         manifest = {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": meta} | content
         with suppress(AlreadyExists):
-            await self.kube.create_object(resource, manifest, field_manager=FIELD_MANAGER)
+            await kube.create_object(resource, manifest, field_manager=FIELD_MANAGER)
 
     async def _say(self, request: Manifest, status: Mapping[str, object]) -> None:
         shown = request.get("status") or {}

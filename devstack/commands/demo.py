@@ -16,6 +16,7 @@ from rich.live import Live
 from devstack.demo.board import DEPLOYED, SHOWN, Board
 from devstack.demo.fleet_story import SETTINGS, STACK, Durations, FleetStory
 from devstack.demo.fleet_watch import FleetWatch, watched_fleet
+from devstack.demo.shop_story import ShopStory
 from devstack.demo.simulated import SimulatedStory
 from devstack.demo.story import SERVICE_ACCOUNT, Story
 from devstack.demo.users import Act, Users, play
@@ -115,7 +116,9 @@ async def _real_acts(
     story = Story(users, site_of(stack.environment), here, there, accounts, environments, secrets, kubeconfig)
     watch = await context.enter_async_context(watched_fleet(stack.environment, screen.say))
     fleet = FleetStory(stack, story, watch, durations)
-    return (fleet.first_act(), *story.acts(), *(_shown(act, screen, watch) for act in fleet.acts()), story.ending())
+    shop = ShopStory(users, story.site, remote, kubeconfig)
+    of_the_fleet = (_shown(act, screen, watch) for act in fleet.acts())
+    return (fleet.first_act(), *story.acts(), shop.act(), *of_the_fleet, story.ending())
 
 
 def _shown(act: Act, screen: Screen, watch: FleetWatch) -> Act:

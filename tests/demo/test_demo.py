@@ -29,6 +29,7 @@ def test_demo_when_it_goes_to_no_terminal_then_every_act_comes_true_and_is_told_
     old, new = version(OLD_ARGOCD), version(NEWEST_ARGOCD)
     in_order = (
         f"The fleet begins with one instance: Argo CD {old}",
+        "team-shop's images go to dev",
         "The fleet grows: an instance is added, and tenants spread",
         "canary-1 is accepting",
         "Its Argo CD breaks: found, evacuated, healed",
