@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 
 import pytest
 
+from devstack.argocd_simulator.behaviour import COMPARISON_ERROR
 from devstack.harness.hosted import HostedStack
 from devstack.harness.mirror import Mirror
 from services.common.kubernetes import CONFIG_MAP, KubeClient, Manifest
 from tests.e2e.moving import HEALTHY_VIEW, seen_by_user
-from tests.e2e.operators import typed
+from tests.e2e.operators import of_instances, typed
 from tests.e2e.tenant import Tenant, application_name, fresh_tenant, path
 from tests.growing.conftest import LARGE, OLD_VERSION, PROFILES, VERSION
 from tests.growing.fleet import Row, accepting_in, instances, listed, placed_in, retire_ring, until, until_removed
 
 RING, TENANTS = "canary", 3
 POOL = ("--ring", RING, "--min", "1", "--max", "1", "--spare", "0", "--capacity", "4", "--version", OLD_VERSION)
+ROLLOUT = ("rollout", "start", OLD_VERSION, "--profile", LARGE, "--rings", RING)
+"""Of the profile, to the ring's own version."""
 
 pytestmark = pytest.mark.usefixtures("provisioner")
 
@@ -60,6 +64,13 @@ class Deployed:
         names = {application_name(each) for each in self.created}
         return sorted(place for place, name in self.applications.objects if name in names)
 
+    def on(self, namespace: str) -> int:
+        """The number of a tenant whose Application is there."""
+        names = [application_name(each) for each in self.created]
+        return next(
+            names.index(name) for place, name in self.applications.objects if place == namespace and name in names
+        )
+
     @asynccontextmanager
     async def without_gap(self) -> AsyncIterator[None]:
         """Meanwhile users see nothing but that all is in sync and healthy; then what they change has its effect."""
@@ -77,6 +88,16 @@ async def status(stack: HostedStack) -> Row:
     """Of the newest rollout."""
     (found,) = await listed(stack, "rollout", "status")
     return found
+
+
+async def until_status(stack: HostedStack, **wanted: object) -> Row:
+    """The status of the rollout when it has these values."""
+
+    async def holds() -> bool:
+        return wanted.items() <= (await status(stack)).items()
+
+    await until(f"the rollout has {wanted}", holds, lambda: status(stack))
+    return await status(stack)
 
 
 async def until_rolled_out(stack: HostedStack) -> Row:
@@ -123,8 +144,7 @@ async def test_profile_when_it_rolls_out_then_tenants_are_on_an_instance_that_is
     stack: HostedStack, old: Row, deployed: Deployed, kube: KubeClient
 ) -> None:
     async with deployed.without_gap():
-        order = ("rollout", "start", OLD_VERSION, "--profile", LARGE, "--rings", RING, "--soak", "1s")
-        assert "accepted" in await typed(stack, *order)
+        assert "accepted" in await typed(stack, *ROLLOUT, "--soak", "1s")
         rollout = await until_rolled_out(stack)
         assert rollout["state"] == "done", rollout
         (new,) = await accepting_in(stack, RING, OLD_VERSION)
@@ -136,3 +156,49 @@ async def test_profile_when_it_rolls_out_then_tenants_are_on_an_instance_that_is
             assert there["data"].items() >= patch["data"].items()
     pool = await pool_of(stack)
     assert (pool["version"], pool["profile"]) == (OLD_VERSION, LARGE)
+
+
+async def test_profile_when_its_gate_fails_then_tenants_go_back_and_the_pool_is_as_it_was(
+    stack: HostedStack, old: Row, deployed: Deployed
+) -> None:
+    assert "accepted" in await typed(stack, *ROLLOUT, "--soak", "10m")
+    (new,) = (await until_status(stack, step="soaking", stage=1))["newInstances"]
+    moved = deployed.on((await instances(stack))[new]["namespace"])
+    others = [tenant for number, tenant in enumerate(deployed.tenants) if number != moved]
+    async with AsyncExitStack() as watching:
+        views = [await watching.enter_async_context(seen_by_user(tenant)) for tenant in others]
+        await deployed.tenants[moved].patch("web", path(COMPARISON_ERROR))
+        failed = await until_rolled_out(stack)
+        assert (failed["state"], failed["stage"], failed["oldInstances"]) == ("failed", 1, [old["id"]])
+        assert failed["reason"].startswith(f"at 1 %: engine instance {new}: ")
+        assert "of 1.0 Applications could not be compared" in failed["reason"]
+        assert deployed.places() == [old["namespace"]] * TENANTS
+        assert views == [[HEALTHY_VIEW]] * len(others)
+    known, pool = await instances(stack), await pool_of(stack)
+    assert (known[old["id"]]["state"], known[new]["state"]) == ("accepting", "drained")
+    assert (pool["version"], pool["profile"]) == (OLD_VERSION, "")
+
+
+async def test_rollout_when_paused_resumed_and_aborted_then_it_obeys_and_refuses_what_would_be_in_its_way(
+    stack: HostedStack, old: Row, deployed: Deployed
+) -> None:
+    async with deployed.without_gap():
+        await typed(stack, *ROLLOUT, "--soak", "10m")
+        (new,) = (await until_status(stack, step="soaking", stage=1))["newInstances"]
+        await typed(stack, "rollout", "pause")
+        assert (await status(stack))["state"] == "paused"
+        assert (await typed(stack, "rollout", "pause")).endswith("unchanged, it is paused\n")
+        place = (await instances(stack))[new]["namespace"]
+        assert deployed.places() == sorted([old["namespace"]] * (TENANTS - 1) + [place])
+        second = await asyncio.to_thread(of_instances, stack, "rollout", "start", VERSION, "--rings", RING)
+        assert (second.exit_code, "is under way, and there is one at a time" in second.stderr) == (1, True)
+        given_up = await asyncio.to_thread(of_instances, stack, "retire", old["id"])
+        assert (given_up.exit_code, f"ring {RING} is being rolled out" in given_up.stderr) == (1, True)
+        await typed(stack, "rollout", "resume")
+        assert (await status(stack))["state"] == "running"
+        await typed(stack, "rollout", "abort")
+        aborted = await until_rolled_out(stack)
+        assert aborted["state"] == "aborted"
+        assert deployed.places() == [old["namespace"]] * TENANTS
+    known = await instances(stack)
+    assert (known[old["id"]]["state"], known[new]["state"]) == ("accepting", "drained")
