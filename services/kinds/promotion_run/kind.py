@@ -7,7 +7,7 @@ from pathlib import Path
 from services.common.messages import UnownedKind
 from services.kinds.promotion_run.catalogue import ENTRIES
 from services.kinds.promotion_run.model import PROMOTION_RUN, PromotionRunSpec, PromotionRunStatus
-from services.kinds.promotion_run.rows import recalled_progress
+from services.kinds.promotion_run.rows import concluded, recalled_progress
 from services.kinds.promotion_run.status import run_status
 from services.kinds.shared.catalogue import ERROR
 from services.kinds.shared.kind import Column, CustomKind, Reference, WaitExample, condition_column
@@ -38,6 +38,8 @@ KIND = CustomKind(
     catalogue=ENTRIES,
     reference=Reference("snapshot", SNAPSHOT),
     unowned=(UnownedKind.BINDING,),
+    audited=True,
+    concluded=concluded,
     compile_status=run_status,
     recalls_status=True,
     recalled_progress=recalled_progress,

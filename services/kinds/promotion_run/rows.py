@@ -16,8 +16,11 @@ from services.kinds.shared.limits import Limits
 from services.kinds.shared.reconciled import beyond_quota
 from services.kinds.shared.resource import PlainResource
 from services.kinds.shared.spec_text import parsed, spec_of
+from services.kinds.shared.text import readable
 
 NOT_BEGUN = Promotion()
+MAX_CONCLUSION = 4096
+"""Characters. Others write some of the words in it."""
 
 
 def is_open(row: PlainResource) -> bool:
@@ -30,6 +33,17 @@ def accept(row: PlainResource, limits: Limits) -> PromotionRunSpec:
     if row.over_quota:
         raise beyond_quota(row, limits)
     return spec_of(PromotionRunSpec, row)
+
+
+def concluded(row: PlainResource) -> tuple[bool, str] | None:
+    """Whether it has succeeded, and where; None: it goes on."""
+    promotion = promotion_of(row)
+    if promotion.state != "Complete":
+        return None
+    steps = (
+        f"{step.environment}: {step.status if step.status == 'Success' else step.display}" for step in promotion.steps
+    )
+    return promotion.result == "Success", readable("; ".join(steps) or promotion.error)[:MAX_CONCLUSION]
 
 
 def promotion_of(row: PlainResource) -> Promotion:

@@ -166,6 +166,8 @@ class Kind(NamedKind):
     """What ``PlainResource.accepted`` is of a resource that is new to the planner, from the status that it recalls."""
     audited: bool = False
     """Each change of a resource is an operation, whose outcome is recorded."""
+    concluded: Callable[[PlainResource], tuple[bool, str] | None] | None = None
+    """Whether what a resource asks for was done once has succeeded, and what is recorded of that; None: it goes on."""
     accept_spec: Callable[[PlainResource, AddressPolicy, Limits], ApiModel] | None = None
     """The spec of a resource. Raises Refused."""
     connections: ConnectionsOf | None = None

@@ -255,6 +255,8 @@ def _outcome(planned: PlannedTenant, known: PlainResource, context: Context) -> 
     kind = context.policy.kinds[known.kind]
     if not known.is_active:
         return None
+    if kind.concluded is not None:
+        return _of_one_that_ends(kind.concluded(known))
     if kind.check_reasons is None:
         return COMPLETED if kind.accept_spec is not None else None  # there is nothing that an agent may find out
     before, now = context.before.checked_object(known.id), planned.state.checked_object(known.id)
@@ -263,6 +265,14 @@ def _outcome(planned: PlannedTenant, known: PlainResource, context: Context) -> 
     if check is None or not is_known or now is None or now != before or check.digest != now[1].digest:
         return None
     return COMPLETED if check.reason == kind.check_reasons.succeeded else ("Failed", check.message)
+
+
+def _of_one_that_ends(concluded: tuple[bool, str] | None) -> Outcome | None:
+    """Of a resource that asks for something to be done once: its operation ends with that."""
+    if concluded is None:
+        return None
+    succeeded, message = concluded
+    return ("Completed" if succeeded else "Failed", message)
 
 
 def _waits(known: PlainResource, refusal: Refused) -> bool:

@@ -350,3 +350,53 @@ def test_run_when_things_happen_that_are_not_of_its_concern_then_it_is_due_at_it
     (row,) = [row for row in shop.world.resources.values() if row.kind == PROMOTION_RUN.kind]
     assert row.due_at is not None
     assert row.due_at <= NOW + 10 * MINUTE
+
+
+def audited(shop: Shop) -> list[tuple[str, str, str, str]]:
+    """Of runs: name, action, state and message."""
+    records = (each for each in shop.world.audit_records.values() if each.kind == PROMOTION_RUN.kind)
+    return [(each.name, each.action, each.state, each.message) for each in records]
+
+
+def test_audit_when_a_run_has_succeeded_then_it_says_who_asked_for_it_and_where_it_went(shop: Shop) -> None:
+    shop.run()
+    assert audited(shop) == [("run", "create", "Waiting", "")]
+    promoted(shop, "dev")
+    assert audited(shop) == [("run", "create", "Completed", "dev: Success")]
+    (record,) = (each for each in shop.world.audit_records.values() if each.kind == PROMOTION_RUN.kind)
+    assert (record.actor, record.generation) == ("kubectl", 1)
+
+
+def test_audit_when_a_run_has_failed_then_it_says_where_and_why(shop: Shop) -> None:
+    shop.run(snapshot="nowhere")
+    shop.pass_time(10 * MINUTE)
+    ((_, _, state, message),) = audited(shop)
+    assert state == "Failed"
+    assert message.startswith("dev: Promotion Failed. Could not be completed in 10 Minutes. Snapshot: nowhere referred")
+
+
+def test_audit_when_a_run_is_deleted_before_its_end_then_both_changes_are_over(shop: Shop) -> None:
+    shop.run()
+    shop.gone(PROMOTION_RUN.kind, "run")
+    assert audited(shop) == [
+        ("run", "create", "Completed", "superseded by the deletion"),
+        ("run", "delete", "Completed", ""),
+    ]
+
+
+def test_audit_when_the_database_was_lost_then_a_run_that_is_complete_is_told_as_that(shop: Shop) -> None:
+    shop.run()
+    promoted(shop, "dev")
+    told = json.dumps(shop.status())
+    anew = Shop()
+    anew.run(recalled=told)
+    assert audited(anew) == [("run", "create", "Completed", "dev: Success")]
+
+
+def test_audit_when_a_run_is_beyond_the_quota_then_it_waits_for_room() -> None:
+    shop = Shop()
+    shop.world.policy = Policy(limits=REGISTRY.limits({PROMOTION_RUN.kind: 0}))
+    shop.run()
+    ((_, _, state, message),) = audited(shop)
+    assert state == "Waiting"
+    assert message.startswith("QuotaExceeded: ")
