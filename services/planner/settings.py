@@ -67,6 +67,12 @@ class PolicySettings(BaseSettings):
         "while there are planners of a release without it.",
     )
 
+    new_snapshots: Literal["promoted", "kept"] = Field(
+        default="kept",
+        description="promoted: a new Snapshot begins an automated promotion, from the Environments without a parent "
+        "whose deploymentStrategy is AppStudioAutomated. kept: nothing follows from it by itself.",
+    )
+
     health_patience: timedelta = Field(
         default=timedelta(minutes=3),
         gt=timedelta(0),
@@ -132,6 +138,7 @@ class PolicySettings(BaseSettings):
             move_patience=self.move_patience,
             moves_at_once=self.moves_at_once,
             splits_tenants=self.splitting == "on",
+            promotes_snapshots=self.new_snapshots == "promoted",
             health_patience=self.health_patience,
             remedies=RemedyPolicy(
                 is_on=self.remediation == "on",

@@ -13,7 +13,10 @@ from services.kinds.deployment_target.rows import PROVISIONED_BY
 from services.kinds.deployment_target_claim.model import DEPLOYMENT_TARGET_CLAIM
 from services.kinds.deployment_target_claim.rows import BIND_COMPLETE, BOUND_BY_CONTROLLER, PROVISIONER
 from services.kinds.deployment_target_claim.rows import FINALIZER as CLAIM_FINALIZER
+from services.kinds.environment.model import ENVIRONMENT
+from services.kinds.promotion_run.model import PROMOTION_RUN
 from services.kinds.promotion_run.progress import APPLICATION_LABEL, ENVIRONMENT_LABEL
+from services.kinds.promotion_run.rows import AUTOMATED_LABEL
 from services.kinds.registry import Registry
 from services.kinds.snapshot_environment_binding.model import BINDING
 from services.kinds.space_request.model import CLAIM_LABEL, SPACE_REQUEST, TARGET_LABEL
@@ -36,14 +39,19 @@ class UnownedResource:
 
 
 UNOWNED_RESOURCES: Mapping[str, UnownedResource] = {
+    UnownedKind.ENVIRONMENT: UnownedResource(resource=ENVIRONMENT, verbs=frozenset({"delete"})),
     UnownedKind.BINDING: UnownedResource(
         resource=BINDING,
-        verbs=frozenset({"create"}),
+        verbs=frozenset({"create", "delete"}),
         spec=frozenset({"snapshot"}),
         labels=frozenset({APPLICATION_LABEL, ENVIRONMENT_LABEL}),
     ),
+    UnownedKind.PROMOTION_RUN: UnownedResource(
+        resource=PROMOTION_RUN, verbs=frozenset({"create", "delete"}), labels=frozenset({AUTOMATED_LABEL})
+    ),
     UnownedKind.CLAIM: UnownedResource(
         resource=DEPLOYMENT_TARGET_CLAIM,
+        verbs=frozenset({"delete"}),
         spec=frozenset({"targetName"}),
         annotations=frozenset({BIND_COMPLETE, BOUND_BY_CONTROLLER, PROVISIONER}),
         finalizers=frozenset({CLAIM_FINALIZER}),

@@ -22,6 +22,8 @@ def stack(stacks_folder: Path) -> Iterator[HostedStack]:
         *UNHURRIED,
         "--set",
         f"TENANT_QUOTAS=GitOpsDeployment={QUOTA}",
+        "--set",
+        "NEW_SNAPSHOTS=promoted",
         output=stacks_folder / "e2e.out",
     ) as running:
         yield running

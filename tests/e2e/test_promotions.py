@@ -9,8 +9,10 @@ import pytest
 from devstack.appstudio.gitops_repositories import PretendedRepositories
 from devstack.appstudio.shop import COMPONENTS, Shop, opened_shop
 from services.common.kubernetes import KubeClient
+from services.kinds.environment.model import ENVIRONMENT
 from services.kinds.promotion_run.model import PROMOTION_RUN
-from tests.e2e.tenant import Tenant, condition
+from services.kinds.snapshot.promotion import run_name
+from tests.e2e.tenant import USER, Tenant, condition
 
 
 @pytest.fixture
@@ -54,3 +56,19 @@ async def test_run_when_its_snapshot_is_not_there_then_it_says_so_and_goes_on_on
     await shop.snapshot("three")
     assert await shop.until_complete("early") == "Success"
     assert shop.bound() == {"prod": "three"}
+
+
+async def test_snapshot_when_it_is_new_then_it_is_promoted_as_far_as_environments_are_automated(
+    shop: Shop, kube: KubeClient
+) -> None:
+    automated = {"spec": {"deploymentStrategy": "AppStudioAutomated"}}
+    await kube.patch_object(ENVIRONMENT, shop.tenant.namespace, "dev", automated, field_manager=USER)
+    await shop.snapshot("three")
+    run = run_name("three", "dev")
+    await shop.runs.until("its run is made", lambda objects: (shop.tenant.namespace, run) in objects, 120)
+    assert await shop.until_complete(run) == "Success"
+    assert shop.steps(run) == [("dev", "Success"), ("staging", "Success")]
+    assert shop.bound() == {"dev": "three", "staging": "three"}
+    await shop.promote("by-hand", "three", manualPromotion={"targetEnvironment": "prod"})
+    assert await shop.until_complete("by-hand") == "Success"
+    assert shop.bound() == {"dev": "three", "staging": "three", "prod": "three"}

@@ -7,22 +7,31 @@ import base64
 import uuid
 from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 import yaml
 
+from devstack.appstudio.build_service import BuildService
+from devstack.appstudio.gitops_repositories import PretendedRepositories
 from devstack.appstudio.space_requests import SpaceRequestController, made_for
 from examples.provisioner.provisioner import NAME, Provisioner, space_of
 from services.common.kubernetes import NAMESPACE, SECRET, ApiResource, KubeClient, Manifest, NotFound
 from services.common.package_data import CRDS
+from services.common.times import rfc3339
+from services.kinds.application.kind import APPLICATION
 from services.kinds.deployment_target.model import DEPLOYMENT_TARGET
 from services.kinds.deployment_target_claim.model import DEPLOYMENT_TARGET_CLAIM
 from services.kinds.deployment_target_claim.rows import BIND_COMPLETE, FINALIZER, PROVISIONER
 from services.kinds.deployment_target_class.model import DEPLOYMENT_TARGET_CLASS
+from services.kinds.environment.catalogue import EXPIRES_AT
 from services.kinds.environment.model import ENVIRONMENT
+from services.kinds.snapshot.model import SNAPSHOT
+from services.kinds.snapshot_environment_binding.model import BINDING
 from services.kinds.space_request.model import SPACE_REQUEST
-from tests.e2e.tenant import Tenant, condition
+from tests.e2e.api import Cluster
+from tests.e2e.tenant import Tenant, application_name, condition, find
 
 USER = "a-user"
 SECONDS = 60
@@ -43,10 +52,11 @@ class Namespace:
         self.kube, self.namespace, self.class_name = tenant.kube, tenant.namespace, class_name
 
     async def claim(self, name: str = "dev", **spec: Any) -> None:
-        await self._create(DEPLOYMENT_TARGET_CLAIM, name, spec)
+        await self.create(DEPLOYMENT_TARGET_CLAIM, name, {"deploymentTargetClassName": self.class_name} | spec)
 
     async def target(self, name: str = "spare") -> None:
-        await self._create(DEPLOYMENT_TARGET, name, {"kubernetesCredentials": CREDENTIALS})
+        spec = {"deploymentTargetClassName": self.class_name, "kubernetesCredentials": CREDENTIALS}
+        await self.create(DEPLOYMENT_TARGET, name, spec)
 
     async def until(self, kind: ApiResource, name: str, is_so: Callable[[Manifest], bool]) -> Manifest:
         found: Manifest | None = None
@@ -86,12 +96,12 @@ class Namespace:
         patch = {"spec": {"reclaimPolicy": policy}}
         await self.kube.patch_object(DEPLOYMENT_TARGET_CLASS, None, self.class_name, patch, field_manager=USER)
 
-    async def _create(self, kind: ApiResource, name: str, spec: dict[str, Any]) -> None:
+    async def create(self, kind: ApiResource, name: str, spec: dict[str, Any]) -> None:
         manifest = {
             "apiVersion": kind.api_version,
             "kind": kind.kind,
             "metadata": {"name": name, "namespace": self.namespace},
-            "spec": {"deploymentTargetClassName": self.class_name} | spec,
+            "spec": spec,
         }
         await self.kube.create_object(kind, manifest, field_manager=USER)
 
@@ -224,3 +234,34 @@ async def test_claim_when_a_service_of_others_serves_its_class_then_it_gets_its_
     finally:
         serving.cancel()
         await asyncio.wait([serving])
+
+
+async def test_preview_when_its_time_is_over_then_it_goes_with_what_it_deployed_its_claim_and_its_target(
+    ours: Namespace, cluster: Cluster, tenant: Tenant
+) -> None:
+    sandbox = SpaceRequestController(ours.kube, ours.namespace, cluster.url, cluster.kubeconfig())
+    building = BuildService(ours.kube, ours.namespace, PretendedRepositories())
+    others = [asyncio.create_task(each.run()) for each in (sandbox, building)]
+    try:
+        await ours.claim()
+        claim = {"target": {"deploymentTargetClaim": {"claimName": "dev"}}}
+        preview = {"displayName": "qa", "deploymentStrategy": "Manual", "configuration": claim}
+        await ours.create(ENVIRONMENT, "qa", preview)
+        bound = {"application": "shop", "environment": "qa", "snapshot": "one", "components": [{"name": "cart"}]}
+        await ours.create(APPLICATION, "shop", {"displayName": "Shop"})
+        await ours.create(SNAPSHOT, "one", {"application": "shop"})
+        await ours.create(BINDING, "web", bound)
+        await tenant.until_status("it is synced", "web-shop-qa-cart", sync__status="Synced", health__status="Healthy")
+        deployed = tenant.deployments.objects[tenant.namespace, "web-shop-qa-cart"]
+        end = {"metadata": {"annotations": {EXPIRES_AT: rfc3339(datetime.now(UTC) + timedelta(seconds=2))}}}
+        await ours.kube.patch_object(ENVIRONMENT, ours.namespace, "qa", end, field_manager=USER)
+        await ours.until_gone(ENVIRONMENT, "qa")
+        assert find(tenant.applications.objects, application_name(deployed)) is None, "that was removed first"
+        await ours.until_gone(BINDING, "web")
+        await ours.until_gone(DEPLOYMENT_TARGET_CLAIM, "dev")
+        await ours.until_gone(DEPLOYMENT_TARGET, "dev-dt")
+        assert await ours.spaces() == []
+    finally:
+        for each in others:
+            each.cancel()
+        await asyncio.wait(others)

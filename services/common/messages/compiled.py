@@ -137,7 +137,9 @@ class UnownedKind(StrEnum):
     is patched, or deleted if the row says ``absent``. Such an object outlives whatever has asked for it.
     """
 
+    ENVIRONMENT = "Environment"
     BINDING = "SnapshotEnvironmentBinding"
+    PROMOTION_RUN = "PromotionRun"
     CLAIM = "DeploymentTargetClaim"
     TARGET = "DeploymentTarget"
     SPACE_REQUEST = "SpaceRequest"

@@ -13,6 +13,22 @@ from services.kinds.shared.reconciled import (
     not_reconciled,
 )
 
+EXPIRES_AT = "appstudio.openshift.io/expires-at"
+"""Annotation: when the environment is over."""
+LONGEST_DAYS = 365
+"""After its creation."""
+
+NO_TIME = "must be a time with its zone, such as 2026-05-04T12:00:00Z; correct it"
+NO_CLAIM = (
+    "is for environments whose place is a claim, and spec.configuration.target names none, or there are credentials, "
+    "too; remove the annotation"
+)
+TOO_EARLY = "is a time before this environment was created, {created_at}; set a later one, or remove the annotation"
+TOO_LATE = (
+    f"is a time more than {LONGEST_DAYS} days after this environment was created, {{created_at}}; set an earlier one, "
+    "or remove the annotation"
+)
+
 _KEPT = "What was deployed there stays as it is."
 
 BOTH_CONFIGURED = not_reconciled(
@@ -61,6 +77,19 @@ NO_LOCAL_CLUSTER = not_reconciled(
     "to the cluster on which the engine itself runs.",
     "Name a DeploymentTargetClaim, or give the credentials of your cluster.",
 )
+INVALID_EXPIRY = not_reconciled(
+    "InvalidExpiry",
+    f"annotation {EXPIRES_AT} {{detail}}",
+    "The annotation that says when the environment goes cannot be meant as it is. The environment stays, and works.",
+    "Do what the message says; it is seen at once.",
+)
+EXPIRED = not_reconciled(
+    "Expired",
+    f"this environment is over since {{time}}, by its annotation {EXPIRES_AT}; bindings and deployments left: {{left}}",
+    "Its time is over, so it goes: its SnapshotEnvironmentBindings with what they have deployed, then its claim, whose "
+    "DeploymentTarget goes if the class says so, and then itself.",
+    "Wait until it is gone. To keep what is left set a later time, or remove the annotation.",
+)
 
 ENTRIES = (
     *in_pairs(
@@ -72,6 +101,8 @@ ENTRIES = (
             PARENT_CYCLE,
             HAS_CHILDREN,
             NO_LOCAL_CLUSTER,
+            INVALID_EXPIRY,
+            EXPIRED,
             NAME_TAKEN,
             NAME_EXISTS,
             INVALID_SPEC,

@@ -18,6 +18,11 @@ ENVIRONMENT_NOT_FOUND = error(
     "There is no Environment of this name in this namespace. The run waits for it until its time is over.",
     "Create the Environment, or delete the run and create another one.",
 )
+ENVIRONMENT_EXPIRED = error(
+    "Environment '{environment}' is over; name another one",
+    "The time that the Environment gives is over, and it is being removed.",
+    "Delete the run and create another one.",
+)
 APPLICATION_NOT_FOUND = error(
     "Application '{application}' does not exist; create it",
     "There is no Application of this name in this namespace. The run waits for it until its time is over.",
@@ -44,6 +49,7 @@ ENTRIES = (
     NO_ERROR,
     TARGET_INVALID,
     ENVIRONMENT_NOT_FOUND,
+    ENVIRONMENT_EXPIRED,
     APPLICATION_NOT_FOUND,
     SNAPSHOT_NOT_FOUND,
     SNAPSHOT_BEYOND_QUOTA,

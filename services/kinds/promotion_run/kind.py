@@ -7,11 +7,18 @@ from pathlib import Path
 from services.common.messages import UnownedKind
 from services.kinds.promotion_run.catalogue import ENTRIES
 from services.kinds.promotion_run.model import PROMOTION_RUN, PromotionRunSpec, PromotionRunStatus
-from services.kinds.promotion_run.rows import concluded, recalled_progress
+from services.kinds.promotion_run.rows import AUTOMATED_LABEL, concluded, recalled_progress
 from services.kinds.promotion_run.status import run_status
 from services.kinds.shared.catalogue import ERROR
 from services.kinds.shared.kind import Column, CustomKind, Reference, WaitExample, condition_column
+from services.kinds.shared.projection import Projection
 from services.kinds.snapshot.model import SNAPSHOT
+
+
+def is_automated_label(key: str) -> bool:
+    """Whether it tells by whom a run was made."""
+    return key == AUTOMATED_LABEL
+
 
 KIND = CustomKind(
     resource=PROMOTION_RUN,
@@ -37,6 +44,7 @@ KIND = CustomKind(
     ),
     catalogue=ENTRIES,
     reference=Reference("snapshot", SNAPSHOT),
+    projection=Projection(labels=is_automated_label),
     unowned=(UnownedKind.BINDING,),
     audited=True,
     concluded=concluded,

@@ -77,6 +77,8 @@ class Surroundings:
     """The application of each Snapshot."""
     beyond_quota: Collection[str] = ()
     """Snapshots that do not count."""
+    expired: Collection[str] = ()
+    """Environments that are over; they count no more."""
     parents: Mapping[str, str] = field(default_factory=dict)
     """The parent of each Environment; empty if it has none."""
     automated: Collection[str] = ()
@@ -154,10 +156,16 @@ def generated_name(application: str, environment: str, taken: Collection[str]) -
 
 
 def _error(spec: PromotionRunSpec, environment: str, around: Surroundings, binding: str) -> str:
+    if environment in around.expired:
+        return texts.ENVIRONMENT_EXPIRED.text(environment=environment)
     if environment not in around.parents:
         return texts.ENVIRONMENT_NOT_FOUND.text(environment=environment)
     if spec.application not in around.applications:
         return texts.APPLICATION_NOT_FOUND.text(application=spec.application)
+    return _snapshot_error(spec, around, binding)
+
+
+def _snapshot_error(spec: PromotionRunSpec, around: Surroundings, binding: str) -> str:
     if spec.snapshot in around.beyond_quota:
         return texts.SNAPSHOT_BEYOND_QUOTA.text(snapshot=spec.snapshot)
     application = around.snapshots.get(spec.snapshot)

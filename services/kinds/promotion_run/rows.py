@@ -12,12 +12,16 @@ from services.common.errors import Permanent
 from services.common.json_values import canonical
 from services.kinds.promotion_run.model import PROMOTION_RUN, EnvironmentStep, PromotionRunSpec, PromotionRunStatus
 from services.kinds.promotion_run.rules import TIME_FOR_A_STEP, Promotion, Step
+from services.kinds.shared.api_group import APPSTUDIO_LABELS
 from services.kinds.shared.limits import Limits
 from services.kinds.shared.reconciled import beyond_quota
 from services.kinds.shared.resource import PlainResource
 from services.kinds.shared.spec_text import parsed, spec_of
 from services.kinds.shared.text import readable
 
+AUTOMATED_LABEL = f"{APPSTUDIO_LABELS}/automated"
+"""Of a run that was made because of a new Snapshot."""
+TRUE = "true"
 NOT_BEGUN = Promotion()
 MAX_CONCLUSION = 4096
 """Characters. Others write some of the words in it."""

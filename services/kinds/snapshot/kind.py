@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from services.common.messages import UnownedKind
 from services.kinds.shared.kind import Column, CustomKind
 from services.kinds.shared.projection import Projection
 from services.kinds.snapshot.model import SNAPSHOT, SnapshotSpec, SnapshotStatus
@@ -26,4 +27,5 @@ KIND = CustomKind(
     is_dormant=True,
     # Whose it is: images and artifacts are read by the build service, and of any size.
     projection=Projection(spec_members=frozenset({"application"})),
+    unowned=(UnownedKind.PROMOTION_RUN,),
 )

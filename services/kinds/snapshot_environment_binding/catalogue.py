@@ -81,6 +81,12 @@ ENVIRONMENT_NOT_FOUND = not_reconciled(
     "There is no Environment of this name in this namespace. What was deployed before stays as it is.",
     "Create the Environment. spec.environment does not change: for another one create another binding.",
 )
+ENVIRONMENT_EXPIRED = not_reconciled(
+    "EnvironmentExpired",
+    "Environment '{environment}' is over; this binding goes with it",
+    "The time that the Environment gives is over. This binding is deleted with everything it has deployed.",
+    "Bind the application to another environment. To keep the binding see the conditions of the Environment.",
+)
 DUPLICATE_BINDING = not_reconciled(
     "DuplicateBinding",
     "SnapshotEnvironmentBinding '{binding}' is older and binds application '{application}' to environment "
@@ -119,6 +125,7 @@ ENTRIES = (
             INVALID_COMPONENT,
             ENVIRONMENT_INVALID,
             ENVIRONMENT_NOT_FOUND,
+            ENVIRONMENT_EXPIRED,
             DUPLICATE_BINDING,
             NAME_TAKEN,
             NAME_EXISTS,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from services.common.messages import ChildKind
+from services.common.messages import ChildKind, UnownedKind
 from services.kinds.shared.api_group import is_appstudio_label
 from services.kinds.shared.kind import Column, CustomKind
 from services.kinds.shared.projection import Projection
@@ -38,5 +38,6 @@ KIND = CustomKind(
     audited=True,
     accept_spec=accept,
     children=(ChildKind.DEPLOYMENT,),
+    unowned=(UnownedKind.BINDING,),
     compile_status=binding_status,
 )

@@ -116,13 +116,15 @@ def is_admitted(known: PlainResource) -> bool:
 
 
 def _unnamed(state: TenantState, kinds: Registry) -> set[UUID]:
-    """Of dormant kinds all within the quotas that no loaded resource names."""
+    """Of dormant kinds all within the quotas that no loaded resource names, and that wait for nothing themselves."""
     named = index_of(state.plain_resources, NAMED)
     return {
         each.id
         for kind in kinds.dormant
         for each in state.plain_resources_of_kind(kind.name).values()
-        if not each.over_quota and not any((other.name, each.name) in named for other in kinds.naming(kind))
+        if not each.over_quota
+        and not each.progress
+        and not any((other.name, each.name) in named for other in kinds.naming(kind))
     }
 
 

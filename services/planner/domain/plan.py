@@ -14,6 +14,8 @@ from datetime import datetime
 from services.common.messages import Command, LookAgain, Observation
 from services.planner.domain.appstudio.bindings import plan_bindings
 from services.planner.domain.appstudio.environments import plan_environments
+from services.planner.domain.appstudio.new_snapshots import plan_new_snapshots
+from services.planner.domain.appstudio.previews import plan_previews
 from services.planner.domain.appstudio.promotions import plan_promotions
 from services.planner.domain.appstudio.targets import plan_targets
 from services.planner.domain.changes import TenantChanges
@@ -64,6 +66,7 @@ def plan(
     planned = ingest_events(planned, events, context, now)
     if planned.cause is not None:
         planned = planned.after(apply_quotas(planned.state, context))
+    planned = plan_previews(planned, now)
     planned = plan_targets(planned, context)
     if (cause := planned.cause) is not None:
         planned = planned.after(compile_resources(planned.state, context))
@@ -77,6 +80,7 @@ def plan(
     planned = take_over(planned, context)
     planned, shown = compile_deployment_statuses(planned, context)
     planned = plan_promotions(planned, events, context, now)
+    planned = plan_new_snapshots(planned, context, now)
     planned = tend_child_objects(planned, context)
     planned, shown = compile_resource_statuses(planned, shown, context)
     planned = with_due_move(planned, context, now)

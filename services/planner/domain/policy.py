@@ -63,6 +63,8 @@ class Policy:
     """Of each engine instance."""
     splits_tenants: bool = True
     """Whether environments of a tenant that is too large for one instance go to others."""
+    promotes_snapshots: bool = False
+    """Whether a new Snapshot is promoted by itself."""
     health_patience: timedelta = timedelta(minutes=3)
     """How long an agent may tell nothing of an engine instance until nobody knows how that is."""
     provisioning_patience: timedelta = timedelta(minutes=15)

@@ -70,7 +70,7 @@ class Namespace:
         cause = Cause(at(second), "t")
         planned = PlannedTenant(self.state, cause=cause)
         requests = [UnownedRequest(self.owner, each) for each in wanted]
-        planned = tend_unowned_objects(planned, (CLAIM, TARGET), requests, cause, context)
+        planned = tend_unowned_objects(planned, (ENVIRONMENT,), requests, cause, context)
         planned = tend_child_objects(planned, context)
         self.due = round((planned.due[self.owner.id] - at(0)).total_seconds()) if planned.due else 0
         self.state = self.before = planned.state

@@ -106,7 +106,8 @@ class Workspace:
         """Apply the rows in their order."""
         rows, self.unapplied = self.unapplied, []
         for row in rows:
-            self._apply(row)
+            if not row.is_unowned:
+                self._apply(row)
 
     def _apply(self, row: ChildRow) -> None:
         held, manifest = self.live.get(row.key), json.loads(row.manifest)

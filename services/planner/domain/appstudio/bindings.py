@@ -9,12 +9,14 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from uuid import UUID
 
 from services.common.errors import Permanent
+from services.common.messages import UnownedKind
 from services.kinds.shared.conditions import Refused
 from services.kinds.shared.projection import metadata_of, status_of
 from services.kinds.shared.reconciled import INVALID_SPEC, Problem
 from services.kinds.shared.resource import PlainResource
 from services.kinds.shared.spec_text import readable_spec
-from services.kinds.snapshot_environment_binding.catalogue import ENVIRONMENT_INVALID
+from services.kinds.shared.unowned_objects import UnownedObject
+from services.kinds.snapshot_environment_binding.catalogue import ENVIRONMENT_EXPIRED, ENVIRONMENT_INVALID
 from services.kinds.snapshot_environment_binding.model import BINDING, BindingSpec, BindingStatus
 from services.kinds.snapshot_environment_binding.rules import Binding, Rival, accept, decide, older_bindings
 from services.planner.domain.appstudio import environments
@@ -23,6 +25,7 @@ from services.planner.domain.appstudio.outcomes import (
     NAME_CONFLICTING,
     Outcome,
     differs_by_kind,
+    is_touched,
     owners_of_foreign,
     refused,
     with_outcome,
@@ -30,6 +33,7 @@ from services.planner.domain.appstudio.outcomes import (
 from services.planner.domain.indexed_rows import differing, index_of
 from services.planner.domain.planned_tenant import Context, PlannedTenant
 from services.planner.domain.state import TenantState
+from services.planner.domain.steps.unowned_objects import UnownedRequest, tend_unowned_objects
 
 Pair = tuple[str, str]
 """Application and environment."""
@@ -41,14 +45,28 @@ def plan_bindings(planned: PlannedTenant, context: Context) -> PlannedTenant:
     if cause is None or state.tenant.is_former:
         return planned
     rows, met = state.plain_resources_of_kind(BINDING.kind), _met_by_others(state, context)
-    looked_at = (BINDING.kind, *environments.LOOKED_AT)
-    if not rows or not (met or differs_by_kind(state, context, looked_at)):
+    if not met and not _is_concerned(planned, context):
         return planned
     by_name, older = places(state, context), older_bindings(_rivals(rows.values()))
     for each in sorted(_concerned(state, by_name, met, context), key=lambda row: (row.created_at, row.id)):
         outcome = _outcome(each, by_name, older.get(each.id, ""), context)
         planned = with_outcome(planned, each, outcome, cause, context)
-    return planned
+    return tend_unowned_objects(planned, (BINDING.kind,), _removals(rows.values(), by_name), cause, context)
+
+
+def _is_concerned(planned: PlannedTenant, context: Context) -> bool:
+    """Whether anything differs that the rules look at, or one is due, and there are bindings, or were."""
+    some = [state.plain_resources_of_kind(BINDING.kind) for state in (planned.state, context.before)]
+    looked_at = (BINDING.kind, *environments.LOOKED_AT)
+    return any(some) and (differs_by_kind(planned.state, context, looked_at) or is_touched(planned, (BINDING.kind,)))
+
+
+def _removals(rows: Iterable[PlainResource], by_name: Mapping[str, Place]) -> Iterator[UnownedRequest]:
+    """Bindings whose environment is over."""
+    for row in rows:
+        pair = pair_of(row)
+        if row.present and pair is not None and by_name.get(pair[1], NO_PLACE).is_expired:
+            yield UnownedRequest(row, UnownedObject(UnownedKind.BINDING, row.name, row.uid, is_deleted=True))
 
 
 def _met_by_others(state: TenantState, context: Context) -> set[UUID]:
@@ -104,6 +122,8 @@ def _outcome(row: PlainResource, by_name: Mapping[str, Place], older: str, conte
     except Permanent as why:
         return Outcome(None, Problem(INVALID_SPEC.reason, str(why)))
     place = by_name.get(spec.environment, NO_PLACE)
+    if place.is_expired:
+        return Outcome((), Problem.of(ENVIRONMENT_EXPIRED, environment=spec.environment))
     if place is not NO_PLACE and place.spec is None and not older:
         return Outcome(None, Problem.of(ENVIRONMENT_INVALID, environment=spec.environment))
     decision = decide(Binding(row.name, spec, reported, place.spec, place.backing, labels, older), addresses)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from services.common.api_resource import SECRET
+from services.common.messages import UnownedKind
 from services.kinds.deployment_target.model import DEPLOYMENT_TARGET, DeploymentTargetSpec
 from services.kinds.deployment_target_claim.model import DEPLOYMENT_TARGET_CLAIM
+from services.kinds.environment.expiry import expiry_problem, remaining_of
 from services.kinds.environment.model import ENVIRONMENT, EnvironmentSpec
 from services.kinds.environment.rules import Backing, Family, accept, decide, parent_cycles
 from services.kinds.managed_environment.model import MANAGED_ENVIRONMENT
@@ -15,10 +17,13 @@ from services.kinds.secret.rules import type_of
 from services.kinds.shared.conditions import Refused
 from services.kinds.shared.resource import SECRET_ABSENT, PlainResource
 from services.kinds.shared.spec_text import readable_spec
-from services.planner.domain.appstudio.outcomes import Outcome, differs_by_kind, refused, with_outcome
+from services.kinds.shared.unowned_objects import UnownedObject
+from services.planner.domain.appstudio.outcomes import Outcome, differs_by_kind, is_touched, refused, with_outcome
+from services.planner.domain.appstudio.previews import ended_claims
 from services.planner.domain.appstudio.targets import ClaimBacking, claim_backing
 from services.planner.domain.planned_tenant import Context, PlannedTenant
 from services.planner.domain.state import TenantState
+from services.planner.domain.steps.unowned_objects import UnownedRequest, tend_unowned_objects
 
 NOT_FOLLOWED = "not followed"
 """Stands for the type of a Secret of which nothing was told."""
@@ -31,14 +36,29 @@ decided again if anything of that differs."""
 def plan_environments(planned: PlannedTenant, context: Context) -> PlannedTenant:
     """The tenant with what its environments want, and what is wrong with them."""
     state, cause = planned.state, planned.last_cause
-    looked_at = (*LOOKED_AT, MANAGED_ENVIRONMENT.kind)  # one of somebody else may have the name of theirs
-    if cause is None or state.tenant.is_former or not differs_by_kind(state, context, looked_at):
+    if cause is None or state.tenant.is_former or not _is_concerned(planned, context):
         return planned
     present = [each for each in state.plain_resources_in_order(ENVIRONMENT.kind) if each.present]
     families = _families(present)
     for each in present:
         planned = with_outcome(planned, each, _outcome(each, families[each.name], state, context), cause, context)
-    return planned
+    return tend_unowned_objects(planned, (ENVIRONMENT.kind,), _removals(present, state), cause, context)
+
+
+def _is_concerned(planned: PlannedTenant, context: Context) -> bool:
+    """Also if a ManagedEnvironment differs: one of somebody else may have the name of theirs."""
+    looked_at = (*LOOKED_AT, MANAGED_ENVIRONMENT.kind)
+    return differs_by_kind(planned.state, context, looked_at) or is_touched(planned, (ENVIRONMENT.kind,))
+
+
+def _removals(rows: Iterable[PlainResource], state: TenantState) -> Iterator[UnownedRequest]:
+    """Environments that are over, once nothing is left of them and their claims are going."""
+    claims = state.plain_resources_of_kind(DEPLOYMENT_TARGET_CLAIM.kind).values()
+    staying = ended_claims(state) & {each.name for each in claims if each.is_active}
+    for row in rows:
+        spec = readable_spec(EnvironmentSpec, row)
+        if remaining_of(row) == 0 and spec is not None and spec.claim_name not in staying:
+            yield UnownedRequest(row, UnownedObject(UnownedKind.ENVIRONMENT, row.name, row.uid, is_deleted=True))
 
 
 def backing_of(row: PlainResource, spec: EnvironmentSpec, state: TenantState, context: Context) -> Backing:
@@ -70,6 +90,8 @@ class Place:
     spec: EnvironmentSpec | None
     """None: it cannot be read, or there is no room for it."""
     backing: Backing
+    is_expired: bool = False
+    """Its time is over: nothing is deployed there any more."""
 
 
 NO_PLACE = Place(None, Backing())
@@ -84,7 +106,8 @@ def places(state: TenantState, context: Context) -> dict[str, Place]:
 
 def _place(row: PlainResource, state: TenantState, context: Context) -> Place:
     spec = readable_spec(EnvironmentSpec, row)
-    return Place(spec, backing_of(row, spec, state, context) if spec is not None else Backing())
+    backing = backing_of(row, spec, state, context) if spec is not None else Backing()
+    return Place(spec, backing, remaining_of(row) is not None)
 
 
 def _outcome(row: PlainResource, family: Family, state: TenantState, context: Context) -> Outcome:
@@ -92,9 +115,11 @@ def _outcome(row: PlainResource, family: Family, state: TenantState, context: Co
         spec = accept(row, context.policy.addresses, context.policy.limits)
     except Refused as why:
         return refused(why)
-    backing = backing_of(row, spec, state, context)
-    decision = decide(row.name, spec, backing, family, deleting=row.deleting)
-    return Outcome(decision.children, decision.problem)
+    expiry, left = expiry_problem(row, spec), remaining_of(row)
+    if left is not None:
+        return Outcome(None if left else (), expiry)
+    decision = decide(row.name, spec, backing_of(row, spec, state, context), family, deleting=row.deleting)
+    return Outcome(decision.children, decision.problem or expiry)
 
 
 def _families(rows: Collection[PlainResource]) -> dict[str, Family]:

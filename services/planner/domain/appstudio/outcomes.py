@@ -36,6 +36,12 @@ def differs_by_kind(state: TenantState, context: Context, kinds: Collection[str]
     )
 
 
+def is_touched(planned: PlannedTenant, kinds: Collection[str]) -> bool:
+    """Whether a resource of these kinds is to be looked at though it is the row that it was: it was due."""
+    rows = map(planned.state.plain_resources.get, planned.touched)
+    return any(row is not None and row.kind in kinds for row in rows)
+
+
 def refused(why: Refused) -> Outcome:
     """Of a resource whose spec is not accepted: what it has stays."""
     return Outcome(None, Problem(why.reason, why.message))

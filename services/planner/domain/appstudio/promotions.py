@@ -16,6 +16,7 @@ from services.common.json_values import digest
 from services.common.messages import UnownedKind
 from services.kinds.application.kind import APPLICATION
 from services.kinds.component.model import COMPONENT, ComponentSpec
+from services.kinds.environment.expiry import remaining_of
 from services.kinds.environment.model import ENVIRONMENT, EnvironmentSpec
 from services.kinds.environment.rules import parent_cycles
 from services.kinds.promotion_run.model import PROMOTION_RUN, PromotionRunSpec
@@ -98,12 +99,14 @@ def plan_promotions(planned: PlannedTenant, events: Sequence[Event], context: Co
     for run in advanced.runs:
         planned = _kept(planned, run, cause, now)
     requests = [UnownedRequest(owner, _object(order)) for owner, order in advanced.orders]
-    return tend_unowned_objects(planned, (UnownedKind.BINDING,), requests, cause, context)
+    return tend_unowned_objects(planned, (PROMOTION_RUN.kind,), requests, cause, context)
 
 
 def surroundings(state: TenantState) -> Surroundings:
     """What the tenant has of what its runs name."""
-    environments = dict(_specs(state, ENVIRONMENT.kind, EnvironmentSpec))
+    named = [(row, spec) for row, spec in _rows(state, ENVIRONMENT.kind, EnvironmentSpec) if row.present]
+    expired = frozenset(row.name for row, _ in named if remaining_of(row) is not None)
+    environments = {row.name: spec for row, spec in named if row.name not in expired}
     parents = {name: spec.parent_environment or "" for name, spec in environments.items()}
     bindings = [(row, spec) for row, spec in _rows(state, BINDING.kind, BindingSpec) if row.present]
     snapshots = [row for row in state.plain_resources_of_kind(SNAPSHOT.kind).values() if row.present]
@@ -111,6 +114,7 @@ def surroundings(state: TenantState) -> Surroundings:
         applications=_applications(state),
         snapshots={name: spec.application for name, spec in _specs(state, SNAPSHOT.kind, SnapshotSpec)},
         beyond_quota=frozenset(row.name for row in snapshots if row.over_quota),
+        expired=expired,
         parents=parents,
         automated=frozenset(
             name for name, spec in environments.items() if spec.deployment_strategy == "AppStudioAutomated"

@@ -33,20 +33,23 @@ from services.kinds.deployment_target_claim.rows import BOUND, LOST, PENDING, Cl
 from services.kinds.deployment_target_claim.rows import FINALIZER as CLAIM_FINALIZER
 from services.kinds.deployment_target_class.model import DeploymentTargetClassSpec
 from services.kinds.deployment_target_class.rules import named_class
+from services.kinds.environment.model import ENVIRONMENT
 from services.kinds.shared.decided import Decided
 from services.kinds.shared.projection import metadata_of
 from services.kinds.shared.resource import Cause, PlainResource
 from services.kinds.shared.spec_text import spec_of
 from services.kinds.shared.unowned_objects import UnownedObject
 from services.kinds.space_request.model import SPACE_REQUEST
-from services.planner.domain.appstudio.outcomes import differs_by_kind
+from services.planner.domain.appstudio.outcomes import differs_by_kind, is_touched
+from services.planner.domain.appstudio.previews import ended_claims
 from services.planner.domain.appstudio.spaces import known_spaces, space_requests
 from services.planner.domain.planned_tenant import Context, PlannedTenant
 from services.planner.domain.state import TenantState
 from services.planner.domain.steps.unowned_objects import UnownedRequest, tend_unowned_objects
 
 KINDS = (DEPLOYMENT_TARGET_CLAIM.kind, DEPLOYMENT_TARGET.kind, SPACE_REQUEST.kind)
-CHANGED = (UnownedKind.CLAIM, UnownedKind.TARGET, UnownedKind.SPACE_REQUEST)
+OWNERS = (DEPLOYMENT_TARGET_CLAIM.kind, DEPLOYMENT_TARGET.kind)
+"""On whose behalf something is changed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,12 +85,12 @@ def plan_targets(planned: PlannedTenant, context: Context) -> PlannedTenant:
     planned = _with_due_times(planned.with_state(planned.state.with_plain_resources(*decided)), decided, spaces, cause)
     left = {space.claim for space in spaces if space.name in wanted.removed}
     requests = [
-        *_claim_requests(decided, known, outcomes, left),
+        *_claim_requests(decided, known, outcomes, left, ended_claims(planned.state)),
         *space_requests(wanted, decided, spaces),
         *_target_requests(decided, known, targets),
         *_refused_requests(decided, known),
     ]
-    return tend_unowned_objects(planned, CHANGED, requests, cause, context)
+    return tend_unowned_objects(planned, OWNERS, requests, cause, context)
 
 
 class ClaimBacking(NamedTuple):
@@ -125,8 +128,7 @@ def _named(state: TenantState, kind: str, name: str) -> PlainResource | None:
 
 
 def _is_concerned(planned: PlannedTenant, context: Context) -> bool:
-    touched = map(planned.state.plain_resources.get, planned.touched)
-    return differs_by_kind(planned.state, context, KINDS) or any(row and row.kind in KINDS for row in touched)
+    return differs_by_kind(planned.state, context, (*KINDS, ENVIRONMENT.kind)) or is_touched(planned, KINDS)
 
 
 def _rows(state: TenantState) -> list[PlainResource]:
@@ -254,11 +256,20 @@ def _with_decision(
 
 
 def _claim_requests(
-    rows: Iterable[PlainResource], known: Known, outcomes: Mapping[str, ClaimOutcome], left: Collection[str]
+    rows: Iterable[PlainResource],
+    known: Known,
+    outcomes: Mapping[str, ClaimOutcome],
+    left: Collection[str],
+    ended: Collection[str],
 ) -> Iterator[UnownedRequest]:
-    """``left``: claims for which something was made that is not going yet."""
+    """``left``: claims for which something was made that is not going yet; ``ended``: those that go."""
     for row in rows:
-        if row.uid in known.refused or row.kind != DEPLOYMENT_TARGET_CLAIM.kind:
+        if row.kind != DEPLOYMENT_TARGET_CLAIM.kind:
+            continue
+        if row.name in ended and row.is_active:
+            yield UnownedRequest(row, UnownedObject(UnownedKind.CLAIM, row.name, row.uid, is_deleted=True))
+            continue
+        if row.uid in known.refused:
             continue
         claim = known.claims[row.name]
         yield UnownedRequest(

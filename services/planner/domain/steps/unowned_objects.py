@@ -4,24 +4,30 @@ A row asks for one object to be made, patched or deleted. It is level-based: a r
 not say what is wanted, and written anew if it says so no more, at the pace of ``child_objects.py``: once for each
 version of the live object, and not before ``REAPPLY_AFTER``. It goes when nobody wants it, and then the object stays
 as it is.
+
+Resources of several kinds may want something of one object. Its row is of the one that asked last, but for this: where
+one has it deleted, nothing else is asked for until it is going.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime
 from typing import NamedTuple
 
-from services.common.messages import UnownedKind
 from services.kinds.shared.child_objects import LiveChild
 from services.kinds.shared.resource import Cause, PlainResource
 from services.kinds.shared.unowned_objects import UnownedObject, says
+from services.planner.domain.indexed_rows import Groups, index_of
 from services.planner.domain.live_children import LiveChildren, live_children
 from services.planner.domain.planned_tenant import Context, PlannedTenant
 from services.planner.domain.state import TenantState
 from services.planner.domain.steps.child_objects import REAPPLY_AFTER, UNSEEN_AFTER, row_for, written
-from services.planner.rows import ChildRow
+from services.planner.rows import ChildKey, ChildRow
+
+UNOWNED: Groups[ChildRow, str] = Groups(lambda row: row.owner_kind if row.is_unowned else None)
+"""By the kind of the resource that wants it."""
 
 
 class UnownedRequest(NamedTuple):
@@ -33,20 +39,23 @@ class UnownedRequest(NamedTuple):
 
 def tend_unowned_objects(
     planned: PlannedTenant,
-    kinds: Collection[UnownedKind],
+    owners: Collection[str],
     requests: Iterable[UnownedRequest],
     cause: Cause,
     context: Context,
 ) -> PlannedTenant:
-    """The tenant with rows of these kinds for what is requested, and for nothing else."""
+    """The tenant with rows of resources of these kinds for what is requested, and for nothing else."""
     wanted = {each.wanted.key: each for each in requests if not each.wanted.is_oversized}
-    rows = {key: row for key, row in planned.state.child_objects.items() if row.kind in kinds}
+    rows = _rows_of(planned.state, owners)
+    if not wanted and not rows:
+        return planned
     live = live_children(planned.state, {*wanted, *rows}, context.before)
+    wanted = {key: each for key, each in wanted.items() if key in rows or not _is_to_go(planned.state, key, live)}
     for key in sorted({*wanted, *rows}):
         request, known = wanted.get(key), rows.get(key)
         row = None if request is None else _row_of(planned.state, request, known, live.present.get(key), context)
         if row is None:
-            planned = planned.with_state(planned.state.without_child_objects(key))
+            planned = planned.with_state(planned.state.without_child_objects(*({key} & rows.keys())))
             continue
         if row != known or _is_asked_again(row, live, cause.at):
             row = written(row, live.present.get(key), cause)
@@ -56,6 +65,19 @@ def tend_unowned_objects(
             if request.owner.id not in planned.touched:
                 planned = planned.touching(request.owner.id, cause)
     return planned
+
+
+def _rows_of(state: TenantState, owners: Collection[str]) -> Mapping[ChildKey, ChildRow]:
+    by_owners_kind = index_of(state.child_objects, UNOWNED)
+    return {key: row for owner in owners for key, row in by_owners_kind.get(owner, {}).items()}
+
+
+def _is_to_go(state: TenantState, key: ChildKey, live: LiveChildren) -> bool:
+    """Whether a row has the object deleted that is there, and it is not going yet."""
+    row, there = state.child_objects.get(key), live.present.get(key)
+    if row is None or row.desired == "present" or there is None:
+        return False
+    return row.uid == there.uid and not there.deleting
 
 
 def _row_of(

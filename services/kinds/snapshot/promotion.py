@@ -1,0 +1,90 @@
+"""New Snapshots that are promoted by themselves, if operators want that: which ones wait for their runs, and these.
+
+Of each application the newest one counts. It waits until the environments that it begins with are there and the run
+before its own is over: so what comes meanwhile has no run of its own. A Snapshot is new for a day, so a planner that
+meets old ones, because it begins or its database was lost, promotes none of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from uuid import UUID
+
+from services.common.json_values import canonical, digest, texts_of
+from services.kinds.environment.model import AUTOMATED, EnvironmentSpec
+from services.kinds.promotion_run.model import AutomatedPromotion, PromotionRunSpec
+from services.kinds.shared.conditions import parsed_status
+from services.kinds.shared.resource import PlainResource
+from services.kinds.snapshot.model import SNAPSHOT
+
+NEW_FOR = timedelta(days=1)
+MOST_WAITING = 20
+"""Of a tenant, of whatever applications: the newest."""
+
+_LONGEST_NAME = 250
+
+
+@dataclass(frozen=True, slots=True)
+class NewSnapshot:
+    """One that waits for its runs."""
+
+    id: UUID
+    name: str
+    application: str
+    created_at: int
+    """Milliseconds since 1970."""
+    started: frozenset[str] = frozenset()
+    """Environments for which its run is there, or was."""
+
+    @property
+    def old_at(self) -> datetime:
+        """When it is new no more."""
+        return datetime.fromtimestamp(self.created_at / 1000, UTC) + NEW_FOR
+
+    def run_for(self, environment: str) -> PromotionRunSpec:
+        """What promotes it, beginning with ``environment``."""
+        promotion = AutomatedPromotion(initial_environment=environment)
+        return PromotionRunSpec(snapshot=self.name, application=self.application, automated_promotion=promotion)
+
+
+def awaits_runs(row: PlainResource) -> bool:
+    """Whether it is a Snapshot whose runs are not all there yet."""
+    return row.kind == SNAPSHOT.kind and row.present and bool(row.progress)
+
+
+def started_of(row: PlainResource) -> frozenset[str]:
+    """Environments for which its run was seen."""
+    return frozenset(texts_of(parsed_status(row.progress).get("started"))) if row.progress else frozenset()
+
+
+def with_started(row: PlainResource, started: Collection[str] | None) -> PlainResource:
+    """The row that keeps this; None: it waits for no run."""
+    return replace(row, progress=canonical({"started": sorted(started)}) if started is not None else "")
+
+
+def still_new(snapshots: Iterable[NewSnapshot], now: datetime) -> dict[UUID, NewSnapshot]:
+    """Those that go on waiting: of each application the newest."""
+    newest: dict[str, NewSnapshot] = {}
+    for each in sorted(snapshots, key=lambda each: (-each.created_at, each.name)):
+        if now < each.old_at:
+            newest.setdefault(each.application, each)
+    return {each.id: each for each in [*newest.values()][:MOST_WAITING]}
+
+
+def initial_environments(environments: Mapping[str, EnvironmentSpec]) -> tuple[str, ...]:
+    """Where automated promotions begin: environments without a parent whose strategy is automated."""
+    return tuple(
+        name
+        for name, spec in sorted(environments.items())
+        if spec.deployment_strategy == AUTOMATED and not spec.parent_environment
+    )
+
+
+def run_name(snapshot: str, environment: str) -> str:
+    """Of the run that promotes a Snapshot from this environment on: each pair has its own."""
+    name = f"{snapshot}-{environment}"
+    # A name may have '-' anywhere, so two pairs may have one name: the digest tells them apart.
+    suffix = digest(f"{snapshot}/{environment}")[:8]
+    return f"{name[: _LONGEST_NAME - len(suffix) - 1].rstrip('.-')}-{suffix}"
