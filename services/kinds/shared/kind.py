@@ -151,7 +151,7 @@ class Kind(NamedKind):
     """How many of them a tenant may have, unless operators say otherwise."""
     is_dormant: bool = False
     """There may be any number of its resources, and most of them matter to nobody: a planner has only those at hand
-    that others name. Nothing follows from them by themselves."""
+    that others name. Nothing follows from them by themselves, but what their status says of the quota."""
     row: type[Incarnation] = PlainResource
     """What the planner keeps of it. Kinds with a row of their own have their own steps in a plan."""
     reference: Reference | None = None
@@ -203,7 +203,7 @@ class Kind(NamedKind):
     def __post_init__(self) -> None:
         """Raises ValueError if the declarations contradict each other."""
         others = self.projection.status_members
-        if self.is_dormant and (self.row is not PlainResource or self.accept_spec or self.compile_status):
+        if self.is_dormant and (self.row is not PlainResource or self.accept_spec):
             raise ValueError(f"{self.name}: something follows from its resources, so they cannot be dormant")
         if others and self.row is not PlainResource:
             raise ValueError(f"{self.name}: a row of its own has no columns for a status that others write")

@@ -5,9 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 from services.common.messages import UnownedKind
+from services.kinds.shared.catalogue import ERROR
 from services.kinds.shared.kind import Column, CustomKind
 from services.kinds.shared.projection import Projection
+from services.kinds.snapshot.catalogue import ENTRIES
 from services.kinds.snapshot.model import SNAPSHOT, SnapshotSpec, SnapshotStatus
+from services.kinds.snapshot.status import QUOTA_CONDITIONS, snapshot_status
 
 KIND = CustomKind(
     resource=SNAPSHOT,
@@ -21,9 +24,13 @@ KIND = CustomKind(
         Column("Application", ".spec.application"),
         Column("Components", ".spec.components[*].name", is_wide=True),
         Column("Name Shown", ".spec.displayName", is_wide=True),
+        Column("Quota", f".status.{QUOTA_CONDITIONS}[?(@.type=='{ERROR}')].message", is_wide=True),
     ),
     short_names=("as",),
-    catalogue=(),
+    catalogue=ENTRIES,
+    own_status=frozenset({QUOTA_CONDITIONS}),
+    conditions=QUOTA_CONDITIONS,
+    compile_status=snapshot_status,
     is_dormant=True,
     # Whose it is: images and artifacts are read by the build service, and of any size.
     projection=Projection(spec_members=frozenset({"application"})),

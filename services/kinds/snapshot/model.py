@@ -9,7 +9,7 @@ from pydantic.alias_generators import to_camel
 
 from services.common.api_resource import ApiResource
 from services.kinds.shared.api_group import APPSTUDIO_GROUP, VERSION
-from services.kinds.shared.api_model import ApiModel, ForeignCondition, cel
+from services.kinds.shared.api_model import ApiModel, Condition, ForeignCondition, cel
 from services.kinds.shared.immutable import unchanged, unchanged_list
 from services.kinds.shared.text import (
     MAX_COMPONENTS,
@@ -80,6 +80,9 @@ class SnapshotSpec(ApiModel):
 
 
 class SnapshotStatus(ApiModel):
-    """What other services say of it."""
+    """What other services say of it, and whether there is room for it."""
 
     conditions: list[ForeignCondition] | None = Field(default=None, description="Written by the services that test it.")
+    quota_conditions: list[Condition] | None = Field(
+        default=None, description="Whether the namespace has room for it; left out if it always had."
+    )

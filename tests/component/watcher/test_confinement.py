@@ -22,6 +22,7 @@ from services.common.errors import Wait
 from services.common.kubernetes import SECRET, ApiResource, KubeClient, Manifest, Rejected, connect
 from services.common.messages import ChildKind, UnownedKind
 from services.common.package_data import RBAC
+from services.kinds.application.kind import APPLICATION
 from services.kinds.deployment_target.model import DEPLOYMENT_TARGET
 from services.kinds.deployment_target_claim.model import DEPLOYMENT_TARGET_CLAIM
 from services.kinds.deployment_target_claim.rows import FINALIZER
@@ -242,7 +243,7 @@ async def test_watcher_when_it_changes_more_than_is_listed_then_the_policy_refus
         with pytest.raises(Rejected, match=text):
             await kube.patch_object(DEPLOYMENT_TARGET_CLAIM, tenant.namespace, "dev", patch, field_manager="tests")
     with pytest.raises(Rejected, match="cannot delete"):
-        await kube.delete_object(DEPLOYMENT_TARGET_CLAIM, tenant.namespace, "dev")
+        await kube.delete_object(APPLICATION, tenant.namespace, "shop")
     with pytest.raises(Rejected, match="cannot create"):
         await create(kube, tenant, CLAIM_SPEC, name="other")
     await release(tenant, DEPLOYMENT_TARGET_CLAIM, "dev")

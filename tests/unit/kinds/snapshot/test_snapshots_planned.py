@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from typing import Any
 
@@ -11,7 +12,7 @@ from services.kinds.registry import REGISTRY, Registry
 from services.kinds.shared.kind import CustomKind, Reference
 from services.kinds.shared.resource import PlainResource
 from services.kinds.snapshot.kind import KIND
-from services.kinds.snapshot.model import SNAPSHOT
+from services.kinds.snapshot.model import SNAPSHOT, SnapshotSpec
 from services.planner.domain.events import Event
 from services.planner.domain.policy import Policy
 from services.planner.domain.state import TenantState
@@ -147,13 +148,37 @@ def test_snapshots_when_their_namespace_is_made_again_then_none_of_before_is_lef
     assert [row.uid for row in world.resources.values()] == ["newest"]
 
 
-@pytest.mark.parametrize("hook", ["accept_spec", "compile_status"])
-def test_kind_when_something_follows_from_its_resources_then_it_cannot_be_dormant(hook: str) -> None:
+def test_kind_when_something_follows_from_its_resources_then_it_cannot_be_dormant() -> None:
     with pytest.raises(ValueError, match="cannot be dormant"):
-        replace(KIND, **{hook: lambda *_: ""})
+        replace(KIND, accept_spec=lambda *_: SnapshotSpec(application=""))
 
 
 def test_snapshots_when_followed_then_their_kind_is_dormant() -> None:
     assert isinstance(KIND, CustomKind)
     assert [kind.name for kind in REGISTRY.dormant] == [SNAPSHOT.kind]
     assert REGISTRY.limits().of(SNAPSHOT.kind) == 10_000
+
+
+def quota(world: World, name: str) -> list[tuple[str, str, str]]:
+    """What a Snapshot says of that."""
+    rows = [row for row in world.workspace.values() if (row.kind, row.name) == (SNAPSHOT.kind, name)]
+    return [
+        (each["status"], each["reason"], each["message"])
+        for row in rows
+        for each in json.loads(row.status)["quotaConditions"]
+    ]
+
+
+def test_snapshot_when_there_is_no_room_for_it_then_it_says_so_until_there_is_some() -> None:
+    world = World(policy=Policy(limits=REGISTRY.limits({SNAPSHOT.kind: 1})))
+    world.take(snapshot(1, "one"), snapshot(2, "two"))
+    assert quota(world, "one") == [], "one that there is room for says nothing"
+    ((status, reason, message),) = quota(world, "two")
+    assert (status, reason) == ("True", "ErrorOccurred")
+    assert message.startswith("quota exceeded: this namespace may have 1 Snapshots")
+    world.memory.clear()
+    world.take(resource_gone(3, SNAPSHOT.kind, "one"))
+    assert quota(world, "two") == [("False", "ErrorOccurredResolved", "")]
+    world.memory.clear()
+    world.take(resource_gone(4, SNAPSHOT.kind, "two"))
+    assert quota(world, "two") == []
