@@ -11,6 +11,7 @@ from devstack.appstudio.shop import COMPONENTS, Shop, opened_shop
 from services.common.kubernetes import KubeClient
 from services.kinds.environment.model import ENVIRONMENT
 from services.kinds.promotion_run.model import PROMOTION_RUN
+from services.kinds.snapshot.model import SNAPSHOT
 from services.kinds.snapshot.promotion import run_name
 from tests.e2e.tenant import USER, Tenant, condition
 
@@ -62,10 +63,12 @@ async def test_snapshot_when_it_is_new_then_it_is_promoted_as_far_as_environment
     shop: Shop, kube: KubeClient
 ) -> None:
     automated = {"spec": {"deploymentStrategy": "AppStudioAutomated"}}
-    await kube.patch_object(ENVIRONMENT, shop.tenant.namespace, "dev", automated, field_manager=USER)
+    for name in ("one", "two"):  # they are new, too, and may be of the same second
+        await kube.delete_object(SNAPSHOT, shop.namespace, name)
+    await kube.patch_object(ENVIRONMENT, shop.namespace, "dev", automated, field_manager=USER)
     await shop.snapshot("three")
     run = run_name("three", "dev")
-    await shop.runs.until("its run is made", lambda objects: (shop.tenant.namespace, run) in objects, 120)
+    await shop.runs.until("its run is made", lambda objects: (shop.namespace, run) in objects, 120)
     assert await shop.until_complete(run) == "Success"
     assert shop.steps(run) == [("dev", "Success"), ("staging", "Success")]
     assert shop.bound() == {"dev": "three", "staging": "three"}
