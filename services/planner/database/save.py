@@ -114,7 +114,8 @@ AUDIT_DISPLACED = f"""
 UPDATE audit_records AS former
    SET id = change.displaced_id
   FROM {recordset(AuditedChange, "change")}
- WHERE former.id = change.id
+ CROSS JOIN LATERAL (SELECT known.id FROM audit_records AS known WHERE known.id = change.id OFFSET 0) AS found
+ WHERE former.id = found.id
 """
 AUDIT_RECORDS = upsert(
     tables.audit_records,
@@ -128,8 +129,11 @@ AUDIT_RESTORED = f"""
 UPDATE audit_records AS o
    SET actor = '{RESTORED_ACTOR}'
   FROM {recordset(AuditedChange, "change")}
- WHERE o.id = change.id
-   AND (SELECT true FROM audit_records AS deletion WHERE deletion.id = change.deletion_id)
+ CROSS JOIN LATERAL (SELECT known.id FROM audit_records AS known
+                      WHERE known.id = change.id
+                        AND (SELECT true FROM audit_records AS deletion WHERE deletion.id = change.deletion_id)
+                     OFFSET 0) AS restored
+ WHERE o.id = restored.id
 """
 
 SIGHTINGS, RESOURCE_SIGHTINGS = (
