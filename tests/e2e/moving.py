@@ -117,5 +117,7 @@ async def seen_by_user(tenant: Tenant, name: str = "web") -> AsyncIterator[list[
             await asyncio.sleep(LOOK_SECONDS / 5)
 
     recording = asyncio.create_task(record())
-    yield views
-    recording.cancel()
+    try:
+        yield views
+    finally:
+        recording.cancel()

@@ -87,10 +87,6 @@ async def test_tenants_when_an_instance_is_added_and_given_up_again_then_they_ar
         # How many are where depends on what tenants of other tests still have there.
         spread = places()
         assert (set(spread), spread.total()) == ({FIRST, SECOND, namespace}, TENANTS)
-        # It may tell of a tenant of another test that has to stay, or cannot end its move.
-        assert "tenants that move" not in (await asyncio.to_thread(of_instances, stack, "rebalance")).output
-        assert places() == spread
-
         assert "'gitopsctl engines rebalance' moves them" in await typed(stack, "drain", namespace)
         assert (await typed(stack, "rebalance")).startswith("fleet: accepted, tenants that move: ")
         await until_moved(stack, crowd)

@@ -61,5 +61,5 @@ async def test_instance_when_no_provisioner_knows_its_version_then_it_fails_and_
 ) -> None:
     await typed(stack, "add", "unknown", "--version", "9.9.9")
     row = await until_shown(stack, "unknown", state="failed")
-    assert "there are no manifests of Argo CD 9.9.9, but of 3.1.16, 3.2.11" in row["stateMessage"]
+    assert "there are no manifests of Argo CD 9.9.9, but of 3.1.16, 3.1.16-large, 3.2.11" in row["stateMessage"]
     await typed(stack, "retire", "unknown")
