@@ -6,12 +6,12 @@ It owns ``status.components`` and ``status.gitopsRepoConditions``, and touches n
 from __future__ import annotations
 
 import asyncio
-from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Any
 
 from devstack.appstudio.gitops_repositories import GitOpsRepositories, Wanted
-from services.common.kubernetes import Changed, Conflict, KubeClient, Manifest, NotFound, Seen, reflect
+from devstack.appstudio.serving import serve_each
+from services.common.kubernetes import KubeClient, Manifest, NotFound
 from services.kinds.snapshot.model import SNAPSHOT
 from services.kinds.snapshot_environment_binding.model import BINDING
 
@@ -34,10 +34,7 @@ class BuildService:
 
     async def run(self) -> None:
         """For ever."""
-        async with aclosing(reflect(self.kube, BINDING, self.namespace)) as events:
-            async for event in events:
-                if isinstance(event, Seen | Changed):
-                    await self._serve(event.object)
+        await serve_each(self.kube, BINDING, self.namespace, self._serve)
 
     async def _serve(self, binding: Manifest) -> None:
         shown, wanted = binding.get("status") or {}, await self._status_of(binding["spec"])
@@ -45,12 +42,9 @@ class BuildService:
             return
         name, version = binding["metadata"]["name"], binding["metadata"]["resourceVersion"]
         patch = {"metadata": {"resourceVersion": version}, "status": wanted}
-        try:
-            await self.kube.patch_object(
-                BINDING, self.namespace, name, patch, field_manager=FIELD_MANAGER, subresource="status"
-            )
-        except (Conflict, NotFound):
-            return  # its next state is seen, too
+        await self.kube.patch_object(
+            BINDING, self.namespace, name, patch, field_manager=FIELD_MANAGER, subresource="status"
+        )
 
     async def _status_of(self, spec: Manifest) -> Manifest | None:
         """What is to be said; None if the snapshot is not there."""

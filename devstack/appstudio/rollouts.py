@@ -2,19 +2,10 @@
 
 from __future__ import annotations
 
-from contextlib import aclosing, suppress
 from dataclasses import dataclass
 
-from services.common.kubernetes import (
-    ApiResource,
-    Changed,
-    Conflict,
-    KubeClient,
-    Manifest,
-    NotFound,
-    Seen,
-    reflect,
-)
+from devstack.appstudio.serving import serve_each
+from services.common.kubernetes import ApiResource, KubeClient, Manifest
 
 DEPLOYMENT = ApiResource("apps", "v1", "Deployment", "deployments")
 FIELD_MANAGER = "kube-controller-manager"
@@ -29,11 +20,7 @@ class Rollouts:
 
     async def run(self) -> None:
         """For ever."""
-        async with aclosing(reflect(self.kube, DEPLOYMENT, self.namespace)) as events:
-            async for event in events:
-                if isinstance(event, Seen | Changed):
-                    with suppress(Conflict, NotFound):  # its next state is seen, too
-                        await self._roll_out(event.object)
+        await serve_each(self.kube, DEPLOYMENT, self.namespace, self._roll_out)
 
     async def _roll_out(self, deployment: Manifest) -> None:
         meta, shown = deployment["metadata"], deployment.get("status") or {}

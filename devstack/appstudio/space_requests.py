@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Mapping
-from contextlib import aclosing, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 
+from devstack.appstudio.serving import serve_each
 from services.common.kubernetes import (
     NAMESPACE,
     SECRET,
     AlreadyExists,
     ApiResource,
-    Changed,
-    Conflict,
     KubeClient,
     Manifest,
     NotFound,
-    Seen,
-    reflect,
 )
 from services.kinds.space_request.model import SPACE_REQUEST
 
@@ -49,11 +46,7 @@ class SpaceRequestController:
 
     async def run(self) -> None:
         """For ever."""
-        async with aclosing(reflect(self.kube, SPACE_REQUEST, self.namespace)) as events:
-            async for event in events:
-                if isinstance(event, Seen | Changed):
-                    with suppress(Conflict, NotFound):  # its next state is seen, too
-                        await self._serve(event.object)
+        await serve_each(self.kube, SPACE_REQUEST, self.namespace, self._serve)
 
     async def _serve(self, request: Manifest) -> None:
         meta = request["metadata"]
