@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from devstack.harness.mirror import Mirror, Objects
+from services.common.errors import Unavailable
 from services.common.kubernetes import NAMESPACE, KubeClient, Manifest, NotFound
 from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
 
@@ -60,15 +61,22 @@ class Tenant:
         return self.status(name)
 
     async def until_condition(
-        self, type_: str, status: str, name: str = "web", timeout_seconds: float = 60
+        self, type_: str, status: str, name: str = "web", timeout_seconds: float = 60, *, message: str = ""
     ) -> dict[str, Any]:
-        """Wait for a condition of the status."""
-        await self.deployments.until(
-            f"{self.namespace}/{name} has condition {type_}={status}",
-            lambda _: condition(self.status(name), type_).get("status") == status,
-            timeout_seconds,
-        )
-        return condition(self.status(name), type_)
+        """Wait for a condition of the status; ``message`` is a part of its own."""
+
+        def shown() -> dict[str, Any]:
+            return condition(self.status(name), type_)
+
+        try:
+            await self.deployments.until(
+                f"{self.namespace}/{name} has condition {type_}={status} with '{message}'",
+                lambda _: shown().get("status") == status and message in shown().get("message", ""),
+                timeout_seconds,
+            )
+        except Unavailable as error:
+            raise Unavailable(f"{error}; it is {shown()}") from None
+        return shown()
 
     async def until_no_error(self, name: str = "web") -> None:
         """Wait until the status says that there is no error, or nothing of one."""

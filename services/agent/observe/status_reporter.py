@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from services.agent.objects.live import EngineObjects, LiveObject
 from services.agent.objects.managed_kinds import ObjectKey
+from services.agent.objects.stale_project import saw_stale_project
 from services.agent.objects.visible_status import is_out_of_sync
 from services.agent.observe.change_reporter import ChangeReporter, ObjectReport
 from services.agent.observe.observation_sink import ObservationSink
@@ -22,6 +23,10 @@ EMPTY = "{}"
 DEBOUNCE_SECONDS = 0.5
 """How long the report of a passing status waits for the next status."""
 
+STALE_SECONDS = 60.0
+"""How long the report of a refusal because of a stale AppProject waits for the next status. A planner takes it for that
+of a private repository, so users would be told that theirs needs a login."""
+
 SYNC_INTERVAL_SECONDS = 5.0
 """Least time between two reports of a sync under way. Argo CD writes nine statuses and more during a sync; how many of
 them are reported must not depend on its speed."""
@@ -33,6 +38,8 @@ class _Waiting:
 
     due: float
     timer: Timer
+    is_stale: bool = False
+    """It waits because of a stale AppProject."""
 
 
 class StatusReporter:
@@ -49,11 +56,13 @@ class StatusReporter:
     def report_status(self, key: ObjectKey) -> None:
         """Report the status of ``key`` if it differs from the last one delivered; one that became empty, too.
 
-        At once if it is one to stay with, or says that an attempt to sync has failed; what Argo CD says on the way
-        waits for what follows.
+        At once if it is one to stay with, or says that an attempt to sync has failed; what Argo CD says on the way, or
+        of a stale AppProject, waits for what follows.
         """
         live = self._live.get(key)
-        if live is None or not _is_passing(live):
+        if saw_stale_project(key, self._live):
+            self._hold_back(key)
+        elif live is None or not _is_passing(live):
             self._report(key)
         else:
             self._wait(key, self._due(key, live))
@@ -83,8 +92,18 @@ class StatusReporter:
         waiting = self._waiting.get(key)
         if waiting is None or due < waiting.due:
             self._stop_waiting(key)
-            timer = self._clock.call_later(due - self._clock.time(), lambda: self._report(key))
-            self._waiting[key] = _Waiting(due, timer)
+            self._waiting[key] = _Waiting(due, self._timer(key, due))
+
+    def _hold_back(self, key: ObjectKey) -> None:
+        """Have the refusal because of a stale AppProject wait, also if another report was to go out before."""
+        waiting = self._waiting.get(key)
+        if waiting is None or not waiting.is_stale:
+            self._stop_waiting(key)
+            due = self._clock.time() + STALE_SECONDS
+            self._waiting[key] = _Waiting(due, self._timer(key, due), is_stale=True)
+
+    def _timer(self, key: ObjectKey, due: float) -> Timer:
+        return self._clock.call_later(due - self._clock.time(), lambda: self._report(key))
 
     def _report(self, key: ObjectKey) -> None:
         self._stop_waiting(key)

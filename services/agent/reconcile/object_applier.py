@@ -16,6 +16,8 @@ from services.agent.objects.desired_objects import desired_object, is_released, 
 from services.agent.objects.engine_state import EngineState
 from services.agent.objects.live import EngineObjects, value_hash
 from services.agent.objects.managed_kinds import KINDS, ROW_KINDS, ManagedKind, ObjectKey
+from services.agent.objects.reconciliation import REFRESH
+from services.agent.objects.stale_project import saw_stale_project
 from services.agent.objects.tenant_destinations import IsPlatform, require_tenants_destinations
 from services.agent.private_repositories.allowed_repositories import AllowedRepositories
 from services.agent.private_repositories.isolation import RepositoryIsolation
@@ -75,11 +77,26 @@ class ObjectApplier:
         elif await self._has_to_wait(key, row, desired):
             return Blocked()
         outcome = await self._reconcile_permitted(ROW_KINDS[row.kind], key, desired)
+        if isinstance(outcome, Done) and desired is not None:
+            await self._end_stale_refusal(key)
         if isinstance(outcome, Done) and row.kind == RowKind.APP_PROJECT:
             outcome = replace(outcome, version=f"{row.digest} {value_hash(desired)}")
         elif isinstance(outcome, Done):
             outcome = replace(outcome, is_provisional=not self._repositories.is_checked(key))
         return outcome
+
+    async def _end_stale_refusal(self, key: ObjectKey) -> None:
+        """Have Argo CD look again at an Application that it refuses for what its AppProject was before.
+
+        If it does not see the new one then either, the Application's next event leads here, after the delay of repairs.
+        """
+        if self._is_refusal_stale(key):
+            log.info("compared with a stale AppProject; to be compared again", namespace=key.namespace, name=key.name)
+            await self._reconciler.request_comparison(KINDS[key.kind], key)
+
+    def _is_refusal_stale(self, key: ObjectKey) -> bool:
+        """Whether it is, and Argo CD has not been asked yet."""
+        return saw_stale_project(key, self._live) and REFRESH not in self._live[key].annotations
 
     async def _reconcile_permitted(self, kind: ManagedKind, key: ObjectKey, desired: Manifest | None) -> Outcome:
         """As the reconciler does it. Rights that are missing are operators' to mend, and so tenants are told."""
@@ -103,7 +120,8 @@ class ObjectApplier:
         is_refused = key.kind == APPLICATION.kind and (
             self._repositories.is_refused(key) or self._isolation.is_denied(row.lane, source_url(desired))
         )
-        return is_refused or is_drifted(KINDS[key.kind], desired, self._live.get(key))
+        is_as_desired = not is_drifted(KINDS[key.kind], desired, self._live.get(key))
+        return is_refused or not is_as_desired or self._is_refusal_stale(key)
 
     def forget_row(self, key: ObjectKey) -> None:
         """Forget the repository that the object named."""

@@ -13,6 +13,7 @@ from typing import Any, Literal
 from services.agent.objects.live import LiveObject, owned_part
 from services.agent.objects.live_operation import RUNNING, termination_patch
 from services.agent.objects.managed_kinds import ManagedKind
+from services.agent.objects.reconciliation import REFRESH
 from services.common.json_values import dict_of
 from services.common.kubernetes import Manifest
 from services.common.ownership import MANAGED_BY, MANAGER, OURS
@@ -148,6 +149,11 @@ def end_of_automation(live: LiveObject) -> Patch | None:
     policy = dict_of(dict_of(live.owned.get("spec")).get("syncPolicy"))
     spec = {"syncPolicy": {"automated": None}}
     return Patch({"metadata": {"resourceVersion": str(live.version)}, "spec": spec}) if "automated" in policy else None
+
+
+def comparison_request(live: LiveObject) -> Patch:
+    """What has Argo CD compare an Application again."""
+    return Patch({"metadata": {"resourceVersion": str(live.version), "annotations": {REFRESH: "normal"}}})
 
 
 def _removal(kind: ManagedKind, live: LiveObject) -> ObjectStep:

@@ -23,6 +23,7 @@ from services.agent.reconcile.object_steps import (
     Patch,
     RemoveFinalizers,
     Unchanged,
+    comparison_request,
     end_of_automation,
     end_of_operation,
     next_step,
@@ -131,13 +132,17 @@ class Reconciler:
 
     async def end_operation(self, kind: ManagedKind, key: ObjectKey) -> None:
         """End the operation that Argo CD runs for an Application. Raises as ``reconcile_object``, and Conflict."""
-        await self._end(kind, key, end_of_operation)
+        await self._patch(kind, key, end_of_operation)
 
     async def end_automation(self, kind: ManagedKind, key: ObjectKey) -> None:
         """Keep Argo CD from syncing an Application by itself. Raises as ``end_operation``."""
-        await self._end(kind, key, end_of_automation)
+        await self._patch(kind, key, end_of_automation)
 
-    async def _end(self, kind: ManagedKind, key: ObjectKey, step_of: Callable[[LiveObject], Patch | None]) -> None:
+    async def request_comparison(self, kind: ManagedKind, key: ObjectKey) -> None:
+        """Have Argo CD compare an Application again. Raises as ``end_operation``."""
+        await self._patch(kind, key, comparison_request)
+
+    async def _patch(self, kind: ManagedKind, key: ObjectKey, step_of: Callable[[LiveObject], Patch | None]) -> None:
         live = self._live.get(key)
         step = step_of(live) if live is not None else None
         if step is not None:
