@@ -225,7 +225,7 @@ async def open_watches(kube: KubeClient) -> int:
     """Watches that the API server serves now."""
     token = (await kube.configuration.auth_settings()).get("BearerToken")
     headers = {"Authorization": token["value"] or ""} if token else {}
-    async with kube.session.get(f"{kube.configuration.host}/metrics", headers=headers) as answer:
+    async with kube.calls.get(f"{kube.configuration.host}/metrics", headers=headers) as answer:
         answer.raise_for_status()
         return watches_in(await answer.text())
 

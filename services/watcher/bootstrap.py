@@ -64,8 +64,8 @@ from services.watcher.rows.status_writer import StatusWriter, require_known_kind
 from services.watcher.settings import WatcherSettings
 from services.watcher.watcher import Watcher
 
-SPARE_CONNECTIONS = LOOKUPS + 5
-"""For each kind: its look-ups, one more that asks again, two watches or lists, and two more."""
+SPARE_CONNECTIONS = LOOKUPS + 4
+"""For each kind: its look-ups, one more that asks again, a list, and two more."""
 
 
 KCP_PATH = "/clusters/"

@@ -23,7 +23,7 @@ from tests.growing.fleet import until
 PROFILE_LARGE = ROOT / "k8s" / "provisioner" / "large" / "kustomization.yaml"
 OLD_VERSION, VERSION = "3.1.16", "3.2.11"
 PROVISIONER, SIMULATOR = "services.agent.provisioning", "devstack.argocd_simulator"
-CANARIES, EARLY = ([f"default-{ring}-{number}" for number in range(1, 9)] for ring in ("canary", "early"))
+CANARIES, EARLY = ([f"default-{ring}-{number}" for number in range(1, 21)] for ring in ("canary", "early"))
 """Ids of the instances that the planner adds, and of some more."""
 LARGE = "large"
 """The profile that is shipped, here of the old version."""

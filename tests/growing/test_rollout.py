@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ from devstack.harness.hosted import HostedStack
 from devstack.harness.mirror import Mirror
 from services.common.kubernetes import CONFIG_MAP, KubeClient, Manifest
 from tests.e2e.moving import HEALTHY_VIEW, seen_by_user
-from tests.e2e.operators import typed
+from tests.e2e.operators import of_instances, typed
 from tests.e2e.tenant import Tenant, application_name, fresh_tenant, path
 from tests.growing.conftest import LARGE, OLD_VERSION, PROFILES, VERSION
 from tests.growing.fleet import Row, accepting_in, instances, listed, placed_in, retire_ring, until, until_removed
@@ -176,3 +177,28 @@ async def test_profile_when_its_gate_fails_then_tenants_go_back_and_the_pool_is_
     known, pool = await instances(stack), await pool_of(stack)
     assert (known[old["id"]]["state"], known[new]["state"]) == ("accepting", "drained")
     assert (pool["version"], pool["profile"]) == (OLD_VERSION, "")
+
+
+async def test_rollout_when_paused_resumed_and_aborted_then_it_obeys_and_refuses_what_would_be_in_its_way(
+    stack: HostedStack, old: Row, deployed: Deployed
+) -> None:
+    async with deployed.without_gap():
+        await typed(stack, *ROLLOUT, "--soak", "10m")
+        (new,) = (await until_status(stack, step="soaking", stage=1))["newInstances"]
+        await typed(stack, "rollout", "pause")
+        assert (await status(stack))["state"] == "paused"
+        assert (await typed(stack, "rollout", "pause")).endswith("unchanged, it is paused\n")
+        place = (await instances(stack))[new]["namespace"]
+        assert deployed.places() == sorted([old["namespace"]] * (TENANTS - 1) + [place])
+        second = await asyncio.to_thread(of_instances, stack, "rollout", "start", VERSION, "--rings", RING)
+        assert (second.exit_code, "is under way, and there is one at a time" in second.stderr) == (1, True)
+        given_up = await asyncio.to_thread(of_instances, stack, "retire", old["id"])
+        assert (given_up.exit_code, f"ring {RING} is being rolled out" in given_up.stderr) == (1, True)
+        await typed(stack, "rollout", "resume")
+        assert (await status(stack))["state"] == "running"
+        await typed(stack, "rollout", "abort")
+        aborted = await until_rolled_out(stack)
+        assert aborted["state"] == "aborted"
+        assert deployed.places() == [old["namespace"]] * TENANTS
+    known = await instances(stack)
+    assert (known[old["id"]]["state"], known[new]["state"]) == ("accepting", "drained")

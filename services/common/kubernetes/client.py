@@ -42,6 +42,8 @@ REQUEST_TIMEOUT = aiohttp.ClientTimeout(total=REQUEST_SECONDS, connect=CONNECT_S
 WATCH_SECONDS = 290  # below the API server's own five-minute minimum, so that watches end by agreement
 PAGE = 100
 """Objects of a list at a time: with 256 KiB of annotations each, as anyone may write, they are some 30 MB."""
+UNLIMITED = 0
+"""Of connections, as aiohttp says it."""
 
 JSON_PATCH = "application/json-patch+json"
 MERGE_PATCH = "application/merge-patch+json"
@@ -73,6 +75,8 @@ class Page:
 
 async def connect(kubeconfig: Path | None, *, connections: int = 32) -> KubeClient:
     """Open a client for ``kubeconfig``, or for the pod's own service account if that is None.
+
+    ``connections`` is how many calls it has in flight at most; watches are not among them.
 
     Raises:
         InvalidConfiguration: the file is missing or unusable, or we are not in a pod.
@@ -108,8 +112,11 @@ def client_of(configuration: Configuration) -> KubeClient:
     """A client with these settings. To be called on the event loop that will use it."""
     tls = RESTClientObject(configuration).ssl_context
     # The library's own session looks for proxies in the environment and in ~/.netrc at every request.
-    connector = aiohttp.TCPConnector(limit=configuration.connection_pool_maxsize, ssl=tls)
-    return KubeClient(configuration, aiohttp.ClientSession(connector=connector, proxy=configuration.proxy))
+
+    def session(limit: int) -> aiohttp.ClientSession:
+        return aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=limit, ssl=tls), proxy=configuration.proxy)
+
+    return KubeClient(configuration, session(configuration.connection_pool_maxsize), session(UNLIMITED))
 
 
 def _nobody_elses() -> float:
@@ -122,7 +129,9 @@ class KubeClient:
     """Calls to one API server. Every method raises the types of :mod:`.api_errors` or Retry."""
 
     configuration: Configuration
-    session: aiohttp.ClientSession
+    calls: aiohttp.ClientSession
+    watches: aiohttp.ClientSession
+    """Each holds its connection for as long as it lasts, and there may be hundreds: no call waits behind them."""
     require_ownership: Callable[[], float] = _nobody_elses
     """Called right before a change: within how many seconds it has to be sent. Raises Retry if what it is about may be
     another process's by now."""
@@ -139,7 +148,8 @@ class KubeClient:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Close all connections."""
-        await self.session.close()
+        await self.calls.close()
+        await self.watches.close()
 
     async def get_object(self, resource: ApiResource, namespace: str | None, name: str) -> Manifest:
         """Read one object. Raises NotFound."""
@@ -218,7 +228,7 @@ class KubeClient:
         accept = METADATA if metadata_only else WHOLE
         try:
             path = resource.path(namespace)
-            async with self._request("GET", path, query, accept=accept, limits=limits) as response:
+            async with self._request(self.watches, "GET", path, query, accept=accept, limits=limits) as response:
                 await raise_for_status(response)
                 keep_alive(response)
                 async for line in split_lines(response):
@@ -296,7 +306,7 @@ class KubeClient:
         # Once a connection is to be had, the request is sent at once.
         limits = REQUEST_TIMEOUT if method == "GET" else _limits(self.require_ownership())
         try:
-            async with self._request(method, path, query, body, content_type, accept, limits) as response:
+            async with self._request(self.calls, method, path, query, body, content_type, accept, limits) as response:
                 await raise_for_status(response)
                 return parse_json(await response.read())
         except NETWORK_ERRORS as error:
@@ -305,6 +315,7 @@ class KubeClient:
     @asynccontextmanager
     async def _request(  # noqa: PLR0917 - what HTTP has
         self,
+        session: aiohttp.ClientSession,
         method: str,
         path: str,
         query: Mapping[str, str] | None = None,
@@ -319,7 +330,7 @@ class KubeClient:
             headers["Authorization"] = credentials["value"] or ""
         if body is not None:
             headers["Content-Type"] = content_type
-        response = await self.session.request(
+        response = await session.request(
             method,
             f"{self.configuration.host}{path}",
             params=dict(query or {}),

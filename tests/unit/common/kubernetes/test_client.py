@@ -230,7 +230,7 @@ async def test_request_when_the_kubeconfig_has_a_token_then_it_bears_that_and_a_
 async def test_change_when_no_connection_is_to_be_had_while_its_object_is_ours_then_it_is_not_sent(
     server: FakeApiServer, kube: KubeClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(kube.session.connector, "_limit", 1)
+    monkeypatch.setattr(kube.calls.connector, "_limit", 1)
     server.get_seconds = 0.2
     reading, changing = await asyncio.gather(
         kube.get_object(GITOPS_DEPLOYMENT, "team-a", "read"),

@@ -538,8 +538,19 @@ async def test_connection_when_the_consumer_stops_then_it_is_closed(
     await server.put("a")
     await follower.until_version(101)
     await follower.close()
-    connector = kube.session.connector
+    connector = kube.watches.connector
     await until(lambda: not connector._acquired)
+
+
+async def test_call_when_more_is_watched_than_calls_may_be_in_flight_then_it_waits_behind_no_watch(
+    server: FakeApiServer, kube: KubeClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kube.calls.connector, "_limit", 1)
+    watches = [asyncio.ensure_future(anext(kube.watch_objects(GITOPS_DEPLOYMENT, "100"))) for _ in range(3)]
+    await until(lambda: len(server.watched_from) == len(watches))
+    await server.put("a")
+    await kube.get_object(GITOPS_DEPLOYMENT, "team-a", "a")
+    assert [event.object["metadata"]["name"] for event in await asyncio.gather(*watches)] == ["a"] * 3
 
 
 @pytest.mark.parametrize("seed", range(8))
