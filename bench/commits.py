@@ -5,7 +5,8 @@ GitOpsDeployments, and copies of them that none of ours knows, as if applied by 
 repositories of one sort, tells Argo CD as the webhook of a git server does, and waits until all of its Applications are
 in sync with their commits. Rounds come in pairs, one of each sort, and each begins every other pair: what happens
 beside them on the machine comes to both. Our services run all the time; what is compared is what they do because
-Applications are theirs: watches, statuses through the whole system, and writes of the resources that users see.
+Applications are theirs: watches, and statuses through the whole system to the resources that users see. Those are on an
+API server of the users' own, as where workspaces are clusters: only what Argo CD's own API server does is its cost.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from operator import attrgetter
 from pathlib import Path
@@ -30,8 +31,10 @@ from rich.table import Table
 
 from bench.commands import gitopsctl
 from bench.processes import cpu_seconds
+from bench.side_process import SideProcess, beside
 from bench.workload import FIELD_MANAGER, create_namespaces, deployment, tenants
 from devstack.components.stack import ENGINE_NAMESPACES, SPARE_NAMESPACES
+from devstack.components.steps import FOREIGN_CRDS
 from devstack.git.repository import Repository
 from devstack.git.site import PUBLIC, site_of
 from devstack.harness.hosted import HostedStack, hosted
@@ -40,12 +43,16 @@ from devstack.supervisor.child import tree
 from services.common.argocd_names import application_name
 from services.common.errors import Unavailable
 from services.common.kubernetes import APP_PROJECT, APPLICATION, KubeClient, Manifest, connect
+from services.common.package_data import CRDS
 from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
 
 PARTS = ("redis", "repo-server", "application-controller")
 ARGOCD, CLUSTER = "argocd", ("kube", "etcd")
-ENGINES = (ARGOCD, *CLUSTER, "git", "remote")
-"""How the names of processes begin that are there without us."""
+ENGINES = (ARGOCD, *CLUSTER, "git")
+"""How the names of processes begin that are there without us. Both API servers have one etcd."""
+WATCHER = "watcher"
+SYSTEM_NAMESPACE = "gitops-service"
+"""Where the watcher has its Lease."""
 OURS, BY_HAND = "commits", "by-hand"
 """How names of tenants begin, by whom their Applications were made."""
 REFRESH = {"metadata": {"annotations": {"argocd.argoproj.io/refresh": "normal"}}}
@@ -85,6 +92,8 @@ class Fleet:
     """Argo CDs, and how they are spoken to."""
 
     kube: KubeClient
+    users: KubeClient
+    """The API server of those who write GitOpsDeployments."""
     mirror: Mirror
     """Of all Applications."""
     processes: Mapping[str, int]
@@ -108,7 +117,7 @@ class Round:
     argocd_cpu: float
     """That Argo CD took until then, and while the last statuses were shown."""
     cluster_cpu: float
-    """That its API server and etcd took. In this stack they are the users', too: their statuses are written there."""
+    """That its API server took, and etcd, which is the users', too: their statuses are kept there."""
 
 
 MEAN: Callable[[Round], float] = attrgetter("mean")
@@ -227,11 +236,12 @@ async def settle(stack: HostedStack, fleet: Fleet, count: int) -> Crowd:
     """Make tenants and their deployments, and wait for the Applications."""
     url, names = f"{site_of(stack.environment).https_url}/{PUBLIC}", tenants(OURS, count // PER_TENANT)
     repositories, of_name = await repositories_of(stack, fleet.kube, names), {}
+    await create_namespaces(fleet.users, [*names])
     for name in names:
         for number in FOLDERS:
             manifest = deployment(name, f"app-{number}")
             manifest["spec"]["source"] = {"repoURL": f"{url}/{name}.git", "path": f"app-{number}"}
-            created = await fleet.kube.create_object(GITOPS_DEPLOYMENT, manifest, field_manager=FIELD_MANAGER)
+            created = await fleet.users.create_object(GITOPS_DEPLOYMENT, manifest, field_manager=FIELD_MANAGER)
             of_name[application_name(created["metadata"]["uid"])] = name
     found: dict[Key, str] = {}
 
@@ -274,11 +284,28 @@ def join(stack: HostedStack, number: int) -> None:
         time.sleep(0.5)
 
 
-def set_apart(stack: HostedStack) -> None:
+@contextmanager
+def watcher_of_users(stack: HostedStack) -> Iterator[SideProcess]:
+    """A watcher of the second cluster, in place of the stack's own. Raises RuntimeError if that has no place for it."""
+    users = Path(stack.environment["REMOTE_KUBECONFIG"])
+    for source in (CRDS, FOREIGN_CRDS):
+        gitopsctl(stack, "crds", "apply", "--kubeconfig", str(users), "--from", str(source))
+    asyncio.run(_make_namespace(users))
+    given = stack.environment | {"KUBECONFIG": str(users)}
+    with beside("services.watcher", given, stack.state.root / "logs" / "watcher-of-users.log") as watcher:
+        yield watcher
+
+
+async def _make_namespace(kubeconfig: Path) -> None:
+    async with await connect(kubeconfig) as users:
+        await create_namespaces(users, [SYSTEM_NAMESPACE])
+
+
+def set_apart(stack: HostedStack, watcher: SideProcess) -> None:
     """Give Argo CD, its API server and its git server one half of the processors, and all else the other half."""
     processors = sorted(os.sched_getaffinity(0))
     half = len(processors) // 2
-    for name, pid in (*stack.pids().items(), ("this program", os.getpid())):
+    for name, pid in (*stack.pids().items(), (WATCHER, watcher.pid), ("this program", os.getpid())):
         own = processors[:half] if name.startswith(ENGINES) else processors[half:]
         for _ in range(2):  # a thread that was started meanwhile has what the one that started it had
             for process in tree(pid):
@@ -295,9 +322,10 @@ async def measure(stack: HostedStack, count: int, pairs: int) -> list[Pair]:
     """Rounds of both sorts by turns."""
     async with (
         await connect(Path(stack.environment["KUBECONFIG"])) as kube,
+        await connect(Path(stack.environment["REMOTE_KUBECONFIG"])) as users,
         mirrored(kube, APPLICATION) as mirror,
     ):
-        fleet = Fleet(kube, mirror, stack.pids())
+        fleet = Fleet(kube, users, mirror, stack.pids())
         ours = await settle(stack, fleet, count)
         copies = await copy_by_hand(stack, fleet, ours)
         for crowd in (ours, copies):
@@ -351,13 +379,15 @@ def main(
     for number in range(first, instances + 1):
         with tempfile.TemporaryDirectory(prefix="gitops-bench-") as folder:
             console.print(f"starting a stack with {number} Argo CD …")
-            options, output = ("--argocd", "--spares", "--poll", str(POLL_SECONDS)), Path(folder) / "stack.out"
-            with hosted(Path(folder) / "stack", *options, output=output) as stack:
+            options = ("--argocd", "--spares", "--without", WATCHER, "--poll", str(POLL_SECONDS))
+            running = hosted(Path(folder) / "stack", *options, output=Path(folder) / "stack.out")
+            with running as stack, watcher_of_users(stack) as watcher:
                 for added in range(2, number + 1):
                     join(stack, added)
                 if apart:
-                    set_apart(stack)
+                    set_apart(stack, watcher)
                 found[number] = asyncio.run(measure(stack, applications, pairs))
+                watcher.require_running()
     table = Table("instances", "", "by hand", "ours", f"overhead ± {ERRORS:.0f} errors")
     for row in rows(found):
         table.add_row(*row)

@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import os
 import re
-import signal
-import subprocess
-import sys
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import AbstractContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -24,11 +20,10 @@ from bench.commands import gitopsctl
 from bench.measure import ARRIVAL_SECONDS, Create, Result, Timing, fill, spread, through_the_product
 from bench.processes import resident_mebibytes
 from bench.report import figures
+from bench.side_process import SideProcess, beside
 from bench.workload import FIELD_MANAGER, create_namespaces
 from devstack.components.stack import ENGINE_NAMESPACES
 from devstack.harness.hosted import HostedStack
-from devstack.supervisor import trampoline
-from devstack.supervisor.child import tail_of
 from services.common.errors import GitOpsError
 from services.common.kubernetes import KubeClient, connect
 from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
@@ -112,27 +107,10 @@ def engine_namespaces(count: int) -> list[str]:
     return [*ENGINE_NAMESPACES, *(f"bench-argocd-{number}" for number in range(len(ENGINE_NAMESPACES), count))][:count]
 
 
-@contextmanager
-def simulator(stack: HostedStack, namespaces: Sequence[str], log: Path) -> Iterator[Callable[[], None]]:
-    """An Argo CD for all of ``namespaces``: the stack's own has no rights in more than two.
-
-    Yields what raises RuntimeError if it has ended. It ends with this program, however that does.
-    """
-    tied = [trampoline.__file__, str(os.getpid()), str(int(signal.SIGKILL)), "keep"]
-    command = [sys.executable, "-I", "-S", *tied, sys.executable, "-m", "devstack.argocd_simulator"]
+def simulator(stack: HostedStack, namespaces: Sequence[str], log: Path) -> AbstractContextManager[SideProcess]:
+    """An Argo CD for all of ``namespaces``: the stack's own has no rights in more than two."""
     given = {"ENGINE_NAMESPACES": ",".join(namespaces), "KUBECONFIG": stack.environment["KUBECONFIG"]}
-    with log.open("wb") as output:
-        process = subprocess.Popen(command, env=os.environ | given, stdout=output, stderr=output)
-
-    def require_running() -> None:
-        if process.poll() is not None:
-            raise RuntimeError(f"the simulator of Argo CD has ended; its last lines:\n{tail_of(log)}")
-
-    try:
-        yield require_running
-    finally:
-        process.kill()
-        process.wait()
+    return beside("devstack.argocd_simulator", given, log)
 
 
 def watches_in(metrics: str) -> int:
@@ -146,9 +124,9 @@ def measure(stack: HostedStack, sizes: Sizes, console: Console) -> Drain:
     Raises RuntimeError if something fails that all of this takes.
     """
     namespaces = engine_namespaces(sizes.instances)
-    with simulator(stack, namespaces, stack.state.root / "bench-simulator.log") as require_simulator:
+    with simulator(stack, namespaces, stack.state.root / "bench-simulator.log") as playing:
         found = asyncio.run(_measure(stack, sizes, namespaces, console))
-        require_simulator()
+        playing.require_running()
         return found
 
 
