@@ -127,6 +127,13 @@ def build(
     reports = ObservationSink(
         publisher, messaging.messages, settings.observations_topic, clock, session.require_membership
     )
+    accepted = Acceptance(
+        unseen=settings.accept_unseen_engines,
+        unisolated=settings.accept_unisolated_engines,
+        installation_id=settings.installation_id,
+    )
+    engines = defaultdict[str, EngineState](EngineState)
+    inspection = EngineInspection(cluster, fleet, engines, clock, accepted)
     dependencies = Dependencies(
         cluster=cluster.fenced(session.require_membership),
         follow=partial(follow, cluster),
@@ -134,9 +141,10 @@ def build(
         reports=reports,
         clock=clock,
         on_defect=shutdown.fail_with,
-        engines=defaultdict(EngineState),
+        engines=engines,
         is_platform=lambda namespace: settings.is_platform(namespace) or fleet.is_engine_namespace(namespace),
         wanted_version=fleet.wanted_version,
+        inspect_engines=inspection.inspect_at_once,
     )
     new_controller = partial(InstanceController, dependencies=dependencies, settings=settings)
     instances = OwnedInstances(fleet, topic.partitions, reports, new_controller, shutdown.fail_with)
@@ -148,14 +156,8 @@ def build(
     limit = DeadLetterLimit(SERVICE, settings.dead_letter_share, settings.dead_letter_minimum)
     messages = MessageHandler(decode, desired, instances, dead_letters, limit, offsets, look_for=follower.look_for)
     stream.connect_callbacks(messages, instances)
-    accepted = Acceptance(
-        unseen=settings.accept_unseen_engines,
-        unisolated=settings.accept_unisolated_engines,
-        installation_id=settings.installation_id,
-    )
-    inspection = EngineInspection(cluster, fleet, dependencies.engines, clock, accepted)
     follower.call_on_change(instances.follow_fleet)
-    follower.call_on_change(inspection.follow_fleet)
+    follower.call_on_change(inspection.inspect_at_once)
     reachability = Reachability("the API server", cluster.require_answer, clock)
     return Agent(app, stream, instances, publisher, inspection, shutdown, fleet=follower, cluster=reachability)
 

@@ -8,6 +8,8 @@ APPLICATION = "Application"
 APP_PROJECT = "AppProject"
 
 SECRET_TYPE_LABEL = "argocd.argoproj.io/secret-type"  # noqa: S105 - a label
+CONFIG = "argocd-cm"
+"""The ConfigMap with its settings."""
 LOCAL_CLUSTER = "in-cluster"
 """The cluster that Argo CD itself runs in."""
 

@@ -14,11 +14,14 @@ from tests.e2e.fixtures import *  # noqa: F403 - pytest takes fixtures from the 
 BY_HAND = ("--set", "REMEDIATION=off")
 """A drill is about what operators do, however long that takes."""
 
+SOON = ("--set", "HEALTH_INTERVAL_SECONDS=2")
+"""So that an Argo CD that is out of reach is found while a drill waits."""
+
 
 @pytest.fixture(scope="package")
 def stack(stacks_folder: Path) -> Iterator[HostedStack]:
     """The whole product."""
-    with hosted(stacks_folder / "drills", *UNHURRIED, *BY_HAND, output=stacks_folder / "drills.out") as running:
+    with hosted(stacks_folder / "drills", *UNHURRIED, *SOON, *BY_HAND, output=stacks_folder / "drills.out") as running:
         yield running
 
 

@@ -28,7 +28,7 @@ pytestmark = pytest.mark.long
 
 AGENT, ARGOCD, ETCD = f"{PREFIX}agent", f"{PREFIX}{SIMULATOR}", CONTROL_PLANE[0]
 UNREACHABLE = "gitops_engine_unreachable"
-"""Alert: GitOpsEngineUnreachable. Agents look each five minutes, so that the drill does not wait for it to come."""
+"""Alert: GitOpsEngineUnreachable."""
 
 
 @pytest.fixture
@@ -79,6 +79,7 @@ async def test_engine_cluster_when_lost_with_its_etcd_then_a_new_one_gets_everyt
     before = identity(other_tenant, elsewhere)
 
     await asyncio.to_thread(lose_cluster, operator)
+    await until_measured(stack, AGENT, UNREACHABLE, lambda instances: instances == 1)
     await tenant.patch("changed", SINCE)
     by_hand = {
         1: [operator.stop(AGENT)],

@@ -41,9 +41,15 @@ class HealthWatch:
         clock: Clock,
         settings: AgentSettings,
         *,
+        inspect_engines: Callable[[], None],
         on_defect: Callable[[BaseException], None],
     ) -> None:
-        """Nothing runs before :meth:`start`."""
+        """Nothing runs before :meth:`start`.
+
+        ``inspect_engines`` is called when the instance is out of reach, and when it is not any more: what users are
+        told, and what may be done there, follows from an inspection.
+        """
+        self._inspect_engines = inspect_engines
         self._instance, self._probe, self._engine = instance, probe, engine
         self._reports, self._clock, self._settings = reports, clock, settings
         self._tasks = BackgroundTasks(on_defect)
@@ -65,6 +71,7 @@ class HealthWatch:
         self._tasks.cancel_all()
         await self._tasks.wait_for_all()
         metrics.ENGINE_HEALTH.remove(self._instance)
+        metrics.ENGINE_UNREACHABLE.remove(self._instance)
         metrics.ENGINE_HEARTBEAT_SILENCE.remove(self._instance)
         self._show_certificates(())
 
@@ -81,6 +88,7 @@ class HealthWatch:
 
     def _show(self, judgement: Judgement, signals: Signals) -> None:
         metrics.ENGINE_HEALTH.labels(self._instance).set(judgement.severity)
+        metrics.ENGINE_UNREACHABLE.labels(self._instance).set(judgement.is_out_of_reach)
         if signals.heartbeat is not None:
             metrics.ENGINE_HEARTBEAT_SILENCE.labels(self._instance).set(signals.heartbeat.silent_seconds)
         self._show_certificates(signals.certificates)
@@ -96,6 +104,8 @@ class HealthWatch:
         if _is_as(judgement, self._told) and self._clock.time() - self._told_at < self._settings.health_report_seconds:
             return
         self._log_change(judgement)
+        if judgement.is_out_of_reach is not (self._told is not None and self._told.is_out_of_reach):
+            self._inspect_engines()
         event = EngineHealth(
             health=judgement.health.value,
             reason=judgement.reason,

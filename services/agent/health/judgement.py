@@ -43,6 +43,9 @@ RENEWED_BEFORE, LAST_PART = timedelta(days=14), 10
 """A certificate should have been renewed so long before it expires, or before the last tenth of its lifetime if that is
 shorter: whatever renews certificates by itself does so earlier."""
 SEVERITY = {Health.HEALTHY: 0, Health.DEGRADED: 1, Health.DOWN: 2}
+API_FAILING, CLOSED = "ApiFailing", "Closed"
+OUT_OF_REACH = frozenset({API_FAILING, CLOSED})
+"""Reasons for which nothing else can be measured, or done."""
 NOT_READY = {
     CONTROLLER: "ControllerNotReady",
     REPO_SERVER: "RepoServerNotReady",
@@ -63,6 +66,11 @@ class Judgement(NamedTuple):
     def severity(self) -> int:
         """More is worse."""
         return SEVERITY[self.health]
+
+    @property
+    def is_out_of_reach(self) -> bool:
+        """Whether the instance cannot even be looked at."""
+        return self.reason in OUT_OF_REACH
 
 
 WELL = Judgement(Health.HEALTHY)
@@ -117,9 +125,9 @@ def symptoms(signals: Signals, heartbeat_deadline: float) -> Iterator[Judgement]
 
 def _of_access(signals: Signals) -> Iterator[Judgement]:
     if signals.api_error:
-        yield Judgement(Health.DOWN, "ApiFailing", f"the API server does not answer: {signals.api_error}")
+        yield Judgement(Health.DOWN, API_FAILING, f"the API server does not answer: {signals.api_error}")
     elif signals.is_closed:
-        yield Judgement(Health.DOWN, "Closed", "its namespace is gone, or its agent may not look at it")
+        yield Judgement(Health.DOWN, CLOSED, "its namespace is gone, or its agent may not look at it")
     elif signals.api_seconds > SLOW_SECONDS:
         yield Judgement(Health.DEGRADED, "ApiSlow", f"the API server took {signals.api_seconds:.1f} s to answer")
 

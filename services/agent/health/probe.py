@@ -27,9 +27,10 @@ from services.agent.health.signals import (
 from services.agent.objects.engine_state import EngineState
 from services.agent.objects.live import LiveObject
 from services.agent.objects.managed_kinds import ObjectKey
+from services.common.argocd_names import CONFIG
 from services.common.clock import Clock
 from services.common.errors import Permanent, Retry, Wait
-from services.common.kubernetes import ApiResource, KubeClient, Manifest, NotFound, Rejected
+from services.common.kubernetes import CONFIG_MAP, ApiResource, KubeClient, Manifest, NotFound, Rejected
 
 log = structlog.get_logger(__name__)
 
@@ -73,7 +74,9 @@ class Probe:
         """One measurement. Raises nothing that a server says."""
         engine, began, error = self._engine, self._clock.time(), ""
         workloads: tuple[Workload, ...] = ()
+        is_closed = False
         try:
+            is_closed = await self._is_forbidden()
             workloads = await self._workloads()
         except Retry as failure:
             error = str(failure)
@@ -83,7 +86,7 @@ class Probe:
         return Signals(
             api_error=error,
             api_seconds=seconds,
-            is_closed=engine.is_closed,
+            is_closed=is_closed or engine.is_closed,
             refusal=engine.refusal,
             workloads=workloads,
             heartbeat=heartbeat,
@@ -94,6 +97,19 @@ class Probe:
             wanted_version=self._wanted_version(),
             certificates=() if error else await self._certificates.look(),
         )
+
+    async def _is_forbidden(self) -> bool:
+        """Whether not even its configuration may be read, as when its namespace is gone with the agent's rights.
+
+        Raises Retry.
+        """
+        try:
+            await self._cluster.get_object(CONFIG_MAP, self._namespace, CONFIG)
+        except (NotFound, Wait):
+            return False
+        except Rejected:
+            return True
+        return False
 
     async def _workloads(self) -> tuple[Workload, ...]:
         """Raises Retry."""

@@ -4,8 +4,9 @@ An agent of an instance that is refused deploys nothing new there, and says so o
 credentials, to narrow projects and to delete, and other instances do not notice. What does not answer changes nothing,
 but nothing new is deployed either until it has answered once. What the agent may not read is refused: at once if it was
 never read, else if that lasts, because an API server that has just started may not know all rights yet. A config map
-may change at any time, so the inspection is repeated: at once when instances have come or gone, and soon while one is
-not used, which may just be installed or mended.
+may change at any time, so the inspection is repeated: at once when instances have come or gone or :mod:`health
+<services.agent.health>` says that one is out of reach, and soon while one is not used, which may just be installed or
+mended.
 """
 
 from __future__ import annotations
@@ -20,7 +21,6 @@ import structlog
 from services.agent.instances.controller_rights import excessive_rights
 from services.agent.instances.crd_schemas import OPTIONAL, REQUIRED, dropped
 from services.agent.instances.engine_requirements import (
-    CONFIG,
     DEFAULT_PROJECT,
     Acceptance,
     Found,
@@ -32,7 +32,7 @@ from services.agent.instances.reconciliation_interval import compares_within
 from services.agent.instances.workload_requirements import CONTROLLER, GENERATORS, PARAMETERS, REPO_SERVER, Workloads
 from services.agent.objects.engine_state import EngineState
 from services.agent.objects.fleet import Fleet
-from services.common.argocd_names import GROUP, VERSION
+from services.common.argocd_names import CONFIG, GROUP, VERSION
 from services.common.backoff import Backoff
 from services.common.clock import Clock
 from services.common.errors import Retry, Wait
@@ -53,7 +53,7 @@ log = structlog.get_logger(__name__)
 INTERVAL_SECONDS, RETRY_SECONDS, FIRST_RETRY_SECONDS = 300.0, 15.0, 1.0
 DEPLOYMENT = ApiResource("apps", "v1", "Deployment", "deployments")
 STATEFUL_SET = ApiResource("apps", "v1", "StatefulSet", "statefulsets")
-GAUGES = (metrics.ENGINE_UNMET_REQUIREMENTS, metrics.ENGINE_REFUSED, metrics.ENGINE_UNREACHABLE)
+GAUGES = (metrics.ENGINE_UNMET_REQUIREMENTS, metrics.ENGINE_REFUSED)
 
 
 class EngineInspection:
@@ -73,22 +73,22 @@ class EngineInspection:
         self._reported: dict[str, Verdict] = {}
         self._graces = defaultdict[str, ForbiddenGrace](lambda: ForbiddenGrace(0, clock))
         """None for an instance that was never read: nothing is known that could stand meanwhile."""
-        self._fleet_changed = asyncio.Event()
+        self._requested = asyncio.Event()
         self._delays = Backoff(FIRST_RETRY_SECONDS, RETRY_SECONDS)
 
-    def follow_fleet(self) -> None:
-        """Instances have come or gone: inspect at once."""
+    def inspect_at_once(self) -> None:
+        """Instances have come or gone, or one cannot be reached any more, or can again."""
         self._delays.reset()
-        self._fleet_changed.set()
+        self._requested.set()
 
     async def run(self) -> None:
         """For ever."""
         while True:
-            self._fleet_changed.clear()
+            self._requested.clear()
             seconds = self._seconds_until_next(are_read=await self.inspect_engines())
             with suppress(TimeoutError):
                 async with self._clock.timeout_at(self._clock.time() + seconds):
-                    await self._fleet_changed.wait()
+                    await self._requested.wait()
 
     def _seconds_until_next(self, *, are_read: bool) -> float:
         """An instance that was never inspected deploys nothing: that shall not take long."""
@@ -115,7 +115,6 @@ class EngineInspection:
                 judged[name] = verdict_on_unreadable(str(error), before, self._accepted)
         for name in namespaces:
             self._states[name].is_closed = name in rejected
-            metrics.ENGINE_UNREACHABLE.labels(name).set(name not in found)
         for name, verdict in judged.items():
             self._states[name].note_verdict(verdict.refusal, str(verdict.version or ""))
             self._report(name, verdict)

@@ -24,11 +24,10 @@ from services.agent.instances.workload_requirements import (
     unwrapped_generators,
     version_of,
 )
-from services.common.argocd_names import APP_PROJECT, APPLICATION, GROUP, INSTALLATION_ID
+from services.common.argocd_names import APP_PROJECT, APPLICATION, CONFIG, GROUP, INSTALLATION_ID
 from services.common.argocd_versions import READ, TESTED, Version, is_known, is_patched
 from services.common.kubernetes import Manifest
 
-CONFIG = "argocd-cm"
 INSTALLATION = "installationID"
 DEFAULT_PROJECT = "default"
 EXCLUDED = (APPLICATION, "ApplicationSet", APP_PROJECT)

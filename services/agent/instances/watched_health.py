@@ -37,7 +37,16 @@ def health_watch(
         heartbeat=heartbeat,
         wanted_version=partial(dependencies.wanted_version, instance),
     )
-    return HealthWatch(instance, probe, engine, dependencies.reports, clock, settings, on_defect=dependencies.on_defect)
+    return HealthWatch(
+        instance,
+        probe,
+        engine,
+        dependencies.reports,
+        clock,
+        settings,
+        inspect_engines=dependencies.inspect_engines,
+        on_defect=dependencies.on_defect,
+    )
 
 
 def remedies(instance: str, namespace: str, live: EngineObjects, dependencies: Dependencies) -> Remedies:

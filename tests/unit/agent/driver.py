@@ -18,7 +18,7 @@ class Driver:
     def __init__(self, parts: Bench) -> None:
         self.clock, self.cluster, self.reports = parts.clock, parts.cluster, parts.reports
         self.checker, self.engine = parts.checker, parts.engine
-        self.instance, self.defects = parts.instance, parts.defects
+        self.instance, self.defects, self.inspections = parts.instance, parts.defects, parts.inspections
         self.offsets = OffsetTracker()
         self._next_offset = 0
         self.assign_partition()

@@ -10,7 +10,7 @@ import json
 import math
 import re
 from collections import defaultdict
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -372,6 +372,8 @@ class Bench:
     defects: list[BaseException]
     engine: EngineState
     """What was found of its Argo CD."""
+    inspections: list[float]
+    """When all Argo CDs were to be inspected at once."""
 
 
 def dependencies_of(
@@ -383,6 +385,7 @@ def dependencies_of(
     engine: EngineState,
     *,
     wanted_version: str = "",
+    inspect_engines: Callable[[], None] = lambda: None,
 ) -> Dependencies:
     """What an instance in namespace ``argocd`` is given, which is the only one of its cluster."""
     engines = defaultdict(EngineState, argocd=engine)
@@ -391,15 +394,32 @@ def dependencies_of(
         return SETTINGS.is_platform(namespace) or namespace == "argocd"
 
     return Dependencies(
-        cluster, cluster.follow, checker, reports, clock, on_defect, engines, is_platform, lambda _: wanted_version
+        cluster,
+        cluster.follow,
+        checker,
+        reports,
+        clock,
+        on_defect,
+        engines,
+        is_platform,
+        lambda _: wanted_version,
+        inspect_engines,
     )
 
 
 def bench(wanted_version: str = "", **settings: Any) -> Bench:
     clock, engine = FakeClock(), EngineState(is_inspected=True)
     cluster, checker, reports, defects = MemoryCluster(clock), FakeChecker(), MemoryReports(), []
+    inspections: list[float] = []
     dependencies = dependencies_of(
-        cluster, checker, reports, clock, defects.append, engine, wanted_version=wanted_version
+        cluster,
+        checker,
+        reports,
+        clock,
+        defects.append,
+        engine,
+        wanted_version=wanted_version,
+        inspect_engines=lambda: inspections.append(clock.time()),
     )
     instance = InstanceController("argocd", "argocd", dependencies, SETTINGS.model_copy(update=settings))
-    return Bench(clock, cluster, checker, reports, instance, defects, engine)
+    return Bench(clock, cluster, checker, reports, instance, defects, engine, inspections)

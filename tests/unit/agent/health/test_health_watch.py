@@ -12,7 +12,8 @@ from prometheus_client import REGISTRY
 from services.agent.health.certificates import API_SERVER, LOOK_SECONDS
 from services.agent.health.heartbeat import NAME
 from services.agent.objects.reconciliation import REFRESH
-from services.common.errors import Retry
+from services.common.errors import GitOpsError, Retry
+from services.common.kubernetes import Rejected
 from services.common.messages import EngineHealth
 from services.common.times import rfc3339
 from tests.unit.agent.driver import Driver
@@ -72,6 +73,10 @@ class Engine:
         return [each for number, each in enumerate(found) if number == 0 or each != found[number - 1]]
 
 
+def metric(name: str) -> float | None:
+    return REGISTRY.get_sample_value(f"gitops_engine_{name}", {"instance": INSTANCE})
+
+
 @pytest.fixture
 async def engine() -> AsyncIterator[Engine]:
     made = Engine(Driver(bench(**SETTINGS)))
@@ -103,7 +108,7 @@ async def test_instance_when_its_controller_stops_then_it_is_degraded_then_down_
     assert engine.course == [("Healthy", ""), ("Degraded", "HeartbeatLate")]
     await engine.live(4 * DEADLINE)
     assert engine.course[2:] == [("Down", "HeartbeatLost")]
-    assert REGISTRY.get_sample_value("gitops_engine_health", {"instance": INSTANCE}) == 2
+    assert metric("health") == 2
     engine.works = True
     await engine.live(4 * EVERY)
     assert engine.course[3:] == [("Healthy", "")]
@@ -204,14 +209,32 @@ async def test_instance_when_no_repository_is_named_then_there_is_no_heartbeat_a
     await engine.driver.instance.stop()
 
 
-async def test_instance_when_its_api_server_fails_then_it_is_down_until_it_answers(engine: Engine) -> None:
+@pytest.mark.parametrize(
+    ("failure", "reason"),
+    [(Retry("connection refused"), "ApiFailing"), (Rejected("403 Forbidden", 403), "Closed")],
+    ids=["its API server does not answer", "its namespace is gone with all rights there"],
+)
+async def test_instance_when_it_is_out_of_reach_then_that_is_told_within_half_a_minute_and_inspected_until_it_is_back(
+    engine: Engine, failure: GitOpsError, reason: str
+) -> None:
     await engine.live(60)
-    engine.driver.cluster.failing = Retry("connection refused")
+    assert (metric("unreachable"), engine.driver.inspections) == (0, [])
+    engine.driver.cluster.failing = failure
     await engine.live(3 * EVERY)
-    assert engine.course[-1] == ("Down", "ApiFailing")
+    assert engine.course[-1] == ("Down", reason)
+    assert (metric("unreachable"), len(engine.driver.inspections)) == (1, 1)
+    await engine.live(600)
+    assert len(engine.driver.inspections) == 1
     engine.driver.cluster.failing = None
     await engine.live(5 * EVERY)
     assert engine.course[-1] == ("Healthy", "")
+    assert (metric("unreachable"), len(engine.driver.inspections)) == (0, 2)
+
+
+async def test_instance_when_it_has_no_configuration_then_it_is_not_taken_for_closed(engine: Engine) -> None:
+    assert ("ConfigMap", "argocd-cm") not in engine.driver.cluster.objects
+    await engine.live(120)
+    assert engine.course == [("Healthy", "")]
 
 
 async def test_instance_when_another_agent_has_it_then_this_one_says_nothing_of_it_any_more(engine: Engine) -> None:
@@ -220,7 +243,7 @@ async def test_instance_when_another_agent_has_it_then_this_one_says_nothing_of_
     told = len(engine.told)
     await engine.live(600)
     assert len(engine.told) == told
-    assert REGISTRY.get_sample_value("gitops_engine_health", {"instance": INSTANCE}) is None
+    assert (metric("health"), metric("unreachable")) == (None, None)
 
 
 async def test_report_when_it_is_lost_then_the_next_measurement_tells_it(engine: Engine) -> None:

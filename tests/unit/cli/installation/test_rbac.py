@@ -13,11 +13,11 @@ from devstack.components.steps import SIMULATOR_RBAC
 from devstack.stack.identities import ACCOUNTS, ACCOUNTS_NAMESPACE
 from devstack.stack.pki import Account
 from services.agent.instances.controller_rights import REVIEW
-from services.agent.instances.engine_requirements import CONFIG
 from services.agent.instances.workload_requirements import GENERATORS, PARAMETERS
 from services.agent.objects.managed_kinds import KINDS as AGENT_KINDS
 from services.agent.objects.managed_kinds import VERBS as AGENT_VERBS
 from services.cli.installation.rbac import ADMISSION, KINDS, placed
+from services.common.argocd_names import CONFIG
 from services.common.kubernetes import LEASE, SECRET
 from services.common.package_data import RBAC
 from services.kinds.shared.api_group import FINALIZER
