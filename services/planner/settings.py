@@ -73,6 +73,14 @@ class PolicySettings(BaseSettings):
         "whose deploymentStrategy is AppStudioAutomated. kept: nothing follows from it by itself.",
     )
 
+    binding_patience: timedelta = Field(
+        default=timedelta(minutes=3),
+        gt=timedelta(0),
+        description="How long the Application of a SnapshotEnvironmentBinding may be missing until the binding is "
+        "deleted, with everything it has deployed. Longer than an upgrade of all watchers takes: those of a release "
+        "without this setting do not ask the API server for the Application first.",
+    )
+
     health_patience: timedelta = Field(
         default=timedelta(minutes=3),
         gt=timedelta(0),
@@ -139,6 +147,7 @@ class PolicySettings(BaseSettings):
             moves_at_once=self.moves_at_once,
             splits_tenants=self.splitting == "on",
             promotes_snapshots=self.new_snapshots == "promoted",
+            binding_patience=self.binding_patience,
             health_patience=self.health_patience,
             remedies=RemedyPolicy(
                 is_on=self.remediation == "on",

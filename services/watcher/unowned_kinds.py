@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from services.common.kubernetes import ApiResource
 from services.common.messages import UnownedKind
+from services.kinds.application.kind import APPLICATION
 from services.kinds.deployment_target.model import DEPLOYMENT_TARGET
 from services.kinds.deployment_target.rows import FINALIZER as TARGET_FINALIZER
 from services.kinds.deployment_target.rows import PROVISIONED_BY
@@ -36,6 +37,8 @@ class UnownedResource:
     """Of one that is made, too."""
     finalizers: frozenset[str] = frozenset()
     """Ours, which are put on and taken off beside those of others."""
+    kept_by: frozenset[ApiResource] = frozenset()
+    """Kinds of which a row may name an object of the namespace: while there is that, it is not deleted."""
 
 
 UNOWNED_RESOURCES: Mapping[str, UnownedResource] = {
@@ -45,6 +48,7 @@ UNOWNED_RESOURCES: Mapping[str, UnownedResource] = {
         verbs=frozenset({"create", "delete"}),
         spec=frozenset({"snapshot"}),
         labels=frozenset({APPLICATION_LABEL, ENVIRONMENT_LABEL}),
+        kept_by=frozenset({APPLICATION}),
     ),
     UnownedKind.PROMOTION_RUN: UnownedResource(
         resource=PROMOTION_RUN, verbs=frozenset({"create", "delete"}), labels=frozenset({AUTOMATED_LABEL})

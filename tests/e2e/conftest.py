@@ -13,6 +13,9 @@ from tests.e2e.fixtures import *  # noqa: F403 - pytest takes fixtures from the 
 QUOTA = 200
 """GitOpsDeployments of a tenant: fewer than users have, for it takes time to exhaust it."""
 
+BINDING_PATIENCE = "PT8S"
+"""Minutes elsewhere."""
+
 
 @pytest.fixture(scope="package")
 def stack(stacks_folder: Path) -> Iterator[HostedStack]:
@@ -24,6 +27,8 @@ def stack(stacks_folder: Path) -> Iterator[HostedStack]:
         f"TENANT_QUOTAS=GitOpsDeployment={QUOTA}",
         "--set",
         "NEW_SNAPSHOTS=promoted",
+        "--set",
+        f"BINDING_PATIENCE={BINDING_PATIENCE}",
         output=stacks_folder / "e2e.out",
     ) as running:
         yield running

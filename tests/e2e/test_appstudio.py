@@ -9,6 +9,7 @@ import pytest
 
 from devstack.harness.mirror import Mirror, Objects, mirrored
 from services.common.kubernetes import KubeClient, Manifest
+from services.kinds.application.kind import APPLICATION
 from services.kinds.environment.model import ENVIRONMENT
 from services.kinds.managed_environment.model import MANAGED_ENVIRONMENT
 from services.kinds.shared.api_group import APPSTUDIO_LABELS
@@ -101,6 +102,16 @@ async def create_binding(api: Api, *components: str) -> Manifest:
     return await api.kube.create_object(BINDING, manifest, field_manager=USER)
 
 
+async def create_application(api: Api) -> None:
+    manifest = {
+        "apiVersion": APPLICATION.api_version,
+        "kind": APPLICATION.kind,
+        "metadata": {"name": "shop", "namespace": api.namespace},
+        "spec": {"displayName": "Shop"},
+    }
+    await api.kube.create_object(APPLICATION, manifest, field_manager=USER)
+
+
 async def tell_components(api: Api, *components: str) -> None:
     """Say of these where their manifests are, as the build service does."""
     told = [
@@ -119,6 +130,12 @@ async def tell_components(api: Api, *components: str) -> None:
     await api.kube.patch_object(
         BINDING, api.namespace, "web", patch, field_manager="build-service", subresource="status"
     )
+
+
+def reason(bindings: Mirror, api: Api) -> str:
+    """What the binding says of itself."""
+    status = bindings.objects.get((api.namespace, "web"), {}).get("status", {})
+    return str(condition({"conditions": status.get("bindingConditions") or []}, "Reconciled").get("reason", ""))
 
 
 async def test_binding_when_components_are_told_then_they_are_deployed_shown_and_kept_as_they_are_wanted(
@@ -176,14 +193,10 @@ async def test_binding_when_somebody_has_made_a_deployment_of_its_name_then_that
     created = await create_binding(api, "cart")
     await tell_components(api, "cart")
 
-    def reason() -> str:
-        status = bindings.objects.get((api.namespace, "web"), {}).get("status", {})
-        return str(condition({"conditions": status.get("bindingConditions") or []}, "Reconciled").get("reason", ""))
-
-    await bindings.until("it says whose the name is", lambda _: reason() == "NameExists")
+    await bindings.until("it says whose the name is", lambda _: reason(bindings, api) == "NameExists")
     assert tenant.deployments.objects[api.namespace, name]["spec"] == theirs["spec"]
     await tenant.delete(name)
-    await bindings.until("it has the name", lambda _: reason() == "Reconciled")
+    await bindings.until("it has the name", lambda _: reason(bindings, api) == "Reconciled")
 
     def controller(objects: Objects) -> str:
         (owner,) = objects.get((api.namespace, name), {}).get("metadata", {}).get("ownerReferences") or [{}]
@@ -193,6 +206,30 @@ async def test_binding_when_somebody_has_made_a_deployment_of_its_name_then_that
         "there is one of its own", lambda objects: controller(objects) == created["metadata"]["uid"]
     )
     await api.delete(BINDING, "web")
+
+
+async def test_binding_when_its_application_is_deleted_then_it_goes_unless_that_is_there_again_in_time(
+    api: Api, tenant: Tenant, bindings: Mirror
+) -> None:
+    name = "web-shop-staging-cart"
+    await create_application(api)
+    await create_environment(api)
+    await create_binding(api, "cart")
+    await tell_components(api, "cart")
+    await tenant.until_status("it is synced", name, sync__status="Synced", health__status="Healthy")
+    deployment = tenant.deployments.objects[api.namespace, name]
+
+    await api.delete(APPLICATION, "shop")
+    await bindings.until("it says until when it stays", lambda _: reason(bindings, api) == "ApplicationNotFound")
+    await create_application(api)
+    await bindings.until("it stays", lambda _: reason(bindings, api) == "Reconciled")
+
+    await api.delete(APPLICATION, "shop")
+    await bindings.until("it says so again", lambda _: reason(bindings, api) == "ApplicationNotFound")
+    assert (api.namespace, name) in tenant.deployments.objects
+    await bindings.until("it is deleted", lambda objects: (api.namespace, "web") not in objects)
+    await tenant.deployments.until("all go with it", lambda objects: (api.namespace, name) not in objects)
+    await tenant.until_application_gone(deployment)
 
 
 SAID_BY_LABELS = {"application": "shop", "component": "cart", "environment": "staging", "owner": "team"}

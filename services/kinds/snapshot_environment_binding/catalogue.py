@@ -87,6 +87,13 @@ ENVIRONMENT_EXPIRED = not_reconciled(
     "The time that the Environment gives is over. This binding is deleted with everything it has deployed.",
     "Bind the application to another environment. To keep the binding see the conditions of the Environment.",
 )
+APPLICATION_NOT_FOUND = not_reconciled(
+    "ApplicationNotFound",
+    "Application '{application}' does not exist; if it is not there at {time}, this binding is deleted with everything "
+    "it has deployed",
+    "There is no Application of this name in this namespace, or it was deleted. The binding works until it is deleted.",
+    "Create the Application by then. spec.application does not change: for another one create another binding.",
+)
 DUPLICATE_BINDING = not_reconciled(
     "DuplicateBinding",
     "SnapshotEnvironmentBinding '{binding}' is older and binds application '{application}' to environment "
@@ -126,6 +133,7 @@ ENTRIES = (
             ENVIRONMENT_INVALID,
             ENVIRONMENT_NOT_FOUND,
             ENVIRONMENT_EXPIRED,
+            APPLICATION_NOT_FOUND,
             DUPLICATE_BINDING,
             NAME_TAKEN,
             NAME_EXISTS,

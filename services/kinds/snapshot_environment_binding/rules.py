@@ -6,7 +6,6 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
@@ -30,9 +29,6 @@ from services.kinds.snapshot_environment_binding.model import BindingSpec, Bindi
 
 COMPONENT_LABEL = f"{APPSTUDIO_LABELS}/component"
 """Of a deployment: the component that it is of."""
-
-ORPHANED_AFTER = timedelta(minutes=3)
-"""How old a binding without an Application gets: the two may be created in any order."""
 
 _LONGEST = 250
 """Of a GitOpsDeployment's name."""
@@ -95,11 +91,6 @@ def older_bindings(bindings: Iterable[Rival]) -> dict[UUID, str]:
         if first != each.name:
             others[each.id] = first
     return others
-
-
-def removal_due(created_at: datetime, *, application_exists: bool) -> datetime | None:
-    """When a binding is deleted because its Application does not exist; None: it is not."""
-    return None if application_exists else created_at + ORPHANED_AFTER
 
 
 def accept(resource: PlainResource, _addresses: AddressPolicy, limits: Limits) -> BindingSpec:

@@ -14,6 +14,7 @@ from datetime import datetime
 from services.common.messages import Command, LookAgain, Observation
 from services.planner.domain.appstudio.bindings import plan_bindings
 from services.planner.domain.appstudio.environments import plan_environments
+from services.planner.domain.appstudio.missing_applications import plan_missing_applications
 from services.planner.domain.appstudio.new_snapshots import plan_new_snapshots
 from services.planner.domain.appstudio.previews import plan_previews
 from services.planner.domain.appstudio.promotions import plan_promotions
@@ -75,7 +76,8 @@ def plan(
         planned = planned.after(request_syncs(planned.state, cause.at, context))
         planned = compile_copies(planned, context)
     planned = plan_environments(planned, context)
-    planned = plan_bindings(planned, context)
+    planned = plan_missing_applications(planned, context, now)
+    planned = plan_bindings(planned, context, now)
     planned = observe_manifests(planned, events, context, now)
     planned = take_over(planned, context)
     planned, shown = compile_deployment_statuses(planned, context)

@@ -65,6 +65,8 @@ class Policy:
     """Whether environments of a tenant that is too large for one instance go to others."""
     promotes_snapshots: bool = False
     """Whether a new Snapshot is promoted by itself."""
+    binding_patience: timedelta = timedelta(minutes=3)
+    """How long the Application of a binding may be missing: the two may be created in any order."""
     health_patience: timedelta = timedelta(minutes=3)
     """How long an agent may tell nothing of an engine instance until nobody knows how that is."""
     provisioning_patience: timedelta = timedelta(minutes=15)

@@ -1,17 +1,26 @@
 """Changes an unowned object as its row says: it is made, patched or deleted. Called by :mod:`object_applier`.
 
 An object is patched, or deleted, only if it has the uid that the row names. A successor of its name is left alone.
+
+A row may name another object without which it is to go, because the planner has been told nothing of that. Then the API
+server is asked, as the garbage collector does for an owner: only its answer that this very object is not there counts,
+not that it does not serve the kind. What is created between that answer and the deletion comes too late.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from services.common.kubernetes import AlreadyExists, KubeClient, Manifest, NotFound
+import structlog
+
+from services.common.kubernetes import AlreadyExists, ApiResource, KubeClient, Manifest, NotFound
 from services.common.messages import WorkspaceObject
 from services.common.ownership import WATCHER_FIELD_MANAGER
-from services.watcher.rows.unowned_manifest import unowned_manifest_of, unowned_resource_of
+from services.watcher.rows.missing_rights import waiting_for_rights
+from services.watcher.rows.unowned_manifest import keepers_of, unowned_manifest_of, unowned_resource_of
 from services.watcher.rows.unowned_steps import merge_patch, new_object
+
+log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +53,21 @@ class UnownedChanges:
         live = await self._find(row)
         if live is None or live["metadata"].get("deletionTimestamp"):
             return ""
+        for resource, name in keepers_of(row).items():
+            if not await self._is_missing(resource, row.namespace, name):
+                log.info("not deleted: it may be needed", kind=row.kind, namespace=row.namespace, name=row.name)
+                return ""
         await self.kube.delete_object(unowned_resource_of(row).resource, row.namespace, row.name, uid=row.uid)
         return "delete"
+
+    async def _is_missing(self, resource: ApiResource, namespace: str, name: str) -> bool:
+        """Whether the API server serves the kind, and has no such object. Raises Wait if it may not be read."""
+        try:
+            with waiting_for_rights(f"'get' on {resource.plural}"):
+                await self.kube.get_object(resource, namespace, name)
+        except NotFound as error:
+            return error.is_of(resource.plural, name)
+        return False
 
     async def _find(self, row: WorkspaceObject) -> Manifest | None:
         """The very object that the row is about."""

@@ -9,6 +9,7 @@ from typing import Any
 import orjson
 
 from services.common.errors import Poison
+from services.common.kubernetes import ApiResource
 from services.common.messages import WorkspaceObject
 from services.watcher.unowned_kinds import UNOWNED_RESOURCES, UnownedResource
 
@@ -34,12 +35,25 @@ def unowned_resource_of(row: WorkspaceObject) -> UnownedResource:
 def require_known_change(row: WorkspaceObject) -> None:
     """Return if the row is one that can be carried out. Raises Poison."""
     if row.desired == "absent":
+        keepers_of(row)
         verb = "delete" if row.uid else ""
     else:
         unowned_manifest_of(row)
         verb = "patch" if row.uid else "create"
     if verb not in {"", "patch", *unowned_resource_of(row).verbs}:
         raise Poison(f"this watcher does not {verb} a {row.kind} that is not a child of a resource")
+
+
+def keepers_of(row: WorkspaceObject) -> Mapping[ApiResource, str]:
+    """Names of the objects that keep the object from being deleted, by kind. Raises Poison likewise."""
+    known = {each.kind: each for each in unowned_resource_of(row).kept_by}
+    try:
+        named = dict(orjson.loads(row.manifest).get("unless", {}))
+    except (orjson.JSONDecodeError, AttributeError, TypeError, ValueError) as error:
+        raise Poison(f"not the manifest of a {row.kind}: {error!r}") from error
+    if not all(kind in known and name and isinstance(name, str) for kind, name in named.items()):
+        raise Poison(f"a {row.kind} is kept by the name of one of {sorted(known)}, or by nothing; not by {named}")
+    return {known[kind]: name for kind, name in named.items()}
 
 
 def unowned_manifest_of(row: WorkspaceObject) -> UnownedManifest:

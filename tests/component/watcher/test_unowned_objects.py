@@ -6,6 +6,7 @@ The installation's kinds need not want any: here a GitOpsDeployment does.
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import Any
 
 import orjson
@@ -13,12 +14,14 @@ import pytest
 
 from services.common.kubernetes import Conflict, KubeClient, Manifest, NotFound
 from services.common.messages import UnownedKind, WorkspaceObject
+from services.kinds.application.kind import APPLICATION
 from services.kinds.deployment_target.model import DEPLOYMENT_TARGET
 from services.kinds.deployment_target.rows import FINALIZER as TARGET_FINALIZER
 from services.kinds.deployment_target_claim.model import DEPLOYMENT_TARGET_CLAIM
 from services.kinds.deployment_target_claim.rows import BIND_COMPLETE, FINALIZER, PROVISIONER
 from services.kinds.snapshot_environment_binding.model import BINDING
 from services.watcher.rows.object_applier import ObjectApplier
+from services.watcher.unowned_kinds import UNOWNED_RESOURCES
 from tests.component.watcher.rig import USER, Rig, Tenant
 from tests.component.watcher.test_objects_applied import applied, child
 
@@ -38,7 +41,7 @@ BINDING_SPEC = {"application": "shop", "environment": "dev", "snapshot": "one", 
 
 def change(rig: Rig, owner: Manifest, kind: UnownedKind, name: str, uid: str, **parts: Any) -> WorkspaceObject:
     """The row that the planner would compile for what ``owner`` wants of an object."""
-    names = ("spec", "labels", "annotations", "finalizers")
+    names = ("spec", "labels", "annotations", "finalizers", "unless")
     manifest = orjson.dumps({part: parts.pop(part, {}) for part in names}).decode()
     return child(rig, owner, name, kind=kind.value, uid=uid, manifest=manifest, **parts)
 
@@ -174,6 +177,27 @@ async def test_binding_when_its_snapshot_is_set_then_what_may_not_change_stays(r
     assert await applier.apply_row(row)
     live = await tenant.kube.get_object(BINDING, tenant.namespace, "shop-dev")
     assert live["spec"] == BINDING_SPEC | {"snapshot": "two"}
+
+
+async def test_binding_when_its_application_is_missing_then_it_goes_but_not_because_nobody_serves_such(
+    rig: Rig, tenant: Tenant, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    owner, applier = await tenant.create("prod"), ObjectApplier(tenant.kube, 1000)
+    await tenant.create_any(APPLICATION, "shop", spec={"displayName": "Shop"})
+    meta = (await tenant.create_any(BINDING, "shop-dev", spec=BINDING_SPEC))["metadata"]
+    row = change(
+        rig, owner, UnownedKind.BINDING, "shop-dev", meta["uid"], desired="absent", unless={"Application": "shop"}
+    )
+    assert not await applier.apply_row(row), "it is there"
+    await tenant.kube.delete_object(APPLICATION, tenant.namespace, "shop")
+    with monkeypatch.context() as patched:
+        unserved = replace(UNOWNED_RESOURCES[BINDING.kind], kept_by=frozenset({replace(APPLICATION, plural="guests")}))
+        patched.setitem(UNOWNED_RESOURCES, BINDING.kind, unserved)
+        assert not await applier.apply_row(row), "nobody knows"
+    assert (await tenant.kube.get_object(BINDING, tenant.namespace, "shop-dev"))["metadata"]["uid"] == meta["uid"]
+    assert await applier.apply_row(row)
+    with pytest.raises(NotFound):
+        await tenant.kube.get_object(BINDING, tenant.namespace, "shop-dev")
 
 
 async def test_row_when_it_asks_for_more_than_is_listed_then_it_is_a_dead_letter_and_nothing_is_written(

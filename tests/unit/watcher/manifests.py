@@ -78,6 +78,6 @@ def child(name: str = "web-prod", **columns: Any) -> WorkspaceObject:
 
 def unowned(kind: UnownedKind = UnownedKind.CLAIM, name: str = "dev", **columns: Any) -> WorkspaceObject:
     """A row of an unowned object, for the GitOpsDeployment ``resource("prod")``."""
-    parts = {part: columns.pop(part, {}) for part in ("spec", "labels", "annotations", "finalizers")}
+    parts = {part: columns.pop(part, {}) for part in ("spec", "labels", "annotations", "finalizers", "unless")}
     row = {"kind": kind.value, "uid": f"uid-{name}", "manifest": orjson.dumps(parts).decode()}
     return child(name, **row | columns)

@@ -6,10 +6,13 @@ How these deployments are is no concern of this step: a binding's status follows
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from datetime import datetime
+from types import MappingProxyType
 from uuid import UUID
 
 from services.common.errors import Permanent
 from services.common.messages import UnownedKind
+from services.kinds.application.kind import APPLICATION
 from services.kinds.shared.conditions import Refused
 from services.kinds.shared.projection import metadata_of, status_of
 from services.kinds.shared.reconciled import INVALID_SPEC, Problem
@@ -17,10 +20,12 @@ from services.kinds.shared.resource import PlainResource
 from services.kinds.shared.spec_text import readable_spec
 from services.kinds.shared.unowned_objects import UnownedObject
 from services.kinds.snapshot_environment_binding.catalogue import ENVIRONMENT_EXPIRED, ENVIRONMENT_INVALID
+from services.kinds.snapshot_environment_binding.missing_application import missing_application_problem
 from services.kinds.snapshot_environment_binding.model import BINDING, BindingSpec, BindingStatus
 from services.kinds.snapshot_environment_binding.rules import Binding, Rival, accept, decide, older_bindings
 from services.planner.domain.appstudio import environments
 from services.planner.domain.appstudio.environments import NO_PLACE, Place, places
+from services.planner.domain.appstudio.missing_applications import removal_of
 from services.planner.domain.appstudio.outcomes import (
     NAME_CONFLICTING,
     Outcome,
@@ -39,7 +44,7 @@ Pair = tuple[str, str]
 """Application and environment."""
 
 
-def plan_bindings(planned: PlannedTenant, context: Context) -> PlannedTenant:
+def plan_bindings(planned: PlannedTenant, context: Context, now: datetime) -> PlannedTenant:
     """The tenant with the deployments that its bindings want, and what is wrong with these."""
     state, cause = planned.state, planned.last_cause
     if cause is None or state.tenant.is_former:
@@ -51,7 +56,8 @@ def plan_bindings(planned: PlannedTenant, context: Context) -> PlannedTenant:
     for each in sorted(_concerned(state, by_name, met, context), key=lambda row: (row.created_at, row.id)):
         outcome = _outcome(each, by_name, older.get(each.id, ""), context)
         planned = with_outcome(planned, each, outcome, cause, context)
-    return tend_unowned_objects(planned, (BINDING.kind,), _removals(rows.values(), by_name), cause, context)
+    removals = _removals(rows.values(), by_name, context, now)
+    return tend_unowned_objects(planned, (BINDING.kind,), removals, cause, context)
 
 
 def _is_concerned(planned: PlannedTenant, context: Context) -> bool:
@@ -61,12 +67,26 @@ def _is_concerned(planned: PlannedTenant, context: Context) -> bool:
     return any(some) and (differs_by_kind(planned.state, context, looked_at) or is_touched(planned, (BINDING.kind,)))
 
 
-def _removals(rows: Iterable[PlainResource], by_name: Mapping[str, Place]) -> Iterator[UnownedRequest]:
-    """Bindings whose environment is over."""
+def _removals(
+    rows: Iterable[PlainResource], by_name: Mapping[str, Place], context: Context, now: datetime
+) -> Iterator[UnownedRequest]:
+    """Bindings whose environment is over, and those whose Application is missing for long.
+
+    That it is missing is only what was told, so the API server is asked for it once more.
+    """
     for row in rows:
-        pair = pair_of(row)
-        if row.present and pair is not None and by_name.get(pair[1], NO_PLACE).is_expired:
-            yield UnownedRequest(row, UnownedObject(UnownedKind.BINDING, row.name, row.uid, is_deleted=True))
+        pair, removal = pair_of(row), removal_of(row, context)
+        if not row.present or pair is None:
+            continue
+        application, environment = pair
+        if by_name.get(environment, NO_PLACE).is_expired:
+            yield _removal(row)
+        elif removal is not None and removal <= now:
+            yield _removal(row, unless={APPLICATION.kind: application})
+
+
+def _removal(row: PlainResource, unless: Mapping[str, str] = MappingProxyType({})) -> UnownedRequest:
+    return UnownedRequest(row, UnownedObject(UnownedKind.BINDING, row.name, row.uid, is_deleted=True, unless=unless))
 
 
 def _met_by_others(state: TenantState, context: Context) -> set[UUID]:
@@ -124,8 +144,10 @@ def _outcome(row: PlainResource, by_name: Mapping[str, Place], older: str, conte
     place = by_name.get(spec.environment, NO_PLACE)
     if place.is_expired:
         return Outcome((), Problem.of(ENVIRONMENT_EXPIRED, environment=spec.environment))
+    removal = removal_of(row, context)
+    missing = missing_application_problem(spec.application, removal) if removal is not None else None
     if place is not NO_PLACE and place.spec is None and not older:
-        return Outcome(None, Problem.of(ENVIRONMENT_INVALID, environment=spec.environment))
+        return Outcome(None, missing or Problem.of(ENVIRONMENT_INVALID, environment=spec.environment))
     decision = decide(Binding(row.name, spec, reported, place.spec, place.backing, labels, older), addresses)
     children = decision.deployments.values() if decision.deployments is not None else None
-    return Outcome(children, decision.problem)
+    return Outcome(children, missing or decision.problem)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -24,9 +23,8 @@ from services.kinds.snapshot_environment_binding.rules import (
     decide,
     deployment_name,
     older_bindings,
-    removal_due,
 )
-from tests.unit.kinds.given import at, id_of
+from tests.unit.kinds.given import id_of
 
 ADDRESSES = AddressPolicy()
 REPOSITORY = "https://git.example.com/gitops"
@@ -328,8 +326,3 @@ def test_bindings_when_several_bind_the_same_then_the_oldest_is_in_force(
     bindings: list[Rival], others: dict[str, str]
 ) -> None:
     assert older_bindings(bindings) == {id_of(name): older for name, older in others.items()}
-
-
-def test_binding_when_its_application_does_not_exist_then_it_is_removed_three_minutes_after_its_creation() -> None:
-    assert removal_due(at(0), application_exists=False) == at(0) + timedelta(minutes=3)
-    assert removal_due(at(0), application_exists=True) is None

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from services.common.errors import GitOpsError
-from services.common.kubernetes import AlreadyExists, ApiResource, Conflict, Manifest, NotFound
+from services.common.kubernetes import AlreadyExists, ApiResource, Conflict, Manifest, NotFound, Rejected
+from services.common.kubernetes.api_errors import Details
 
 Place = tuple[str, str, str]
 """Kind, namespace and name."""
@@ -24,6 +25,10 @@ class FakeCluster:
     """Raised by the next changes, one each."""
     before_change: list[Callable[[], None]] = field(default_factory=list)
     """What others do between our look and the next changes, one each."""
+    unserved: set[str] = field(default_factory=set)
+    """Kinds that it does not know."""
+    unreadable: set[str] = field(default_factory=set)
+    """Kinds that nobody may read."""
     made: int = 0
     version: int = 0
 
@@ -43,9 +48,13 @@ class FakeCluster:
         return self.objects.get((kind, namespace, name))
 
     async def get_object(self, resource: ApiResource, namespace: str, name: str) -> Manifest:
+        if resource.kind in self.unserved:
+            raise NotFound("the server could not find the requested resource")
+        if resource.kind in self.unreadable:
+            raise Rejected("forbidden", 403)
         found = self.get(resource.kind, name, namespace)
         if found is None:
-            raise NotFound(f"no {resource.kind} {name}")
+            raise NotFound(f"no {resource.kind} {name}", Details(resource.plural, name))
         return copy.deepcopy(found)
 
     async def apply_object(

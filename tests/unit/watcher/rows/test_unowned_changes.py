@@ -185,3 +185,63 @@ REFUSED: dict[str, tuple[WorkspaceObject, str]] = {
 def test_row_when_it_asks_for_more_than_the_closed_list_then_it_is_a_poison(row: WorkspaceObject, text: str) -> None:
     with pytest.raises(Poison, match=text):
         require_known_child(row)
+
+
+CONDITIONAL = unowned(UnownedKind.BINDING, "web", desired="absent", unless={"Application": "shop"})
+
+
+def binding(**meta: Any) -> Manifest:
+    return {"kind": "SnapshotEnvironmentBinding", "metadata": {"name": "web", "uid": "uid-web"} | meta, "spec": {}}
+
+
+def application(name: str = "shop") -> Manifest:
+    return {"kind": "Application", "metadata": {"name": name, "uid": f"uid-{name}"}, "spec": {}}
+
+
+async def test_deletion_when_what_the_object_needs_is_not_there_then_it_is_carried_out(cluster: FakeCluster) -> None:
+    cluster.add(binding())
+    cluster.add(application("blog"))
+    assert await apply(cluster, CONDITIONAL)
+    assert cluster.get("SnapshotEnvironmentBinding", "web") is None
+
+
+async def test_deletion_when_what_the_object_needs_is_there_then_nothing_is_deleted(cluster: FakeCluster) -> None:
+    cluster.add(binding())
+    cluster.add(application())
+    assert not await apply(cluster, CONDITIONAL)
+    assert cluster.calls == []
+
+
+async def test_deletion_when_its_kind_is_not_served_then_nothing_is_deleted(cluster: FakeCluster) -> None:
+    cluster.add(binding())
+    cluster.unserved.add("Application")
+    assert not await apply(cluster, CONDITIONAL)
+    assert cluster.calls == []
+
+
+async def test_deletion_when_what_the_object_needs_may_not_be_read_then_it_waits_for_the_right(
+    cluster: FakeCluster,
+) -> None:
+    cluster.add(binding())
+    cluster.unreadable.add("Application")
+    with pytest.raises(Wait, match="grant 'get' on applications"):
+        await apply(cluster, CONDITIONAL)
+    assert cluster.calls == []
+
+
+async def test_deletion_when_a_successor_has_the_name_then_that_is_left_alone(cluster: FakeCluster) -> None:
+    cluster.add(binding(uid="successor"))
+    assert not await apply(cluster, CONDITIONAL)
+
+
+@pytest.mark.parametrize(
+    "unless", [{"Secret": "login"}, {"Application": 1}, {"Application": ""}, ["Application"], "Application", None]
+)
+def test_deletion_when_a_row_names_anything_else_then_it_is_a_poison(unless: Any) -> None:
+    with pytest.raises(Poison):
+        require_known_child(unowned(UnownedKind.BINDING, "web", desired="absent", unless=unless))
+
+
+def test_deletion_when_the_kind_is_kept_by_nothing_then_a_row_that_says_so_is_a_poison() -> None:
+    with pytest.raises(Poison):
+        require_known_child(unowned(UnownedKind.CLAIM, desired="absent", unless={"Application": "shop"}))
