@@ -73,11 +73,6 @@ class Registry:
         return tuple(kind for kind in self.plain_kinds if kind.connections is not None and kind.destinations is None)
 
     @cached_property
-    def with_child_objects(self) -> tuple[Kind, ...]:
-        """Those whose resources want child objects."""
-        return tuple(kind for kind in self.plain_kinds if kind.child_objects is not None)
-
-    @cached_property
     def dormant(self) -> tuple[Kind, ...]:
         """Those whose resources are at hand only if others name them."""
         return tuple(kind for kind in self.kinds if kind.is_dormant)

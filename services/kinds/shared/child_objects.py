@@ -36,14 +36,6 @@ class ChildObject(DesiredObject):
 
 
 @dataclass(frozen=True, slots=True)
-class ChildInputs:
-    """All that the child objects of a resource follow from."""
-
-    resource: PlainResource
-    """With its spec as it was accepted."""
-
-
-@dataclass(frozen=True, slots=True)
 class LiveChild:
     """An object that has the name of a child object, as a watcher told of it. None: that is not told."""
 

@@ -25,7 +25,7 @@ from services.common.messages import ChildKind, UnownedKind
 from services.common.secret_use import SecretUse
 from services.kinds.shared.api_model import ApiModel, Rule
 from services.kinds.shared.catalogue import Entry
-from services.kinds.shared.child_objects import ChildDeployment, ChildInputs, ChildObject
+from services.kinds.shared.child_objects import ChildDeployment
 from services.kinds.shared.conditions import CONDITIONS
 from services.kinds.shared.connections import Connection, ConnectionInputs
 from services.kinds.shared.limits import Limits
@@ -123,7 +123,6 @@ class StatusInputs:
 
 
 ConnectionsOf = Callable[[ConnectionInputs], tuple[Connection, ...]]
-ChildObjectsOf = Callable[[ChildInputs], tuple[ChildObject, ...]]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -172,11 +171,8 @@ class Kind(NamedKind):
     """The spec of a resource. Raises Refused."""
     connections: ConnectionsOf | None = None
     """What an engine shall hold because of an accepted spec. The planner compiles it, owns it and removes it."""
-    child_objects: ChildObjectsOf | None = None
-    """What shall exist in its namespace because of a resource. The planner compiles it and removes it, and a watcher
-    makes it; it goes with the resource."""
     children: tuple[ChildKind, ...] = ()
-    """Of which kinds these are: the watcher gets the rights to make them."""
+    """Of which kinds its resources want child objects: the watcher gets the rights to make these."""
     unowned: tuple[UnownedKind, ...] = ()
     """Of which kinds objects are changed because of a resource, without being its children: likewise."""
     destinations: Callable[[str], Collection[str]] | None = None

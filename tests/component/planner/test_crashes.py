@@ -20,20 +20,21 @@ from psycopg import sql
 
 from services.common.errors import Poison, Retry
 from services.common.kafka import DeadLetterLimit, OffsetTracker, TopicPartition
+from services.kinds.registry import REGISTRY
 from services.planner.database.session import DatabaseSession
 from services.planner.database.tables import metadata
 from services.planner.domain.events import Event
 from services.planner.domain.plan import plan
 from services.planner.domain.policy import Policy, SweepGuard
 from services.planner.engines.available import ENGINES
-from services.planner.pipeline import batch_planning, decode
+from services.planner.pipeline import batch_planning
 from services.planner.pipeline.batch_consumer import BatchConsumer
 from services.planner.pipeline.decode import Decoder
 from services.planner.pipeline.loop import Planner
 from services.planner.pipeline.periodic_tasks import PeriodicTasks
 from tests.component.conftest import Database
 from tests.component.fleet import add_instance
-from tests.component.planner.years import LIMITS, MONTH, WITH_PREVIEW, YearsClock, years
+from tests.component.planner.years import LIMITS, MONTH, YearsClock, years
 from tests.unit.common.kafka.messages import consumed
 from tests.unit.planner.given import changed
 from tests.unit.planner.pipeline.test_loop import DeadLetterQueue
@@ -163,9 +164,7 @@ class Life:
             consumer=consumer,
             decoder=decoder,
             session=session,
-            policy=Policy(
-                guard=SweepGuard(share=0.5, minimum=2), kinds=WITH_PREVIEW, limits=WITH_PREVIEW.limits(LIMITS)
-            ),
+            policy=Policy(guard=SweepGuard(share=0.5, minimum=2), limits=REGISTRY.limits(LIMITS)),
             batch_limit=TAKEN_AT_ONCE,
             periodic=PeriodicTasks(timedelta(days=30), timedelta(days=15)),
             clock=clock,
@@ -227,7 +226,6 @@ def life(database: Database, recorded: list[bytes], monkeypatch: pytest.MonkeyPa
 
     monkeypatch.setattr(psycopg.Connection, "wait", counted)
     monkeypatch.setattr(batch_planning, "plan", plan_or_fail)
-    monkeypatch.setattr(decode, "REGISTRY", WITH_PREVIEW)
     return Life(database, recorded, effects, CountedLetters(effects), failing)
 
 

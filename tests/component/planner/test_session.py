@@ -24,12 +24,14 @@ from services.common.api_resource import SECRET
 from services.common.errors import Poison, Retry
 from services.common.messages import Checked, SyncMoved
 from services.common.telemetry.metrics import NAME_COLLISIONS
+from services.kinds.environment.model import ENVIRONMENT as PLACE
 from services.kinds.gitops_deployment.left_behind import KEPT
 from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
 from services.kinds.managed_environment.model import MANAGED_ENVIRONMENT
 from services.kinds.registry import REGISTRY, Registry
 from services.kinds.shared.api_group import FINALIZER
 from services.kinds.shared.catalogue import TENANT_PARKED
+from services.kinds.snapshot_environment_binding.model import BINDING
 from services.planner.database import load as load_module
 from services.planner.database import periodic_queries, sweeps
 from services.planner.database import save as save_module
@@ -53,8 +55,8 @@ from services.planner.rows import AuditRecord, EngineRow, Tenant, TenantName
 from tests.component.conftest import Database
 from tests.component.fleet import add_instance
 from tests.unit.kinds.mirror.kind import KIND as MIRROR
-from tests.unit.kinds.preview.kind import KIND as PREVIEW
 from tests.unit.kinds.review.kind import KIND as REVIEW
+from tests.unit.kinds.snapshot_environment_binding.test_binding_planned import binding
 from tests.unit.planner.given import (
     CREDENTIAL,
     ENVIRONMENT,
@@ -81,8 +83,6 @@ from tests.unit.planner.given import (
 )
 from tests.unit.planner.world import FLEET, World
 
-WITH_PREVIEW = Registry((*REGISTRY.kinds, PREVIEW))
-WITH_CHILDREN = Policy(kinds=WITH_PREVIEW, limits=WITH_PREVIEW.limits())
 TOPIC = "gitops.commands"
 NOW = at(1_000_000)
 NAME = (WORKSPACE, "team-a")
@@ -322,38 +322,43 @@ def test_store_when_a_kind_declares_parts_then_they_are_stored_with_the_row_and_
     assert reasons == ["Awaited", "Answered"]
 
 
+def staging(second: int, **facts: Any) -> Event:
+    """An environment that a binding may name."""
+    content = {"displayName": "staging", "deploymentStrategy": "Manual"}
+    return resource(second, PLACE.kind, "staging", content, generation=second, **facts)
+
+
 def test_store_when_a_kind_has_child_objects_then_their_rows_come_and_go_with_what_they_follow_from(
     session: DatabaseSession, database: Database
 ) -> None:
-    world = World(policy=WITH_CHILDREN)
+    world = World()
 
     def takes(*events: Event) -> list[tuple[Any, ...]]:
-        assert take(session, *events, policy=WITH_CHILDREN) == world.take(*events)
+        assert take(session, *events) == world.take(*events)
         assert read(database, {NAME}).items() >= {known: world.state(known) for known in world.tenants}.items()
         columns = ("kind", "name", "desired", "uid", "revision")
         return [tuple(row[each] for each in columns) for row in contents(database)["workspace_objects"]]
 
-    def preview(second: int, *deployments: str) -> Event:
-        return resource(second, PREVIEW.name, "login", {"deployments": deployments}, generation=second)
-
-    web = ("GitOpsDeployment", "web")
-    assert takes(preview(1, "web", "ü")) == [(*web, "present", "", 1), ("GitOpsDeployment", "ü", "present", "", 1)]
+    cart, web = (("GitOpsDeployment", f"web-shop-staging-{each}") for each in ("cart", "web"))
+    both = [(*cart, "present", "", 1), (*web, "present", "", 1)]
+    assert takes(staging(1), binding(1, components=("cart", "web"))) == both
     manifest = json.loads(contents(database)["workspace_objects"][0]["manifest"])
-    assert takes(changed(2, content=manifest["spec"]))[0] == (*web, "present", "", 1)
-    assert takes(changed(20, generation=2, content=spec()))[0] == (*web, "present", "", 2)
+    metadata = {"labels": manifest["labels"]}
+    assert takes(changed(2, cart[1], content=manifest["spec"], metadata=metadata))[0] == (*cart, "present", "", 1)
+    assert takes(changed(20, cart[1], generation=2, content=spec(), metadata=metadata))[0] == (*cart, "present", "", 2)
     assert [row["live_version"] for row in contents(database)["workspace_objects"]] == ["uid-1/20", ""]
-    assert takes(preview(21, "ü")) == [(*web, "absent", "uid-1", 3), ("GitOpsDeployment", "ü", "present", "", 1)]
+    assert takes(binding(21, components=("web",))) == [(*cart, "absent", "uid-1", 3), (*web, "present", "", 1)]
     session.tenants.forget_tenants()
-    assert takes(gone(22)) == [("GitOpsDeployment", "ü", "present", "", 1)]
-    assert takes(resource_gone(23, PREVIEW.name, "login")) == [("GitOpsDeployment", "ü", "absent", "", 2)]
-    assert takes(Event(Due(*NAME, resource_id(WORKSPACE, "uid-login")), 0, "")) == []
+    assert takes(gone(22, cart[1])) == [(*web, "present", "", 1)]
+    assert takes(resource_gone(23, BINDING.kind, "web")) == [(*web, "absent", "", 2)]
+    assert takes(Event(Due(*NAME, resource_id(WORKSPACE, "uid-web")), 0, "")) == []
 
 
 def test_child_object_when_its_batch_is_not_committed_then_neither_it_nor_its_owner_is_there(
     session: DatabaseSession, database: Database
 ) -> None:
-    event = resource(1, PREVIEW.name, "login", {"deployments": ["web"]})
-    session.write_changes(plan_batch((event,), session, WITH_CHILDREN, NOW), ())
+    events = (staging(1), binding(1))
+    session.write_changes(plan_batch(events, session, Policy(), NOW), ())
     session.abandon_transaction()
     found = contents(database)
     assert (found["workspace_objects"], found["resources"]) == ([], [])
@@ -363,14 +368,14 @@ def test_child_objects_when_their_namespace_is_made_again_then_their_rows_go_and
     session: DatabaseSession, database: Database
 ) -> None:
     def told(second: int, tag: str, created_at: int) -> list[Event]:
-        event = resource(second, PREVIEW.name, "login", {"deployments": ["web"]}, uid=f"uid-login-{tag}")
-        return in_namespace((tag, created_at), event)
+        events = (staging(second, uid=f"uid-staging-{tag}"), binding(second, uid=f"uid-web-{tag}"))
+        return in_namespace((tag, created_at), *events)
 
-    take(session, *told(1, "former", 1000), policy=WITH_CHILDREN)
-    take(session, *told(90, "latter", 60_000), policy=WITH_CHILDREN)
-    assert [row["owner_uid"] for row in contents(database)["workspace_objects"]] == ["uid-login-latter"]
+    take(session, *told(1, "former", 1000))
+    take(session, *told(90, "latter", 60_000))
+    assert [row["owner_uid"] for row in contents(database)["workspace_objects"]] == ["uid-web-latter"]
     session.tenants.forget_tenants()
-    take(session, *told(91, "latter", 60_000), policy=WITH_CHILDREN)
+    take(session, *told(91, "latter", 60_000))
     assert [row["revision"] for row in contents(database)["workspace_objects"]] == [1]
 
 

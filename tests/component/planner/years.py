@@ -28,7 +28,9 @@ from services.common.messages import (
     SyncMoved,
     UndrainEngineInstance,
 )
-from services.kinds.registry import REGISTRY, Registry
+from services.kinds.environment.model import ENVIRONMENT as PLACE
+from services.kinds.registry import REGISTRY
+from services.kinds.snapshot_environment_binding.model import BINDING
 from services.planner.database.save import Span
 from services.planner.database.session import DatabaseSession
 from services.planner.database.tables import metadata
@@ -44,7 +46,7 @@ from services.planner.rows import ParkedEvent, ParkedTenant
 from tests.component.conftest import Database
 from tests.component.fleet import add_instance
 from tests.unit.fake_clock import FakeClock
-from tests.unit.kinds.preview.kind import KIND as PREVIEW
+from tests.unit.kinds.snapshot_environment_binding.test_binding_planned import binding
 from tests.unit.planner.given import (
     CREDENTIAL,
     ENVIRONMENT,
@@ -72,9 +74,7 @@ TOPIC = "gitops.commands"
 MONTH = timedelta(weeks=4).total_seconds()
 MONTHS_A_YEAR = 13
 DEPLOYMENTS = 5
-KINDS = ("GitOpsDeployment", ENVIRONMENT, CREDENTIAL, SYNC_RUN, PREVIEW.name, "Secret")
-WITH_PREVIEW = Registry((*REGISTRY.kinds, PREVIEW))
-"""With a kind that has child objects, which nobody makes here."""
+KINDS = ("GitOpsDeployment", ENVIRONMENT, CREDENTIAL, SYNC_RUN, PLACE.kind, BINDING.kind, "Secret")
 LIMITS = {"GitOpsDeployment": DEPLOYMENTS, ENVIRONMENT: 1, SYNC_RUN: 40}
 MOST_ROUNDS = 12
 
@@ -209,12 +209,14 @@ class Years:
             credential(self._tick(), uid=f"cred-{namespace}-{self.month}", namespace=namespace),
             resource(
                 self._tick(),
-                PREVIEW.name,
-                "shown",
-                {"deployments": ["shown"]},
-                uid=f"preview-{namespace}-{self.month}",
+                PLACE.kind,
+                "staging",
+                {"displayName": "staging", "deploymentStrategy": "Manual"},
+                uid=f"place-{namespace}-{self.month}",
                 namespace=namespace,
             ),
+            # Its child objects are made by nobody here.
+            binding(self._tick(), uid=f"binding-{namespace}-{self.month}", namespace=namespace),
         ]
         for number in range(self.deployments):
             content = [spec(), remote, spec(type="manual")][number % 3]
@@ -366,9 +368,7 @@ def years(database: Database, monkeypatch: pytest.MonkeyPatch) -> Iterator[Years
             consumer=log,  # type: ignore[arg-type]
             decoder=decoder,  # type: ignore[arg-type]
             session=session,
-            policy=Policy(
-                guard=SweepGuard(share=0.5, minimum=2), kinds=WITH_PREVIEW, limits=WITH_PREVIEW.limits(LIMITS)
-            ),
+            policy=Policy(guard=SweepGuard(share=0.5, minimum=2), limits=REGISTRY.limits(LIMITS)),
             batch_limit=500,
             periodic=PeriodicTasks(timedelta(days=30), timedelta(days=15)),
             clock=clock,

@@ -8,18 +8,19 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.kinds.shared.child_objects import ChildInputs
+from services.kinds.environment.model import ENVIRONMENT
+from services.kinds.snapshot_environment_binding.model import BINDING
 from services.planner.domain.steps.child_objects import REAPPLY_AFTER, UNSEEN_AFTER
-from tests.unit.kinds.preview.kind import child_objects
-from tests.unit.planner.workspace import CLUSTER, DEPLOYMENT, PREVIEW, Workspace
+from tests.unit.planner.workspace import CLUSTER, FIRST, PLACE, SECOND, Workspace, deployment
 
-OWNERS, NAMES = ("a", "b"), ("web", "api")
+OWNERS, NAMES = (FIRST, SECOND), ("web", "api")
 SOMEBODY = "somebody"
 """Another controller."""
 LATER = round(UNSEEN_AFTER.total_seconds())
 some = st.lists(st.sampled_from(NAMES), min_size=1, max_size=2, unique=True)
 step = st.one_of(
-    st.tuples(st.just("want"), st.sampled_from(OWNERS), st.tuples(some, st.booleans())),
+    st.tuples(st.just("want"), st.sampled_from(OWNERS), some),
+    st.tuples(st.just("place"), st.none(), st.booleans()),
     st.tuples(st.just("end"), st.sampled_from(OWNERS), st.none()),
     st.tuples(st.sampled_from(["edit", "remove", "seize"]), st.sampled_from(NAMES), st.none()),
     st.tuples(st.sampled_from(["apply", "tell", "collect", "forget"]), st.none(), st.none()),
@@ -33,30 +34,35 @@ class Story:
 
     def __init__(self) -> None:
         self.workspace = Workspace()
+        self.workspace.open()
         self.uids: dict[str, str] = {}
 
     def happen(self, what: str, who: Any, how: Any) -> None:
         getattr(self, f"_{what}")(who, how)
 
-    def _want(self, who: str, how: tuple[list[str], bool]) -> None:
+    def _want(self, who: str, how: list[str]) -> None:
         uid = self.uids.setdefault(who, f"{who}-{self.workspace.second}")
-        self.workspace.preview(who, how[0], CLUSTER if how[1] else None, uid=uid)
+        self.workspace.bind(who, how, uid=uid)
+
+    def _place(self, _who: None, is_elsewhere: bool) -> None:
+        """The environment of one of them has a ManagedEnvironment then."""
+        self.workspace.environment("qa", CLUSTER if is_elsewhere else "")
 
     def _end(self, who: str, _how: None) -> None:
         if who in self.uids:
             self.workspace.end(who, self.uids.pop(who))
 
     def _edit(self, name: str, _how: None) -> None:
-        if (live := self.workspace.live.get((DEPLOYMENT, name))) is not None:
-            self.workspace.edit((DEPLOYMENT, name), live.spec | {"type": "manual"})
+        if (live := self.workspace.live.get(deployment(name))) is not None:
+            self.workspace.edit(deployment(name), live.spec | {"type": "manual"})
 
     def _remove(self, name: str, _how: None) -> None:
-        if (DEPLOYMENT, name) in self.workspace.live:
-            self.workspace.remove((DEPLOYMENT, name))
+        if deployment(name) in self.workspace.live:
+            self.workspace.remove(deployment(name))
 
     def _seize(self, name: str, _how: None) -> None:
-        if (DEPLOYMENT, name) not in self.workspace.live:
-            self.workspace.put((DEPLOYMENT, name), {"type": "manual"}, SOMEBODY)
+        if deployment(name) not in self.workspace.live:
+            self.workspace.put(deployment(name), {"type": "manual"}, SOMEBODY)
 
     def _forget(self, _who: None, _how: None) -> None:
         """What came and went is never told."""
@@ -89,10 +95,9 @@ class Story:
             workspace.pass_time(LATER)
             for event in [*workspace.owners.values()]:
                 message: Any = event.message
-                content = json.loads(message.event.spec)
-                workspace.preview(
-                    message.event.name, content["deployments"], content.get("cluster"), uid=message.event.uid
-                )
+                told, content = message.event, json.loads(message.event.spec)
+                if told.kind == BINDING.kind:
+                    workspace.bind(told.name, [each["name"] for each in content["components"]], uid=told.uid)
 
 
 def lived(story: list[tuple[str, Any, Any]]) -> Story:
@@ -105,10 +110,13 @@ def lived(story: list[tuple[str, Any, Any]]) -> Story:
 def wanted(workspace: Workspace) -> dict[tuple[str, str], set[str]]:
     """By kind and name, the uids of the owners that want it."""
     found: dict[tuple[str, str], set[str]] = {}
-    owners = [each for each in workspace.world.resources.values() if each.kind == PREVIEW.kind and each.present]
-    for owner in owners:
-        for child in child_objects(ChildInputs(owner)):
-            found.setdefault(child.key, set()).add(owner.uid)
+    for owner in (each for each in workspace.world.resources.values() if each.present):
+        content = json.loads(owner.spec)
+        if owner.kind == BINDING.kind:
+            for component in content["components"]:
+                found.setdefault(deployment(component["name"]), set()).add(owner.uid)
+        elif owner.kind == ENVIRONMENT.kind and "unstableConfigurationFields" in content:
+            found[PLACE] = {owner.uid}
     return found
 
 

@@ -7,20 +7,28 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from services.kinds.registry import REGISTRY, Registry
+from services.kinds.environment.model import ENVIRONMENT
 from services.kinds.shared.api_group import is_appstudio_label
+from services.kinds.snapshot_environment_binding.model import BINDING
 from services.planner.domain.changes import Changes
 from services.planner.domain.events import Event
-from services.planner.domain.policy import Policy
 from services.planner.rows import ChildKey, ChildRow
-from tests.unit.kinds.preview.kind import KIND, PREVIEW
-from tests.unit.planner.given import NAMESPACE, WORKSPACE, at, changed, gone, resource, resource_gone
+from tests.unit.planner.given import at, changed, gone, resource, resource_gone
 from tests.unit.planner.world import NOW, World
 
-WITH_PREVIEW = Registry((*REGISTRY.kinds, KIND))
-POLICY = Policy(kinds=WITH_PREVIEW, limits=WITH_PREVIEW.limits())
 DEPLOYMENT, MANAGED_ENVIRONMENT = "GitOpsDeployment", "GitOpsDeploymentManagedEnvironment"
 CLUSTER = "https://preview.example.com:6443"
+FIRST, SECOND = "web", "web-shop"
+"""Bindings whose deployments have the same names."""
+ENVIRONMENT_OF = {FIRST: "shop-qa", SECOND: "qa"}
+
+
+def deployment(component: str) -> ChildKey:
+    """Of a component of either."""
+    return (DEPLOYMENT, f"web-shop-shop-qa-{component}")
+
+
+PLACE = (MANAGED_ENVIRONMENT, "managed-environment-qa")
 
 
 @dataclass(frozen=True)
@@ -42,10 +50,10 @@ class Live:
 class Workspace:
     """A namespace, its planner, and the rows that its watcher has not applied yet."""
 
-    world: World = field(default_factory=lambda: World(policy=POLICY))
+    world: World = field(default_factory=World)
     live: dict[ChildKey, Live] = field(default_factory=dict)
     owners: dict[str, Event] = field(default_factory=dict)
-    """Previews that exist, by their uids."""
+    """Bindings and environments that exist, by their uids."""
     second: int = 0
     made: int = 0
     unapplied: list[ChildRow] = field(default_factory=list)
@@ -63,22 +71,55 @@ class Workspace:
         self.written += len(changes.child_objects)
         return changes
 
-    def preview(self, name: str, deployments: Sequence[str], cluster: str | None = None, **changes: Any) -> str:
-        """Write a preview; returns its uid."""
+    def open(self) -> None:
+        """The environments are there, both of them the namespace itself."""
+        for name in ENVIRONMENT_OF.values():
+            self.environment(name)
+
+    def environment(self, name: str = "qa", cluster: str = "") -> None:
+        """Write an environment."""
         self.second += 1
-        content = {"deployments": [*deployments]} | ({"cluster": cluster} if cluster else {})
-        uid = changes.pop("uid", f"uid-{name}")
-        event = resource(self.second, PREVIEW.kind, name, content, uid=uid, generation=self.second, **changes)
+        content: dict[str, Any] = {"displayName": name, "deploymentStrategy": "Manual"}
+        if cluster:
+            terms = {"targetNamespace": "shop", "clusterCredentialsSecret": "kubeconfig", "apiURL": cluster}
+            terms |= {"allowInsecureSkipTLSVerify": False}  # type: ignore[dict-item]
+            content["unstableConfigurationFields"] = {"kubernetesCredentials": terms}
+        self._write(resource(self.second, ENVIRONMENT.kind, name, content, generation=self.second))
+
+    def bind(
+        self, name: str, components: Sequence[str], *, uid: str = "", branch: str = "main", told: bool = True
+    ) -> str:
+        """Write a binding of which the build service has told, unless it has not; returns its uid."""
+        self.second += 1
+        spec = {"application": "shop", "environment": ENVIRONMENT_OF[name], "snapshot": "one"}
+        where = {"url": "https://git.example.com/gitops", "branch": "main"}
+        said = [{"name": each, "gitopsRepository": where | {"path": each}} for each in components]
+        content = spec | {"components": [{"name": each} for each in components]}
+        event = resource(
+            self.second,
+            BINDING.kind,
+            name,
+            content,
+            uid=uid,
+            generation=self.second,
+            metadata={"labels": {}},
+            status={"components": said},
+        )
+        return self._write(event)
+
+    def _write(self, event: Event) -> str:
+        message: Any = event.message
+        uid: str = message.event.uid
         self.owners[uid] = event
         self.take(event)
         return uid
 
     def end(self, name: str, uid: str = "") -> None:
-        """Delete a preview: the API server removes what it controls, a moment later."""
+        """Delete a binding: the API server removes what it controls, a moment later."""
         self.second += 1
         uid = uid or f"uid-{name}"
         del self.owners[uid]
-        self.take(resource_gone(self.second, PREVIEW.kind, name, uid))
+        self.take(resource_gone(self.second, BINDING.kind, name, uid))
 
     def collect_garbage(self) -> None:
         for key in [key for key, each in self.live.items() if each.controller and each.controller not in self.owners]:
@@ -97,8 +138,8 @@ class Workspace:
     def rows(self) -> dict[ChildKey, ChildRow]:
         return {row.key: row for row in self.world.child_objects.values()}
 
-    def row(self, name: str, kind: str = DEPLOYMENT) -> ChildRow:
-        return self.rows()[kind, name]
+    def row(self, component: str) -> ChildRow:
+        return self.rows()[deployment(component)]
 
     # The watcher, and the API server
 
@@ -185,6 +226,3 @@ class Workspace:
         while self.unapplied or self.untold:
             self.apply()
             self.tell()
-
-
-__all__ = ["CLUSTER", "DEPLOYMENT", "MANAGED_ENVIRONMENT", "NAMESPACE", "POLICY", "PREVIEW", "WORKSPACE", "Workspace"]

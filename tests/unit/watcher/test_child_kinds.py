@@ -53,10 +53,6 @@ def test_list_when_read_then_every_child_is_of_a_kind_that_is_followed() -> None
     assert set(CHILD_RESOURCES.values()) <= {kind.resource for kind in followed(REGISTRY)}
 
 
-def test_kinds_when_they_have_child_objects_then_they_declare_of_which_kinds() -> None:
-    assert [kind.name for kind in REGISTRY.with_child_objects if not kind.children] == []
-
-
 def test_rights_when_no_kind_has_children_then_nothing_may_be_made_and_secrets_are_only_read() -> None:
     granted = verbs(with_children())
     assert not any(MAKING & allowed for allowed in granted.values())

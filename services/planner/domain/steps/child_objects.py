@@ -21,7 +21,7 @@ from typing import NamedTuple
 from uuid import UUID
 
 from services.common.messages import ChildKind
-from services.kinds.shared.child_objects import ChildInputs, ChildObject, LiveChild, differs
+from services.kinds.shared.child_objects import ChildObject, LiveChild, differs
 from services.kinds.shared.desired_object import DesiredObject
 from services.kinds.shared.kind import Kind
 from services.kinds.shared.resource import Cause, PlainResource
@@ -49,17 +49,13 @@ class Wanted(NamedTuple):
 
 
 def tend_child_objects(planned: PlannedTenant, context: Context) -> PlannedTenant:
-    """The tenant with the child objects that its resources want, compared with those that there are."""
-    cause = planned.last_cause
-    kinds, state = context.policy.kinds.with_child_objects, planned.state
-    if cause is None or not (kinds or state.child_objects):
+    """The tenant with the child objects that the steps before have found to be wanted, compared with what there is."""
+    cause, state = planned.last_cause, planned.state
+    if cause is None or not state.child_objects:
         return planned
     if state.tenant.is_former:
         return planned.with_state(state.without_child_objects(*state.child_objects))
-    for kind in kinds:
-        for owner in _owners_concerned(state, kind, context):
-            state = want_child_objects(state, owner, kind, _wanted_by(owner, kind), cause).state
-    return _compare_with_live(planned.with_state(state), cause, context)
+    return _compare_with_live(planned, cause, context)
 
 
 def want_child_objects(
@@ -83,21 +79,6 @@ def want_child_objects(
         rows += [_absent(row, live.get(row.key)) for row in leaving]
         state = state.with_child_objects(*(written(row, live.get(row.key), cause) for row in rows))
     return Wanted(state, refused, foreign)
-
-
-def _wanted_by(owner: PlainResource, kind: Kind) -> tuple[ChildObject, ...]:
-    """Of one whose spec was never accepted nothing."""
-    return kind.child_objects(ChildInputs(owner)) if kind.child_objects is not None and owner.accepted else ()
-
-
-def _owners_concerned(state: TenantState, kind: Kind, context: Context) -> list[PlainResource]:
-    """Resources of a kind that are another row than before; all of them if anything else may be otherwise.
-
-    What one has that is being deleted stays: the API server removes it after its owner.
-    """
-    rows, before = state.plain_resources_of_kind(kind.name), context.before.plain_resources_of_kind(kind.name)
-    found = (rows[each] for each in (differing(rows, before) if context.is_known else rows) if each in rows)
-    return sorted((each for each in found if each.is_active), key=lambda known: (known.created_at, known.id))
 
 
 def _is_anothers(state: TenantState, key: ChildKey, owner: PlainResource) -> bool:

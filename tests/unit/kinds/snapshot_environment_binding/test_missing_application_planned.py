@@ -18,11 +18,11 @@ from services.planner.domain.steps.child_objects import UNSEEN_AFTER
 from services.planner.rows import ChildRow
 from tests.unit.kinds.snapshot_environment_binding.test_binding_planned import KEYS, binding, condition, environment
 from tests.unit.planner.given import at, resource, resource_gone
-from tests.unit.planner.workspace import POLICY, Workspace
+from tests.unit.planner.workspace import Workspace
 from tests.unit.planner.world import World
 
 BEGIN = 1_000_000
-PATIENCE = round(POLICY.binding_patience.total_seconds())
+PATIENCE = round(Policy().binding_patience.total_seconds())
 KEY = (BINDING.kind, "web")
 
 NAMED: dict[str, tuple[set[str], set[str], bool, bool, bool]] = {
