@@ -347,10 +347,12 @@ def test_store_when_a_kind_has_child_objects_then_their_rows_come_and_go_with_wh
     assert takes(changed(2, cart[1], content=manifest["spec"], metadata=metadata))[0] == (*cart, "present", "", 1)
     assert takes(changed(20, cart[1], generation=2, content=spec(), metadata=metadata))[0] == (*cart, "present", "", 2)
     assert [row["live_version"] for row in contents(database)["workspace_objects"]] == ["uid-1/20", ""]
-    assert takes(binding(21, components=("web",))) == [(*cart, "absent", "uid-1", 3), (*web, "present", "", 1)]
+    undone = changed(21, cart[1], generation=3, content=manifest["spec"], metadata=metadata)
+    assert takes(undone)[0] == (*cart, "present", "", 2)
+    assert takes(binding(22, components=("web",))) == [(*cart, "absent", "uid-1", 3), (*web, "present", "", 1)]
     session.tenants.forget_tenants()
-    assert takes(gone(22, cart[1])) == [(*web, "present", "", 1)]
-    assert takes(resource_gone(23, BINDING.kind, "web")) == [(*web, "absent", "", 2)]
+    assert takes(gone(23, cart[1])) == [(*web, "present", "", 1)]
+    assert takes(resource_gone(24, BINDING.kind, "web")) == [(*web, "absent", "", 2)]
     assert takes(Event(Due(*NAME, resource_id(WORKSPACE, "uid-web")), 0, "")) == []
 
 

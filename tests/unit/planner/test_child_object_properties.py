@@ -22,7 +22,7 @@ step = st.one_of(
     st.tuples(st.just("want"), st.sampled_from(OWNERS), some),
     st.tuples(st.just("place"), st.none(), st.booleans()),
     st.tuples(st.just("end"), st.sampled_from(OWNERS), st.none()),
-    st.tuples(st.sampled_from(["edit", "remove", "seize"]), st.sampled_from(NAMES), st.none()),
+    st.tuples(st.sampled_from(["edit", "remove", "seize", "overtake"]), st.sampled_from(NAMES), st.none()),
     st.tuples(st.sampled_from(["apply", "tell", "collect", "forget"]), st.none(), st.none()),
     st.tuples(st.just("wait"), st.integers(1, 2 * LATER), st.none()),
 )
@@ -59,6 +59,15 @@ class Story:
     def _remove(self, name: str, _how: None) -> None:
         if deployment(name) in self.workspace.live:
             self.workspace.remove(deployment(name))
+
+    def _overtake(self, name: str, _how: None) -> None:
+        """It goes while the row that undoes an edit is on its way: so it is made anew, and nothing is told yet."""
+        self.workspace.settle()
+        self.workspace.pass_time(round(REAPPLY_AFTER.total_seconds()))
+        self._edit(name, None)
+        self.workspace.tell()
+        self._remove(name, None)
+        self.workspace.apply()
 
     def _seize(self, name: str, _how: None) -> None:
         if deployment(name) not in self.workspace.live:

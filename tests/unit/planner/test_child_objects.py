@@ -129,6 +129,21 @@ def test_child_object_when_it_is_seen_only_once_it_is_wanted_no_more_then_its_ro
     assert ([*workspace.live], [*workspace.rows()]) == ([deployment("web")], [deployment("web")])
 
 
+def test_child_object_when_another_is_made_before_its_end_is_told_then_that_goes_too(ours: Workspace) -> None:
+    """A row to undo a change is on its way when the object is deleted: so another one is made, and told of last."""
+    key = deployment("web")
+    ours.edit(key, ours.live[key].spec | {"type": "manual"})
+    ours.tell()
+    ours.remove(key)
+    ours.apply()
+    assert ours.row("web").revision == 2
+    ours.bind(FIRST, ["api"])
+    ours.settle()
+    assert sorted(ours.live) == sorted([deployment("api"), PLACE])
+    ours.pass_time(LATER)
+    assert ours.rows().keys() == ours.live.keys()
+
+
 @pytest.mark.parametrize(
     ("key", "change"),
     [

@@ -121,7 +121,16 @@ def _absent(known: ChildRow, live: LiveChild | None) -> ChildRow:
     """``known`` once nobody wants it."""
     if known.desired == "absent":
         return known
-    return replace(known, desired="absent", uid=live.uid if live is not None and _is_ours(known, live) else "")
+    uid = live.uid if live is not None and _is_ours(known, live) and _is_applied(known, live) else ""
+    return replace(known, desired="absent", uid=uid)
+
+
+def _is_applied(row: ChildRow, live: LiveChild) -> bool:
+    """Whether the object is known to be what a watcher has made of the row.
+
+    Otherwise the row may be on its way: if the object goes before it arrives, another one is made.
+    """
+    return not row.live_version or (live.version != row.live_version and not differs(row.manifest, live))
 
 
 def written(row: ChildRow, live: LiveChild | None, cause: Cause) -> ChildRow:
@@ -180,8 +189,11 @@ def _after_comparison(row: ChildRow, owner: PlainResource | None, live: LiveChil
     there = live.present.get(row.key)
     if row.desired == "present":
         return row if owner is not None and owner.present else _absent(row, there)
-    if there is not None and _is_ours(row, there) and row.uid in {"", there.uid}:
-        return replace(row, uid=there.uid)
+    if there is not None and _is_ours(row, there):
+        if not row.uid and row.live_version.startswith(f"{there.uid}/"):
+            return row  # it was there when the row was written, so another one may take its place yet
+        if row.uid in {"", there.uid} or there.controller is not None:
+            return replace(row, uid=there.uid)
     return row if owner is not None and not row.uid and at < row.seen_at + UNSEEN_AFTER else None
 
 
@@ -211,7 +223,8 @@ def _is_copy(row: ChildRow) -> bool:
 def _due_at(row: ChildRow, live: LiveChild | None, *, is_missed: bool) -> datetime | None:
     """When what was held back may be done; None: nothing is."""
     if row.desired == "absent":
-        return row.seen_at + UNSEEN_AFTER if not row.uid else None
+        is_awaited = not row.uid and (live is None or not _is_ours(row, live))
+        return row.seen_at + UNSEEN_AFTER if is_awaited else None
     if live is None:
         return row.seen_at + (REAPPLY_AFTER if is_missed else UNSEEN_AFTER)
     if _has_drifted(row, live):
