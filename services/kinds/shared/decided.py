@@ -29,7 +29,7 @@ class Decided:
 
     phase: str = ""
     other: str = ""
-    """Of a claim the target that it has, of a target the claim that has it."""
+    """Of a claim the target that it has, of a target the claim that has it, or had it and because of which it goes."""
 
     @classmethod
     def of(cls, resource: PlainResource) -> Self:

@@ -161,6 +161,36 @@ def test_claim_when_it_is_deleted_before_its_binding_is_written_then_its_target_
     assert "claimRef" not in ours.live[T].spec
 
 
+@pytest.mark.parametrize("is_written", [False, True], ids=["unwritten", "written"])
+def test_claim_when_it_is_deleted_and_its_target_told_of_before_that_goes_then_it_goes_all_the_same(
+    ours: Targets, is_written: bool
+) -> None:
+    """As it is by the status that the release itself writes."""
+    ours.target()
+    ours.claim()
+    if is_written:
+        ours.settle()
+    ours.delete(DEV)
+    for _ in range(3):
+        ours.tell(T)
+    assert ours.phase("t", TARGET) == "Released"
+    ours.settle()
+    assert ours.live == {}
+
+
+def test_class_when_its_policy_changes_after_a_target_was_released_then_that_stays_as_it_was_decided(
+    ours: Targets,
+) -> None:
+    ours.set_class("Retain")
+    ours.target()
+    ours.claim()
+    ours.delete(DEV)
+    ours.settle()
+    ours.set_class("Delete")
+    ours.settle()
+    assert (ours.phase("t", TARGET), ours.live[T].deleting) == ("Released", False)
+
+
 def test_target_when_it_is_deleted_while_it_is_bound_then_it_goes_and_its_claim_is_lost(bound: Targets) -> None:
     bound.delete(T)
     bound.settle()

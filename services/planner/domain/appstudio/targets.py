@@ -174,16 +174,15 @@ def _claim(row: PlainResource) -> Claim:
 
 
 def _target(row: PlainResource) -> Target:
-    """Likewise. A claim that it was given to has it, though the target may not say so yet.
+    """Likewise. A claim that it was given to has it, or had it until it is deleted, though it may not say so yet.
 
     One that only recalls that it was bound, because the database was lost, is kept for the claim that it names. That
     may be told of later: nothing is released, or even deleted, for want of what nobody has told yet.
     """
     spec, decided = spec_of(DeploymentTargetSpec, row), Decided.of(row)
-    if decided.phase != TARGET_BOUND:
-        return Target(row.name, spec, decided.phase, row.deleting, row.uid)
     if not decided.other:
-        return Target(row.name, spec, "", row.deleting, row.uid)
+        phase = "" if decided.phase == TARGET_BOUND else decided.phase
+        return Target(row.name, spec, phase, row.deleting, row.uid)
     given = spec.model_copy(update={"claim_ref": decided.other})
     return Target(row.name, given, decided.phase, row.deleting, row.uid)
 
@@ -244,15 +243,16 @@ def _with_decision(
         return before.kept_in(row, error)
     if row.kind == DEPLOYMENT_TARGET.kind:
         outcome = targets[row.name]
-        has = outcome.claim if outcome.phase == TARGET_BOUND else ""
+        had = known.targets[row.name].claim if outcome.is_deleted else ""
+        has = outcome.claim if outcome.phase == TARGET_BOUND else had
         stuck = next((space.name for space in spaces if space.target == row.name), "")
         error = NOT_TERMINATED.text(request=stuck) if outcome.phase == FAILED and row.deleting and stuck else ""
         return Decided(outcome.phase, has).kept_in(row, error)
     if row.name not in outcomes:  # it is being deleted
         return before.kept_in(row, "")
     of_claim = outcomes[row.name]
-    had = before.other if of_claim.phase == LOST else ""
-    return Decided(of_claim.phase, of_claim.target or had).kept_in(row, of_claim.error)
+    lost = before.other if of_claim.phase == LOST else ""
+    return Decided(of_claim.phase, of_claim.target or lost).kept_in(row, of_claim.error)
 
 
 def _claim_requests(
