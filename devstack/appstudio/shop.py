@@ -14,7 +14,7 @@ from devstack.harness.mirror import Mirror, mirrored
 from services.common.kubernetes import ApiResource, KubeClient, Manifest, NotFound
 from services.kinds.application.kind import APPLICATION
 from services.kinds.component.model import COMPONENT
-from services.kinds.environment.model import ENVIRONMENT
+from services.kinds.environment.model import AUTOMATED, ENVIRONMENT, MANUAL
 from services.kinds.promotion_run.model import PROMOTION_RUN
 from services.kinds.snapshot.model import SNAPSHOT
 from services.kinds.snapshot_environment_binding.model import BINDING
@@ -52,7 +52,7 @@ class Shop:
         for component in self.components:
             await self.create(COMPONENT, component, {"application": NAME, "componentName": component})
 
-    async def environment(self, name: str, strategy: str = "Manual", parent: str = "", claim: str = "") -> None:
+    async def environment(self, name: str, strategy: str = MANUAL, parent: str = "", claim: str = "") -> None:
         """A place for the application; where a claim is named, what that is bound to."""
         spec: dict[str, Any] = {"displayName": name, "deploymentStrategy": strategy}
         if parent:
@@ -61,17 +61,23 @@ class Shop:
             spec["configuration"] = {"target": {"deploymentTargetClaim": {"claimName": claim}}}
         await self.create(ENVIRONMENT, name, spec)
 
-    async def environments(self, claim: str = "") -> None:
+    async def environments(self, claim: str = "", to_dev: str = MANUAL) -> None:
         """One after the other: to staging what dev has goes by itself, to prod, which may be on a claim, by hand."""
-        await self.environment("dev")
-        await self.environment("staging", "AppStudioAutomated", "dev")
-        await self.environment("prod", "Manual", "staging", claim)
+        await self.environment("dev", to_dev)
+        await self.environment("staging", AUTOMATED, "dev")
+        await self.environment("prod", MANUAL, "staging", claim)
 
     async def snapshot(self, name: str) -> None:
         """Images of all components, which only this snapshot has."""
         images = [{"name": each, "containerImage": image(each, name)} for each in self.components]
         artifacts = {"unstableFields": {"made": {"by": "a test"}}}
         await self.create(SNAPSHOT, name, {"application": NAME, "components": images, "artifacts": artifacts})
+
+    async def bind(self, name: str, environment: str, snapshot: str) -> None:
+        """Deploy a snapshot to an environment, without a promotion."""
+        components = [{"name": each} for each in self.components]
+        where = {"application": NAME, "environment": environment}
+        await self.create(BINDING, name, where | {"snapshot": snapshot, "components": components})
 
     async def promote(self, name: str, snapshot: str, **promotion: Any) -> None:
         """Ask for a promotion, manual or automated."""

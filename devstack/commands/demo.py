@@ -13,8 +13,9 @@ import typer
 from rich.console import Console, RenderableType
 from rich.live import Live
 
+from devstack.demo import fleet_story, shop_story
 from devstack.demo.board import DEPLOYED, SHOWN, Board
-from devstack.demo.fleet_story import SETTINGS, STACK, Durations, FleetStory
+from devstack.demo.fleet_story import STACK, Durations, FleetStory
 from devstack.demo.fleet_watch import FleetWatch, watched_fleet
 from devstack.demo.shop_story import ShopStory
 from devstack.demo.simulated import SimulatedStory
@@ -35,6 +36,7 @@ REFRESH_PER_SECOND = 10
 STAGES = (Stage.WATCHED, Stage.PLANNED, Stage.STREAMED, Stage.APPLIED, Stage.STATUS)
 
 QUIET = "--silent-once-ready"
+SETTINGS = fleet_story.SETTINGS | shop_story.SETTINGS
 REAL = ("--argocd", *STACK, *(option for name, value in SETTINGS.items() for option in ("--set", f"{name}={value}")))
 
 app = typer.Typer()

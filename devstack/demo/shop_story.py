@@ -1,4 +1,7 @@
-"""An act of the AppStudio kinds: new images go from environment to environment, the last of which is made on demand."""
+"""An act of the AppStudio kinds: new images go from environment to environment, the last of which is made on demand.
+
+Meanwhile a preview of them is made on demand, too, and goes by itself when its time is over.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ import asyncio
 from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -23,12 +27,21 @@ from devstack.harness.mirror import Mirror, Objects, mirrored
 from services.common.errors import Unavailable
 from services.common.kubernetes import KubeClient
 from services.common.package_data import CRDS
+from services.common.times import rfc3339
 from services.kinds.deployment_target.model import DEPLOYMENT_TARGET
 from services.kinds.deployment_target_claim.model import DEPLOYMENT_TARGET_CLAIM
 from services.kinds.deployment_target_class.model import DEPLOYMENT_TARGET_CLASS
-from services.kinds.environment.model import ENVIRONMENT
+from services.kinds.environment.catalogue import EXPIRES_AT
+from services.kinds.environment.model import AUTOMATED, ENVIRONMENT
+from services.kinds.snapshot.promotion import run_name
 
-TENANT, CLAIM = "team-shop", "prod"
+SETTINGS = {"NEW_SNAPSHOTS": "promoted"}
+"""Of its stack."""
+TENANT, SNAPSHOT = "team-shop", "v1"
+PROD, PREVIEW = "prod", "change-17"
+"""Environments with a claim of the same name each."""
+REMAINING = timedelta(seconds=1)
+"""Of a preview, once its user has seen it."""
 SHIPPED_CLASS = CRDS.parent / "classes" / "isolation-level-namespace.yaml"
 
 
@@ -44,7 +57,8 @@ class ShopStory:
     def act(self) -> Act:
         """The only one."""
         return (
-            f"{TENANT}'s images go to dev and by themselves to staging, and by hand to prod, which is made on demand",
+            f"{TENANT}'s images go to dev and staging by themselves, and by hand to prod, which is made on demand; "
+            "a preview goes when its time is over",
             self.promotion,
         )
 
@@ -54,46 +68,66 @@ class ShopStory:
         repositories = KustomizedRepositories(self.site)
         async with self._other_services(), self._workloads() as (here, there):
             async with opened_shop(self.users.kube, TENANT, repositories) as shop:
-                claim = await self._claim(shop)
-                await shop.environments(claim=CLAIM)
-                await shop.snapshot("v1")
+                shipped = yaml.safe_load(SHIPPED_CLASS.read_text())
+                await self.users.kube.create_object(DEPLOYMENT_TARGET_CLASS, shipped, field_manager=FIELD_MANAGER)
+                await self._claim(shop, PROD)
+                await shop.environments(claim=PROD, to_dev=AUTOMATED)
+                row = self.users.board.begin(Row(TENANT, SNAPSHOT, "dev, staging", "new Snapshot"))
+                await shop.snapshot(SNAPSHOT)
                 async with asyncio.TaskGroup() as both:
-                    both.create_task(self._until_bound(claim))
-                    both.create_task(self._promote(shop, _row("dev, staging"), {"dev": here, "staging": here}))
-                await self._promote(shop, _row("prod, by hand"), {"prod": there})
+                    both.create_task(self._promotions(shop, row, here, there))
+                    both.create_task(self._preview(shop, there))
                 deployed = self._deployed()
             await self._leave(deployed)
 
-    async def _claim(self, shop: Shop) -> Row:
-        """Nothing is free, so the sandbox makes a namespace, and the other services go on meanwhile."""
-        shipped = yaml.safe_load(SHIPPED_CLASS.read_text())
-        await self.users.kube.create_object(DEPLOYMENT_TARGET_CLASS, shipped, field_manager=FIELD_MANAGER)
-        row = self.users.board.begin(Row(TENANT, CLAIM, "claim", "claim"))
-        class_name = shipped["metadata"]["name"]
-        await shop.create(DEPLOYMENT_TARGET_CLAIM, CLAIM, {"deploymentTargetClassName": class_name})
-        return row
-
-    async def _until_bound(self, row: Row) -> None:
+    async def _claim(self, shop: Shop, name: str) -> None:
+        """Nothing is free, so the sandbox makes a namespace; returns when the claim has it."""
+        row = self.users.board.begin(Row(TENANT, name, "claim", "claim"))
+        class_name = yaml.safe_load(SHIPPED_CLASS.read_text())["metadata"]["name"]
         async with mirrored(self.users.kube, DEPLOYMENT_TARGET_CLAIM, TENANT) as claims:
-            await claims.until("the claim has a target", lambda found: _phase(found.get((TENANT, CLAIM))) == "Bound")
+            row.sent()
+            await shop.create(DEPLOYMENT_TARGET_CLAIM, name, {"deploymentTargetClassName": class_name})
+            await claims.until("the claim has a target", lambda found: _phase(found.get((TENANT, name))) == "Bound")
         row.reach(SHOWN)
         row.outcome = "Bound"
 
-    async def _promote(self, shop: Shop, row: Row, places: dict[str, Mirror]) -> None:
-        """From the first of ``places`` on; returns when the images run in all of them, and the run says so."""
-        first, snapshot = next(iter(places)), row.name
-        manual = {"manualPromotion": {"targetEnvironment": first}}
-        how = manual if len(places) == 1 else {"automatedPromotion": {"initialEnvironment": first}}
-        run = self.users.board.begin(row)
-        row.sent()
-        await shop.promote(f"{snapshot}-{first}", snapshot, **how)
+    async def _promotions(self, shop: Shop, row: Row, here: Mirror, there: Mirror) -> None:
+        """A new Snapshot is promoted as far as environments are automated; then its user promotes it."""
+        await self._until_promoted(shop, row, run_name(SNAPSHOT, "dev"), {"dev": here, "staging": here})
+        row = self.users.board.begin(Row(TENANT, SNAPSHOT, "prod, by hand", "promotion"))
+        await shop.promote("by-hand", SNAPSHOT, manualPromotion={"targetEnvironment": PROD})
+        await self._until_promoted(shop, row, "by-hand", {PROD: there})
+
+    @staticmethod
+    async def _until_promoted(shop: Shop, row: Row, run: str, places: dict[str, Mirror]) -> None:
+        """Return when the images run in all of ``places``, and the run says so."""
         for environment, workloads in places.items():
-            await workloads.until(f"{snapshot} runs in {environment}", partial(_runs, environment, snapshot))
-        run.reach(DEPLOYED)
-        if await shop.until_complete(f"{snapshot}-{first}") != "Success":
-            raise Unavailable(f"the promotion has failed: {shop.displayed(f'{snapshot}-{first}')}")
-        run.reach(SHOWN)
-        run.outcome = ", ".join(f"{name}: {status}" for name, status in shop.steps(f"{snapshot}-{first}"))
+            await workloads.until(f"{SNAPSHOT} runs in {environment}", partial(_runs, environment))
+        row.reach(DEPLOYED)
+        if await shop.until_complete(run) != "Success":
+            raise Unavailable(f"the promotion has failed: {shop.displayed(run)}")
+        row.reach(SHOWN)
+        row.outcome = ", ".join(f"{name}: {status}" for name, status in shop.steps(run))
+
+    async def _preview(self, shop: Shop, there: Mirror) -> None:
+        """An environment on a claim of its own: all of it goes by itself when its time is over."""
+        kube, row = self.users.kube, self.users.board.begin(Row(TENANT, PREVIEW, "preview", "preview"))
+        await self._claim(shop, PREVIEW)
+        await shop.environment(PREVIEW, claim=PREVIEW)
+        await shop.bind(PREVIEW, PREVIEW, SNAPSHOT)
+        await there.until(f"{SNAPSHOT} runs in {PREVIEW}", partial(_runs, PREVIEW))
+        row.reach(DEPLOYED)
+        async with mirrored(kube, ENVIRONMENT, TENANT) as environments, mirrored(kube, DEPLOYMENT_TARGET) as targets:
+            end = rfc3339(datetime.now(UTC) + REMAINING)
+            over = self.users.board.begin(Row(TENANT, PREVIEW, "its time is over", "preview's end"))
+            over.since = datetime.fromisoformat(end)
+            expiry = {"metadata": {"annotations": {EXPIRES_AT: end}}}
+            await kube.patch_object(ENVIRONMENT, TENANT, PREVIEW, expiry, field_manager=FIELD_MANAGER)
+            await environments.until("the preview is gone", lambda found: (TENANT, PREVIEW) not in found)
+            await targets.until("its target is gone", lambda found: (TENANT, f"{PREVIEW}-dt") not in found)
+        await there.until("none of it runs", lambda found: not any(name.endswith(PREVIEW) for _, name in found))
+        over.reach(GONE)
+        over.outcome = "gone with its claim"
 
     def _deployed(self) -> frozenset[str]:
         """Uids of the tenant's GitOpsDeployments, with which the names of their Applications end."""
@@ -102,15 +136,15 @@ class ShopStory:
 
     async def _leave(self, deployed: Collection[str]) -> None:
         """The deployments go with their bindings; the target goes with its claim, and with it all that was made."""
-        kube, row = self.users.kube, self.users.board.begin(Row(TENANT, CLAIM, "delete", "claim's deletion"))
+        kube, row = self.users.kube, self.users.board.begin(Row(TENANT, PROD, "delete", "claim's deletion"))
         await self.users.applications.until(
             "nothing is deployed any more",
             lambda found: not any(name.endswith(uid) for _, name in found for uid in deployed),
         )
-        for environment in ("prod", "staging", "dev"):
+        for environment in (PROD, "staging", "dev"):
             await kube.delete_object(ENVIRONMENT, TENANT, environment)
         async with mirrored(kube, DEPLOYMENT_TARGET, TENANT) as targets:
-            await kube.delete_object(DEPLOYMENT_TARGET_CLAIM, TENANT, CLAIM)
+            await kube.delete_object(DEPLOYMENT_TARGET_CLAIM, TENANT, PROD)
             await targets.until("the target is gone", lambda found: not found)
         row.reach(GONE)
         row.outcome = "gone"
@@ -141,15 +175,11 @@ class ShopStory:
             yield here, there
 
 
-def _row(where: str) -> Row:
-    return Row(TENANT, "v1", where, "promotion")
-
-
-def _runs(environment: str, snapshot: str, found: Objects) -> bool:
-    """Whether the Deployments of an environment run the images of a snapshot."""
+def _runs(environment: str, found: Objects) -> bool:
+    """Whether the Deployments of an environment run the images of the Snapshot."""
     workloads = {name: each for (_, name), each in found.items()}
     images = [images_of(workloads.get(f"{component}-{environment}")) for component in COMPONENTS]
-    return images == [[image(component, snapshot)] for component in COMPONENTS]
+    return images == [[image(component, SNAPSHOT)] for component in COMPONENTS]
 
 
 def _phase(claim: Any) -> str:

@@ -29,7 +29,7 @@ def test_demo_when_it_goes_to_no_terminal_then_every_act_comes_true_and_is_told_
     old, new = version(OLD_ARGOCD), version(NEWEST_ARGOCD)
     in_order = (
         f"The fleet begins with one instance: Argo CD {old}",
-        "team-shop's images go to dev",
+        "team-shop's images go to dev and staging by themselves",
         "The fleet grows: an instance is added, and tenants spread",
         "canary-1 is accepting",
         "Its Argo CD breaks: found, evacuated, healed",
@@ -37,10 +37,12 @@ def test_demo_when_it_goes_to_no_terminal_then_every_act_comes_true_and_is_told_
         "canary-1: acting Evacuate",
         "canary-1 is no longer cordoned",
         f"Argo CD {new} comes to the fleet: ring canary first, then general",
-        "canary-1 is retired",
+        "  canary-1 is retired",  # not default-canary-1, which was ordered in its place and given up
         "general-1 is retired",
         f"rollout of {new}: done",
         "Everything is deleted",
+        "new Snapshot → deployed",
+        "preview's end → nothing left",
         "Summary of the fleet",
         "gaps in tenants' status, workloads touched",
     )
