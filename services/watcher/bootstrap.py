@@ -267,7 +267,7 @@ def _feeds(  # noqa: PLR0913, PLR0917 - what all feeds share
     classes.observers += [each.observe_class for each in custom if each.classes is not None]
     secrets = feed(
         kind=SECRETS,
-        translate=Translator(settings.workspace, SECRETS.resource, sealer.sealed_content),
+        translate=Translator(settings.workspace, SECRETS.resource, sealer.sealed_content, SECRETS.projection),
         state_version=sealer.state_version,
         until_outdated=sealer.until_rotated,
         observe=partial(_observe_secret, types, [each for each in custom if each.tells_versions]),

@@ -92,7 +92,7 @@ def followed(registry: Registry) -> tuple[FollowedKind, ...]:
 def _followed(kind: Kind, registry: Registry) -> FollowedKind:
     if kind.resource == SECRET:
         types = tuple(f"{TYPE_IS}{each}" for each in registry.secret_types)
-        return FollowedKind(SECRET, parts=types, metadata_only=True)
+        return FollowedKind(SECRET, parts=types, metadata_only=True, projection=kind.projection)
     reference = kind.reference
     if reference is None:
         return FollowedKind(

@@ -27,6 +27,7 @@ from services.kinds.deployment_target_claim.rows import BIND_COMPLETE, FINALIZER
 from services.kinds.deployment_target_class.model import DEPLOYMENT_TARGET_CLASS
 from services.kinds.environment.catalogue import EXPIRES_AT
 from services.kinds.environment.model import ENVIRONMENT
+from services.kinds.managed_environment.model import ENVIRONMENT_SECRET
 from services.kinds.snapshot.model import SNAPSHOT
 from services.kinds.snapshot_environment_binding.model import BINDING
 from services.kinds.space_request.model import SPACE_REQUEST
@@ -58,6 +59,19 @@ class Namespace:
         spec = {"deploymentTargetClassName": self.class_name, "kubernetesCredentials": CREDENTIALS}
         await self.create(DEPLOYMENT_TARGET, name, spec)
 
+    async def environment_on_target(self) -> None:
+        """An environment, dev, on a claim that is bound to a target."""
+        await self.claim()
+        await self.target()
+        claimed = {"target": {"deploymentTargetClaim": {"claimName": "dev"}}}
+        spec = {"displayName": "Dev", "deploymentStrategy": "Manual", "configuration": claimed}
+        await self.create(ENVIRONMENT, "dev", spec)
+
+    async def secret(self, name: str, kubeconfig: str, type_: str = "Opaque") -> None:
+        identity = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name, "namespace": self.namespace}}
+        content = {"type": type_, "stringData": {"kubeconfig": kubeconfig}}
+        await self.kube.create_object(SECRET, identity | content, field_manager=USER)
+
     async def until(self, kind: ApiResource, name: str, is_so: Callable[[Manifest], bool]) -> Manifest:
         found: Manifest | None = None
         try:
@@ -78,7 +92,7 @@ class Namespace:
             await self.until(kind, name, lambda _: False)
 
     async def until_copied(self, content: str) -> None:
-        """Wait until the environment's copy has this content."""
+        """Wait until the Secret with the name of the environment's copy has this content."""
         expected = {"kubeconfig": base64.b64encode(content.encode()).decode()}
         async with asyncio.timeout(SECONDS):
             while True:
@@ -104,6 +118,11 @@ class Namespace:
             "spec": spec,
         }
         await self.kube.create_object(kind, manifest, field_manager=USER)
+
+
+def reason(environment: Manifest) -> str:
+    """Of its condition Reconciled; empty if it has none."""
+    return str(condition(environment.get("status") or {}, "Reconciled").get("reason", ""))
 
 
 @pytest.fixture
@@ -159,24 +178,9 @@ async def test_secret_of_a_target_when_it_comes_changes_and_goes_then_the_enviro
     ours: Namespace,
 ) -> None:
     """Its type is its provisioner's own, so nobody follows it."""
-    await ours.claim()
-    await ours.target()
-    claimed = {"target": {"deploymentTargetClaim": {"claimName": "dev"}}}
-    spec = {"displayName": "Dev", "deploymentStrategy": "Manual", "configuration": claimed}
-    manifest = {
-        "apiVersion": ENVIRONMENT.api_version,
-        "kind": ENVIRONMENT.kind,
-        "metadata": {"name": "dev", "namespace": ours.namespace},
-        "spec": spec,
-    }
-    await ours.kube.create_object(ENVIRONMENT, manifest, field_manager=USER)
-
-    def reason(environment: Manifest) -> str:
-        return str(condition(environment.get("status") or {}, "Reconciled").get("reason", ""))
-
+    await ours.environment_on_target()
     await ours.until(ENVIRONMENT, "dev", lambda each: reason(each) == "SecretNotFound")
-    secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "login", "namespace": ours.namespace}}
-    await ours.kube.create_object(SECRET, secret | {"stringData": {"kubeconfig": "first"}}, field_manager=USER)
+    await ours.secret("login", "first")
     await ours.until_copied("first")
     await ours.until(ENVIRONMENT, "dev", lambda each: reason(each) == "SecretNotFoundResolved")
     changed = {"stringData": {"kubeconfig": "second"}}
@@ -185,6 +189,21 @@ async def test_secret_of_a_target_when_it_comes_changes_and_goes_then_the_enviro
     await ours.kube.delete_object(SECRET, ours.namespace, "login")
     await ours.until_gone(SECRET, COPY)
     await ours.until(ENVIRONMENT, "dev", lambda each: reason(each) == "SecretNotFound")
+    await ours.kube.delete_object(ENVIRONMENT, ours.namespace, "dev")
+
+
+@pytest.mark.parametrize("type_", ["Opaque", ENVIRONMENT_SECRET])
+async def test_secret_of_somebody_else_when_it_has_the_name_of_a_copy_then_the_environment_says_so_until_it_goes(
+    ours: Namespace, type_: str
+) -> None:
+    await ours.secret(COPY, "theirs", type_)
+    await ours.secret("login", "ours")
+    await ours.environment_on_target()
+    await ours.until(ENVIRONMENT, "dev", lambda each: reason(each) == "NameExists")
+    await ours.until_copied("theirs")
+    await ours.kube.delete_object(SECRET, ours.namespace, COPY)
+    await ours.until_copied("ours")
+    await ours.until(ENVIRONMENT, "dev", lambda each: reason(each) == "NameExistsResolved")
     await ours.kube.delete_object(ENVIRONMENT, ours.namespace, "dev")
 
 

@@ -1,4 +1,4 @@
-"""Secrets that custom resources name. Their content is sealed: only presence, type and size are known."""
+"""Secrets that custom resources name. Their content is sealed: only presence, type, size and owners are known."""
 
 from __future__ import annotations
 

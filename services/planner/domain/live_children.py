@@ -1,4 +1,8 @@
-"""Live objects that have the names of child objects: these are of followed kinds, so a tenant's own rows tell."""
+"""Live objects that have the names of child objects: these are of followed kinds, so a tenant's own rows tell.
+
+Of Secrets only those of our types are followed, as every copied Secret is. That one of another type has the name of a
+copy is told with the ManagedEnvironment that names it.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +15,9 @@ from services.common.api_resource import SECRET
 from services.common.messages import ChildKind, UnownedKind
 from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
 from services.kinds.gitops_deployment.rows import Deployment
+from services.kinds.managed_environment.model import ENVIRONMENT_SECRET, MANAGED_ENVIRONMENT
 from services.kinds.shared.child_objects import LiveChild
-from services.kinds.shared.projection import controller_of, labels_of, metadata_of
+from services.kinds.shared.projection import NO_OWNER, controller_of, labels_of, metadata_of
 from services.kinds.shared.resource import PlainResource
 from services.planner.domain.indexed_rows import differing
 from services.planner.domain.state import TenantState
@@ -22,6 +27,8 @@ FOLLOWED = {kind.value: kind.value for kind in (*ChildKind, *UnownedKind)} | {Ch
 """The kind by which a child object of each kind is reported."""
 CHILD_KINDS = {followed: kind for kind, followed in FOLLOWED.items()}
 
+OTHER_SECRET = LiveChild(uid="", resource_version="", deleting=False, spec=None, controller=NO_OWNER)
+"""One that is not followed, and so no copy of ours."""
 NOT_ACCEPTED = "{}"
 """A spec of which only is known that it is not valid, or too long: none of ours is."""
 
@@ -44,7 +51,20 @@ def live_children(state: TenantState, keys: Collection[ChildKey], before: Tenant
                 present[key] = _live(known)
             elif known is not None and _was_there(before, known.id):
                 gone.add(key)
+    for key in (key for key in keys if key[0] == ChildKind.SECRET_COPY and key not in present):
+        if _is_of_another_type(state, key):
+            present[key] = OTHER_SECRET
+        elif _is_of_another_type(before, key):
+            gone.add(key)
     return LiveChildren(present, frozenset(gone))
+
+
+def _is_of_another_type(state: TenantState, copy: ChildKey) -> bool:
+    """Whether a Secret with the name of a copied one is of a type that is not followed."""
+    return any(
+        each.present and each.refers_to == copy[1] and each.secret_type not in {"", ENVIRONMENT_SECRET}
+        for each in state.plain_resources_of_kind(MANAGED_ENVIRONMENT.kind).values()
+    )
 
 
 def reported_as(key: ChildKey) -> ResourceName:
@@ -57,13 +77,16 @@ def children_differing(state: TenantState, before: TenantState) -> Iterator[Chil
     """Names of child objects of which a live object is another one than in ``before``."""
     ids = (*differing(state.deployments, before.deployments), *differing(state.plain_resources, before.plain_resources))
     for known in map(state.find, ids):
-        if known is not None and (key := _key_of(known)) in state.child_objects:
-            yield key
+        if known is not None:
+            yield from (key for key in _keys_of(known) if key in state.child_objects)
 
 
-def _key_of(known: Deployment | PlainResource) -> ChildKey:
+def _keys_of(known: Deployment | PlainResource) -> Iterator[ChildKey]:
+    """Its own, and that of the Secret of which it tells."""
     kind = GITOPS_DEPLOYMENT.kind if isinstance(known, Deployment) else known.kind
-    return (CHILD_KINDS.get(kind, ""), known.name)
+    yield (CHILD_KINDS.get(kind, ""), known.name)
+    if isinstance(known, PlainResource) and kind == MANAGED_ENVIRONMENT.kind:
+        yield (ChildKind.SECRET_COPY, known.refers_to)
 
 
 def _was_there(before: TenantState, subject: UUID) -> bool:

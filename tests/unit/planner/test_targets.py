@@ -10,9 +10,11 @@ import pytest
 
 from services.kinds.deployment_target.rows import FINALIZER as TARGET_FINALIZER
 from services.kinds.deployment_target_claim.rows import BIND_COMPLETE, BOUND_BY_CONTROLLER, FINALIZER, PROVISIONER
+from services.kinds.managed_environment.model import ENVIRONMENT_SECRET
 from services.planner.domain.appstudio import targets
 from services.planner.domain.policy import Policy
-from tests.unit.planner.given import changed, resource
+from services.planner.rows import ChildRow
+from tests.unit.planner.given import changed, resource, resource_gone, secret
 from tests.unit.planner.targets import CLAIM, TARGET, Targets
 from tests.unit.planner.tenant import conditions
 
@@ -249,7 +251,61 @@ def test_environment_when_the_secret_of_its_target_comes_changes_and_goes_then_i
     assert {row.key: row.desired for row in ours.rows()}[COPY] == "absent", "it goes with its source"
 
 
+@pytest.mark.parametrize("type_", [ENVIRONMENT_SECRET, "Opaque"])
+def test_environment_when_somebody_elses_secret_has_the_name_of_its_copy_then_it_says_so_until_that_is_gone(
+    ours: Targets, type_: str
+) -> None:
+    """One of another type is not followed: the ManagedEnvironment that names it tells of it."""
+    copied(ours)
+    meet(ours, type_)
+    assert reconciled(ours)[:2] == ("False", "NameExists")
+    assert reconciled(ours)[2].startswith("Secret 'managed-environment-secret-stage' exists already")
+    ours.pass_time(1200)
+    assert copy_row(ours).revision == 1, "it is not asked for again and again"
+    meet(ours, "")
+    assert reconciled(ours)[:2] == ("True", "NameExistsResolved")
+    ours.pass_time(10)
+    assert copy_row(ours).revision == 2
+
+
+def test_environment_when_its_copy_is_seen_then_nothing_is_wrong(ours: Targets) -> None:
+    copied(ours)
+    meet(ours, ENVIRONMENT_SECRET, OWNER)
+    assert "Reconciled" not in conditions(ours.world, "Environment", "stage")
+
+
+def copied(ours: Targets) -> None:
+    """An environment on a target whose Secret has a type of its own."""
+    ours.secret = {"secret_type": "Opaque", "secret_version": "7"}
+    ours.claim()
+    ours.target("dev-dt", for_="dev")
+    ours.settle()
+    target = {"target": {"deploymentTargetClaim": {"claimName": "dev"}}}
+    spec = {"displayName": "Dev", "deploymentStrategy": "Manual", "configuration": target}
+    ours.second += 1
+    ours.world.take(resource(ours.second, "Environment", "stage", spec))
+
+
+def meet(ours: Targets, type_: str, *owners: dict[str, Any]) -> None:
+    """Tell of the Secret that has the name of the copy, "" if none has, and of the ManagedEnvironment that names it."""
+    (_, copy), managed = COPY, ("GitOpsDeploymentManagedEnvironment", "managed-environment-stage")
+    metadata = {"ownerReferences": list(owners)}
+    ours.second += 2
+    if type_ == ENVIRONMENT_SECRET:
+        ours.world.take(secret(ours.second - 1, copy, metadata=metadata))
+    elif any((each.kind, each.name) == ("Secret", copy) for each in ours.world.resources.values()):
+        ours.world.take(resource_gone(ours.second - 1, "Secret", copy, f"uid-secret-{copy}"))
+    facts: dict[str, Any] = {"metadata": {"ownerReferences": [OWNER]}, "secret_type": type_}
+    ours.world.take(resource(ours.second, *managed, wanted(ours)[managed], **facts))
+
+
+def copy_row(ours: Targets) -> ChildRow:
+    (row,) = [row for row in ours.rows() if row.key == COPY]
+    return row
+
+
 COPY = ("SecretCopy", "managed-environment-secret-stage")
+OWNER = {"kind": "Environment", "name": "stage", "uid": "uid-stage", "controller": True}
 
 
 def reconciled(ours: Targets) -> tuple[str, str, str]:

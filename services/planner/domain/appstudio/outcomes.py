@@ -13,7 +13,7 @@ from services.kinds.shared.reconciled import NAME_CONFLICTS, NAME_EXISTS, NAME_T
 from services.kinds.shared.resource import Cause, PlainResource
 from services.planner.domain.ids import resource_id
 from services.planner.domain.indexed_rows import Subset
-from services.planner.domain.live_children import children_differing, live_children
+from services.planner.domain.live_children import children_differing, live_children, reported_as
 from services.planner.domain.planned_tenant import Context, PlannedTenant
 from services.planner.domain.state import TenantState
 from services.planner.domain.steps.child_objects import Wanted, want_child_objects
@@ -62,7 +62,8 @@ def with_outcome(
 def _name_conflict(wanted: Wanted) -> Problem | None:
     """Why a child object is not made, of the first one that is not."""
     conflicts = [(NAME_TAKEN, key) for key in wanted.refused] + [(NAME_EXISTS, key) for key in wanted.foreign]
-    return next((Problem.of(entry, kind=kind, name=name) for entry, (kind, name) in conflicts), None)
+    told = ((entry, *reported_as(key)) for entry, key in conflicts)
+    return next((Problem.of(entry, kind=kind, name=name) for entry, kind, name in told), None)
 
 
 def _has_name_conflict(row: PlainResource) -> bool:

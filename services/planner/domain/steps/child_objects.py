@@ -213,11 +213,11 @@ def _is_applied_anew(row: ChildRow, live: LiveChild | None, at: datetime, *, is_
         return False
     if live is None:
         return is_missed or at >= row.seen_at + UNSEEN_AFTER
-    return _has_drifted(row, live) or (_is_copy(row) and at >= row.seen_at + COPIED_AGAIN_AFTER)
+    return _has_drifted(row, live) or (_is_own_copy(row, live) and at >= row.seen_at + COPIED_AGAIN_AFTER)
 
 
-def _is_copy(row: ChildRow) -> bool:
-    return row.kind == ChildKind.SECRET_COPY
+def _is_own_copy(row: ChildRow, live: LiveChild) -> bool:
+    return row.kind == ChildKind.SECRET_COPY and _is_ours(row, live)
 
 
 def _due_at(row: ChildRow, live: LiveChild | None, *, is_missed: bool) -> datetime | None:
@@ -229,7 +229,7 @@ def _due_at(row: ChildRow, live: LiveChild | None, *, is_missed: bool) -> dateti
         return row.seen_at + (REAPPLY_AFTER if is_missed else UNSEEN_AFTER)
     if _has_drifted(row, live):
         return row.seen_at + REAPPLY_AFTER
-    return row.seen_at + COPIED_AGAIN_AFTER if _is_copy(row) else None
+    return row.seen_at + COPIED_AGAIN_AFTER if _is_own_copy(row, live) else None
 
 
 def _has_drifted(row: ChildRow, live: LiveChild) -> bool:

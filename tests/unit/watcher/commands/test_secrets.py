@@ -18,6 +18,7 @@ from services.watcher.commands import secrets
 from services.watcher.commands.object_reader import ObjectReader
 from services.watcher.commands.secrets import Sealer, SecretTypes
 from services.watcher.commands.translation import Translator
+from services.watcher.followed_kinds import SECRETS
 from tests.unit.watcher.manifests import NOW
 
 DEADLINE_SECONDS = 10
@@ -56,11 +57,14 @@ def sealer(folder: Path) -> Sealer:
 
 
 def test_secret_when_sent_then_agents_can_open_it_and_the_command_shows_nothing(sealer: Sealer, folder: Path) -> None:
-    command = Translator("local", SECRET, sealer.sealed_content).changed(secret(), 7, NOW)
+    owner = {"apiVersion": "appstudio.redhat.com/v1alpha1", "kind": "Environment", "name": "dev", "uid": "uid-dev"}
+    translator = Translator("local", SECRET, sealer.sealed_content, SECRETS.projection)
+    command = translator.changed(secret(ownerReferences=[owner]), 7, NOW)
     event: Any = command.event
     assert isinstance(event, ResourceChanged)
     spec = orjson.loads(event.spec)
     assert (event.kind, event.api_version, event.generation, event.spec_omitted) == ("Secret", "v1", 0, "")
+    assert orjson.loads(event.metadata) == {"ownerReferences": [owner]}
     assert spec == {"type": TYPE, "sealed": spec["sealed"], "keyId": key_id_of(spec["sealed"]), "bound": True}
     opened = OpeningKeys.load(folder / "private").open_secret(
         spec["sealed"], SecretContext("local", "team-a", "kube", TYPE)
