@@ -56,6 +56,11 @@ class Laboratory:
         await self.kube.create_object(APP_PROJECT, project, field_manager=USER)
         return tenant
 
+    async def permit(self, project: str, *urls: str) -> None:
+        """Change which repositories a project permits: these alone."""
+        patch = {"spec": {"sourceRepos": list(urls)}}
+        await self.kube.patch_object(APP_PROJECT, ENGINE, project, patch, field_manager=USER)
+
     def repository(self, visibility: str = PUBLIC, **files: str) -> tuple[Repository, str]:
         """A new repository with one commit, and the end of its address; by default it holds one config map."""
         name = f"repository-{uuid.uuid4().hex[:8]}"

@@ -20,13 +20,14 @@ from devstack.harness.mirror import mirrored
 from devstack.setup.argocd_requirements import FOLDER, RIGHTS
 from devstack.stack.argocd_instance import CONTROLLER_ACCOUNT
 from devstack.toolchain.install import ARGOCD_VARIANTS
+from services.agent.objects.reconciliation import REFRESH
 from services.cli.installation.rbac import GROUP as RBAC_GROUP
 from services.cli.installation.rbac import KINDS as RBAC_KINDS
 from services.common.kubernetes import APP_PROJECT, APPLICATION, Manifest, NotFound, connect
 from services.planner.engines.argocd.applications import SYNC_ACCOUNT, app_projects
 from services.planner.engines.interface import Confinement, Destination, Placement
 from services.planner.rows import EngineInstance, Tenant
-from tests.stack.laboratory import CONFIG_MAP, OPTIONS, USER, Laboratory, add_submodule, config_map, status
+from tests.stack.laboratory import CONFIG_MAP, ENGINE, OPTIONS, USER, Laboratory, add_submodule, config_map, status
 
 HOOK = """
 apiVersion: batch/v1
@@ -124,6 +125,30 @@ async def test_application_when_it_is_in_the_default_project_then_argocd_refuses
     _, path = lab.repository()
     name = await lab.deploy(f"{lab.site.https_url}/{path}", await lab.tenant(), project="default")
     await lab.until_trouble(name, "InvalidSpecError", "is not permitted in project")
+
+
+async def test_application_when_its_project_permits_it_later_then_argocd_compares_it_again_only_when_asked(
+    lab: Laboratory,
+) -> None:
+    """What an agent reads in the refusal, see ``services/agent/objects/stale_project.py``."""
+    tenant = await lab.tenant()
+    await lab.permit(await lab.project(tenant))
+    url = f"{lab.site.https_url}/{lab.repository()[1]}"
+    name, refusal = await lab.deploy(url, tenant), f"application repo {url} is not permitted in project '{tenant}'"
+    await lab.until_trouble(name, "InvalidSpecError", refusal)
+    await lab.permit(tenant, url)
+    other = await lab.deploy(url, tenant, automated=False)
+    await lab.until(other, "is compared with the project as it is now", lambda item: "reconciledAt" in status(item))
+    assert [each["message"] for each in status(lab.applications.objects[ENGINE, name])["conditions"]] == [refusal]
+    await lab.patch(name, {"metadata": {"annotations": {REFRESH: "normal"}}})
+    await lab.until_healthy(name)
+
+
+async def test_application_when_its_project_is_missing_then_argocd_says_so(lab: Laboratory) -> None:
+    tenant = await lab.tenant()
+    name = await lab.deploy(f"{lab.site.https_url}/{lab.repository()[1]}", tenant, project=tenant)
+    refusal = f"Application referencing project {tenant} which does not exist"
+    await lab.until_trouble(name, "InvalidSpecError", refusal)
 
 
 async def test_private_repository_when_there_are_no_credentials_then_the_application_says_so(lab: Laboratory) -> None:
