@@ -64,7 +64,7 @@ class WatcherSettings(ServiceSettings):
         description="Resources whose status waits to be written, before consuming pauses; likewise child objects.",
     )
     object_writers: int = Field(
-        default=8, ge=1, le=64, description="Child objects applied at a time, of each namespace one."
+        default=8, ge=1, le=64, description="Child objects applied at a time, of each namespace at most four."
     )
     leader_election: bool = Field(
         default=False, description="Whether several watchers serve the workspace: one of them follows it, by a Lease."

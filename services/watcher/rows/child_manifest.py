@@ -17,6 +17,10 @@ from services.watcher.followed_kinds import BY_NAME
 from services.watcher.rows.unowned_manifest import require_known_change
 from services.watcher.unowned_kinds import UNOWNED_RESOURCES
 
+NAMED_BY_OTHERS = {ChildKind.SECRET_COPY.value: 0, ChildKind.MANAGED_ENVIRONMENT.value: 1}
+"""Kinds of objects that other child objects name, which come first."""
+OTHERS = len(NAMED_BY_OTHERS)
+
 
 @dataclass(frozen=True, slots=True)
 class SecretSource:
@@ -45,6 +49,12 @@ def resource_of(row: WorkspaceObject) -> ApiResource:
 def owner_resource_of(row: WorkspaceObject) -> ApiResource:
     """The kind of the object's controller."""
     return BY_NAME[row.owner_kind].resource
+
+
+def wave_of(row: WorkspaceObject) -> int:
+    """A row's place among those of its namespace: an object is made after what it names, and removed before that."""
+    wave = NAMED_BY_OTHERS.get(row.kind, OTHERS)
+    return wave if row.desired == "present" else 2 * OTHERS + 1 - wave
 
 
 def require_known_child(row: WorkspaceObject) -> WorkspaceObject:

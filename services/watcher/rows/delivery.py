@@ -69,7 +69,7 @@ class RowDelivery(Generic[RowT]):
     def __post_init__(self) -> None:
         self._failed = self._loop.create_future()
         self._pending = PendingRows(
-            self._work, lambda item: self._acknowledge(item.message), self._fail, self.type.at_once
+            self._work, lambda item: self._acknowledge(item.message), self._fail, self.type.at_once, self.type.wave_of
         )
 
     # On the consumer's thread.

@@ -4,10 +4,13 @@ The object is read, judged by :mod:`child_steps` and changed; the change is boun
 in between is met by looking again; doing it all twice changes nothing. It is applied on the server side: fields that we
 have applied before and do not any more go, what others have added stays.
 
-    1. The object is read: whose is it?          Another's is left alone.
-    2. Its owner is read: is it still there?     Without it nothing is made.
-    3. It is applied, with a reference to it.    The owner may go in between: the API server's garbage collector takes
-                                                 what refers to an owner that is gone, also if it came later.
+    1. The object is read: whose is it?              Another's is left alone.
+    2. If there is none: is its owner still there?   Without it nothing is made. It is read once a second at most.
+    3. It is applied, with a reference to it.        The owner may go in between: the API server's garbage collector
+                                                     takes what refers to an owner that is gone, also if it came later.
+
+The look cannot be spared. To apply without one would add our reference to an object of somebody else's that differs in
+no field; and of what is created in place of applied, fields that are wanted no more would never go.
 
 An unowned object is not applied but changed, in the fields that its row names: see :mod:`unowned_changes`.
 """
@@ -15,7 +18,7 @@ An unowned object is not applied but changed, in the fields that its row names: 
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import structlog
 
@@ -29,7 +32,6 @@ from services.watcher.rows.child_manifest import (
     ChildManifest,
     SecretSource,
     manifest_of,
-    owner_resource_of,
     resource_of,
 )
 from services.watcher.rows.child_steps import (
@@ -41,6 +43,7 @@ from services.watcher.rows.child_steps import (
     uid_to_delete,
 )
 from services.watcher.rows.missing_rights import waiting_for_rights
+from services.watcher.rows.owners import Owners
 from services.watcher.rows.secret_copies import copied_content
 from services.watcher.rows.unowned_changes import UnownedChanges
 from services.watcher.unowned_kinds import UNOWNED_RESOURCES
@@ -51,13 +54,17 @@ ATTEMPTS = 5
 """Looks at an object that changes between each look and the change that follows from it."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ObjectApplier:
     """Writes to one workspace cluster."""
 
     kube: KubeClient
     max_secret_bytes: int
     """Of a Secret that is copied."""
+    _owners: Owners = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._owners = Owners(self.kube)
 
     async def apply_row(self, row: WorkspaceObject) -> bool:
         """Make the object as ``row`` says; returns whether anything had to be changed.
@@ -97,7 +104,7 @@ class ObjectApplier:
         changes = UnownedChanges(self.kube)
         if row.desired == "absent":
             verb = await changes.delete_object(row) if row.uid else ""
-        elif not await self._has_owner(row):
+        elif not await self._owners.has_owner(row):
             verb = ""
         else:
             verb = await (changes.patch_object(row) if row.uid else changes.make_object(row))
@@ -114,7 +121,7 @@ class ObjectApplier:
         live = await self._find(resource, row.namespace, row.name)
         if live is not None:
             require_applicable(row, live)
-        if not await self._has_owner(row):
+        elif not await self._owners.has_owner(row):
             log.info("not applied: its owner is gone", kind=row.kind, namespace=row.namespace, name=row.name)
             return False
         desired = desired_object(row, manifest, content)
@@ -164,10 +171,6 @@ class ObjectApplier:
             return False
         _count(resource, "delete")
         return True
-
-    async def _has_owner(self, row: WorkspaceObject) -> bool:
-        owner = await self._find(owner_resource_of(row), row.namespace, row.owner_name)
-        return owner is not None and owner["metadata"]["uid"] == row.owner_uid
 
     async def _find(self, resource: ApiResource, namespace: str, name: str) -> Manifest | None:
         try:

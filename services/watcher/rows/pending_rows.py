@@ -7,6 +7,7 @@ does a namespace with thousands of them.
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import dataclass, field
 from typing import Generic
@@ -16,6 +17,9 @@ from services.common.clock import SystemClock
 from services.common.kafka import ConsumedMessage, LatestMessages, TopicPartition
 from services.common.queueing import Place, Workers, WorkQueue
 from services.watcher.rows.row_types import RowT
+
+FAILED = "failed"
+"""The group of those that could not be written yet: no wave waits for them."""
 
 Identity = tuple[str, str, str]
 """Kind, namespace and name."""
@@ -44,14 +48,16 @@ class PendingRows(Generic[RowT]):
         acknowledge: Callable[[PendingRow[RowT]], None],
         on_defect: Callable[[BaseException], None],
         at_once: int,
+        wave_of: Callable[[RowT], int],
     ) -> None:
-        """Of one namespace ``at_once`` are written at the same time, in the order in which they came.
+        """Of one namespace ``at_once`` are written at the same time, in the order of their waves and of their arrival.
 
         ``write`` returns in how many seconds to try again, None if it need not; what it raises is a defect.
 
         ``acknowledge`` is given the items that were written, and those that a newer row of their object supersedes.
         """
         self._write = write
+        self._wave_of = wave_of
         self._items: LatestMessages[Identity, PendingRow[RowT]] = LatestMessages(acknowledge)
         self._landed = asyncio.Event()
         self._queue: WorkQueue[Identity] = WorkQueue(limit_per_lane=at_once)
@@ -74,7 +80,7 @@ class PendingRows(Generic[RowT]):
         is_queued = self._items.waiting_message(item.identity) is not None
         self._items.add_message(item.identity, item)
         if not is_queued:
-            self._queue.add_key(item.identity, Place(item.row.namespace))
+            self._queue.add_key(item.identity, Place(item.row.namespace, self._wave_of(item.row)))
             self._workers.start_tasks()
 
     def withdraw_item(self, item: PendingRow[RowT]) -> None:
@@ -101,6 +107,8 @@ class PendingRows(Generic[RowT]):
             else:
                 self._items.retry_message(identity, item)
                 self._queue.remove_key(identity)  # a newer one does not jump the delay
+                if not item.delays.fresh:
+                    self._queue.add_key_at(identity, Place(item.row.namespace, group=FAILED), math.inf)
             return seconds
         finally:
             self._items.withdraw_message(identity, item)  # if it was cut off

@@ -12,7 +12,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from services.common.messages import WorkspaceObject, WorkspaceResource
 from services.common.queueing import UNBOUNDED
-from services.watcher.rows.child_manifest import require_known_child
+from services.watcher.rows.child_manifest import require_known_child, wave_of
 from services.watcher.rows.status_writer import require_known_kind
 
 
@@ -49,6 +49,8 @@ class RowType(Generic[RowT]):
     """Raises Poison if it is none that can be brought about."""
     at_once: int
     """Rows of one namespace that are brought about at the same time."""
+    wave_of: Callable[[RowT], int]
+    """A row is passed over while its namespace has pending ones of lower waves."""
 
     def consumer_group(self, workspace: str) -> str:
         """The group is the workspace's own, as its topic is."""
@@ -62,6 +64,7 @@ STATUSES = RowType(
     WorkspaceResource.from_record,
     require_known_kind,
     at_once=UNBOUNDED,
+    wave_of=lambda _row: 0,
 )
 OBJECTS = RowType(
     "object",
@@ -69,5 +72,6 @@ OBJECTS = RowType(
     "gitops-objects-",
     WorkspaceObject.from_record,
     require_known_child,
-    at_once=1,  # in the order of the log: a Secret is there before the resource that names it
+    at_once=4,  # of the writers the others serve other namespaces, however many rows this one has
+    wave_of=wave_of,
 )

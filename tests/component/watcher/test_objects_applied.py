@@ -214,6 +214,39 @@ async def test_namespaces_when_one_is_in_trouble_then_its_other_objects_and_the_
     assert (await tenant.get("stuck"))["spec"]["source"]["path"] == "overlays/prod"
 
 
+async def test_namespaces_when_one_has_many_objects_then_anothers_single_one_is_not_last(
+    rig: Rig, tenant: Tenant, kube: KubeClient
+) -> None:
+    quiet = await another_tenant(kube, tenant)
+    owner, other_owner = await tenant.create("prod"), await quiet.create("prod")
+    many = [child(rig, owner, f"web-{number}") for number in range(60)]
+    rows = [*many, child(rig, other_owner)]
+    offset = [rig.objects.write(row) for row in rows][-1]
+    async with rig.watcher():
+        await rig.until_objects_committed(offset + 1)
+    written = await version_of(quiet, "web-prod")
+    assert sum([await version_of(tenant, row.name) < written for row in many]) < 30, "its turn came after everybody's"
+
+
+async def test_copy_when_it_comes_after_many_objects_then_it_is_there_before_most_of_them(
+    rig: Rig, tenant: Tenant
+) -> None:
+    owner = await tenant.create("prod")
+    await tenant.create_secret("login", "Opaque", kubeconfig="content")
+    many = [child(rig, owner, f"web-{number}") for number in range(60)]
+    offset = [rig.objects.write(row) for row in [*many, copied(rig, owner)]][-1]
+    async with rig.watcher():
+        await rig.until_objects_committed(offset + 1)
+    copy = await tenant.kube.get_object(SECRET, tenant.namespace, "copy")
+    written = int(copy["metadata"]["resourceVersion"])
+    assert sum([await version_of(tenant, row.name) < written for row in many]) < 30
+
+
+async def version_of(tenant: Tenant, name: str) -> int:
+    """The API server gives all objects' changes numbers in one order."""
+    return int((await tenant.get(name))["metadata"]["resourceVersion"])
+
+
 async def until_there(tenant: Tenant, name: str) -> None:
     async with asyncio.timeout(DEADLINE_SECONDS):
         while True:

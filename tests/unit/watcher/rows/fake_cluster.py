@@ -21,6 +21,8 @@ class FakeCluster:
 
     objects: dict[Place, Manifest] = field(default_factory=dict)
     calls: list[str] = field(default_factory=list)
+    reads: list[str] = field(default_factory=list)
+    """Names of what was looked at."""
     failures: list[GitOpsError] = field(default_factory=list)
     """Raised by the next changes, one each."""
     before_change: list[Callable[[], None]] = field(default_factory=list)
@@ -48,6 +50,7 @@ class FakeCluster:
         return self.objects.get((kind, namespace, name))
 
     async def get_object(self, resource: ApiResource, namespace: str, name: str) -> Manifest:
+        self.reads.append(name)
         if resource.kind in self.unserved:
             raise NotFound("the server could not find the requested resource")
         if resource.kind in self.unreadable:

@@ -7,7 +7,7 @@ import pytest
 
 from services.common.errors import Poison
 from services.common.messages import ChildKind
-from services.watcher.rows.child_manifest import SecretSource, manifest_of, require_known_child
+from services.watcher.rows.child_manifest import SecretSource, manifest_of, require_known_child, wave_of
 from tests.unit.watcher.manifests import COPY_TYPE, SPEC, child
 
 
@@ -58,3 +58,10 @@ def test_row_when_it_cannot_be_applied_then_it_is_poison(columns: dict[str, Any]
 def test_row_when_of_something_absent_then_it_needs_no_manifest() -> None:
     row = child(desired="absent", manifest="")
     assert require_known_child(row) is row
+
+
+def test_rows_when_in_waves_then_objects_are_made_after_what_they_name_and_go_before_it() -> None:
+    kinds = (ChildKind.SECRET_COPY, ChildKind.MANAGED_ENVIRONMENT, ChildKind.DEPLOYMENT)
+    made = [wave_of(child(kind=kind)) for kind in kinds]
+    removed = [wave_of(child(kind=kind, desired="absent", manifest="")) for kind in reversed(kinds)]
+    assert made + removed == sorted({*made, *removed})

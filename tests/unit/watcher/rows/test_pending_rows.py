@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import pytest
@@ -24,12 +24,12 @@ def item(name: str, offset: int, partition: int = 0, **columns: Any) -> PendingR
 class Rig:
     """Pending statuses, and writes that the test ends."""
 
-    def __init__(self, at_once: int = UNBOUNDED) -> None:
+    def __init__(self, at_once: int = UNBOUNDED, wave_of: Callable[[Any], int] = lambda _row: 0) -> None:
         self.begun: asyncio.Queue[PendingRow[WorkspaceResource]] = asyncio.Queue()
         self.acknowledged: list[PendingRow[WorkspaceResource]] = []
         self.in_flight: dict[Identity, asyncio.Future[float | None]] = {}
         self.defects: list[BaseException] = []
-        self.pending = PendingRows(self._write, self.acknowledged.append, self.defects.append, at_once)
+        self.pending = PendingRows(self._write, self.acknowledged.append, self.defects.append, at_once, wave_of)
 
     async def _write(self, item: PendingRow[WorkspaceResource]) -> float | None:
         assert item.identity not in self.in_flight
@@ -202,17 +202,63 @@ async def test_write_when_it_has_a_defect_then_that_is_told(rig: Rig) -> None:
     rig.defects.clear()
 
 
-async def test_rows_when_one_at_a_time_of_a_namespace_then_they_are_written_in_the_order_of_the_log() -> None:
-    rig = Rig(at_once=1)
+async def test_rows_when_a_namespace_has_its_share_of_writers_then_others_are_served_at_once() -> None:
+    rig = Rig(at_once=2)
     rig.pending.start(writers=10)
-    for offset, name in enumerate(("first", "second")):
+    for number in range(1000):
+        rig.pending.add_item(item(f"web-{number}", number, namespace="busy"))
+    rig.pending.add_item(item("elsewhere", 1000, namespace="quiet"))
+    begun = [await rig.take() for _ in range(3)]
+    assert [each.row.name for each in begun] == ["web-0", "web-1", "elsewhere"]
+    assert await rig.is_idle()
+    rig.end(begun[0])
+    assert (await rig.take()).row.name == "web-2"
+    await rig.pending.stop()
+    assert rig.defects == []
+
+
+async def test_rows_when_in_waves_then_a_namespaces_lower_ones_are_written_before_others() -> None:
+    rig = Rig(wave_of=lambda row: 0 if row.name.startswith("secret") else 1)
+    for offset, name in enumerate(("a", "b", "secret", "secret-too")):
         rig.pending.add_item(item(name, offset))
-    elsewhere = item("elsewhere", 2, namespace="team-b")
-    rig.pending.add_item(elsewhere)
-    first = await rig.take()
-    assert (first.row.name, await rig.take()) == ("first", elsewhere)
-    assert await rig.is_idle(), "the second waits for the first"
-    rig.end(first, 60)
-    assert (await rig.take()).row.name == "second", "one that cannot be written for now holds nothing up"
+    rig.pending.start(writers=1)
+    begun = []
+    for _ in range(4):
+        begun.append(await rig.take())
+        rig.end(begun[-1])
+    assert [each.row.name for each in begun] == ["secret", "secret-too", "a", "b"]
+    await rig.pending.stop()
+    assert rig.defects == []
+
+
+async def test_rows_when_one_of_a_lower_wave_was_not_tried_yet_then_others_wait_for_it() -> None:
+    """Such as while it is not known whether it is ours to write."""
+    rig = Rig(wave_of=lambda row: 0 if row.name == "secret" else 1)
+    rig.pending.start(writers=10)
+    secret, other = item("secret", 0), item("other", 1)
+    rig.pending.add_item(other)
+    rig.pending.add_item(secret)
+    assert {(await rig.take()).row.name for _ in range(2)} == {"other", "secret"}
+    rig.end(other, 0.01)
+    rig.end(secret, 0.02)
+    assert await rig.take() is secret
+    assert await rig.is_idle()
+    rig.end(secret)
+    assert await rig.take() is other
+    await rig.pending.stop()
+    assert rig.defects == []
+
+
+async def test_rows_when_one_of_a_lower_wave_cannot_be_written_for_now_then_it_holds_nothing_up() -> None:
+    rig = Rig(wave_of=lambda row: 0 if row.name == "secret" else 1)
+    rig.pending.start(writers=10)
+    secret, other = item("secret", 0), item("other", 1)
+    rig.pending.add_item(secret)
+    rig.pending.add_item(other)
+    assert await rig.take() is secret
+    assert await rig.is_idle()
+    rig.end(secret, secret.delays.next_delay())
+    assert await rig.take() is other
+    assert await rig.take() is secret
     await rig.pending.stop()
     assert rig.defects == []
