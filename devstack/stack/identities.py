@@ -35,6 +35,7 @@ IDENTITIES: Mapping[str, Identity] = {
     "watcher": Identity(principal=f"watcher-{WORKSPACE}", account="watcher"),
     "planner": Identity(principal="planner", database_role="planner"),
     "agent": Identity(principal=f"agent-{ENGINE_CLUSTER}", account="agent"),
+    "target-provisioner": Identity(principal="target-provisioner"),
     "argocd-simulator": Identity(account="argocd-simulator"),
 }
 """By service; several processes of one service are one."""

@@ -367,6 +367,37 @@ class ChildRowKey(NamedTuple):
     """So that a row of another owner is never meant."""
 
 
+ClaimState = Literal["wanted", "withdrawn"]
+
+
+@dataclass(frozen=True, slots=True)
+class PendingClaimRow:
+    """A row of ``pending_claims``."""
+
+    workspace: str
+    namespace: str
+    name: str
+    uid: str
+    class_name: str
+    provisioner: str
+    parameters: str
+    """Of the class, canonical JSON."""
+    generation: int
+    """Of the claim."""
+    state: ClaimState
+    created_at: datetime
+    """Of the claim."""
+
+
+class PendingClaimKey(NamedTuple):
+    """Of a row of ``pending_claims``."""
+
+    workspace: str
+    namespace: str
+    name: str
+    uid: str
+
+
 ResourceName = tuple[str, str]
 """Kind and name of a custom resource or a Secret: what one incarnation of it has at a time."""
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import json
 import uuid
 from collections.abc import AsyncIterator, Callable
-from contextlib import suppress
+from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -16,9 +18,14 @@ import yaml
 from devstack.appstudio.build_service import BuildService
 from devstack.appstudio.gitops_repositories import PretendedRepositories
 from devstack.appstudio.space_requests import SpaceRequestController, made_for
-from examples.provisioner.provisioner import NAME, Provisioner, space_of
+from devstack.harness.hosted import HostedStack
+from devstack.stack.identities import WORKSPACE
+from examples.provisioner.provisioner import NAME, Provisioner, login_of, space_of, target_of
+from examples.provisioner.topic import ClaimKey, open_topic
 from services.common.kubernetes import NAMESPACE, SECRET, ApiResource, KubeClient, Manifest, NotFound
+from services.common.messages import PendingClaim
 from services.common.package_data import CRDS
+from services.common.settings import KafkaSettings
 from services.common.times import rfc3339
 from services.kinds.application.kind import APPLICATION
 from services.kinds.deployment_target.model import DEPLOYMENT_TARGET
@@ -228,31 +235,143 @@ async def test_claim_when_nothing_is_free_then_the_sandbox_makes_a_target_for_it
         await asyncio.wait([sandbox])
 
 
-async def test_claim_when_a_service_of_others_serves_its_class_then_it_gets_its_target_that_goes_with_it(
-    ours: Namespace,
-) -> None:
-    """The example of docs/operations/provisioners.md."""
-    patch = {"spec": {"provisioner": NAME}}
+@pytest.fixture
+async def served(ours: Namespace) -> Provisioner:
+    """By the example of docs/operations/provisioners.md, with its own rights at the brokers; not started yet."""
+    patch = {"spec": {"provisioner": NAME, "parameters": {"size": "small"}}}
     await ours.kube.patch_object(DEPLOYMENT_TARGET_CLASS, None, ours.class_name, patch, field_manager=USER)
-    serving = asyncio.create_task(Provisioner(ours.kube, ours.kube.configuration.host, "kubeconfig").run())
-    try:
-        await ours.claim()
-        await ours.until_phase(DEPLOYMENT_TARGET_CLAIM, "dev", "Bound")
-        target = await ours.until_phase(DEPLOYMENT_TARGET, "dev-dt", "Bound")
-        credentials = target["spec"]["kubernetesCredentials"]
-        assert credentials["defaultNamespace"] == space_of(ours.namespace, "dev")
-        await ours.kube.get_object(SECRET, ours.namespace, credentials["clusterCredentialsSecret"])
-        made = await ours.kube.get_object(NAMESPACE, None, credentials["defaultNamespace"])
-        assert made["status"]["phase"] == "Active"
-        await ours.kube.delete_object(DEPLOYMENT_TARGET_CLAIM, ours.namespace, "dev")
-        await ours.until_gone(DEPLOYMENT_TARGET, "dev-dt")
-        await ours.until_gone(SECRET, credentials["clusterCredentialsSecret"])
-        with suppress(NotFound):
-            left = await ours.kube.get_object(NAMESPACE, None, credentials["defaultNamespace"])
-            assert left["status"]["phase"] == "Terminating"
-    finally:
+    return Provisioner(ours.kube, WORKSPACE, ours.kube.configuration.host, "kubeconfig", every_seconds=0.5)
+
+
+def settings_of(stack: HostedStack) -> KafkaSettings:
+    given = {name.lower(): value for name, value in stack.environment_of("target-provisioner").items()}
+    return KafkaSettings(**given)  # type: ignore[arg-type]
+
+
+@asynccontextmanager
+async def running(provisioner: Provisioner, stack: HostedStack) -> AsyncIterator[None]:
+    with open_topic(settings_of(stack)) as topic:
+        serving = asyncio.create_task(provisioner.run(topic))
+        yield
         serving.cancel()
-        await asyncio.wait([serving])
+        with suppress(asyncio.CancelledError):  # not what else it may have ended with
+            await serving
+
+
+async def until(what: str, is_so: Callable[[], bool]) -> None:
+    try:
+        async with asyncio.timeout(SECONDS):
+            while True:
+                if is_so():
+                    return
+                await asyncio.sleep(0.1)
+    except TimeoutError:
+        raise AssertionError(f"never {what}") from None
+
+
+def read_topic(stack: HostedStack) -> dict[ClaimKey, PendingClaim | None]:
+    with open_topic(settings_of(stack)) as topic:
+        return topic.read_all()
+
+
+async def key_of(ours: Namespace) -> ClaimKey:
+    claim = await ours.kube.get_object(DEPLOYMENT_TARGET_CLAIM, ours.namespace, "dev")
+    return ClaimKey(WORKSPACE, ours.namespace, "dev", claim["metadata"]["uid"])
+
+
+async def until_removed(ours: Namespace, key: ClaimKey) -> None:
+    """What the example has made: its Secret, and its namespace, which no controller of this stack finishes."""
+    await ours.until_gone(SECRET, login_of(key))
+    with suppress(NotFound):
+        left = await ours.kube.get_object(NAMESPACE, None, space_of(key))
+        assert left["status"]["phase"] == "Terminating"
+
+
+async def test_claim_when_a_service_of_others_serves_its_class_then_it_gets_its_target_that_goes_with_it(
+    ours: Namespace, served: Provisioner, stack: HostedStack
+) -> None:
+    await ours.claim()
+    await ours.until_phase(DEPLOYMENT_TARGET_CLAIM, "dev", "Pending")
+    key = await key_of(ours)
+    async with running(served, stack):
+        await ours.until_phase(DEPLOYMENT_TARGET_CLAIM, "dev", "Bound")
+        target = await ours.until_phase(DEPLOYMENT_TARGET, target_of(key), "Bound")
+        credentials = target["spec"]["kubernetesCredentials"]
+        assert (credentials["defaultNamespace"], credentials["clusterCredentialsSecret"]) == (
+            space_of(key),
+            login_of(key),
+        )
+        await ours.kube.get_object(SECRET, ours.namespace, login_of(key))
+        made = await ours.kube.get_object(NAMESPACE, None, space_of(key))
+        assert made["status"]["phase"] == "Active"
+        await until("is its row gone", lambda: key not in served.rows)
+        await ours.kube.delete_object(DEPLOYMENT_TARGET_CLAIM, ours.namespace, "dev")
+        await ours.until_gone(DEPLOYMENT_TARGET, target_of(key))
+        await until_removed(ours, key)
+
+
+@pytest.mark.usefixtures("served")
+async def test_claim_when_its_provisioner_does_not_answer_then_it_waits_and_goes_when_it_is_deleted(
+    ours: Namespace, stack: HostedStack
+) -> None:
+    await ours.claim()
+    await ours.until_phase(DEPLOYMENT_TARGET_CLAIM, "dev", "Pending")
+    key = await key_of(ours)
+    await until("on the topic", lambda: read_topic(stack).get(key) is not None)
+    row = read_topic(stack)[key]
+    assert row is not None
+    assert (row.state, row.provisioner, row.class_name) == ("wanted", NAME, ours.class_name)
+    assert json.loads(row.parameters) == {"size": "small"}
+    await ours.kube.delete_object(DEPLOYMENT_TARGET_CLAIM, ours.namespace, "dev")
+    await ours.until_gone(DEPLOYMENT_TARGET_CLAIM, "dev")
+    await until("gone from the topic", lambda: read_topic(stack).get(key) is None)
+
+
+@pytest.fixture
+async def made(ours: Namespace, served: Provisioner) -> ClaimKey:
+    """A target that its claim does not have: that was given another class meanwhile, of which nobody makes any."""
+    await ours.claim()
+    await ours.until_phase(DEPLOYMENT_TARGET_CLAIM, "dev", "Pending")
+    key = await key_of(ours)
+    served.rows[key] = PendingClaim(*key, "other", NAME, "{}", 1, "wanted", datetime.now(UTC), deleted=False)
+    for _ in range(2):
+        await served.serve_claim(key)
+    await ours.until_phase(DEPLOYMENT_TARGET, target_of(key), "Available")
+    return key
+
+
+async def test_provisioner_when_a_claim_is_withdrawn_then_it_takes_back_what_it_has_made(
+    ours: Namespace, served: Provisioner, made: ClaimKey
+) -> None:
+    served.rows[made] = replace(served.rows[made], state="withdrawn")
+    await served.serve_claim(made)
+    await ours.until_gone(DEPLOYMENT_TARGET, target_of(made))
+    await served.serve_claim(made)
+    await until_removed(ours, made)
+
+
+async def test_provisioner_when_a_claim_is_gone_while_it_was_away_then_it_takes_back_what_it_has_made(
+    ours: Namespace, served: Provisioner, made: ClaimKey, stack: HostedStack
+) -> None:
+    await ours.kube.delete_object(DEPLOYMENT_TARGET_CLAIM, ours.namespace, "dev")
+    await ours.until_gone(DEPLOYMENT_TARGET_CLAIM, "dev")
+    async with running(replace(served, rows={}), stack):
+        await ours.until_gone(DEPLOYMENT_TARGET, target_of(made))
+        await until_removed(ours, made)
+
+
+async def test_provisioner_when_a_tenant_names_another_namespace_in_its_target_then_that_stays(
+    ours: Namespace, served: Provisioner, made: ClaimKey, stack: HostedStack
+) -> None:
+    patch = {"spec": {"kubernetesCredentials": {"defaultNamespace": ours.namespace}}}
+    await ours.kube.patch_object(DEPLOYMENT_TARGET, ours.namespace, target_of(made), patch, field_manager=USER)
+    await ours.kube.delete_object(DEPLOYMENT_TARGET_CLAIM, ours.namespace, "dev")
+    await ours.until_gone(DEPLOYMENT_TARGET_CLAIM, "dev")
+    async with running(replace(served, rows={}), stack):
+        await ours.until_gone(DEPLOYMENT_TARGET, target_of(made))
+        await until_removed(ours, made)
+    own = await ours.kube.get_object(NAMESPACE, None, ours.namespace)
+    assert own["status"]["phase"] == "Active"
 
 
 async def test_preview_when_its_time_is_over_then_it_goes_with_what_it_deployed_its_claim_and_its_target(

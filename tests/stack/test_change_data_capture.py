@@ -24,7 +24,13 @@ from services.cli.dead_letters import dlq
 from services.cli.installation import connector, workspaces
 from services.cli.installation.connector import DEFINITION
 from services.cli.kafka import topics
-from services.cli.rebuild.streamed_topics import PlacementTold, StreamedTopics
+from services.cli.rebuild.streamed_topics import (
+    Comparison,
+    PlacementTold,
+    StreamedTopics,
+    claim_rows,
+    compare,
+)
 from services.common.avro import (
     COMPILED_SUBJECTS,
     SUBJECTS,
@@ -37,6 +43,7 @@ from services.common.kafka import (
     DEAD_LETTERS,
     FLEET,
     OBJECTS,
+    PROVISIONING,
     WORKSPACE,
     PartitionReader,
     Publisher,
@@ -46,7 +53,7 @@ from services.common.kafka import (
     workspace_topic,
 )
 from services.common.kafka import TopicPartition as Source
-from services.common.messages import DeadLetter, WorkspaceObject
+from services.common.messages import DeadLetter, PendingClaim, WorkspaceObject
 from services.planner.domain.fleet.placement.assignments import TenantPin, WorkspaceAssignment
 
 ARRIVAL_SECONDS = 15
@@ -80,6 +87,13 @@ INSERT INTO workspace_objects (workspace, namespace, kind, name, desired, uid, o
 VALUES (%(workspace)s, 'team-a', 'GitOpsDeployment', %(name)s, 'present', '', 'v', 'k', 'o', 'uid-o',
         '{"spec":"ü"}', 'd1', %(revision)s, %(trace)s, '2026-01-02T03:04:05.678901Z', now(), 'not told')
     ON CONFLICT (workspace, namespace, kind, name) DO UPDATE SET revision = EXCLUDED.revision
+"""
+
+UPSERT_CLAIM = """
+INSERT INTO pending_claims (workspace, namespace, name, uid, class_name, provisioner, parameters, generation, state,
+                            created_at)
+VALUES ('local', 'team-a', %(name)s, 'uid-1', 'space', 'example.com/ours', '{"size":"ü"}', 1, %(state)s, now())
+    ON CONFLICT (workspace, namespace, name, uid) DO UPDATE SET state = EXCLUDED.state
 """
 
 ADD_CLUSTER = "INSERT INTO engine_clusters (id, region, created_at) VALUES (%s, '', now()) ON CONFLICT DO NOTHING"
@@ -342,6 +356,34 @@ def test_placement_when_assigned_and_taken_back_then_its_topic_tells_the_newest_
     until(lambda told: name in told.unassigned and (name, "web") in told.unpinned)
     told = streamed.placement()
     assert name not in {each.workspace for each in (*told.assignments, *told.pins)}
+
+
+def test_pending_claim_when_its_row_changes_and_goes_then_its_topic_tells_in_one_partition_and_holds_no_key(
+    log: Log, infrastructure: HostedStack, planner: psycopg.Connection, name: str
+) -> None:
+    log.follow(PROVISIONING)
+    for state in ("wanted", "withdrawn"):
+        planner.execute(UPSERT_CLAIM, {"name": name, "state": state})
+    events = log.take(2, of=name)
+    environment = infrastructure.environment
+    registry = SchemaRegistry(environment["SCHEMA_REGISTRY_URL"])
+    streamed = StreamedTopics(environment["KAFKA_BOOTSTRAP_SERVERS"], registry)
+    key = ("local", "team-a", name, "uid-1")
+    with psycopg.connect(environment["DATABASE_OWNER_URL"]) as owner:
+        assert compare(claim_rows(owner), streamed.claim_contents()) == Comparison(1, 0, 0, 0)
+    assert [*streamed.unknown_claims({})] == [key]
+    assert streamed.unknown_claims({key: ""}) == {}
+    planner.execute("DELETE FROM pending_claims WHERE name = %s", (name,))
+    first, second, tombstone = *events, *log.take(1, of=name)
+    assert {event.topic for event in (first, second, tombstone)} == {PROVISIONING}
+    assert len({event.partition for event in (first, second, tombstone)}) == 1
+    read = [PendingClaim.from_record(event.value or {}) for event in (first, second)]
+    assert [(each.identity, each.state, each.parameters, each.deleted) for each in read] == [
+        (key, state, '{"size":"ü"}', False) for state in ("wanted", "withdrawn")
+    ]
+    assert tombstone.value is None
+    assert PendingClaim.from_tombstone(tombstone.key).identity == read[0].identity
+    assert streamed.claim_contents() == {}
 
 
 @pytest.fixture

@@ -46,7 +46,14 @@ from services.cli.rebuild.progress import (
     watch_replay,
 )
 from services.cli.rebuild.start import END, Known, begin
-from services.cli.rebuild.streamed_topics import Comparison, StreamedTopics, child_rows, engine_rows, status_rows
+from services.cli.rebuild.streamed_topics import (
+    Comparison,
+    StreamedTopics,
+    child_rows,
+    claim_rows,
+    engine_rows,
+    status_rows,
+)
 from services.cli.rebuild.topic_sweep import SHOWN, Removal, Unknown
 from services.cli.replay.complete_lists import added_workspaces, listed_kinds, read_lists
 from services.cli.sending import CLIENT
@@ -359,9 +366,10 @@ def _ends(logs: Mapping[TopicPartition, LogExtent]) -> dict[TopicPartition, int]
 
 
 def _compared(url: str, topics: StreamedTopics) -> dict[str, Comparison]:
-    """Of the engines' table, and of each workspace's statuses and child objects."""
+    """Of the engines' table, of each workspace's statuses and child objects, and of pending claims."""
     with connected(url) as connection:
         found = {"engines": streamed_topics.compare(engine_rows(connection), topics.engine_digests())}
+        found["pending claims"] = streamed_topics.compare(claim_rows(connection), topics.claim_contents())
         for name in added_workspaces(topics.brokers):
             rows = status_rows(connection, name)
             found[f"statuses of {name}"] = streamed_topics.compare(rows, topics.status_digests(name))

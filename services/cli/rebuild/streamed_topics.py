@@ -21,6 +21,7 @@ from services.common.errors import Poison
 from services.common.kafka import (
     FLEET,
     PLACEMENT,
+    PROVISIONING,
     Brokers,
     ConsumedMessage,
     PartitionReader,
@@ -29,7 +30,7 @@ from services.common.kafka import (
     objects_topic,
     workspace_topic,
 )
-from services.common.messages import EngineResource, RowKind, WorkspaceObject, WorkspaceResource
+from services.common.messages import EngineResource, PendingClaim, RowKind, WorkspaceObject, WorkspaceResource
 from services.common.startup import one_line
 from services.planner.domain.fleet.placement.assignments import TenantPin, WorkspaceAssignment
 from services.planner.domain.fleet.rows import EngineInstanceRow
@@ -37,7 +38,7 @@ from services.planner.domain.ids import resource_id
 from services.planner.engines.argocd.names import tenant_of
 from services.planner.rows import TenantName
 
-Row = TypeVar("Row", EngineResource, WorkspaceResource, WorkspaceObject)
+Row = TypeVar("Row", EngineResource, WorkspaceResource, WorkspaceObject, PendingClaim)
 FleetRow = TypeVar("FleetRow", EngineInstanceRow, WorkspaceAssignment, TenantPin)
 Kept = TypeVar("Kept")
 Key = tuple[str, str, str, str]
@@ -48,6 +49,10 @@ STATUS_ROWS = "SELECT workspace, namespace, kind, name, digest FROM workspace_st
 
 CHILD_ROWS = """
 SELECT workspace, namespace, kind, name, desired || ' ' || digest FROM workspace_objects WHERE workspace = %s
+"""
+CLAIM_ROWS = """
+SELECT workspace, namespace, name, uid, concat_ws(' ', state, generation, class_name, provisioner, parameters)
+  FROM pending_claims
 """
 
 
@@ -136,6 +141,10 @@ class StreamedTopics:
         """What each key of a workspace's topic of child objects stands for."""
         return self._newest(objects_topic(workspace), WorkspaceObject, lambda row: f"{row.desired} {row.digest}")
 
+    def claim_contents(self) -> dict[Key, str]:
+        """What each key of the topic of pending claims stands for."""
+        return self._newest(PROVISIONING, PendingClaim, _claim_content)
+
     def unknown_objects(self, known: Mapping[Key, str]) -> dict[Key, EngineResource]:
         """Keys of the engine clusters' topics that are not among the ``known``."""
         return _kept(self._newest_objects(lambda row: None if row.identity in known else row))
@@ -149,6 +158,10 @@ class StreamedTopics:
         """Keys of a workspace's topic of child objects that are not among the ``known``."""
         topic = objects_topic(workspace)
         return _kept(self._newest(topic, WorkspaceObject, lambda row: None if key_of(row) in known else row))
+
+    def unknown_claims(self, known: Mapping[Key, str]) -> dict[Key, PendingClaim]:
+        """Keys of the topic of pending claims that are not among the ``known``."""
+        return _kept(self._newest(PROVISIONING, PendingClaim, lambda row: None if row.identity in known else row))
 
     def _newest_objects(self, keep: Callable[[EngineResource], Kept]) -> dict[Key, Kept]:
         """Likewise of the engine clusters that have an instance: no key is on the topics of two."""
@@ -220,7 +233,7 @@ def _column(record: Mapping[str, Any], column: Field[Any]) -> Any:
     return record[column.name] if column.default is MISSING else record.get(column.name)
 
 
-def key_of(row: EngineResource | WorkspaceResource | WorkspaceObject) -> Key:
+def key_of(row: EngineResource | WorkspaceResource | WorkspaceObject | PendingClaim) -> Key:
     """The primary key of ``row``."""
     if not isinstance(row, WorkspaceResource):
         return row.identity
@@ -242,11 +255,20 @@ def child_rows(connection: Connection, workspace: str) -> dict[Key, str]:
     return _digests(connection.execute(CHILD_ROWS, [workspace]))
 
 
+def claim_rows(connection: Connection) -> dict[Key, str]:
+    """What each row of ``pending_claims`` stands for."""
+    return _digests(connection.execute(CLAIM_ROWS))
+
+
 def compare(rows: Mapping[Key, str], streamed: Mapping[Key, str]) -> Comparison:
     """Rows of a table with what its topic holds."""
     both = [key for key in rows if key in streamed]
     unchanged = sum(rows[key] == streamed[key] for key in both)
     return Comparison(unchanged, len(both) - unchanged, len(rows) - len(both), len(streamed) - len(both))
+
+
+def _claim_content(row: PendingClaim) -> str:
+    return f"{row.state} {row.generation} {row.class_name} {row.provisioner} {row.parameters}"
 
 
 def _digests(rows: Iterable[tuple[str, ...]]) -> dict[Key, str]:

@@ -9,7 +9,8 @@ Called by :mod:`rebuild`. Nothing but Connect writes these topics, so a row is m
 
 An order to an agent, and a status, is no object: its row comes and goes in one transaction. So does that of a child
 object, which says ``absent``: a watcher removes what is there if it is that owner's, and else the API server does, with
-the owner. To an unowned object nothing is done. A row that a planner writes under such a key meanwhile is the
+the owner. To an unowned object nothing is done. The row of a pending claim comes as the topic has it, and goes: its
+provisioner sees that the claim waits no more. A row that a planner writes under such a key meanwhile is the
 planner's, and is left alone.
 """
 
@@ -25,7 +26,7 @@ from psycopg import Connection
 
 from services.cli.guards.approvals import name_of
 from services.cli.owner_connection import connected
-from services.cli.rebuild.streamed_topics import Key, StreamedTopics, child_rows, engine_rows, status_rows
+from services.cli.rebuild.streamed_topics import Key, StreamedTopics, child_rows, claim_rows, engine_rows, status_rows
 from services.cli.sending import CLIENT
 from services.common.avro import AvroCodec, SchemaRegistry, value_subject
 from services.common.errors import Poison, Retry
@@ -35,6 +36,7 @@ from services.common.messages import (
     ORDERS,
     EngineResource,
     Observation,
+    PendingClaim,
     Removed,
     RowKind,
     WorkspaceObject,
@@ -46,7 +48,7 @@ from services.kinds.registry import REGISTRY
 from services.planner.domain.policy import SweepGuard
 from services.planner.rows import TENANT, UNOWNED
 
-CompiledRow = EngineResource | WorkspaceResource | WorkspaceObject
+CompiledRow = EngineResource | WorkspaceResource | WorkspaceObject | PendingClaim
 
 SWEPT = UUID("5b2f7f0e-6c8d-5f53-9a3e-1d2b0f2f6a11")
 """Owner of the rows that are made here."""
@@ -97,6 +99,14 @@ VALUES (%(workspace)s, %(namespace)s, %(kind)s, %(name)s, 'absent', %(uid)s, %(o
         clock_timestamp(), '')
     ON CONFLICT DO NOTHING
 """
+INSERT_CLAIM = """
+INSERT INTO pending_claims (workspace, namespace, name, uid, class_name, provisioner, parameters, generation, state,
+                            created_at)
+VALUES (%(workspace)s, %(namespace)s, %(name)s, %(uid)s, %(class_name)s, %(provisioner)s, %(parameters)s,
+        %(generation)s, %(state)s, %(created_at)s)
+    ON CONFLICT DO NOTHING
+"""
+DELETE_CLAIM = "DELETE FROM pending_claims WHERE (workspace, namespace, name, uid) = (%s, %s, %s, %s)"
 DELETE_CHILD = "DELETE FROM workspace_objects WHERE (workspace, namespace, kind, name) = (%s, %s, %s, %s)"
 DELETE_STATUS = "DELETE FROM workspace_statuses WHERE (workspace, namespace, kind, name) = (%s, %s, %s, %s)"
 
@@ -123,16 +133,20 @@ class Unknown:
     known: Mapping[str, int]
     """How many rows there are, of each instance and workspace."""
     children: Mapping[Key, WorkspaceObject] = field(default_factory=dict)
+    claims: Mapping[Key, PendingClaim] = field(default_factory=dict)
 
     @property
     def count(self) -> str:
         """In words."""
-        return f"{len(self.objects)} objects, {len(self.statuses)} statuses and {len(self.children)} child objects"
+        return (
+            f"{len(self.objects)} objects, {len(self.statuses)} statuses, {len(self.children)} child objects and "
+            f"{len(self.claims)} pending claims"
+        )
 
     @property
     def keys(self) -> list[Key]:
         """Of all of them."""
-        return [*self.objects, *self.statuses, *self.children]
+        return [*self.objects, *self.statuses, *self.children, *self.claims]
 
     def described(self, what: str) -> Iterator[str]:
         """In lines for operators; ``what`` they are."""
@@ -148,7 +162,7 @@ class Unknown:
 
     def refused(self, guard: SweepGuard, approved: Collection[str]) -> dict[Removal, str]:
         """What may not go of an instance or workspace, unless it is ``approved`` by name; and why."""
-        owned = (key for key in self.children if key[2] not in UNOWNED)  # what is unowned loses nothing
+        owned = (key for key in self.children if key[2] not in UNOWNED)  # neither what is unowned nor a claim loses
         removals = removals_of((key[0], key) for key in (*self.objects, *self.statuses, *owned))
         counts = {each: (len(each.keys), len(each.keys) + self.known.get(each.place, 0)) for each in removals}
         return {
@@ -167,6 +181,7 @@ class Unknown:
             {key: row for key, row in self.statuses.items() if wanted(row)},
             self.known,
             {key: row for key, row in self.children.items() if wanted(row)},
+            {key: row for key, row in self.claims.items() if wanted(row)},
         )
 
 
@@ -194,7 +209,7 @@ def divide(
 
     ``unlisted``: workspaces that were not waited for.
     """
-    rows: list[Mapping[Key, CompiledRow]] = [unknown.objects, unknown.statuses, unknown.children]
+    rows: list[Mapping[Key, CompiledRow]] = [unknown.objects, unknown.statuses, unknown.children, unknown.claims]
     kept = removals_of((place, key) for each in rows for key, row in each.items() if (place := kept_as(row)))
     without_rows = {*unlisted} - {each.place for each in kept}
     kept_for = [each for each in (*kept, *map(Removal, sorted(without_rows))) if name_of(each) not in approved]
@@ -224,17 +239,19 @@ def find_unknown(
     Between two looks at the tables, so that a row that comes or goes meanwhile is not taken for unknown. Who is
     uncertain is read before the second one: of a tenant that is planned in between it shows the rows.
     """
-    objects, statuses, children = _rows(url, workspaces)
+    objects, statuses, children, claims = _rows(url, workspaces)
     unknown_objects = topics.unknown_objects(objects)
     unknown_statuses = [topics.unknown_statuses(name, statuses) for name in workspaces]
     unknown_children = [topics.unknown_children(name, children) for name in workspaces]
+    unknown_claims = topics.unknown_claims(claims)
     uncertain = uncertain_tenants(url)
-    objects, statuses, children = _rows(url, workspaces)
+    objects, statuses, children, claims = _rows(url, workspaces)
     found = Unknown(
         {key: row for key, row in unknown_objects.items() if key not in objects},
         {key: row for found in unknown_statuses for key, row in found.items() if key not in statuses},
         Counter(key[0] for key in (*objects, *statuses, *children)),
         {key: row for found in unknown_children for key, row in found.items() if key not in children},
+        {key: row for key, row in unknown_claims.items() if key not in claims},
     )
     return divide(found, lambda row: kept_as(row, uncertain, workspaces), approved, unlisted)
 
@@ -246,12 +263,12 @@ def uncertain_tenants(url: str) -> set[str]:
         return {name for (name,) in connection.execute(UNCERTAIN, [kinds])}
 
 
-def _rows(url: str, workspaces: Sequence[str]) -> tuple[Mapping[Key, str], Mapping[Key, str], Mapping[Key, str]]:
-    """Of engines, statuses and child objects."""
+def _rows(url: str, workspaces: Sequence[str]) -> tuple[Mapping[Key, str], ...]:
+    """Of engines, statuses, child objects and pending claims."""
     with connected(url) as connection:
         statuses = ChainMap(*(status_rows(connection, name) for name in workspaces))
         children = ChainMap(*(child_rows(connection, name) for name in workspaces))
-        return engine_rows(connection), statuses, children
+        return engine_rows(connection), statuses, children, claim_rows(connection)
 
 
 def withdraw(url: str, found: Unknown) -> None:
@@ -261,12 +278,17 @@ def withdraw(url: str, found: Unknown) -> None:
             inserted = connection.execute(INSERT_OBJECT, _columns(row) | _owner(row)).rowcount
             if inserted and row.kind in ORDERS:
                 connection.execute(DELETE_OBJECT, (*key, SWEPT))
-        for key, status in found.statuses.items():
-            if connection.execute(INSERT_STATUS, _columns(status)).rowcount:
-                connection.execute(DELETE_STATUS, key)
-        for key, child in found.children.items():
-            if connection.execute(INSERT_CHILD, _columns(child) | _uid_to_remove(child)).rowcount:
-                connection.execute(DELETE_CHILD, key)
+        statuses = {key: _columns(row) for key, row in found.statuses.items()}
+        children = {key: _columns(row) | _uid_to_remove(row) for key, row in found.children.items()}
+        claims = {key: _columns(row) for key, row in found.claims.items()}
+        for insert, delete, rows in (
+            (INSERT_STATUS, DELETE_STATUS, statuses),
+            (INSERT_CHILD, DELETE_CHILD, children),
+            (INSERT_CLAIM, DELETE_CLAIM, claims),
+        ):
+            for key, columns in rows.items():
+                if connection.execute(insert, columns).rowcount:
+                    connection.execute(delete, key)
 
 
 def require_removed(url: str, settings: KafkaSettings, positions: dict[TopicPartition, int]) -> None:

@@ -33,6 +33,8 @@ COMPILED_SUBJECTS = {
     "gitops.public.engine_instances.Value": "compiled/fleet_value.avsc",
     "gitops.public.engine_resources.Key": "compiled/engine_key.avsc",
     "gitops.public.engine_resources.Value": "compiled/engine_value.avsc",
+    "gitops.public.pending_claims.Key": "compiled/claim_key.avsc",
+    "gitops.public.pending_claims.Value": "compiled/claim_value.avsc",
     "gitops.public.tenant_pins.Key": "compiled/pin_key.avsc",
     "gitops.public.tenant_pins.Value": "compiled/pin_value.avsc",
     "gitops.public.workspace_assignments.Key": "compiled/assignment_key.avsc",

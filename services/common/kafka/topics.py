@@ -29,6 +29,8 @@ FLEET = "gitops.fleet"
 """Which engine instances there are."""
 PLACEMENT = "gitops.placement"
 """What workspaces and tenants are assigned to."""
+PROVISIONING = "gitops.provisioning"
+"""Claims that wait for a provisioner of others."""
 FLEET_ORDERS = "gitops.fleet-orders"
 """What operators order of them. One partition: orders have one order."""
 

@@ -199,6 +199,48 @@ class WorkspaceObject:
 
 
 @dataclass(frozen=True, slots=True)
+class PendingClaim:
+    """A claim that waits for a provisioner of others, or waits no more and has never had a target."""
+
+    workspace: str
+    namespace: str
+    name: str
+    uid: str
+    class_name: str
+    provisioner: str
+    """As the class names it."""
+    parameters: str
+    """Of the class, JSON."""
+    generation: int
+    """Of the claim."""
+    state: Literal["wanted", "withdrawn"]
+    created_at: datetime
+    """Of the claim."""
+    deleted: bool
+    """The row itself is gone: the claim has a target, or there is no such claim any more."""
+
+    @property
+    def identity(self) -> tuple[str, str, str, str]:
+        """Workspace, namespace, name and uid."""
+        return (self.workspace, self.namespace, self.name, self.uid)
+
+    @classmethod
+    def from_record(cls, record: Mapping[str, Any]) -> Self:
+        """Build from a decoded CDC record. Raises Poison if a column is missing."""
+        return cls(**_columns(cls, record))
+
+    @classmethod
+    def from_tombstone(cls, key: Mapping[str, Any]) -> Self:
+        """The deleted row of a decoded key, which is all that is streamed of it. Raises Poison if a column is missing.
+
+        Debezium gives the other columns of a deleted row placeholders, too (replica identity ``DEFAULT``).
+        """
+        texts = dict.fromkeys(("class_name", "provisioner", "parameters"), "")
+        others = {"generation": 0, "state": "withdrawn", "created_at": "1970-01-01T00:00:00Z", "__deleted": "true"}
+        return cls.from_record({**texts, **others, **key})
+
+
+@dataclass(frozen=True, slots=True)
 class FleetInstance:
     """An engine instance: where it is, and for whom."""
 
@@ -251,10 +293,10 @@ class FleetInstance:
 RETIRED = "retired"
 """State of an instance whose row stays for its id alone."""
 
-Row = EngineResource | WorkspaceResource | WorkspaceObject | FleetInstance
+Row = EngineResource | WorkspaceResource | WorkspaceObject | PendingClaim | FleetInstance
 
 
-TIMES = {"seen_at", "reapply_ordered_at"}
+TIMES = {"seen_at", "created_at", "reapply_ordered_at"}
 """Columns; of a deleted row only the key is streamed, and these are placeholders or have no value."""
 
 

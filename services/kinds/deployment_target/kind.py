@@ -7,7 +7,7 @@ from pathlib import Path
 from services.common.messages import UnownedKind
 from services.kinds.deployment_target.catalogue import ENTRIES, NO_ERROR
 from services.kinds.deployment_target.model import DEPLOYMENT_TARGET, DeploymentTargetSpec, DeploymentTargetStatus
-from services.kinds.deployment_target.rows import FINALIZER, PROVISIONED_BY
+from services.kinds.deployment_target.rows import CLAIM_UID, FINALIZER, PROVISIONED_BY
 from services.kinds.deployment_target_class.rules import CLASS_REFERENCE
 from services.kinds.shared.catalogue import ERROR
 from services.kinds.shared.decided import phase_status, recalled_phase
@@ -40,7 +40,7 @@ KIND = CustomKind(
     catalogue=ENTRIES,
     reference=CLASS_REFERENCE,
     copied_secret="kubernetesCredentials.clusterCredentialsSecret",  # noqa: S106 - a path
-    projection=Projection(annotations=frozenset({PROVISIONED_BY}), finalizers=frozenset({FINALIZER})),
+    projection=Projection(annotations=frozenset({CLAIM_UID, PROVISIONED_BY}), finalizers=frozenset({FINALIZER})),
     unowned=(UnownedKind.TARGET,),
     compile_status=target_status,
     recalls_status=True,

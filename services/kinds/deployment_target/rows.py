@@ -9,6 +9,8 @@ from services.kinds.deployment_target.model import DeploymentTargetSpec
 FINALIZER = "dt.appstudio.redhat.com/finalizer"
 PROVISIONED_BY = "provisioner.appstudio.redhat.com/provisioned-by"
 """Annotation of a target that was made on demand: the provisioner."""
+CLAIM_UID = "provisioner.appstudio.redhat.com/claim-uid"
+"""Annotation of a target that was made for one claim: its uid. A claim that has its name later does not get it."""
 
 PENDING, AVAILABLE, BOUND, RELEASED, FAILED = "Pending", "Available", "Bound", "Released", "Failed"
 """Phases."""
@@ -23,6 +25,8 @@ class Target:
     phase: str = ""
     deleting: bool = False
     uid: str = ""
+    claim_uid: str = ""
+    """Of the claim that it was made for; empty: it does not say."""
 
     @property
     def claim(self) -> str:

@@ -124,7 +124,7 @@ def _named(claim: Claim, target: Target | None, taken: Collection[str]) -> Claim
     """Of a claim that names its target. One that is kept for the claim needs not match it otherwise."""
     if target is None or target.deleting:
         return ClaimOutcome(PENDING)
-    if target.name in taken or target.claim not in {"", claim.name}:
+    if target.name in taken or not _may_have(claim, target):
         return ClaimOutcome(PENDING, error=texts.ALREADY_CLAIMED.message)
     if target.claim == claim.name or matches(claim, target):
         return _bound(claim, target, {})
@@ -138,15 +138,20 @@ def _is_found_by(claim: Claim, target: Target) -> bool:
 
 
 def matches(claim: Claim, target: Target) -> bool:
-    """Of the same class, available, with credentials, and kept for no other claim; the claim wants no other target."""
+    """Of the same class, available, with credentials, and for no other claim; the claim wants no other target."""
     credentials = target.spec.kubernetes_credentials
     return (
         target.class_name == claim.class_name
         and target.phase in {"", AVAILABLE}
         and bool(credentials.api_url and credentials.cluster_credentials_secret)
-        and target.claim in {"", claim.name}
+        and _may_have(claim, target)
         and claim.target in {"", target.name}
     )
+
+
+def _may_have(claim: Claim, target: Target) -> bool:
+    """Whether the target is kept for no other claim, and was made for no other one, such as a former of this name."""
+    return target.claim in {"", claim.name} and target.claim_uid in {"", claim.uid}
 
 
 def _bound(claim: Claim, target: Target, added: Mapping[str, str]) -> ClaimOutcome:

@@ -39,6 +39,7 @@ from services.planner.rows import (
     KeptOrphans,
     Owner,
     ParkedTenant,
+    PendingClaimRow,
     StoredStatus,
     Tenant,
     TenantName,
@@ -115,6 +116,11 @@ CHILD_OBJECTS = f"""
 SELECT wanted.id, {names(ChildRow, "o")}
   FROM unnest(%b::uuid[], %b::text[], %b::text[]) AS wanted(id, workspace, namespace)
   JOIN workspace_objects o USING (workspace, namespace)
+"""
+PENDING_CLAIMS = f"""
+SELECT wanted.id, {names(PendingClaimRow, "c")}
+  FROM unnest(%b::uuid[], %b::text[], %b::text[]) AS wanted(id, workspace, namespace)
+  JOIN pending_claims c USING (workspace, namespace)
 """
 
 DEPLOYMENTS = f"{DEPLOYMENT_ROWS} WHERE d.tenant_id = ANY(%b::uuid[]) AND NOT d.dormant"
@@ -206,8 +212,10 @@ def _load_rows(
         resources = connection.execute(RESOURCES, (known,), binary=True)
         forced = connection.execute(FORCED_DELETIONS, (known,), binary=True)
         children = connection.execute(CHILD_OBJECTS, _columns(current, 3), binary=True)
+        asked = connection.execute(PENDING_CLAIMS, _columns(current, 3), binary=True)
         dormant = connection.execute(ADMITTED_DORMANT, (known,), binary=True)
     held, left, wanted = _held(objects), _forced_deletions(forced), _child_objects(children)
+    pending = _pending_claims(asked)
     counts: dict[UUID, dict[str, int]] = defaultdict(dict)
     for tenant, kind, count in dormant:
         counts[tenant][sys.intern(kind)] = count
@@ -217,6 +225,7 @@ def _load_rows(
             tenants[each],
             forced_deletions=left.get(each, {}),
             child_objects=wanted.get(each, {}),
+            pending_claims=pending.get(each, {}),
             held=held.get(each, {}),
             move=moved.get(each),
             admitted_dormant=counts.get(each, {}),
@@ -360,6 +369,14 @@ def _child_objects(rows: Iterable[Row]) -> dict[UUID, dict[ChildKey, ChildRow]]:
     for known, *columns in rows:
         row = ChildRow(*columns)
         found[known][row.key] = row
+    return found
+
+
+def _pending_claims(rows: Iterable[Row]) -> dict[UUID, dict[str, PendingClaimRow]]:
+    found: dict[UUID, dict[str, PendingClaimRow]] = defaultdict(dict)
+    for known, *columns in rows:
+        row = PendingClaimRow(*columns)
+        found[known][row.uid] = row
     return found
 
 

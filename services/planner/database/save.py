@@ -53,6 +53,8 @@ from services.planner.rows import (
     KeptOrphans,
     ParkedEvent,
     ParkedTenant,
+    PendingClaimKey,
+    PendingClaimRow,
     RefusedSweep,
     Tenant,
     WorkspaceKey,
@@ -225,6 +227,14 @@ DELETE FROM workspace_objects AS known
  WHERE (known.workspace, known.namespace, known.kind, known.name)
      = (gone.workspace, gone.namespace, gone.kind, gone.name)
    AND known.owner_uid = gone.owner_uid
+"""
+
+PENDING_CLAIMS = upsert(tables.pending_claims, PendingClaimRow)
+PENDING_CLAIMS_GONE = f"""
+DELETE FROM pending_claims AS known
+ USING {recordset(PendingClaimKey, "gone")}
+ WHERE (known.workspace, known.namespace, known.name, known.uid)
+     = (gone.workspace, gone.namespace, gone.name, gone.uid)
 """
 
 PARKED = upsert(tables.parked_tenants, ParkedTenant, kept=["parked_at"])
@@ -412,6 +422,8 @@ STATEMENTS = (
     Statement("workspace_gone", "workspace_statuses", WORKSPACE_GONE),
     Statement("child_objects_gone", "workspace_objects", CHILD_OBJECTS_GONE),
     Statement("child_objects", "workspace_objects", CHILD_OBJECTS),
+    Statement("pending_claims_gone", "pending_claims", PENDING_CLAIMS_GONE),
+    Statement("pending_claims", "pending_claims", PENDING_CLAIMS),
     Statement("deployments_dormant", "deployments", DEPLOYMENTS_DORMANT),
     Statement("plain_resources_dormant", "resources", RESOURCES_DORMANT),
     Statement("plain_resources_gone", "resources", RESOURCES_GONE),

@@ -1,7 +1,7 @@
 """The database, as SQLAlchemy Core tables: what the migrations must have made of it.
 
-Only the planner writes here. ``engine_instances``, ``engine_resources``, ``workspace_statuses`` and
-``workspace_objects`` are streamed to other services, ``workspace_assignments`` and ``tenant_pins`` to whoever rebuilds
+Only the planner writes here. ``engine_instances``, ``engine_resources``, ``workspace_statuses``, ``workspace_objects``
+and ``pending_claims`` are streamed to other services, ``workspace_assignments`` and ``tenant_pins`` to whoever rebuilds
 the database, so their columns are an interface; all others are the planner's own. A test holds this module and the
 migrations together. ``columns.py`` makes the planner's writes from it, one statement per table, its rows as one JSON
 text; a component test has PostgreSQL prepare every one of them.
@@ -724,6 +724,23 @@ workspace_objects = Table(
     postgresql_partition_by="LIST (workspace)",
 )
 
+pending_claims = Table(
+    "pending_claims",
+    metadata,
+    Column("workspace", Text, primary_key=True),
+    Column("namespace", Text, primary_key=True),
+    Column("name", Text, primary_key=True),
+    Column("uid", Text, primary_key=True),
+    Column("class_name", Text, nullable=False),
+    Column("provisioner", Text, nullable=False, comment="As the class names it."),
+    Column("parameters", Text, nullable=False, comment="Of the class, canonical JSON."),
+    Column("generation", BigInteger, nullable=False, comment="Of the claim."),
+    Column("state", Text, nullable=False),
+    Column("created_at", _TIME, nullable=False, comment="Of the claim."),
+    CheckConstraint("state IN ('wanted', 'withdrawn')", name="state"),
+    comment="Streamed: DeploymentTargetClaims for which services of others shall make targets, or shall no longer.",
+)
+
 debezium_signals = Table(
     "debezium_signals",
     metadata,
@@ -748,6 +765,7 @@ STREAMED = (
     engine_resources,
     workspace_statuses,
     workspace_objects,
+    pending_claims,
     debezium_signals,
     debezium_heartbeat,
 )

@@ -36,6 +36,8 @@ from services.planner.rows import (
     KeptOrphans,
     ParkedEvent,
     ParkedTenant,
+    PendingClaimKey,
+    PendingClaimRow,
     RefusedSweep,
     Tenant,
     TenantName,
@@ -103,6 +105,8 @@ class Changes(NamedTuple):
     workspace_gone: tuple[WorkspaceKey, ...] = ()
     child_objects: tuple[ChildRow, ...] = ()
     child_objects_gone: tuple[ChildRowKey, ...] = ()
+    pending_claims: tuple[PendingClaimRow, ...] = ()
+    pending_claims_gone: tuple[PendingClaimKey, ...] = ()
     parked: tuple[ParkedTenant, ...] = ()
     """Tenants whose events are kept until a rule that fails on them has been mended."""
     parked_events: tuple[ParkedEvent, ...] = ()

@@ -22,7 +22,15 @@ from services.planner.domain.state import TenantState
 from services.planner.domain.steps.handover import is_kept
 from services.planner.domain.steps.status_rows import StatusChanges
 from services.planner.engines.interface import Placement, engine_key, engine_row
-from services.planner.rows import ChildRowKey, EngineAbsence, EngineKey, EngineObjectKey, Owner, StatusKey
+from services.planner.rows import (
+    ChildRowKey,
+    EngineAbsence,
+    EngineKey,
+    EngineObjectKey,
+    Owner,
+    PendingClaimKey,
+    StatusKey,
+)
 
 KeyT = TypeVar("KeyT")
 RowT = TypeVar("RowT")
@@ -77,6 +85,8 @@ def changes_of(planned: PlannedTenant, shown: StatusChanges, known: TenantState,
         workspace_gone=shown.gone,
         child_objects=_changed(state.child_objects, before.child_objects),
         child_objects_gone=_child_objects_gone(state, before),
+        pending_claims=_changed(state.pending_claims, before.pending_claims),
+        pending_claims_gone=_pending_claims_gone(state, before),
         moves=(move,) if move is not None and move != known.move else (),
         **_engine(planned, context),
     )
@@ -161,6 +171,11 @@ def _gone(now: Mapping[KeyT, RowT], before: Mapping[KeyT, RowT]) -> tuple[KeyT, 
 def _child_objects_gone(now: TenantState, before: TenantState) -> tuple[ChildRowKey, ...]:
     gone = (before.child_objects[key] for key in _gone(now.child_objects, before.child_objects))
     return tuple(ChildRowKey(each.workspace, each.namespace, each.kind, each.name, each.owner_uid) for each in gone)
+
+
+def _pending_claims_gone(now: TenantState, before: TenantState) -> tuple[PendingClaimKey, ...]:
+    gone = (before.pending_claims[uid] for uid in _gone(now.pending_claims, before.pending_claims))
+    return tuple(PendingClaimKey(each.workspace, each.namespace, each.name, each.uid) for each in gone)
 
 
 def _split(

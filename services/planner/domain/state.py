@@ -20,6 +20,7 @@ from services.planner.rows import (
     ChildRow,
     EngineObject,
     EngineObjectKey,
+    PendingClaimRow,
     ResourceName,
     StatusKey,
     StoredStatus,
@@ -41,6 +42,8 @@ class TenantState(NamedTuple):
     """By the ids of the deployments, which are gone."""
     child_objects: Mapping[ChildKey, ChildRow] = MappingProxyType({})
     """What its namespace shall hold, or shall no longer hold, because of its resources."""
+    pending_claims: Mapping[str, PendingClaimRow] = MappingProxyType({})
+    """What provisioners of others are asked for, by the uid of the claim."""
     held: Mapping[str, Mapping[EngineObjectKey, EngineObject]] = MappingProxyType({})
     """What each engine instance holds, or shall hold, besides what deployments become; none that holds nothing."""
     basis: object = None
@@ -198,6 +201,11 @@ class TenantState(NamedTuple):
         known = IndexedRows.of(self.child_objects)
         return self._replace(child_objects=known.with_rows({row.key: row for row in rows}))
 
+    def with_pending_claims(self, *rows: PendingClaimRow) -> TenantState:
+        """The same with these rows."""
+        known = IndexedRows.of(self.pending_claims)
+        return self._replace(pending_claims=known.with_rows({row.uid: row for row in rows}))
+
     def without_observed(self, *keys: UUID) -> TenantState:
         """The same without these rows."""
         return self._replace(observed=IndexedRows.of(self.observed).without(keys))
@@ -217,6 +225,10 @@ class TenantState(NamedTuple):
     def without_child_objects(self, *keys: ChildKey) -> TenantState:
         """The same without these child objects: they are gone."""
         return self._replace(child_objects=IndexedRows.of(self.child_objects).without(keys))
+
+    def without_pending_claims(self, *uids: str) -> TenantState:
+        """The same without these rows: nobody is asked for anything any more."""
+        return self._replace(pending_claims=IndexedRows.of(self.pending_claims).without(uids))
 
     def without_incarnations(self, keys: Collection[UUID]) -> TenantState:
         """The same without these deployments and resources, and without what is known of them; statuses stay."""

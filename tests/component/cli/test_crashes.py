@@ -33,7 +33,7 @@ from services.cli.rebuild.start import END, Known
 from services.cli.rebuild.streamed_topics import Key, PlacementTold, key_of
 from services.common.errors import InvalidConfiguration
 from services.common.kafka import COMMANDS, FLEET_ORDERS, OBSERVATIONS, LogExtent, Topic, TopicPartition
-from services.common.messages import EngineResource, FleetOrder, WorkspaceObject, WorkspaceResource
+from services.common.messages import EngineResource, FleetOrder, PendingClaim, WorkspaceObject, WorkspaceResource
 from services.planner.database.session import DatabaseSession
 from services.planner.domain.events import Event
 from services.planner.domain.fleet.placement.assignments import TenantPin, WorkspaceAssignment
@@ -70,7 +70,10 @@ STARTED = (
 )
 HIDDEN = {"began_at", "created_at", "updated_at", "seen_at"}
 
-BLANK: dict[str, Any] = {"seen_at": AT, "wave": 1, "generation": 1, "revision": 1, "manifest": "{}", "deleted": False}
+BLANK: dict[str, Any] = {
+    "seen_at": AT, "created_at": AT, "wave": 1, "generation": 1, "revision": 1, "manifest": "{}",
+    "deleted": False,
+}  # fmt: skip
 WITHDRAWN = """
 CREATE TABLE withdrawn (key text[] PRIMARY KEY);
 CREATE FUNCTION withdraw_object() RETURNS trigger LANGUAGE plpgsql AS
@@ -83,7 +86,12 @@ $$BEGIN
 END$$;
 CREATE TRIGGER withdraw AFTER DELETE ON engine_resources FOR EACH ROW EXECUTE FUNCTION withdraw_object();
 CREATE TRIGGER withdraw AFTER DELETE ON workspace_statuses FOR EACH ROW EXECUTE FUNCTION withdraw_status();
-CREATE TRIGGER withdraw AFTER DELETE ON workspace_objects FOR EACH ROW EXECUTE FUNCTION withdraw_status()
+CREATE TRIGGER withdraw AFTER DELETE ON workspace_objects FOR EACH ROW EXECUTE FUNCTION withdraw_status();
+CREATE FUNCTION withdraw_claim() RETURNS trigger LANGUAGE plpgsql AS
+$$BEGIN
+    INSERT INTO withdrawn VALUES (ARRAY[OLD.workspace, OLD.namespace, OLD.name, OLD.uid]); RETURN OLD;
+END$$;
+CREATE TRIGGER withdraw AFTER DELETE ON pending_claims FOR EACH ROW EXECUTE FUNCTION withdraw_claim()
 """
 """What Connect does when a row goes: its key stands for nothing any more."""
 BEGUN = (
@@ -293,6 +301,8 @@ class Topics:
         self.statuses = {key_of(status): status}
         child = _row(WorkspaceObject, workspace="teams", namespace="team-a", kind="GitOpsDeployment", name="child")
         self.children = {key_of(child): child}
+        claim = _row(PendingClaim, workspace="teams", namespace="team-a", name="dev", uid="uid-1", state="wanted")
+        self.claims = {key_of(claim): claim}
 
     def unknown_objects(self, known: Collection[Key]) -> dict[Key, EngineResource]:
         gone = self._withdrawn()
@@ -305,6 +315,10 @@ class Topics:
     def unknown_children(self, _: str, known: Collection[Key]) -> dict[Key, WorkspaceObject]:
         gone = self._withdrawn()
         return {key: row for key, row in self.children.items() if key not in known and key not in gone}
+
+    def unknown_claims(self, known: Collection[Key]) -> dict[Key, PendingClaim]:
+        gone = self._withdrawn()
+        return {key: row for key, row in self.claims.items() if key not in known and key not in gone}
 
     def _withdrawn(self) -> set[Key]:
         connection = psycopg.connect(self._url)
@@ -349,6 +363,7 @@ def test_sweep_when_killed_at_any_moment_and_run_again_then_all_is_withdrawn_and
         "engine_resources",
         "workspace_statuses",
         "workspace_objects",
+        "pending_claims",
         "rebuild_positions",
         "placements",
         "deployment_placements",
@@ -366,7 +381,7 @@ def test_sweep_when_killed_at_any_moment_and_run_again_then_all_is_withdrawn_and
     moments = run_until(-1, sweep)
     expected = contents(url, tables)
     assert moments >= 8
-    assert len(expected["withdrawn"]) == len({**topics.objects, **topics.statuses, **topics.children})
+    assert len(expected["withdrawn"]) == len({**topics.objects, **topics.statuses, **topics.children, **topics.claims})
     assert expected["rebuild_positions"] == expected["engine_resources"] == []
     for moment in range(moments):
         begin()

@@ -89,7 +89,7 @@ NAME = (WORKSPACE, "team-a")
 TENANT = tenant_id(*NAME)
 TABLES = (
     "tenants", "deployments", "observed_states", "resources", "checks", "sync_runs", "audit_records",
-    "engine_resources", "workspace_statuses", "workspace_objects", "forced_deletions",
+    "engine_resources", "workspace_statuses", "workspace_objects", "pending_claims", "forced_deletions",
 )  # fmt: skip
 
 
@@ -379,6 +379,31 @@ def test_child_objects_when_their_namespace_is_made_again_then_their_rows_go_and
     session.tenants.forget_tenants()
     take(session, *told(91, "latter", 60_000))
     assert [row["revision"] for row in contents(database)["workspace_objects"]] == [1]
+
+
+def test_store_when_a_claim_waits_for_a_service_of_others_then_its_row_comes_and_goes_with_that(
+    session: DatabaseSession, database: Database
+) -> None:
+    world = World()
+    spec = {"deploymentTargetClassName": "space"}
+    class_ = {"provisioner": "example.com/ours", "reclaimPolicy": "Delete", "parameters": {"size": "ü"}}
+    named = json.dumps({"version": "1", "spec": class_})
+
+    def takes(*events: Event) -> list[tuple[Any, ...]]:
+        assert take(session, *events) == world.take(*events)
+        assert read(database, {NAME}).items() >= {known: world.state(known) for known in world.tenants}.items()
+        columns = ("name", "uid", "state", "parameters")
+        return [tuple(row[each] for each in columns) for row in contents(database)["pending_claims"]]
+
+    def claim(second: int, **changes: Any) -> Event:
+        return resource(second, "DeploymentTargetClaim", "dev", spec, uid="uid-1", named_class=named, **changes)
+
+    parameters = '{"size":"ü"}'
+    assert takes(claim(1)) == [("dev", "uid-1", "wanted", parameters)]
+    session.tenants.forget_tenants()
+    assert takes(claim(2, deleting=True)) == [("dev", "uid-1", "withdrawn", parameters)]
+    session.tenants.forget_tenants()
+    assert takes(resource_gone(3, "DeploymentTargetClaim", "dev", "uid-1")) == []
 
 
 def shown(database: Database) -> list[dict[str, Any]]:

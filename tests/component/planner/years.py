@@ -74,7 +74,9 @@ TOPIC = "gitops.commands"
 MONTH = timedelta(weeks=4).total_seconds()
 MONTHS_A_YEAR = 13
 DEPLOYMENTS = 5
-KINDS = ("GitOpsDeployment", ENVIRONMENT, CREDENTIAL, SYNC_RUN, PLACE.kind, BINDING.kind, "Secret")
+CLAIM = "DeploymentTargetClaim"
+CLASS = json.dumps({"version": "1", "spec": {"provisioner": "example.com/nobody", "reclaimPolicy": "Delete"}})
+KINDS = ("GitOpsDeployment", ENVIRONMENT, CREDENTIAL, SYNC_RUN, CLAIM, PLACE.kind, BINDING.kind, "Secret")
 LIMITS = {"GitOpsDeployment": DEPLOYMENTS, ENVIRONMENT: 1, SYNC_RUN: 40}
 MOST_ROUNDS = 12
 
@@ -217,6 +219,15 @@ class Years:
             ),
             # Its child objects are made by nobody here.
             binding(self._tick(), uid=f"binding-{namespace}-{self.month}", namespace=namespace),
+            resource(
+                self._tick(),
+                CLAIM,
+                "space",
+                {"deploymentTargetClassName": "space"},
+                uid=f"claim-{namespace}-{self.month}",
+                namespace=namespace,
+                named_class=CLASS,
+            ),
         ]
         for number in range(self.deployments):
             content = [spec(), remote, spec(type="manual")][number % 3]

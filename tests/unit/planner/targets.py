@@ -44,6 +44,9 @@ class Targets:
     classes: dict[str, str] = field(default_factory=dict)
     """The reclaim policy of each class that exists."""
     provisioner: str = "example.com/ours"
+    """Of all classes but those that ``provisioners`` names."""
+    provisioners: dict[str, str] = field(default_factory=dict)
+    parameters: dict[str, str] = field(default_factory=dict)
     """Of all classes."""
     secret: dict[str, str] = field(default_factory=dict)
     """What watchers tell of the Secret that each target names; nothing, as watchers of before."""
@@ -138,6 +141,11 @@ class Targets:
         self.world.later = at(self.second) - NOW
         self.world.take_due()
 
+    def pending(self) -> dict[tuple[str, str], tuple[str, str]]:
+        """State and class of each pending claim, by its name and uid."""
+        rows = self.world.pending_claims.values()
+        return {(row.name, row.uid): (row.state, row.class_name) for row in rows}
+
     def rows(self) -> list[ChildRow]:
         return list(self.world.child_objects.values())
 
@@ -165,7 +173,9 @@ class Targets:
         policy = self.classes.get(name)
         if policy is None:
             return ""
-        spec = {"provisioner": self.provisioner, "reclaimPolicy": policy}
+        spec: dict[str, Any] = {"provisioner": self.provisioners.get(name, self.provisioner), "reclaimPolicy": policy}
+        if self.parameters:
+            spec["parameters"] = self.parameters
         return json.dumps({"version": str(self.second), "spec": spec})
 
     def _put(self, key: Key, spec: dict[str, Any], *, told: bool = True, **live: Any) -> None:

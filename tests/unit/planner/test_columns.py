@@ -25,6 +25,8 @@ from services.planner.rows import (
     EngineRow,
     ParkedEvent,
     ParkedTenant,
+    PendingClaimKey,
+    PendingClaimRow,
     RefusedSweep,
     StoredStatus,
     Tenant,
@@ -44,6 +46,7 @@ ROWS: list[tuple[type[Any], Table]] = [
     (EngineRow, tables.engine_resources),
     (WorkspaceRow, tables.workspace_statuses),
     (ChildRow, tables.workspace_objects),
+    (PendingClaimRow, tables.pending_claims),
     (ParkedTenant, tables.parked_tenants),
     (RefusedSweep, tables.refused_sweeps),
     (SweepScope, tables.complete_lists),
@@ -58,6 +61,7 @@ PARTS: list[tuple[type[Any], Table]] = [
     (EngineKey, tables.engine_resources),
     (WorkspaceKey, tables.workspace_statuses),
     (ChildRowKey, tables.workspace_objects),
+    (PendingClaimKey, tables.pending_claims),
 ]
 STAMPS = {"created_at", "updated_at", "dormant", "engine_cluster"}
 """Written by the statements themselves."""

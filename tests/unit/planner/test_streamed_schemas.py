@@ -17,11 +17,12 @@ from sqlalchemy import BigInteger, Boolean, Column, DateTime, Integer, SmallInte
 from services.cli.installation.connector import DEFINITION
 from services.common.avro import COMPILED_SUBJECTS, local_schemas
 from services.common.errors import Poison
-from services.common.messages import EngineResource, FleetInstance, WorkspaceObject, WorkspaceResource
+from services.common.messages import EngineResource, FleetInstance, PendingClaim, WorkspaceObject, WorkspaceResource
 from services.common.package_data import AVRO_SCHEMAS
 from services.planner.database.tables import (
     engine_instances,
     engine_resources,
+    pending_claims,
     tenant_pins,
     workspace_assignments,
     workspace_objects,
@@ -33,12 +34,14 @@ RELEASED = AVRO_SCHEMAS / "released"
 ROWS = {
     EngineResource: engine_resources,
     FleetInstance: engine_instances,
+    PendingClaim: pending_claims,
     WorkspaceObject: workspace_objects,
     WorkspaceResource: workspace_statuses,
 }
 NAMESPACES = {
     engine_instances: "gitops.public.engine_instances",
     engine_resources: "gitops.public.engine_resources",
+    pending_claims: "gitops.public.pending_claims",
     tenant_pins: "gitops.public.tenant_pins",
     workspace_assignments: "gitops.public.workspace_assignments",
     workspace_objects: "gitops.public.workspace_objects",
@@ -195,6 +198,13 @@ def test_tombstone_when_any_released_schema_wrote_its_key_then_it_tells_which_ch
         assert (row.identity, row.deleted) == (tuple(key[each.name] for each in key_columns(workspace_objects)), True)
 
 
+def test_tombstone_when_any_released_schema_wrote_its_key_then_it_tells_which_claim_waits_no_more() -> None:
+    for path in versions(COMPILED_SUBJECTS[f"{NAMESPACES[pending_claims]}.Key"]):
+        key = generate_one(fastavro.parse_schema(json.loads(path.read_text())))
+        row = PendingClaim.from_tombstone(key)
+        assert (row.identity, row.deleted) == (tuple(key[each.name] for each in key_columns(pending_claims)), True)
+
+
 def test_partitioned_table_when_it_is_streamed_then_by_its_partitions_and_not_once_more_as_a_whole() -> None:
     """The snapshot of a table shows the rows of its partitions, too."""
     streamed = [re.compile(each) for each in CONNECTOR["table.include.list"].split(",")]
@@ -204,9 +214,9 @@ def test_partitioned_table_when_it_is_streamed_then_by_its_partitions_and_not_on
         assert any(each.fullmatch(f"public.{name}") for each in streamed)
 
 
-@pytest.mark.parametrize("row", [EngineResource, FleetInstance, WorkspaceObject])
+@pytest.mark.parametrize("row", [EngineResource, FleetInstance, PendingClaim, WorkspaceObject])
 def test_tombstone_when_its_key_is_of_something_else_then_it_is_poison(
-    row: type[EngineResource | FleetInstance | WorkspaceObject],
+    row: type[EngineResource | FleetInstance | PendingClaim | WorkspaceObject],
 ) -> None:
     with pytest.raises(Poison):
         row.from_tombstone({"number": 1})

@@ -42,6 +42,7 @@ from services.planner.rows import (
     Owner,
     ParkedEvent,
     ParkedTenant,
+    PendingClaimRow,
     RefusedSweep,
     StoredStatus,
     Tenant,
@@ -58,7 +59,7 @@ NOW = at(1_000_000)
 WRITTEN = (
     "tenants", "deployments", "observed", "resources", "checks", "sync_runs", "dormant", "audit_records", "engine",
     "workspace", "refused_sweeps", "complete_lists", "parked", "parked_events", "forced_deletions", "kept_orphans",
-    "moves", "engine_health", "child_objects",
+    "moves", "engine_health", "child_objects", "pending_claims",
 )  # fmt: skip
 
 
@@ -90,6 +91,7 @@ class World:
     engine_health: dict[str, InstanceHealth] = field(default_factory=dict)
     remediations: dict[str, Remediation] = field(default_factory=dict)
     child_objects: dict[tuple[str, str, str, str], ChildRow] = field(default_factory=dict)
+    pending_claims: dict[tuple[str, str, str, str], PendingClaimRow] = field(default_factory=dict)
     later: timedelta = timedelta(0)
     """How much time has passed."""
     memory: dict[UUID, TenantState] = field(default_factory=dict)
@@ -194,6 +196,11 @@ class World:
             child_objects={
                 row.key: row
                 for key, row in self.child_objects.items()
+                if key[:2] == tenant.full_name and not tenant.is_former
+            },
+            pending_claims={
+                row.uid: row
+                for key, row in self.pending_claims.items()
                 if key[:2] == tenant.full_name and not tenant.is_former
             },
         )
@@ -343,6 +350,10 @@ class World:
         gone = {tuple(key): uid for *key, uid in changes.workspace_gone}
         _drop(self.workspace, [key for key, row in self.workspace.items() if gone.get(key) == row.uid])
         self._apply_child_objects(changes)
+        _drop(self.pending_claims, changes.pending_claims_gone)
+        self.pending_claims |= {
+            (row.workspace, row.namespace, row.name, row.uid): row for row in changes.pending_claims
+        }
         _drop(self.resources, changes.plain_resources_gone)
         _drop(self.checks, changes.plain_resources_gone)
         _drop(self.sync_runs, changes.plain_resources_gone)
@@ -467,7 +478,7 @@ class World:
     def rows(self) -> dict[str, Any]:
         """Everything, to be compared."""
         ours = ("tenants", "deployments", "observed", "resources", "checks", "sync_runs", "audit_records")
-        names = (*ours, "engine", "workspace", "child_objects")
+        names = (*ours, "engine", "workspace", "child_objects", "pending_claims")
         return {name: dict(getattr(self, name)) for name in names}
 
 

@@ -17,7 +17,7 @@ from services.common.messages import UnownedKind
 from services.kinds.deployment_target.catalogue import NOT_TERMINATED
 from services.kinds.deployment_target.model import DEPLOYMENT_TARGET, DeploymentTargetSpec
 from services.kinds.deployment_target.rows import BOUND as TARGET_BOUND
-from services.kinds.deployment_target.rows import FAILED, Target
+from services.kinds.deployment_target.rows import CLAIM_UID, FAILED, Target
 from services.kinds.deployment_target.rows import FINALIZER as TARGET_FINALIZER
 from services.kinds.deployment_target.rules import TargetOutcome, target_change, target_outcome
 from services.kinds.deployment_target_claim.binder import ClaimOutcome, bind, claim_change
@@ -41,6 +41,7 @@ from services.kinds.shared.spec_text import spec_of
 from services.kinds.shared.unowned_objects import UnownedObject
 from services.kinds.space_request.model import SPACE_REQUEST
 from services.planner.domain.appstudio.outcomes import differs_by_kind, is_touched
+from services.planner.domain.appstudio.pending_claims import with_pending_claims
 from services.planner.domain.appstudio.previews import ended_claims
 from services.planner.domain.appstudio.spaces import known_spaces, space_requests
 from services.planner.domain.planned_tenant import Context, PlannedTenant
@@ -68,10 +69,12 @@ class Known:
 
 def plan_targets(planned: PlannedTenant, context: Context) -> PlannedTenant:
     """The tenant with its claims and targets decided, and with what is to be changed of them."""
-    cause = planned.last_cause
-    if cause is None or planned.state.tenant.is_former or not _is_concerned(planned, context):
+    cause, state = planned.last_cause, planned.state
+    if cause is None or not _is_concerned(planned, context):
         return planned
-    rows = _rows(planned.state)
+    if state.tenant.is_former:
+        return planned.with_state(state.without_pending_claims(*state.pending_claims))
+    rows = _rows(state)
     known = _known(rows, context)
     outcomes = bind(known.claims.values(), known.targets.values(), known.classes)
     spaces = known_spaces(rows, known.claims)
@@ -82,7 +85,8 @@ def plan_targets(planned: PlannedTenant, context: Context) -> PlannedTenant:
     decided = [
         _with_decision(row, known, outcomes, targets, spaces) if row.kind != SPACE_REQUEST.kind else row for row in rows
     ]
-    planned = _with_due_times(planned.with_state(planned.state.with_plain_resources(*decided)), decided, spaces, cause)
+    state = with_pending_claims(state.with_plain_resources(*decided), decided, outcomes, known.classes)
+    planned = _with_due_times(planned.with_state(state), decided, spaces, cause)
     left = {space.claim for space in spaces if space.name in wanted.removed}
     requests = [
         *_claim_requests(decided, known, outcomes, left, ended_claims(planned.state)),
@@ -180,11 +184,17 @@ def _target(row: PlainResource) -> Target:
     may be told of later: nothing is released, or even deleted, for want of what nobody has told yet.
     """
     spec, decided = spec_of(DeploymentTargetSpec, row), Decided.of(row)
-    if not decided.other:
-        phase = "" if decided.phase == TARGET_BOUND else decided.phase
-        return Target(row.name, spec, phase, row.deleting, row.uid)
-    given = spec.model_copy(update={"claim_ref": decided.other})
-    return Target(row.name, given, decided.phase, row.deleting, row.uid)
+    phase = "" if decided.phase == TARGET_BOUND and not decided.other else decided.phase
+    given = spec.model_copy(update={"claim_ref": decided.other}) if decided.other else spec
+    return Target(row.name, given, phase, row.deleting, row.uid, _claim_uid(row))
+
+
+def _claim_uid(row: PlainResource) -> str:
+    """Annotations that are too long say nothing."""
+    try:
+        return metadata_of(row).annotations.get(CLAIM_UID, "")
+    except Permanent:
+        return ""
 
 
 def _classes(rows: Iterable[PlainResource]) -> dict[str, DeploymentTargetClassSpec]:

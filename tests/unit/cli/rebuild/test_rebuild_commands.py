@@ -223,7 +223,8 @@ def test_rebuild_when_it_is_to_go_without_a_workspace_that_there_is_not_then_it_
 
 
 def test_sweep_when_it_is_over_then_it_tells_how_many_are_withdrawn_and_how_many_are_kept(sweep: Sweep) -> None:
-    told = "withdrawn: 5 objects, 0 statuses and 0 child objects; kept: 2 objects, 0 statuses and 0 child objects\n"
+    others = "0 statuses, 0 child objects and 0 pending claims"
+    told = f"withdrawn: 5 objects, {others}; kept: 2 objects, {others}\n"
     sweep.found, sweep.kept = unknown(5), unknown(2, "k")
     assert told in sweep.run().stdout
     assert "withdrawn: " not in sweep.run("--dry-run").stdout

@@ -20,7 +20,7 @@ from services.cli.rebuild.topic_sweep import (
 from services.common.avro import SchemaRegistry
 from services.common.errors import Poison
 from services.common.kafka import ConsumedMessage
-from services.common.messages import EngineResource, WorkspaceObject, WorkspaceResource
+from services.common.messages import EngineResource, PendingClaim, WorkspaceObject, WorkspaceResource
 from services.planner.domain.policy import SweepGuard
 from tests.unit.common.kafka.messages import consumed
 
@@ -29,12 +29,18 @@ GUARD = SweepGuard(share=0.5, minimum=2)
 
 
 def unknown(
-    engine: int = 0, workspace: int = 0, children: int = 0, kind: str = "GitOpsDeployment", **known: int
+    engine: int = 0,
+    workspace: int = 0,
+    children: int = 0,
+    claims: int = 0,
+    kind: str = "GitOpsDeployment",
+    **known: int,
 ) -> Unknown:
     objects = {("one", "Application", "argocd", f"app-{number}"): ROW for number in range(engine)}
     statuses = {("local", "team-a", "Secret", f"secret-{number}"): ROW for number in range(workspace)}
     made = {("local", "team-a", kind, f"child-{number}"): ROW for number in range(children)}
-    return Unknown(objects, statuses, known, made)
+    waiting = {("local", "team-a", f"claim-{number}", "uid"): ROW for number in range(claims)}
+    return Unknown(objects, statuses, known, made, waiting)
 
 
 @pytest.mark.parametrize(
@@ -45,6 +51,7 @@ def unknown(
         pytest.param(unknown(engine=2), {}, id="few, though they are all"),
         pytest.param(unknown(children=4, local=3), {"local": "it would lose 4 of 7"}, id="child objects"),
         pytest.param(unknown(children=4, kind="DeploymentTarget", local=3), {}, id="patches, which remove nothing"),
+        pytest.param(unknown(claims=4, local=3), {}, id="claims that wait, which have nothing"),
         pytest.param(
             unknown(engine=1, workspace=3, one=9), {"local": "it would lose 3 of 3"}, id="statuses of a workspace"
         ),
@@ -72,8 +79,9 @@ def test_removal_when_its_keys_are_found_in_another_order_then_its_name_is_the_s
 
 
 def test_sweep_when_told_then_keys_are_named_but_not_without_end() -> None:
+    told = "105 objects, 0 statuses, 0 child objects and 0 pending claims"
     lines = list(unknown(engine=SHOWN + 5).described("that no row has"))
-    assert lines[:2] == ["105 objects, 0 statuses and 0 child objects that no row has", "one: Application argocd/app-0"]
+    assert lines[:2] == [f"{told} that no row has", "one: Application argocd/app-0"]
     assert (len(lines), lines[-1]) == (SHOWN + 2, "… and 5 more")
 
 
@@ -86,10 +94,11 @@ OBJECTS = [
     for kind in ("Application", "AppProject", "ClusterSecret")
 ]
 STATUS = compiled(WorkspaceResource, workspace="local", namespace="team-a")
+CLAIM = compiled(PendingClaim, workspace="local", namespace="team-a")
 STRANGE = compiled(EngineResource, workspace="never-added", tenant_namespace="team-a")
 
 
-@pytest.mark.parametrize("row", [*OBJECTS, STATUS])
+@pytest.mark.parametrize("row", [*OBJECTS, STATUS, CLAIM])
 @pytest.mark.parametrize(
     ("uncertain", "kept"),
     [

@@ -7,10 +7,19 @@ from pathlib import Path
 import pytest
 
 from devstack.components.connect import CONFIGURATION as CONNECT
+from examples.provisioner.topic import GROUP as PROVISIONER_GROUP
 from services.agent.provisioning.settings import ProvisionerSettings
 from services.agent.settings import AgentSettings
 from services.common.errors import InvalidConfiguration
-from services.common.kafka import Rights, engine_topic, load_acls, load_topics, objects_topic, workspace_topic
+from services.common.kafka import (
+    PROVISIONING,
+    Rights,
+    engine_topic,
+    load_acls,
+    load_topics,
+    objects_topic,
+    workspace_topic,
+)
 from services.planner.pipeline.batch_consumer import GROUP as PLANNER_GROUP
 from services.watcher.rows.row_types import OBJECTS, STATUSES
 
@@ -63,7 +72,12 @@ def test_groups_when_declared_then_they_are_those_that_services_join() -> None:
         "agent-default": {AgentSettings.model_construct().consumer_group},
         "provisioner-default": {ProvisionerSettings.model_construct().consumer_group},
         "connect": {connect["group.id"]},
+        "target-provisioner": {PROVISIONER_GROUP},
     }
+
+
+def test_provisioner_of_others_when_declared_then_it_may_read_the_topic_of_pending_claims_and_nothing_else() -> None:
+    assert RIGHTS["target-provisioner"].topics == {PROVISIONING: ("read",)}
 
 
 def test_topic_when_written_then_by_one_service_only_but_for_dead_letters_and_observations() -> None:

@@ -65,6 +65,22 @@ CASES: dict[str, tuple[list[Claim], list[Target], dict[str, ClaimOutcome]]] = {
         {"a": AWAITING},
     ),
     "finds none that is not kept for another": ([claim()], [target(for_="b")], {"a": AWAITING}),
+    "finds one that was made for it": ([claim()], [target(for_="a", claim_uid="uid-a")], {"a": MATCHED}),
+    "finds one that was made for a former claim of its name": (
+        [claim()],
+        [target(for_="a", claim_uid="uid-former")],
+        {"a": AWAITING},
+    ),
+    "names one that was made for a former claim of its name": (
+        [claim(target="t")],
+        [target(for_="a", claim_uid="uid-former")],
+        {"a": REFUSED},
+    ),
+    "stays bound to one that was made for it before it was restored with another uid": (
+        [claim(target="t", annotations=DONE)],
+        [target(for_="a", phase="Bound", claim_uid="uid-former")],
+        {"a": NAMED},
+    ),
     "finds none that stays": ([claim()], [target(deleting=True)], {"a": AWAITING}),
     "waits for the one that is made, and takes no other": (
         [claim(annotations=MAKING)],
