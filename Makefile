@@ -24,7 +24,7 @@ down: ## Stop the stack
 	@if [ -x $(RUN)gitopsctl ]; then $(RUN)gitopsctl dev down; fi
 
 ##@ Trust it
-.PHONY: test long unit search years chaos failover bench packages containers node
+.PHONY: test long unit search years chaos failover drills bench packages containers node
 # Three processes, as tests wait more than they compute; those that share a stack are in one of them (tests/conftest.py).
 SIDE_BY_SIDE := --numprocesses 3 --no-loadscope-reorder
 test: toolchain ## Run the tests: unit, component, the stack, end-to-end and with real Argo CD
@@ -76,6 +76,10 @@ chaos: toolchain ## Random changes and faults, then a proof that nothing was los
 FOR := 60
 failover: toolchain ## Kill, stop and cut off each service for a minute, and see that it changes nothing any more: make failover FOR=20
 	@FAILS_FOR_SECONDS=$(FOR) $(RUN)python -m pytest tests/chaos/test_failover.py $(CHOSEN)
+
+DRILLS := tests/drills tests/engine_clusters/test_lost_cluster.py tests/argocd/test_lost_namespace.py tests/chaos/test_kept_orphans.py
+drills: toolchain ## Lose whatever can be lost, follow its runbook, and print how long each takes: make drills CHOSEN='-k kafka'
+	@$(RUN)python -m pytest $(DRILLS) $(CHOSEN)
 
 ##@ Change it
 GENERATED := k8s/crds k8s/rbac/tenants.yaml k8s/rbac/watcher.yaml $(wildcard docs/users/*.md) docs/settings.md docs/metrics.md

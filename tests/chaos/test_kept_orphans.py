@@ -7,6 +7,8 @@ import json
 from contextlib import suppress
 from pathlib import Path
 
+import pytest
+
 from devstack.harness.hosted import HostedStack
 from devstack.harness.mirror import Mirror
 from devstack.harness.operator import Operator
@@ -15,14 +17,20 @@ from tests.e2e.tenant import Tenant
 
 FORGED = 30
 """More than an agent removes by itself, and more than a tenth of what there is."""
+SHOW, APPROVE = 'gitopsctl orphans show "$NAME"', 'gitopsctl orphans approve "$NAME"'
 NOTICED_SECONDS = 120
 """A comparison each 30 s, and 20 s of grace; the machine is busy."""
 
 
+@pytest.fixture
+def operator(stack: HostedStack, tmp_path: Path) -> Operator:
+    """Who is told of them."""
+    return Operator(stack, tmp_path)
+
+
 async def test_orphans_when_an_intruder_makes_many_then_they_are_listed_and_go_once_an_operator_approves(
-    stack: HostedStack, tenant: Tenant, projects: Mirror, tmp_path: Path
+    tenant: Tenant, projects: Mirror, operator: Operator
 ) -> None:
-    operator = Operator(stack, tmp_path)
     application = await tenant.application_of(await tenant.create())
     engine = application["metadata"]["namespace"]
     mine = projects.objects[engine, application["spec"]["project"]]
@@ -30,12 +38,14 @@ async def test_orphans_when_an_intruder_makes_many_then_they_are_listed_and_go_o
     try:
         for name in forged:
             await tenant.kube.create_object(APP_PROJECT, _like(mine, name), field_manager="intruder")
-        name = await _name_of_kept(operator)
-        shown = await asyncio.to_thread(operator.run, f"gitopsctl orphans show {name}")
-        assert all(f"AppProject/{each}" in shown for each in forged)
-        assert {(engine, each) for each in forged} <= projects.objects.keys(), "nothing goes without an approval"
 
-        await asyncio.to_thread(operator.run, f"gitopsctl orphans approve {name}")
+        def require_untouched(command: str) -> None:
+            if command == APPROVE:
+                assert {(engine, each) for each in forged} <= projects.objects.keys(), "nothing goes before that"
+
+        operator.shell["NAME"] = await _name_of_kept(operator)
+        await asyncio.to_thread(operator.follow_runbook, "kept-orphans.md", {}, require_untouched)
+        assert all(f"AppProject/{each}" in operator.told[SHOW] for each in forged)
         await projects.until(
             "what was approved is gone",
             lambda objects: not {(engine, each) for each in forged} & objects.keys(),

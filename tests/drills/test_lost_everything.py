@@ -69,4 +69,3 @@ async def test_kafka_and_database_when_lost_without_a_backup_then_tenants_stay_w
         ran = await api.until_phase(run, "Succeeded")
         assert ran["startedAt"] > outcomes["newest"]["finishedAt"], "it ran now"
     assert {run: api.operation(run) for run in outcomes} == outcomes, "none ran again, and each keeps its outcome"
-    await asyncio.to_thread(operator.run, "gitopsctl replay check")
