@@ -158,10 +158,11 @@ def test_command_when_it_is_refused_then_it_is_not_typed_again(monkeypatch: pyte
 
 
 class Watched(Faults):
-    """Faults of one second, and looks at what has ended, both noted."""
+    """Faults that last until others have begun, and looks at what has ended, both noted."""
 
-    def __init__(self) -> None:
-        self.noted, self.looked = list[str](), asyncio.Event()
+    def __init__(self, at_once: int = 1) -> None:
+        """``at_once``: how many have to be under way before one ends."""
+        self.noted, self.looked, self.all_begun = list[str](), asyncio.Event(), asyncio.Barrier(at_once)
         super().__init__(
             cast("Any", SimpleNamespace(state=SimpleNamespace(root=Path()), pids=lambda: ("planner", "agent-1"))),
             Record(),
@@ -170,7 +171,7 @@ class Watched(Faults):
 
     async def _of_processes(self, fault: object) -> None:
         self.noted.append("begins")
-        await asyncio.sleep(0.05)
+        await self.all_begun.wait()
         self.noted.append("ends")
 
     async def _start_what_ended(self) -> None:
@@ -184,7 +185,7 @@ async def test_processes_when_faults_are_under_way_then_none_is_started_before_a
 ) -> None:
     monkeypatch.setattr(execution_faults, "LOOK_EVERY_SECONDS", 0.01)
     monkeypatch.setattr(execution_faults, "PersistentOperator", lambda *_: None)
-    faults = Watched()
+    faults = Watched(at_once=2)
     looking = asyncio.create_task(faults.keep_alive())
     await asyncio.gather(faults.carry_out(Kill("planner", 1)), faults.carry_out(Kill("agent-1", 1)))
     async with asyncio.timeout(5):
