@@ -195,15 +195,15 @@ def recorded(database: Database, monkeypatch: pytest.MonkeyPatch) -> list[bytes]
     """The messages of a month with everything in it, and one that nobody understands; a tenant will be parked."""
     log: list[bytes] = []
     with years(database, monkeypatch) as lived, monkeypatch.context() as patched:
-        lived.tenants, lived.deployments, lived.runs = 1, 3, 2
+        lived.tenants, lived.deployments, lived.runs, lived.shops = 1, 3, 2, ()
         lived.clock.seconds = BEFORE * MONTH
-        take = type(lived)._take
+        take = type(lived).consume
 
         def recording(self: Any, events: Sequence[Event]) -> None:
             log.extend(pickle.dumps(event) for event in events)
             take(self, events)
 
-        patched.setattr(type(lived), "_take", recording)
+        patched.setattr(type(lived), "consume", recording)
         lived.month = BEFORE
         lived.live_through_month()
     parked = [changed(9_000_000 + number, f"p-{number}", uid=f"p-{number}", namespace="parked") for number in range(3)]

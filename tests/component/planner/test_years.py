@@ -34,8 +34,18 @@ OTHERS = {
     "kept_orphans": "a row for each instance; what no agent has told for two hours goes",
 }
 """Tables that no command and no observation makes grow, and why."""
+HAPPENED = {
+    "PromotionRun Success",
+    "PromotionRun Failure",
+    "SnapshotEnvironmentBinding 2 deployments",
+    "DeploymentTargetClaim Bound",
+    "DeploymentTarget Bound",
+}
+"""What statuses of AppStudio's kinds have told."""
 ROWS, BYTES = 10, 128 * 1024
 """By so much two years may differ in what they end with."""
+DIGITS = 64
+"""Names and versions have numbers, which get longer."""
 
 
 MILESTONES = sorted({1, 2, YEARS // 2, YEARS})
@@ -62,18 +72,23 @@ def years_of(measured: list[dict[str, int]], table: str) -> list[int]:
 def test_tables_when_years_of_coming_and_going_pass_then_none_grows_with_them(
     database: Database, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    rows, sizes = [], []
+    rows, sizes, widths = [], [], []
     with years(database, monkeypatch) as lived:
         for _ in range(YEARS):
             lived.live_through_year()
             rows.append(lived.tables())
             sizes.append(lived.sizes())
+            widths.append(lived.widths())
     with capsys.disabled():
         sys.stdout.write(f"\n{as_table(rows, sizes)}\n")
     assert {name: years_of(rows, name) for name in metadata.tables if rows[-1][name] > rows[0][name] + ROWS} == {}
     # The pages that a vacuum empties are taken again after the next one, so that the second year still needs its own.
     most = {name: sizes[1][name] * 1.25 + BYTES for name in metadata.tables}
     assert {name: years_of(sizes, name) for name in metadata.tables if sizes[-1][name] > most[name]} == {}
+    for shop in lived.shops:
+        assert shop.outcomes.keys() >= HAPPENED, "it does not grow if it never was"
+    widest = {name: widths[1][name] * 1.1 + DIGITS for name in metadata.tables}
+    assert {name: years_of(widths, name) for name in metadata.tables if widths[-1][name] > widest[name]} == {}
     inserted = lived.inserted()
     untried = {name for name in metadata.tables if inserted.get(name, 0) < 2 * rows[-1][name] + YEARS}
     assert untried == OTHERS.keys(), "nothing of it came and went: have `Years` do so, or say why it cannot grow"

@@ -1,7 +1,8 @@
 """Years of a workspace cluster and an Argo CD, in a minute: what users make and delete, and agents report.
 
 A real planner and a real database; the log, the cluster, the agent and the clock are played. A month of four weeks is
-the unit: in each a tenant's resources come, change and go, and in every other its namespace is made anew.
+the unit: in each a tenant's resources come, change and go, and in every other its namespace is made anew. In one
+tenant something is promoted each month for all these years, and in one that begins anew now and then (``shop.py``).
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from services.common.messages import (
 from services.kinds.environment.model import ENVIRONMENT as PLACE
 from services.kinds.registry import REGISTRY
 from services.kinds.snapshot_environment_binding.model import BINDING
+from services.planner.database.columns import names
 from services.planner.database.save import Span
 from services.planner.database.session import DatabaseSession
 from services.planner.database.tables import metadata
@@ -42,9 +44,10 @@ from services.planner.engines.available import ENGINES
 from services.planner.pipeline import batch_planning
 from services.planner.pipeline.loop import Planner, coalesced
 from services.planner.pipeline.periodic_tasks import PeriodicTasks
-from services.planner.rows import ParkedEvent, ParkedTenant
+from services.planner.rows import ChildRow, ParkedEvent, ParkedTenant
 from tests.component.conftest import Database
 from tests.component.fleet import add_instance
+from tests.component.planner.shop import Shop
 from tests.unit.fake_clock import FakeClock
 from tests.unit.kinds.snapshot_environment_binding.test_binding_planned import binding
 from tests.unit.planner.given import (
@@ -77,16 +80,20 @@ DEPLOYMENTS = 5
 CLAIM = "DeploymentTargetClaim"
 CLASS = json.dumps({"version": "1", "spec": {"provisioner": "example.com/nobody", "reclaimPolicy": "Delete"}})
 KINDS = ("GitOpsDeployment", ENVIRONMENT, CREDENTIAL, SYNC_RUN, CLAIM, PLACE.kind, BINDING.kind, "Secret")
-LIMITS = {"GitOpsDeployment": DEPLOYMENTS, ENVIRONMENT: 1, SYNC_RUN: 40}
+"""Of which tenants have resources that are no shops."""
+LIMITS = {"GitOpsDeployment": DEPLOYMENTS, ENVIRONMENT: 2, SYNC_RUN: 40}
 MOST_ROUNDS = 12
 
 ROWS = sql.SQL("SELECT count(*) FROM {table}")
+WIDEST = sql.SQL("SELECT coalesce(max(octet_length(each::text)), 0) FROM {table} AS each")
 PARTS = "(SELECT {name}::regclass UNION SELECT relid FROM pg_partition_tree({name})) AS parts(relid)"
 """The table, and its partitions if it has some."""
 SIZE = sql.SQL("SELECT sum(pg_total_relation_size(relid)) FROM " + PARTS)  # noqa: S608 - of constants
 LEAVES = "SELECT oid::regclass::text FROM pg_class WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace"
 UNATTENDED = "ALTER TABLE {table} SET (autovacuum_enabled = false, toast.autovacuum_enabled = false)"
 INSERTED = sql.SQL("SELECT sum(pg_stat_get_tuples_inserted(relid)) FROM " + PARTS)  # noqa: S608 - of constants
+CHILD_OBJECTS = f"SELECT {names(ChildRow)} FROM workspace_objects WHERE namespace = %s"  # noqa: S608 - of constants
+STATUSES = "SELECT kind, name, uid, status FROM workspace_statuses WHERE namespace = %s"
 ALL_OBJECTS = """
 SELECT engine_instance_id, kind, name, tenant_namespace, desired, digest, manifest FROM engine_resources
 """
@@ -137,6 +144,8 @@ class Years:
     clock: YearsClock
     failing: set[str]
     """Namespaces of tenants on which a rule fails."""
+    reader: psycopg.Connection
+    """By which agents and watchers read rows."""
     tenants: int = 2
     deployments: int = DEPLOYMENTS + 2
     """Of a tenant; two more than its quota."""
@@ -144,9 +153,18 @@ class Years:
     month: int = 0
     made: int = 0
     """Deployments."""
+    epoch: int = 1
+    """Of the newest list."""
+    shops: tuple[Shop, ...] = field(init=False)
     _existing: dict[tuple[str, str, str], Event] = field(default_factory=dict)
     _namespaces: dict[str, tuple[str, int]] = field(default_factory=dict)
     _answered: dict[tuple[str, str, str], tuple[str, str]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.shops = (
+            Shop(world=self, namespace="shop", uids="shop", closes_after=0),
+            Shop(world=self, namespace="market", uids="market", closes_after=2),
+        )
 
     def live_through_year(self) -> None:
         """Thirteen months."""
@@ -160,14 +178,16 @@ class Years:
         for number in range(self.tenants):
             self._settle_in(f"team-{number}", anew=self.month % 2 == number % 2)
         self.failing |= {"team-0"} if self.month % 13 == 5 else set()
-        self._answer()
+        self.answer()
         self._order()
         self._change()
         self._list(complete=self.month % 13 != 7)
         self.failing.clear()
+        for shop in self.shops:
+            shop.live_through_month()
         self._pass(seconds=11 * 60)
         self._delete()
-        self._answer()
+        self.answer()
         self._list(complete=True)
         self._make_topics_anew()
         self._pass(seconds=ends - self.clock.seconds)
@@ -184,6 +204,11 @@ class Years:
             owner.execute("VACUUM (TRUNCATE false)")
             return {name: _number(owner, SIZE, name) for name in metadata.tables}
 
+    def widths(self) -> dict[str, int]:
+        """How many bytes the longest row of each table has, as text."""
+        with psycopg.connect(self.database.owner_url) as owner:
+            return {name: _number(owner, WIDEST, name) for name in metadata.tables}
+
     def inserted(self) -> dict[str, int]:
         """How many rows were ever inserted into each table. Complete once the planner's session is closed."""
         with psycopg.connect(self.database.owner_url) as owner:
@@ -193,24 +218,23 @@ class Years:
 
     def _settle_in(self, namespace: str, *, anew: bool) -> None:
         if anew or namespace not in self._namespaces:
-            for key in [key for key in self._existing if key[0] == namespace]:
-                self._forget(key, told=self.month % 2 == 0)
-            second = self._tick()
+            self._forget([key for key in self._existing if key[0] == namespace], told=self.month % 2 == 0)
+            second = self.tick()
             self._namespaces[namespace] = (f"uid-{namespace}-{second}", second * 1000)
         remote = spec(destination={"environment": "prod", "namespace": namespace})
         events = [
-            secret(self._tick(), uid=f"secret-{namespace}-{self.month}", namespace=namespace),
-            environment(self._tick(), uid=f"env-{namespace}-{self.month}", namespace=namespace, namespaces=[namespace]),
+            secret(self.tick(), uid=f"secret-{namespace}-{self.month}", namespace=namespace),
+            environment(self.tick(), uid=f"env-{namespace}-{self.month}", namespace=namespace, namespaces=[namespace]),
             secret(
-                self._tick(),
+                self.tick(),
                 "login",
                 "repository-credential",
                 uid=f"login-{self.month}-{namespace}",
                 namespace=namespace,
             ),
-            credential(self._tick(), uid=f"cred-{namespace}-{self.month}", namespace=namespace),
+            credential(self.tick(), uid=f"cred-{namespace}-{self.month}", namespace=namespace),
             resource(
-                self._tick(),
+                self.tick(),
                 PLACE.kind,
                 "staging",
                 {"displayName": "staging", "deploymentStrategy": "Manual"},
@@ -218,9 +242,9 @@ class Years:
                 namespace=namespace,
             ),
             # Its child objects are made by nobody here.
-            binding(self._tick(), uid=f"binding-{namespace}-{self.month}", namespace=namespace),
+            binding(self.tick(), uid=f"binding-{namespace}-{self.month}", namespace=namespace),
             resource(
-                self._tick(),
+                self.tick(),
                 CLAIM,
                 "space",
                 {"deploymentTargetClassName": "space"},
@@ -232,11 +256,11 @@ class Years:
         for number in range(self.deployments):
             content = [spec(), remote, spec(type="manual")][number % 3]
             name, uid = f"web-{number}", f"{namespace}-{number}-{self.month}"
-            events.append(changed(self._tick(), name, uid=uid, namespace=namespace, content=content))
+            events.append(changed(self.tick(), name, uid=uid, namespace=namespace, content=content))
         for number in range(self.runs):
             uid = f"run-{number}-{namespace}-{self.month}"
             name = f"run-{number}"
-            events.append(sync_run(self._tick(), name, "web-2", uid=uid, namespace=namespace))
+            events.append(sync_run(self.tick(), name, "web-2", uid=uid, namespace=namespace))
         self.made += self.deployments
         self._send(*in_namespace(self._namespaces[namespace], *events))
 
@@ -244,13 +268,13 @@ class Years:
         """Each deployment gets another spec."""
         deployments = [event for key, event in self._existing.items() if key[1] == "GitOpsDeployment"]
         self._send(*(self._again(event, generation=2) for event in deployments))
-        self._answer()
+        self.answer()
 
     def _order(self) -> None:
         """Operators have an instance take no tenants for a while."""
         for order in (DrainEngineInstance(FLEET[0].id), UndrainEngineInstance(FLEET[0].id)):
-            self._tick()
-            self._take([Event(FleetOrder(uuid4(), "ada", self.clock.now(), order), 0, "")])
+            self.tick()
+            self.consume([Event(FleetOrder(uuid4(), "ada", self.clock.now(), order), 0, "")])
 
     def _make_topics_anew(self) -> None:
         """They had more partitions, and there was another one; a planner starts when these are gone."""
@@ -260,31 +284,32 @@ class Years:
 
     def _list(self, *, complete: bool) -> None:
         """Of every kind; one that is not complete shows nothing."""
-        epoch = int(self.clock.seconds)
-        shown = [self._again(event, epoch=epoch) for event in self._existing.values()] if complete else []
-        self._send(*shown)
-        self._send(*(resync(self._tick(), epoch, kind=kind) for kind in KINDS))
+        self.epoch = int(self.clock.seconds)
+        if complete:
+            self._send(*(self._again(event, epoch=self.epoch) for event in self._existing.values()))
+            self.consume([event for shop in self.shops for event in shop.events()])
+        kinds = [kind.name for kind in REGISTRY.kinds] if complete else KINDS
+        self.consume([resync(self.tick(), self.epoch, kind=kind) for kind in kinds])
 
     def _delete(self) -> None:
         """All that came this month, half of it with a finalizer to be released first."""
-        for number, key in enumerate(list(self._existing)):
-            if number % 2:
-                self._send(self._again(self._existing[key], deleting=True))
-        self._answer()
-        for key in list(self._existing):
-            self._forget(key, told=True)
+        self._send(*(self._again(self._existing[key], deleting=True) for key in list(self._existing)[1::2]))
+        self.answer()
+        self._forget(list(self._existing), told=True)
 
-    def _forget(self, key: tuple[str, str, str], *, told: bool) -> None:
-        """It is gone; if that is not told, the next list or the next namespace shows it."""
-        event = self._existing.pop(key)
+    def _forget(self, keys: Sequence[tuple[str, str, str]], *, told: bool) -> None:
+        """They are gone; if that is not told, the next list or the next namespace shows it."""
+        events = [self._gone(self._existing.pop(key)) for key in keys]
+        self.consume(events if told else [])
+
+    def _gone(self, event: Event) -> Event:
         message: Any = event.message
-        gone = ResourceGone(message.event.kind, message.event.name, message.event.uid, str(self._tick()))
-        if told:
-            self._take([replace(event, message=replace(message, event=gone, seen_at=self.clock.now()))])
+        gone = ResourceGone(message.event.kind, message.event.name, message.event.uid, str(self.tick()))
+        return replace(event, message=replace(message, event=gone, seen_at=self.clock.now()))
 
     def _again(self, event: Event, **changes: Any) -> Event:
         message: Any = event.message
-        change = replace(message.event, resource_version=str(self._tick()), **changes)
+        change = replace(message.event, resource_version=str(self.tick()), **changes)
         return replace(event, message=replace(message, event=change, seen_at=self.clock.now()))
 
     def _send(self, *events: Event) -> None:
@@ -292,20 +317,19 @@ class Years:
             match event.message:
                 case Command(namespace=namespace, event=ResourceChanged(kind=kind, name=name)):
                     self._existing[namespace, kind, name] = event
-        self._take(events)
+        self.consume(events)
 
-    def _answer(self) -> None:
+    def answer(self) -> None:
         """Agents do what the rows say, and report it, until nothing is left to do."""
         for _ in range(MOST_ROUNDS):
             reports = list(self._reports())
             if not reports:
                 return
-            self._take(reports)
+            self.consume(reports)
         raise AssertionError("rows and reports without end")
 
     def _reports(self) -> Iterator[Event]:
-        with psycopg.connect(self.database.owner_url) as owner:
-            rows = owner.execute(ALL_OBJECTS).fetchall()
+        rows = self.reader.execute(ALL_OBJECTS).fetchall()
         known = {tuple(row[:3]): (row[4], row[5]) for row in rows}
         self._answered = {key: done for key, done in self._answered.items() if key in known}
         for instance, kind, name, namespace, desired, digest, manifest in rows:
@@ -313,7 +337,7 @@ class Years:
             if self._answered.get(key) != (desired, digest):
                 self._answered[key] = (desired, digest)
                 for report in self._report(kind, desired, digest, manifest):
-                    second = self._tick()
+                    second = self.tick()
                     yield observed(second, report, instance=instance, kind=kind, name=name, namespace=namespace)
 
     def _report(self, kind: str, desired: str, digest: str, manifest: str) -> Iterator[Any]:
@@ -329,17 +353,30 @@ class Years:
             yield Applied(digest)
             if kind == "Application":
                 seen = [{"kind": "ConfigMap", "namespace": "web", "name": f"left-{second}"}]
-                yield status(second, sync=SYNCED, resources=seen)
+                yield status(second, sync=SYNCED, health={"status": "Healthy"}, resources=seen)
 
-    def _take(self, events: Sequence[Event]) -> None:
+    def consume(self, events: Sequence[Event]) -> None:
         if events:
             span = Span(TOPIC, 0, self.log.next, self.log.next + len(events))
             self.planner.apply_events(coalesced(events), [span])
             self.log.next = span.next
 
-    def _tick(self) -> int:
+    def tick(self) -> int:
         self.clock.seconds += 1
         return int(self.clock.seconds)
+
+    def wait(self, time: timedelta) -> None:
+        """It passes, and the planner does what is due."""
+        self.clock.seconds += time.total_seconds()
+        self.planner.periodic(self.planner)
+
+    def objects_of(self, namespace: str) -> list[ChildRow]:
+        """Rows of what is wanted there of a watcher."""
+        return [ChildRow(*row) for row in self.reader.execute(CHILD_OBJECTS, [namespace]).fetchall()]
+
+    def statuses_of(self, namespace: str) -> list[Any]:
+        """Kind, name and uid of what is there, and its status."""
+        return self.reader.execute(STATUSES, [namespace]).fetchall()
 
     def _pass(self, seconds: float) -> None:
         """Time, and what the planner does by it."""
@@ -373,7 +410,10 @@ def years(database: Database, monkeypatch: pytest.MonkeyPatch) -> Iterator[Years
 
     monkeypatch.setattr(batch_planning, "plan", plan_or_fail)
     log, clock, decoder = PlayedLog(), YearsClock(), PlayedDecoder()
-    with closing(DatabaseSession(database.planner_url, ENGINES)) as session:
+    with (
+        closing(DatabaseSession(database.planner_url, ENGINES)) as session,
+        psycopg.connect(database.owner_url, autocommit=True) as reader,
+    ):
         session.take_over_partitions([(TOPIC, 0)])
         planner = Planner(
             consumer=log,  # type: ignore[arg-type]
@@ -384,5 +424,5 @@ def years(database: Database, monkeypatch: pytest.MonkeyPatch) -> Iterator[Years
             periodic=PeriodicTasks(timedelta(days=30), timedelta(days=15)),
             clock=clock,
         )
-        yield Years(database, planner, log, clock, failing)
+        yield Years(database, planner, log, clock, failing, reader)
     assert decoder.letters == []

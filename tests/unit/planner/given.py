@@ -153,6 +153,7 @@ def resource(  # noqa: PLR0913 - each test names the few that matter to it
     recalled: str = "",
     named_class: str = "",
     secret_version: str = "",
+    created_at: int | None = None,
 ) -> Event:
     """A resource of any kind but GitOpsDeployment exists."""
     event = ResourceChanged(
@@ -168,7 +169,7 @@ def resource(  # noqa: PLR0913 - each test names the few that matter to it
         actor="kubectl",
         spec=json.dumps(content),
         spec_omitted=omitted,
-        created_at=second * 1000,
+        created_at=second * 1000 if created_at is None else created_at,
         secret_type=secret_type,
         secret_binding=secret_binding,
         target_uid=target[0],
@@ -207,9 +208,9 @@ def secret(
     return resource(second, "Secret", name, content, **{"uid": f"uid-secret-{name}", "generation": 0} | changes)
 
 
-def resource_gone(second: int, kind: str, name: str, uid: str = "") -> Event:
+def resource_gone(second: int, kind: str, name: str, uid: str = "", namespace: str = NAMESPACE) -> Event:
     event = ResourceGone(kind, name, uid or f"uid-{name}", str(second))
-    return Event(Command(WORKSPACE, WORKSPACE, NAMESPACE, at(second), event), 0, traceparent(second))
+    return Event(Command(WORKSPACE, WORKSPACE, namespace, at(second), event), 0, traceparent(second))
 
 
 SYNCED = {"status": "Synced", "revision": "abc"}

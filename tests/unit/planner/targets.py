@@ -7,8 +7,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from services.kinds.deployment_target_claim.rows import FINALIZER as CLAIM_FINALIZER
+from services.planner.domain.events import Event
 from services.planner.rows import ChildRow
-from tests.unit.planner.given import at, resource, resource_gone
+from tests.unit.planner.given import at, resource
+from tests.unit.planner.played_namespace import Key, Live, PlayedNamespace
 from tests.unit.planner.world import NOW, World
 
 CLAIM, TARGET, SPACE = "DeploymentTargetClaim", "DeploymentTarget", "SpaceRequest"
@@ -19,28 +21,13 @@ CREDENTIALS = {
     "clusterCredentialsSecret": "login",
     "allowInsecureSkipTLSVerify": False,
 }
-Key = tuple[str, str]
 
 
 @dataclass
-class Live:
-    """A claim or a target as the API server has it."""
-
-    uid: str
-    spec: dict[str, Any]
-    annotations: dict[str, str] = field(default_factory=dict)
-    labels: dict[str, str] = field(default_factory=dict)
-    finalizers: list[str] = field(default_factory=list)
-    status: dict[str, Any] = field(default_factory=dict)
-    deleting: bool = False
-
-
-@dataclass
-class Targets:
+class Targets(PlayedNamespace):
     """See the module. Nothing is told, or written, until a test says so."""
 
     world: World = field(default_factory=World)
-    live: dict[Key, Live] = field(default_factory=dict)
     classes: dict[str, str] = field(default_factory=dict)
     """The reclaim policy of each class that exists."""
     provisioner: str = "example.com/ours"
@@ -51,17 +38,16 @@ class Targets:
     secret: dict[str, str] = field(default_factory=dict)
     """What watchers tell of the Secret that each target names; nothing, as watchers of before."""
     second: int = 0
-    made: int = 0
 
     # Users and operators
 
     def claim(self, name: str = "dev", target: str = "", class_: str = CLASS, **live: Any) -> None:
         spec = {"deploymentTargetClassName": class_} | ({"targetName": target} if target else {})
-        self._put((CLAIM, name), spec, **live)
+        self.put((CLAIM, name), spec, **live)
 
     def target(self, name: str = "t", for_: str = "", class_: str = CLASS, **live: Any) -> None:
         spec = {"deploymentTargetClassName": class_, "kubernetesCredentials": CREDENTIALS}
-        self._put((TARGET, name), spec | ({"claimRef": for_} if for_ else {}), **live)
+        self.put((TARGET, name), spec | ({"claimRef": for_} if for_ else {}), **live)
 
     def set_class(self, policy: str, name: str = CLASS) -> None:
         """Or take it away, if there is no policy. Who names it is told again."""
@@ -69,15 +55,6 @@ class Targets:
         if policy:
             self.classes[name] = policy
         self.tell(*self.live)
-
-    def delete(self, key: Key) -> None:
-        """It goes at once unless somebody keeps it."""
-        live = self.live[key]
-        live.deleting = True
-        if live.finalizers:
-            self.tell(key)
-        else:
-            self._end(key)
 
     def answer(self, *spaces: str, **status: Any) -> None:
         """The controller of SpaceRequests has made these namespaces for the only one, or says something else."""
@@ -93,32 +70,35 @@ class Targets:
 
     # The watcher
 
-    def tell(self, *keys: Key) -> None:
-        """Tell the planner of these as they are."""
-        for key in keys:
-            self.second += 1
-            (kind, name), live = key, self.live[key]
-            named = live.spec.get("deploymentTargetClassName", "")
-            self.world.take(
-                resource(
-                    self.second,
-                    kind,
-                    name,
-                    live.spec,
-                    uid=live.uid,
-                    deleting=live.deleting,
-                    finalizers=tuple(live.finalizers),
-                    metadata={
-                        "annotations": live.annotations,
-                        "finalizers": live.finalizers,
-                        "labels": live.labels,
-                    },
-                    status=live.status if kind == SPACE else None,
-                    recalled=json.dumps(live.status) if kind == TARGET and live.status else "",
-                    named_class=self._class(named) if kind != SPACE else "",
-                    **(self.secret if kind == TARGET else {}),
-                )
-            )
+    def take(self, *events: Event) -> None:
+        for event in events:
+            self.world.take(event)
+
+    def tick(self) -> int:
+        self.second += 1
+        return self.second
+
+    def event_of(self, key: Key) -> Event:
+        (kind, name), live = key, self.live[key]
+        named = live.spec.get("deploymentTargetClassName", "")
+        return resource(
+            self.tick(),
+            kind,
+            name,
+            live.spec,
+            uid=live.uid,
+            deleting=live.deleting,
+            finalizers=tuple(live.finalizers),
+            metadata={
+                "annotations": live.annotations,
+                "finalizers": live.finalizers,
+                "labels": live.labels,
+            },
+            status=live.status if kind == SPACE else None,
+            recalled=json.dumps(live.status) if kind == TARGET and live.status else "",
+            named_class=self._class(named) if kind != SPACE else "",
+            **(self.secret if kind == TARGET else {}),
+        )
 
     def settle(self) -> None:
         """Write the planner's decisions and tell of that until nothing happens any more."""
@@ -126,14 +106,10 @@ class Targets:
             for (_, _, kind, name), row in self.world.workspace.items():
                 if (kind, name) in self.live and self.live[kind, name].uid == row.uid:
                     self.live[kind, name].status = json.loads(row.status)
-            written = [key for row in self.rows() if (key := self._write(row)) is not None]
+            written = [key for row in self.rows() if (key := self.write(row)) is not None]
             if not written:
                 return
-            for key in written:
-                if key in self.live and self.live[key].deleting and not self.live[key].finalizers:
-                    self._end(key)
-                elif key in self.live:
-                    self.tell(key)
+            self.follow(written)
         raise AssertionError("it never ends")
 
     def pass_time(self, seconds: int) -> None:
@@ -177,48 +153,6 @@ class Targets:
         if self.parameters:
             spec["parameters"] = self.parameters
         return json.dumps({"version": str(self.second), "spec": spec})
-
-    def _put(self, key: Key, spec: dict[str, Any], *, told: bool = True, **live: Any) -> None:
-        self.made += 1
-        self.live[key] = Live(f"uid-{self.made}", spec, **live)
-        if told:
-            self.tell(key)
-
-    def _end(self, key: Key) -> None:
-        self.second += 1
-        self.world.take(resource_gone(self.second, *key, self.live.pop(key).uid))
-
-    def _write(self, row: ChildRow) -> Key | None:
-        """As a watcher does: bound to the uid, and what is there already is not written."""
-        key, live, manifest = row.key, self.live.get(row.key), json.loads(row.manifest)
-        if live is None and not row.uid:
-            parts = {name: manifest[name] for name in ("labels", "annotations")}
-            self._put(key, manifest["spec"], told=False, **parts)
-            return key
-        if live is None or live.uid != row.uid:
-            return None
-        if row.desired == "absent":
-            if live.deleting:
-                return None
-            live.deleting = True
-            return key
-        before = _content(live)
-        live.labels = _merged(live.labels, manifest["labels"])
-        live.spec = _merged(live.spec, manifest["spec"])
-        live.annotations = _merged(live.annotations, manifest["annotations"])
-        for name, is_on in manifest["finalizers"].items():
-            live.finalizers = [each for each in live.finalizers if each != name] + [name] * (
-                is_on and (name in live.finalizers or not live.deleting)
-            )
-        return key if before != _content(live) else None
-
-
-def _content(live: Live) -> str:
-    return json.dumps([live.spec, live.annotations, live.labels, live.finalizers], sort_keys=True)
-
-
-def _merged(live: dict[str, Any], patch: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in {**live, **patch}.items() if value is not None}
 
 
 __all__ = ["CLAIM", "CLAIM_FINALIZER", "SPACE", "TARGET", "Live", "Targets"]
