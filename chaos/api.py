@@ -15,6 +15,15 @@ CREDENTIAL = ApiResource(
 )
 SYNC_RUN = ApiResource(GROUP, VERSION, "GitOpsDeploymentSyncRun", "gitopsdeploymentsyncruns")
 
+APPSTUDIO = "appstudio.redhat.com"
+APP = ApiResource(APPSTUDIO, VERSION, "Application", "applications")
+COMPONENT = ApiResource(APPSTUDIO, VERSION, "Component", "components")
+APP_ENVIRONMENT = ApiResource(APPSTUDIO, VERSION, "Environment", "environments")
+SNAPSHOT = ApiResource(APPSTUDIO, VERSION, "Snapshot", "snapshots")
+BINDING = ApiResource(APPSTUDIO, VERSION, "SnapshotEnvironmentBinding", "snapshotenvironmentbindings")
+PROMOTION_RUN = ApiResource(APPSTUDIO, VERSION, "PromotionRun", "promotionruns")
+APPSTUDIO_LABELS = "appstudio.openshift.io"
+
 ACCOUNT = ApiResource("", "v1", "ServiceAccount", "serviceaccounts")
 
 FINALIZER = f"resources-finalizer.{GROUP}"

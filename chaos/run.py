@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import base64
-from collections.abc import AsyncIterator, Collection, Coroutine
+from collections.abc import AsyncIterator, Callable, Collection, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import timedelta
+from functools import cache, partial
 from pathlib import Path
 
 import yaml
@@ -16,7 +17,8 @@ from pydantic import TypeAdapter
 from chaos.checker.convergence import Patience, await_convergence
 from chaos.checker.world import Facts, read_world
 from chaos.execution.api_calls import ApiCalls
-from chaos.execution.charts import make_private_repositories, make_repositories, private_urls, urls
+from chaos.execution.build_service import BRANCH, BuildService
+from chaos.execution.charts import commit_of, make_private_repositories, make_repositories, private_urls, urls
 from chaos.execution.executor import Executor
 from chaos.execution.faults import Faults, has_argocd
 from chaos.execution.intruder import Intruder
@@ -26,10 +28,11 @@ from chaos.execution.users import Surroundings, Users
 from chaos.plan.faults import Fault
 from chaos.plan.operations import Operation
 from chaos.plan.plan import Plan
-from chaos.plan.random_operations import REPOSITORIES, WEB, WEB_2
+from chaos.plan.random_operations import REPOSITORIES, STEADY_PATH, WEB, WEB_2
 from chaos.record import Record, key_of
 from chaos.report import Report
 from chaos.sources import read_sources
+from devstack.argocd_simulator.application import revision_of
 from devstack.git.site import USERNAME, site_of
 from devstack.harness.hosted import HostedStack
 from devstack.harness.run import OPTIONS, parse_settings
@@ -101,7 +104,8 @@ async def run_plan(
         faults = Faults(stack, record, plan.seed)
         users = Users(ApiCalls(kube, "chaos-user"), around, record)
         intruder = Intruder(ApiCalls(kube, "chaos-intruder"), around, engine_namespaces, record)
-        async with _beside(watch_syncs(kube, engine_namespaces, record), faults.keep_alive()):
+        builds = BuildService(kube, prefix, around.repositories[0], _commits_of(stack))
+        async with _beside(watch_syncs(kube, engine_namespaces, record), faults.keep_alive(), builds.run()):
             outcome = await Executor(users, intruder, faults, rate).run(plan)
             verdict = await await_convergence(kube, facts, record, patience)
     kinds = frozenset(each.__name__ for each in (plan.kinds if chosen is None else chosen))
@@ -112,6 +116,13 @@ def _resync_of(stack: HostedStack) -> str:
     """As the stack was told it."""
     settings = parse_settings(stack.state.recall(OPTIONS)["settings"])
     return settings["RESYNC_INTERVAL"]
+
+
+def _commits_of(stack: HostedStack) -> Callable[[str], str]:
+    """What the build service's branch of a repository is at, by its URL: to Argo CD, or to its simulator."""
+    if has_argocd(stack):
+        return cache(partial(commit_of, site_of(stack.environment)))
+    return lambda url: revision_of({"spec": {"source": {"repoURL": url, "targetRevision": BRANCH}}})
 
 
 def _surroundings(stack: HostedStack, plan: Plan, prefix: str, tokens: tuple[str, ...]) -> Surroundings:
@@ -134,7 +145,7 @@ def _surroundings(stack: HostedStack, plan: Plan, prefix: str, tokens: tuple[str
     )
     if not has_argocd(stack):
         return around
-    make_repositories(site, map(around.namespace, plan.tenants), plan.paths)
+    make_repositories(site, map(around.namespace, plan.tenants), sorted({*plan.paths, STEADY_PATH}))
     return replace(around, repositories=urls(site))
 
 

@@ -77,6 +77,8 @@ async def await_convergence(kube: KubeClient, facts: Facts, record: Record, pati
                 "environments": len(world.environments),
                 "credentials": len(world.credentials),
                 "sync runs": len(world.runs),
+                "bindings": len(world.bindings),
+                "promotions": len(world.promotions),
                 "Applications": len(world.applications),
                 "AppProjects": len(world.projects),
                 "Secrets": len(world.engine_secrets),

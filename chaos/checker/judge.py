@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from chaos.checker.acknowledged import acknowledged_differences
+from chaos.checker.bindings import binding_differences
 from chaos.checker.difference import Difference
 from chaos.checker.objects import object_differences
 from chaos.checker.private_repositories import private_repository_differences
@@ -31,6 +32,7 @@ def judge(world: World, facts: Facts, record: Record) -> Judgement:
     differences = sorted(
         {
             *acknowledged_differences(world, record),
+            *binding_differences(world, tenants),
             *object_differences(world, tenants, record),
             *private_repository_differences(world, tenants),
             *status_differences(world, tenants),

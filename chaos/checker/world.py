@@ -6,6 +6,7 @@ import base64
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 
 import yaml
 
@@ -13,18 +14,23 @@ from chaos.api import (
     ACCOUNT,
     ACCOUNT_NAMESPACE,
     ACCOUNT_PREFIX,
+    APP_ENVIRONMENT,
+    BINDING,
     CREDENTIAL,
     DEPLOYMENT,
     ENVIRONMENT,
     HEARTBEAT,
     KUBECONFIG_TYPE,
     LOGIN_TYPE,
+    PROMOTION_RUN,
     SECRET_TYPE,
+    SNAPSHOT,
     SYNC_RUN,
 )
 from services.common.kubernetes import APP_PROJECT, APPLICATION, NAMESPACE, SECRET, ApiResource, KubeClient, Manifest
 
 JWT_PARTS = 3
+EPOCH = datetime.fromtimestamp(0, UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +62,11 @@ class World:
     environments: Sequence[Manifest] = ()
     credentials: Sequence[Manifest] = ()
     runs: Sequence[Manifest] = ()
+    app_environments: Sequence[Manifest] = ()
+    """Of AppStudio."""
+    snapshots: Sequence[Manifest] = ()
+    bindings: Sequence[Manifest] = ()
+    promotions: Sequence[Manifest] = ()
     secrets: Sequence[Manifest] = ()
     """Of users."""
     accounts: Sequence[Manifest] = ()
@@ -64,6 +75,7 @@ class World:
     projects: Sequence[Manifest] = ()
     engine_secrets: Sequence[Manifest] = field(default=())
     """That Argo CD takes for a cluster or a repository."""
+    read_at: datetime = EPOCH
 
     @property
     def of_engines(self) -> Sequence[Manifest]:
@@ -94,11 +106,16 @@ async def read_world(kube: KubeClient, facts: Facts) -> World:
         environments=of_users(await everything(ENVIRONMENT)),
         credentials=of_users(await everything(CREDENTIAL)),
         runs=of_users(await everything(SYNC_RUN)),
+        app_environments=of_users(await everything(APP_ENVIRONMENT)),
+        snapshots=of_users(await everything(SNAPSHOT)),
+        bindings=of_users(await everything(BINDING)),
+        promotions=of_users(await everything(PROMOTION_RUN)),
         secrets=[item for item in of_users(secrets) if item.get("type") in {KUBECONFIG_TYPE, LOGIN_TYPE}],
         accounts=[item for item in await everything(ACCOUNT) if _is_account(item["metadata"])],
         applications=of_engines(await everything(APPLICATION)),
         projects=[item for item in of_engines(await everything(APP_PROJECT)) if item["metadata"]["name"] != "default"],
         engine_secrets=[item for item in of_engines(secrets) if SECRET_TYPE in (item["metadata"].get("labels") or {})],
+        read_at=datetime.now(UTC),
     )
 
 

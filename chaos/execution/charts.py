@@ -6,6 +6,7 @@ import shutil
 from collections.abc import Iterable, Sequence
 
 from chaos.plan.random_operations import OVER_SSH, REPOSITORIES
+from devstack.git.repository import Repository
 from devstack.git.site import PRIVATE, PUBLIC, GitSite
 
 BRANCHES = ("main", "v1")
@@ -46,6 +47,11 @@ def make_repositories(site: GitSite, namespaces: Iterable[str], paths: Sequence[
     for namespace in namespaces:
         for number in range(REPOSITORIES):
             shutil.copytree(first.path, site.repositories / PUBLIC / f"{namespace}-{number}.git")
+
+
+def commit_of(site: GitSite, url: str) -> str:
+    """What the first branch of a tenant's repository is at."""
+    return Repository(site.repositories / PUBLIC / url.rpartition("/")[2]).head(BRANCHES[0])
 
 
 def _files(paths: Sequence[str], branch: str) -> Iterable[tuple[str, str]]:

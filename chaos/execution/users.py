@@ -10,34 +10,46 @@ from typing import Any
 import yaml
 
 from chaos.api import (
+    APP,
+    APP_ENVIRONMENT,
+    BINDING,
+    COMPONENT,
     CREDENTIAL,
     DEPLOYMENT,
     ENVIRONMENT,
     FINALIZER,
     KUBECONFIG_TYPE,
     LOGIN_TYPE,
+    PROMOTION_RUN,
+    SNAPSHOT,
     SYNC_RUN,
 )
 from chaos.execution.api_calls import ApiCalls
 from chaos.plan.operations import (
     AskForSync,
     CustomKind,
+    Promote,
+    PutAppEnvironment,
+    PutBinding,
     PutCredential,
     PutDeployment,
     PutEnvironment,
     PutKubeconfig,
     PutLogin,
     PutRefused,
+    PutSnapshot,
     RemakeNamespace,
     Remove,
     UserOperation,
 )
-from chaos.plan.random_operations import WEB
+from chaos.plan.random_operations import COMPONENTS, WEB
 from chaos.record import Asked, Record, key_of, version_of
 from services.common.errors import Permanent
 from services.common.kubernetes import NAMESPACE, SECRET, ApiResource, Manifest, Rejected
 
 KUBECONFIG, LOGIN, KEY = "kubeconfig", "login", "key"
+SHOP = "shop"
+"""The application of each tenant."""
 RESOURCES = {
     "deployment": DEPLOYMENT,
     "environment": ENVIRONMENT,
@@ -46,6 +58,10 @@ RESOURCES = {
     KUBECONFIG: SECRET,
     LOGIN: SECRET,
     KEY: SECRET,
+    "app environment": APP_ENVIRONMENT,
+    "snapshot": SNAPSHOT,
+    "binding": BINDING,
+    "promotion": PROMOTION_RUN,
 }
 UNPROCESSABLE = 422
 REFUSED_SPECS: dict[CustomKind, Manifest] = {
@@ -107,15 +123,23 @@ class Users:
             PutKubeconfig: self._put_kubeconfig,
             PutLogin: self._put_login,
             AskForSync: self._ask_for_sync,
+            PutAppEnvironment: self._put_app_environment,
+            PutSnapshot: self._put_snapshot,
+            PutBinding: self._put_binding,
+            Promote: self._promote,
             Remove: self._remove,
             RemakeNamespace: self._remake_namespace,
         }
         await acts[type(operation)](operation)
 
     async def make_namespace(self, tenant: int) -> None:
-        """As somebody does who gives them out."""
+        """As somebody does who gives them out, with an application."""
         name = self._around.namespace(tenant)
         await self._calls.create(NAMESPACE, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+        await self._calls.create(APP, _resource(APP, name, SHOP, {"displayName": SHOP}))
+        for component in COMPONENTS:
+            spec = {"application": SHOP, "componentName": component}
+            await self._calls.create(COMPONENT, _resource(COMPONENT, name, component, spec))
 
     async def _put_deployment(self, wanted: PutDeployment) -> None:
         """Make or change a GitOpsDeployment."""
@@ -198,6 +222,34 @@ class Users:
         deployment = found["metadata"]["uid"] if found is not None else ""
         uid = stored["metadata"]["uid"]
         self._record.runs[uid] = Asked(uid, deployment, version_of(stored))
+
+    async def _put_app_environment(self, wanted: PutAppEnvironment) -> None:
+        """Make or change an Environment of AppStudio."""
+        spec = {"displayName": wanted.name, "deploymentStrategy": "Manual"}
+        manifest = _resource(APP_ENVIRONMENT, self._around.namespace(wanted.tenant), wanted.name, spec)
+        await self._put(APP_ENVIRONMENT, manifest, "spec", afresh=wanted.afresh)
+
+    async def _put_snapshot(self, wanted: PutSnapshot) -> None:
+        """Make a Snapshot."""
+        images = [{"name": each, "containerImage": f"{each}:{wanted.name}"} for each in COMPONENTS]
+        spec = {"application": SHOP, "components": images}
+        manifest = _resource(SNAPSHOT, self._around.namespace(wanted.tenant), wanted.name, spec)
+        await self._put(SNAPSHOT, manifest, "spec")
+
+    async def _put_binding(self, wanted: PutBinding) -> None:
+        """Make or change a SnapshotEnvironmentBinding."""
+        spec = {"application": SHOP, "environment": wanted.environment, "snapshot": wanted.snapshot}
+        components = [{"name": each} for each in wanted.components]
+        namespace = self._around.namespace(wanted.tenant)
+        manifest = _resource(BINDING, namespace, wanted.name, spec | {"components": components})
+        await self._put(BINDING, manifest, "spec", afresh=wanted.afresh)
+
+    async def _promote(self, wanted: Promote) -> None:
+        """Make a PromotionRun."""
+        promotion = {"manualPromotion": {"targetEnvironment": wanted.environment}}
+        spec = {"application": SHOP, "snapshot": wanted.snapshot} | promotion
+        manifest = _resource(PROMOTION_RUN, self._around.namespace(wanted.tenant), wanted.name, spec)
+        self._record.acknowledge(await self._calls.create(PROMOTION_RUN, manifest))
 
     async def _remove(self, unwanted: Remove) -> None:
         """Delete a resource or Secret."""

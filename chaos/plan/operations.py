@@ -9,8 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-UserKind = Literal["deployment", "environment", "credential", "kubeconfig", "login", "key"]
-"""What a user may remove. The last two are Secrets."""
+UserKind = Literal[
+    "deployment", "environment", "credential", "kubeconfig", "login", "key", "app environment", "binding"
+]
+"""What a user may remove. Those from kubeconfig to key are Secrets."""
 CustomKind = Literal["deployment", "environment", "credential"]
 REFUSED_PATHS = ("/", "../outside")
 """Which CRDs take and GitOpsDeployments may not have."""
@@ -94,11 +96,50 @@ class AskForSync:
 
 
 @dataclass(frozen=True, slots=True)
+class PutAppEnvironment:
+    """An Environment of AppStudio: the tenant's own namespace."""
+
+    tenant: int
+    name: str
+    afresh: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class PutSnapshot:
+    """A Snapshot of the tenant's application."""
+
+    tenant: int
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class PutBinding:
+    """A SnapshotEnvironmentBinding of the tenant's application."""
+
+    tenant: int
+    name: str
+    environment: str
+    snapshot: str
+    components: tuple[str, ...]
+    afresh: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Promote:
+    """A PromotionRun of the tenant's application."""
+
+    tenant: int
+    name: str
+    environment: str
+    snapshot: str
+
+
+@dataclass(frozen=True, slots=True)
 class Remove:
     """Delete one resource or Secret."""
 
     tenant: int
-    kind: UserKind | Literal["run"]
+    kind: UserKind | Literal["run", "promotion"]
     name: str
 
 
@@ -141,6 +182,10 @@ UserOperation = (
     | PutKubeconfig
     | PutLogin
     | AskForSync
+    | PutAppEnvironment
+    | PutSnapshot
+    | PutBinding
+    | Promote
     | Remove
     | RemakeNamespace
 )

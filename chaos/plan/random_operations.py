@@ -15,12 +15,16 @@ from chaos.plan.operations import (
     Forge,
     Meddle,
     Operation,
+    Promote,
+    PutAppEnvironment,
+    PutBinding,
     PutCredential,
     PutDeployment,
     PutEnvironment,
     PutKubeconfig,
     PutLogin,
     PutRefused,
+    PutSnapshot,
     RemakeNamespace,
     Remove,
     UserKind,
@@ -30,8 +34,18 @@ from chaos.plan.size import Size, Targets
 DEPLOYMENTS = tuple(f"d{number}" for number in range(6))
 STEADY = ("s0", "s1")
 """Deployments that are always manual and that nobody touches: each run of one must succeed, exactly once."""
+STEADY_PATH = "apps/0"
+"""Of them, and of what AppStudio's bindings deploy."""
 ENVIRONMENTS = ("e0", "e1")
 CREDENTIALS = ("c0", "c1")
+COMPONENTS = ("api", "web")
+"""Of the one application of each tenant."""
+PROMOTED_TO = "dev"
+"""An Environment of AppStudio that nobody removes: each promotion to it must succeed."""
+BINDINGS = {"dev-a": PROMOTED_TO, "dev-b": PROMOTED_TO, "qa-a": "qa"}
+"""Bindings, and the Environment of each: of two of the same the older is in force."""
+SNAPSHOTS = ("one", "two")
+"""That nobody removes."""
 REPOSITORIES = 3
 OVER_SSH = REPOSITORIES - 1
 """Which of the repositories that credentials are for is reached by ssh."""
@@ -59,7 +73,7 @@ def random_operations(random: Random, size: Size, targets: Targets) -> Iterator[
         yield PutLogin(tenant, 0)
         yield PutCredential(tenant, "c0", tenant % REPOSITORIES)
         yield from _steady(tenant)
-    makers = _makers(targets, _Syncs())
+    makers = _makers(targets, _Syncs(), _Promotions())
     kinds, weights = list(makers), [weight for weight, _ in makers.values()]
     while True:
         chosen = random.choices(kinds, weights)[0]
@@ -70,7 +84,10 @@ def random_operations(random: Random, size: Size, targets: Targets) -> Iterator[
 
 def _steady(tenant: int) -> Iterator[Operation]:
     for name in STEADY:
-        yield PutDeployment(tenant, name, repository=0, path="apps/0", revision="", automated=False)
+        yield PutDeployment(tenant, name, repository=0, path=STEADY_PATH, revision="", automated=False)
+    for name in SNAPSHOTS:
+        yield PutSnapshot(tenant, name)
+    yield PutAppEnvironment(tenant, PROMOTED_TO)
 
 
 class _Syncs:
@@ -90,10 +107,25 @@ class _Syncs:
         return AskForSync(tenant, asked[-1], random.choice(DEPLOYMENTS if _one_in(random, 6) else STEADY))
 
 
+class _Promotions:
+    """Likewise; one in four is taken back, whether or not it is over."""
+
+    def __init__(self) -> None:
+        self._asked: dict[int, list[str]] = {}
+        self._number = count()
+
+    def make(self, random: Random, tenant: int) -> Operation:
+        asked = self._asked.setdefault(tenant, [])
+        if asked and _one_in(random, 4):
+            return Remove(tenant, "promotion", asked.pop(random.randrange(len(asked))))
+        asked.append(f"p{next(self._number)}")
+        return Promote(tenant, asked[-1], PROMOTED_TO, random.choice(SNAPSHOTS))
+
+
 Maker = Callable[[Random, int], Operation]
 
 
-def _makers(targets: Targets, syncs: _Syncs) -> dict[str, tuple[int, Maker]]:
+def _makers(targets: Targets, syncs: _Syncs, promotions: _Promotions) -> dict[str, tuple[int, Maker]]:
     """What may be done, how often, and how one is chosen."""
     return {
         "deployment": (40, lambda random, tenant: _deployment(random, tenant, targets)),
@@ -103,6 +135,9 @@ def _makers(targets: Targets, syncs: _Syncs) -> dict[str, tuple[int, Maker]]:
         "login": (3, _login),
         "credential": (4, _credential),
         "refused": (3, _refused),
+        "app environment": (2, _app_environment),
+        "binding": (12, _binding),
+        "promotion": (6, promotions.make),
         "remove": (14, _removal),
         "namespace": (1, lambda _, tenant: RemakeNamespace(_restless(tenant))),
         "meddle": (10, _meddling),
@@ -137,6 +172,18 @@ def _environment(random: Random, tenant: int) -> PutEnvironment:
     )
 
 
+def _app_environment(random: Random, tenant: int) -> PutAppEnvironment:
+    return PutAppEnvironment(
+        tenant, random.choice(sorted({*BINDINGS.values()} - {PROMOTED_TO})), afresh=_one_in(random, 3)
+    )
+
+
+def _binding(random: Random, tenant: int) -> PutBinding:
+    name = random.choice(tuple(BINDINGS))
+    components = COMPONENTS if _one_in(random, 2) else (random.choice(COMPONENTS),)
+    return PutBinding(tenant, name, BINDINGS[name], random.choice(SNAPSHOTS), components, afresh=_one_in(random, 5))
+
+
 def _refused(random: Random, tenant: int) -> PutRefused:
     names: dict[CustomKind, tuple[str, ...]]
     names = {"deployment": DEPLOYMENTS + STEADY, "environment": ENVIRONMENTS, "credential": CREDENTIALS}
@@ -158,8 +205,7 @@ def _credential(random: Random, tenant: int) -> PutCredential:
 
 
 def _removal(random: Random, tenant: int) -> Remove:
-    kinds: list[UserKind] = ["deployment", "environment", "credential", "kubeconfig", "login", "key"]
-    kind = random.choices(kinds, [16, 1, 2, 1, 1, 1])[0]
+    kind = random.choices(get_args(UserKind), [16, 1, 2, 1, 1, 1, 1, 4])[0]
     match kind:
         case "deployment":
             return Remove(tenant, "deployment", random.choice(DEPLOYMENTS))
@@ -167,6 +213,10 @@ def _removal(random: Random, tenant: int) -> Remove:
             return Remove(tenant, "environment", random.choice(ENVIRONMENTS))
         case "credential":
             return Remove(tenant, "credential", random.choice(CREDENTIALS))
+        case "app environment":
+            return Remove(tenant, "app environment", "qa")
+        case "binding":
+            return Remove(tenant, "binding", random.choice(tuple(BINDINGS)))
         case _:
             return Remove(tenant, kind, "")
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import base64
 import json
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 
 import yaml
 
 from chaos.checker.difference import Difference
 from chaos.checker.judge import Judgement, judge
-from chaos.checker.world import Facts, World
+from chaos.checker.world import EPOCH, Facts, World
 from chaos.identity import resource_id, tenant_id
 from chaos.record import Asked, Record
 from services.common.kubernetes import Manifest
@@ -39,6 +40,7 @@ class Scene:
 
     objects: dict[str, Manifest]
     record: Record = field(default_factory=Record)
+    read_at: datetime = EPOCH
 
     def judged(self) -> list[Difference]:
         """What the checker says."""
@@ -73,11 +75,16 @@ class Scene:
             environments=of("GitOpsDeploymentManagedEnvironment"),
             credentials=of("GitOpsDeploymentRepositoryCredential"),
             runs=of("GitOpsDeploymentSyncRun"),
+            app_environments=of("Environment"),
+            snapshots=of("Snapshot"),
+            bindings=of("SnapshotEnvironmentBinding"),
+            promotions=of("PromotionRun"),
             secrets=of("Secret"),
             accounts=of("ServiceAccount"),
             applications=of("Application", engine=True),
             projects=of("AppProject", engine=True),
             engine_secrets=of("Secret", engine=True),
+            read_at=self.read_at,
         )
 
 

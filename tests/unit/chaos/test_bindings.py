@@ -1,0 +1,177 @@
+"""The checker sees what is wrong with bindings of AppStudio, their deployments, and promotions."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+import pytest
+
+from services.common.kubernetes import Manifest
+from tests.unit.chaos.scene import HOME, REPOSITORY, Scene, application, deployment, settled, thing
+
+AGE = "2026-01-01T00:00:00Z"
+CHILD = "dev-a-shop-dev-api"
+LABELS = {"appstudio.openshift.io/" + what: name for what, name in
+          {"application": "shop", "component": "api", "environment": "dev"}.items()}  # fmt: skip
+Change = Callable[[Scene], None]
+
+
+def binding(name: str = "dev-a", created_at: str = AGE) -> Manifest:
+    """One of one component, as it is when that is synced."""
+    item = thing("SnapshotEnvironmentBinding", HOME, name, f"u-{name}")
+    item["metadata"]["creationTimestamp"] = created_at
+    spec = {"application": "shop", "environment": "dev", "snapshot": "one", "components": [{"name": "api"}]}
+    repository = {"url": REPOSITORY, "path": ".", "branch": "main", "commitID": "abc"}
+    shown = {"componentName": "api", "gitopsDeployment": CHILD}
+    return item | {
+        "spec": spec,
+        "status": {
+            "components": [{"name": "api", "gitopsRepository": repository}],
+            "gitopsDeployments": [shown | {"syncStatus": "Synced", "health": "Healthy", "commitID": "abc"}],
+            "bindingConditions": [{"type": "Reconciled", "status": "True", "reason": "Reconciled"}],
+        },
+    }
+
+
+def promotion() -> Manifest:
+    """One that has succeeded."""
+    item = thing("PromotionRun", HOME, "p0", "u-p0")
+    item["metadata"]["creationTimestamp"] = AGE
+    content = {"application": "shop", "snapshot": "one", "manualPromotion": {"targetEnvironment": "dev"}}
+    return item | {"spec": content, "status": {"state": "Complete", "completionResult": "Success"}}
+
+
+def child() -> Manifest:
+    """Its deployment."""
+    destination = {"environment": "", "namespace": ""}
+    item = deployment(CHILD, "u-child", destination=destination, syncPolicy={"syncOptions": []})
+    item["spec"]["source"]["targetRevision"] = "main"
+    item["status"]["reconciledState"]["source"]["branch"] = "main"
+    item["status"]["reconciledState"]["destination"]["namespace"] = HOME
+    owner = {"kind": "SnapshotEnvironmentBinding", "name": "dev-a", "uid": "u-dev-a", "controller": True}
+    item["metadata"] |= {"labels": dict(LABELS), "ownerReferences": [owner]}
+    return item
+
+
+@pytest.fixture
+def scene() -> Scene:
+    """What is settled, and a binding with its deployment."""
+    scene = settled()
+    scene.put("app environment", thing("Environment", HOME, "dev", "u-dev") | {"spec": {"displayName": "dev"}})
+    scene.put("binding", binding())
+    scene.put("promotion", promotion())
+    scene.objects["child"] = child()
+    made = application("u-child", automated=True)
+    for part in (made["spec"]["source"], made["status"]["sync"]["comparedTo"]["source"]):
+        part["targetRevision"] = "main"
+    scene.objects["child application"] = made
+    return scene
+
+
+def told(scene: Scene) -> set[tuple[str, str]]:
+    return {(each.sort, each.subject) for each in scene.judged()}
+
+
+def second(scene: Scene) -> Manifest:
+    """A younger binding of the same application and environment."""
+    other = binding("dev-b", created_at="2026-01-01T00:00:01Z")
+    reason = {"type": "Reconciled", "status": "False", "reason": "DuplicateBinding"}
+    other["status"] |= {"gitopsDeployments": [], "bindingConditions": [reason]}
+    scene.put("other", other)
+    return other
+
+
+def test_binding_when_everything_is_as_it_must_be_then_nothing_is_told(scene: Scene) -> None:
+    assert scene.judged() == []
+
+
+def _change(name: str, change: Callable[[Manifest], object]) -> Change:
+    return lambda scene: change(scene.objects[name]) and None
+
+
+WRONG: dict[str, tuple[Change, tuple[str, str]]] = {
+    "no deployment": (lambda scene: scene.objects.pop("child") and None, ("missing", f"GitOpsDeployment {CHILD}")),
+    "another path": (
+        _change("child", lambda item: item["spec"]["source"].update(path="x")),
+        ("differs", f"GitOpsDeployment {HOME}/{CHILD}"),
+    ),
+    "no label": (
+        _change("child", lambda item: item["metadata"]["labels"].pop("appstudio.openshift.io/application")),
+        ("differs", f"GitOpsDeployment {HOME}/{CHILD}"),
+    ),
+    "a component too many": (
+        _change("child", lambda item: item["metadata"].update(name="dev-a-shop-dev-web")),
+        ("extra", f"GitOpsDeployment {HOME}/dev-a-shop-dev-web"),
+    ),
+    "stale": (
+        _change("binding", lambda item: item["status"]["gitopsDeployments"][0].update(health="Degraded")),
+        ("status", f"SnapshotEnvironmentBinding {HOME}/dev-a"),
+    ),
+    "reason": (
+        _change("binding", lambda item: item["status"].update(bindingConditions=[])),
+        ("status", f"SnapshotEnvironmentBinding {HOME}/dev-a"),
+    ),
+    "unfinished promotion": (
+        _change("promotion", lambda item: item["status"].update(state="Active")),
+        ("status", f"PromotionRun {HOME}/p0"),
+    ),
+    "failed promotion": (
+        _change("promotion", lambda item: item["status"].update(completionResult="Failure")),
+        ("status", f"PromotionRun {HOME}/p0"),
+    ),
+}
+
+
+@pytest.mark.parametrize(("change", "difference"), WRONG.values(), ids=WRONG)
+def test_binding_when_something_is_wrong_then_it_is_told(
+    scene: Scene, change: Change, difference: tuple[str, str]
+) -> None:
+    change(scene)
+    assert difference in told(scene)
+
+
+def test_deployment_when_its_binding_is_gone_then_it_is_extra(scene: Scene) -> None:
+    scene.remove("binding")
+    assert ("extra", f"GitOpsDeployment {HOME}/{CHILD}") in told(scene)
+
+
+def test_binding_when_there_is_an_older_one_then_it_deploys_nothing(scene: Scene) -> None:
+    other = second(scene)
+    assert scene.judged() == []
+    scene.objects["child"]["metadata"]["ownerReferences"][0]["uid"] = other["metadata"]["uid"]
+    assert {sort for sort, _ in told(scene)} >= {"extra", "missing", "status"}
+
+
+def test_binding_when_its_environment_is_gone_then_what_it_has_deployed_may_stay_and_nothing_else(scene: Scene) -> None:
+    scene.remove("app environment")
+    scene.objects["binding"]["status"]["bindingConditions"][0]["reason"] = "EnvironmentNotFound"
+    assert scene.judged() == []
+    scene.objects["child"]["metadata"]["name"] = "dev-a-shop-dev-web"
+    assert ("extra", f"GitOpsDeployment {HOME}/dev-a-shop-dev-web") in told(scene)
+
+
+def test_binding_when_a_promotion_has_changed_its_snapshot_then_it_is_not_lost(scene: Scene) -> None:
+    promoted = copy.deepcopy(scene.objects["binding"])
+    promoted["spec"]["snapshot"] = "two"
+    scene.objects["binding"] = promoted
+    assert scene.judged() == []
+    promoted["spec"]["components"] = []
+    assert ("lost", f"SnapshotEnvironmentBinding/{HOME}/dev-a") in told(scene)
+
+
+def test_binding_when_nobody_has_made_it_then_it_is_extra_but_if_a_promotion_has(scene: Scene) -> None:
+    generated = binding("shop-qa-generated-binding")
+    generated["spec"] |= {"environment": "qa", "components": []}
+    generated["status"] = {"bindingConditions": [{"type": "Reconciled", "reason": "EnvironmentNotFound"}]}
+    scene.objects["generated"] = generated
+    assert scene.judged() == []
+    scene.record.names = {}
+    assert ("extra", f"SnapshotEnvironmentBinding/{HOME}/shop-qa-generated-binding") in told(scene)
+
+
+def test_promotion_when_it_had_its_time_then_it_may_have_failed(scene: Scene) -> None:
+    scene.objects["promotion"]["status"]["completionResult"] = "Failure"
+    scene.read_at = datetime(2026, 1, 1, 0, 10, tzinfo=UTC)
+    assert scene.judged() == []
