@@ -228,7 +228,9 @@ class KubeClient:
         accept = METADATA if metadata_only else WHOLE
         try:
             path = resource.path(namespace)
-            async with self._request(self.watches, "GET", path, query, accept=accept, limits=limits) as response:
+            async with self._request(
+                "GET", path, query, accept=accept, limits=limits, session=self.watches
+            ) as response:
                 await raise_for_status(response)
                 keep_alive(response)
                 async for line in split_lines(response):
@@ -306,7 +308,7 @@ class KubeClient:
         # Once a connection is to be had, the request is sent at once.
         limits = REQUEST_TIMEOUT if method == "GET" else _limits(self.require_ownership())
         try:
-            async with self._request(self.calls, method, path, query, body, content_type, accept, limits) as response:
+            async with self._request(method, path, query, body, content_type, accept, limits) as response:
                 await raise_for_status(response)
                 return parse_json(await response.read())
         except NETWORK_ERRORS as error:
@@ -315,7 +317,6 @@ class KubeClient:
     @asynccontextmanager
     async def _request(  # noqa: PLR0917 - what HTTP has
         self,
-        session: aiohttp.ClientSession,
         method: str,
         path: str,
         query: Mapping[str, str] | None = None,
@@ -323,6 +324,7 @@ class KubeClient:
         content_type: str = "application/json",
         accept: str = WHOLE,
         limits: aiohttp.ClientTimeout = REQUEST_TIMEOUT,
+        session: aiohttp.ClientSession | None = None,
     ) -> AsyncGenerator[aiohttp.ClientResponse]:
         """A request with our credentials, which are asked for each time: tokens are renewed under us."""
         headers = {"Accept": accept}
@@ -330,7 +332,7 @@ class KubeClient:
             headers["Authorization"] = credentials["value"] or ""
         if body is not None:
             headers["Content-Type"] = content_type
-        response = await session.request(
+        response = await (session or self.calls).request(
             method,
             f"{self.configuration.host}{path}",
             params=dict(query or {}),
