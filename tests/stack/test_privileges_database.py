@@ -9,7 +9,10 @@ import psycopg
 import pytest
 
 from devstack.harness.hosted import HostedStack
+from services.common.errors import Retry
+from services.common.startup import await_dependency
 
+CLOSED_SECONDS = 10.0
 PLANNER_MAY = (
     "SELECT FROM deployments",
     "UPDATE engine_instances SET state = state",
@@ -101,9 +104,14 @@ def as_role(infrastructure: HostedStack) -> Callable[[str], psycopg.Connection]:
 
     def open_as(role: str, database: str = "gitops") -> psycopg.Connection:
         url = infrastructure.environment["DATABASE_OWNER_URL"]
-        return psycopg.connect(url, user=f"gitops_{role}", password=secrets[role], dbname=database)
+        try:
+            return psycopg.connect(url, user=f"gitops_{role}", password=secrets[role], dbname=database)
+        except psycopg.OperationalError as error:
+            if "too many connections" in str(error):  # one that was closed counts until its process has ended
+                raise Retry(str(error)) from error
+            raise
 
-    return open_as
+    return lambda *arguments: await_dependency("database", lambda: open_as(*arguments), CLOSED_SECONDS)
 
 
 @pytest.mark.parametrize(
