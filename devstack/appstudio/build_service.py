@@ -1,5 +1,8 @@
 """The build service: writes manifests of a binding's components, and into its status where they are.
 
+It pushes a commit for each component, in the order of the spec, and names that, once: where it finds a component in the
+status already it pushes all the same, and leaves what is said of it.
+
 It owns ``status.components`` and ``status.gitopsRepoConditions``, and touches nothing else.
 """
 
@@ -37,7 +40,8 @@ class BuildService:
         await serve_each(self.kube, BINDING, self.namespace, self._serve)
 
     async def _serve(self, binding: Manifest) -> None:
-        shown, wanted = binding.get("status") or {}, await self._status_of(binding["spec"])
+        shown = binding.get("status") or {}
+        wanted = await self._status_of(binding["spec"], shown)
         if wanted is None or all(shown.get(name) == part for name, part in wanted.items()):
             return
         name, version = binding["metadata"]["name"], binding["metadata"]["resourceVersion"]
@@ -46,8 +50,11 @@ class BuildService:
             BINDING, self.namespace, name, patch, field_manager=FIELD_MANAGER, subresource="status"
         )
 
-    async def _status_of(self, spec: Manifest) -> Manifest | None:
-        """What is to be said; None if the snapshot is not there."""
+    async def _status_of(self, spec: Manifest, shown: Manifest) -> Manifest | None:
+        """What is to be said; None if the snapshot is not there.
+
+        Components are served in the order of the spec. Where one is that the status has already is not said again.
+        """
         try:
             snapshot = await self.kube.get_object(SNAPSHOT, self.namespace, spec["snapshot"])
         except NotFound:
@@ -56,11 +63,15 @@ class BuildService:
             return {"gitopsRepoConditions": [self._condition(FAILED)]}
         images = {each["name"]: each["containerImage"] for each in snapshot["spec"].get("components") or ()}
         components = [each for each in spec["components"] if each["name"] not in self.silent_about]
-        written = [await asyncio.to_thread(self._write, spec, each, images) for each in components]
-        return {"components": written, "gitopsRepoConditions": [self._condition(READY)]}
+        wanted = [self._wanted(spec, each, images) for each in components]
+        written = await asyncio.to_thread(self.repositories.write_components, wanted)
+        now = {each.component: where for each, where in zip(wanted, written, strict=True)}
+        before = {} if self.repositories.names_anew else {each["name"]: each for each in shown.get("components") or ()}
+        said = [before.get(name) or {"name": name, "gitopsRepository": where} for name, where in now.items()]
+        return {"components": said, "gitopsRepoConditions": [self._condition(READY)]}
 
-    def _write(self, spec: Manifest, component: Manifest, images: dict[str, str]) -> Manifest:
-        wanted = Wanted(
+    def _wanted(self, spec: Manifest, component: Manifest, images: dict[str, str]) -> Wanted:
+        return Wanted(
             tenant=self.namespace,
             application=spec["application"],
             environment=spec["environment"],
@@ -69,7 +80,6 @@ class BuildService:
             image=images.get(component["name"], ""),
             configuration=component.get("configuration") or {},
         )
-        return {"name": component["name"], "gitopsRepository": self.repositories.write_component(wanted)}
 
     @staticmethod
     def _condition(content: dict[str, Any]) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -40,31 +40,48 @@ CONTAINER = "container-image"
 class GitOpsRepositories(Protocol):
     """What a build service writes to. Called again with the same it changes nothing."""
 
-    def write_component(self, wanted: Wanted) -> dict[str, Any]:
-        """Where the component is now, as ``gitopsRepository`` of a binding's status says it."""
+    @property
+    def names_anew(self) -> bool:
+        """Whether another snapshot is named where it is. AppStudio's build service names each component but once."""
+
+    def write_components(self, wanted: Sequence[Wanted]) -> list[dict[str, Any]]:
+        """One after the other, a commit each: where each is, as ``gitopsRepository`` of a binding's status says it."""
 
 
 class PretendedRepositories:
     """Nothing is written: with the simulator of Argo CD no git server is asked, and a branch decides about the commit.
 
-    So each snapshot is on a branch of its own.
+    So each snapshot is on a branch of its own in each environment. Its head is the commit of the last component.
     """
 
-    def write_component(self, wanted: Wanted) -> dict[str, Any]:
+    names_anew = True
+
+    def write_components(self, wanted: Sequence[Wanted]) -> list[dict[str, Any]]:
         """See the class."""
-        url = f"https://git.example.com/{wanted.tenant}/{wanted.application}.git"
-        commit = hashlib.sha1(f"{url}@{wanted.snapshot}".encode(), usedforsecurity=False).hexdigest()
-        return {"url": url, "branch": wanted.snapshot, "path": wanted.path, "commitID": commit}
+        return [_pretended(each, is_last=each is wanted[-1]) for each in wanted]
+
+
+def _pretended(wanted: Wanted, *, is_last: bool) -> dict[str, Any]:
+    url = f"https://git.example.com/{wanted.tenant}/{wanted.application}.git"
+    branch = f"{wanted.environment}/{wanted.snapshot}"
+    head = f"{url}@{branch}"
+    commit = head if is_last else f"{head}/{wanted.component}"
+    digest = hashlib.sha1(commit.encode(), usedforsecurity=False).hexdigest()
+    return {"url": url, "branch": branch, "path": wanted.path, "commitID": digest}
 
 
 class KustomizedRepositories:
     """A repository for each application, on the stack's git server: a base for each component, and overlays."""
 
-    def __init__(self, site: GitSite) -> None:
+    def __init__(self, site: GitSite, *, names_anew: bool = False) -> None:
         self._site = site
+        self.names_anew = names_anew
 
-    def write_component(self, wanted: Wanted) -> dict[str, Any]:
-        """A commit, unless the files are there already."""
+    def write_components(self, wanted: Sequence[Wanted]) -> list[dict[str, Any]]:
+        """A commit for each, unless its files are there already: then it is the one that brought them there."""
+        return [self._write(each) for each in wanted]
+
+    def _write(self, wanted: Wanted) -> dict[str, Any]:
         name = f"{wanted.tenant}-{wanted.application}"
         repository = Repository(self._site.repositories / PUBLIC / f"{name}.git")
         if not repository.path.exists():
@@ -73,7 +90,8 @@ class KustomizedRepositories:
         if not _has(repository, files):
             repository.commit(files, f"{wanted.component} of {wanted.snapshot} for {wanted.environment}")
         url = f"{self._site.https_url}/{PUBLIC}/{name}.git"
-        return {"url": url, "branch": BRANCH, "path": wanted.path, "commitID": repository.head()}
+        commit = repository.last_change(wanted.path)
+        return {"url": url, "branch": BRANCH, "path": wanted.path, "commitID": commit}
 
 
 def component_files(wanted: Wanted) -> dict[str, str]:

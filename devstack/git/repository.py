@@ -40,6 +40,10 @@ class Repository:
         """Id of the last commit of ``branch``."""
         return self._git("rev-parse", f"refs/heads/{branch}").strip()
 
+    def last_change(self, path: str, branch: str = BRANCH) -> str:
+        """Id of the commit of ``branch`` that changed something at ``path`` last."""
+        return self._git("log", "-1", "--format=%H", f"refs/heads/{branch}", "--", path).strip()
+
     def fetch(self, other: Repository, branch: str = BRANCH) -> None:
         """Bring ``branch`` to where ``other`` has it, as if that had been pushed."""
         self._git("fetch", "--quiet", str(other.path), f"{branch}:{branch}")

@@ -14,6 +14,7 @@ from devstack.appstudio.shop import COMPONENTS, Shop, image, opened_shop
 from devstack.git.repository import Repository
 from devstack.git.site import PUBLIC, GitSite
 from devstack.harness.mirror import Mirror, mirrored
+from services.kinds.environment.model import AUTOMATED
 from services.kinds.promotion_run.catalogue import WAITS_FOR_DEPLOYMENTS
 from tests.e2e.tenant import Tenant
 
@@ -93,7 +94,7 @@ async def test_run_when_the_commit_that_the_build_service_names_is_not_deployed_
     unpushed = replace(site, folder=tmp_path)
     name = f"{tenant.namespace}-shop"
     written, served = Repository(unpushed.repositories / PUBLIC / f"{name}.git"), site.create(name)
-    async with running(tenant, KustomizedRepositories(unpushed)) as ours:
+    async with running(tenant, KustomizedRepositories(unpushed, names_anew=True)) as ours:
         await ours.shop.promote("first", "one", manualPromotion={"targetEnvironment": "dev"})
         await until_waiting(ours.shop, "first")
         served.fetch(written)
@@ -108,11 +109,28 @@ async def test_run_when_the_commit_that_the_build_service_names_is_not_deployed_
         served.fetch(written)
         assert await ours.shop.until_complete("second") == "Success"
         await ours.until_images(dev=images("two"))
-        both = (written.head(), written.head())
+        named = {name: written.last_change(f"components/{name}/overlays/dev") for name in COMPONENTS}
+        shown = {name: (commit, written.head()) for name, commit in named.items()}
         await ours.shop.bindings.until(
-            f"the binding shows that commit; it shows {ours.commits('dev')}",
-            lambda _: {*ours.commits("dev").values()} == {both},
+            f"the binding shows these commits, and the newest deployed; it shows {ours.commits('dev')}",
+            lambda _: ours.commits("dev") == shown,
         )
+        assert len({*named.values()}) == len(COMPONENTS)
+
+
+async def test_automated_run_when_two_environments_share_the_repository_then_both_succeed_at_its_newest_commit(
+    tenant: Tenant, site: GitSite
+) -> None:
+    """Each of two components has its own commit in each environment, and all of that is one branch."""
+    async with running(tenant, KustomizedRepositories(site)) as ours:
+        await ours.shop.environment("qa", AUTOMATED, "dev")
+        await ours.shop.promote("first", "one", automatedPromotion={"initialEnvironment": "dev"})
+        assert await ours.shop.until_complete("first") == "Success"
+        assert ours.shop.steps("first") == [("dev", "Success"), ("qa", "Success"), ("staging", "Success")]
+        everywhere = {name: images("one") for name in ("dev", "qa", "staging")}
+        await ours.until_images(**everywhere)
+        named = [commit for name in everywhere for commit, _ in ours.commits(name).values()]
+        assert len({*named}) == len(named)
 
 
 async def until_waiting(shop: Shop, run: str) -> None:

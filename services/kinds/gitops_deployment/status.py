@@ -39,8 +39,12 @@ MAX_STATUS = 512 * 1024
 def state_shown(status: str) -> DeploymentState:
     """What a status, JSON text, says of its deployment."""
     shown = dict_of(parsed_status(status))
+    has_succeeded = text_at(shown, "operationState.phase") == "Succeeded"
     return DeploymentState(
-        text_at(shown, "sync.status"), text_at(shown, "health.status"), text_at(shown, "sync.revision")
+        sync=text_at(shown, "sync.status"),
+        health=text_at(shown, "health.status"),
+        revision=text_at(shown, "sync.revision"),
+        applied=text_at(shown, "operationState.syncResult.revision") if has_succeeded else "",
     )
 
 

@@ -28,11 +28,15 @@ class DeployedComponent:
     revision: str = ""
     commit: str = ""
     """The one that brought it to the snapshot, as the build service says; empty: it has not said."""
+    is_deployed: bool = False
+    """Its revision is that commit, or one of the same branch that was named later, for whichever component."""
+    applied: str = ""
+    """The revision of its last sync, if that succeeded: its own manifests were other ones before."""
 
     @property
     def is_as_promoted(self) -> bool:
-        """Synced, healthy, and at the commit that the promotion was about."""
-        return (self.sync, self.health) == ("Synced", "Healthy") and bool(self.commit) and self.revision == self.commit
+        """Synced, healthy, and at the commit that the promotion was about or a later one."""
+        return (self.sync, self.health) == ("Synced", "Healthy") and bool(self.commit) and self.is_deployed
 
     @property
     def shortcoming(self) -> str:
@@ -57,6 +61,8 @@ class BoundSnapshot:
     components: tuple[DeployedComponent, ...] = ()
     """All that its spec names."""
     uid: str = ""
+    shown: frozenset[str] = frozenset()
+    """The revisions at which components of the application are, in all environments."""
     reported: str = ""
     """Tells apart what the build service has said of its components."""
     is_outdated: bool = False
@@ -138,6 +144,33 @@ def progress(spec: PromotionRunSpec, environment: str, around: Surroundings) -> 
         order = SnapshotOrder(name, spec.snapshot, bound.uid)
         return Progress(texts.WAITS_FOR_BINDING, binding=name, order=order, bound=bound)
     return replace(_deployed(bound), bound=bound)
+
+
+def judged_by_branch(found: Progress, before: Collection[str], *, is_quiet: bool) -> Progress:
+    """The same where the build service has named no commit since the snapshot was ordered: the branch alone tells.
+
+    It has moved on for this binding if a component was synced to a revision at which none was before: nobody else
+    writes its manifests. Then each component counts that is compared with such a revision. If nothing has moved for as
+    long as engines take to look at a branch, there was nothing to write, as when the images are the same.
+
+    Args:
+        found: as the commits say that are named.
+        before: revisions at which components of the application were when the snapshot was ordered.
+        is_quiet: whether that is so long ago.
+    """
+    bound = found.bound
+    if bound is None or found.order is not None or found.error:
+        return found
+    has_moved = any(each.applied and each.applied not in before for each in bound.components)
+    components = (
+        replace(
+            each,
+            is_deployed=each.revision not in before if has_moved else is_quiet,
+            commit=each.commit and texts.NEWER_COMMIT,
+        )
+        for each in bound.components
+    )
+    return replace(_deployed(replace(bound, components=tuple(components))), bound=bound)
 
 
 def unanswered(found: Progress) -> Progress:

@@ -66,6 +66,7 @@ def text_of(promotion: Promotion) -> str:
             "display": step.display,
             "binding": step.binding,
             "reported": step.reported,
+            "deployed": step.deployed,
             "answerDue": _time_text(step.answer_due),
         }
         for step in promotion.steps
@@ -130,6 +131,7 @@ def _step(kept: dict[str, Any]) -> Step:
         display=kept["display"],
         binding=kept["binding"],
         reported=kept["reported"],
+        deployed=tuple(kept.get("deployed", ())),
         answer_due=_time(kept["answerDue"]),
     )
 

@@ -19,14 +19,16 @@ from services.kinds.promotion_run.progress import (
     Progress,
     SnapshotOrder,
     Surroundings,
+    judged_by_branch,
     progress,
     unanswered,
 )
 
 TIME_FOR_A_STEP = timedelta(minutes=texts.MINUTES)
 TIME_TO_ANSWER = timedelta(minutes=1)
-"""For a build service that does not say which spec it has seen. If it says the same of another snapshot, that has the
-same manifests; before that it may not have looked."""
+"""For a build service that does not say which spec it has seen, to write what a snapshot changes."""
+TIME_TO_NOTICE = timedelta(minutes=6)
+"""For an engine after that: Argo CD compares every three minutes, with what a branch was up to three minutes before."""
 
 StepStatus = Literal["In Progress", "Success", "Failed"]
 Order = BindingOrder | SnapshotOrder
@@ -45,9 +47,17 @@ class Step:
     display: str = ""
     binding: str = ""
     reported: str | None = None
-    """What the build service said of the binding before it had the snapshot; None: it always had it."""
+    """What the build service said of the components before it had the snapshot; None: it always had it."""
+    deployed: tuple[str, ...] = ()
+    """The revisions at which components of the application were when the binding got the snapshot, sorted."""
     answer_due: datetime | None = None
     """When the binding counts as answered though that is the same; None: it does not have the snapshot yet."""
+
+    @property
+    def times(self) -> tuple[datetime, ...]:
+        """When it has to be looked at though nothing happens."""
+        due = self.answer_due
+        return (self.due_at,) if due is None else (self.due_at, due, due + TIME_TO_NOTICE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +76,7 @@ class Promotion:
     def due_after(self, now: datetime) -> datetime | None:
         """When it has to be looked at again, though nothing happens."""
         waiting = [step for step in self.steps if step.status == "In Progress"]
-        times = [time for step in waiting for time in (step.due_at, step.answer_due) if time is not None and time > now]
-        return min(times, default=None)
+        return min((time for step in waiting for time in step.times if time > now), default=None)
 
     @property
     def active_bindings(self) -> tuple[str, ...]:
@@ -172,11 +181,14 @@ def _answered(step: Step, found: Progress, now: datetime) -> tuple[Step, Progres
     if bound is None:
         return step, found
     if isinstance(found.order, SnapshotOrder):
-        return replace(step, reported=bound.reported, answer_due=None), found
+        return replace(step, reported=bound.reported, deployed=tuple(sorted(bound.shown)), answer_due=None), found
     if bound.is_current or bound.reported != step.reported:
         return step, found
     due = step.answer_due or now + TIME_TO_ANSWER
-    return replace(step, answer_due=due), found if now >= due else unanswered(found)
+    step = replace(step, answer_due=due)
+    if now < due:
+        return step, unanswered(found)
+    return step, judged_by_branch(found, step.deployed, is_quiet=now >= due + TIME_TO_NOTICE)
 
 
 def _next_level(

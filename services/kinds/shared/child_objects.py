@@ -84,6 +84,8 @@ class DeploymentState:
     sync: str = ""
     health: str = ""
     revision: str = ""
+    applied: str = ""
+    """The revision of the sync that succeeded last, if that was the last one: there was something to change."""
 
 
 @dataclass(frozen=True, slots=True)

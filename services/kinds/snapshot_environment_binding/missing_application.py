@@ -9,16 +9,18 @@ Since when it is missed is remembered in the row of the binding. A planner whose
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from services.common.json_values import canonical
 from services.common.times import rfc3339
-from services.kinds.shared.conditions import parsed_status
 from services.kinds.shared.reconciled import Problem
 from services.kinds.shared.resource import PlainResource
 from services.kinds.snapshot_environment_binding.catalogue import APPLICATION_NOT_FOUND
 from services.kinds.snapshot_environment_binding.model import BINDING
+from services.kinds.snapshot_environment_binding.remembered import remembered, with_remembered
+
+MISSED_SINCE = "applicationMissedSince"
+"""Milliseconds since 1970."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,20 +40,18 @@ class KnownApplications:
 
 def misses_application(row: PlainResource) -> bool:
     """Whether it is a binding whose Application is missed."""
-    return row.kind == BINDING.kind and row.present and bool(row.progress)
+    return row.kind == BINDING.kind and row.present and missed_since(row) is not None
 
 
 def missed_since(row: PlainResource) -> datetime | None:
     """Since when the Application of a binding is missed; None: it is not."""
-    since = parsed_status(row.progress).get("applicationMissedSince") if row.progress else None
+    since = remembered(row, MISSED_SINCE)
     return datetime.fromtimestamp(since / 1000, UTC) if isinstance(since, int) else None
 
 
 def with_missed_since(row: PlainResource, since: datetime | None) -> PlainResource:
     """The row that keeps this."""
-    if since is None:
-        return replace(row, progress="")
-    return replace(row, progress=canonical({"applicationMissedSince": int(since.timestamp() * 1000)}))
+    return with_remembered(row, MISSED_SINCE, int(since.timestamp() * 1000) if since is not None else None)
 
 
 def missing_application_problem(application: str, removal: datetime) -> Problem:

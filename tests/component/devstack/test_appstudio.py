@@ -15,7 +15,7 @@ import yaml
 from devstack.appstudio.build_service import BuildService
 from devstack.appstudio.gitops_repositories import KustomizedRepositories, PretendedRepositories, Wanted
 from devstack.appstudio.space_requests import SpaceRequestController, made_for
-from devstack.git.repository import Repository
+from devstack.git.repository import BRANCH, Repository
 from devstack.git.site import PUBLIC, GitSite
 from services.common.kubernetes import NAMESPACE, SECRET, ApiResource, Changed, Deleted, KubeClient, Seen, reflect
 from services.kinds.snapshot.model import SNAPSHOT
@@ -94,6 +94,24 @@ async def test_build_service_when_a_binding_gets_another_snapshot_then_it_names_
 
 
 @pytest.mark.usefixtures("binding")
+async def test_build_service_when_it_names_nothing_anew_then_it_writes_another_snapshot_and_names_new_components_alone(
+    kube: KubeClient, namespace: str, tmp_path: Path
+) -> None:
+    await create_snapshot(kube, namespace, "second")
+    site = GitSite(tmp_path, https_port=1, ssh_port=2, password="p")
+    (site.repositories / PUBLIC).mkdir(parents=True)
+    repository = Repository(site.repositories / PUBLIC / f"{namespace}-shop.git")
+    async with running(BuildService(kube, namespace, KustomizedRepositories(site))):
+        first = commits(await until(kube, namespace, BINDING, commits))
+        assert repository.head() == first["api"]
+        patch = {"spec": {"snapshot": "second", "components": [{"name": each} for each in ("web", "api", "docs")]}}
+        await kube.patch_object(BINDING, namespace, "shop-dev", patch, field_manager=USER)
+        second = commits(await until(kube, namespace, BINDING, lambda status: "docs" in commits(status)))
+    assert second == first | {"docs": repository.head()}
+    assert "api:second" in repository.show(BRANCH, "components/api/overlays/dev/deployment-patch.yaml")
+
+
+@pytest.mark.usefixtures("binding")
 async def test_build_service_when_told_to_be_silent_or_to_fail_then_its_part_of_the_status_says_so(
     kube: KubeClient, namespace: str
 ) -> None:
@@ -113,9 +131,13 @@ def test_repository_when_a_component_is_written_then_its_overlay_has_the_image_a
     (site.repositories / PUBLIC).mkdir(parents=True)
     repositories = KustomizedRepositories(site)
     wanted = Wanted("team", "shop", "dev", "web", "first", "registry.example.com/web:1", {"replicas": 3})
-    first = repositories.write_component(wanted)
-    assert repositories.write_component(wanted) == first
-    second = repositories.write_component(replace(wanted, snapshot="second", image="registry.example.com/web:2"))
+    api = replace(wanted, component="api", image="registry.example.com/api:1")
+    first, other = repositories.write_components([wanted, api])
+    assert repositories.write_components([wanted, api]) == [first, other], (
+        "each has its own, though both are in one branch"
+    )
+    assert first["commitID"] != other["commitID"]
+    (second,) = repositories.write_components([replace(wanted, snapshot="second", image="registry.example.com/web:2")])
     assert second["commitID"] != first["commitID"]
     repository = Repository(site.repositories / PUBLIC / "team-shop.git")
     for found, image in ((first, "web:1"), (second, "web:2")):

@@ -241,9 +241,10 @@ def _answer(key: Key, live: Live) -> bool:
 
 
 def _built(component: str, binding: Live) -> dict[str, Any]:
-    """Agents tell that everything is at the same commit."""
+    """Agents tell that everything is at the same commit, so other words tell of which snapshot this is."""
     path = f"components/{component}/overlays/{binding.spec['environment']}"
-    repository = {"url": "https://git.example.com/gitops", "branch": "main", "path": path}
+    repository: dict[str, Any] = {"url": "https://git.example.com/gitops", "branch": "main", "path": path}
+    repository["generatedResources"] = [f"{binding.spec['snapshot']}.yaml"]
     return {"name": component, "gitopsRepository": repository | {"commitID": SYNCED["revision"]}}
 
 

@@ -70,7 +70,7 @@ def around(snapshot: str, healths: Mapping[str, str]) -> Surroundings:
 
 
 def cart(health: str) -> DeployedComponent:
-    return DeployedComponent("cart", "d", "Synced", health, COMMIT, COMMIT)
+    return DeployedComponent("cart", "d", "Synced", health, COMMIT, COMMIT, is_deployed=True)
 
 
 def course(run: str, **healths: str) -> Promotion:

@@ -22,6 +22,7 @@ from services.kinds.shared.unowned_objects import UnownedObject
 from services.kinds.snapshot_environment_binding.catalogue import ENVIRONMENT_EXPIRED, ENVIRONMENT_INVALID
 from services.kinds.snapshot_environment_binding.missing_application import missing_application_problem
 from services.kinds.snapshot_environment_binding.model import BINDING, BindingSpec, BindingStatus
+from services.kinds.snapshot_environment_binding.named_commits import with_named_commits
 from services.kinds.snapshot_environment_binding.rules import Binding, Rival, accept, decide, older_bindings
 from services.planner.domain.appstudio import environments
 from services.planner.domain.appstudio.environments import NO_PLACE, Place, places
@@ -46,9 +47,11 @@ Pair = tuple[str, str]
 
 def plan_bindings(planned: PlannedTenant, context: Context, now: datetime) -> PlannedTenant:
     """The tenant with the deployments that its bindings want, and what is wrong with these."""
-    state, cause = planned.state, planned.last_cause
-    if cause is None or state.tenant.is_former:
+    cause = planned.last_cause
+    if cause is None or planned.state.tenant.is_former:
         return planned
+    planned = _with_named_commits(planned, context)
+    state = planned.state
     rows, met = state.plain_resources_of_kind(BINDING.kind), _met_by_others(state, context)
     if not met and not _is_concerned(planned, context):
         return planned
@@ -58,6 +61,19 @@ def plan_bindings(planned: PlannedTenant, context: Context, now: datetime) -> Pl
         planned = with_outcome(planned, each, outcome, cause, context)
     removals = _removals(rows.values(), by_name, context, now)
     return tend_unowned_objects(planned, (BINDING.kind,), removals, cause, context)
+
+
+def _with_named_commits(planned: PlannedTenant, context: Context) -> PlannedTenant:
+    """With the order in which bindings that differ have named their commits, for promotions."""
+    state, before = planned.state, context.before.plain_resources if context.is_known else {}
+    if not differs_by_kind(state, context, (BINDING.kind,)):
+        return planned
+    rows = [
+        row for subject, row in state.plain_resources_of_kind(BINDING.kind).items() if row is not before.get(subject)
+    ]
+    named = [with_named_commits(row) for row in rows if row.present]
+    changed = [row for row in named if row != state.plain_resources[row.id]]
+    return planned.with_state(state.with_plain_resources(*changed)) if changed else planned
 
 
 def _is_concerned(planned: PlannedTenant, context: Context) -> bool:

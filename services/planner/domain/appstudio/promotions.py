@@ -6,13 +6,14 @@ batch that changes one of these while a run is open, and when a run is due.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import NamedTuple
 
 from services.common.errors import Permanent
-from services.common.json_values import digest
+from services.common.json_values import canonical, digest
 from services.common.messages import UnownedKind
 from services.kinds.application.kind import APPLICATION
 from services.kinds.component.model import COMPONENT, ComponentSpec
@@ -37,7 +38,13 @@ from services.kinds.shared.resource import Cause, PlainResource
 from services.kinds.shared.spec_text import SpecT, readable_spec
 from services.kinds.shared.unowned_objects import UnownedObject
 from services.kinds.snapshot.model import SNAPSHOT, SnapshotSpec
-from services.kinds.snapshot_environment_binding.model import BINDING, BindingSpec, BindingStatus
+from services.kinds.snapshot_environment_binding.model import BINDING, BindingSpec, BindingStatus, GitOpsRepository
+from services.kinds.snapshot_environment_binding.named_commits import (
+    NamedCommit,
+    commit_identity,
+    first_named,
+    named_commits,
+)
 from services.kinds.snapshot_environment_binding.rules import Rival, deployment_name, older_bindings
 from services.planner.domain.appstudio.outcomes import differs_by_kind
 from services.planner.domain.child_deployments import state_named
@@ -205,25 +212,34 @@ def _bound(
     rivals = [Rival(row.id, row.name, row.created_at, spec.application, spec.environment) for row, spec in bindings]
     others = older_bindings(rivals)
     deployments = {each.name for each in state.deployments.values() if each.present}
-    return {
-        (spec.application, spec.environment): _bound_snapshot(row, spec, deployments, state)
+    named = first_named(state.plain_resources_of_kind(BINDING.kind).values())
+    bound = {
+        (spec.application, spec.environment): _bound_snapshot(row, spec, deployments, named, state)
         for row, spec in bindings
         if row.id not in others and row.is_active
     }
+    shown: dict[str, set[str]] = defaultdict(set)
+    for (application, _), each in bound.items():
+        shown[application].update(component.revision for component in each.components if component.revision)
+    return {pair: replace(each, shown=frozenset(shown[pair[0]])) for pair, each in bound.items()}
 
 
 def _bound_snapshot(
-    row: PlainResource, spec: BindingSpec, deployments: Collection[str], state: TenantState
+    row: PlainResource,
+    spec: BindingSpec,
+    deployments: Collection[str],
+    named: Mapping[str, NamedCommit],
+    state: TenantState,
 ) -> BoundSnapshot:
     problem = Problem.shown_by(row)
     reported = _reported(row)
     seen = reported.git_ops_repo_conditions[-1].observed_generation if reported.git_ops_repo_conditions else None
-    commits = {each.name: each.git_ops_repository.commit_id for each in reported.components or ()}
+    wanted = _wanted(row, reported)
     names = {
         each.name: deployment_name(row.name, spec.application, spec.environment, each.name) for each in spec.components
     }
     components = [
-        _deployed(component, commits.get(component, ""), name if name in deployments else "", state)
+        _deployed(component, wanted.get(component), name if name in deployments else "", named, state)
         for component, name in names.items()
     ]
     return BoundSnapshot(
@@ -231,11 +247,29 @@ def _bound_snapshot(
         snapshot=spec.snapshot,
         components=tuple(components),
         uid=row.uid,
-        reported=digest(row.status),
+        reported=digest(canonical([each.model_dump(mode="json") for each in reported.components or ()])),
         is_outdated=bool(seen) and seen is not None and seen < row.generation,
         is_current=bool(seen) and seen is not None and seen >= row.generation,
         problem=problem.message if problem is not None else "",
     )
+
+
+def _wanted(row: PlainResource, reported: BindingStatus) -> dict[str, GitOpsRepository]:
+    """The commit that each component shall have at least: its own if that is as new as any that the binding names.
+
+    A component of which none was named when the newest one was may have been changed since its own, or not.
+    """
+    repositories = {each.name: each.git_ops_repository for each in reported.components or ()}
+    named = {component: each for component, each in named_commits(row).items() if component in repositories}
+    newest: dict[tuple[str, str], str] = {}
+    for component, _ in sorted(named.items(), key=lambda each: each[1].order):
+        newest[repositories[component].url, repositories[component].branch] = component
+    wanted = dict(repositories)
+    for component, own in named.items():
+        last = newest[repositories[component].url, repositories[component].branch]
+        if own.order[:2] != named[last].order[:2]:
+            wanted[component] = repositories[last]
+    return wanted
 
 
 def _reported(row: PlainResource) -> BindingStatus:
@@ -246,11 +280,29 @@ def _reported(row: PlainResource) -> BindingStatus:
         return BindingStatus()
 
 
-def _deployed(name: str, commit: str, deployment: str, state: TenantState) -> DeployedComponent:
+def _deployed(
+    name: str,
+    wanted: GitOpsRepository | None,
+    deployment: str,
+    named: Mapping[str, NamedCommit],
+    state: TenantState,
+) -> DeployedComponent:
+    commit = wanted.commit_id.strip() if wanted is not None else ""
     if not deployment:
         return DeployedComponent(name, "", commit=commit)
     shown = state_named(state, deployment)
-    return DeployedComponent(name, deployment, shown.sync, shown.health, shown.revision, commit)
+    is_deployed = wanted is not None and _is_deployed(wanted, shown.revision, named)
+    return DeployedComponent(
+        name, deployment, shown.sync, shown.health, shown.revision, commit, is_deployed, applied=shown.applied
+    )
+
+
+def _is_deployed(wanted: GitOpsRepository, revision: str, named: Mapping[str, NamedCommit]) -> bool:
+    """Whether ``revision`` is the commit that is wanted, or one of its branch that was named later."""
+    own, deployed = (commit_identity(wanted, each) for each in (wanted.commit_id, revision))
+    if own == deployed:
+        return True
+    return own in named and deployed in named and named[deployed].is_later_than(named[own])
 
 
 def _specs(state: TenantState, kind: str, model: type[SpecT]) -> Iterator[tuple[str, SpecT]]:

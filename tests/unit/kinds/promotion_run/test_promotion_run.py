@@ -40,7 +40,8 @@ AUTOMATED = run(automatedPromotion={"initialEnvironment": "development"})
 
 def deployed(name: str = "cart", **changes: Any) -> DeployedComponent:
     given = {"deployment": f"web-{name}", "sync": "Synced", "health": "Healthy", "revision": "c2", "commit": "c2"}
-    return DeployedComponent(name, **(given | changes))
+    is_deployed = (given | changes)["revision"] == (given | changes)["commit"]
+    return DeployedComponent(name, **({"is_deployed": is_deployed} | given | changes))
 
 
 def bound(environment: str, *components: DeployedComponent, snapshot: str = "two", **changes: Any) -> BoundSnapshot:

@@ -15,13 +15,13 @@ from services.kinds.component.model import COMPONENT
 from services.kinds.environment.model import ENVIRONMENT
 from services.kinds.gitops_deployment.catalogue import REPOSITORY_NEEDS_LOGIN
 from services.kinds.promotion_run.model import PROMOTION_RUN
-from services.kinds.promotion_run.rules import TIME_TO_ANSWER
+from services.kinds.promotion_run.rules import TIME_TO_ANSWER, TIME_TO_NOTICE
 from services.kinds.registry import REGISTRY
 from services.kinds.snapshot.model import SNAPSHOT
 from services.kinds.snapshot_environment_binding.model import BINDING
 from services.planner.domain.policy import Policy
 from services.planner.rows import ChildRow
-from tests.unit.planner.given import Failed, StatusReported, changed, observed, resource, resource_gone, spec
+from tests.unit.planner.given import Failed, StatusReported, at, changed, observed, resource, resource_gone, spec
 from tests.unit.planner.world import NOW, World
 
 MINUTE = timedelta(minutes=1)
@@ -36,6 +36,10 @@ class Shop:
     def __init__(self, **strategies: str) -> None:
         self.world = World(policy=Policy())
         self.second = 0
+        self.branch: list[str] = []
+        """Commits of the one repository of the application, the newest last."""
+        self.pushed: dict[tuple[str, str, str], str] = {}
+        """Of a component for an environment, as a snapshot has it."""
         self.take(APPLICATION.kind, "shop", {})
         for name in COMPONENTS:
             self.take(COMPONENT.kind, name, {"application": "shop", "componentName": name})
@@ -65,16 +69,45 @@ class Shop:
         content = {"application": "shop", "snapshot": snapshot} | promotion
         self.take(PROMOTION_RUN.kind, name, content, **parts)
 
-    def bind(self, snapshot: str, environment: str = "dev", answered: str | None = None, generation: int = 1) -> None:
+    def bind(
+        self, snapshot: str, environment: str = "dev", answered: str | None = None, generation: int = 1, **parts: Any
+    ) -> None:
         """A binding as the API server has it, and for which snapshot the build service has answered."""
         content = {"application": "shop", "environment": environment, "snapshot": snapshot}
         content |= {"components": [{"name": name} for name in COMPONENTS]}
-        status = {} if answered is None else {"components": [said(name, environment, answered) for name in COMPONENTS]}
+        answer = [self.said(name, environment, answered) for name in COMPONENTS] if answered is not None else []
+        for each in answer:
+            each["gitopsRepository"]["generatedResources"] = parts.get("resources", [])
+        status: dict[str, Any] = {"components": answer} if answer else {}
+        if condition := parts.pop("condition", ""):
+            status["gitopsRepoConditions"] = [{"type": "GitOpsResourcesGenerated", "status": condition}]
+        parts.pop("resources", None)
         name = f"shop-{environment}"
-        self.take(BINDING.kind, name, content, status=status, generation=generation, uid=f"uid-{name}")
+        parts = {"created_at": created(self.second)} | parts
+        self.take(BINDING.kind, name, content, status=status, generation=generation, uid=f"uid-{name}", **parts)
 
-    def deploy(self, snapshot: str, environment: str = "dev", health: str = "Healthy") -> None:
-        """The deployments of a binding as the engine says they are."""
+    def push(self, component: str, environment: str, snapshot: str) -> str:
+        """The commit of a component, on top of the branch unless it is there."""
+        key = (component, environment, snapshot)
+        if key not in self.pushed:
+            self.pushed[key] = hashlib.sha1("/".join(key).encode(), usedforsecurity=False).hexdigest()
+            self.branch.append(self.pushed[key])
+        return self.pushed[key]
+
+    def said(self, component: str, environment: str, snapshot: str) -> dict[str, Any]:
+        """What the build service says of a component once it has pushed it: git ends commits with a line feed."""
+        where = {"url": "https://git.example.com/shop.git", "branch": "main", "path": component}
+        commit = self.push(component, environment, snapshot)
+        return {"name": component, "gitopsRepository": where | {"commitID": f"{commit}\n"}}
+
+    def deploy(
+        self, environment: str = "dev", health: str = "Healthy", revision: str = "", synced: tuple[str, ...] = ()
+    ) -> None:
+        """The deployments of a binding as the engine says they are: at the head of the branch, unless it lags behind.
+
+        ``synced``: those components of which anything was changed.
+        """
+        head = revision or self.branch[-1]
         for name in COMPONENTS:
             deployment = f"shop-{environment}-shop-{environment}-{name}"
             self.second += 1
@@ -82,8 +115,11 @@ class Shop:
             self.world.take(changed(self.second, deployment, uid=deployment, content=spec(**source), version=1))
             row = self.world.application(deployment)
             assert row is not None
-            synced = {"sync": {"status": "Synced", "revision": commit(name, environment, snapshot)}}
-            reported = StatusReported(json.dumps(synced | {"health": {"status": health}}), str(self.second))
+            sync, sync_result = {"status": "Synced", "revision": head}, {"revision": head}
+            status: dict[str, Any] = {"sync": sync, "health": {"status": health}}
+            if name in synced:
+                status["operationState"] = {"phase": "Succeeded", "syncResult": sync_result}
+            reported = StatusReported(json.dumps(status), str(self.second))
             self.world.take(
                 observed(self.second, reported, instance=row.engine_instance_id, name=f"gitopsdepl-{deployment}")
             )
@@ -106,19 +142,15 @@ class Shop:
         return (condition["status"], condition["message"])
 
 
-def commit(component: str, environment: str, snapshot: str) -> str:
-    return hashlib.sha1(f"{component}/{environment}/{snapshot}".encode(), usedforsecurity=False).hexdigest()
-
-
-def said(component: str, environment: str, snapshot: str) -> dict[str, Any]:
-    where = {"url": "https://git.example.com/shop.git", "branch": "main", "path": component}
-    return {"name": component, "gitopsRepository": where | {"commitID": commit(component, environment, snapshot)}}
+def created(second: int) -> int:
+    """As the API server says it."""
+    return int(at(second).timestamp() * 1000)
 
 
 def promoted(shop: Shop, environment: str, snapshot: str = "two", generation: int = 2) -> None:
     """The binding has the snapshot, the build service has answered, and everything is deployed."""
     shop.bind(snapshot, environment, answered=snapshot, generation=generation)
-    shop.deploy(snapshot, environment)
+    shop.deploy(environment)
 
 
 @pytest.fixture
@@ -126,7 +158,7 @@ def shop() -> Shop:
     """Where snapshot one is deployed to dev."""
     made = Shop()
     made.bind("one", answered="one")
-    made.deploy("one")
+    made.deploy()
     return made
 
 
@@ -157,9 +189,9 @@ def test_run_when_another_snapshot_is_bound_then_it_is_patched_and_it_succeeds_o
     assert shop.steps() == [("dev", "In Progress", WAITS_FOR_BINDING)], "all is well, but of snapshot one"
     shop.bind("two", answered="two", generation=2)
     assert "Waiting for following GitOpsDeployments" in shop.steps()[0][2]
-    shop.deploy("two", health="Progressing")
+    shop.deploy(health="Progressing")
     assert shop.status()["state"] == "Active"
-    shop.deploy("two")
+    shop.deploy()
     status = shop.status()
     assert (status["state"], status["completionResult"], shop.steps()) == (
         "Complete",
@@ -175,7 +207,7 @@ def test_run_when_a_repository_is_closed_to_its_tenant_then_what_the_engine_says
 ) -> None:
     """A run and its binding see a deployment as its own status shows it."""
     shop.bind("two", answered="two", generation=2)
-    shop.deploy("two")
+    shop.deploy()
     name = "shop-dev-shop-dev-api"
     row = shop.world.application(name)
     assert row is not None
@@ -186,29 +218,132 @@ def test_run_when_a_repository_is_closed_to_its_tenant_then_what_the_engine_says
     assert (status, display) == ("In Progress", f"Waiting for following GitOpsDeployments to be Synced/Healthy: {name}")
 
 
-def test_run_when_the_build_service_says_the_same_of_the_new_snapshot_then_it_succeeds_after_a_minute(
+def test_run_when_components_share_a_branch_then_each_is_deployed_with_the_newest_commit_and_all_succeed(
     shop: Shop,
 ) -> None:
-    """The images may be the same: then there is no other commit."""
+    shop.run()
+    shop.bind("two", answered="two", generation=2)
+    assert shop.branch[-2:] == [shop.pushed[name, "dev", "two"] for name in COMPONENTS]
+    shop.deploy(revision=shop.pushed["api", "dev", "two"])
+    assert shop.status()["state"] == "Active", "web is not there yet"
+    shop.deploy(revision=shop.pushed["web", "dev", "two"])
+    assert shop.status()["completionResult"] == "Success"
+
+
+def test_run_when_its_build_names_a_commit_and_an_older_one_is_deployed_then_it_waits(shop: Shop) -> None:
+    """Whichever environment or snapshot the older one is of."""
+    shop.run()
+    shop.bind("one", "staging", answered="one")
+    shop.bind("two", answered="two", generation=2)
+    for older in shop.branch[:-2]:
+        shop.deploy(revision=older, synced=COMPONENTS)
+        assert shop.status()["state"] == "Active"
+    shop.deploy(revision=hashlib.sha1(b"by hand", usedforsecurity=False).hexdigest())
+    assert shop.status()["state"] == "Active", "nobody knows how old that is"
+
+
+def test_automated_run_when_two_environments_share_the_repository_then_both_succeed_at_its_newest_commit() -> None:
+    shop = Shop(dev="Manual", green="AppStudioAutomated", blue="AppStudioAutomated")
+    blue = {"displayName": "blue", "deploymentStrategy": "AppStudioAutomated", "parentEnvironment": "dev"}
+    shop.take(ENVIRONMENT.kind, "blue", blue, generation=2)
+    for name in ("dev", "green", "blue"):
+        shop.bind("one", name, answered="one")
+        shop.deploy(name)
+    shop.run(**AUTOMATED)
+    promoted(shop, "dev")
+    for name in ("green", "blue"):
+        shop.bind("two", name, answered="two", generation=2)
+    for name in ("green", "blue"):
+        shop.deploy(name, revision=shop.pushed["web", "green", "two"])
+    assert [step[:2] for step in shop.steps()] == [("dev", "Success"), ("blue", "In Progress"), ("green", "Success")]
+    for name in ("green", "blue"):
+        shop.deploy(name)
+    assert shop.status()["completionResult"] == "Success"
+
+
+def test_run_when_a_component_has_nothing_to_change_then_it_succeeds_at_the_newest_commit_of_its_binding(
+    shop: Shop,
+) -> None:
+    shop.pushed["api", "dev", "two"] = shop.pushed["api", "dev", "one"]
+    shop.run()
+    shop.bind("two", answered="two", generation=2)
+    assert shop.status()["state"] == "Active"
+    shop.deploy()
+    assert shop.status()["completionResult"] == "Success"
+
+
+def test_run_when_bindings_are_told_of_long_after_they_were_made_then_the_order_of_what_they_name_is_unknown() -> None:
+    """As after the database was lost: nothing is taken for newer that may be older, until it is named anew."""
+    shop = Shop(dev="Manual", staging="Manual")
+    shop.second = 10_000
+    for name in ("staging", "dev"):
+        shop.bind("one", name, answered="one", created_at=created(0))
+        shop.deploy(name)
+    shop.run(snapshot="one")
+    assert shop.status()["state"] == "Active"
+    shop.bind("two", "staging", answered="two", generation=2)
+    shop.deploy()
+    assert shop.status()["completionResult"] == "Success"
+
+
+@pytest.fixture
+def silent(shop: Shop) -> Shop:
+    """Where the build service does not name commits anew: it has named each component once, and pushes all the same."""
     shop.run()
     shop.bind("two", answered="one", generation=2)
-    shop.pass_time(TIME_TO_ANSWER - timedelta(seconds=1))
-    assert shop.status()["state"] == "Active"
-    shop.pass_time(timedelta(seconds=1))
-    assert shop.status()["completionResult"] == "Success"
+    return shop
+
+
+def test_run_when_no_commit_is_named_and_nothing_is_changed_then_it_succeeds_once_engines_would_have_noticed(
+    silent: Shop,
+) -> None:
+    """The images may be the same: then there is no other commit."""
+    silent.pass_time(TIME_TO_ANSWER + TIME_TO_NOTICE - timedelta(seconds=1))
+    assert silent.status()["state"] == "Active", "the state of before is no success"
+    silent.pass_time(timedelta(seconds=1))
+    assert silent.status()["completionResult"] == "Success"
+
+
+def test_run_when_conditions_alone_are_written_then_no_commit_is_named_anew(silent: Shop) -> None:
+    """As after the build service has failed to push, and tried again."""
+    silent.bind("two", answered="one", generation=2, condition="True")
+    assert silent.status()["state"] == "Active"
+
+
+def test_run_when_the_same_commit_is_named_with_other_words_then_that_is_the_answer(silent: Shop) -> None:
+    silent.bind("two", answered="one", generation=2, resources=["two.yaml"])
+    assert silent.status()["completionResult"] == "Success"
+
+
+def test_run_when_no_commit_is_named_then_it_succeeds_once_the_binding_was_synced_to_a_newer_one(silent: Shop) -> None:
+    silent.push("api", "staging", "two")
+    silent.deploy()
+    silent.pass_time(TIME_TO_ANSWER)
+    assert silent.status()["state"] == "Active", "the branch has moved on, for another environment"
+    silent.push("web", "dev", "two")
+    silent.deploy(synced=("web",))
+    assert silent.status()["completionResult"] == "Success"
+
+
+def test_run_when_no_commit_is_named_then_what_is_synced_within_a_minute_is_not_taken_for_all(silent: Shop) -> None:
+    silent.push("api", "dev", "two")
+    silent.deploy(synced=("api",))
+    assert silent.status()["state"] == "Active"
+    silent.pass_time(TIME_TO_ANSWER)
+    assert silent.status()["completionResult"] == "Success"
 
 
 def test_run_when_ten_minutes_are_over_then_it_fails_and_names_component_and_why(shop: Shop) -> None:
     shop.run()
     shop.bind("two", answered="two", generation=2)
-    shop.deploy("two", health="Degraded")
+    shop.deploy(health="Degraded")
     shop.pass_time(10 * MINUTE - timedelta(seconds=1))
     assert shop.status()["state"] == "Active"
     shop.pass_time(timedelta(seconds=1))
     ((environment, status, display),) = shop.steps()
     assert (environment, status, shop.status()["completionResult"]) == ("dev", "Failed", "Failure")
     assert display.startswith("Promotion Failed. Could not be completed in 10 Minutes. api is Synced, Degraded, at ")
-    shop.deploy("two")
+    shop.deploy()
     assert shop.status()["completionResult"] == "Failure", "it is over"
 
 
@@ -269,7 +404,7 @@ def test_automated_run_when_an_environment_has_succeeded_then_its_automated_chil
     shop = Shop(dev="Manual", staging="AppStudioAutomated", prod="Manual")
     for name in ("dev", "staging", "prod"):
         shop.bind("one", name, answered="one")
-        shop.deploy("one", name)
+        shop.deploy(name)
     shop.run(**AUTOMATED)
     assert list(shop.orders) == ["shop-dev"]
     promoted(shop, "dev")

@@ -1,0 +1,114 @@
+"""Which commits the status of a binding names, and in which order: what its row remembers, in ``progress``.
+
+The components of an application share one branch, and bindings of other environments do, too. The build service pushes
+one commit for each component, one after the other, and an engine deploys the newest. So a component is deployed with
+its commit, or with one that was pushed later: the branch only moves on. No repository is read here. The build service
+names a commit once it has pushed it, and serves one binding after the other, so commits are named in the order in which
+they were pushed: by the version of the binding that named them first, and within one version by the order of its
+components.
+
+The order is kept here and nowhere else. A binding that is new here though it has existed for longer, because the
+database was lost, names commits of which nobody knows since when: these are later than none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from services.common.errors import Permanent
+from services.common.json_values import canonical, digest
+from services.kinds.shared.incarnation import version_order
+from services.kinds.shared.projection import status_of
+from services.kinds.shared.resource import PlainResource
+from services.kinds.shared.spec_text import readable_spec
+from services.kinds.shared.text import MAX_COMPONENTS, MAX_LABEL
+from services.kinds.snapshot_environment_binding.model import BindingSpec, BindingStatus, GitOpsRepository
+from services.kinds.snapshot_environment_binding.remembered import remembered, with_remembered
+
+NAMED_COMMITS = "namedCommits"
+"""Member of what the row remembers."""
+NEW = timedelta(minutes=1)
+"""A binding that is no older when it is first seen has named its commits just now."""
+
+NO_PLACE = -1
+"""Of a component that the spec does not name: nobody knows when it was served, so it counts as the first."""
+
+
+@dataclass(frozen=True, slots=True)
+class NamedCommit:
+    """A commit that a binding names for one of its components."""
+
+    identity: str
+    """Tells apart repository, branch and commit."""
+    order: tuple[int, int, int]
+    """Epoch and version of the binding when it was first seen to name it; the place of the component in its spec."""
+    is_ordered: bool
+    """Whether it was named then. Otherwise it was then, or any time before."""
+
+    def is_later_than(self, other: NamedCommit) -> bool:
+        """Whether it is known to have been named after ``other``."""
+        return self.is_ordered and self.order > other.order
+
+
+def commit_identity(repository: GitOpsRepository, commit: str) -> str:
+    """Of a commit of a repository's branch. git ends the names it prints with a line feed, which may be there still."""
+    return digest(canonical([repository.url, repository.branch, commit.strip()]))
+
+
+def with_named_commits(row: PlainResource) -> PlainResource:
+    """The row of a binding with what its status names now. What it named before and still names keeps its order.
+
+    What cannot be read is no reason to forget anything: it would seem to be named anew afterwards.
+    """
+    spec = readable_spec(BindingSpec, row)
+    try:
+        reported = status_of(BindingStatus, row)
+    except Permanent:
+        return row
+    if spec is None:
+        return row
+    places, before = {each.name: place for place, each in enumerate(spec.components)}, named_commits(row)
+    is_ordered = remembered(row, NAMED_COMMITS) is not None or _is_new(row)
+    now = {}
+    for component, identity in _named(reported):
+        known = before.get(component)
+        if known is None or known.identity != identity:
+            order = (row.epoch, version_order(row.resource_version), places.get(component, NO_PLACE))
+            known = NamedCommit(identity, order, is_ordered)
+        now[component] = [known.identity, *known.order, known.is_ordered]
+    return with_remembered(row, NAMED_COMMITS, now)
+
+
+def named_commits(row: PlainResource) -> Mapping[str, NamedCommit]:
+    """What the row of a binding remembers, by component."""
+    kept: Mapping[str, tuple[str, int, int, int, bool]] = remembered(row, NAMED_COMMITS) or {}
+    return {
+        component: NamedCommit(identity, (epoch, version, place), is_ordered)
+        for component, (identity, epoch, version, place, is_ordered) in kept.items()
+    }
+
+
+def first_named(rows: Iterable[PlainResource]) -> dict[str, NamedCommit]:
+    """Where each commit was named first, by its identity. A commit is no later because it is named again."""
+    found: dict[str, NamedCommit] = {}
+    for each in (named for row in rows for named in named_commits(row).values()):
+        known = found.get(each.identity)
+        if known is None or (each.order, each.is_ordered) < (known.order, known.is_ordered):
+            found[each.identity] = each
+    return found
+
+
+def _named(reported: BindingStatus) -> list[tuple[str, str]]:
+    """Component and commit. What is beyond the bounds is of no component that is deployed."""
+    repositories = [(each.name, each.git_ops_repository) for each in (reported.components or ())[:MAX_COMPONENTS]]
+    return [
+        (name, commit_identity(repository, repository.commit_id))
+        for name, repository in repositories
+        if len(name) <= MAX_LABEL and repository.commit_id.strip()
+    ]
+
+
+def _is_new(row: PlainResource) -> bool:
+    return row.seen_at - datetime.fromtimestamp(row.created_at / 1000, UTC) <= NEW

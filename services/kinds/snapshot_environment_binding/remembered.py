@@ -1,0 +1,31 @@
+"""What the row of a binding remembers, in ``progress``: one JSON object, of which each rule owns one member."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import lru_cache
+from typing import Any
+
+import orjson
+
+from services.common.json_values import canonical
+from services.kinds.shared.resource import PlainResource
+
+
+def remembered(row: PlainResource, member: str) -> Any:
+    """The value of a member; None: the row has none."""
+    return _members(row.progress).get(member) if row.progress else None
+
+
+def with_remembered(row: PlainResource, member: str, value: Any) -> PlainResource:
+    """The row with this value; None takes the member away. The others stay."""
+    others = {name: each for name, each in _members(row.progress or "{}").items() if name != member}
+    members = others if value is None else others | {member: value}
+    return replace(row, progress=canonical(members) if members else "")
+
+
+@lru_cache(maxsize=4096)
+def _members(progress: str) -> Mapping[str, Any]:
+    members: dict[str, Any] = orjson.loads(progress)
+    return members
