@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from services.kinds.shared.catalogue import ERROR, QUOTA_EXCEEDED, TENANT_PARKED, THROTTLING, Entry, error
 
+MINUTES = 5
+"""How long a SpaceRequest may take before its claim says so."""
+NO_REASON = "its controller has not said why"
+
 NO_ERROR = Entry(ERROR, "False", "Success", "", "Nothing is wrong; status.phase says how far it is.")
 ALREADY_CLAIMED = error(
     "DeploymentTargetClaim wants to claim a DeploymentTarget that is already claimed",
@@ -31,6 +35,16 @@ NOT_ONE_NAMESPACE = error(
     "No target can be made of what the sandbox has provisioned. The claim stays Pending.",
     "Ask your operators.",
 )
+SPACE_NOT_READY = error(
+    "SpaceRequest '{request}' is not ready after {minutes} minutes: {why}",
+    "The sandbox has not made the namespace that the target is to be. The claim stays Pending and goes on waiting.",
+    "Read the conditions of the SpaceRequest, or ask your operators.",
+)
+TARGET_NAME_TAKEN = error(
+    "DeploymentTarget '{target}' exists already and is not for this claim; delete it",
+    "The target that would be made for the claim would have its name. The claim stays Pending.",
+    "Delete that target if nobody needs it; or delete the claim and create another one.",
+)
 
 ENTRIES = (
     NO_ERROR,
@@ -39,6 +53,8 @@ ENTRIES = (
     TARGET_LOST,
     CLASS_NOT_FOUND,
     NOT_ONE_NAMESPACE,
+    SPACE_NOT_READY,
+    TARGET_NAME_TAKEN,
     QUOTA_EXCEEDED,
     TENANT_PARKED,
     *THROTTLING,

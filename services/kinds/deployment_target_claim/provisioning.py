@@ -5,7 +5,7 @@ Other provisioners are other services: for their classes nothing is done here.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -15,13 +15,19 @@ from services.kinds.deployment_target.rows import PROVISIONED_BY, Target
 from services.kinds.deployment_target.rules import DELETE, Deprovisioning
 from services.kinds.deployment_target_claim import catalogue as texts
 from services.kinds.deployment_target_claim.binder import ClaimOutcome
+from services.kinds.deployment_target_claim.model import MAX_CLAIM_NAME
 from services.kinds.deployment_target_claim.rows import PENDING, PROVISIONER, Claim
 from services.kinds.deployment_target_class.model import DEVSANDBOX, DeploymentTargetClassSpec
+from services.kinds.shared.text import readable
 from services.kinds.space_request.model import CLAIM_LABEL, TARGET_LABEL
 
 TIER = "appstudio-env"
+MAX_WHY = 1024
+"""Characters of what others say of a SpaceRequest."""
 STUCK_AFTER = timedelta(minutes=2)
 """For how long a SpaceRequest may fail to terminate."""
+READY_WITHIN = timedelta(minutes=texts.MINUTES)
+"""How long a SpaceRequest may take before the claim says what it waits for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,12 +45,15 @@ class SpaceRequest:
     name: str
     claim: str
     """As its label says."""
+    made_at: datetime
     target: str = ""
     """As above."""
     class_name: str = ""
     """Of the claim that it was made for, as its annotation says."""
     is_ready: bool = False
     api_url: str = ""
+    unready: str = ""
+    """Why it is not ready, as its controller says."""
     accesses: tuple[NamespaceAccess, ...] = ()
     deleting: bool = False
     failing_since: datetime | None = None
@@ -89,31 +98,38 @@ def provision(
     targets: Mapping[str, Target],
     requests: Iterable[SpaceRequest],
     classes: Mapping[str, DeploymentTargetClassSpec],
+    now: datetime,
 ) -> Provisioning:
     """SpaceRequests and targets of one namespace; everything is given by name."""
     standing = sorted(requests, key=lambda each: each.name)
     removed = tuple(each.name for each in standing if not each.deleting and _goes(each, claims, targets, classes))
     kept = [each for each in standing if each.name not in removed]
-    served = {each.claim for each in kept if not each.deleting}
     waiting = {
         name: claims[name]
         for name, outcome in sorted(outcomes.items())
         if outcome.phase == PENDING and PROVISIONER in outcome.annotations and _is_ours(claims[name], classes)
     }
-    ready = [each for each in kept if each.is_ready and not each.deleting and each.claim in waiting]
+    names = {each.name: _made_of(each, claims, outcomes, targets) for each in kept}
+    serving = [each for each in kept if each.claim in waiting and _serves(each, waiting[each.claim], targets, names)]
+    served = {each.claim for each in serving}
+    ready = [each for each in serving if each.is_ready and len(each.accesses) == 1]
     return Provisioning(
         requests=(
-            *(_standing(each) for each in kept if not each.deleting),
-            *(_new(claim) for name, claim in waiting.items() if name not in served),
+            *(_standing(each, names[each.name]) for each in kept if not each.deleting),
+            *(_new(claim) for name, claim in waiting.items() if name not in served and space_name(claim) not in names),
         ),
         removed=removed,
         targets=tuple(
-            _target(waiting[each.claim], each)
-            for each in ready
-            if len(each.accesses) == 1 and target_name(each.claim) not in targets
+            _target(waiting[each.claim], each, names[each.name]) for each in ready if names[each.name] not in targets
         ),
-        errors={each.claim: _error(each) for each in ready if len(each.accesses) != 1},
+        errors={each.claim: why for each in serving if (why := _error(each, names[each.name], targets, now))},
     )
+
+
+def due_at(request: SpaceRequest, now: datetime) -> datetime | None:
+    """When the claim of ``request`` is to say that it is not ready; None: that is over, or it is ready."""
+    due = request.made_at + READY_WITHIN
+    return due if due > now and not request.is_ready and not request.deleting else None
 
 
 def deprovisioning(target: str, requests: Iterable[SpaceRequest], now: datetime) -> Deprovisioning:
@@ -126,6 +142,11 @@ def deprovisioning(target: str, requests: Iterable[SpaceRequest], now: datetime)
 def target_name(claim: str) -> str:
     """Of the target that is made for a claim."""
     return f"{claim}-dt"
+
+
+def other_target_name(claim: Claim) -> str:
+    """Of the target that is made for a claim if another one has its name, such as a former claim's. It fits a label."""
+    return f"{claim.name[: MAX_CLAIM_NAME - 6].rstrip('-.')}-dt-{digest(claim.uid)[:5]}"
 
 
 def space_name(claim: Claim) -> str:
@@ -155,13 +176,47 @@ def _new(claim: Claim) -> SpaceRequestOrder:
     return SpaceRequestOrder(space_name(claim), {CLAIM_LABEL: claim.name}, {PROVISIONER: claim.class_name})
 
 
-def _standing(request: SpaceRequest) -> SpaceRequestOrder:
-    made = request.target or (target_name(request.claim) if request.is_ready and len(request.accesses) == 1 else "")
+def _serves(request: SpaceRequest, claim: Claim, targets: Mapping[str, Target], names: Collection[str]) -> bool:
+    """Whether a target is made of it for ``claim``, which waits.
+
+    That is the one of its own name, if there is one. Another one is taken unless it was for a former claim, which has
+    left the target that was made of it.
+
+    Args:
+        request: one whose label names the claim.
+        claim: that waits.
+        targets: all, by name.
+        names: of all SpaceRequests.
+    """
+    if request.deleting or request.name == space_name(claim):
+        return not request.deleting
+    made = targets.get(request.target)
+    return space_name(claim) not in names and (made is None or made.claim == claim.name)
+
+
+def _made_of(
+    request: SpaceRequest,
+    claims: Mapping[str, Claim],
+    outcomes: Mapping[str, ClaimOutcome],
+    targets: Mapping[str, Target],
+) -> str:
+    """Name of the target that is or will be made of ``request``: once its label says so it stays."""
+    claim, outcome = claims.get(request.claim), outcomes.get(request.claim)
+    if request.target or claim is None:
+        return request.target or target_name(request.claim)
+    names = (target_name(claim.name), other_target_name(claim))
+    if outcome is not None and outcome.target in names:
+        return outcome.target
+    return names[1] if names[0] in targets else names[0]
+
+
+def _standing(request: SpaceRequest, target: str) -> SpaceRequestOrder:
+    made = request.target or (target if request.is_ready and len(request.accesses) == 1 else "")
     labels = {CLAIM_LABEL: request.claim} | ({TARGET_LABEL: made} if made else {})
     return SpaceRequestOrder(request.name, labels, {PROVISIONER: request.class_name} if request.class_name else {})
 
 
-def _target(claim: Claim, request: SpaceRequest) -> TargetOrder:
+def _target(claim: Claim, request: SpaceRequest, name: str) -> TargetOrder:
     (access,) = request.accesses
     spec = DeploymentTargetSpec.model_validate(
         {
@@ -175,8 +230,15 @@ def _target(claim: Claim, request: SpaceRequest) -> TargetOrder:
             "claimRef": claim.name,
         }
     )
-    return TargetOrder(target_name(claim.name), spec, {PROVISIONED_BY: DEVSANDBOX})
+    return TargetOrder(name, spec, {PROVISIONED_BY: DEVSANDBOX})
 
 
-def _error(request: SpaceRequest) -> str:
-    return texts.NOT_ONE_NAMESPACE.text(request=request.name, count=len(request.accesses))
+def _error(request: SpaceRequest, target: str, targets: Mapping[str, Target], now: datetime) -> str:
+    """What is wrong with what a claim waits for; empty: nothing is yet."""
+    if not request.is_ready:
+        is_late = due_at(request, now) is None
+        why = readable(request.unready)[:MAX_WHY] or texts.NO_REASON
+        return texts.SPACE_NOT_READY.text(request=request.name, minutes=texts.MINUTES, why=why) if is_late else ""
+    if len(request.accesses) != 1:
+        return texts.NOT_ONE_NAMESPACE.text(request=request.name, count=len(request.accesses))
+    return texts.TARGET_NAME_TAKEN.text(target=target) if target in targets else ""

@@ -80,6 +80,7 @@ class Targets(PlayedNamespace):
 
     def event_of(self, key: Key) -> Event:
         (kind, name), live = key, self.live[key]
+        live.created_at = live.created_at or int(at(self.second).timestamp() * 1000)
         named = live.spec.get("deploymentTargetClassName", "")
         return resource(
             self.tick(),
@@ -97,6 +98,7 @@ class Targets(PlayedNamespace):
             status=live.status if kind == SPACE else None,
             recalled=json.dumps(live.status) if kind == TARGET and live.status else "",
             named_class=self._class(named) if kind != SPACE else "",
+            created_at=live.created_at if kind == SPACE else None,
             **(self.secret if kind == TARGET else {}),
         )
 

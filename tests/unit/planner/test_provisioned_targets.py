@@ -67,6 +67,41 @@ def test_space_when_it_never_gets_ready_then_the_claim_waits_and_no_second_one_i
     assert (len(ours.spaces()), ours.phase("dev"), ours.bound()) == (1, "Pending", {})
 
 
+def test_space_when_it_is_not_ready_after_five_minutes_then_the_claim_says_why_until_it_is(ours: Targets) -> None:
+    ours.answer(status="False", reason="Provisioning", message="no room")
+    ours.settle()
+    assert ours.error("dev") == ""
+    ours.pass_time(300)
+    (_, name) = space_of(ours)
+    assert ours.error("dev") == f"SpaceRequest '{name}' is not ready after 5 minutes: Provisioning: no room"
+    ours.answer("spaces-1")
+    ours.settle()
+    assert (ours.error("dev"), ours.phase("dev")) == ("", "Bound")
+
+
+def test_claim_when_it_is_made_again_and_the_former_ones_target_stays_then_it_gets_one_of_another_name(
+    made: Targets,
+) -> None:
+    made.set_class("Retain")
+    made.delete(DEV)
+    made.settle()
+    made.claim()
+    made.settle()
+    (former,) = [key for key, live in made.live.items() if key[0] == SPACE and TARGET_LABEL in live.labels]
+    kept = made.live.pop(former)
+    made.answer("spaces-2")
+    made.live[former] = kept
+    made.settle()
+    target = made.bound()["dev"]
+    assert (target.startswith("dev-dt-"), made.phase("dev"), made.phase("dev-dt", TARGET)) == (
+        True,
+        "Bound",
+        "Released",
+    )
+    assert made.live[TARGET, target].spec["kubernetesCredentials"]["defaultNamespace"] == "spaces-2"
+    assert kept.labels == {CLAIM_LABEL: "dev", TARGET_LABEL: "dev-dt"}
+
+
 def test_space_when_its_label_is_taken_off_then_it_is_put_back(ours: Targets) -> None:
     (space,) = ours.spaces()
     space.labels = {}

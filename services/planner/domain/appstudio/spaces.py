@@ -19,6 +19,7 @@ from services.kinds.deployment_target_claim.provisioning import (
     target_name,
 )
 from services.kinds.deployment_target_claim.rows import PROVISIONER, Claim
+from services.kinds.shared.api_model import ForeignCondition
 from services.kinds.shared.projection import metadata_of, status_of
 from services.kinds.shared.resource import PlainResource
 from services.kinds.shared.unowned_objects import UnownedObject
@@ -69,10 +70,11 @@ def _for_owner(
 
 def _space(row: PlainResource, claim: str) -> SpaceRequest:
     """``claim``: for which one of this name is made, whatever its label says."""
+    made_at = datetime.fromtimestamp(row.created_at / 1000, UTC)
     try:
         meta, status = metadata_of(row), status_of(SpaceRequestStatus, row)
     except Permanent:
-        return SpaceRequest(row.name, claim, target_name(claim) if claim else "", deleting=row.deleting)
+        return SpaceRequest(row.name, claim, made_at, target_name(claim) if claim else "", deleting=row.deleting)
     ready = next((each for each in status.conditions or () if each.type == READY), None)
     is_stuck = row.deleting and ready is not None and ready.reason == FAILS_TO_TERMINATE
     return SpaceRequest(
@@ -81,11 +83,19 @@ def _space(row: PlainResource, claim: str) -> SpaceRequest:
         target=meta.labels.get(TARGET_LABEL, ""),
         class_name=meta.annotations.get(PROVISIONER, ""),
         is_ready=ready is not None and ready.status == "True",
+        made_at=made_at,
+        unready=_reason(ready),
         api_url=status.target_cluster_url,
         accesses=tuple(NamespaceAccess(each.name, each.secret_ref) for each in status.namespace_access or ()),
         deleting=row.deleting,
         failing_since=_time(ready.last_transition_time, row) if is_stuck and ready is not None else None,
     )
+
+
+def _reason(ready: ForeignCondition | None) -> str:
+    """What the condition says besides its status."""
+    told = (ready.reason, ready.message) if ready is not None else ()
+    return ": ".join(each for each in told if each)
 
 
 def _time(text: str | None, row: PlainResource) -> datetime:

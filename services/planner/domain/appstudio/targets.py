@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import NamedTuple
 
 from services.common.errors import Permanent
@@ -27,6 +28,7 @@ from services.kinds.deployment_target_claim.provisioning import (
     Provisioning,
     SpaceRequest,
     deprovisioning,
+    due_at,
     provision,
 )
 from services.kinds.deployment_target_claim.rows import BOUND, LOST, PENDING, Claim
@@ -78,7 +80,7 @@ def plan_targets(planned: PlannedTenant, context: Context) -> PlannedTenant:
     known = _known(rows, context)
     outcomes = bind(known.claims.values(), known.targets.values(), known.classes)
     spaces = known_spaces(rows, known.claims)
-    wanted = _provisioning(known, outcomes, spaces)
+    wanted = _provisioning(known, outcomes, spaces, cause.at)
     outcomes = {name: _with_error(each, (wanted.errors or {}).get(name, "")) for name, each in outcomes.items()}
     owners = {outcome.target: name for name, outcome in outcomes.items() if outcome.phase == BOUND}
     targets = {name: _target_outcome(each, owners, known, spaces, cause) for name, each in known.targets.items()}
@@ -86,7 +88,8 @@ def plan_targets(planned: PlannedTenant, context: Context) -> PlannedTenant:
         _with_decision(row, known, outcomes, targets, spaces) if row.kind != SPACE_REQUEST.kind else row for row in rows
     ]
     state = with_pending_claims(state.with_plain_resources(*decided), decided, outcomes, known.classes)
-    planned = _with_due_times(planned.with_state(state), decided, spaces, cause)
+    waiting = {name for name, each in outcomes.items() if each.phase == PENDING}
+    planned = _with_due_times(planned.with_state(state), decided, spaces, waiting, cause)
     left = {space.claim for space in spaces if space.name in wanted.removed}
     requests = [
         *_claim_requests(decided, known, outcomes, left, ended_claims(planned.state)),
@@ -207,11 +210,13 @@ def _classes(rows: Iterable[PlainResource]) -> dict[str, DeploymentTargetClassSp
     return {name: spec for name, (_, spec) in newest.items()}
 
 
-def _provisioning(known: Known, outcomes: Mapping[str, ClaimOutcome], spaces: Iterable[SpaceRequest]) -> Provisioning:
+def _provisioning(
+    known: Known, outcomes: Mapping[str, ClaimOutcome], spaces: Iterable[SpaceRequest], now: datetime
+) -> Provisioning:
     """By what is known: a SpaceRequest of a claim and a target that nobody has told of is left alone."""
     standing = {name: claim for name, claim in known.claims.items() if not claim.deleting}
     told = [each for each in spaces if each.claim in known.claims or each.target in known.targets]
-    return provision(standing, outcomes, known.targets, told, known.classes)
+    return provision(standing, outcomes, known.targets, told, known.classes, now)
 
 
 def _with_error(outcome: ClaimOutcome, error: str) -> ClaimOutcome:
@@ -219,14 +224,26 @@ def _with_error(outcome: ClaimOutcome, error: str) -> ClaimOutcome:
 
 
 def _with_due_times(
-    planned: PlannedTenant, rows: Iterable[PlainResource], spaces: Iterable[SpaceRequest], cause: Cause
+    planned: PlannedTenant,
+    rows: Iterable[PlainResource],
+    spaces: Iterable[SpaceRequest],
+    waiting: Collection[str],
+    cause: Cause,
 ) -> PlannedTenant:
-    """Targets whose namespace does not go are looked at again when that has lasted for too long."""
-    failing = {space.target: space.failing_since for space in spaces if space.failing_since is not None}
+    """Targets and claims are looked at again when what they wait for has lasted for too long.
+
+    That is a namespace that does not go, and one that is not there yet, of the claims in ``waiting``.
+    """
+    times: dict[tuple[str, str], datetime] = {}
+    for space in spaces:
+        if space.failing_since is not None and cause.at < space.failing_since + STUCK_AFTER:
+            times[DEPLOYMENT_TARGET.kind, space.target] = space.failing_since + STUCK_AFTER
+        if space.claim in waiting and (due := due_at(space, cause.at)) is not None:
+            times[DEPLOYMENT_TARGET_CLAIM.kind, space.claim] = due
     for row in rows:
-        since = failing.get(row.name) if row.kind == DEPLOYMENT_TARGET.kind and row.deleting else None
-        if since is not None and cause.at < since + STUCK_AFTER:
-            planned = planned.due_by(row.id, since + STUCK_AFTER)
+        due = times.get((row.kind, row.name))
+        if due is not None and (row.deleting or row.kind == DEPLOYMENT_TARGET_CLAIM.kind):
+            planned = planned.due_by(row.id, due)
             planned = planned if row.id in planned.touched else planned.touching(row.id, cause)
     return planned
 

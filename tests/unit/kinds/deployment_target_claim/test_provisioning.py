@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,17 +11,23 @@ import pytest
 from services.kinds.deployment_target.rows import Target
 from services.kinds.deployment_target.rules import Deprovisioning
 from services.kinds.deployment_target_claim.binder import bind
+from services.kinds.deployment_target_claim.model import MAX_CLAIM_NAME
 from services.kinds.deployment_target_claim.provisioning import (
+    MAX_WHY,
     NamespaceAccess,
     Provisioning,
     SpaceRequest,
     SpaceRequestOrder,
     TargetOrder,
     deprovisioning,
+    due_at,
+    other_target_name,
     provision,
+    space_name,
 )
 from services.kinds.deployment_target_claim.rows import Claim
 from services.kinds.deployment_target_class.model import DeploymentTargetClassSpec
+from services.kinds.shared.text import MAX_LABEL
 from tests.unit.kinds.deployment_target_claim.given import claim, class_, target
 from tests.unit.kinds.given import at
 
@@ -34,6 +42,7 @@ def request(**changes: Any) -> SpaceRequest:
         "claim": "a",
         "class_name": "space",
         "api_url": "https://api.example.com",
+        "made_at": at(0),
     }
     return SpaceRequest(**(given | changes))
 
@@ -43,11 +52,12 @@ def provisioned(
     targets: tuple[Target, ...] = (),
     requests: tuple[SpaceRequest, ...] = (),
     classes: dict[str, DeploymentTargetClassSpec] | None = None,
+    second: float = 0,
 ) -> Provisioning:
     known = {"space": class_()} if classes is None else classes
     by_name = {each.name: each for each in claims}
     outcomes = bind(claims, targets, known.keys())
-    return provision(by_name, outcomes, {each.name: each for each in targets}, requests, known)
+    return provision(by_name, outcomes, {each.name: each for each in targets}, requests, known, at(second))
 
 
 def standing(made: str = "") -> SpaceRequestOrder:
@@ -106,6 +116,53 @@ def test_request_when_it_gives_not_one_namespace_then_no_target_is_made_and_the_
     assert found.targets == ()
     message = f"SpaceRequest 'a-request' gives access to {len(accesses)} namespaces instead of one"
     assert found.errors == {"a": message}
+
+
+@pytest.mark.parametrize(
+    ("unready", "why"),
+    [
+        pytest.param("Provisioning: no room", "Provisioning: no room", id="its controller's reason"),
+        pytest.param("", "its controller has not said why", id="none"),
+        pytest.param("a\x1b" + "b" * 5000, "a" + "b" * (MAX_WHY - 1), id="a long one that terminals obey"),
+    ],
+)
+def test_request_when_it_is_not_ready_after_five_minutes_then_the_claim_says_why(unready: str, why: str) -> None:
+    waiting = request(unready=unready)
+    assert provisioned(claim(), requests=(waiting,), second=299).errors == {}
+    message = f"SpaceRequest 'a-request' is not ready after 5 minutes: {why}"
+    assert provisioned(claim(), requests=(waiting,), second=300).errors == {"a": message}
+    assert (due_at(waiting, at(299)), due_at(waiting, at(300))) == (at(300), None)
+
+
+def test_claim_when_a_former_one_of_its_name_has_left_target_and_space_then_it_gets_its_own_of_both() -> None:
+    former = {"targets": (target("a-dt", phase="Released"),), "classes": RETAIN}
+    kept, order = provisioned(claim(), requests=(MADE,), **former).requests
+    assert (kept.name, kept.labels) == ("a-request", {OF_CLAIM: "a", OF_TARGET: "a-dt"})
+    assert order.labels == {OF_CLAIM: "a"}
+    mine = request(name=order.name, is_ready=True, accesses=ONE)
+    (made,) = provisioned(claim(), requests=(MADE, mine), **former).targets
+    assert re.fullmatch(r"a-dt-[0-9a-f]{5}", made.name)
+    labelled = replace(mine, target=made.name)
+    again = provisioned(claim(), requests=(MADE, labelled), classes=RETAIN)
+    assert [each.name for each in again.targets] == [made.name], "the name stays, though the other one is free by now"
+
+
+def test_claim_when_it_has_the_target_of_its_own_name_then_its_space_says_so() -> None:
+    own = other_target_name(claim())
+    targets = (target("a-dt", phase="Released"), target(own, for_="a", phase="Available"))
+    found = provisioned(claim(), targets=targets, requests=(request(is_ready=True, accesses=ONE),), classes=RETAIN)
+    assert (found.requests, found.targets) == ((standing(own),), ())
+
+
+def test_claim_when_another_target_has_the_name_that_its_space_says_then_it_says_so() -> None:
+    own = request(name=space_name(claim()), is_ready=True, accesses=ONE, target="a-dt")
+    found = provisioned(claim(), targets=(target("a-dt", class_="other"),), requests=(own,))
+    assert found.errors == {"a": "DeploymentTarget 'a-dt' exists already and is not for this claim; delete it"}
+    assert ([each.name for each in found.requests], found.targets) == ([own.name], ())
+
+
+def test_other_target_name_when_the_claim_has_the_longest_one_then_it_fits_a_label() -> None:
+    assert len(other_target_name(claim("a" * MAX_CLAIM_NAME))) == MAX_LABEL
 
 
 def test_request_when_it_is_being_deleted_then_the_claim_gets_another_one() -> None:
