@@ -9,8 +9,8 @@ from services.common.kubernetes import ApiResource
 from services.common.messages import UnownedKind
 from services.kinds.application.kind import APPLICATION
 from services.kinds.deployment_target.model import DEPLOYMENT_TARGET
+from services.kinds.deployment_target.rows import CLAIM_UID, PROVISIONED_BY
 from services.kinds.deployment_target.rows import FINALIZER as TARGET_FINALIZER
-from services.kinds.deployment_target.rows import PROVISIONED_BY
 from services.kinds.deployment_target_claim.model import DEPLOYMENT_TARGET_CLAIM
 from services.kinds.deployment_target_claim.rows import BIND_COMPLETE, BOUND_BY_CONTROLLER, PROVISIONER
 from services.kinds.deployment_target_claim.rows import FINALIZER as CLAIM_FINALIZER
@@ -64,8 +64,9 @@ UNOWNED_RESOURCES: Mapping[str, UnownedResource] = {
         resource=DEPLOYMENT_TARGET,
         verbs=frozenset({"create", "delete"}),
         spec=frozenset({"claimRef"}),
-        annotations=frozenset({PROVISIONED_BY}),
+        annotations=frozenset({CLAIM_UID, PROVISIONED_BY}),
         finalizers=frozenset({TARGET_FINALIZER}),
+        kept_by=frozenset({DEPLOYMENT_TARGET_CLAIM}),
     ),
     UnownedKind.SPACE_REQUEST: UnownedResource(
         resource=SPACE_REQUEST,

@@ -27,6 +27,8 @@ class Target:
     uid: str = ""
     claim_uid: str = ""
     """Of the claim that it was made for; empty: it does not say."""
+    provisioned_by: str = ""
+    """Who has made it on demand; empty: a user has made it."""
 
     @property
     def claim(self) -> str:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import Enum, auto
 
 from services.common.messages import UnownedKind
 from services.kinds.deployment_target.rows import AVAILABLE, BOUND, FAILED, FINALIZER, RELEASED, Target
+from services.kinds.deployment_target_claim.model import DEPLOYMENT_TARGET_CLAIM
+from services.kinds.deployment_target_class.model import DEVSANDBOX
 from services.kinds.shared.unowned_objects import UnownedObject
 
 DELETE = "Delete"
@@ -22,6 +25,8 @@ class TargetOutcome:
     has_finalizer: bool = True
     is_deleted: bool = False
     """It is to be deleted, unless it is being deleted already."""
+    unless: str = ""
+    """Name of the claim for which it is not deleted, if there is that after all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,9 +38,19 @@ class Deprovisioning:
     """It has failed to go for as long as is waited."""
 
 
-def target_outcome(
-    target: Target, owner: str, policy: str, space: Deprovisioning, *, claim_stays: bool
-) -> TargetOutcome:
+class Claimant(Enum):
+    """How the claim stands that a target is kept for."""
+
+    STAYS = auto()
+    GOES = auto()
+    """It is being deleted."""
+    UNTOLD = auto()
+    """Nobody has told of it: it is gone, or yet to come."""
+    GONE = auto()
+    """Another one has its name."""
+
+
+def target_outcome(target: Target, owner: str, policy: str, space: Deprovisioning, claimant: Claimant) -> TargetOutcome:
     """What ``target`` shall be.
 
     Args:
@@ -43,15 +58,18 @@ def target_outcome(
         owner: name of the claim that the binder has given it to; empty: to none.
         policy: the reclaim policy of its class; empty if there is no such class.
         space: what was made for it.
-        claim_stays: whether the claim that its claimRef names is there, and is not being deleted.
+        claimant: of the claim that its claimRef names.
     """
-    is_released = _is_released(target, claim_stays=claim_stays)
+    is_released = _is_released(target, claimant)
     if target.deleting:
         return _deleting(target, policy, space, is_released=is_released)
     if owner:
         return TargetOutcome(BOUND, owner)
     if is_released:
         return TargetOutcome(RELEASED, "", is_deleted=policy == DELETE)
+    if policy == DELETE and claimant in {Claimant.UNTOLD, Claimant.GONE} and _came_too_late(target):
+        unless = target.claim if claimant is Claimant.UNTOLD else ""
+        return TargetOutcome(AVAILABLE, target.claim, is_deleted=True, unless=unless)
     phase = target.phase if target.phase in {RELEASED, FAILED} else AVAILABLE
     return TargetOutcome(phase, target.claim)
 
@@ -63,6 +81,7 @@ def target_change(target: Target, outcome: TargetOutcome) -> UnownedObject:
         target.name,
         target.uid,
         is_deleted=outcome.is_deleted and not target.deleting,
+        unless={DEPLOYMENT_TARGET_CLAIM.kind: outcome.unless} if outcome.unless and not target.deleting else {},
         spec={"claimRef": outcome.claim or None},
         finalizers={FINALIZER: outcome.has_finalizer},
     )
@@ -77,6 +96,14 @@ def _deleting(target: Target, policy: str, space: Deprovisioning, *, is_released
     )
 
 
-def _is_released(target: Target, *, claim_stays: bool) -> bool:
+def _came_too_late(target: Target) -> bool:
+    """Whether the planner has made it for a claim that may have gone before it was there.
+
+    What has made it goes with that claim, so nobody else can use it. Others take back themselves what they have made.
+    """
+    return target.provisioned_by == DEVSANDBOX and bool(target.claim) and target.phase in {"", AVAILABLE}
+
+
+def _is_released(target: Target, claimant: Claimant) -> bool:
     """It was bound, and its claim goes or is gone. One that is kept for a claim which is yet to come never was."""
-    return bool(target.claim) and target.phase in {BOUND, RELEASED, FAILED} and not claim_stays
+    return bool(target.claim) and target.phase in {BOUND, RELEASED, FAILED} and claimant is not Claimant.STAYS

@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 
 from services.common.json_values import digest
 from services.kinds.deployment_target.model import DeploymentTargetSpec
-from services.kinds.deployment_target.rows import PROVISIONED_BY, Target
+from services.kinds.deployment_target.rows import CLAIM_UID, PROVISIONED_BY, Target
 from services.kinds.deployment_target.rules import DELETE, Deprovisioning
 from services.kinds.deployment_target_claim import catalogue as texts
 from services.kinds.deployment_target_claim.binder import ClaimOutcome
@@ -230,7 +230,7 @@ def _target(claim: Claim, request: SpaceRequest, name: str) -> TargetOrder:
             "claimRef": claim.name,
         }
     )
-    return TargetOrder(name, spec, {PROVISIONED_BY: DEVSANDBOX})
+    return TargetOrder(name, spec, {PROVISIONED_BY: DEVSANDBOX, CLAIM_UID: claim.uid})
 
 
 def _error(request: SpaceRequest, target: str, targets: Mapping[str, Target], now: datetime) -> str:

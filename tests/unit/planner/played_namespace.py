@@ -110,7 +110,7 @@ class PlayedNamespace(ABC):
         if not _is_meant(row, live):
             return None
         if row.desired == "absent":
-            if live.deleting:
+            if live.deleting or any(keeper in self.live for keeper in manifest.get("unless", {}).items()):
                 return None
             live.deleting = True
             return key

@@ -131,6 +131,40 @@ def test_claim_when_it_is_deleted_before_it_has_a_target_then_it_stays_until_its
     assert ours.live == {}
 
 
+@pytest.mark.parametrize(("policy", "left"), [("Delete", set()), ("Retain", {MADE, "space"})])
+def test_target_when_it_is_made_after_its_claim_has_gone_then_it_goes_where_the_class_says_so(
+    ours: Targets, policy: str, left: set[object]
+) -> None:
+    """A watcher carries out late what was ordered for the claim."""
+    ours.set_class(policy)
+    ours.answer("spaces-1")
+    (order,) = [row for row in ours.rows() if row.key == MADE]
+    ours.delete(DEV)
+    ours.settle()
+    ours.write(order)
+    ours.tell(MADE)
+    ours.settle()
+    assert {"space" if key[0] == SPACE else key for key in ours.live} == left
+
+
+def test_target_when_another_claim_has_the_name_of_the_one_that_it_was_made_for_then_that_gets_its_own(
+    ours: Targets,
+) -> None:
+    ours.answer("spaces-1")
+    (late,) = [row for row in ours.rows() if row.key == MADE]
+    ours.delete(DEV)
+    ours.settle()
+    ours.write(late)
+    ours.claim()
+    ours.tell(MADE)
+    ours.settle()
+    ours.answer("spaces-2")
+    ours.settle()
+    target = ours.bound()["dev"]
+    assert ours.live[TARGET, target].spec["kubernetesCredentials"]["defaultNamespace"] == "spaces-2"
+    assert [key for key in ours.live if key[0] == TARGET] == [(TARGET, target)]
+
+
 def test_space_when_it_does_not_terminate_then_its_target_has_failed_after_two_minutes_and_goes_in_the_end(
     made: Targets,
 ) -> None:

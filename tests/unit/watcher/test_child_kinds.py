@@ -122,7 +122,10 @@ def test_policy_when_a_kind_changes_unowned_objects_then_it_knows_what_of_them()
             "operations": ["CREATE", "DELETE"],
             "spec": ["claimRef"],
             "labels": [],
-            "annotations": ["provisioner.appstudio.redhat.com/provisioned-by"],
+            "annotations": [
+                "provisioner.appstudio.redhat.com/claim-uid",
+                "provisioner.appstudio.redhat.com/provisioned-by",
+            ],
             "finalizers": ["dt.appstudio.redhat.com/finalizer"],
         },
     }

@@ -18,9 +18,9 @@ from services.common.messages import UnownedKind
 from services.kinds.deployment_target.catalogue import NOT_TERMINATED
 from services.kinds.deployment_target.model import DEPLOYMENT_TARGET, DeploymentTargetSpec
 from services.kinds.deployment_target.rows import BOUND as TARGET_BOUND
-from services.kinds.deployment_target.rows import CLAIM_UID, FAILED, Target
+from services.kinds.deployment_target.rows import CLAIM_UID, FAILED, PROVISIONED_BY, Target
 from services.kinds.deployment_target.rows import FINALIZER as TARGET_FINALIZER
-from services.kinds.deployment_target.rules import TargetOutcome, target_change, target_outcome
+from services.kinds.deployment_target.rules import Claimant, TargetOutcome, target_change, target_outcome
 from services.kinds.deployment_target_claim.binder import ClaimOutcome, bind, claim_change
 from services.kinds.deployment_target_claim.model import DEPLOYMENT_TARGET_CLAIM, DeploymentTargetClaimSpec
 from services.kinds.deployment_target_claim.provisioning import (
@@ -63,8 +63,10 @@ class Known:
     targets: Mapping[str, Target]
     refused: Mapping[str, str]
     """Why, by the uid of the resource."""
+    present: Mapping[str, str]
+    """Uids of all claims that are there, by name."""
     staying: frozenset[str]
-    """Names of all claims that are there and are not being deleted."""
+    """Names of those that are not being deleted."""
     classes: Mapping[str, DeploymentTargetClassSpec]
     """Those that some of them name, and that exist."""
 
@@ -147,13 +149,10 @@ def _known(rows: Iterable[PlainResource], context: Context) -> Known:
     claims: dict[str, Claim] = {}
     targets: dict[str, Target] = {}
     refused: dict[str, str] = {}
-    staying = set()
     for row in rows:
         if row.kind == SPACE_REQUEST.kind:
             continue
         is_claim = row.kind == DEPLOYMENT_TARGET_CLAIM.kind
-        if is_claim and row.is_active:
-            staying.add(row.name)
         if row.over_quota:
             refused[row.uid] = context.policy.limits.message(row.kind)
             continue
@@ -164,7 +163,9 @@ def _known(rows: Iterable[PlainResource], context: Context) -> Known:
                 targets[row.name] = _target(row)
         except Permanent as error:
             refused[row.uid] = str(error)
-    return Known(claims, targets, refused, frozenset(staying), _classes(rows))
+    there = [row for row in rows if row.kind == DEPLOYMENT_TARGET_CLAIM.kind]
+    staying = frozenset(row.name for row in there if row.is_active)
+    return Known(claims, targets, refused, {row.name: row.uid for row in there}, staying, _classes(rows))
 
 
 def _claim(row: PlainResource) -> Claim:
@@ -189,15 +190,16 @@ def _target(row: PlainResource) -> Target:
     spec, decided = spec_of(DeploymentTargetSpec, row), Decided.of(row)
     phase = "" if decided.phase == TARGET_BOUND and not decided.other else decided.phase
     given = spec.model_copy(update={"claim_ref": decided.other}) if decided.other else spec
-    return Target(row.name, given, phase, row.deleting, row.uid, _claim_uid(row))
+    said = _annotations(row)
+    return Target(row.name, given, phase, row.deleting, row.uid, said.get(CLAIM_UID, ""), said.get(PROVISIONED_BY, ""))
 
 
-def _claim_uid(row: PlainResource) -> str:
-    """Annotations that are too long say nothing."""
+def _annotations(row: PlainResource) -> Mapping[str, str]:
+    """Those that are too long say nothing."""
     try:
-        return metadata_of(row).annotations.get(CLAIM_UID, "")
+        return metadata_of(row).annotations
     except Permanent:
-        return ""
+        return {}
 
 
 def _classes(rows: Iterable[PlainResource]) -> dict[str, DeploymentTargetClassSpec]:
@@ -253,8 +255,22 @@ def _target_outcome(
 ) -> TargetOutcome:
     class_ = known.classes.get(target.class_name)
     policy = class_.reclaim_policy if class_ is not None else ""
-    space, stays = deprovisioning(target.name, spaces, cause.at), target.claim in known.staying
-    return target_outcome(target, owners.get(target.name, ""), policy, space, claim_stays=stays)
+    return target_outcome(
+        target,
+        owners.get(target.name, ""),
+        policy,
+        deprovisioning(target.name, spaces, cause.at),
+        _claimant(target, known),
+    )
+
+
+def _claimant(target: Target, known: Known) -> Claimant:
+    uid = known.present.get(target.claim)
+    if uid is None:
+        return Claimant.UNTOLD
+    if target.claim_uid not in {"", uid}:
+        return Claimant.GONE
+    return Claimant.STAYS if target.claim in known.staying else Claimant.GOES
 
 
 def _with_decision(
@@ -270,7 +286,7 @@ def _with_decision(
         return before.kept_in(row, error)
     if row.kind == DEPLOYMENT_TARGET.kind:
         outcome = targets[row.name]
-        had = known.targets[row.name].claim if outcome.is_deleted else ""
+        had = known.targets[row.name].claim if outcome.is_deleted and not outcome.unless else ""
         has = outcome.claim if outcome.phase == TARGET_BOUND else had
         stuck = next((space.name for space in spaces if space.target == row.name), "")
         error = NOT_TERMINATED.text(request=stuck) if outcome.phase == FAILED and row.deleting and stuck else ""

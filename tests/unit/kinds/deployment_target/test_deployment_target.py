@@ -2,22 +2,60 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from services.kinds.deployment_target.rows import Target
-from services.kinds.deployment_target.rules import Deprovisioning, TargetOutcome, target_outcome
+from services.kinds.deployment_target.rules import Claimant, Deprovisioning, TargetOutcome, target_outcome
+from services.kinds.deployment_target_class.model import DEVSANDBOX
 from tests.unit.kinds.deployment_target_claim.given import target
 
 MADE = Deprovisioning(exists=True)
+LEFT = TargetOutcome("Available", "a", is_deleted=True, unless="a")
 STUCK = Deprovisioning(exists=True, is_stuck=True)
-THERE = {"claim_stays": True}
-GONE = {"claim_stays": False}
+THERE = {"claimant": Claimant.STAYS}
+GOING = {"claimant": Claimant.GOES}
+GONE = {"claimant": Claimant.UNTOLD}
+REPLACED = {"claimant": Claimant.GONE}
+
+
+def made(phase: str = "") -> Target:
+    """One that the planner has ordered, for a claim."""
+    return replace(target(for_="a", phase=phase), provisioned_by=DEVSANDBOX)
+
 
 CASES: dict[str, tuple[Target, dict[str, Any], TargetOutcome]] = {
     "new": (target(), GONE, TargetOutcome("Available", "")),
     "kept for a claim that is yet to come": (target(for_="a"), GONE, TargetOutcome("Available", "a")),
+    "made on demand, and its claim goes": (made(), GOING, TargetOutcome("Available", "a")),
+    "made on demand when its claim was gone": (made(), GONE, LEFT),
+    "made on demand when its claim was gone, seen again": (
+        made("Available"),
+        GONE,
+        LEFT,
+    ),
+    "made on demand when another claim had its claim's name": (
+        made(),
+        REPLACED,
+        TargetOutcome("Available", "a", is_deleted=True),
+    ),
+    "bound, and another claim has the name of its claim": (
+        target(for_="a", phase="Bound"),
+        REPLACED,
+        TargetOutcome("Released", "", is_deleted=True),
+    ),
+    "made on demand when its claim was gone, policy Retain": (
+        made(),
+        {"policy": "Retain"} | GONE,
+        TargetOutcome("Available", "a"),
+    ),
+    "made by a service of others when its claim was gone": (
+        replace(made(), provisioned_by="example.com/vcluster"),
+        GONE,
+        TargetOutcome("Available", "a"),
+    ),
     "given to a claim": (target(), {"owner": "a"} | THERE, TargetOutcome("Bound", "a")),
     "given to the claim that had it": (
         target(for_="a", phase="Bound"),

@@ -96,9 +96,11 @@ def test_request_when_it_is_not_ready_then_it_stays_and_no_second_one_is_made() 
 def test_request_when_it_is_ready_then_a_target_is_made_that_is_kept_for_the_claim() -> None:
     found = provisioned(claim(), requests=(request(is_ready=True, accesses=ONE),))
     spec = target("a-dt", for_="a").spec
-    order = TargetOrder(
-        "a-dt", spec, {"provisioner.appstudio.redhat.com/provisioned-by": "appstudio.redhat.com/devsandbox"}
-    )
+    annotations = {
+        "provisioner.appstudio.redhat.com/claim-uid": "uid-a",
+        "provisioner.appstudio.redhat.com/provisioned-by": "appstudio.redhat.com/devsandbox",
+    }
+    order = TargetOrder("a-dt", spec, annotations)
     assert found == Provisioning((standing("a-dt"),), targets=(order,), errors={})
 
 

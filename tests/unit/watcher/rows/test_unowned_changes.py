@@ -212,6 +212,18 @@ async def test_deletion_when_what_the_object_needs_is_there_then_nothing_is_dele
     assert cluster.calls == []
 
 
+async def test_target_when_the_claim_that_it_was_made_for_is_there_after_all_then_it_is_not_deleted(
+    cluster: FakeCluster,
+) -> None:
+    row = unowned(UnownedKind.TARGET, "dev-dt", desired="absent", unless={"DeploymentTargetClaim": "dev"})
+    cluster.add({"kind": "DeploymentTarget", "metadata": {"name": "dev-dt", "uid": "uid-dev-dt"}, "spec": {}})
+    cluster.add({"kind": "DeploymentTargetClaim", "metadata": {"name": "dev", "uid": "uid-dev"}, "spec": {}})
+    assert not await apply(cluster, row)
+    cluster.remove("DeploymentTargetClaim", "dev")
+    assert await apply(cluster, row)
+    assert cluster.get("DeploymentTarget", "dev-dt") is None
+
+
 async def test_deletion_when_its_kind_is_not_served_then_nothing_is_deleted(cluster: FakeCluster) -> None:
     cluster.add(binding())
     cluster.unserved.add("Application")
