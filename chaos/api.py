@@ -22,7 +22,23 @@ APP_ENVIRONMENT = ApiResource(APPSTUDIO, VERSION, "Environment", "environments")
 SNAPSHOT = ApiResource(APPSTUDIO, VERSION, "Snapshot", "snapshots")
 BINDING = ApiResource(APPSTUDIO, VERSION, "SnapshotEnvironmentBinding", "snapshotenvironmentbindings")
 PROMOTION_RUN = ApiResource(APPSTUDIO, VERSION, "PromotionRun", "promotionruns")
+TARGET = ApiResource(APPSTUDIO, VERSION, "DeploymentTarget", "deploymenttargets")
+CLAIM = ApiResource(APPSTUDIO, VERSION, "DeploymentTargetClaim", "deploymenttargetclaims")
+TARGET_CLASS = ApiResource(APPSTUDIO, VERSION, "DeploymentTargetClass", "deploymenttargetclasses")
+SPACE_REQUEST = ApiResource("toolchain.dev.openshift.com", VERSION, "SpaceRequest", "spacerequests")
 APPSTUDIO_LABELS = "appstudio.openshift.io"
+CLAIM_LABEL, TARGET_LABEL = f"{APPSTUDIO_LABELS}/dtc", f"{APPSTUDIO_LABELS}/dt"
+"""Of a SpaceRequest: the claim that it was made for, and the target that was made of it."""
+EXPIRES_AT = f"{APPSTUDIO_LABELS}/expires-at"
+"""Of an Environment on a claim: when it goes, with all that was deployed there because of it."""
+FOR_PROVISIONER = "provisioner.appstudio.redhat.com/dt-provisioner"
+"""Of what is made on demand, and of the claim that asks for it: the class."""
+BIND_COMPLETE = "dt.appstudio.redhat.com/bind-complete"
+PROVISIONED_BY = "provisioner.appstudio.redhat.com/provisioned-by"
+SANDBOX, NOBODY = "appstudio.redhat.com/devsandbox", "example.com/nobody"
+"""Provisioners: one that makes a namespace for each claim, and one that nobody is."""
+MANAGED_ENVIRONMENT_PREFIX, COPY_PREFIX = "managed-environment-", "managed-environment-secret-"
+"""Of what is made for an Environment on a claim; the rest of the name is the Environment's."""
 
 ACCOUNT = ApiResource("", "v1", "ServiceAccount", "serviceaccounts")
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 
 from chaos.api import DEPLOYMENT
@@ -41,16 +42,31 @@ class Gap:
         return self.since < until and (self.until is None or since < self.until)
 
 
+@dataclass(frozen=True, slots=True)
+class WrongClock:
+    """Of one process."""
+
+    process: str
+    seconds: float
+    """By which it was fast; less than 0: slow."""
+    since: datetime
+    until: datetime
+
+
 @dataclass(slots=True)
 class Record:
     """Of one run of a plan."""
 
     present: dict[Key, Manifest] = field(default_factory=dict)
     """Resources and Secrets of users, as they were acknowledged last; without those whose deletion was."""
+    deleted: set[Key] = field(default_factory=set)
+    """Of which a user has ever asked for the deletion."""
     contents: dict[str, list[Any]] = field(default_factory=lambda: defaultdict(list))
     """Spec or data of each, by uid: all that were ever acknowledged."""
     names: dict[str, Key] = field(default_factory=dict)
     """Of each, by uid."""
+    policies: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
+    """By DeploymentTargetClass, each that it ever had."""
     runs: dict[str, Asked] = field(default_factory=dict)
     """By uid."""
     disturbed: set[str] = field(default_factory=set)
@@ -69,6 +85,8 @@ class Record:
     """In which syncs may have started unseen."""
     replaced: Counter[str] = field(default_factory=Counter)
     """By service, how often a process that was stopped or cut off went on when others did all of its work."""
+    wrong_clocks: list[WrongClock] = field(default_factory=list)
+    """That processes have had."""
     restarted: dict[str, int] = field(default_factory=lambda: defaultdict(int))
     """How often a process that had ended by itself was started again."""
 
@@ -88,6 +106,7 @@ class Record:
     def forget(self, key: Key) -> None:
         """Its deletion was acknowledged."""
         self.present.pop(key, None)
+        self.deleted.add(key)
 
     def forget_namespace(self, namespace: str) -> None:
         """The deletion of all that is in it was."""

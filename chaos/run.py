@@ -22,9 +22,11 @@ from chaos.execution.charts import commit_of, make_private_repositories, make_re
 from chaos.execution.executor import Executor
 from chaos.execution.faults import Faults, has_argocd
 from chaos.execution.intruder import Intruder
+from chaos.execution.sandbox import Sandbox
+from chaos.execution.surroundings import Surroundings
 from chaos.execution.sync_watch import watch_syncs
 from chaos.execution.tokens import make_tokens
-from chaos.execution.users import Surroundings, Users
+from chaos.execution.users import Users
 from chaos.plan.faults import Fault
 from chaos.plan.operations import Operation
 from chaos.plan.plan import Plan
@@ -103,9 +105,13 @@ async def run_plan(
         record.before = frozenset(key_of(item) for item in (await read_world(kube, facts)).of_engines)
         faults = Faults(stack, record, plan.seed)
         users = Users(ApiCalls(kube, "chaos-user"), around, record)
+        await users.make_classes()
         intruder = Intruder(ApiCalls(kube, "chaos-intruder"), around, engine_namespaces, record)
         builds = BuildService(kube, prefix, around.repositories[0], _commits_of(stack))
-        async with _beside(watch_syncs(kube, engine_namespaces, record), faults.keep_alive(), builds.run()):
+        namespaces = [around.namespace(tenant) for tenant in plan.tenants]
+        sandbox = Sandbox(kube, namespaces, around.cluster, around.kubeconfig(around.tokens[0]))
+        witness = watch_syncs(kube, engine_namespaces, record)
+        async with _beside(witness, faults.keep_alive(), builds.run(), sandbox.run()):
             outcome = await Executor(users, intruder, faults, rate).run(plan)
             verdict = await await_convergence(kube, facts, record, patience)
     kinds = frozenset(each.__name__ for each in (plan.kinds if chosen is None else chosen))

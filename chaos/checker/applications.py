@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from chaos.api import APPLICATION_PREFIX, DATABASE_ID
+from chaos.checker.difference import differing_parts
 from chaos.checker.expected import OURS, Expected, one_of
-from chaos.checker.tenants import Tenant
+from chaos.checker.tenants import Deployment, Tenant
 from chaos.identity import resource_id
 from services.common.kubernetes import Manifest
 
@@ -17,7 +18,18 @@ def applications(tenant: Tenant) -> Iterator[Expected]:
         labels = OURS | {DATABASE_ID: resource_id(deployment.uid)}
         allowed = [{"labels": labels, "spec": spec} for spec in deployment.allowed]
         name = ("Application", f"{APPLICATION_PREFIX}{deployment.uid}")
-        yield Expected(name, tenant.name, one_of(allowed, _look), deployment.is_certain)
+        problems = _unplaced(deployment, labels) if deployment.has_unknown_past else one_of(allowed, _look)
+        yield Expected(name, tenant.name, problems, deployment.is_certain)
+
+
+def _unplaced(deployment: Deployment, labels: Manifest) -> Callable[[Manifest], list[str]]:
+    """What must be true of an Application wherever it was for."""
+    wanted = {"labels": labels, "source": deployment.manifest["spec"]["source"]}
+
+    def problems(item: Manifest) -> list[str]:
+        return differing_parts(wanted, {"labels": item["metadata"].get("labels"), "source": item["spec"]["source"]})
+
+    return problems
 
 
 def _look(item: Manifest) -> Manifest:

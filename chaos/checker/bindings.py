@@ -1,20 +1,18 @@
-"""Bindings and promotions of AppStudio: each binding in force has the deployments of its components, and no other."""
+"""Bindings of AppStudio: each binding in force has the deployments of its components, and no other."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from datetime import datetime, timedelta
 from typing import Any
 
 from chaos.api import APPSTUDIO_LABELS, BINDING
-from chaos.checker.difference import Difference, Sort, differing_parts
+from chaos.checker.difference import Difference, difference_of, differing_parts
+from chaos.checker.places import destination_of
 from chaos.checker.tenants import Tenant
 from chaos.checker.world import World
 from services.common.kubernetes import Manifest
 
 COMPONENT_LABEL = f"{APPSTUDIO_LABELS}/component"
-DEADLINE = timedelta(seconds=500)
-"""A promotion may fail after ten minutes, by a clock that somebody may have set forward."""
 
 
 def binding_of(deployment: Manifest) -> str:
@@ -28,42 +26,40 @@ def binding_differences(world: World, tenants: list[Tenant]) -> Iterator[Differe
     bindings = {item["metadata"]["uid"] for item in world.bindings}
     for child in world.deployments:
         if (owner := binding_of(child)) and owner not in bindings:
-            yield _difference("extra", child, "its binding is gone")
+            yield difference_of("extra", child, "its binding is gone")
     for tenant in tenants:
         yield from _of_tenant(tenant)
-        for run in tenant.own(world.promotions):
-            if text := _promotion_problem(run, world.read_at):
-                yield _difference("status", run, text)
 
 
 def _of_tenant(tenant: Tenant) -> Iterator[Difference]:
-    environments = {item["metadata"]["name"] for item in tenant.own(tenant.world.app_environments)}
     in_force: dict[tuple[str, str], str] = {}
     for binding in sorted(tenant.own(tenant.world.bindings), key=_age):
         meta, spec = binding["metadata"], binding["spec"]
+        environment = tenant.app_environments.get(spec["environment"])
+        place = destination_of(environment, tenant) if environment is not None else None
         first = in_force.setdefault((spec["application"], spec["environment"]), meta["name"])
         children = [each for each in tenant.own(tenant.world.deployments) if binding_of(each) == meta["uid"]]
         found = {each["metadata"]["name"]: each for each in children}
         if first != meta["name"]:
             yield from _compared({}, found)
             reason = "DuplicateBinding"
-        elif spec["environment"] in environments:
-            yield from _compared(_wanted(binding), found)
+        elif place is not None:
+            yield from _compared(_wanted(binding, place), found)
             reason = "Reconciled"
         else:
             yield from _compared(
                 {}, {name: each for name, each in found.items() if name not in _former(binding, tenant)}
             )
-            reason = "EnvironmentNotFound"
+            reason = "EnvironmentNotFound" if environment is None else "ErrorGeneratingGitOpsDeployment"
         for text in _status_problems(binding, children, reason):
-            yield _difference("status", binding, text)
+            yield difference_of("status", binding, text)
 
 
 def _age(binding: Manifest) -> tuple[str, str]:
     return binding["metadata"]["creationTimestamp"], binding["metadata"]["name"]
 
 
-def _wanted(binding: Manifest) -> dict[str, Manifest]:
+def _wanted(binding: Manifest, place: Mapping[str, str]) -> dict[str, Manifest]:
     """What is to be found of each GitOpsDeployment, by name: where the build service says that its manifests are."""
     spec, name = binding["spec"], binding["metadata"]["name"]
     said = {each["name"]: each["gitopsRepository"] for each in (binding.get("status") or {}).get("components") or ()}
@@ -76,7 +72,7 @@ def _wanted(binding: Manifest) -> dict[str, Manifest]:
             "labels": {f"{APPSTUDIO_LABELS}/{what}": each for what, each in names.items()},
             "spec": {
                 "source": source | {"targetRevision": repository.get("branch")},
-                "destination": {"environment": "", "namespace": ""},
+                "destination": {**place},
                 "syncPolicy": {"syncOptions": []},
                 "type": "automated",
             },
@@ -105,11 +101,11 @@ def _deployment_name(binding: str, spec: Manifest, component: str) -> str:
 def _compared(wanted: Mapping[str, Manifest], found: Mapping[str, Manifest]) -> Iterator[Difference]:
     for name, child in found.items():
         if name not in wanted:
-            yield _difference("extra", child, "its binding does not have the component")
+            yield difference_of("extra", child, "its binding does not have the component")
             continue
         look = {"labels": child["metadata"].get("labels") or {}, "spec": child["spec"]}
         if texts := differing_parts(wanted[name], look):
-            yield _difference("differs", child, "; ".join(texts))
+            yield difference_of("differs", child, "; ".join(texts))
     for name in wanted.keys() - found.keys():
         yield Difference("missing", f"GitOpsDeployment {name}", "a binding has its component")
 
@@ -136,20 +132,3 @@ def _shown(child: Manifest) -> dict[str, Any]:
     }
     parts = {"syncStatus": sync.get("status"), "health": health.get("status"), "commitID": sync.get("revision")}
     return known | {name: text for name, text in parts.items() if text}
-
-
-def _promotion_problem(run: Manifest, read_at: datetime) -> str:
-    """Everything that it needs is there, so it has succeeded; or it had its time."""
-    status = run.get("status") or {}
-    state = (status.get("state"), status.get("completionResult"))
-    if state == ("Complete", "Success"):
-        return ""
-    created_at = datetime.fromisoformat(run["metadata"]["creationTimestamp"])
-    if state == ("Complete", "Failure") and read_at - created_at > DEADLINE:
-        return ""
-    return f"it is {state[0]} with {state[1]}: {status.get('environmentStatus')}"
-
-
-def _difference(sort: Sort, resource: Manifest, text: str) -> Difference:
-    meta = resource["metadata"]
-    return Difference(sort, f"{resource['kind']} {meta['namespace']}/{meta['name']}", text, meta["namespace"])

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from chaos.checker.difference import Difference
 from chaos.checker.judge import judge
+from chaos.checker.promotions import count_failed
 from chaos.checker.world import Facts, read_world
 from chaos.record import Record
 from services.common.errors import Retry
@@ -79,6 +80,10 @@ async def await_convergence(kube: KubeClient, facts: Facts, record: Record, pati
                 "sync runs": len(world.runs),
                 "bindings": len(world.bindings),
                 "promotions": len(world.promotions),
+                "promotions that failed": count_failed(world.promotions),
+                "claims": len(world.claims),
+                "targets": len(world.targets),
+                "SpaceRequests": len(world.space_requests),
                 "Applications": len(world.applications),
                 "AppProjects": len(world.projects),
                 "Secrets": len(world.engine_secrets),

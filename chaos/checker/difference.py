@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from services.common.kubernetes import Manifest
+
 Sort = Literal["lost", "missing", "extra", "differs", "status", "sync"]
 """lost: what the API server has acknowledged is not there, or another. sync: a run took place twice, or not at all."""
 
@@ -22,6 +24,12 @@ class Difference:
 
     def __str__(self) -> str:
         return f"{self.sort}: {self.subject}: {self.what}"
+
+
+def difference_of(sort: Sort, resource: Manifest, text: str) -> Difference:
+    """What is wrong with a tenant's resource."""
+    meta = resource["metadata"]
+    return Difference(sort, f"{resource['kind']} {meta['namespace']}/{meta['name']}", text, meta["namespace"])
 
 
 def differing_parts(expected: object, found: object, path: str = "") -> list[str]:

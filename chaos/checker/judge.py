@@ -6,9 +6,13 @@ from dataclasses import dataclass
 
 from chaos.checker.acknowledged import acknowledged_differences
 from chaos.checker.bindings import binding_differences
+from chaos.checker.claims import claim_differences
 from chaos.checker.difference import Difference
 from chaos.checker.objects import object_differences
+from chaos.checker.places import place_differences
+from chaos.checker.previews import preview_differences
 from chaos.checker.private_repositories import private_repository_differences
+from chaos.checker.promotions import promotion_differences
 from chaos.checker.statuses import status_differences
 from chaos.checker.sync_runs import count_strict, sync_run_differences
 from chaos.checker.tenants import Tenant
@@ -33,7 +37,11 @@ def judge(world: World, facts: Facts, record: Record) -> Judgement:
         {
             *acknowledged_differences(world, record),
             *binding_differences(world, tenants),
+            *claim_differences(world, tenants, record),
             *object_differences(world, tenants, record),
+            *place_differences(tenants),
+            *preview_differences(world, record),
+            *promotion_differences(tenants, record),
             *private_repository_differences(world, tenants),
             *status_differences(world, tenants),
             *sync_run_differences(tenants, record),

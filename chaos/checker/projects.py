@@ -54,7 +54,8 @@ def _judge(tenant: Tenant, repositories: Range, reached: Range, rest: Manifest) 
     def problems(item: Manifest) -> list[str]:
         meta, spec = item["metadata"], dict(item["spec"])
         listed = frozenset(spec.pop("sourceRepos", []))
-        places = frozenset((each.get("name"), each["namespace"]) for each in spec.pop("destinations", []))
+        listed_places = ((each.get("name"), each["namespace"]) for each in spec.pop("destinations", []))
+        places = frozenset(each for each in listed_places if each[0] not in tenant.clusters_with_unknown_past)
         look = {"labels": meta.get("labels"), "username": (meta.get("annotations") or {}).get("username"), "spec": spec}
         return [
             *repositories.problems("sourceRepos", listed),

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from chaos.api import DATABASE_ID, REPOSITORY_PREFIX, SECRET_TYPE
+from chaos.checker.difference import differing_parts
 from chaos.checker.expected import OURS, Expected, one_of
 from chaos.checker.tenants import Environment, Tenant
 from chaos.checker.world import account_of, authority_of, decoded, token_of
@@ -18,11 +19,32 @@ def cluster_secrets(tenant: Tenant) -> Iterator[Expected]:
     for environment in tenant.environments.values():
         if environment.usability == "no secret":
             continue
+        if environment.cluster in tenant.clusters_with_unknown_past:
+            yield Expected(("Secret", environment.cluster), tenant.name, _unplaced(environment), is_certain=False)
+            continue
         works = environment.usability == "works"
         specs = [environment.spec] if works else tenant.record.contents[environment.uid]
         contents = [tenant.secrets[environment.spec["credentialsSecret"]]["data"]] if works else _former_secrets(tenant)
         allowed = [_cluster(tenant, environment, spec, data) for spec in specs for data in contents]
         yield Expected(("Secret", environment.cluster), tenant.name, one_of(allowed, _look), is_certain=works)
+
+
+def _unplaced(environment: Environment) -> Callable[[Manifest], list[str]]:
+    """What must be true of it, whatever worked last."""
+    made_for = resource_id(environment.uid)
+    labels = OURS | {DATABASE_ID: made_for, SECRET_TYPE: "cluster"}
+    wanted = {
+        "labels": labels,
+        "name": environment.cluster,
+        "server": f"{environment.spec['apiURL']}?managedEnvironment={made_for}",
+    }
+
+    def problems(item: Manifest) -> list[str]:
+        look = _look(item)
+        found = {"labels": look["labels"], "name": look["data"].get("name"), "server": look["data"].get("server")}
+        return differing_parts(wanted, found)
+
+    return problems
 
 
 def _former_secrets(tenant: Tenant) -> list[Manifest]:

@@ -6,7 +6,8 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from chaos.api import APPLICATION_PREFIX
-from chaos.checker.difference import Difference, differing_parts
+from chaos.checker.conditions import condition_of
+from chaos.checker.difference import Difference, difference_of, differing_parts
 from chaos.checker.tenants import LOCAL, Deployment, Environment, Tenant
 from chaos.checker.world import World
 from services.common.kubernetes import Manifest
@@ -28,25 +29,20 @@ def status_differences(world: World, tenants: list[Tenant]) -> Iterator[Differen
         for deployment in tenant.deployments:
             application = applications.get(f"{APPLICATION_PREFIX}{deployment.uid}")
             for text in _deployment(tenant, deployment, application):
-                yield _difference(deployment.manifest, text)
+                yield difference_of("status", deployment.manifest, text)
         for environment in tenant.environments.values():
             for text in _environment(environment, accounts):
-                yield _difference(environment.manifest, text)
+                yield difference_of("status", environment.manifest, text)
         for credential in tenant.credentials:
-            wanted, found = _login_reason(tenant, credential), _condition(credential, "ErrorOccurred").get("reason")
+            wanted, found = _login_reason(tenant, credential), condition_of(credential, "ErrorOccurred").get("reason")
             if found != wanted:
-                yield _difference(credential, f"the reason is {found}, not {wanted}")
-
-
-def _difference(resource: Manifest, text: str) -> Difference:
-    meta = resource["metadata"]
-    return Difference("status", f"{resource['kind']} {meta['namespace']}/{meta['name']}", text, meta["namespace"])
+                yield difference_of("status", credential, f"the reason is {found}, not {wanted}")
 
 
 def _environment(environment: Environment, accounts: Collection[str]) -> Iterator[str]:
     is_refused_account = environment.creates_account and environment.usability == "refused"
     wanted = NO_ACCOUNT if is_refused_account else CONNECTIONS[environment.usability]
-    found = _condition(environment.manifest, "ConnectionInitializationSucceeded").get("reason")
+    found = condition_of(environment.manifest, "ConnectionInitializationSucceeded").get("reason")
     if found != wanted:
         yield f"the connection's reason is {found}, not {wanted}"
     if environment.creates_account and environment.usability == "works" and environment.account not in accounts:
@@ -54,7 +50,7 @@ def _environment(environment: Environment, accounts: Collection[str]) -> Iterato
 
 
 def _deployment(tenant: Tenant, deployment: Deployment, application: Manifest | None) -> Iterator[str]:
-    error = _condition(deployment.manifest, "ErrorOccurred")
+    error = condition_of(deployment.manifest, "ErrorOccurred")
     if deployment.refusal:
         if error.get("status") != "True" or not error.get("message", "").startswith(deployment.refusal):
             yield f"its spec is refused, and the error is {error.get('message')}"
@@ -135,8 +131,3 @@ def _login_reason(tenant: Tenant, credential: Manifest) -> str:
     if credential["spec"]["secret"] not in tenant.secrets:
         return "SecretNotFound"
     return "RepositoryCredentialUpToDate" if tenant.opens(credential) else "InvalidCredentials"
-
-
-def _condition(resource: Manifest, type_: str) -> Mapping[str, Any]:
-    conditions = (resource.get("status") or {}).get("conditions") or []
-    return next((each for each in conditions if each["type"] == type_), {})

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
-from chaos.api import ACCOUNT_PREFIX, CLUSTER_PREFIX, PROJECT_PREFIX, REFUSALS
+from chaos.api import ACCOUNT_PREFIX, APP_ENVIRONMENT, BINDING, CLUSTER_PREFIX, PROJECT_PREFIX, REFUSALS, SANDBOX
 from chaos.checker.world import Facts, World, decoded, token_of
 from chaos.identity import resource_id, tenant_id
 from chaos.record import Record
-from services.common.kubernetes import Manifest
+from services.common.kubernetes import ApiResource, Manifest
 
 LOCAL = "in-cluster"
 RETRY = {"limit": -1, "backoff": {"duration": "5s", "factor": 2, "maxDuration": "3m"}, "refresh": True}
@@ -50,6 +50,11 @@ class Environment:
         return bool(self.spec.get("createNewServiceAccount"))
 
     @property
+    def is_generated(self) -> bool:
+        """It was made for an Environment of AppStudio: of its former specs not all were recorded."""
+        return bool(owner_of(self.manifest, APP_ENVIRONMENT))
+
+    @property
     def spec(self) -> Manifest:
         """What its tenant wants of it."""
         spec: Manifest = self.manifest["spec"]
@@ -65,6 +70,8 @@ class Deployment:
     """Specs. One: it must be that."""
     is_certain: bool
     """There must be an Application. If not, the resource waits for its environment, or is refused."""
+    has_unknown_past: bool = False
+    """A binding has made it, for places of which not all were recorded: its Application may be for any of them."""
     refusal: str = ""
     """How the error begins that it has to show, if its spec is refused: what was deployed before stays."""
 
@@ -141,6 +148,43 @@ class Tenant:
         return secret is not None and decoded(secret["data"]) == self.login_for(credential["spec"]["repository"])
 
     @cached_property
+    def app_environments(self) -> Mapping[str, Manifest]:
+        """Of AppStudio, by name."""
+        return {item["metadata"]["name"]: item for item in self.own(self.world.app_environments)}
+
+    @cached_property
+    def claims(self) -> Mapping[str, Manifest]:
+        """By name."""
+        return {item["metadata"]["name"]: item for item in self.own(self.world.claims)}
+
+    @cached_property
+    def targets(self) -> Mapping[str, Manifest]:
+        """By name."""
+        return {item["metadata"]["name"]: item for item in self.own(self.world.targets)}
+
+    @property
+    def sandbox_classes(self) -> frozenset[str]:
+        """Names of the DeploymentTargetClasses of which the sandbox makes targets."""
+        items = self.world.classes
+        return frozenset(item["metadata"]["name"] for item in items if item["spec"]["provisioner"] == SANDBOX)
+
+    @cached_property
+    def space_requests(self) -> Sequence[Manifest]:
+        """All that there are."""
+        return self.own(self.world.space_requests)
+
+    @cached_property
+    def logins_of_spaces(self) -> Mapping[str, Manifest]:
+        """Secrets of the sandbox, by name."""
+        return {item["metadata"]["name"]: item for item in self.own(self.world.logins_of_spaces)}
+
+    @property
+    def clusters_with_unknown_past(self) -> frozenset[str]:
+        """Of environments that do not work, and of whose former specs not all were recorded."""
+        every = self.environments.values()
+        return frozenset(each.cluster for each in every if each.is_generated and each.usability != "works")
+
+    @cached_property
     def environments(self) -> Mapping[str, Environment]:
         """By name."""
         return {
@@ -189,7 +233,9 @@ class Tenant:
         if environment is not None and environment.usability == "works":
             project = self.project_of(environment.spec)
             return Deployment(manifest, (self._application(spec, environment.cluster, project),), is_certain=True)
-        return Deployment(manifest, tuple(self._former(manifest["metadata"]["uid"])), is_certain=False)
+        former = tuple(self._former(manifest["metadata"]["uid"]))
+        is_generated = bool(owner_of(manifest, BINDING))
+        return Deployment(manifest, former, is_certain=False, has_unknown_past=is_generated)
 
     def accepted_specs(self, uid: str) -> list[Manifest]:
         """Of a deployment, all that it ever had and that were not refused."""
@@ -221,6 +267,12 @@ class Tenant:
             # The API server stores an empty name as none.
             "destination": ({"name": cluster} if cluster else {}) | {"namespace": namespace},
         } | _sync_policy(spec)
+
+
+def owner_of(manifest: Manifest, resource: ApiResource) -> str:
+    """Uid of the resource of this kind that controls it; empty: none does."""
+    owners = manifest["metadata"].get("ownerReferences") or []
+    return next((each["uid"] for each in owners if each["kind"] == resource.kind), "")
 
 
 def _environment_of(spec: Manifest) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -16,6 +17,7 @@ from chaos.api import (
     ACCOUNT_PREFIX,
     APP_ENVIRONMENT,
     BINDING,
+    CLAIM,
     CREDENTIAL,
     DEPLOYMENT,
     ENVIRONMENT,
@@ -25,7 +27,10 @@ from chaos.api import (
     PROMOTION_RUN,
     SECRET_TYPE,
     SNAPSHOT,
+    SPACE_REQUEST,
     SYNC_RUN,
+    TARGET,
+    TARGET_CLASS,
 )
 from services.common.kubernetes import APP_PROJECT, APPLICATION, NAMESPACE, SECRET, ApiResource, KubeClient, Manifest
 
@@ -47,6 +52,10 @@ class Facts:
     key_of: Callable[[str], str]
     """The private key that they accept over ssh, by user name."""
 
+    def is_tenant(self, namespace: str) -> bool:
+        """Whether a namespace is a tenant's own: others that begin so were made on demand."""
+        return re.fullmatch(rf"{self.prefix}-\d+", namespace) is not None
+
     def login_of(self, tenant: str) -> tuple[str, str]:
         """User name and password; each tenant has a name of its own, so whose login is where can be told."""
         username, password = self.login
@@ -67,8 +76,17 @@ class World:
     snapshots: Sequence[Manifest] = ()
     bindings: Sequence[Manifest] = ()
     promotions: Sequence[Manifest] = ()
+    classes: Sequence[Manifest] = ()
+    """DeploymentTargetClasses."""
+    targets: Sequence[Manifest] = ()
+    claims: Sequence[Manifest] = ()
+    space_requests: Sequence[Manifest] = ()
+    spaces: Sequence[Manifest] = ()
+    """Namespaces that were made for these."""
     secrets: Sequence[Manifest] = ()
-    """Of users."""
+    """Of users, and copies that were made for AppStudio's Environments."""
+    logins_of_spaces: Sequence[Manifest] = ()
+    """Secrets that open them."""
     accounts: Sequence[Manifest] = ()
     """That environments have created on their cluster."""
     applications: Sequence[Manifest] = ()
@@ -99,9 +117,10 @@ async def read_world(kube: KubeClient, facts: Facts) -> World:
         return [item for item in ours if item["metadata"]["name"] != HEARTBEAT]
 
     secrets = await everything(SECRET)
-    namespaces = await everything(NAMESPACE)
+    namespaces = [item for item in await everything(NAMESPACE) if item["metadata"]["name"].startswith(facts.prefix)]
+    classes = await everything(TARGET_CLASS)
     return World(
-        namespaces=[item for item in namespaces if item["metadata"]["name"].startswith(facts.prefix)],
+        namespaces=[item for item in namespaces if facts.is_tenant(item["metadata"]["name"])],
         deployments=of_users(await everything(DEPLOYMENT)),
         environments=of_users(await everything(ENVIRONMENT)),
         credentials=of_users(await everything(CREDENTIAL)),
@@ -110,7 +129,13 @@ async def read_world(kube: KubeClient, facts: Facts) -> World:
         snapshots=of_users(await everything(SNAPSHOT)),
         bindings=of_users(await everything(BINDING)),
         promotions=of_users(await everything(PROMOTION_RUN)),
+        classes=[item for item in classes if item["metadata"]["name"].startswith(facts.prefix)],
+        targets=of_users(await everything(TARGET)),
+        claims=of_users(await everything(CLAIM)),
+        space_requests=of_users(await everything(SPACE_REQUEST)),
+        spaces=[item for item in namespaces if not facts.is_tenant(item["metadata"]["name"])],
         secrets=[item for item in of_users(secrets) if item.get("type") in {KUBECONFIG_TYPE, LOGIN_TYPE}],
+        logins_of_spaces=[item for item in of_users(secrets) if item.get("type") == "Opaque"],
         accounts=[item for item in await everything(ACCOUNT) if _is_account(item["metadata"])],
         applications=of_engines(await everything(APPLICATION)),
         projects=[item for item in of_engines(await everything(APP_PROJECT)) if item["metadata"]["name"] != "default"],

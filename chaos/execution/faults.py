@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from datetime import UTC, datetime
 from functools import partial
 from resource import RLIMIT_FSIZE, prlimit
 from typing import Any, TypeVar
@@ -32,7 +33,7 @@ from chaos.plan.faults import (
     StepClock,
     Stop,
 )
-from chaos.record import Record
+from chaos.record import Record, WrongClock
 from devstack.components import toxiproxy
 from devstack.components.services import SIMULATOR
 from devstack.harness.faulty_links import FaultyLinks
@@ -141,9 +142,11 @@ class Faults:
                 finally:
                     await asyncio.to_thread(self._stack.thaw, process)
             case StepClock(process, by, seconds):
+                since = datetime.now(UTC)
                 self._stack.set_clock(process, by)
                 await asyncio.sleep(seconds)
                 self._stack.set_clock(process, 0)
+                self._record.wrong_clocks.append(WrongClock(process, by, since, datetime.now(UTC)))
             case FillDisk(process, seconds):
                 await self._fill_disk(process, seconds)
             case KillAll():

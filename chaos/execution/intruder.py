@@ -20,7 +20,7 @@ from chaos.api import (
     SECRET_TYPE,
 )
 from chaos.execution.api_calls import ApiCalls
-from chaos.execution.users import Surroundings
+from chaos.execution.surroundings import Surroundings
 from chaos.identity import resource_id
 from chaos.plan.operations import EngineKind, Forge, Meddle
 from chaos.record import Record, key_of

@@ -10,7 +10,17 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 UserKind = Literal[
-    "deployment", "environment", "credential", "kubeconfig", "login", "key", "app environment", "binding"
+    "deployment",
+    "environment",
+    "credential",
+    "kubeconfig",
+    "login",
+    "key",
+    "app environment",
+    "binding",
+    "claim",
+    "target",
+    "snapshot",
 ]
 """What a user may remove. Those from kubeconfig to key are Secrets."""
 CustomKind = Literal["deployment", "environment", "credential"]
@@ -97,11 +107,62 @@ class AskForSync:
 
 @dataclass(frozen=True, slots=True)
 class PutAppEnvironment:
-    """An Environment of AppStudio: the tenant's own namespace."""
+    """An Environment of AppStudio."""
 
     tenant: int
     name: str
     afresh: bool = False
+    claim: str = ""
+    """Whose target it is; empty: the tenant's own namespace."""
+    parent: str = ""
+    """The Environment from which automated promotions go on to it; empty: they do not."""
+
+
+@dataclass(frozen=True, slots=True)
+class PutClass:
+    """Somebody who may, an operator, makes a DeploymentTargetClass reclaim targets otherwise from now on."""
+
+    tenant: int
+    """In whose turn; it is everybody's."""
+    name: str
+    policy: Literal["Delete", "Retain"]
+
+
+@dataclass(frozen=True, slots=True)
+class PutTarget:
+    """A DeploymentTarget: a namespace of the stack's own API server."""
+
+    tenant: int
+    name: str
+    class_name: str
+    claim: str = ""
+    """That it is kept for; empty: for whichever comes."""
+    afresh: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class PutClaim:
+    """A DeploymentTargetClaim."""
+
+    tenant: int
+    name: str
+    class_name: str
+    target: str = ""
+    """That it wants; empty: whichever there is, or one that is made."""
+    afresh: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class PutPreview:
+    """An Environment on a claim of its own, with a binding, that is over soon. All have its name."""
+
+    tenant: int
+    name: str
+    class_name: str
+    snapshot: str
+    components: tuple[str, ...]
+    seconds: int
+    """After its creation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +193,8 @@ class Promote:
     name: str
     environment: str
     snapshot: str
+    automated: bool = False
+    """On to the children of the environment, and theirs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,6 +246,10 @@ UserOperation = (
     | PutLogin
     | AskForSync
     | PutAppEnvironment
+    | PutClass
+    | PutTarget
+    | PutClaim
+    | PutPreview
     | PutSnapshot
     | PutBinding
     | Promote

@@ -52,7 +52,7 @@ async def test_changes_when_no_agent_runs_then_what_is_missing_is_named(stack: H
 
 
 async def test_changes_when_processes_fail_meanwhile_then_nothing_is_lost_or_done_twice(stack: HostedStack) -> None:
-    plan = generate(SEED, Size(operations=150, tenants=6, faults=FAULTS), TARGETS)
+    plan = generate(SEED, Size(operations=220, tenants=6, faults=FAULTS), TARGETS)
     report = await run_plan(stack, plan, "short", rate=20, patience=Patience(120, steady_seconds(RESYNC_INTERVAL)))
     assert report.verdict.differences == [], f"seed {SEED}: {report.as_json()}"
     assert report.unproven == []

@@ -70,7 +70,7 @@ class Scene:
             return [item for item in every if item["metadata"].get("namespace", "").startswith(ENGINE) == engine]
 
         return World(
-            namespaces=of("Namespace"),
+            namespaces=[each for each in of("Namespace") if FACTS.is_tenant(each["metadata"]["name"])],
             deployments=of("GitOpsDeployment"),
             environments=of("GitOpsDeploymentManagedEnvironment"),
             credentials=of("GitOpsDeploymentRepositoryCredential"),
@@ -79,7 +79,13 @@ class Scene:
             snapshots=of("Snapshot"),
             bindings=of("SnapshotEnvironmentBinding"),
             promotions=of("PromotionRun"),
-            secrets=of("Secret"),
+            classes=of("DeploymentTargetClass"),
+            targets=of("DeploymentTarget"),
+            claims=of("DeploymentTargetClaim"),
+            space_requests=of("SpaceRequest"),
+            spaces=[each for each in of("Namespace") if not FACTS.is_tenant(each["metadata"]["name"])],
+            secrets=[each for each in of("Secret") if each.get("type") != "Opaque"],
+            logins_of_spaces=[each for each in of("Secret") if each.get("type") == "Opaque"],
             accounts=of("ServiceAccount"),
             applications=of("Application", engine=True),
             projects=of("AppProject", engine=True),
@@ -256,18 +262,18 @@ def syncing(run_uid: str, started: str = "", *, version: int, requested: bool = 
     )
 
 
-def cluster_secret(token: str) -> Manifest:
+def cluster_secret(token: str, cluster: str = CLUSTER, namespace: str = "web") -> Manifest:
     """What an environment becomes."""
-    item = thing("Secret", ENGINE, CLUSTER, "s")
-    made_for = CLUSTER.removeprefix("managed-env-")
+    item = thing("Secret", ENGINE, cluster, f"s-{cluster}")
+    made_for = cluster.removeprefix("managed-env-")
     item["metadata"]["labels"] = LABELS | {"databaseID": made_for, "argocd.argoproj.io/secret-type": "cluster"}
     config = {"bearerToken": token, "tlsClientConfig": {"insecure": False, "caData": AUTHORITY}}
     content = {
-        "name": CLUSTER,
+        "name": cluster,
         "server": f"{API}?managedEnvironment={made_for}",
         "config": json.dumps(config),
         "project": PROJECT,
-        "namespaces": "web",
+        "namespaces": namespace,
     }
     return item | {"data": encoded(content)}
 

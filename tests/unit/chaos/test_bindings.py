@@ -1,10 +1,9 @@
-"""The checker sees what is wrong with bindings of AppStudio, their deployments, and promotions."""
+"""The checker sees what is wrong with bindings of AppStudio, and with their deployments."""
 
 from __future__ import annotations
 
 import copy
 from collections.abc import Callable
-from datetime import UTC, datetime
 
 import pytest
 
@@ -35,14 +34,6 @@ def binding(name: str = "dev-a", created_at: str = AGE) -> Manifest:
     }
 
 
-def promotion() -> Manifest:
-    """One that has succeeded."""
-    item = thing("PromotionRun", HOME, "p0", "u-p0")
-    item["metadata"]["creationTimestamp"] = AGE
-    content = {"application": "shop", "snapshot": "one", "manualPromotion": {"targetEnvironment": "dev"}}
-    return item | {"spec": content, "status": {"state": "Complete", "completionResult": "Success"}}
-
-
 def child() -> Manifest:
     """Its deployment."""
     destination = {"environment": "", "namespace": ""}
@@ -61,7 +52,6 @@ def scene() -> Scene:
     scene = settled()
     scene.put("app environment", thing("Environment", HOME, "dev", "u-dev") | {"spec": {"displayName": "dev"}})
     scene.put("binding", binding())
-    scene.put("promotion", promotion())
     scene.objects["child"] = child()
     made = application("u-child", automated=True)
     for part in (made["spec"]["source"], made["status"]["sync"]["comparedTo"]["source"]):
@@ -72,6 +62,16 @@ def scene() -> Scene:
 
 def told(scene: Scene) -> set[tuple[str, str]]:
     return {(each.sort, each.subject) for each in scene.judged()}
+
+
+def promoted() -> Manifest:
+    """What a run says that has succeeded."""
+    spec = {"application": "shop", "snapshot": "one", "manualPromotion": {"targetEnvironment": "dev"}}
+    steps = [{"environmentName": "dev", "status": "Success"}]
+    return {
+        "spec": spec,
+        "status": {"state": "Complete", "completionResult": "Success", "environmentStatus": steps},
+    }
 
 
 def second(scene: Scene) -> Manifest:
@@ -112,14 +112,6 @@ WRONG: dict[str, tuple[Change, tuple[str, str]]] = {
     "reason": (
         _change("binding", lambda item: item["status"].update(bindingConditions=[])),
         ("status", f"SnapshotEnvironmentBinding {HOME}/dev-a"),
-    ),
-    "unfinished promotion": (
-        _change("promotion", lambda item: item["status"].update(state="Active")),
-        ("status", f"PromotionRun {HOME}/p0"),
-    ),
-    "failed promotion": (
-        _change("promotion", lambda item: item["status"].update(completionResult="Failure")),
-        ("status", f"PromotionRun {HOME}/p0"),
     ),
 }
 
@@ -162,6 +154,7 @@ def test_binding_when_a_promotion_has_changed_its_snapshot_then_it_is_not_lost(s
 
 
 def test_binding_when_nobody_has_made_it_then_it_is_extra_but_if_a_promotion_has(scene: Scene) -> None:
+    scene.put("promotion", thing("PromotionRun", HOME, "p0", "u-p0") | promoted())
     generated = binding("shop-qa-generated-binding")
     generated["spec"] |= {"environment": "qa", "components": []}
     generated["status"] = {"bindingConditions": [{"type": "Reconciled", "reason": "EnvironmentNotFound"}]}
@@ -169,9 +162,3 @@ def test_binding_when_nobody_has_made_it_then_it_is_extra_but_if_a_promotion_has
     assert scene.judged() == []
     scene.record.names = {}
     assert ("extra", f"SnapshotEnvironmentBinding/{HOME}/shop-qa-generated-binding") in told(scene)
-
-
-def test_promotion_when_it_had_its_time_then_it_may_have_failed(scene: Scene) -> None:
-    scene.objects["promotion"]["status"]["completionResult"] = "Failure"
-    scene.read_at = datetime(2026, 1, 1, 0, 10, tzinfo=UTC)
-    assert scene.judged() == []

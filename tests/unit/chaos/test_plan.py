@@ -39,6 +39,9 @@ from chaos.plan.operations import (
     EngineKind,
     Forge,
     Meddle,
+    Promote,
+    PutAppEnvironment,
+    PutClaim,
     PutDeployment,
     PutEnvironment,
     PutLogin,
@@ -47,6 +50,7 @@ from chaos.plan.operations import (
     Remove,
 )
 from chaos.plan.plan import Plan
+from chaos.plan.random_applications import AUTOMATED, CLAIMS, PROMOTED_TO, REMOVED_SNAPSHOT, SNAPSHOTS
 from chaos.plan.random_faults import FAILOVERS, LEASES
 from chaos.plan.random_operations import STEADY
 from chaos.plan.size import Size, Targets
@@ -174,7 +178,26 @@ def test_namespace_when_it_is_made_again_then_its_steady_deployments_are() -> No
 
 def test_project_when_it_is_meddled_with_then_its_tenant_is_one_of_few() -> None:
     meddled = {each.tenant for each in PLAN.operations if isinstance(each, Meddle) and each.kind == "project"}
-    assert meddled == {0, 4}
+    assert {0} <= meddled <= {0, 4}
+
+
+def test_promotions_when_their_snapshot_comes_and_goes_then_their_tenant_is_one_of_few() -> None:
+    promotions = [each for each in PLAN.operations if isinstance(each, Promote)]
+    assert {0} <= {each.tenant for each in promotions if each.snapshot == REMOVED_SNAPSHOT} <= {0, 4}
+    assert {each.automated for each in promotions if each.snapshot in SNAPSHOTS} == {False, True}
+
+
+def test_environments_when_promotions_go_to_them_then_nobody_removes_or_changes_them() -> None:
+    last = max(place for place, step in enumerate(PLAN.operations) if isinstance(step, RemakeNamespace))
+    changes = [each for each in PLAN.operations[last + 20 :] if isinstance(each, PutAppEnvironment | Remove)]
+    assert changes
+    assert not {each.name for each in changes} & {PROMOTED_TO, *AUTOMATED}
+
+
+def test_claims_when_a_name_comes_again_then_its_class_and_target_do() -> None:
+    claims = [each for each in PLAN.operations if isinstance(each, PutClaim)]
+    assert {each.name for each in claims} == CLAIMS.keys()
+    assert all((each.class_name, each.target) == CLAIMS[each.name] for each in claims)
 
 
 def test_runs_when_a_tenant_has_many_then_it_takes_the_oldest_back_before_its_quota_is_reached() -> None:

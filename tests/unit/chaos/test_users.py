@@ -6,7 +6,8 @@ from typing import Any, cast
 
 import pytest
 
-from chaos.execution.users import Surroundings, Users
+from chaos.execution.surroundings import Surroundings
+from chaos.execution.users import Users
 from chaos.plan.operations import PutRefused
 from chaos.record import Record
 from services.common.errors import Permanent
