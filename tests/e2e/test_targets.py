@@ -28,6 +28,7 @@ from services.common.package_data import CRDS
 from services.common.settings import KafkaSettings
 from services.common.times import rfc3339
 from services.kinds.application.kind import APPLICATION
+from services.kinds.deployment_target.catalogue import NOT_TERMINATED
 from services.kinds.deployment_target.model import DEPLOYMENT_TARGET
 from services.kinds.deployment_target_claim.model import DEPLOYMENT_TARGET_CLAIM
 from services.kinds.deployment_target_claim.rows import BIND_COMPLETE, FINALIZER, PROVISIONER
@@ -214,12 +215,25 @@ async def test_secret_of_somebody_else_when_it_has_the_name_of_a_copy_then_the_e
     await ours.kube.delete_object(ENVIRONMENT, ours.namespace, "dev")
 
 
+@asynccontextmanager
+async def sandboxed(ours: Namespace, *, refuses_to_terminate: bool = False) -> AsyncIterator[str]:
+    """With a controller of SpaceRequests, which makes namespaces in the cluster with this URL."""
+    url = ours.kube.configuration.host
+    controller = SpaceRequestController(
+        ours.kube, ours.namespace, url, "kubeconfig", refuses_to_terminate=refuses_to_terminate
+    )
+    serving = asyncio.create_task(controller.run())
+    try:
+        yield url
+    finally:
+        serving.cancel()
+        await asyncio.wait([serving])
+
+
 async def test_claim_when_nothing_is_free_then_the_sandbox_makes_a_target_for_it_that_goes_with_it(
     ours: Namespace,
 ) -> None:
-    url = ours.kube.configuration.host
-    sandbox = asyncio.create_task(SpaceRequestController(ours.kube, ours.namespace, url, "kubeconfig").run())
-    try:
+    async with sandboxed(ours) as url:
         await ours.claim()
         await ours.until_phase(DEPLOYMENT_TARGET_CLAIM, "dev", "Bound")
         target = await ours.until_phase(DEPLOYMENT_TARGET, "dev-dt", "Bound")
@@ -230,9 +244,23 @@ async def test_claim_when_nothing_is_free_then_the_sandbox_makes_a_target_for_it
         await ours.kube.delete_object(DEPLOYMENT_TARGET_CLAIM, ours.namespace, "dev")
         await ours.until_gone(DEPLOYMENT_TARGET, "dev-dt")
         assert await ours.spaces() == []
-    finally:
-        sandbox.cancel()
-        await asyncio.wait([sandbox])
+
+
+async def test_target_when_its_space_refuses_to_terminate_then_it_has_failed_names_that_and_goes_once_it_has_gone(
+    ours: Namespace,
+) -> None:
+    """The sandbox says that it has failed for longer than two minutes, and the claim is in nobody's way meanwhile."""
+    async with sandboxed(ours, refuses_to_terminate=True):
+        await ours.claim()
+        await ours.until_phase(DEPLOYMENT_TARGET_CLAIM, "dev", "Bound")
+        (space,) = await ours.spaces()
+        await ours.kube.delete_object(DEPLOYMENT_TARGET_CLAIM, ours.namespace, "dev")
+        failed = await ours.until_phase(DEPLOYMENT_TARGET, "dev-dt", "Failed")
+        assert condition(failed["status"], "ErrorOccurred")["message"] == NOT_TERMINATED.text(request=space)
+        await ours.until_gone(DEPLOYMENT_TARGET_CLAIM, "dev")
+    async with sandboxed(ours):
+        await ours.until_gone(DEPLOYMENT_TARGET, "dev-dt")
+        assert await ours.spaces() == []
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ from services.kinds.shared.catalogue import ERROR, QUOTA_EXCEEDED, TENANT_PARKED
 MINUTES = 5
 """How long a SpaceRequest may take before its claim says so."""
 NO_REASON = "its controller has not said why"
+NOT_MADE = "it was not made; this cluster may not provide SpaceRequests, or refuses this one"
 
 NO_ERROR = Entry(ERROR, "False", "Success", "", "Nothing is wrong; status.phase says how far it is.")
 ALREADY_CLAIMED = error(
@@ -37,8 +38,9 @@ NOT_ONE_NAMESPACE = error(
 )
 SPACE_NOT_READY = error(
     "SpaceRequest '{request}' is not ready after {minutes} minutes: {why}",
-    "The sandbox has not made the namespace that the target is to be. The claim stays Pending and goes on waiting.",
-    "Read the conditions of the SpaceRequest, or ask your operators.",
+    "The sandbox has not made the namespace that the target is to be. The claim stays Pending and goes on waiting; a "
+    "SpaceRequest that does not exist is asked for every five minutes.",
+    "Read the conditions of the SpaceRequest if there is one, or ask your operators.",
 )
 TARGET_NAME_TAKEN = error(
     "DeploymentTarget '{target}' exists already and is not for this claim; delete it",

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
 
+from services.kinds.deployment_target_claim.catalogue import MINUTES, NOT_MADE
 from services.kinds.deployment_target_claim.provisioning import STUCK_AFTER
 from services.kinds.deployment_target_class.model import DEVSANDBOX
 from services.kinds.space_request.model import CLAIM_LABEL, TARGET_LABEL
+from services.planner.domain.steps.child_objects import UNSEEN_AFTER
 from tests.unit.planner.given import at
 from tests.unit.planner.targets import CLAIM, SPACE, TARGET, Targets
 
@@ -77,6 +81,34 @@ def test_space_when_it_is_not_ready_after_five_minutes_then_the_claim_says_why_u
     ours.answer("spaces-1")
     ours.settle()
     assert (ours.error("dev"), ours.phase("dev")) == ("", "Bound")
+
+
+def test_space_when_it_is_not_made_within_five_minutes_then_the_claim_says_so_until_it_is() -> None:
+    ours = Targets(classes={"space": "Delete"}, provisioner=DEVSANDBOX)
+    ours.claim()
+    (name,) = [row.name for row in ours.rows() if row.kind == SPACE]
+    ours.pass_time(299)
+    assert ours.error("dev") == ""
+    ours.pass_time(1)
+    said = f"SpaceRequest '{name}' is not ready after 5 minutes: {NOT_MADE}"
+    assert (ours.error("dev"), ours.phase("dev")) == (said, "Pending")
+    ours.tell(DEV)
+    ours.pass_time(3600)
+    assert ours.error("dev") == said, "though it was asked for again"
+    ours.settle()
+    assert (len(ours.spaces()), ours.error("dev")) == (1, "")
+
+
+def test_space_when_it_has_gone_and_is_not_made_again_then_the_claim_says_so_after_five_minutes(ours: Targets) -> None:
+    ours.pass_time(3600)
+    ours.end(space_of(ours))
+    assert ours.error("dev") == "", "it was asked for just now"
+    ours.pass_time(300)
+    assert ours.error("dev").endswith(NOT_MADE)
+
+
+def test_space_when_it_is_asked_for_again_then_that_is_when_the_claim_says_so() -> None:
+    assert timedelta(minutes=MINUTES) == UNSEEN_AFTER
 
 
 def test_claim_when_it_is_made_again_and_the_former_ones_target_stays_then_it_gets_one_of_another_name(

@@ -2,6 +2,9 @@
 
 A SpaceRequest is removed only because of a claim or a target that is known and going. That nobody has told of one yet,
 after a database was lost, is no reason: so a claim stays until what was made for it is going.
+
+A watcher that cannot make one, because nobody serves the kind or because it is refused, tells nobody. The row that asks
+for it tells since when nobody has seen one.
 """
 
 from __future__ import annotations
@@ -11,6 +14,8 @@ from datetime import UTC, datetime
 
 from services.common.errors import Permanent
 from services.common.messages import UnownedKind
+from services.kinds.deployment_target_claim.catalogue import MINUTES, NOT_MADE, SPACE_NOT_READY
+from services.kinds.deployment_target_claim.model import DEPLOYMENT_TARGET_CLAIM
 from services.kinds.deployment_target_claim.provisioning import (
     NamespaceAccess,
     Provisioning,
@@ -20,10 +25,13 @@ from services.kinds.deployment_target_claim.provisioning import (
 )
 from services.kinds.deployment_target_claim.rows import PROVISIONER, Claim
 from services.kinds.shared.api_model import ForeignCondition
+from services.kinds.shared.incarnation import refusal_of
 from services.kinds.shared.projection import metadata_of, status_of
 from services.kinds.shared.resource import PlainResource
 from services.kinds.shared.unowned_objects import UnownedObject
 from services.kinds.space_request.model import CLAIM_LABEL, SPACE_REQUEST, TARGET_LABEL, SpaceRequestStatus
+from services.planner.domain.state import TenantState
+from services.planner.domain.steps.child_objects import UNSEEN_AFTER
 from services.planner.domain.steps.unowned_objects import UnownedRequest
 
 READY, FAILS_TO_TERMINATE = "Ready", "UnableToTerminate"
@@ -58,6 +66,27 @@ def space_requests(
         spec = made.spec.model_dump(mode="json", by_alias=True, exclude_none=True)
         change = UnownedObject(UnownedKind.TARGET, made.name, spec=spec, annotations=made.annotations)
         yield from _for_owner(owners, made.spec.claim_ref or "", "", change)
+
+
+def unmade_spaces(
+    wanted: Provisioning, rows: Iterable[PlainResource], state: TenantState, now: datetime
+) -> dict[str, str]:
+    """What claims say, by name, whose SpaceRequest was asked for, and is not there when it is to be asked for again.
+
+    They say so until it is there, however often it is asked for.
+    """
+    there = {(row.kind, row.name): row for row in rows}
+    errors = {}
+    for order in wanted.requests:
+        claim = there.get((DEPLOYMENT_TARGET_CLAIM.kind, order.labels[CLAIM_LABEL]))
+        asked = state.child_objects.get((UnownedKind.SPACE_REQUEST.value, order.name))
+        if claim is None or asked is None or asked.uid or (SPACE_REQUEST.kind, order.name) in there:
+            continue
+        error = SPACE_NOT_READY.text(request=order.name, minutes=MINUTES, why=NOT_MADE)
+        said = refusal_of(claim)
+        if now >= asked.seen_at + UNSEEN_AFTER or (said is not None and said.message == error):
+            errors[claim.name] = error
+    return errors
 
 
 def _for_owner(

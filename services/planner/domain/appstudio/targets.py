@@ -45,7 +45,7 @@ from services.kinds.space_request.model import SPACE_REQUEST
 from services.planner.domain.appstudio.outcomes import differs_by_kind, is_touched
 from services.planner.domain.appstudio.pending_claims import with_pending_claims
 from services.planner.domain.appstudio.previews import ended_claims
-from services.planner.domain.appstudio.spaces import known_spaces, space_requests
+from services.planner.domain.appstudio.spaces import known_spaces, space_requests, unmade_spaces
 from services.planner.domain.planned_tenant import Context, PlannedTenant
 from services.planner.domain.state import TenantState
 from services.planner.domain.steps.unowned_objects import UnownedRequest, tend_unowned_objects
@@ -83,7 +83,8 @@ def plan_targets(planned: PlannedTenant, context: Context) -> PlannedTenant:
     outcomes = bind(known.claims.values(), known.targets.values(), known.classes)
     spaces = known_spaces(rows, known.claims)
     wanted = _provisioning(known, outcomes, spaces, cause.at)
-    outcomes = {name: _with_error(each, (wanted.errors or {}).get(name, "")) for name, each in outcomes.items()}
+    errors = {**unmade_spaces(wanted, rows, state, cause.at), **(wanted.errors or {})}
+    outcomes = {name: _with_error(each, errors.get(name, "")) for name, each in outcomes.items()}
     owners = {outcome.target: name for name, outcome in outcomes.items() if outcome.phase == BOUND}
     targets = {name: _target_outcome(each, owners, known, spaces, cause) for name, each in known.targets.items()}
     decided = [
