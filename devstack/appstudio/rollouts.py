@@ -1,14 +1,24 @@
-"""The controller of Deployments: says that what is asked for runs. No pod is made, and no image is pulled."""
+"""The controller of Deployments: says that what is asked for runs, or that it never will. No pod is ever made."""
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
+from typing import Any
 
 from devstack.appstudio.serving import serve_each
 from services.common.kubernetes import ApiResource, KubeClient, Manifest
 
 DEPLOYMENT = ApiResource("apps", "v1", "Deployment", "deployments")
 FIELD_MANAGER = "kube-controller-manager"
+STUCK = {
+    "type": "Progressing",
+    "status": "False",
+    "reason": "ProgressDeadlineExceeded",
+    "message": "no pod of it gets ready",
+    "lastUpdateTime": "2026-01-01T00:00:00Z",
+    "lastTransitionTime": "2026-01-01T00:00:00Z",
+}
 
 
 @dataclass(frozen=True)
@@ -17,6 +27,8 @@ class Rollouts:
 
     kube: KubeClient
     namespace: str | None = None
+    stuck: Collection[str] = ()
+    """Names of Deployments that do not get ready within the time that they have."""
 
     async def run(self) -> None:
         """For ever."""
@@ -24,7 +36,7 @@ class Rollouts:
 
     async def _roll_out(self, deployment: Manifest) -> None:
         meta, shown = deployment["metadata"], deployment.get("status") or {}
-        status = rolled_out(deployment)
+        status = stuck(deployment) if meta["name"] in self.stuck else rolled_out(deployment)
         if all(shown.get(name) == value for name, value in status.items()):
             return
         patch = {"metadata": {"resourceVersion": meta["resourceVersion"]}, "status": status}
@@ -38,6 +50,12 @@ def rolled_out(deployment: Manifest) -> dict[str, int]:
     counts = ("replicas", "updatedReplicas", "readyReplicas", "availableReplicas")
     replicas = deployment["spec"].get("replicas", 1)
     return {"observedGeneration": deployment["metadata"]["generation"]} | dict.fromkeys(counts, replicas)
+
+
+def stuck(deployment: Manifest) -> dict[str, Any]:
+    """The status of a Deployment none of whose replicas gets ready."""
+    counts = {"observedGeneration": deployment["metadata"]["generation"], "unavailableReplicas": 1}
+    return counts | {"conditions": [STUCK]}
 
 
 def images_of(deployment: Manifest | None) -> list[str]:

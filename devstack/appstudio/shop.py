@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import uuid
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
@@ -39,6 +40,7 @@ class Shop:
     namespace: str
     runs: Mirror
     bindings: Mirror
+    build_service: BuildService
     components: Sequence[str] = COMPONENTS
 
     async def create(self, kind: ApiResource, name: str, spec: dict[str, Any]) -> Manifest:
@@ -111,6 +113,12 @@ class Shop:
         """Of an environment; empty if it has none."""
         return next((each for each in self._bindings() if each["spec"]["environment"] == environment), {})
 
+    async def touch_binding(self, environment: str) -> None:
+        """Have whoever serves it look at it once more."""
+        patch = {"metadata": {"annotations": {"example.com/looked-at": uuid.uuid4().hex}}}
+        name = self.binding(environment)["metadata"]["name"]
+        await self.kube.patch_object(BINDING, self.namespace, name, patch, field_manager=FIELD_MANAGER)
+
     def bound(self) -> dict[str, str]:
         """The snapshot of each environment."""
         return {each["spec"]["environment"]: each["spec"]["snapshot"] for each in self._bindings()}
@@ -131,9 +139,9 @@ async def opened_shop(
 ) -> AsyncIterator[Shop]:
     """One that is open, with a build service that writes to ``repositories``."""
     async with mirrored(kube, PROMOTION_RUN, namespace) as runs, mirrored(kube, BINDING, namespace) as bindings:
-        shop = Shop(kube, namespace, runs, bindings, components)
+        shop = Shop(kube, namespace, runs, bindings, BuildService(kube, namespace, repositories), components)
         await shop.open()
-        building = asyncio.create_task(BuildService(kube, namespace, repositories).run())
+        building = asyncio.create_task(shop.build_service.run())
         try:
             yield shop
         finally:

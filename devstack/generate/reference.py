@@ -19,8 +19,6 @@ STATUS_HEADINGS = ("Field", "Type", "Description")
 CONDITION_HEADINGS = ("Type", "Status", "Reason", "Message", "What it means", "What to do")
 COLUMN_HEADINGS = ("Column", "From", "Shown")
 
-"""Of kinds that the API server knows and nobody follows."""
-
 KIBIBYTE = 1024
 
 _RULES = "x-kubernetes-validations"

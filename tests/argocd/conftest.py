@@ -30,7 +30,7 @@ SOON = (
 def stack(stacks_folder: Path) -> Iterator[HostedStack]:
     """The whole product, with Argo CD, git servers and a second cluster."""
     with hosted(
-        stacks_folder / "product", "--argocd", *UNHURRIED, *SOON, output=stacks_folder / "product.out"
+        stacks_folder / "product", "--argocd", "--clocks", *UNHURRIED, *SOON, output=stacks_folder / "product.out"
     ) as running:
         yield running
 

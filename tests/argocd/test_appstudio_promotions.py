@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -51,9 +51,11 @@ class Running:
 
 
 @asynccontextmanager
-async def running(tenant: Tenant, repositories: KustomizedRepositories) -> AsyncIterator[Running]:
-    """There is no controller of Deployments on the stack, so one is played."""
-    rolling_out = asyncio.create_task(Rollouts(tenant.kube, tenant.namespace).run())
+async def running(
+    tenant: Tenant, repositories: KustomizedRepositories, stuck: Collection[str] = ()
+) -> AsyncIterator[Running]:
+    """There is no controller of Deployments on the stack, so one is played; those in ``stuck`` never get ready."""
+    rolling_out = asyncio.create_task(Rollouts(tenant.kube, tenant.namespace, stuck).run())
     try:
         async with (
             mirrored(tenant.kube, DEPLOYMENT, tenant.namespace) as workloads,

@@ -53,6 +53,18 @@ class DeployedComponent:
 
 
 @dataclass(frozen=True, slots=True)
+class Before:
+    """What there was when a snapshot was ordered: what is still so is no answer to that."""
+
+    reported: str
+    """What the build service said of the components of the binding."""
+    deployed: tuple[str, ...] = ()
+    """The revisions at which components of the application were, sorted."""
+    has_same_images: bool = False
+    """Whether the snapshot before was known to have the same images: then there is nothing to write."""
+
+
+@dataclass(frozen=True, slots=True)
 class BoundSnapshot:
     """A binding of the application that is in force."""
 
@@ -71,6 +83,8 @@ class BoundSnapshot:
     """It says that this is of the newest spec. Neither: it does not say."""
     problem: str = ""
     """What is wrong with it, as its own conditions say it."""
+    before: Before | None = None
+    """Of the run that has brought it this snapshot; None: none has, or it is gone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +95,8 @@ class Surroundings:
     """Names of the components of each Application, sorted."""
     snapshots: Mapping[str, str] = field(default_factory=dict)
     """The application of each Snapshot."""
+    images: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """The image of each component of a Snapshot, by the name of that."""
     beyond_quota: Collection[str] = ()
     """Snapshots that do not count."""
     expired: Collection[str] = ()
@@ -146,26 +162,34 @@ def progress(spec: PromotionRunSpec, environment: str, around: Surroundings) -> 
     return replace(_deployed(bound), bound=bound)
 
 
-def judged_by_branch(found: Progress, before: Collection[str], *, is_quiet: bool) -> Progress:
+def has_same_images(bound: BoundSnapshot, snapshot: str, around: Surroundings) -> bool:
+    """Whether ``snapshot`` is known to have the same images for a binding as the one that it has."""
+    now, then = around.images.get(bound.snapshot), around.images.get(snapshot)
+    if now is None or then is None:
+        return False
+    return all(now.get(each.name) == then.get(each.name) for each in bound.components)
+
+
+def judged_by_branch(found: Progress, before: Before, *, is_over: bool) -> Progress:
     """The same where the build service has named no commit since the snapshot was ordered: the branch alone tells.
 
     It has moved on for this binding if a component was synced to a revision at which none was before: nobody else
-    writes its manifests. Then each component counts that is compared with such a revision. If nothing has moved for as
-    long as engines take to look at a branch, there was nothing to write, as when the images are the same.
+    writes its manifests. Then each component counts that is compared with such a revision.
 
     Args:
         found: as the commits say that are named.
-        before: revisions at which components of the application were when the snapshot was ordered.
-        is_quiet: whether that is so long ago.
+        before: what there was when the snapshot was ordered.
+        is_over: whether engines would have noticed by now if anything had moved.
     """
     bound = found.bound
     if bound is None or found.order is not None or found.error:
         return found
-    has_moved = any(each.applied and each.applied not in before for each in bound.components)
+    has_moved = any(each.applied and each.applied not in before.deployed for each in bound.components)
+    is_unchanged = before.has_same_images and is_over
     components = (
         replace(
             each,
-            is_deployed=each.revision not in before if has_moved else is_quiet,
+            is_deployed=each.revision not in before.deployed if has_moved else is_unchanged,
             commit=each.commit and texts.NEWER_COMMIT,
         )
         for each in bound.components
@@ -217,8 +241,9 @@ def _generated(name: str, spec: PromotionRunSpec, environment: str, around: Surr
 
 
 def _deployed(bound: BoundSnapshot) -> Progress:
+    """What a binding with a problem shows is what it had before."""
     missing = [each for each in bound.components if not each.deployment]
-    if missing or bound.is_outdated:
+    if missing or bound.is_outdated or bound.problem:
         shortcoming = bound.problem or _shortcomings(missing)
         return Progress(texts.WAITS_FOR_BINDING, binding=bound.name, shortcoming=shortcoming)
     waiting = [each for each in bound.components if not each.is_as_promoted]

@@ -11,6 +11,7 @@ import orjson
 from services.common.errors import Permanent
 from services.common.json_values import canonical
 from services.kinds.promotion_run.model import PROMOTION_RUN, EnvironmentStep, PromotionRunSpec, PromotionRunStatus
+from services.kinds.promotion_run.progress import Before
 from services.kinds.promotion_run.rules import TIME_FOR_A_STEP, Promotion, Step
 from services.kinds.shared.api_group import APPSTUDIO_LABELS
 from services.kinds.shared.limits import Limits
@@ -65,8 +66,9 @@ def text_of(promotion: Promotion) -> str:
             "status": step.status,
             "display": step.display,
             "binding": step.binding,
-            "reported": step.reported,
-            "deployed": step.deployed,
+            "reported": step.before.reported if step.before is not None else None,
+            "deployed": step.before.deployed if step.before is not None else (),
+            "hasSameImages": step.before is not None and step.before.has_same_images,
             "answerDue": _time_text(step.answer_due),
         }
         for step in promotion.steps
@@ -130,10 +132,16 @@ def _step(kept: dict[str, Any]) -> Step:
         status=kept["status"],
         display=kept["display"],
         binding=kept["binding"],
-        reported=kept["reported"],
-        deployed=tuple(kept.get("deployed", ())),
+        before=_before(kept),
         answer_due=_time(kept["answerDue"]),
     )
+
+
+def _before(kept: dict[str, Any]) -> Before | None:
+    """Rows of older releases have less."""
+    if kept["reported"] is None:
+        return None
+    return Before(kept["reported"], tuple(kept.get("deployed", ())), kept.get("hasSameImages", False))
 
 
 def _time(text: str | None) -> datetime | None:

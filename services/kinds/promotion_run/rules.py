@@ -15,10 +15,13 @@ from uuid import UUID
 from services.kinds.promotion_run import catalogue as texts
 from services.kinds.promotion_run.model import PromotionRunSpec
 from services.kinds.promotion_run.progress import (
+    Before,
     BindingOrder,
+    BoundSnapshot,
     Progress,
     SnapshotOrder,
     Surroundings,
+    has_same_images,
     judged_by_branch,
     progress,
     unanswered,
@@ -46,10 +49,8 @@ class Step:
     status: StepStatus = "In Progress"
     display: str = ""
     binding: str = ""
-    reported: str | None = None
-    """What the build service said of the components before it had the snapshot; None: it always had it."""
-    deployed: tuple[str, ...] = ()
-    """The revisions at which components of the application were when the binding got the snapshot, sorted."""
+    before: Before | None = None
+    """What there was when the binding got the snapshot, from this run or one before; None: it always had it."""
     answer_due: datetime | None = None
     """When the binding counts as answered though that is the same; None: it does not have the snapshot yet."""
 
@@ -165,7 +166,11 @@ def _looked_at(spec: PromotionRunSpec, step: Step, around: Surroundings, now: da
     """A step as it is now, and what was found out unless it has succeeded, or was over before."""
     if step.status != "In Progress":
         return step, None
-    step, found = _answered(step, progress(spec, step.environment, around), now)
+    found = progress(spec, step.environment, around)
+    if isinstance(found.order, SnapshotOrder) and found.bound is not None:
+        step = _ordered(step, found.bound, spec.snapshot, around)
+    else:
+        step, found = _answered(step, found, now)
     binding = found.binding or step.binding
     if found.is_done:
         return replace(step, status="Success", display=found.display, binding=binding), None
@@ -175,20 +180,23 @@ def _looked_at(spec: PromotionRunSpec, step: Step, around: Surroundings, now: da
     return replace(step, display=found.display, binding=binding), found
 
 
+def _ordered(step: Step, bound: BoundSnapshot, snapshot: str, around: Surroundings) -> Step:
+    """With what there was when the snapshot was ordered."""
+    before = Before(bound.reported, tuple(sorted(bound.shown)), has_same_images(bound, snapshot, around))
+    return replace(step, before=before, answer_due=None)
+
+
 def _answered(step: Step, found: Progress, now: datetime) -> tuple[Step, Progress]:
     """What the build service said before a snapshot was ordered is no answer to that."""
     bound = found.bound
-    if bound is None:
-        return step, found
-    if isinstance(found.order, SnapshotOrder):
-        return replace(step, reported=bound.reported, deployed=tuple(sorted(bound.shown)), answer_due=None), found
-    if bound.is_current or bound.reported != step.reported:
+    before = step.before or (bound.before if bound is not None else None)
+    if bound is None or before is None or bound.is_current or bound.reported != before.reported:
         return step, found
     due = step.answer_due or now + TIME_TO_ANSWER
-    step = replace(step, answer_due=due)
+    step = replace(step, before=before, answer_due=due)
     if now < due:
         return step, unanswered(found)
-    return step, judged_by_branch(found, step.deployed, is_quiet=now >= due + TIME_TO_NOTICE)
+    return step, judged_by_branch(found, before, is_over=now >= due + TIME_TO_NOTICE)
 
 
 def _next_level(

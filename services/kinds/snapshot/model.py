@@ -79,6 +79,11 @@ class SnapshotSpec(ApiModel):
     artifacts: SnapshotArtifacts | None = None
 
 
+def images_of(spec: SnapshotSpec) -> dict[str, str]:
+    """By component."""
+    return {each.name: each.container_image for each in spec.components or ()}
+
+
 class SnapshotStatus(ApiModel):
     """What other services say of it, and whether there is room for it."""
 

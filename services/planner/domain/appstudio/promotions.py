@@ -22,6 +22,7 @@ from services.kinds.environment.model import ENVIRONMENT, EnvironmentSpec
 from services.kinds.environment.rules import parent_cycles
 from services.kinds.promotion_run.model import PROMOTION_RUN, PromotionRunSpec
 from services.kinds.promotion_run.progress import (
+    Before,
     BindingOrder,
     BoundSnapshot,
     DeployedComponent,
@@ -37,7 +38,7 @@ from services.kinds.shared.reconciled import Problem
 from services.kinds.shared.resource import Cause, PlainResource
 from services.kinds.shared.spec_text import SpecT, readable_spec
 from services.kinds.shared.unowned_objects import UnownedObject
-from services.kinds.snapshot.model import SNAPSHOT, SnapshotSpec
+from services.kinds.snapshot.model import SNAPSHOT, SnapshotSpec, images_of
 from services.kinds.snapshot_environment_binding.model import BINDING, BindingSpec, BindingStatus, GitOpsRepository
 from services.kinds.snapshot_environment_binding.named_commits import (
     NamedCommit,
@@ -116,11 +117,13 @@ def surroundings(state: TenantState) -> Surroundings:
     environments = {row.name: spec for row, spec in named if row.name not in expired}
     parents = {name: spec.parent_environment or "" for name, spec in environments.items()}
     bindings = [(row, spec) for row, spec in _rows(state, BINDING.kind, BindingSpec) if row.present]
-    snapshots = [row for row in state.plain_resources_of_kind(SNAPSHOT.kind).values() if row.present]
+    present = [row for row in state.plain_resources_of_kind(SNAPSHOT.kind).values() if row.present]
+    snapshots = dict(_specs(state, SNAPSHOT.kind, SnapshotSpec))
     return Surroundings(
         applications=_applications(state),
-        snapshots={name: spec.application for name, spec in _specs(state, SNAPSHOT.kind, SnapshotSpec)},
-        beyond_quota=frozenset(row.name for row in snapshots if row.over_quota),
+        snapshots={name: spec.application for name, spec in snapshots.items()},
+        images={name: images_of(snapshots[name]) for name in _compared(state, bindings) if name in snapshots},
+        beyond_quota=frozenset(row.name for row in present if row.over_quota),
         expired=expired,
         parents=parents,
         automated=frozenset(
@@ -130,6 +133,12 @@ def surroundings(state: TenantState) -> Surroundings:
         bindings=_bound(state, bindings),
         binding_names=frozenset(row.name for row, _ in bindings),
     )
+
+
+def _compared(state: TenantState, bindings: Collection[tuple[PlainResource, BindingSpec]]) -> set[str]:
+    """The snapshots that bindings have, and those that open runs bring to them."""
+    brought = {row.refers_to for row in index_of(state.plain_resources, OPEN).values()}
+    return brought | {spec.snapshot for _, spec in bindings}
 
 
 def _is_concerned(planned: PlannedTenant, context: Context) -> bool:
@@ -212,9 +221,11 @@ def _bound(
     rivals = [Rival(row.id, row.name, row.created_at, spec.application, spec.environment) for row, spec in bindings]
     others = older_bindings(rivals)
     deployments = {each.name for each in state.deployments.values() if each.present}
-    named = first_named(state.plain_resources_of_kind(BINDING.kind).values())
+    named, before = first_named(state.plain_resources_of_kind(BINDING.kind).values()), _before_runs(state)
     bound = {
-        (spec.application, spec.environment): _bound_snapshot(row, spec, deployments, named, state)
+        (spec.application, spec.environment): replace(
+            _bound_snapshot(row, spec, deployments, named, state), before=before.get((row.name, spec.snapshot))
+        )
         for row, spec in bindings
         if row.id not in others and row.is_active
     }
@@ -222,6 +233,17 @@ def _bound(
     for (application, _), each in bound.items():
         shown[application].update(component.revision for component in each.components if component.revision)
     return {pair: replace(each, shown=frozenset(shown[pair[0]])) for pair, each in bound.items()}
+
+
+def _before_runs(state: TenantState) -> dict[tuple[str, str], Before]:
+    """What there was before the newest run that brought a snapshot to a binding, by the names of these."""
+    runs = (row for row in state.plain_resources_of_kind(PROMOTION_RUN.kind).values() if row.present and row.progress)
+    return {
+        (step.binding, row.refers_to): step.before
+        for row in sorted(runs, key=lambda each: (each.created_at, each.name))
+        for step in promotion_of(row).steps
+        if step.before is not None and step.status != "In Progress"
+    }
 
 
 def _bound_snapshot(

@@ -289,15 +289,15 @@ def test_run_when_bindings_are_told_of_long_after_they_were_made_then_the_order_
 @pytest.fixture
 def silent(shop: Shop) -> Shop:
     """Where the build service does not name commits anew: it has named each component once, and pushes all the same."""
+    shop.run("before", snapshot="one")
     shop.run()
     shop.bind("two", answered="one", generation=2)
     return shop
 
 
-def test_run_when_no_commit_is_named_and_nothing_is_changed_then_it_succeeds_once_engines_would_have_noticed(
+def test_run_when_no_commit_is_named_and_the_images_are_the_same_then_it_succeeds_once_engines_would_have_noticed(
     silent: Shop,
 ) -> None:
-    """The images may be the same: then there is no other commit."""
     silent.pass_time(TIME_TO_ANSWER + TIME_TO_NOTICE - timedelta(seconds=1))
     assert silent.status()["state"] == "Active", "the state of before is no success"
     silent.pass_time(timedelta(seconds=1))
@@ -308,6 +308,51 @@ def test_run_when_conditions_alone_are_written_then_no_commit_is_named_anew(sile
     """As after the build service has failed to push, and tried again."""
     silent.bind("two", answered="one", generation=2, condition="True")
     assert silent.status()["state"] == "Active"
+
+
+@pytest.fixture
+def down() -> Shop:
+    """Where the build service was gone when snapshot two came, which has other images, and a run has failed."""
+    shop = Shop()
+    for snapshot in ("one", "two"):
+        images = [{"name": each, "containerImage": f"registry.example.com/{each}:{snapshot}"} for each in COMPONENTS]
+        shop.take(SNAPSHOT.kind, snapshot, {"application": "shop", "components": images})
+    shop.run("first", snapshot="one")
+    promoted(shop, "dev", "one", generation=1)
+    shop.run()
+    shop.bind("two", answered="one", generation=2)
+    shop.pass_time(10 * MINUTE)
+    return shop
+
+
+def test_run_when_no_commit_is_named_and_the_images_differ_then_what_was_there_before_is_no_success(down: Shop) -> None:
+    ((_, status, display),) = down.steps()
+    assert (status, display.endswith("; wanted: a commit that is newer than the promotion")) == ("Failed", True)
+
+
+def test_run_when_one_before_it_has_brought_the_snapshot_then_what_was_there_before_that_is_no_success(
+    down: Shop,
+) -> None:
+    down.run("again", created_at=created(down.second))
+    down.pass_time(9 * MINUTE)
+    assert down.status("again")["state"] == "Active"
+    down.push("web", "dev", "two")
+    down.deploy(synced=("web",))
+    assert down.status("again")["completionResult"] == "Success"
+    down.run("third", created_at=created(down.second))
+    down.pass_time(TIME_TO_ANSWER)
+    assert down.status("third")["completionResult"] == "Success", "it is there since, though no commit is named"
+
+
+def test_run_when_the_build_service_cannot_write_then_what_was_there_before_is_no_success(silent: Shop) -> None:
+    """As long as it says so the binding deploys what it had: that is synced and healthy, and nothing moves."""
+    silent.bind("two", answered="one", generation=2, condition="False")
+    silent.pass_time(TIME_TO_ANSWER + TIME_TO_NOTICE)
+    assert silent.steps() == [("dev", "In Progress", WAITS_FOR_BINDING)]
+    silent.pass_time(3 * MINUTE)
+    ((_, status, display),) = silent.steps()
+    assert status == "Failed"
+    assert display.endswith("Cannot Reconcile Binding 'shop-dev', since GitOps Repo Conditions status is false.")
 
 
 def test_run_when_the_same_commit_is_named_with_other_words_then_that_is_the_answer(silent: Shop) -> None:
