@@ -50,7 +50,7 @@ PARTS = ("redis", "repo-server", "application-controller")
 ARGOCD, CLUSTER = "argocd", ("kube", "etcd")
 ENGINES = (ARGOCD, *CLUSTER, "git")
 """How the names of processes begin that are there without us. Both API servers have one etcd."""
-WATCHER = "watcher"
+WATCHER, BENCH = "watcher", "bench"
 SYSTEM_NAMESPACE = "gitops-service"
 """Where the watcher has its Lease."""
 OURS, BY_HAND = "commits", "by-hand"
@@ -302,11 +302,14 @@ async def _make_namespace(kubeconfig: Path) -> None:
 
 
 def set_apart(stack: HostedStack, watcher: SideProcess) -> None:
-    """Give Argo CD, its API server and its git server one half of the processors, and all else the other half."""
+    """Give Argo CD, its API server and its git server one half of the processors, and our services the other half.
+
+    This program is with Argo CD, so that it tells of commits and sees what comes of them as fast for either sort.
+    """
     processors = sorted(os.sched_getaffinity(0))
     half = len(processors) // 2
-    for name, pid in (*stack.pids().items(), (WATCHER, watcher.pid), ("this program", os.getpid())):
-        own = processors[:half] if name.startswith(ENGINES) else processors[half:]
+    for name, pid in (*stack.pids().items(), (WATCHER, watcher.pid), (BENCH, os.getpid())):
+        own = processors[:half] if name.startswith((*ENGINES, BENCH)) else processors[half:]
         for _ in range(2):  # a thread that was started meanwhile has what the one that started it had
             for process in tree(pid):
                 _run_on(process, own)
@@ -371,7 +374,9 @@ def main(
     pairs: Annotated[int, typer.Option(help="Commits to each sort.", min=2)] = 10,
     apart: Annotated[
         bool,
-        typer.Option("--apart", help="Argo CD and its API server on one half of the processors, ours on the other."),
+        typer.Option(
+            "--apart", help="Argo CD and its API server on one half of the processors, our services on the other."
+        ),
     ] = False,
 ) -> None:
     """Measure on one instance, on two, … each time on a new stack; exits with 1 if we cost more than 5 %."""

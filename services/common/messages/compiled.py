@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from dataclasses import MISSING, Field, dataclass, fields
 from datetime import datetime
 from enum import StrEnum
-from typing import Any, Literal, Self
+from functools import cache
+from typing import Any, ClassVar, Literal, Self, get_args, get_origin, get_type_hints
 
 from services.common import argocd_names
 from services.common.errors import Poison
@@ -51,8 +52,31 @@ ORDERS = (RowKind.SYNC_OPERATION.value, ORPHAN_REMOVAL, REMEDY)
 
 
 @dataclass(frozen=True, slots=True)
-class EngineResource:
+class StreamedRow:
+    """A row of a table as Debezium streams it. What rows of an earlier release may lack has a default."""
+
+    KEY: ClassVar[tuple[str, ...]]
+    """Columns of the primary key."""
+
+    @classmethod
+    def from_record(cls, record: Mapping[str, Any]) -> Self:
+        """Build from a decoded CDC record. Raises Poison if a column is missing."""
+        return cls(**_columns(cls, record))
+
+    @classmethod
+    def from_tombstone(cls, key: Mapping[str, Any]) -> Self:
+        """The deleted row of a decoded key, which is all that is streamed of it. Raises Poison if a column is missing.
+
+        Debezium gives the other columns of a deleted row placeholders, too (replica identity ``DEFAULT``).
+        """
+        return cls.from_record({**_placeholders(cls), **key})  # type: ignore[arg-type]  # for it, no class has a hash
+
+
+@dataclass(frozen=True, slots=True)
+class EngineResource(StreamedRow):
     """An object that an engine instance shall hold, or shall no longer hold."""
+
+    KEY = ("engine_instance_id", "kind", "namespace", "name")
 
     engine_instance_id: str
     kind: str
@@ -82,25 +106,12 @@ class EngineResource:
         """Workspace and namespace of whom it is made for."""
         return f"{self.workspace}/{self.tenant_namespace}"
 
-    @classmethod
-    def from_record(cls, record: Mapping[str, Any]) -> Self:
-        """Build from a decoded CDC record. Raises Poison if a column is missing."""
-        return cls(**_columns(cls, record))
-
-    @classmethod
-    def from_tombstone(cls, key: Mapping[str, Any]) -> Self:
-        """The deleted row of a decoded key, which is all that is streamed of it. Raises Poison if a column is missing.
-
-        Debezium gives the other columns of a deleted row placeholders, too (replica identity ``DEFAULT``).
-        """
-        texts = dict.fromkeys(("workspace", "tenant_namespace", "lane", "manifest", "digest", "trace_id"), "")
-        others = {"wave": 0, "desired": "absent", "seen_at": "1970-01-01T00:00:00Z", "__deleted": "true"}
-        return cls.from_record({**texts, **others, **key})
-
 
 @dataclass(frozen=True, slots=True)
-class WorkspaceResource:
+class WorkspaceResource(StreamedRow):
     """The status that a CR shall show, and whether its finalizer may go."""
+
+    KEY = ("workspace", "namespace", "kind", "name")
 
     workspace: str
     namespace: str
@@ -114,11 +125,6 @@ class WorkspaceResource:
     trace_id: str
     seen_at: datetime
     deleted: bool
-
-    @classmethod
-    def from_record(cls, record: Mapping[str, Any]) -> Self:
-        """Build from a decoded CDC record. Raises Poison if a column is missing."""
-        return cls(**_columns(cls, record))
 
 
 class ChildKind(StrEnum):
@@ -146,8 +152,10 @@ class UnownedKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class WorkspaceObject:
+class WorkspaceObject(StreamedRow):
     """A child object that a tenant's namespace shall hold, or shall no longer; or a change of an unowned object."""
+
+    KEY = ("workspace", "namespace", "kind", "name")
 
     workspace: str
     namespace: str
@@ -181,26 +189,12 @@ class WorkspaceObject:
         """Workspace, namespace, kind and name: what makes it the same object."""
         return (self.workspace, self.namespace, self.kind, self.name)
 
-    @classmethod
-    def from_record(cls, record: Mapping[str, Any]) -> Self:
-        """Build from a decoded CDC record. Raises Poison if a column is missing."""
-        return cls(**_columns(cls, record))
-
-    @classmethod
-    def from_tombstone(cls, key: Mapping[str, Any]) -> Self:
-        """The deleted row of a decoded key, which is all that is streamed of it. Raises Poison if a column is missing.
-
-        Debezium gives the other columns of a deleted row placeholders, too (replica identity ``DEFAULT``).
-        """
-        owner = ("owner_api_version", "owner_kind", "owner_name", "owner_uid")
-        texts = dict.fromkeys((*owner, "uid", "manifest", "digest", "trace_id"), "")
-        others = {"revision": 0, "desired": "absent", "seen_at": "1970-01-01T00:00:00Z", "__deleted": "true"}
-        return cls.from_record({**texts, **others, **key})
-
 
 @dataclass(frozen=True, slots=True)
-class PendingClaim:
+class PendingClaim(StreamedRow):
     """A claim that waits for a provisioner of others, or waits no more and has never had a target."""
+
+    KEY = ("workspace", "namespace", "name", "uid")
 
     workspace: str
     namespace: str
@@ -224,25 +218,12 @@ class PendingClaim:
         """Workspace, namespace, name and uid."""
         return (self.workspace, self.namespace, self.name, self.uid)
 
-    @classmethod
-    def from_record(cls, record: Mapping[str, Any]) -> Self:
-        """Build from a decoded CDC record. Raises Poison if a column is missing."""
-        return cls(**_columns(cls, record))
-
-    @classmethod
-    def from_tombstone(cls, key: Mapping[str, Any]) -> Self:
-        """The deleted row of a decoded key, which is all that is streamed of it. Raises Poison if a column is missing.
-
-        Debezium gives the other columns of a deleted row placeholders, too (replica identity ``DEFAULT``).
-        """
-        texts = dict.fromkeys(("class_name", "provisioner", "parameters"), "")
-        others = {"generation": 0, "state": "withdrawn", "created_at": "1970-01-01T00:00:00Z", "__deleted": "true"}
-        return cls.from_record({**texts, **others, **key})
-
 
 @dataclass(frozen=True, slots=True)
-class FleetInstance:
+class FleetInstance(StreamedRow):
     """An engine instance: where it is, and for whom."""
+
+    KEY = ("id",)
 
     id: str
     engine: str
@@ -273,22 +254,6 @@ class FleetInstance:
         """It has nothing any more, and never will."""
         return self.state == RETIRED
 
-    @classmethod
-    def from_record(cls, record: Mapping[str, Any]) -> Self:
-        """Build from a decoded CDC record. Raises Poison if a column is missing."""
-        return cls(**_columns(cls, record))
-
-    @classmethod
-    def from_tombstone(cls, key: Mapping[str, Any]) -> Self:
-        """The deleted row of a decoded key, which is all that is streamed of it. Raises Poison if a column is missing.
-
-        Debezium gives the other columns of a deleted row placeholders, too (replica identity ``DEFAULT``).
-        """
-        texts = dict.fromkeys(
-            ("engine", "engine_cluster", "namespace", "region", "engine_class", "dedicated_to", "ring", "state"), ""
-        )
-        return cls.from_record({**texts, "capacity": 0, "__deleted": "true", **key})
-
 
 RETIRED = "retired"
 """State of an instance whose row stays for its id alone."""
@@ -296,11 +261,28 @@ RETIRED = "retired"
 Row = EngineResource | WorkspaceResource | WorkspaceObject | PendingClaim | FleetInstance
 
 
+EPOCH = "1970-01-01T00:00:00Z"
+
 TIMES = {"seen_at", "created_at", "reapply_ordered_at"}
 """Columns; of a deleted row only the key is streamed, and these are placeholders or have no value."""
 
 
-def _columns(row: type[Row], record: Mapping[str, Any]) -> dict[str, Any]:
+@cache
+def _placeholders(row: type[StreamedRow]) -> Mapping[str, Any]:
+    """What the columns beside the key say of a row that is gone."""
+    types = get_type_hints(row)
+    told = {field.name for field in fields(row) if field.default is MISSING} - {"deleted", *row.KEY}
+    return {"__deleted": "true"} | {name: _placeholder(types[name]) for name in told}
+
+
+def _placeholder(of: Any) -> Any:
+    """Of a column of a type; of one that has a few words the last of them, which is that nothing is wanted any more."""
+    if get_origin(of) is Literal:
+        return get_args(of)[-1]
+    return EPOCH if of is datetime else of()
+
+
+def _columns(row: type[StreamedRow], record: Mapping[str, Any]) -> dict[str, Any]:
     known = {field.name: field for field in fields(row) if field.name != "deleted"}
     try:
         columns = {name: _value(record, field) for name, field in known.items()}
