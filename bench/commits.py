@@ -304,11 +304,12 @@ async def _make_namespace(kubeconfig: Path) -> None:
 def set_apart(stack: HostedStack, watcher: SideProcess) -> None:
     """Give Argo CD, its API server and its git server one half of the processors, and our services the other half.
 
-    This program is with Argo CD, so that it tells of commits and sees what comes of them as fast for either sort.
+    This program is with Argo CD, so that it tells of commits and sees what comes of them as fast for either sort. It
+    comes first, because it has started the stack: what is said of its tree is said of all.
     """
     processors = sorted(os.sched_getaffinity(0))
     half = len(processors) // 2
-    for name, pid in (*stack.pids().items(), (WATCHER, watcher.pid), (BENCH, os.getpid())):
+    for name, pid in ((BENCH, os.getpid()), *stack.pids().items(), (WATCHER, watcher.pid)):
         own = processors[:half] if name.startswith((*ENGINES, BENCH)) else processors[half:]
         for _ in range(2):  # a thread that was started meanwhile has what the one that started it had
             for process in tree(pid):
