@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections import ChainMap, Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, NamedTuple
 from uuid import UUID
 
@@ -348,7 +348,7 @@ def _waiting(connection: Connection) -> dict[Key, bytes]:
 
 
 def _columns(row: CompiledRow) -> dict[str, Any]:
-    return {name: getattr(row, name) for name in row.__dataclass_fields__}
+    return {column.name: getattr(row, column.name) for column in fields(row)}
 
 
 def _uid_to_remove(child: WorkspaceObject) -> dict[str, str]:

@@ -11,6 +11,7 @@ import os
 import signal
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import closing
+from dataclasses import fields
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -335,8 +336,7 @@ def _object(kind: str) -> EngineResource:
 
 
 def _row(type_: Any, **columns: str) -> Any:
-    names = type_.__dataclass_fields__
-    return type_(**{name: BLANK.get(name, "") for name in names} | columns)
+    return type_(**{field.name: BLANK.get(field.name, "") for field in fields(type_)} | columns)
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
-from dataclasses import asdict, replace
+from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -52,7 +52,7 @@ def compiled(*commands: Event) -> EngineResource:
     world = World(policy=Policy(addresses=LOCAL))
     world.take(*commands)
     (row,) = [*rows(world, "RepositorySecret"), *rows(world, "ClusterSecret")]
-    names = EngineResource.__dataclass_fields__.keys()
+    names = {field.name for field in fields(EngineResource)}
     columns = {name: value for name, value in asdict(row).items() if name in names}
     return EngineResource(**columns, deleted=False)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from typing import Any
 
 import pytest
@@ -86,7 +87,7 @@ def test_sweep_when_told_then_keys_are_named_but_not_without_end() -> None:
 
 
 def compiled(row: type[Any], **columns: str) -> Any:
-    return row(**dict.fromkeys(row.__dataclass_fields__) | columns)
+    return row(**dict.fromkeys(field.name for field in fields(row)) | columns)
 
 
 OBJECTS = [
