@@ -84,8 +84,8 @@ def steady_applications(tenant: int) -> list[Operation]:
 class Applications:
     """Promotions and previews have names of their own.
 
-    One in four promotions is taken back, whether or not it is over. One in three is automated. Of a snapshot that comes
-    and goes only a few tenants have promotions: those of others must all succeed.
+    One in four promotions is taken back, whether or not it is over. Half are automated. Of a snapshot that comes and
+    goes only a few tenants have promotions: those of others must all succeed.
     """
 
     def __init__(self) -> None:
@@ -113,7 +113,7 @@ class Applications:
             return Remove(tenant, "promotion", asked.pop(random.randrange(len(asked))))
         asked.append(f"p{next(self._number)}")
         known = (*SNAPSHOTS, REMOVED_SNAPSHOT) if restless(tenant) == tenant else SNAPSHOTS
-        return Promote(tenant, asked[-1], PROMOTED_TO, random.choice(known), automated=one_in(random, 3))
+        return Promote(tenant, asked[-1], PROMOTED_TO, random.choice(known), automated=one_in(random, 2))
 
     def _preview(self, random: Random, tenant: int) -> PutPreview:
         name, seconds = f"v{next(self._number)}", random.randint(*PREVIEW_SECONDS)
