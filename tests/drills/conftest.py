@@ -9,7 +9,10 @@ import pytest
 
 from devstack.harness.hosted import UNHURRIED, HostedStack, hosted
 from devstack.harness.operator import Operator
+from tests.drills.claimed_shop import claimed_shop
 from tests.e2e.fixtures import *  # noqa: F403 - pytest takes fixtures from the names of this module
+
+__all__ = ["claimed_shop"]
 
 BY_HAND = ("--set", "REMEDIATION=off")
 """A drill is about what operators do, however long that takes."""

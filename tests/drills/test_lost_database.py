@@ -11,9 +11,9 @@ import pytest
 
 from devstack.components.stack import ENGINE_NAMESPACES
 from devstack.harness.hosted import HostedStack
-from devstack.harness.mirror import Mirror
 from devstack.harness.operator import EDGES, Operator
 from services.common.kubernetes import Manifest
+from tests.drills.claimed_shop import ClaimedShop
 from tests.e2e.api import Api
 from tests.e2e.moving import Mover
 from tests.e2e.operators import typed
@@ -93,15 +93,21 @@ async def apart(stack: HostedStack, tenant: Tenant, small: str, environments: tu
 
 
 async def test_database_when_lost_then_the_runbook_brings_it_back_and_only_what_nobody_asks_for_goes(
-    operator: Operator, tenant: Tenant, api: Api, stack: HostedStack, applications: Mirror, apart: Manifest
+    operator: Operator,
+    tenant: Tenant,
+    api: Api,
+    stack: HostedStack,
+    apart: Manifest,
+    claimed_shop: ClaimedShop,
 ) -> None:
     """The tenant is on the instance that it was moved to, and that would not be its own by now, and has a part."""
+    await claimed_shop.begin()
     kept, manual = await tenant.create("kept"), await tenant.create("manual", type="manual")
     await tenant.until_status("Synced", "kept", sync__status="Synced")
     await api.sync_run("once", deployment="manual")
     ran = await api.until_phase("once", "Succeeded")
     await tenant.until_status("Synced", "manual", sync__status="Synced")
-    mover = Mover(stack, tenant, applications)
+    mover = Mover(stack, tenant, tenant.applications)
     (there,) = mover.places(apart)
     (target,) = {*ENGINE_NAMESPACES} - {there}
     await typed(stack, "move", tenant.namespace, "--to", target)
@@ -148,3 +154,4 @@ async def test_database_when_lost_then_the_runbook_brings_it_back_and_only_what_
     assert await api.until_phase("once", "Succeeded") == ran
     engines = operator.told["gitopsctl rebuild follow"].splitlines()[2]
     assert re.search(r"[1-9]\d* rows unchanged, 0 differing", engines), engines
+    await claimed_shop.require_unchanged()

@@ -9,6 +9,7 @@ import pytest
 from devstack.harness.hosted import HostedStack
 from devstack.harness.operator import AGENTS, EDGES, Operator
 from services.common.kubernetes import Manifest
+from tests.drills.claimed_shop import ClaimedShop
 from tests.drills.test_lost_database import identity
 from tests.e2e.api import Api
 from tests.e2e.operators import of_instances, sole_instance
@@ -76,10 +77,12 @@ class History:
 
 
 async def test_database_when_restored_from_a_backup_then_what_came_after_it_is_replayed_and_nothing_comes_back(
-    operator: Operator, tenant: Tenant, api: Api
+    operator: Operator, tenant: Tenant, api: Api, claimed_shop: ClaimedShop
 ) -> None:
+    """What another tenant has on a claim has come after the backup."""
     history = History(tenant, api, operator)
     await history.live_through()
+    await claimed_shop.begin()
     by_hand = {
         1: [operator.stop("planner")],
         2: [operator.lose_database],
@@ -88,6 +91,7 @@ async def test_database_when_restored_from_a_backup_then_what_came_after_it_is_r
     await asyncio.to_thread(operator.follow_runbook, "restored-database.md", by_hand)
     await history.require_unchanged()
     history.require_unswept()
+    await claimed_shop.require_unchanged()
 
 
 @pytest.mark.long
