@@ -1,17 +1,19 @@
 """``python -m bench.snapshots``: what a change of a tenant costs the planner while its Snapshots grow in number.
 
 On PostgreSQL, without Kafka and engines. Nothing may cost more with ten thousand Snapshots but what is about all of
-them: a complete list, and the list that lacks most of them.
+them: a complete list. At the end a list lacks all of them, and a neighbour's changes are timed while they are removed,
+in parts and, to compare, all at once.
 """
 
 from __future__ import annotations
 
 import statistics
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
@@ -27,11 +29,13 @@ from bench.workload import FIELD_MANAGER, seen_deployment
 from devstack.harness.hosted import HostedStack, hosted
 from services.common.messages import Command, ResourceChanged, ResourceGone, ResyncCompleted
 from services.kinds.snapshot.model import SNAPSHOT
+from services.planner.database.periodic_queries import find_due_sweep
 from services.planner.database.session import DatabaseSession
-from services.planner.domain.events import Event
+from services.planner.domain.events import Event, SweepDue
 from services.planner.domain.policy import Policy, SweepGuard
 from services.planner.engines.available import ENGINES
 from services.planner.pipeline.batch_planning import plan_batch, split_at_markers
+from services.planner.pipeline.periodic_tasks import QUARTER
 
 WORKSPACE, NAMESPACE = "local", "snapshots"
 SIZES = [0, 1_000, 10_000]
@@ -39,14 +43,31 @@ AT_ONCE = 500
 """Events of a batch."""
 MOST_GROWTH, NOISE_MS = 2.0, 2.0
 """A batch takes no more than so many times as long with the most Snapshots, and a little."""
-LISTED, SWEPT = f"a list, for each {AT_ONCE} Snapshots", "a list without any"
+LISTED = f"a list, for each {AT_ONCE} Snapshots"
 """What is about all of them."""
+PARTS = [SweepGuard().at_once, sys.maxsize]
+"""How many are removed at once."""
+NEIGHBOUR, NEIGHBOUR_SECONDS = "neighbour", 0.05
+"""Another tenant of the partition, and how often it changes a deployment."""
 TIDY = "VACUUM ANALYZE"
 
 console = Console(highlight=False)
 
 Costs = Mapping[str, Mapping[int, float]]
 """Median milliseconds: by what is measured, and number of Snapshots."""
+
+
+@dataclass(frozen=True, slots=True)
+class Removal:
+    """What the removal of all Snapshots cost; milliseconds."""
+
+    decided: float
+    """The batch of the list's end."""
+    parts: Sequence[float]
+    waited: Sequence[float]
+    """By each of the neighbour's changes, until it was committed."""
+    seconds: float
+    """Until none was left."""
 
 
 @dataclass
@@ -73,6 +94,31 @@ class Crowd:
             self.take(*(self.seen(number) for number in range(first, min(size, first + AT_ONCE))))
         self.size = size
 
+    def remove_all(self, at_once: int) -> Removal:
+        """A list without any Snapshot: messages and parts take turns, as in the planner's loop."""
+        self.policy = replace(self.policy, guard=replace(self.policy.guard, at_once=at_once))
+        self.epoch += 1
+        began = time.perf_counter()
+        waited, parts, decided = list[float](), list[float](), self.take(self.marker())
+        asked_at, swept_at = began, began
+        while (left := self.due_sweep()) is not None or asked_at <= time.perf_counter():
+            now = time.perf_counter()
+            while asked_at <= now:
+                self.change(NEIGHBOUR)
+                waited.append((time.perf_counter() - asked_at) * 1000)
+                asked_at += NEIGHBOUR_SECONDS
+            if left is not None and now - swept_at >= QUARTER:
+                swept_at = now
+                parts.append(self.take(Event(left, left.part.partition, left.part.trace_id)))
+            time.sleep(max(0.0, min(asked_at, swept_at + QUARTER) - time.perf_counter()))
+        self.size = 0
+        return Removal(decided, parts, waited, time.perf_counter() - began)
+
+    def due_sweep(self) -> SweepDue | None:
+        """The next part to be removed."""
+        with self.session.connection() as connection:
+            return find_due_sweep(connection, [0])
+
     def seen(self, number: int) -> Event:
         """A Snapshot as a watcher shows it."""
         event = ResourceChanged(
@@ -87,10 +133,10 @@ class Crowd:
         namespace_uid = str(uuid5(NAMESPACE_OID, NAMESPACE))
         return Event(Command(WORKSPACE, WORKSPACE, NAMESPACE, self.now, event, namespace_uid, 1_000), 0, "")
 
-    def change(self) -> float:
+    def change(self, namespace: str = NAMESPACE) -> float:
         """One deployment, of the tenant in memory."""
         self.version += 1
-        name = (WORKSPACE, NAMESPACE)
+        name = (WORKSPACE, namespace)
         changed = seen_deployment(
             name, "app", self.now, resource_version=self.version, generation=self.version, epoch=self.epoch
         )
@@ -116,11 +162,6 @@ class Crowd:
         self.take(self.marker())
         return statistics.median(spent) if spent else 0.0
 
-    def sweep(self) -> float:
-        """A list without any of them."""
-        self.epoch += 1
-        return self.take(self.marker())
-
     def marker(self) -> Event:
         """The end of a list."""
         return Event(Command(WORKSPACE, "", "", self.now, ResyncCompleted(SNAPSHOT.kind, self.epoch)), 0, "")
@@ -140,22 +181,34 @@ def uid_of(number: int) -> str:
     return str(uuid5(NAMESPACE_OID, f"snapshot-{number}"))
 
 
-def measure(stack: HostedStack, sizes: Sequence[int], times: int) -> Costs:
-    """Each batch with so many Snapshots, and at the end that all of them go."""
+def measure(
+    stack: HostedStack, sizes: Sequence[int], times: int, parts: Sequence[int]
+) -> tuple[Costs, Mapping[int, Removal]]:
+    """Each batch with so many Snapshots; and that all of the most go, so many at once."""
     stack.kill("connect")  # nothing is streamed
     found: dict[str, dict[int, float]] = {}
+    removals: dict[int, Removal] = {}
     with closing(DatabaseSession(stack.environment["DATABASE_URL"], ENGINES)) as session:
         crowd = Crowd(session)
         for size in sorted(sizes):
             crowd.grow(size)
-            with psycopg.connect(stack.environment["DATABASE_OWNER_URL"], autocommit=True) as owner:
-                owner.execute(TIDY)
+            tidy(stack)
             for name, batch in crowd.batches.items():
                 batch()
                 found.setdefault(name, {})[size] = statistics.median(batch() for _ in range(times))
             found.setdefault(LISTED, {})[size] = crowd.list_anew()
-        found[SWEPT] = {crowd.size: crowd.sweep()}
-    return found
+        for at_once in parts:
+            crowd.grow(max(sizes))
+            crowd.change(NEIGHBOUR)
+            tidy(stack)
+            removals[at_once] = crowd.remove_all(at_once)
+    return found, removals
+
+
+def tidy(stack: HostedStack) -> None:
+    """As after autovacuum."""
+    with psycopg.connect(stack.environment["DATABASE_OWNER_URL"], autocommit=True) as owner:
+        owner.execute(TIDY)
 
 
 def find_growing(found: Costs) -> list[str]:
@@ -163,24 +216,43 @@ def find_growing(found: Costs) -> list[str]:
     growing = []
     for name, costs in found.items():
         fewest, most = min(costs), max(costs)
-        if name not in {LISTED, SWEPT} and costs[most] > MOST_GROWTH * costs[fewest] + NOISE_MS:
+        if name != LISTED and costs[most] > MOST_GROWTH * costs[fewest] + NOISE_MS:
             growing.append(f"{name}: {costs[fewest]:.1f} ms with {fewest}, {costs[most]:.1f} ms with {most}")
     return growing
+
+
+def removal_table(size: int, removals: Mapping[int, Removal]) -> Table:
+    """What the removal of so many cost."""
+    columns = ("removed", "list's end", "longest part", "neighbour p50", "p99", "all gone after")
+    table = Table(*columns, title=f"a list lacks {size} Snapshots; milliseconds, seconds")
+    for at_once, spent in removals.items():
+        name = f"{at_once} at once" if at_once < size else "all at once"
+        waited = sorted(spent.waited)
+        figures = (
+            spent.decided,
+            max(spent.parts, default=0.0),
+            statistics.median(waited),
+            waited[len(waited) * 99 // 100],
+        )
+        table.add_row(name, *(f"{figure:.0f}" for figure in figures), f"{spent.seconds:.1f}")
+    return table
 
 
 def main(
     sizes: Annotated[list[int], typer.Option("--size", help="Snapshots of the tenant.")] = SIZES,
     times: Annotated[int, typer.Option(help="How often each batch is measured.")] = 50,
+    parts: Annotated[list[int], typer.Option("--part", help="How many are removed at once.")] = PARTS,
 ) -> None:
     """Print what batches cost; exits with 1 if one costs more with more Snapshots."""
     with tempfile.TemporaryDirectory(prefix="gitops-bench-") as folder:
         console.print("starting a stack …")
         with hosted(Path(folder) / "stack", "--infra", output=Path(folder) / "stack.out") as stack:
-            found = measure(stack, sizes, times)
+            found, removals = measure(stack, sizes, times, parts)
     table = Table("milliseconds of a batch", *(f"{size} Snapshots" for size in sorted(sizes)))
     for name, costs in found.items():
         table.add_row(name, *(f"{costs[size]:.1f}" if size in costs else "" for size in sorted(sizes)))
     console.print(table)
+    console.print(removal_table(max(sizes), removals))
     if growing := find_growing(found):
         console.print("\n".join(growing))
         raise typer.Exit(1)

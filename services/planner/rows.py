@@ -152,6 +152,24 @@ class RefusedSweep:
 
 
 @dataclass(frozen=True, slots=True)
+class SweepPart:
+    """A part of what a complete list lacked, small enough to be removed in one transaction."""
+
+    source: str
+    kind: str
+    partition: int
+    epoch: int
+    """Of the list: what has been seen since it began stays."""
+    turn: int
+    """The first part of each sweep comes before the second of any."""
+    subjects: str
+    """JSON of the ids of the resources."""
+    trace_id: str
+    seen_at: datetime
+    """When the list was complete, by the clock of its watcher."""
+
+
+@dataclass(frozen=True, slots=True)
 class KeptOrphans:
     """Objects of an instance that no row desires, and that its agent keeps because they are so many."""
 

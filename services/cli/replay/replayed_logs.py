@@ -1,7 +1,8 @@
 """Replays the logs as planners do, with the same code, into a scratch database. Called by ``gitopsctl replay at``.
 
 Commands and observations of one partition are taken in the order in which they were written: planners took them up in
-about that order. What the clock asks planners for is left out: it changes what is shown, and not what is desired.
+about that order. What the clock asks planners for is left out: it changes what is shown, and not what is desired. But
+what a list lacked is removed, all of it right after the batch.
 """
 
 from __future__ import annotations
@@ -15,10 +16,12 @@ from itertools import islice
 from services.cli.sending import CLIENT
 from services.common.errors import InvalidConfiguration, Poison, Wait
 from services.common.kafka import Brokers, ConsumedMessage, PartitionReader, TopicPartition, TrackedOffset
+from services.planner.database.periodic_queries import find_due_sweep
 from services.planner.database.session import DatabaseSession
 from services.planner.domain.changes import BatchChanges
-from services.planner.domain.events import Event
+from services.planner.domain.events import Event, SweepDue
 from services.planner.domain.policy import Policy
+from services.planner.domain.sweeps import replace_part
 from services.planner.pipeline.batch_consumer import Batch
 from services.planner.pipeline.batch_planning import plan_batch, split_at_markers
 from services.planner.pipeline.coalesce import coalesce
@@ -59,16 +62,30 @@ class Replay:
                     self.apply_messages(single.messages)
         except Wait as error:
             raise InvalidConfiguration(str(error)) from error
+        self._remove_lacking(messages)
         self._next |= {TopicPartition(span.topic, span.partition): span.next for span in batch.spans}
 
     def _save(self, batch: Batch) -> None:
-        """As of the time at which the newest of the messages was written."""
-        now = datetime.fromtimestamp(max(message.timestamp for message in batch.messages), UTC)
+        now = _written_at(batch.messages)
         *before, last = split_at_markers(coalesce(self._events(batch.messages)))
         for part in before:
             changes = plan_batch(part, self.session, self.policy, now)
             self.session.write_changes(changes, [replace(span, next=span.expected) for span in batch.spans])
         self.session.save_changes(plan_batch(last, self.session, self.policy, now), batch.spans)
+
+    def _remove_lacking(self, messages: Sequence[ConsumedMessage]) -> None:
+        """All parts of what the lists lacked that ``messages`` complete."""
+        now, partitions = _written_at(messages), sorted({source.partition for source in self._next})
+        while (due := self._due_sweep(partitions)) is not None:
+            event = Event(due, due.part.partition, due.part.trace_id)
+            try:
+                self.session.save_changes(plan_batch([event], self.session, self.policy, now), ())
+            except Poison:
+                self.session.save_changes(BatchChanges(other=replace_part(due)), ())
+
+    def _due_sweep(self, partitions: Sequence[int]) -> SweepDue | None:
+        with self.session.connection() as connection:
+            return find_due_sweep(connection, partitions)
 
     def _events(self, messages: Iterable[ConsumedMessage]) -> Iterator[Event]:
         for message in messages:
@@ -76,6 +93,11 @@ class Replay:
                 yield decode_event(message, self.codecs)
             except Poison:
                 self.given_up.add(message.tracked)
+
+
+def _written_at(messages: Iterable[ConsumedMessage]) -> datetime:
+    """When the newest of them was."""
+    return datetime.fromtimestamp(max(message.timestamp for message in messages), UTC)
 
 
 def replay_logs(brokers: Brokers, replay: Replay, ends: Offsets, tell: Callable[[int, int], None]) -> None:

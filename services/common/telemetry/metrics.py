@@ -100,6 +100,11 @@ SWEEPS_REFUSED = Gauge(
     "Resyncs that would have removed too much, by kind and partition: they wait for an operator, or for a better list.",
     ["service"],
 )
+SWEEP_PARTS = Gauge(
+    "gitops_sweep_parts",
+    "Parts of what complete lists did not show that are still to be removed, a part in a transaction.",
+    ["service"],
+)
 RESOURCES_SWEPT = Counter(
     "gitops_resources_swept_total",
     "Resources that a complete list did not show, and that were taken for deleted.",

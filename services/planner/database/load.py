@@ -10,6 +10,7 @@ import sys
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import accumulate, pairwise
 from typing import Any, TypeVar
 from uuid import UUID
 
@@ -294,12 +295,23 @@ def _fleet(rows: Iterable[Row], engines: Mapping[str, Engine]) -> FleetView:
     return FleetView({row[0]: EngineInstance(*row) for row in rows}, engines)
 
 
+def _cuts(*kinds: type[Any]) -> tuple[tuple[type[Any], slice], ...]:
+    """Where the columns of each of ``kinds`` are in a joined row."""
+    ends = [*accumulate((len(columns_of(kind)) for kind in kinds), initial=0)]
+    return tuple((kind, slice(*span)) for kind, span in zip(kinds, pairwise(ends), strict=True))
+
+
+DEPLOYMENT_CUTS = _cuts(Deployment, Observed, StoredStatus)
+RESOURCE_CUTS = _cuts(PlainResource, Check, SyncRun, StoredStatus)
+"""Worked out once: a row is cut many times."""
+
+
 def _with_rows(
     states: dict[UUID, TenantState], deployments: Iterable[Row], resources: Iterable[Row]
 ) -> dict[UUID, TenantState]:
     """In one order, whatever the database's: a plan has to come out the same each time."""
-    deployed = _by_tenant(_parted(row, (Deployment, Observed, StoredStatus)) for row in deployments)
-    others = _by_tenant(_parted(row, (PlainResource, Check, SyncRun, StoredStatus)) for row in resources)
+    deployed = _by_tenant(_parted(row, DEPLOYMENT_CUTS) for row in deployments)
+    others = _by_tenant(_parted(row, RESOURCE_CUTS) for row in resources)
     return {known: _filled(state, deployed.get(known, []), others.get(known, [])) for known, state in states.items()}
 
 
@@ -325,14 +337,9 @@ def _by_tenant(rows: Iterable[list[Any]]) -> dict[UUID, list[list[Any]]]:
     return found
 
 
-def _parted(row: Row, kinds: tuple[type[Any], ...]) -> list[Any]:
-    """One joined row cut into a value of each of ``kinds``; None where the join found nothing."""
-    parts, first = [], 0
-    for kind in kinds:
-        last = first + len(columns_of(kind))
-        parts.append(kind(*row[first:last]) if row[first] is not None else None)
-        first = last
-    return parts
+def _parted(row: Row, cuts: Sequence[tuple[type[Any], slice]]) -> list[Any]:
+    """One joined row cut into a value of each kind; None where the join found nothing."""
+    return [kind(*row[cut]) if row[cut.start] is not None else None for kind, cut in cuts]
 
 
 def _lanes(tenants: Iterable[Tenant], fleet: FleetView) -> tuple[list[tuple[UUID, str]], dict[UUID, Exception]]:

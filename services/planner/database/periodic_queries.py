@@ -18,11 +18,11 @@ from services.common.api_resource import SECRET
 from services.common.messages import Health
 from services.planner.database import tables
 from services.planner.database.columns import names
-from services.planner.domain.events import Due, Event, HealthDue, MoveDue
+from services.planner.domain.events import Due, Event, HealthDue, MoveDue, SweepDue
 from services.planner.domain.fleet.remediation.remediation_rows import RemediationState
 from services.planner.domain.fleet.rows import Move
 from services.planner.domain.parked_statuses import LeftStatus, shows_parked
-from services.planner.rows import ParkedEvent, ParkedTenant, StoredStatus
+from services.planner.rows import ParkedEvent, ParkedTenant, StoredStatus, SweepPart
 
 # Rows of parked tenants stay due; they are left out, so that they do not use up the limit.
 DUE = """
@@ -48,6 +48,14 @@ SELECT {names(Move, "m")}
    AND NOT EXISTS (SELECT FROM parked_tenants parked WHERE parked.tenant_id = t.id)
  ORDER BY m.ordered_at
  LIMIT %(limit)s
+"""
+SWEEP_DUE = f"""
+SELECT part.number, {names(SweepPart, "part")}
+  FROM unnest(%s::int4[]) AS ours(partition)
+ CROSS JOIN LATERAL (SELECT * FROM sweep_parts known
+                      WHERE known.partition = ours.partition ORDER BY turn, number LIMIT 1) AS part
+ ORDER BY part.turn, part.number
+ LIMIT 1
 """
 HEALTH_DUE = """
 SELECT engine_instance_id, partition FROM engine_health
@@ -106,6 +114,7 @@ COUNT = """
 SELECT count(*) FROM deployments d JOIN tenants t ON t.id = d.tenant_id WHERE d.present AND t.partition = ANY(%s)
 """
 COUNT_REFUSED = "SELECT count(*) FROM refused_sweeps WHERE partition = ANY(%s)"
+COUNT_SWEEP_PARTS = "SELECT count(*) FROM sweep_parts WHERE partition = ANY(%s)"
 # Of every workspace that was added, whether or not a watcher of it was ever heard.
 OLDEST_LISTS = f"""
 WITH workspaces AS (
@@ -157,6 +166,12 @@ def find_due_moves(connection: Connection[Any], now: datetime, partitions: Seque
     ]
 
 
+def find_due_sweep(connection: Connection[Any], partitions: Sequence[int]) -> SweepDue | None:
+    """The next part of what complete lists lacked, if there is any left."""
+    row = connection.execute(SWEEP_DUE, (list(partitions),)).fetchone()
+    return SweepDue(row[0], SweepPart(*row[1:])) if row is not None else None
+
+
 def find_due_health(connection: Connection[Any], now: datetime, partitions: Sequence[int], limit: int) -> list[Event]:
     """Engine instances of which no agent has told anything for long."""
     values = {"now": now, "partitions": list(partitions), "limit": limit}
@@ -197,6 +212,11 @@ def delete_audit_records(connection: Connection[Any], before: datetime, limit: i
 def count_refused_sweeps(connection: Connection[Any], partitions: Sequence[int]) -> int:
     """Resyncs of these partitions that would have removed too much, and wait."""
     return _number(connection, COUNT_REFUSED, partitions)
+
+
+def count_sweep_parts(connection: Connection[Any], partitions: Sequence[int]) -> int:
+    """Parts of what complete lists lacked that are still to be removed."""
+    return _number(connection, COUNT_SWEEP_PARTS, partitions)
 
 
 def list_ages(

@@ -28,8 +28,10 @@ UPDATE consumer_offsets AS known SET owner = %s, topic_id = begun.topic_id, next
  WHERE (known.topic, known.partition) = (begun.topic, begun.partition)
 """
 
-# The epochs of a new log may be lower, and its commands are not late for that (services/planner/domain/late_commands).
+# The epochs of a new log may be lower: its commands are not late for that (services/planner/domain/late_commands), and
+# what it shows is not unseen.
 FORGET_LISTS = "DELETE FROM complete_lists WHERE partition = ANY(%s)"
+FORGET_SWEEPS = "DELETE FROM sweep_parts WHERE partition = ANY(%s)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +89,7 @@ def take_up(connection: Connection, owner: UUID | None, begun: Mapping[TopicPart
     ]
     if made_anew:
         connection.execute(FORGET_LISTS, [made_anew])
+        connection.execute(FORGET_SWEEPS, [made_anew])
 
 
 def _named(source: TopicPartition) -> dict[str, str | int]:

@@ -56,6 +56,7 @@ from services.planner.rows import (
     PendingClaimKey,
     PendingClaimRow,
     RefusedSweep,
+    SweepPart,
     Tenant,
     WorkspaceKey,
     WorkspaceRow,
@@ -250,6 +251,9 @@ DELETE FROM refused_sweeps AS refused
    AND refused.epoch <= done.epoch
 """
 
+SWEEP_PARTS = f"INSERT INTO sweep_parts ({names(SweepPart)}) SELECT * FROM {recordset(SweepPart, 'decided')}"
+SWEEP_PARTS_DONE = "DELETE FROM sweep_parts WHERE number IN (SELECT value::int8 FROM json_array_elements_text($1))"
+
 COMPLETE_LISTS = upsert(tables.complete_lists, SweepScope, only="known.epoch < EXCLUDED.epoch")
 
 KEPT_ORPHANS = upsert(tables.kept_orphans, KeptOrphans)
@@ -431,6 +435,8 @@ STATEMENTS = (
     Statement("tenants_gone", "tenants", TENANTS_GONE),
     Statement("sweeps_done", "refused_sweeps", SWEEPS_DONE),
     Statement("refused_sweeps", "refused_sweeps", REFUSED_SWEEPS),
+    Statement("sweep_parts_done", "sweep_parts", SWEEP_PARTS_DONE),
+    Statement("sweep_parts", "sweep_parts", SWEEP_PARTS),
     Statement("lists_completed", "complete_lists", COMPLETE_LISTS),
     Statement("kept_orphans_gone", "kept_orphans", KEPT_ORPHANS_GONE),
     Statement("kept_orphans", "kept_orphans", KEPT_ORPHANS),

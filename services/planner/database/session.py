@@ -49,7 +49,7 @@ from services.planner.database.periodic_queries import find_parked_statuses
 from services.planner.database.pool_queries import find_leaving, load_burdens
 from services.planner.database.positions import Position, resume, take_up
 from services.planner.database.save import Span, prepare, save
-from services.planner.database.sweeps import SweepFound, find_unseen, load_newest_lists
+from services.planner.database.sweeps import find_unseen, find_unseen_of, load_newest_lists
 from services.planner.database.tenant_cache import TenantCache
 from services.planner.domain.changes import BatchChanges
 from services.planner.domain.dormancy import Lookup
@@ -60,8 +60,9 @@ from services.planner.domain.fleet.rows import Fleet, Holding, InstanceHealth, T
 from services.planner.domain.fleet.view import FleetView
 from services.planner.domain.parked_statuses import LeftStatus
 from services.planner.domain.state import TenantState
+from services.planner.domain.sweeps import SweepFound
 from services.planner.engines.interface import Engine
-from services.planner.rows import KeptOrphans, ParkedTenant, TenantName
+from services.planner.rows import KeptOrphans, ParkedTenant, SweepPart, TenantName
 
 log = structlog.get_logger(__name__)
 
@@ -142,9 +143,14 @@ class DatabaseSession:
             return look_up(connection, states, lookups)
 
     def find_unseen(self, scopes: Sequence[SweepScope]) -> Mapping[SweepScope, SweepFound]:
-        """What complete lists did not show, as far as the database knows."""
+        """What complete lists did not show, as far as the database knows, and is not to be removed already."""
         with self._translated() as connection:
             return find_unseen(connection, scopes)
+
+    def find_unseen_of(self, part: SweepPart) -> Mapping[UUID, TenantName]:
+        """What of a part still exists and has not been seen since, and whose it is."""
+        with self._translated() as connection:
+            return find_unseen_of(connection, part)
 
     def find_newest_lists(self, places: Collection[SweepPlace]) -> Mapping[SweepPlace, int]:
         """Epochs of the newest complete lists of these places, as far as there are any."""

@@ -1,13 +1,14 @@
 """Finds resources that a complete list did not show: one statement for all tenants of a partition.
 
 Parked tenants are left out: what the list did show of them is kept and not written yet. They are told of the marker.
+So is what earlier lists lacked and is still to be removed.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection, Sequence
+from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
@@ -17,7 +18,8 @@ from psycopg.rows import class_row
 from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
 from services.planner.database.columns import names
 from services.planner.domain.events import SweepPlace, SweepScope
-from services.planner.rows import RefusedSweep
+from services.planner.domain.sweeps import SweepFound, subjects_of
+from services.planner.rows import RefusedSweep, SweepPart, TenantName
 
 SWEEPS = f"""
 WITH markers AS (
@@ -46,25 +48,25 @@ REFUSED = f"""
 SELECT {names(RefusedSweep)} FROM refused_sweeps
  WHERE (source, kind, partition) IN (SELECT * FROM unnest(%b::text[], %b::text[], %b::int4[]))
 """
+DECIDED = """
+SELECT source, kind, partition, value::uuid
+  FROM unnest(%b::text[], %b::text[], %b::int4[]) AS asked(source, kind, partition)
+  JOIN sweep_parts part USING (partition, source, kind)
+ CROSS JOIN json_array_elements_text(part.subjects::json)
+"""
+UNSEEN_OF_PART = """
+SELECT unseen.id, t.workspace, t.namespace
+  FROM (SELECT id, tenant_id FROM deployments WHERE id = ANY(%(ids)b::uuid[]) AND present AND epoch < %(epoch)b
+         UNION ALL
+        SELECT id, tenant_id FROM resources WHERE id = ANY(%(ids)b::uuid[]) AND present AND epoch < %(epoch)b
+       ) AS unseen
+  JOIN tenants t ON t.id = unseen.tenant_id
+"""
 NEWEST_LISTS = f"""
 SELECT {names(SweepScope)} FROM complete_lists
  WHERE (source, kind, partition) IN (SELECT * FROM unnest(%b::text[], %b::text[], %b::int4[]))
 """
 PARKED = "SELECT partition, workspace, namespace FROM parked_tenants WHERE partition = ANY(%b::int4[])"
-
-
-@dataclass(frozen=True, slots=True)
-class SweepFound:
-    """What there is in the scope of a resync marker."""
-
-    known: int = 0
-    """Custom resources that exist."""
-    unseen: Mapping[UUID, tuple[str, str]] = field(default_factory=dict)
-    """Those of them that were not seen in time, with workspace and namespace of their tenant."""
-    parked: tuple[tuple[str, str], ...] = ()
-    """Workspace and namespace of the tenants of which that is not known yet; nothing of theirs is counted."""
-    refused: RefusedSweep | None = None
-    """The newest marker of its source, kind and partition that was refused, if none has come through since."""
 
 
 def find_unseen(connection: Connection[Any], scopes: Sequence[SweepScope]) -> dict[SweepScope, SweepFound]:
@@ -79,8 +81,18 @@ def find_unseen(connection: Connection[Any], scopes: Sequence[SweepScope]) -> di
         tenants = zip(workspaces, namespaces, strict=True)
         scope = SweepScope(*key)
         found[scope] = replace(found[scope], known=known, unseen=dict(zip(ids, tenants, strict=True)))
-    refused = _refused(connection, columns[:3])
-    return {scope: replace(each, refused=refused.get(scope.place)) for scope, each in found.items()}
+    refused, decided = _refused(connection, columns[:3]), _decided(connection, columns[:3])
+    return {
+        scope: replace(each, refused=refused.get(scope.place)).without(decided[scope.place])
+        for scope, each in found.items()
+    }
+
+
+def find_unseen_of(connection: Connection[Any], part: SweepPart) -> dict[UUID, TenantName]:
+    """What of a part still exists and has not been seen since, and whose it is."""
+    values = {"ids": subjects_of(part), "epoch": part.epoch}
+    rows = connection.execute(UNSEEN_OF_PART, values, binary=True)
+    return {subject: (workspace, namespace) for subject, workspace, namespace in rows}
 
 
 def load_newest_lists(connection: Connection[Any], places: Collection[SweepPlace]) -> dict[SweepPlace, int]:
@@ -88,6 +100,13 @@ def load_newest_lists(connection: Connection[Any], places: Collection[SweepPlace
     columns = [[place[each] for place in places] for each in range(3)]
     with connection.cursor(binary=True, row_factory=class_row(SweepScope)) as cursor:
         return {known.place: known.epoch for known in cursor.execute(NEWEST_LISTS, columns)}
+
+
+def _decided(connection: Connection[Any], columns: Sequence[Sequence[Any]]) -> dict[SweepPlace, set[UUID]]:
+    decided: dict[SweepPlace, set[UUID]] = defaultdict(set)
+    for *place, subject in connection.execute(DECIDED, columns, binary=True):
+        decided[place[0], place[1], place[2]].add(subject)
+    return decided
 
 
 def _refused(connection: Connection[Any], columns: Sequence[Sequence[Any]]) -> dict[SweepPlace, RefusedSweep]:

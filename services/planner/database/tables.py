@@ -554,6 +554,22 @@ refused_sweeps = Table(
     comment="The newest resync of a kind and partition, if it would have removed an implausible share.",
 )
 
+sweep_parts = Table(
+    "sweep_parts",
+    metadata,
+    Column("number", BigInteger, Identity(always=True), primary_key=True),
+    Column("source", Text, nullable=False),
+    Column("kind", Text, nullable=False),
+    Column("partition", Integer, nullable=False),
+    Column("epoch", BigInteger, nullable=False, comment="Of the list that lacked them."),
+    Column("turn", Integer, nullable=False, comment="The first part of each sweep comes before the second of any."),
+    Column("subjects", Text, nullable=False, comment="JSON of the ids of those that are to be removed."),
+    Column("trace_id", Text, nullable=False),
+    Column("seen_at", _TIME, nullable=False, comment="When the list was complete."),
+    Index(None, "partition", "turn", "number"),
+    comment="What complete lists lacked and is to be removed, in parts of one transaction each.",
+)
+
 complete_lists = Table(
     "complete_lists",
     metadata,

@@ -39,6 +39,7 @@ from services.planner.rows import (
     PendingClaimKey,
     PendingClaimRow,
     RefusedSweep,
+    SweepPart,
     Tenant,
     TenantName,
     WorkspaceKey,
@@ -116,6 +117,10 @@ class Changes(NamedTuple):
     """Markers that would have removed an implausible share; nothing was."""
     sweeps_done: tuple[SweepScope, ...] = ()
     """Markers that were refused, or older ones of their scope were, and are not any more."""
+    sweep_parts: tuple[SweepPart, ...] = ()
+    """What is to be removed of what complete lists lacked."""
+    sweep_parts_done: tuple[int, ...] = ()
+    """Numbers of the rows of such parts."""
     lists_completed: tuple[SweepScope, ...] = ()
     """The newest marker of each place, refused or not: the log holds the whole list that it ends."""
     kept_orphans: tuple[KeptOrphans, ...] = ()

@@ -9,6 +9,7 @@ from uuid import UUID
 from services.common.messages import Command, FleetOrder, Observation
 from services.kinds.shared.resource import Cause
 from services.planner.domain.fleet.rows import Move
+from services.planner.rows import SweepPart
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +65,25 @@ class MoveDue:
         return self.move.namespace
 
 
+@dataclass(frozen=True, slots=True)
+class SweepDue:
+    """A timer event: the next part of what a complete list lacked is to be removed."""
+
+    number: int
+    """Of the row that says so."""
+    part: SweepPart
+
+    @property
+    def workspace(self) -> str:
+        """Of the list, which is about many tenants."""
+        return self.part.source
+
+    @property
+    def namespace(self) -> str:
+        """Likewise: none."""
+        return ""
+
+
 SweepPlace = tuple[str, str, int]
 """Source, kind and partition: what a newer resync is about again."""
 
@@ -116,6 +136,7 @@ class Event:
         | Due
         | HealthDue
         | MoveDue
+        | SweepDue
         | Unseen
         | NamespaceReplaced
         | FleetOrder
@@ -145,5 +166,7 @@ class Event:
                 return Cause(at, self.trace_id)
             case FleetOrder(ordered_at=at):
                 return Cause(at, self.trace_id)
+            case SweepDue(part=part):
+                return Cause(part.seen_at, self.trace_id)
             case Due() | HealthDue() | MoveDue() | FleetDue() | RemediesDue() | ScalingDue():
                 return Cause(now, self.trace_id)

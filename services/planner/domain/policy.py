@@ -19,6 +19,8 @@ class SweepGuard:
 
     share: float = 0.5
     minimum: int = 20
+    at_once: int = 250
+    """In one transaction; messages go on between two."""
 
     def allows(self, removed: int, known: int) -> bool:
         """Whether so many may be gone at once."""

@@ -2,19 +2,60 @@
 
 An approval is the marker itself, sent again with the digest of what its sender was shown. It removes what was shown, or
 less if some of that has been seen meanwhile; never more.
+
+The marker only decides, once, on all that its list lacks. What is to be removed is then written in parts, rows of
+``sweep_parts`` that the planner carries out one at a time, by the clock. So however much a list lacks, no other message
+of the partition waits for more than one part.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from uuid import UUID
 
 import orjson
 
 from services.common.json_values import canonical, digest
-from services.planner.domain.events import SweepScope
-from services.planner.rows import RefusedSweep
+from services.kinds.shared.resource import Cause
+from services.planner.domain.changes import Changes
+from services.planner.domain.events import SweepDue, SweepScope
+from services.planner.domain.policy import SweepGuard
+from services.planner.rows import RefusedSweep, SweepPart, TenantName
+
+
+@dataclass(frozen=True, slots=True)
+class SweepFound:
+    """What there is in the scope of a resync marker."""
+
+    known: int = 0
+    """Custom resources that exist."""
+    unseen: Mapping[UUID, TenantName] = field(default_factory=dict)
+    """Those of them that were not seen in time, and whose they are."""
+    parked: tuple[TenantName, ...] = ()
+    """Tenants of which that is not known yet; nothing of theirs is counted."""
+    refused: RefusedSweep | None = None
+    """The newest marker of its source, kind and partition that was refused, if none has come through since."""
+
+    def without(self, decided: Collection[UUID]) -> SweepFound:
+        """The same after ``decided``, which earlier lists lacked and whose turn has not come yet, is removed."""
+        left = {subject: name for subject, name in self.unseen.items() if subject not in decided}
+        return replace(self, known=self.known - len(self.unseen) + len(left), unseen=left)
+
+
+def decide_sweep(
+    scope: SweepScope, found: SweepFound, approved: str, cause: Cause, guard: SweepGuard, only: TenantName | None = None
+) -> Changes:
+    """What a marker does: it is refused, or what is unseen goes, of tenants of the name ``only`` if that is told."""
+    if not guard.allows(len(found.unseen), found.known) and not is_approved(approved, found.refused, found.unseen):
+        return Changes(refused_sweeps=(refuse_sweep(scope, found.known, found.unseen, cause.at),))
+    removed = {subject: name for subject, name in found.unseen.items() if only in {None, name}}
+    return Changes(
+        sweep_parts=split_sweep(scope, removed, cause, guard.at_once),
+        sweeps_done=(scope,) if found.refused is not None else (),
+    )
 
 
 def refuse_sweep(scope: SweepScope, known: int, unseen: Collection[UUID], at: datetime) -> RefusedSweep:
@@ -35,3 +76,56 @@ def is_approved(approved: str, refused: RefusedSweep | None, unseen: Collection[
     if not approved or refused is None or refused.digest != approved:
         return False
     return {str(subject) for subject in unseen} <= set(orjson.loads(refused.subjects))
+
+
+def split_sweep(
+    scope: SweepScope, unseen: Mapping[UUID, TenantName], cause: Cause, at_once: int
+) -> tuple[SweepPart, ...]:
+    """The removal of ``unseen`` in parts of at most ``at_once``.
+
+    Tenants take turns, so that one with few resources does not wait for those of another with many.
+    """
+    ranked = sorted(
+        (rank, subject) for subjects in by_tenant(unseen).values() for rank, subject in enumerate(sorted(subjects))
+    )
+    ids = [str(subject) for _, subject in ranked]
+    return tuple(
+        _part_of(scope, turn, ids[first : first + at_once], cause)
+        for turn, first in enumerate(range(0, len(ids), at_once))
+    )
+
+
+def replace_part(due: SweepDue) -> Changes:
+    """Its halves in place of a part that the database refuses for good, or nothing if it is about one resource.
+
+    That one stays until the next list lacks it, and nothing waits for it.
+    """
+    part = due.part
+    ids, scope, cause = orjson.loads(part.subjects), scope_of(part), Cause(part.seen_at, part.trace_id)
+    half = len(ids) // 2
+    halves = (ids[:half], ids[half:]) if half else ()
+    parts = tuple(_part_of(scope, part.turn, some, cause) for some in halves)
+    return Changes(sweep_parts=parts, sweep_parts_done=(due.number,))
+
+
+def scope_of(part: SweepPart) -> SweepScope:
+    """What the list was about."""
+    return SweepScope(part.source, part.kind, part.partition, part.epoch)
+
+
+def subjects_of(part: SweepPart) -> list[UUID]:
+    """Ids of what it removes."""
+    return [UUID(subject) for subject in orjson.loads(part.subjects)]
+
+
+def by_tenant(unseen: Mapping[UUID, TenantName]) -> dict[TenantName, list[UUID]]:
+    """The resources of each tenant."""
+    tenants: dict[TenantName, list[UUID]] = defaultdict(list)
+    for subject, name in unseen.items():
+        tenants[name].append(subject)
+    return tenants
+
+
+def _part_of(scope: SweepScope, turn: int, ids: Sequence[str], cause: Cause) -> SweepPart:
+    place = (scope.source, scope.kind, scope.partition)
+    return SweepPart(*place, scope.epoch, turn, canonical(ids), cause.trace_id, cause.at)

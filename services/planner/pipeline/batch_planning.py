@@ -23,10 +23,9 @@ from services.common.telemetry.metrics import Failure, count_failure
 from services.kinds.registry import Registry
 from services.planner import SERVICE
 from services.planner.database.load import Loaded
-from services.planner.database.sweeps import SweepFound
 from services.planner.domain.changes import BatchChanges, Changes, TenantChanges
 from services.planner.domain.dormancy import Lookup, lookup_for
-from services.planner.domain.events import Due, Event, MoveDue, SweepPlace, SweepScope, Unseen
+from services.planner.domain.events import Due, Event, MoveDue, SweepDue, SweepPlace, SweepScope, Unseen
 from services.planner.domain.fleet.reports.installations import decide_installations, is_of_installation
 from services.planner.domain.fleet.reports.orphans import instance_of
 from services.planner.domain.fleet.view import FleetView
@@ -35,11 +34,11 @@ from services.planner.domain.parked_statuses import Subjects, known_subjects, na
 from services.planner.domain.plan import plan
 from services.planner.domain.policy import Policy, SweepGuard
 from services.planner.domain.state import TenantState
-from services.planner.domain.sweeps import is_approved, refuse_sweep
+from services.planner.domain.sweeps import SweepFound, by_tenant, decide_sweep, scope_of
 from services.planner.domain.tenants_of_name import Share, split_by_tenant, tenant_after
 from services.planner.pipeline.fleet_planning import FleetDatabase, plan_fleet, plan_reports
 from services.planner.pipeline.parking import parked_event, parked_tenant
-from services.planner.rows import ParkedTenant, RefusedSweep, TenantName
+from services.planner.rows import ParkedTenant, RefusedSweep, SweepPart, TenantName
 
 log = structlog.get_logger(__name__)
 
@@ -56,7 +55,10 @@ class Database(FleetDatabase, Protocol):
         """``states`` with dormant rows."""
 
     def find_unseen(self, scopes: Sequence[SweepScope]) -> Mapping[SweepScope, SweepFound]:
-        """What complete lists did not show."""
+        """What complete lists did not show, without what is to be removed already."""
+
+    def find_unseen_of(self, part: SweepPart) -> Mapping[UUID, TenantName]:
+        """What of a part still exists and has not been seen since, and whose it is."""
 
     def find_newest_lists(self, places: Collection[SweepPlace]) -> Mapping[SweepPlace, int]:
         """Epochs of the newest complete lists of these places, as far as there are any."""
@@ -96,7 +98,7 @@ def plan_batch(
     """
     of_fleet = plan_fleet([event for event in events if event.is_of_fleet], database, policy, now)
     events = [event for event in events if not event.is_of_fleet]
-    routed, sweeps = route([event for event in events if not instance_of(event)], database, policy.guard, now)
+    routed, sweeps = route([event for event in events if not instance_of(event)], database, policy.guard, now, only)
     if only is not None:
         routed = {name: each for name, each in routed.items() if name == only}
     loaded = database.load_tenants(routed.keys())
@@ -135,37 +137,36 @@ def _swept(shares: Iterable[Share]) -> frozenset[tuple[str, UUID]]:
 
 
 def route(
-    events: Sequence[Event], database: Database, guard: SweepGuard, now: datetime
+    events: Sequence[Event], database: Database, guard: SweepGuard, now: datetime, only: TenantName | None = None
 ) -> tuple[dict[TenantName, list[Event]], Changes]:
-    """The events of each name, and which resync markers are refused, or are not any more.
+    """The events of each name, and what resync markers decide, of tenants of the name ``only`` if that is told.
 
-    A marker is about many tenants: each is told what the list did not show of it. Of a parked one that is not known:
-    it is told of the marker.
+    What is removed is about many tenants: each is told what the list did not show of it. What parked tenants have is
+    not known: they are told of the marker.
     """
     scopes = [scope for event in events if (scope := _scope(event)) is not None]
     found = database.find_unseen(scopes) if scopes else {}
     routed: dict[TenantName, list[Event]] = defaultdict(list)
-    refused: dict[SweepPlace, RefusedSweep] = {}
-    done: list[SweepScope] = []
+    removed: dict[SweepPlace, set[UUID]] = defaultdict(set)
+    decided: list[Changes] = []
     for event in events:
         scope = _scope(event)
-        if scope is None:
+        if isinstance(due := event.message, SweepDue):
+            for name, subjects in by_tenant(database.find_unseen_of(due.part)).items():
+                routed[name].append(_unseen(event, scope_of(due.part), name, subjects, now))
+            decided.append(Changes(sweep_parts_done=(due.number,)))
+        elif scope is None:
             routed[event.tenant_name].append(event)
-            continue
-        there = found[scope]
-        if guard.allows(len(there.unseen), there.known) or is_approved(_approved(event), there.refused, there.unseen):
-            for name, subjects in _by_tenant(there.unseen).items():
-                routed[name].append(_unseen(event, scope, name, subjects, now))
-            for name in there.parked:
-                routed[name].append(event)
-            if there.refused is not None:
-                done.append(scope)
         else:
-            sweep = refuse_sweep(scope, there.known, there.unseen, event.cause(now).at)
-            if (other := refused.get(scope.place)) is None or other.epoch <= scope.epoch:
-                refused[scope.place] = sweep
-    return routed, Changes(
-        refused_sweeps=tuple(refused.values()), sweeps_done=tuple(done), lists_completed=_newest_lists(scopes)
+            there = found[scope].without(removed[scope.place])
+            decided.append(decide_sweep(scope, there, _approved(event), event.cause(now), guard, only))
+            if not decided[-1].refused_sweeps:
+                removed[scope.place].update(there.unseen)
+                for name in there.parked:
+                    routed[name].append(event)
+    sweeps = Changes.merged(decided)
+    return routed, sweeps._replace(
+        refused_sweeps=_newest_refused(sweeps.refused_sweeps), lists_completed=_newest_lists(scopes)
     )
 
 
@@ -194,6 +195,12 @@ def _newest_lists(scopes: Iterable[SweepScope]) -> tuple[SweepScope, ...]:
     return tuple(newest.values())
 
 
+def _newest_refused(sweeps: Iterable[RefusedSweep]) -> tuple[RefusedSweep, ...]:
+    """Likewise."""
+    newest = {(each.source, each.kind, each.partition): each for each in sorted(sweeps, key=lambda each: each.epoch)}
+    return tuple(newest.values())
+
+
 def _scope(event: Event) -> SweepScope | None:
     match event.message:
         case Command(event=ResyncCompleted() as marker) as command:
@@ -209,13 +216,6 @@ def _approved(event: Event) -> str:
             return approved
         case _:
             return ""
-
-
-def _by_tenant(unseen: Mapping[UUID, TenantName]) -> dict[TenantName, list[UUID]]:
-    tenants: dict[TenantName, list[UUID]] = defaultdict(list)
-    for subject, name in unseen.items():
-        tenants[name].append(subject)
-    return tenants
 
 
 def _unseen(event: Event, scope: SweepScope, name: TenantName, subjects: Collection[UUID], now: datetime) -> Event:

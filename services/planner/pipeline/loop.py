@@ -25,8 +25,9 @@ from services.planner import SERVICE
 from services.planner.database.save import Fenced, Span
 from services.planner.database.session import DatabaseSession, Unreachable
 from services.planner.domain.changes import BatchChanges, Changes
-from services.planner.domain.events import Due, Event, MoveDue
+from services.planner.domain.events import Due, Event, MoveDue, SweepDue
 from services.planner.domain.policy import Policy
+from services.planner.domain.sweeps import replace_part
 from services.planner.pipeline.batch_consumer import Batch, BatchConsumer
 from services.planner.pipeline.batch_planning import plan_batch, split_at_markers
 from services.planner.pipeline.coalesce import coalesce
@@ -202,6 +203,18 @@ class Planner:
                 return
             for event in events:
                 self.look_again([event])
+
+    def remove_part(self, due: SweepDue) -> None:
+        """Remove a part of what a complete list lacked; whoever does not own its partition any more is fenced.
+
+        If the database refuses it for good, its halves take its place, and one resource alone is passed over.
+        """
+        part, spans = due.part, self.consumer.spans_of([due.part.partition])
+        try:
+            self.apply_events([Event(due, part.partition, part.trace_id)], spans)
+        except Poison as error:
+            self._failed(error)
+            self.session.save_changes(BatchChanges(other=replace_part(due)), spans)
 
     def retry_parked(self, tenant: ParkedTenant, rows: Sequence[ParkedEvent], shown: Sequence[Event]) -> None:
         """Plan what has happened to a parked tenant; it stays parked if that still fails, whatever the reason.

@@ -26,6 +26,7 @@ from services.common.telemetry.metrics import (
     RESOURCES,
     ROLLOUTS,
     STREAM_UNCONFIRMED,
+    SWEEP_PARTS,
     SWEEPS_REFUSED,
     TENANTS_IN_MEMORY,
     TENANTS_PARKED,
@@ -73,6 +74,7 @@ class PeriodicTasks:
             self._partitions = partitions
         tasks: tuple[tuple[str, float, Callable[[Planner], None]], ...] = (
             ("moves", QUARTER, self._move),
+            ("sweep", QUARTER, self._sweep),
             ("look", SECOND, self._look_again),
             ("health", SECOND, self._look_at_health),
             ("prune", MINUTE, self._prune),
@@ -120,6 +122,13 @@ class PeriodicTasks:
             events = periodic_queries.find_due_moves(connection, now, planner.consumer.partitions, NOTICED_AT_ONCE)
         if events:
             planner.look_again(events)
+
+    def _sweep(self, planner: Planner) -> None:
+        """A part of what complete lists lacked."""
+        with planner.session.connection() as connection:
+            due = periodic_queries.find_due_sweep(connection, planner.consumer.partitions)
+        if due is not None:
+            planner.remove_part(due)
 
     def _look_at_health(self, planner: Planner) -> None:
         """Engine instances of which nobody knows how they are any more."""
@@ -218,6 +227,7 @@ class PeriodicTasks:
             TENANTS_PARKED.labels(SERVICE).set(len(periodic_queries.parked_tenants(connection, partitions)))
             STREAM_UNCONFIRMED.labels(SERVICE).set(periodic_queries.unconfirmed_bytes(connection))
             SWEEPS_REFUSED.labels(SERVICE).set(periodic_queries.count_refused_sweeps(connection, partitions))
+            SWEEP_PARTS.labels(SERVICE).set(periodic_queries.count_sweep_parts(connection, partitions))
             self._tell_list_ages(planner, connection)
             periodic_queries.forget_kept_orphans(connection, planner.clock.now() - TOLD_AGAIN_WITHIN)
             ORPHANS_KEPT.labels(SERVICE).set(periodic_queries.count_kept_orphans(connection, partitions))

@@ -34,6 +34,7 @@ from services.planner.pipeline.loop import Planner
 from services.planner.pipeline.periodic_tasks import PeriodicTasks
 from tests.component.conftest import Database
 from tests.component.fleet import add_instance
+from tests.component.planner.sweeping import due_sweep
 from tests.component.planner.years import LIMITS, MONTH, YearsClock, years
 from tests.unit.common.kafka.messages import consumed
 from tests.unit.planner.given import changed
@@ -50,6 +51,7 @@ TIMES = {"created_at", "updated_at"}
 HIDDEN = {
     "consumer_offsets": {"owner", "number"},
     "parked_events": {"owner", "number"},
+    "sweep_parts": {"owner", "number"},
     "engine_clusters": {"ordered_at"},
 }
 """Of some tables what else is another each time: the fixture's cluster is added anew."""
@@ -151,6 +153,9 @@ class Life:
                 while (batch := consumer.poll(TAKEN_AT_ONCE, 0)).messages:
                     planner._until_done(batch)
                 self.failing.clear()
+                while due_sweep(session) is not None:
+                    planner.periodic(planner)
+                    clock.seconds += 1
                 for _ in range(3):
                     planner.periodic(planner)
                     clock.seconds += 601

@@ -33,11 +33,12 @@ from services.common.messages import (
     Order,
     RetireEngineInstance,
 )
+from services.kinds.snapshot.model import SNAPSHOT
 from services.planner.database.save import Fenced, Span
 from services.planner.database.session import DatabaseSession
 from services.planner.domain.changes import BatchChanges
 from services.planner.domain.events import Event
-from services.planner.domain.policy import Policy
+from services.planner.domain.policy import Policy, SweepGuard
 from services.planner.engines.available import ENGINES
 from services.planner.pipeline.batch_consumer import BatchConsumer, Topics
 from services.planner.pipeline.decode import Codec, Decoder
@@ -45,7 +46,7 @@ from services.planner.pipeline.loop import Planner
 from services.planner.pipeline.periodic_tasks import PeriodicTasks
 from tests.component.conftest import Database
 from tests.component.fleet import add_instance
-from tests.unit.planner.given import Applied, changed, gone, observed
+from tests.unit.planner.given import Applied, changed, gone, observed, resource, resync
 from tests.unit.planner.world import FLEET
 
 pytestmark = pytest.mark.short
@@ -366,3 +367,18 @@ def test_process_when_told_to_stop_then_it_ends_with_zero(rig: Rig, registry_url
     finally:
         process.kill()
         process.communicate()
+
+
+def test_sweep_when_it_removes_many_resources_of_a_tenant_then_another_tenants_change_is_done_between_two_parts(
+    rig: Rig,
+) -> None:
+    many = 60
+    snapshots = [resource(number + 1, SNAPSHOT.kind, f"s-{number}", {"application": "shop"}) for number in range(many)]
+    with rig.planner() as planner:
+        planner.policy = Policy(guard=SweepGuard(share=1.0, at_once=1))
+        rig.send(*snapshots, resync(many + 1, epoch=9, kind=SNAPSHOT.kind))
+        rig.until("the sweep is under way", "SELECT count(*) BETWEEN 1 AND 59 FROM sweep_parts", [(True,)])
+        rig.send(changed(1, "web", uid="uid-neighbour", namespace="team-b"))
+        rig.until("the neighbour is served", "SELECT count(*) FROM deployments", [(1,)])
+        ((parts, resources),) = rig.query("SELECT (SELECT count(*) FROM sweep_parts), (SELECT count(*) FROM resources)")
+        assert 0 < parts == resources < many, "each part is a transaction, and there are some left"

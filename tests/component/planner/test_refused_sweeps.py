@@ -22,6 +22,7 @@ from services.planner.engines.available import ENGINES
 from services.planner.pipeline.batch_planning import plan_batch
 from tests.component.conftest import Database
 from tests.component.fleet import add_instance
+from tests.component.planner.sweeping import remove_parts
 from tests.unit.planner.given import at, changed, environment, resync
 from tests.unit.planner.world import FLEET
 
@@ -45,6 +46,7 @@ def session(database: Database) -> Iterator[DatabaseSession]:
 def take(session: DatabaseSession, *events: Event) -> None:
     placed = [replace(event, partition=PARTITION) for event in events]
     session.save_changes(plan_batch(placed, session, POLICY, at(1000)), ())
+    remove_parts(session, POLICY, at(1000), PARTITION)
 
 
 def only(database: Database) -> RefusedList:

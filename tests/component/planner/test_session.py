@@ -54,6 +54,7 @@ from services.planner.pipeline.parking import compacted, kept_event, resolved
 from services.planner.rows import AuditRecord, EngineRow, Tenant, TenantName
 from tests.component.conftest import Database
 from tests.component.fleet import add_instance
+from tests.component.planner.sweeping import remove_parts
 from tests.unit.kinds.mirror.kind import KIND as MIRROR
 from tests.unit.kinds.review.kind import KIND as REVIEW
 from tests.unit.kinds.snapshot_environment_binding.test_binding_planned import binding
@@ -87,6 +88,8 @@ TOPIC = "gitops.commands"
 NOW = at(1_000_000)
 NAME = (WORKSPACE, "team-a")
 TENANT = tenant_id(*NAME)
+SWEEP_ASKED_FOR = 1
+"""The statement that looks, after a batch, whether anything is to be removed."""
 TABLES = (
     "tenants", "deployments", "observed_states", "resources", "checks", "sync_runs", "audit_records",
     "engine_resources", "workspace_statuses", "workspace_objects", "pending_claims", "forced_deletions",
@@ -110,14 +113,15 @@ def take(
     policy: Policy | None = None,
     now: datetime = NOW,
 ) -> Changes:
-    """One batch, as the service does it."""
+    """One batch, as the service does it, and what it leaves to be removed."""
     written = []
     for part in split_at_markers(coalesce(events)):
         changes = plan_batch(part, session, policy or Policy(), now)
         session.write_changes(changes, ())
         written.append(changes.written)
     session.save_changes(BatchChanges(), spans)
-    return Changes.merged(written)
+    written += remove_parts(session, policy or Policy(), now)
+    return Changes.merged(written)._replace(sweep_parts=(), sweep_parts_done=())
 
 
 def read(database: Database, names: Collection[TenantName]) -> dict[UUID, TenantState]:
@@ -518,16 +522,17 @@ def test_batch_when_it_grows_then_the_number_of_statements_does_not(
     # Instances, tenants, parked tenants, assignments and pins are read: there is no tenant yet that has rows. So are
     # the newest complete lists, as these resources are new. Tenants, whether an instance of theirs is retired by now,
     # deployments, audit_records (three times) and engine resources are written.
-    assert len(statements) == 6 + 7
+    assert len(statements) == 6 + 7 + SWEEP_ASKED_FOR
     statements.clear()
     again = [changed(2, f"web-{number}", uid=f"uid-{number}", namespace=f"team-{number % 7}") for number in range(size)]
     take(session, *again)
-    assert len(statements) == 1  # everything is in memory; sightings are written
+    assert len(statements) == 1 + SWEEP_ASKED_FOR  # everything is in memory; sightings are written
     statements.clear()
     take(session, *batch, resync(3, epoch=2))
-    # Parked tenants, what was not shown and what was refused are read; deployments, audit_records (four times), engine
-    # resources and complete lists are written.
-    assert len(statements) <= 3 + 7
+    # Parked tenants, what was not shown, what was refused and what is to be removed already are read; parts of sweeps
+    # and complete lists are written. Of the part: what of it was not shown is read; deployments, audit_records (four
+    # times), engine resources and the part are written.
+    assert len(statements) <= (4 + 2) + SWEEP_ASKED_FOR + (1 + 7) + SWEEP_ASKED_FOR
 
 
 # Offsets and effects are one transaction

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import count
 
 import psycopg
@@ -20,10 +21,13 @@ from services.planner.pipeline.batch_planning import plan_batch, split_at_marker
 from tests.component.conftest import Database
 from tests.component.fleet import add_instance
 from tests.component.planner.reading import rows_read
+from tests.component.planner.sweeping import due_sweep, remove_part, remove_parts
 from tests.unit.planner.given import NAMESPACE, WORKSPACE, at, changed, resource, resource_gone, resync
 
 FEW, MANY = 20, 400
-POLICY = Policy(guard=SweepGuard(share=1.0))
+PART = 50
+POLICY = Policy(guard=SweepGuard(share=1.0, at_once=PART))
+NOW = at(1_000_000)
 
 
 @dataclass
@@ -37,7 +41,7 @@ class Tenant:
     def take(self, *events: Event) -> None:
         """Plan these, and commit."""
         for part in split_at_markers(events):
-            self.session.save_changes(plan_batch(part, self.session, POLICY, at(1_000_000)), ())
+            self.session.save_changes(plan_batch(part, self.session, POLICY, NOW), ())
 
     def read(self, *events: Event) -> int:
         return rows_read(self.database, self.session, lambda: self.take(*events))
@@ -102,12 +106,13 @@ def test_tenant_when_it_is_read_then_its_snapshots_are_counted_by_an_index_and_n
     assert read <= MANY + 50, "an entry of the index for each, and none of their rows"
 
 
-def test_snapshots_when_listed_again_then_they_stay_dormant_and_what_the_list_lacks_goes_in_one_batch(
+def test_snapshots_when_listed_again_then_they_stay_dormant_and_what_the_list_lacks_goes(
     tenant: Tenant,
 ) -> None:
     tenant.take(*(snapshot(number, epoch=9) for number in range(FEW - 5)))
     assert sorted(tenant.rows()) == [(True, 1)] * 5 + [(True, 9)] * (FEW - 5)
     tenant.take(resync(50_000, epoch=9, kind=SNAPSHOT.kind))
+    remove_parts(tenant.session, POLICY, NOW)
     assert tenant.rows() == [(True, 9)] * (FEW - 5)
     assert dict(tenant.state().admitted_dormant) == {SNAPSHOT.kind: FEW - 5}
 
@@ -119,3 +124,16 @@ def test_snapshot_when_an_event_names_it_then_it_is_loaded_and_counted_no_more_u
     tenant.take(resource_gone(60_000, SNAPSHOT.kind, "s-3"))
     assert len(tenant.rows()) == FEW - 1
     assert dict(tenant.state().admitted_dormant) == {SNAPSHOT.kind: FEW - 1}
+
+
+def test_snapshots_when_a_list_lacks_all_then_each_part_reads_and_removes_as_much_whatever_is_left(
+    tenant: Tenant,
+) -> None:
+    tenant.has(FEW, MANY)
+    tenant.take(resync(50_000, epoch=9, kind=SNAPSHOT.kind))
+    read, left = [], [len(tenant.rows())]
+    while (due := due_sweep(tenant.session)) is not None:
+        read.append(rows_read(tenant.database, tenant.session, partial(remove_part, tenant.session, due, POLICY, NOW)))
+        left.append(len(tenant.rows()))
+    assert left == [*range(MANY, 0, -PART), 0]
+    assert max(read) <= 5 * PART, "a few for each that goes, and not those that are left"

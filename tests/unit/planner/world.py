@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from copy import copy
@@ -15,17 +16,17 @@ from services.kinds.gitops_deployment.rows import Deployment, ForcedDeletion, Ob
 from services.kinds.shared.resource import Check, PlainResource
 from services.kinds.sync_run.rows import SyncRun
 from services.planner.database.load import Loaded
-from services.planner.database.sweeps import SweepFound
 from services.planner.domain.audit import RESTORED_ACTOR
 from services.planner.domain.changes import BatchChanges, Changes
 from services.planner.domain.dormancy import Lookup, is_admitted, woken
-from services.planner.domain.events import Due, Event, MoveDue, SweepPlace, SweepScope
+from services.planner.domain.events import Due, Event, MoveDue, SweepDue, SweepPlace, SweepScope
 from services.planner.domain.fleet.remediation.remediation_rows import Remediation
 from services.planner.domain.fleet.rows import Fleet, Holding, InstanceHealth, Move, TenantHere
 from services.planner.domain.fleet.view import FleetView
 from services.planner.domain.parked_statuses import LeftStatus, shows_parked
 from services.planner.domain.policy import Policy
 from services.planner.domain.state import TABLES, TenantState
+from services.planner.domain.sweeps import SweepFound, scope_of, subjects_of
 from services.planner.engines.available import ENGINES
 from services.planner.engines.interface import Engine
 from services.planner.pipeline.batch_planning import plan_batch, split_at_markers
@@ -45,6 +46,7 @@ from services.planner.rows import (
     PendingClaimRow,
     RefusedSweep,
     StoredStatus,
+    SweepPart,
     Tenant,
     TenantName,
     WorkspaceRow,
@@ -58,8 +60,8 @@ FLEET = tuple(
 NOW = at(1_000_000)
 WRITTEN = (
     "tenants", "deployments", "observed", "resources", "checks", "sync_runs", "dormant", "audit_records", "engine",
-    "workspace", "refused_sweeps", "complete_lists", "parked", "parked_events", "forced_deletions", "kept_orphans",
-    "moves", "engine_health", "child_objects", "pending_claims",
+    "workspace", "refused_sweeps", "sweep_parts", "complete_lists", "parked", "parked_events", "forced_deletions",
+    "kept_orphans", "moves", "engine_health", "child_objects", "pending_claims",
 )  # fmt: skip
 
 
@@ -81,6 +83,7 @@ class World:
     engine: dict[tuple[str, str, str, str], EngineRow] = field(default_factory=dict)
     workspace: dict[tuple[str, str, str, str], WorkspaceRow] = field(default_factory=dict)
     refused_sweeps: dict[SweepPlace, RefusedSweep] = field(default_factory=dict)
+    sweep_parts: dict[int, SweepPart] = field(default_factory=dict)
     complete_lists: dict[SweepPlace, int] = field(default_factory=dict)
     """Epoch of the newest of each place."""
     parked: dict[UUID, ParkedTenant] = field(default_factory=dict)
@@ -96,10 +99,16 @@ class World:
     """How much time has passed."""
     memory: dict[UUID, TenantState] = field(default_factory=dict)
     _before: dict[str, Any] = field(default_factory=dict)
+    _parts_decided: int = 0
     _touched: set[UUID] = field(default_factory=set)
     """Tenants that were written since the last commit."""
 
     def take(self, *events: Event) -> Changes:
+        """One batch, and all that it leaves to be removed: what was written, one after another."""
+        written = [self.take_batch(*events), *self.take_due_sweeps()]
+        return Changes.merged(written)._replace(sweep_parts=(), sweep_parts_done=())
+
+    def take_batch(self, *events: Event) -> Changes:
         """One batch: what its parts wrote, one after another."""
         written = []
         for part in split_at_markers(coalesce(events)):
@@ -127,6 +136,11 @@ class World:
 
     def find_unseen(self, scopes: Sequence[SweepScope]) -> Mapping[SweepScope, SweepFound]:
         return {scope: self._unseen(scope) for scope in scopes}
+
+    def find_unseen_of(self, part: SweepPart) -> Mapping[UUID, TenantName]:
+        rows = [self.deployments.get(each) or self.resources.get(each) for each in subjects_of(part)]
+        unseen = [row for row in rows if row is not None and row.present and row.epoch < part.epoch]
+        return {row.id: self.tenants[row.tenant_id].full_name for row in unseen}
 
     def find_newest_lists(self, places: Collection[SweepPlace]) -> Mapping[SweepPlace, int]:
         return {place: epoch for place, epoch in self.complete_lists.items() if place in places}
@@ -252,7 +266,9 @@ class World:
         }
         parked = [each for each in self.parked.values() if each.partition == scope.partition]
         names = tuple((each.workspace, each.namespace) for each in parked)
-        return SweepFound(len(known), unseen, names, self.refused_sweeps.get(scope.place))
+        parts = [each for each in self.sweep_parts.values() if scope_of(each).place == scope.place]
+        decided = {subject for part in parts for subject in subjects_of(part)}
+        return SweepFound(len(known), unseen, names, self.refused_sweeps.get(scope.place)).without(decided)
 
     def shown_of(self, tenant: UUID) -> list[Event]:
         """Timer events of its custom resources."""
@@ -395,6 +411,10 @@ class World:
             place = (row.source, row.kind, row.partition)
             if (known := self.refused_sweeps.get(place)) is None or known.epoch <= row.epoch:
                 self.refused_sweeps[place] = row
+        _drop(self.sweep_parts, changes.sweep_parts_done)
+        for part in changes.sweep_parts:
+            self._parts_decided += 1
+            self.sweep_parts[self._parts_decided] = part
         for completed in changes.lists_completed:
             newest = max(completed.epoch, self.complete_lists.get(completed.place, 0))
             self.complete_lists[completed.place] = newest
@@ -441,6 +461,18 @@ class World:
         return held.lane if held is not None else None
 
     # What the clock asks for
+
+    def take_due_sweeps(self, most: int = sys.maxsize) -> list[Changes]:
+        """Remove what complete lists lacked, in its parts; returns what each has written."""
+        written = []
+        while len(written) < most and (due := self.due_sweep()) is not None:
+            written.append(self.take_batch(Event(due, due.part.partition, due.part.trace_id)))
+        return written
+
+    def due_sweep(self) -> SweepDue | None:
+        """The next part of what complete lists lacked."""
+        turns = sorted((part.turn, number) for number, part in self.sweep_parts.items())
+        return next((SweepDue(number, self.sweep_parts[number]) for _, number in turns), None)
 
     def take_due(self) -> int:
         """Look at custom resources whose time has come; returns how many there were."""

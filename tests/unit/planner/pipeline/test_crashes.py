@@ -24,7 +24,18 @@ from services.planner.pipeline.decode import Decoder
 from services.planner.pipeline.loop import Planner
 from tests.unit.common.kafka.messages import consumed
 from tests.unit.fake_clock import FakeClock
-from tests.unit.planner.given import at, changed, credential, environment, gone, resync, secret, spec, sync_run
+from tests.unit.planner.given import (
+    CREDENTIAL,
+    at,
+    changed,
+    credential,
+    environment,
+    gone,
+    resync,
+    secret,
+    spec,
+    sync_run,
+)
 from tests.unit.planner.pipeline.test_loop import DeadLetterQueue, Memory
 from tests.unit.planner.world import World
 
@@ -51,6 +62,10 @@ LOG: list[Event] = [
     changed(21, generation=2, epoch=6),
     gone(22, "web-1", uid="uid-11"),
     resync(23, epoch=1),
+    credential(23, "old-1", uid="uid-old-1"),
+    credential(23, "old-2", uid="uid-old-2"),
+    credential(24, epoch=8),
+    resync(24, epoch=8, kind=CREDENTIAL),
     changed(24, "manual", uid="uid-2", content=MANUAL, generation=2, epoch=6),
 ]
 
@@ -161,6 +176,8 @@ class Life:
             planner._until_done(batch)
         self.failing.clear()
         world = self.memory.world
+        while (due := world.due_sweep()) is not None:
+            planner.remove_part(due)
         for parked in list(world.parked.values()):
             planner.retry_parked(parked, [row for row in world.parked_events if row.tenant_id == parked.tenant_id], [])
 
@@ -169,7 +186,7 @@ class Life:
             {SOURCE.topic: Offsets()}, self.letters, DeadLetterLimit("planner", 0.5, 3), consumer.offsets
         )  # type: ignore[dict-item, arg-type]
         session: Any = CountedSession(self.memory, effects)
-        policy = Policy(guard=SweepGuard(share=0.1, minimum=1))
+        policy = Policy(guard=SweepGuard(share=0.1, minimum=2, at_once=1))
         return Planner(consumer, decoder, session, policy, TAKEN_AT_ONCE, lambda _: None, clock=StandingClock())
 
 
@@ -185,7 +202,8 @@ def lived(failing: set[str], fatal: int) -> tuple[World, Counter[int], int]:
 
 
 def contents(world: World) -> dict[str, Any]:
-    return world.rows() | {"refused": world.refused_sweeps, "parked": world.parked, "kept": world.parked_events}
+    kept = {"refused": world.refused_sweeps, "parts": world.sweep_parts}
+    return world.rows() | kept | {"parked": world.parked, "kept": world.parked_events}
 
 
 @pytest.fixture
@@ -209,7 +227,8 @@ def test_planner_when_it_ends_before_any_one_of_its_effects_then_its_successor_e
     expected = contents(world)
     assert number > 20, "the effects are not seen any more"
     assert (letters, expected["parked"]) == (Counter({UNREADABLE: 1}), {})
-    assert len(expected["refused"]) == 1
+    assert (len(expected["refused"]), expected["parts"]) == (1, {})
+    assert {row.name for row in world.resources.values() if row.kind == CREDENTIAL} == {"login"}
     for fatal in range(1, number + 1):
         found, sent, _ = lived(failing, fatal)
         assert contents(found) == expected, f"before effect {fatal} of {number}"

@@ -9,6 +9,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
+from uuid import UUID
 
 import pytest
 from prometheus_client import REGISTRY
@@ -21,13 +22,13 @@ from services.planner.database import periodic_queries
 from services.planner.database.load import Loaded
 from services.planner.database.save import Fenced, Span
 from services.planner.database.session import Unreachable
-from services.planner.database.sweeps import SweepFound
 from services.planner.domain import plan as plan_module
 from services.planner.domain.changes import BatchChanges
 from services.planner.domain.events import SweepPlace, SweepScope
 from services.planner.domain.ids import tenant_id
 from services.planner.domain.parked_statuses import LeftStatus
-from services.planner.domain.policy import Policy
+from services.planner.domain.policy import Policy, SweepGuard
+from services.planner.domain.sweeps import SweepFound
 from services.planner.engines import interface
 from services.planner.pipeline import loop, parking, periodic_tasks
 from services.planner.pipeline.batch_consumer import Batch
@@ -35,7 +36,7 @@ from services.planner.pipeline.decode import Decoder
 from services.planner.pipeline.loop import Planner
 from services.planner.pipeline.parking import parked_event
 from services.planner.pipeline.periodic_tasks import PeriodicTasks
-from services.planner.rows import ParkedEvent, ParkedTenant, TenantName
+from services.planner.rows import ParkedEvent, ParkedTenant, SweepPart, TenantName
 from tests.unit.planner.given import NAMESPACE, WORKSPACE, at, changed, resync, spec
 from tests.unit.planner.world import World
 
@@ -133,6 +134,9 @@ class Memory:
 
     def find_unseen(self, scopes: Sequence[SweepScope]) -> Mapping[SweepScope, SweepFound]:
         return self.world.find_unseen(scopes)
+
+    def find_unseen_of(self, part: SweepPart) -> Mapping[UUID, TenantName]:
+        return self.world.find_unseen_of(part)
 
     def find_newest_lists(self, places: Collection[SweepPlace]) -> Mapping[SweepPlace, int]:
         return self.world.find_newest_lists(places)
@@ -511,16 +515,72 @@ def test_batch_when_it_cannot_be_coalesced_then_all_that_happened_is_planned(mon
     assert log.acknowledged == [Span(TOPIC, 0, 0, 2)]
 
 
-def test_marker_when_its_batch_made_a_resource_that_it_does_not_show_then_that_is_swept_in_the_same_transaction() -> (
-    None
-):
+def remove_parts(planner: Planner, session: Memory) -> None:
+    while (due := session.world.due_sweep()) is not None:
+        planner.remove_part(due)
+
+
+def left(session: Memory) -> set[str]:
+    """Names of the deployments whose CR is there."""
+    return {row.name for row in session.world.deployments.values() if row.present}
+
+
+def test_marker_when_its_batch_made_a_resource_that_it_does_not_show_then_that_is_to_be_removed() -> None:
     session = Memory()
     planner, _, _ = planner_with(session)
     planner.apply_events(
         [changed(1), changed(2, "api", uid="uid-2", epoch=2), resync(3, epoch=2)], [Span(TOPIC, 0, 4, 7)]
     )
-    assert {row.name for row in session.world.deployments.values() if row.present} == {"api"}
     assert session.spans == [(Span(TOPIC, 0, 4, 4),), (Span(TOPIC, 0, 4, 7),)]
+    assert len(session.world.sweep_parts) == 1
+    remove_parts(planner, session)
+    assert left(session) == {"api"}
+
+
+@pytest.fixture
+def lacking() -> tuple[Planner, Memory]:
+    """Five deployments, of which a list lacked all; two are removed at once."""
+    session = Memory()
+    planner, _, _ = planner_with(session)
+    planner.policy = Policy(guard=SweepGuard(at_once=2))
+    planner.apply_events([changed(1, f"web-{number}", uid=f"uid-{number}") for number in range(5)], [])
+    planner.apply_events([resync(3, epoch=2)], [])
+    return planner, session
+
+
+def test_sweep_when_it_removes_many_then_each_part_is_a_transaction_with_the_offsets_as_they_are(
+    lacking: tuple[Planner, Memory],
+) -> None:
+    planner, session = lacking
+    counts, session.spans = [], []
+    while (due := session.world.due_sweep()) is not None:
+        planner.remove_part(due)
+        counts.append(len(left(session)))
+    assert counts == [3, 1, 0]
+    assert session.spans == [(Span(TOPIC, 0, 0, 0),)] * 3, "the fence, which moves nothing"
+
+
+def test_sweep_when_a_part_fails_then_it_is_there_as_it_was(lacking: tuple[Planner, Memory]) -> None:
+    planner, session = lacking
+    parts = dict(session.world.sweep_parts)
+    session.failures = [Fenced("moved on")]
+    with pytest.raises(Fenced):
+        planner.remove_part(session.world.due_sweep())
+    session.world.abandon_transaction()
+    assert (session.world.sweep_parts, len(left(session))) == (parts, 5)
+
+
+def test_sweep_when_the_database_refuses_a_resource_then_that_alone_stays_and_the_others_go(
+    lacking: tuple[Planner, Memory],
+) -> None:
+    planner, session = lacking
+    session.poisonous = frozenset({"web-3"})
+    remove_parts(planner, session)
+    assert left(session) == {"web-3"}
+    session.poisonous = frozenset()
+    planner.apply_events([resync(9, epoch=8)], [])
+    remove_parts(planner, session)
+    assert left(session) == set(), "the next list lacks it, too"
 
 
 def test_marker_when_what_its_batch_made_is_an_implausible_share_then_nothing_is_swept() -> None:
@@ -542,12 +602,14 @@ def test_marker_when_resources_are_swept_then_each_is_counted_once_by_kind_when_
     assert (before, secrets) != (None, None), "an increase is seen only of what is there before"
     made = [changed(1), changed(2, "web-2", uid="uid-2"), changed(2, "api", uid="uid-3", epoch=4)]
     planner.apply_events(made, [])
-    session.failures = [Retry("database away")]
     markers = [resync(3, epoch=2), resync(4, epoch=3)]
+    planner.apply_events(markers, [])
+    session.failures = [Retry("database away")]
     with pytest.raises(Retry):
-        planner.apply_events(markers, [])
+        remove_parts(planner, session)
     assert swept("GitOpsDeployment") == before
     planner.apply_events(markers, [])
+    remove_parts(planner, session)
     assert swept("GitOpsDeployment") == (before or 0) + 2
     assert swept("Secret") == secrets
 

@@ -80,6 +80,7 @@ def retry(world: World) -> bool:
             return False
         world.write_changes(changes)
     world.save_changes(resolved(parked, world.find_parked_statuses(parked), NOW))
+    world.take_due_sweeps()
     return True
 
 
