@@ -311,8 +311,12 @@ async def until_removed(ours: Namespace, key: ClaimKey) -> None:
     """What the example has made: its Secret, and its namespace, which no controller of this stack finishes."""
     await ours.until_gone(SECRET, login_of(key))
     with suppress(NotFound):
-        left = await ours.kube.get_object(NAMESPACE, None, space_of(key))
-        assert left["status"]["phase"] == "Terminating"
+        async with asyncio.timeout(SECONDS):
+            while True:
+                left = await ours.kube.get_object(NAMESPACE, None, space_of(key))
+                if left["status"]["phase"] == "Terminating":
+                    return
+                await asyncio.sleep(0.1)
 
 
 async def test_claim_when_a_service_of_others_serves_its_class_then_it_gets_its_target_that_goes_with_it(
