@@ -197,6 +197,11 @@ ENGINE_REMEDIATIONS = Gauge(
     "acting; recovering; exhausted, as nothing is left that helps.",
     ["state"],
 )
+MOVE_AGE = Gauge(
+    "gitops_move_age_seconds",
+    "How long a move of a tenant has been at a step, of the one that has been there longest; 0 if there is none.",
+    ["step"],
+)
 ROLLOUTS = Gauge(
     "gitops_rollouts",
     "1 for what the newest rollout of a version is: running, paused, reverting; done, failed or aborted for a day.",

@@ -18,9 +18,10 @@ from services.common.api_resource import SECRET
 from services.common.messages import Health
 from services.planner.database import tables
 from services.planner.database.columns import names
+from services.planner.database.fleet_queries import UNDER_WAY
 from services.planner.domain.events import Due, Event, HealthDue, MoveDue, SweepDue
 from services.planner.domain.fleet.remediation.remediation_rows import RemediationState
-from services.planner.domain.fleet.rows import Move
+from services.planner.domain.fleet.rows import OVER, Move, MoveStep
 from services.planner.domain.parked_statuses import LeftStatus, shows_parked
 from services.planner.rows import ParkedEvent, ParkedTenant, StoredStatus, SweepPart
 
@@ -68,6 +69,8 @@ SELECT coalesce(health, 'Unknown'), count(*) FROM engine_instances
  WHERE state NOT IN ('provisioning', 'failed', 'retired') GROUP BY 1
 """
 COUNT_REMEDIATIONS = "SELECT state, count(*) FROM remediations GROUP BY 1"
+# moves_current_idx has these alone: those that are over are kept as long as the audit, and are not read.
+OLDEST_MOVES = f"SELECT step, min(step_since) FROM moves WHERE {UNDER_WAY} GROUP BY 1"
 CROWDED = """
 SELECT DISTINCT ON (t.id) t.workspace, t.namespace, d.id, t.partition, d.trace_id
   FROM deployments d JOIN tenants t ON t.id = d.tenant_id
@@ -187,6 +190,13 @@ def count_remediations(connection: Connection[Any]) -> dict[str, int]:
     """How many engine instances are in each state of a remediation; none of those that are well."""
     found = dict(connection.execute(COUNT_REMEDIATIONS).fetchall())
     return {state: found.get(state, 0) for state in get_args(RemediationState) if state != "well"}
+
+
+def move_ages(connection: Connection[Any], now: datetime) -> dict[MoveStep, float]:
+    """Seconds since the move that has been longest at a step began with it; 0 of a step that none is at."""
+    oldest = dict(connection.execute(OLDEST_MOVES).fetchall())
+    under_way = [step for step in get_args(MoveStep) if step not in OVER]
+    return {step: max(0.0, (now - oldest.get(step, now)).total_seconds()) for step in under_way}
 
 
 def delete_moves(connection: Connection[Any], before: datetime, limit: int) -> int:

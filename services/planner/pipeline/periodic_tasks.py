@@ -21,6 +21,7 @@ from services.common.telemetry.metrics import (
     ENGINE_REMEDIATIONS,
     INSTANCE_UNREADY,
     LEFT_BEHIND,
+    MOVE_AGE,
     ORPHANS_KEPT,
     POOL_IN_WANT,
     RESOURCES,
@@ -235,6 +236,8 @@ class PeriodicTasks:
                 ENGINE_INSTANCES.labels(health).set(count)
             for state, count in periodic_queries.count_remediations(connection).items():
                 ENGINE_REMEDIATIONS.labels(state).set(count)
+            for step, seconds in periodic_queries.move_ages(connection, planner.clock.now()).items():
+                MOVE_AGE.labels(step).set(seconds)
             INSTANCE_UNREADY.clear()
             for instance, is_overdue in pool_queries.unready_instances(connection).items():
                 INSTANCE_UNREADY.labels(instance).set(2 if is_overdue else 1)

@@ -6,11 +6,13 @@ from collections.abc import Iterator
 from contextlib import ExitStack, closing
 from dataclasses import replace
 from datetime import timedelta
-from typing import LiteralString
+from types import SimpleNamespace
+from typing import Any, LiteralString
 from uuid import UUID
 
 import psycopg
 import pytest
+from prometheus_client import REGISTRY
 
 from services.common.errors import Retry
 from services.common.messages import (
@@ -29,15 +31,16 @@ from services.planner.database.fleet_queries import (
     load_counted_fleet,
     load_tenants_on,
 )
-from services.planner.database.periodic_queries import delete_moves, find_due_moves
+from services.planner.database.periodic_queries import delete_moves, find_due_moves, move_ages
 from services.planner.database.session import DatabaseSession
 from services.planner.domain.changes import BatchChanges, Changes, TenantPart
 from services.planner.domain.events import Event, FleetDue
-from services.planner.domain.fleet.rows import Move
+from services.planner.domain.fleet.rows import Move, MoveStep
 from services.planner.domain.policy import Policy
 from services.planner.engines.argocd.load import LOADS
 from services.planner.engines.available import ENGINES
 from services.planner.pipeline.batch_planning import plan_batch
+from services.planner.pipeline.periodic_tasks import PeriodicTasks
 from tests.component.conftest import Database
 from tests.component.fleet import add_instance
 from tests.unit.planner.given import NAMESPACE, WORKSPACE, at, changed
@@ -296,6 +299,53 @@ def test_moves_when_over_for_long_then_they_are_forgotten_and_others_are_not(
     with fleet.connection() as connection:
         assert delete_moves(connection, at(1000) + timedelta(days=1), 10) == 1
     assert step_of(database, move) == "preparing"
+
+
+def test_moves_when_their_ages_are_asked_for_then_of_each_step_the_oldest_counts_and_those_that_are_over_do_not(
+    sessions: tuple[DatabaseSession, DatabaseSession],
+) -> None:
+    fleet, tenants = sessions
+    move = moved(fleet, tenants)
+    begun: dict[int, tuple[MoveStep, int]] = {
+        11: ("adopting", 1400),
+        12: ("adopting", 1300),
+        13: ("ordered", 1990),
+        14: ("done", 10),
+    }
+    others = tuple(
+        replace(move, id=UUID(int=number), tenant_id=UUID(int=number), step=step, step_since=at(second))
+        for number, (step, second) in begun.items()
+    )
+    fleet.save_changes(BatchChanges(other=Changes(moves_ordered=others)), ())
+    with fleet.connection() as connection:
+        ages = move_ages(connection, at(2000))
+    assert ages == {
+        "ordered": 10.0,
+        "reserved": 0.0,
+        "preparing": 1000.0,
+        "pausing": 0.0,
+        "releasing": 0.0,
+        "adopting": 700.0,
+        "withdrawing": 0.0,
+        "cancelling": 0.0,
+    }
+
+
+def test_moves_when_a_planner_counts_then_its_metric_tells_how_long_each_step_takes(
+    sessions: tuple[DatabaseSession, DatabaseSession],
+) -> None:
+    fleet, tenants = sessions
+    moved(fleet, tenants)
+    consumer = SimpleNamespace(partitions=[0])
+    planner: Any = SimpleNamespace(
+        clock=SimpleNamespace(now=lambda: at(2000)), policy=Policy(), consumer=consumer, session=fleet
+    )
+    PeriodicTasks(timedelta(days=1))._count(planner)
+
+    def told(step: str) -> float | None:
+        return REGISTRY.get_sample_value("gitops_move_age_seconds", {"step": step})
+
+    assert (told("preparing"), told("adopting")) == (1000.0, 0.0)
 
 
 @pytest.fixture

@@ -1,7 +1,7 @@
-"""Of PromQL what the rules about readiness, complete lists and backups use: enough to say of which series they alert.
+"""Of PromQL what the rules about readiness, complete lists, backups and moves use: of which series they alert.
 
-``a or b``, ``a unless on (l) b``, ``max by (l) (m)``, ``count by (l) (m)``, ``absent(m)``, ``time() - a``, and a
-comparison with a product of numbers. ``or`` binds weakest, as in Prometheus.
+``a or b``, ``a unless on (l) b``, ``max by (l) (m)``, ``count by (l) (m)``, ``absent(m)``, ``time() - a``, a
+comparison with a product of numbers, and selectors with ``=`` and ``!=``. ``or`` binds weakest, as in Prometheus.
 """
 
 from __future__ import annotations
@@ -70,7 +70,12 @@ def _selected(text: str, series: Sequence[Series]) -> list[Series]:
     match = re.fullmatch(r"(\w+)(?:\{.*\})?", text)
     assert match, f"not understood: {text}"
     wanted = {"__name__": match[1], **_matchers(text)}.items()
-    return [(labels, value) for labels, value in series if wanted <= labels.items()]
+    unwanted = re.findall(r'(\w+)!="([\w-]+)"', text)
+    return [
+        (labels, value)
+        for labels, value in series
+        if wanted <= labels.items() and not any(labels.get(name) == other for name, other in unwanted)
+    ]
 
 
 def _matchers(text: str) -> dict[str, str]:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 import re
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 import yaml
 
 from devstack.paths import DOCS, ROOT
 from services.common.telemetry import metrics
+from services.planner.domain.fleet.rows import OVER, MoveStep
 from tests.unit.docs.promql import NOW, Series, firing
 
 (GROUP,) = yaml.safe_load((ROOT / "k8s" / "alerts" / "rules.yaml").read_text())["groups"]
@@ -112,6 +113,32 @@ def test_log_when_every_workspace_was_listed_within_a_week_then_there_is_no_aler
 
 def test_log_when_no_planner_tells_anything_then_that_is_an_alert_too() -> None:
     assert firing(expression("GitOpsLogIncomplete"), READY) == [{}]
+
+
+HALF_AN_HOUR = 1800.0
+
+
+def moving(longest_at: str, seconds: float) -> list[Series]:
+    """As a planner tells it while one step has a move that began with it ``seconds`` ago, and no other step has any."""
+    steps = (step for step in get_args(MoveStep) if step not in OVER)
+    return [
+        ({"__name__": "gitops_move_age_seconds", "step": step}, seconds if step == longest_at else 0.0)
+        for step in steps
+    ]
+
+
+@pytest.mark.parametrize("step", [step for step in get_args(MoveStep) if step not in (*OVER, "ordered")])
+def test_move_when_it_is_at_one_step_for_more_than_half_an_hour_then_that_is_an_alert_that_names_it(step: str) -> None:
+    two_planners = [*moving(step, HALF_AN_HOUR + 1), *moving(step, HALF_AN_HOUR + 11)]
+    assert firing(expression("GitOpsMoveStuck"), two_planners) == [{"step": step}]
+
+
+def test_move_when_it_gets_on_then_there_is_no_alert() -> None:
+    assert firing(expression("GitOpsMoveStuck"), moving("adopting", HALF_AN_HOUR - 1)) == []
+
+
+def test_move_when_it_only_waits_for_its_turn_then_there_is_no_alert_however_long() -> None:
+    assert firing(expression("GitOpsMoveStuck"), moving("ordered", DAY)) == []
 
 
 BACKUP = {"namespace": "gitops-service", "cronjob": "backup"}
