@@ -17,6 +17,12 @@ def test_night_when_it_comes_then_all_runs_that_no_change_waits_for() -> None:
     assert (ROOT / ".ci" / "nightly").stat().st_mode & 0o111, "it can be run"
 
 
+def test_night_when_it_comes_then_measurements_that_have_bounds_are_made() -> None:
+    script = (ROOT / ".ci" / "nightly").read_text()
+    measured = re.findall(r"^\.venv/bin/python -m bench\.(\w+(?: --part \w+)?)", script, re.MULTILINE)
+    assert measured == ["failover", "fleet --part placement"]
+
+
 def test_night_when_it_runs_a_target_then_the_makefile_has_it() -> None:
     known = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
     assert targets_of("nightly") <= known
