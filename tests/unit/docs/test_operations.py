@@ -11,6 +11,7 @@ from pydantic_settings import BaseSettings
 from devstack.generate import settings_and_metrics as generate_operations
 from devstack.generate.settings_and_metrics import SETTINGS, metrics_page, settings_page
 from devstack.paths import DOCS, ROOT
+from services.planner.domain.fleet.moves.moves import NUMBERS
 
 SERVICES = sorted(path.parent.name for path in (ROOT / "services").glob("*/settings.py"))
 DECLARED = [(settings, name) for settings in SETTINGS.values() for name in settings.model_fields]
@@ -63,6 +64,12 @@ def test_metrics_when_declared_then_nowhere_but_in_the_module_that_the_page_is_m
     declaring = re.compile(r"\b(Counter|Gauge|Histogram|Summary|Info|Enum)\(\s*\"")
     files = [path for path in (ROOT / "services").rglob("*.py") if declaring.search(path.read_text())]
     assert [str(path.relative_to(ROOT)) for path in files] == [METRICS]
+
+
+def test_move_when_operators_see_the_number_of_its_step_then_the_page_lists_it() -> None:
+    _, _, section = (DOCS / "operations" / "fleet.md").read_text().partition("\n## Moving a tenant\n")
+    listed = re.findall(r"^\| (\d) \| `(\w+)`", section.partition("\n## ")[0], re.MULTILINE)
+    assert {step: int(number) for number, step in listed} == NUMBERS
 
 
 QUERY = re.compile(r"^```promql\n(.*?)^```", re.MULTILINE | re.DOTALL)
