@@ -88,7 +88,7 @@ def _waits(kind: DefinedKind) -> list[str]:
     if not kind.waits:
         return []
     wait_for = f"kubectl wait {kind.name.lower()}/NAME"
-    commands = [f"# until {wait.until}\n{wait_for} --for={wait.flag} --timeout=5m" for wait in kind.waits]
+    commands = [f"# until {wait.until}\n{wait_for} --for={wait.flag} --timeout={wait.minutes}m" for wait in kind.waits]
     return [
         "## Waiting for it",
         "```sh\n" + "\n".join(commands) + "\n```",

@@ -60,8 +60,8 @@ class Before:
     """What the build service said of the components of the binding."""
     deployed: tuple[str, ...] = ()
     """The revisions at which components of the application were, sorted."""
-    has_same_images: bool = False
-    """Whether the snapshot before was known to have the same images: then there is nothing to write."""
+    unchanged: tuple[str, ...] = ()
+    """Components whose images the snapshot before was known to have, too, sorted: of these nothing need be written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,19 +162,20 @@ def progress(spec: PromotionRunSpec, environment: str, around: Surroundings) -> 
     return replace(_deployed(bound), bound=bound)
 
 
-def has_same_images(bound: BoundSnapshot, snapshot: str, around: Surroundings) -> bool:
-    """Whether ``snapshot`` is known to have the same images for a binding as the one that it has."""
+def unchanged_components(bound: BoundSnapshot, snapshot: str, around: Surroundings) -> tuple[str, ...]:
+    """Those of a binding for which ``snapshot`` is known to have the same images as the one that it has."""
     now, then = around.images.get(bound.snapshot), around.images.get(snapshot)
     if now is None or then is None:
-        return False
-    return all(now.get(each.name) == then.get(each.name) for each in bound.components)
+        return ()
+    return tuple(sorted(each.name for each in bound.components if now.get(each.name) == then.get(each.name)))
 
 
 def judged_by_branch(found: Progress, before: Before, *, is_over: bool) -> Progress:
     """The same where the build service has named no commit since the snapshot was ordered: the branch alone tells.
 
-    It has moved on for this binding if a component was synced to a revision at which none was before: nobody else
-    writes its manifests. Then each component counts that is compared with such a revision.
+    A component was written anew if it was synced to a revision at which none was before: nobody else writes its
+    manifests. Each whose image differs has to be. Then the others count that are compared with such a revision; if
+    nothing was written at all they do in time.
 
     Args:
         found: as the commits say that are named.
@@ -184,14 +185,15 @@ def judged_by_branch(found: Progress, before: Before, *, is_over: bool) -> Progr
     bound = found.bound
     if bound is None or found.order is not None or found.error:
         return found
-    has_moved = any(each.applied and each.applied not in before.deployed for each in bound.components)
-    is_unchanged = before.has_same_images and is_over
+    written = {each.name for each in bound.components if each.applied and each.applied not in before.deployed}
+
+    def is_deployed(component: DeployedComponent) -> bool:
+        if component.name not in before.unchanged:
+            return component.name in written
+        return component.revision not in before.deployed if written else is_over
+
     components = (
-        replace(
-            each,
-            is_deployed=each.revision not in before.deployed if has_moved else is_unchanged,
-            commit=each.commit and texts.NEWER_COMMIT,
-        )
+        replace(each, is_deployed=is_deployed(each), commit=each.commit and texts.NEWER_COMMIT)
         for each in bound.components
     )
     return replace(_deployed(replace(bound, components=tuple(components))), bound=bound)

@@ -68,7 +68,7 @@ def text_of(promotion: Promotion) -> str:
             "binding": step.binding,
             "reported": step.before.reported if step.before is not None else None,
             "deployed": step.before.deployed if step.before is not None else (),
-            "hasSameImages": step.before is not None and step.before.has_same_images,
+            "unchanged": step.before.unchanged if step.before is not None else (),
             "answerDue": _time_text(step.answer_due),
         }
         for step in promotion.steps
@@ -141,7 +141,7 @@ def _before(kept: dict[str, Any]) -> Before | None:
     """Rows of older releases have less."""
     if kept["reported"] is None:
         return None
-    return Before(kept["reported"], tuple(kept.get("deployed", ())), kept.get("hasSameImages", False))
+    return Before(kept["reported"], tuple(kept.get("deployed", ())), tuple(kept.get("unchanged", ())))
 
 
 def _time(text: str | None) -> datetime | None:

@@ -21,10 +21,10 @@ from services.kinds.promotion_run.progress import (
     Progress,
     SnapshotOrder,
     Surroundings,
-    has_same_images,
     judged_by_branch,
     progress,
     unanswered,
+    unchanged_components,
 )
 
 TIME_FOR_A_STEP = timedelta(minutes=texts.MINUTES)
@@ -182,7 +182,7 @@ def _looked_at(spec: PromotionRunSpec, step: Step, around: Surroundings, now: da
 
 def _ordered(step: Step, bound: BoundSnapshot, snapshot: str, around: Surroundings) -> Step:
     """With what there was when the snapshot was ordered."""
-    before = Before(bound.reported, tuple(sorted(bound.shown)), has_same_images(bound, snapshot, around))
+    before = Before(bound.reported, tuple(sorted(bound.shown)), unchanged_components(bound, snapshot, around))
     return replace(step, before=before, answer_due=None)
 
 

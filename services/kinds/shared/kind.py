@@ -60,6 +60,8 @@ class WaitExample:
     """When it ends, as a sentence goes on after "until"."""
     flag: str
     """As ``--for`` takes it."""
+    minutes: int = 5
+    """How long a script had better wait."""
 
 
 def condition_column(heading: str, type_: str, member: str, *, is_wide: bool = False) -> Column:

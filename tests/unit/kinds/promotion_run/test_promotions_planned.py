@@ -38,6 +38,8 @@ class Shop:
         self.second = 0
         self.branch: list[str] = []
         """Commits of the one repository of the application, the newest last."""
+        self.applied: dict[str, str] = {}
+        """The revision of the last sync of a deployment."""
         self.pushed: dict[tuple[str, str, str], str] = {}
         """Of a component for an environment, as a snapshot has it."""
         self.take(APPLICATION.kind, "shop", {})
@@ -115,10 +117,13 @@ class Shop:
             self.world.take(changed(self.second, deployment, uid=deployment, content=spec(**source), version=1))
             row = self.world.application(deployment)
             assert row is not None
-            sync, sync_result = {"status": "Synced", "revision": head}, {"revision": head}
+            sync = {"status": "Synced", "revision": head}
             status: dict[str, Any] = {"sync": sync, "health": {"status": health}}
             if name in synced:
-                status["operationState"] = {"phase": "Succeeded", "syncResult": sync_result}
+                self.applied[deployment] = head
+            if deployment in self.applied:
+                result = {"revision": self.applied[deployment]}
+                status["operationState"] = {"phase": "Succeeded", "syncResult": result}
             reported = StatusReported(json.dumps(status), str(self.second))
             self.world.take(
                 observed(self.second, reported, instance=row.engine_instance_id, name=f"gitopsdepl-{deployment}")
@@ -325,9 +330,41 @@ def down() -> Shop:
     return shop
 
 
+def written(shop: Shop, *components: str) -> None:
+    """The build service has pushed commits of dev that it does not name, and Argo CD has synced what differs."""
+    for each in components:
+        shop.push(each, "dev", f"two of {each}")
+    shop.deploy(synced=components)
+
+
 def test_run_when_no_commit_is_named_and_the_images_differ_then_what_was_there_before_is_no_success(down: Shop) -> None:
     ((_, status, display),) = down.steps()
     assert (status, display.endswith("; wanted: a commit that is newer than the promotion")) == ("Failed", True)
+
+
+def test_run_when_no_commit_is_named_then_each_component_with_another_image_has_to_be_synced_to_a_newer_one(
+    down: Shop,
+) -> None:
+    """That one was, and that both are compared with the head of the branch since, tells nothing of the other."""
+    down.run("again", created_at=created(down.second))
+    down.pass_time(TIME_TO_ANSWER + TIME_TO_NOTICE)
+    written(down, "api")
+    assert down.status("again")["state"] == "Active"
+    written(down, "web")
+    assert down.status("again")["completionResult"] == "Success"
+
+
+def test_run_when_one_image_differs_then_its_component_alone_has_to_be_synced_to_a_newer_one(down: Shop) -> None:
+    images = {"api": "registry.example.com/api:three", "web": "registry.example.com/web:two"}
+    content = [{"name": name, "containerImage": image} for name, image in images.items()]
+    down.take(SNAPSHOT.kind, "three", {"application": "shop", "components": content})
+    down.run("again", snapshot="three", created_at=created(down.second))
+    down.bind("three", answered="one", generation=3)
+    down.pass_time(TIME_TO_ANSWER)
+    written(down, "web")
+    assert down.status("again")["state"] == "Active", "what has the same image as before"
+    written(down, "api")
+    assert down.status("again")["completionResult"] == "Success"
 
 
 def test_run_when_one_before_it_has_brought_the_snapshot_then_what_was_there_before_that_is_no_success(
@@ -336,8 +373,7 @@ def test_run_when_one_before_it_has_brought_the_snapshot_then_what_was_there_bef
     down.run("again", created_at=created(down.second))
     down.pass_time(9 * MINUTE)
     assert down.status("again")["state"] == "Active"
-    down.push("web", "dev", "two")
-    down.deploy(synced=("web",))
+    written(down, *COMPONENTS)
     assert down.status("again")["completionResult"] == "Success"
     down.run("third", created_at=created(down.second))
     down.pass_time(TIME_TO_ANSWER)

@@ -165,6 +165,7 @@ def test_columns_when_printed_then_they_are_the_documented_ones() -> None:
             ("State", ".status.state"),
             ("Result", ".status.completionResult"),
             ("Environment", f"{last}.environmentName"),
+            ("Message", f"{last}.displayStatus"),
             age,
         ],
         "DeploymentTargetClaim": [
