@@ -10,7 +10,7 @@ from uuid import UUID
 
 from services.common.messages import Health
 from services.planner.domain.fleet.placement.assignments import PlacementRules
-from services.planner.domain.fleet.pools.pool_rows import EnginePool, PoolKey
+from services.planner.domain.fleet.pools.pool_rows import EnginePool, PoolKey, instance_in, next_name
 from services.planner.domain.fleet.rollouts.rollout_rows import Figures, Rollout
 from services.planner.rows import EngineInstance, TenantName
 
@@ -357,6 +357,11 @@ class Fleet:
         candidate = row.as_candidate
         accepting = candidate.accepting and row.id not in self.cordoned
         return replace(candidate, accepting=accepting, is_down=self.is_down(row.id))
+
+    def next_name(self, engine_cluster: str, ring: str) -> str:
+        """Of an instance that the planner adds: no instance ever had it, and no other one has its namespace."""
+        taken = (name for row in self.instances.values() for name in (row.id, instance_in(row.namespace)))
+        return next_name(engine_cluster, ring, taken)
 
     def destination_of(self, tenant: TenantHere) -> str:
         """The instance that has the tenant, or the part of it, once its move is over."""

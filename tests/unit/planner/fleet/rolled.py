@@ -11,9 +11,18 @@ from uuid import UUID
 from services.common.messages import FleetOrder, Health, Order, StartRollout
 from services.planner.domain.changes import Changes
 from services.planner.domain.fleet.orders import decide_orders
+from services.planner.domain.fleet.placement.assignments import PlacementRules
 from services.planner.domain.fleet.pools.pool_rows import EnginePool, PoolKey
 from services.planner.domain.fleet.rollouts.rollout_rows import Figures, Rollout
-from services.planner.domain.fleet.rows import EngineInstanceRow, Fleet, Holding, InstanceHealth, Move, TenantHere
+from services.planner.domain.fleet.rows import (
+    EngineClusterRow,
+    EngineInstanceRow,
+    Fleet,
+    Holding,
+    InstanceHealth,
+    Move,
+    TenantHere,
+)
 from services.planner.rows import TenantName
 from tests.unit.planner.fleet.test_fleet_orders import CLUSTER, INSTANCE
 from tests.unit.planner.given import at
@@ -49,6 +58,8 @@ class Rolled:
     ended: list[Move] = field(default_factory=list)
     now: datetime = field(default_factory=lambda: at(1000))
     pools: dict[PoolKey, EnginePool] = field(default_factory=dict)
+    cluster: EngineClusterRow = CLUSTER
+    rules: PlacementRules = field(default_factory=PlacementRules)
 
     @classmethod
     def of(cls, rings: Mapping[str, tuple[int, int]], tenants: int = 20) -> Rolled:
@@ -78,8 +89,8 @@ class Rolled:
         is_past = self.rollout is not None and self.rollout.step == "provisioning"
         figures = {name: PAST if is_past else self.figures(name) for name in self.instances}
         return Fleet(
-            {CLUSTER.id: CLUSTER}, self.instances, held, frozenset({"argocd"}), self.tenants, dict(self.moves),
-            health=self.health, pools=self.pools, rollout=self.rollout, figures=figures,
+            {CLUSTER.id: self.cluster}, self.instances, held, frozenset({"argocd"}), self.tenants, dict(self.moves),
+            health=self.health, rules=self.rules, pools=self.pools, rollout=self.rollout, figures=figures,
             knows_version=lambda _, version: version in (OLD, NEW),
         )  # fmt: skip
 

@@ -14,11 +14,13 @@ from hypothesis import strategies as st
 
 from services.common.messages import AbortRollout, Health, MoveTenant, PauseRollout, RebalanceFleet, ResumeRollout
 from services.planner.domain.fleet.moves.move_orders import held_by_rollout
-from services.planner.domain.fleet.pools.pool_rows import EnginePool
+from services.planner.domain.fleet.placement.assignments import PlacementRules, TenantPin
+from services.planner.domain.fleet.pools.pool_rows import EnginePool, namespace_of
 from services.planner.domain.fleet.rollouts.rollout import DATA_PATIENCE, STALLED_AFTER, ring_of, stage_tenants
 from services.planner.domain.fleet.rollouts.rollout_rows import NO_FIGURES, Rollout, rings_affected
 from tests.unit.examples import in_proportion
 from tests.unit.planner.fleet.rolled import BAD, EVERY, NEW, OLD, START, WELL, Rolled, instance, told
+from tests.unit.planner.fleet.test_fleet_orders import CLUSTER
 from tests.unit.planner.given import at
 
 ONE_RING = {"general": (1, 1)}
@@ -265,6 +267,38 @@ def test_ring_when_it_has_a_pool_then_its_instances_are_ordered_and_the_pool_is_
     assert rolled.until_over().step == "done"
     assert rolled.places().keys() == ordered.keys()
     assert rolled.pools[POOL.key] == replace(POOL, version=NEW)
+
+
+def test_instance_when_its_namespace_would_be_that_of_another_then_it_is_of_the_next_number() -> None:
+    rolled = Rolled.of({"general": (1, 0)}, 20)
+    rolled.pools = {POOL.key: POOL}
+    rolled.instances[SOURCE] = replace(rolled.instances[SOURCE], namespace=namespace_of("north-general-1"))
+    rolled.live(START)
+    rolled.live()
+    assert sorted(rolled.instances) == [SOURCE, "north-general-2", "north-general-3"]
+
+
+def test_ring_when_its_cluster_is_drained_then_no_instance_is_added_there() -> None:
+    rolled = Rolled.of({"general": (1, 0)}, 20)
+    rolled.pools = {POOL.key: POOL}
+    rolled.cluster = replace(CLUSTER, state="draining")
+    rolled.live(START)
+    rolled.live()
+    assert [*rolled.instances] == [SOURCE]
+
+
+def test_instance_when_a_tenant_to_come_is_pinned_to_it_then_it_is_not_given_up_before_that_is_unpinned() -> None:
+    rolled = begun(5)
+    pin = TenantPin("local", "to-come", SOURCE, at(1))
+    rolled.rules = PlacementRules(pins={pin.tenant: pin})
+    rolled.until("retiring")
+    rolled.live()
+    assert rolled.rollout is not None
+    assert rolled.rollout.reason == f"tenants are pinned to engine instance {SOURCE}: local/to-come"
+    assert rolled.states()[SOURCE] == "drained"
+    rolled.rules = PlacementRules()
+    assert rolled.until_over().step == "done"
+    assert rolled.states()[SOURCE] == "retired"
 
 
 def test_instance_when_an_old_one_joins_meanwhile_then_the_ring_is_not_done_before_it_is_given_up_too() -> None:

@@ -7,6 +7,9 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from uuid import UUID
 
+NAMESPACES = "gitops-service-argocd-"
+"""How the names of those begin in which instances are installed that the planner adds."""
+
 PoolKey = tuple[str, str]
 """Engine cluster and ring."""
 
@@ -36,10 +39,6 @@ class EnginePool:
     """The instance that is being given up."""
     message: str = ""
     """Why it does not have what it needs; empty: it has."""
-
-    def next_name(self, known: Iterable[str]) -> str:
-        """Of an instance that is added: after the highest number that was ever given out."""
-        return next_name(self.engine_cluster, self.ring, known)
 
     @property
     def key(self) -> PoolKey:
@@ -80,7 +79,7 @@ class Patience:
 
 
 def next_name(engine_cluster: str, ring: str, known: Iterable[str]) -> str:
-    """Of an instance that the planner adds; ``known``: all that were ever there."""
+    """Of an instance that the planner adds: after the highest number of those that are ``known``."""
     prefix = f"{engine_cluster}-{ring}-"
     numbers = (each.removeprefix(prefix) for each in known if each.startswith(prefix))
     return f"{prefix}{max((int(each) for each in numbers if each.isdecimal()), default=0) + 1}"
@@ -88,4 +87,9 @@ def next_name(engine_cluster: str, ring: str, known: Iterable[str]) -> str:
 
 def namespace_of(instance: str) -> str:
     """Where an instance is installed that the planner adds."""
-    return f"gitops-service-argocd-{instance}"
+    return f"{NAMESPACES}{instance}"
+
+
+def instance_in(namespace: str) -> str:
+    """The name of the instance that would be installed there."""
+    return namespace.removeprefix(NAMESPACES)

@@ -218,7 +218,7 @@ def _grown(pool: EnginePool, scaler: _Scaler, members: Iterable[EngineInstanceRo
     if failed is not None:
         return replace(pool, message=f"no instance is added: {failed.id} has failed, {failed.state_message}")
     for _ in range(lacking):
-        name = pool.next_name(scaler.fleet.instances)
+        name = scaler.fleet.next_name(*pool.key)
         wanted = AddEngineInstance(
             id=name,
             engine_cluster=pool.engine_cluster,

@@ -12,7 +12,7 @@ from uuid import NAMESPACE_OID, uuid5
 
 from services.common.messages import AddEngineInstance, FleetOrder, Order, RetireEngineInstance
 from services.planner.domain.fleet.orders import decide_order, record_of
-from services.planner.domain.fleet.pools.pool_rows import namespace_of, next_name
+from services.planner.domain.fleet.pools.pool_rows import namespace_of
 from services.planner.domain.fleet.remediation.evacuation import ACTOR
 from services.planner.domain.fleet.rows import OUT_OF_REACH, EngineInstanceRow, Fleet, FleetOrderRecord
 
@@ -27,7 +27,7 @@ def add_replacement(row: EngineInstanceRow, fleet: Fleet, now: datetime) -> tupl
     """What was ordered, and the fleet with another instance of the same sort; none for a pool, which adds its own."""
     if row.engine_class == "shared" and (row.engine_cluster, row.ring) in fleet.pools:
         return (), fleet
-    name = next_name(row.engine_cluster, row.ring, fleet.instances)
+    name = fleet.next_name(row.engine_cluster, row.ring)
     wanted = AddEngineInstance(
         id=name,
         engine_cluster=row.engine_cluster,

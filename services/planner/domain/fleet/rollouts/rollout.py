@@ -25,7 +25,7 @@ from datetime import datetime, timedelta
 from uuid import UUID, uuid5
 
 from services.planner.domain.fleet.moves.move_orders import begun_move, require_apart, require_room
-from services.planner.domain.fleet.placement.assignment_orders import require_unpinned
+from services.planner.domain.fleet.placement.assignment_orders import require_nobody_pinned, require_unpinned
 from services.planner.domain.fleet.placement.placement import order_of
 from services.planner.domain.fleet.pools.pool_rows import namespace_of
 from services.planner.domain.fleet.rollouts.gates import Verdict, is_enough, judge
@@ -178,7 +178,7 @@ def _with_ordered(ring: Ring, rollout: Rollout, fleet: Fleet, now: datetime) -> 
     for lacking in shortages(ring, fleet):
         cluster, engine, engine_class, _ = lacking.cell
         pool = fleet.pools.get((cluster, rollout.ring))
-        if pool is None or engine_class != "shared":
+        if pool is None or engine_class != "shared" or fleet.clusters[cluster].state != "active":
             continue
         joining = [
             row for row in fleet.instances.values()
@@ -188,7 +188,7 @@ def _with_ordered(ring: Ring, rollout: Rollout, fleet: Fleet, now: datetime) -> 
         missing = lacking.carried - lacking.room - sum(row.capacity for row in joining)
         wanted = math.ceil(missing / pool.capacity) if missing > 0 else int(not joining)
         for _ in range(wanted):
-            name = pool.next_name(fleet.instances)
+            name = fleet.next_name(*pool.key)
             row = EngineInstanceRow(
                 id=name,
                 namespace=namespace_of(name),
@@ -281,10 +281,14 @@ def _retire(rollout: Rollout, fleet: Fleet, now: datetime) -> Fleet:
     """Step 5. What came to one of them in the last moment moves first. Then 1: old instances may have joined since."""
     if _occupied(rollout.source_ids, fleet):
         return fleet.with_rollout(_at(rollout, "draining", now))
-    for known in sorted(rollout.source_ids):
-        row = fleet.instances[known]
-        if not row.is_retired:
-            fleet = fleet.with_instance(replace(row, state="retired", ordered_at=now))
+    leaving = [row for known in sorted(rollout.source_ids) if not (row := fleet.instances[known]).is_retired]
+    try:
+        for row in leaving:
+            require_nobody_pinned(row, fleet)
+    except Refused as rule:
+        return _waiting(rollout, str(rule), fleet)
+    for row in leaving:
+        fleet = fleet.with_instance(replace(row, state="retired", ordered_at=now))
     joined = ring_of(rollout, rollout.ring, fleet)
     if (joined.sources or joined.unknown) and not rollout.outcome:
         return fleet.with_rollout(_in_ring(rollout, rollout.ring, now))
