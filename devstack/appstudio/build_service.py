@@ -9,12 +9,13 @@ It owns ``status.components`` and ``status.gitopsRepoConditions``, and touches n
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
 from devstack.appstudio.gitops_repositories import GitOpsRepositories, Wanted
 from devstack.appstudio.serving import serve_each
-from services.common.kubernetes import KubeClient, Manifest, NotFound
+from services.common.kubernetes import Conflict, KubeClient, Manifest, NotFound
 from services.kinds.snapshot.model import SNAPSHOT
 from services.kinds.snapshot_environment_binding.model import BINDING
 
@@ -40,6 +41,14 @@ class BuildService:
         await serve_each(self.kube, BINDING, self.namespace, self._serve)
 
     async def _serve(self, binding: Manifest) -> None:
+        """Until it has said what it has pushed: no other is served before, so commits are named in their order."""
+        name = binding["metadata"]["name"]
+        while True:
+            with suppress(Conflict):  # somebody has written another part of it meanwhile
+                return await self._answer(binding)
+            binding = await self.kube.get_object(BINDING, self.namespace, name)
+
+    async def _answer(self, binding: Manifest) -> None:
         shown = binding.get("status") or {}
         wanted = await self._status_of(binding["spec"], shown)
         if wanted is None or all(shown.get(name) == part for name, part in wanted.items()):

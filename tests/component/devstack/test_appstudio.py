@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -122,6 +122,43 @@ async def test_build_service_when_told_to_be_silent_or_to_fail_then_its_part_of_
             kube, namespace, BINDING, lambda status: status["gitopsRepoConditions"][-1]["status"] == "False"
         )
     assert commits(status).keys() == {"web"}, "what it said before stays"
+
+
+class Interrupted(PretendedRepositories):
+    """While it writes the first binding somebody labels that, so that what is said of it is of a version before."""
+
+    def __init__(self, kube: KubeClient, namespace: str) -> None:
+        self.environments: list[str] = []
+        self._loop = asyncio.get_running_loop()
+        self._kube, self._namespace = kube, namespace
+
+    def write_components(self, wanted: Sequence[Wanted]) -> list[dict[str, Any]]:
+        self.environments.append(wanted[0].environment)
+        if len(self.environments) == 1:
+            label = {"metadata": {"labels": {"seen": "yes"}}}
+            writing = self._kube.patch_object(BINDING, self._namespace, "shop-dev", label, field_manager=USER)
+            asyncio.run_coroutine_threadsafe(writing, self._loop).result(SECONDS)
+        return super().write_components(wanted)
+
+
+@pytest.mark.usefixtures("binding")
+async def test_build_service_when_a_binding_is_changed_while_it_is_written_then_its_commits_are_named_before_any_other(
+    kube: KubeClient, namespace: str
+) -> None:
+    spec = {"application": "shop", "environment": "staging", "snapshot": "first"}
+    await create(kube, namespace, BINDING, "shop-staging", spec | {"components": [{"name": "web"}]})
+    repositories, named = Interrupted(kube, namespace), list[str]()
+    async with (
+        asyncio.timeout(SECONDS),
+        running(BuildService(kube, namespace, repositories)),
+        aclosing(reflect(kube, BINDING, namespace)) as events,
+    ):
+        while len(named) < 2:
+            event = await anext(events)
+            if isinstance(event, Seen | Changed) and commits(event.object.get("status", {})):
+                named += {event.object["metadata"]["name"]}.difference(named)
+    assert repositories.environments[:3] == ["dev", "dev", "staging"]
+    assert named == ["shop-dev", "shop-staging"]
 
 
 def test_repository_when_a_component_is_written_then_its_overlay_has_the_image_and_the_same_again_is_no_commit(
