@@ -41,12 +41,14 @@ class BuildService:
         await serve_each(self.kube, BINDING, self.namespace, self._serve)
 
     async def _serve(self, binding: Manifest) -> None:
-        """Until it has said what it has pushed: no other is served before, so commits are named in their order."""
+        """Until it has said what it has pushed: no other is served before, so commits are named in their order.
+
+        The binding is read anew: an event of before it had another snapshot would have the former one pushed again.
+        """
         name = binding["metadata"]["name"]
         while True:
             with suppress(Conflict):  # somebody has written another part of it meanwhile
-                return await self._answer(binding)
-            binding = await self.kube.get_object(BINDING, self.namespace, name)
+                return await self._answer(await self.kube.get_object(BINDING, self.namespace, name))
 
     async def _answer(self, binding: Manifest) -> None:
         shown = binding.get("status") or {}

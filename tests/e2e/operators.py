@@ -12,6 +12,9 @@ from typer.testing import CliRunner, Result
 from devstack.harness.hosted import HostedStack
 from services.cli.fleet import engine_clusters, engines
 
+DRAINED_SECONDS = 60
+LOOK_SECONDS = 0.1
+
 OPEN = ("shared", "accepting")
 """Class and state of an instance that any new tenant may be placed on."""
 
@@ -26,6 +29,22 @@ async def typed(stack: HostedStack, *arguments: str) -> str:
     result = await asyncio.to_thread(of_instances, stack, *arguments)
     assert result.exit_code == 0, result.output
     return result.stdout
+
+
+async def until_drained(stack: HostedStack, name: str) -> None:
+    """Until nothing is left on an instance that drains. If its agent went before, a rebalance would move what is left.
+
+    Such a move would never end. Raises AssertionError that has the states of all if that takes too long.
+    """
+    over = asyncio.get_running_loop().time() + DRAINED_SECONDS
+    while (found := await _states(stack))[name] != "drained":
+        assert asyncio.get_running_loop().time() < over, found
+        await asyncio.sleep(LOOK_SECONDS)
+
+
+async def _states(stack: HostedStack) -> dict[str, str]:
+    """Of all instances, by their ids."""
+    return {each["id"]: each["state"] for each in json.loads(await typed(stack, "list", "-o", "json"))}
 
 
 def of_clusters(stack: HostedStack, *arguments: str) -> Result:

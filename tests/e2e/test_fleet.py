@@ -19,7 +19,7 @@ from services.common.kubernetes import KubeClient
 from services.common.package_data import RBAC
 from tests.component.agent.conftest import until
 from tests.component.agent.worker import AGENT, Worker
-from tests.e2e.operators import of_clusters, of_instances, sole_instance
+from tests.e2e.operators import of_clusters, of_instances, sole_instance, until_drained
 from tests.e2e.tenant import Tenant, condition, create_namespace, path
 
 AGENTS = ("agent-1", "agent-2")
@@ -118,6 +118,7 @@ async def test_cluster_when_its_agents_join_then_its_tenants_are_served_by_them_
     assert condition(tenant.status(), "ErrorOccurred").get("status") != "True"
     assert len(await asyncio.to_thread(refused, stack)) == before
     await tenant.leave()  # while its engine and its agent run
+    await until_drained(stack, namespace)
 
 
 async def test_cluster_when_its_agent_is_killed_then_tenants_of_the_other_notice_nothing_and_its_own_wait_for_it(
@@ -142,6 +143,7 @@ async def test_cluster_when_its_agent_is_killed_then_tenants_of_the_other_notice
     await asyncio.to_thread(start_agent, elsewhere)
     await tenant.until_path(created, "since")
     await tenant.leave()  # while its engine and its agent run
+    await until_drained(stack, namespace)
 
 
 @pytest.fixture
