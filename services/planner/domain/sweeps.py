@@ -5,7 +5,8 @@ less if some of that has been seen meanwhile; never more.
 
 The marker only decides, once, on all that its list lacks. What is to be removed is then written in parts, rows of
 ``sweep_parts`` that the planner carries out one at a time, by the clock. So however much a list lacks, no other message
-of the partition waits for more than one part.
+of the partition waits for its removal, but for one part. The decision itself grows with what is lacking, slowly
+(``bench.snapshots``).
 """
 
 from __future__ import annotations
