@@ -30,7 +30,7 @@ SIDE_BY_SIDE := --numprocesses 3 --no-loadscope-reorder
 test: toolchain ## Run the tests: unit, component, the stack, end-to-end and with real Argo CD
 	@$(RUN)python -m pytest $(SIDE_BY_SIDE) -m "not long"
 
-long: toolchain ## Run what `make test` leaves out as it takes long: rarer losses, two engine clusters, hangs of a minute (twenty minutes)
+long: toolchain ## Run what `make test` leaves out as it takes long: rarer losses, two engine clusters, two versions of Argo CD, hangs of a minute
 	@$(RUN)python -m pytest $(SIDE_BY_SIDE) -m long
 	@$(MAKE) --no-print-directory failover CHOSEN='-k frozen'
 

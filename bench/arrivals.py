@@ -59,10 +59,16 @@ class Arrivals:
 
 @asynccontextmanager
 async def watching(
-    kube: KubeClient, namespaces: list[str], known_by: Callable[[Manifest], str] = by_name
+    kube: KubeClient,
+    namespaces: list[str],
+    known_by: Callable[[Manifest], str] = by_name,
+    arrivals: Arrivals | None = None,
 ) -> AsyncIterator[Arrivals]:
-    """Follow the Applications of ``namespaces`` for as long as the block runs."""
-    arrivals = Arrivals()
+    """Follow the Applications of ``namespaces`` for as long as the block runs.
+
+    ``arrivals`` may be those of another cluster: all are noted together then.
+    """
+    arrivals = Arrivals() if arrivals is None else arrivals
     listed = [asyncio.Event() for _ in namespaces]
     tasks = [
         asyncio.create_task(_follow(kube, namespace, arrivals, ready, known_by))

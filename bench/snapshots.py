@@ -1,8 +1,9 @@
 """``python -m bench.snapshots``: what a change of a tenant costs the planner while its Snapshots grow in number.
 
-On PostgreSQL, without Kafka and engines. Nothing may cost more with ten thousand Snapshots but what is about all of
-them: a complete list. At the end a list lacks all of them, and a neighbour's changes are timed while they are removed,
-in parts and, to compare, all at once.
+On PostgreSQL, without Kafka and engines. The tenant has a promotion run that waits, and new Snapshots are promoted, so
+both are looked at. Nothing may cost more with ten thousand Snapshots but what is about all of them: a complete list.
+At the end a list lacks all of them, and a neighbour's changes are timed while they are removed, in parts and, to
+compare, all at once.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from contextlib import closing
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 from uuid import NAMESPACE_OID, uuid5
 
 import orjson
@@ -27,7 +28,11 @@ from rich.table import Table
 
 from bench.workload import FIELD_MANAGER, seen_deployment
 from devstack.harness.hosted import HostedStack, hosted
+from services.common.api_resource import ApiResource
 from services.common.messages import Command, ResourceChanged, ResourceGone, ResyncCompleted
+from services.kinds.application.kind import APPLICATION
+from services.kinds.promotion_run.model import PROMOTION_RUN
+from services.kinds.snapshot.images import image_entries
 from services.kinds.snapshot.model import SNAPSHOT
 from services.planner.database.periodic_queries import find_due_sweep
 from services.planner.database.session import DatabaseSession
@@ -43,6 +48,8 @@ AT_ONCE = 500
 """Events of a batch."""
 MOST_GROWTH, NOISE_MS = 2.0, 2.0
 """A batch takes no more than so many times as long with the most Snapshots, and a little."""
+COMPONENTS = 20
+"""Of which a Snapshot has images: ten thousand with the most, 250, are beyond a tenant's quota of bytes."""
 LISTED = f"a list, for each {AT_ONCE} Snapshots"
 """What is about all of them."""
 PARTS = [SweepGuard().at_once, sys.maxsize]
@@ -75,7 +82,7 @@ class Crowd:
     """A tenant with Snapshots in a database, and the planner's session."""
 
     session: DatabaseSession
-    policy: Policy = field(default_factory=lambda: Policy(guard=SweepGuard(share=1.0)))
+    policy: Policy = field(default_factory=lambda: Policy(guard=SweepGuard(share=1.0), promotes_snapshots=True))
     now: datetime = field(default_factory=lambda: datetime.now(UTC))
     size: int = 0
     version: int = 1
@@ -119,12 +126,24 @@ class Crowd:
         with self.session.connection() as connection:
             return find_due_sweep(connection, [0])
 
+    def begin_promotion(self) -> None:
+        """A run that waits for its Snapshot."""
+        run = {"application": application_of(0), "snapshot": "to-come", "manualPromotion": {"targetEnvironment": "dev"}}
+        self.take(self.shown(APPLICATION, application_of(0), 0, {}), self.shown(PROMOTION_RUN, "waiting", 0, run))
+
     def seen(self, number: int) -> Event:
         """A Snapshot as a watcher shows it."""
+        components = [{"name": f"c-{each}", "containerImage": f"{each}:{number}"} for each in range(COMPONENTS)]
+        images = image_entries({"components": components})
+        return self.shown(SNAPSHOT, name_of(number), number, {"application": application_of(number), "images": images})
+
+    def shown(self, kind: ApiResource, name: str, number: int, spec: Mapping[str, Any]) -> Event:
+        """A resource, which was made ``number`` milliseconds after the others."""
+        created_at = int(self.now.timestamp() * 1_000) + number
         event = ResourceChanged(
-            SNAPSHOT.api_version, SNAPSHOT.kind, f"snapshot-{number}", uid_of(number), str(number + 1), 1, self.epoch,
-            deleting=False, finalizers=(), actor=FIELD_MANAGER, created_at=1_000 * number,
-            spec=orjson.dumps({"application": f"application-{number % 10}"}).decode(),
+            kind.api_version, kind.kind, name, uid_of(name), str(number + 1), 1, self.epoch,
+            deleting=False, finalizers=(), actor=FIELD_MANAGER, created_at=created_at,
+            spec=orjson.dumps(spec).decode(),
         )  # fmt: skip
         return self.told(event)
 
@@ -151,7 +170,7 @@ class Crowd:
         """A new Snapshot, which is deleted again."""
         number = 1_000_000 + self.version
         self.version += 1
-        gone = ResourceGone(SNAPSHOT.kind, f"snapshot-{number}", uid_of(number), str(number + 2))
+        gone = ResourceGone(SNAPSHOT.kind, name_of(number), uid_of(name_of(number)), str(number + 2))
         return self.take(self.seen(number)) + self.take(self.told(gone))
 
     def list_anew(self) -> float:
@@ -176,9 +195,19 @@ class Crowd:
         }
 
 
-def uid_of(number: int) -> str:
+def name_of(number: int) -> str:
     """Of a Snapshot."""
-    return str(uuid5(NAMESPACE_OID, f"snapshot-{number}"))
+    return f"snapshot-{number}"
+
+
+def application_of(number: int) -> str:
+    """That a Snapshot is of."""
+    return f"application-{number % 10}"
+
+
+def uid_of(name: str) -> str:
+    """Of a resource."""
+    return str(uuid5(NAMESPACE_OID, name))
 
 
 def measure(
@@ -190,6 +219,7 @@ def measure(
     removals: dict[int, Removal] = {}
     with closing(DatabaseSession(stack.environment["DATABASE_URL"], ENGINES)) as session:
         crowd = Crowd(session)
+        crowd.begin_promotion()
         for size in sorted(sizes):
             crowd.grow(size)
             tidy(stack)

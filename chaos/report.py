@@ -10,10 +10,10 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from chaos.checker.convergence import Verdict
+from chaos.checker.convergence import JUDGED_BY_COMMITS, Verdict
 from chaos.execution.executor import Outcome
 from chaos.plan.faults import FAULTS, FailCalls, FailQueries
-from chaos.plan.operations import AskForSync
+from chaos.plan.operations import AskForSync, MoveTenant, Promote
 from chaos.record import Record
 from chaos.sources import Sources
 
@@ -46,7 +46,7 @@ class Report:
     def unproven(self) -> list[str]:
         """What the run was to try and did not: nothing is proven by faults that did not take place.
 
-        Nor by calls that all succeeded, nor by sync runs that need not have succeeded.
+        Nor by calls that all succeeded, by sync runs that need not have succeeded, and promotions that nobody watched.
         """
         done = self.outcome.done - self.outcome.without_effect
         untried = [f"no {kind} had an effect" for kind in sorted(self.chosen) if not done[kind]]
@@ -54,6 +54,8 @@ class Report:
             (FailCalls, self.record.failed_calls, "no call of ours to an API server failed"),
             (FailQueries, self.record.failed_queries, "no query failed"),
             (AskForSync, self.verdict.strictly_judged, "no sync run was judged strictly"),
+            (Promote, self.verdict.counts.get(JUDGED_BY_COMMITS), "no promotion was judged by its commits"),
+            (MoveTenant, self.verdict.counts.get("moves done"), "no move has come to its end"),
         ]
         return untried + [says for kind, number, says in looked_for if kind.__name__ in self.chosen and not number]
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import base64
-from collections.abc import AsyncIterator, Callable, Collection, Coroutine
+from collections.abc import AsyncIterator, Collection, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import timedelta
-from functools import cache, partial
 from pathlib import Path
 
 import yaml
@@ -17,12 +16,13 @@ from pydantic import TypeAdapter
 from chaos.checker.convergence import Patience, await_convergence
 from chaos.checker.world import Facts, read_world
 from chaos.execution.api_calls import ApiCalls
-from chaos.execution.build_service import BRANCH, BuildService
-from chaos.execution.charts import commit_of, make_private_repositories, make_repositories, private_urls, urls
+from chaos.execution.build_service import BranchForEachCommit, RecordedRepositories
+from chaos.execution.charts import ComponentCharts, make_private_repositories, make_repositories, private_urls, urls
+from chaos.execution.controllers import control_each
 from chaos.execution.executor import Executor
 from chaos.execution.faults import Faults, has_argocd
+from chaos.execution.fleet_operator import FleetOperator
 from chaos.execution.intruder import Intruder
-from chaos.execution.sandbox import Sandbox
 from chaos.execution.surroundings import Surroundings
 from chaos.execution.sync_watch import watch_syncs
 from chaos.execution.tokens import make_tokens
@@ -31,14 +31,16 @@ from chaos.plan.faults import Fault
 from chaos.plan.operations import Operation
 from chaos.plan.plan import Plan
 from chaos.plan.random_operations import REPOSITORIES, STEADY_PATH, WEB, WEB_2
-from chaos.record import Record, key_of
+from chaos.record import Record, name_of
 from chaos.report import Report
 from chaos.sources import read_sources
-from devstack.argocd_simulator.application import revision_of
+from devstack.appstudio.build_service import BuildService
+from devstack.appstudio.space_requests import SpaceRequestController
 from devstack.git.site import USERNAME, site_of
 from devstack.harness.hosted import HostedStack
 from devstack.harness.run import OPTIONS, parse_settings
-from services.common.kubernetes import NAMESPACE, connect
+from services.common.kubernetes import NAMESPACE, KubeClient, connect
+from services.common.settings import parse_engine_namespaces
 from services.watcher.settings import WatcherSettings
 
 SETTINGS = {
@@ -46,6 +48,7 @@ SETTINGS = {
     "FAILED_CHECK_INTERVAL_SECONDS": "10",
     "CHECK_INTERVAL_SECONDS": "30",
     "COMPARISON_INTERVAL_SECONDS": "30",
+    "MOVE_PATIENCE": "PT1M",
 }
 """Of a stack that chaos runs on: what heals by itself within minutes shall do so while somebody waits for it.
 
@@ -93,27 +96,27 @@ async def run_plan(
     """
     record, sources = Record(), read_sources()
     kubeconfig = Path(stack.environment["KUBECONFIG"])
-    engine_namespaces = tuple(
-        each.partition("=")[2] or each for each in stack.environment["ENGINE_NAMESPACES"].split(",")
-    )
+    engine_namespaces = tuple(parse_engine_namespaces(stack.environment["ENGINE_NAMESPACES"]).values())
     async with await connect(kubeconfig) as kube:
         calls = ApiCalls(kube, "chaos")
         around = _surroundings(stack, plan, prefix, await make_tokens(calls))
         for name in (WEB, WEB_2):
             await calls.create(NAMESPACE, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
-        facts = Facts(prefix, engine_namespaces, frozenset(around.tokens), around.login, around.key_of)
-        record.before = frozenset(key_of(item) for item in (await read_world(kube, facts)).of_engines)
+        database_url = stack.environment["DATABASE_OWNER_URL"]
+        facts = Facts(prefix, engine_namespaces, frozenset(around.tokens), around.login, around.key_of, database_url)
+        record.before = frozenset(name_of(item) for item in (await read_world(kube, facts)).of_engines)
         faults = Faults(stack, record, plan.seed)
         users = Users(ApiCalls(kube, "chaos-user"), around, record)
         await users.make_classes()
         intruder = Intruder(ApiCalls(kube, "chaos-intruder"), around, engine_namespaces, record)
-        builds = BuildService(kube, prefix, around.repositories[0], _commits_of(stack))
-        namespaces = [around.namespace(tenant) for tenant in plan.tenants]
-        sandbox = Sandbox(kube, namespaces, around.cluster, around.kubeconfig(around.tokens[0]))
+        operator = FleetOperator(stack, engine_namespaces, prefix)
         witness = watch_syncs(kube, engine_namespaces, record)
-        async with _beside(witness, faults.keep_alive(), builds.run(), sandbox.run()):
-            outcome = await Executor(users, intruder, faults, rate).run(plan)
-            verdict = await await_convergence(kube, facts, record, patience)
+        controllers = _controllers(stack, kube, around, [around.namespace(tenant) for tenant in plan.tenants], record)
+        async with _beside(witness, faults.keep_alive(), controllers):
+            outcome = await Executor(users, intruder, operator, faults, rate).run(plan)
+            await operator.accept_everywhere()
+            async with _beside(operator.approve_orphans()):
+                verdict = await await_convergence(kube, facts, record, patience)
     kinds = frozenset(each.__name__ for each in (plan.kinds if chosen is None else chosen))
     return Report(sources, plan.seed, outcome, verdict, record, kinds, _resync_of(stack))
 
@@ -124,11 +127,21 @@ def _resync_of(stack: HostedStack) -> str:
     return settings["RESYNC_INTERVAL"]
 
 
-def _commits_of(stack: HostedStack) -> Callable[[str], str]:
-    """What the build service's branch of a repository is at, by its URL: to Argo CD, or to its simulator."""
-    if has_argocd(stack):
-        return cache(partial(commit_of, site_of(stack.environment)))
-    return lambda url: revision_of({"spec": {"source": {"repoURL": url, "targetRevision": BRANCH}}})
+def _controllers(
+    stack: HostedStack, kube: KubeClient, around: Surroundings, namespaces: Collection[str], record: Record
+) -> Coroutine[None, None, None]:
+    """AppStudio's of all tenants: what builds their components, and the developer sandbox."""
+    site = site_of(stack.environment)
+    repositories = RecordedRepositories(ComponentCharts(site) if has_argocd(stack) else BranchForEachCommit(), record)
+    kubeconfig = around.kubeconfig(around.tokens[0])
+
+    async def build(namespace: str) -> None:
+        await BuildService(kube, namespace, repositories).run()
+
+    async def make_spaces(namespace: str) -> None:
+        await SpaceRequestController(kube, namespace, around.cluster, kubeconfig).run()
+
+    return control_each(namespaces, build, make_spaces)
 
 
 def _surroundings(stack: HostedStack, plan: Plan, prefix: str, tokens: tuple[str, ...]) -> Surroundings:

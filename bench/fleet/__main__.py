@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -14,11 +15,14 @@ from rich.console import Console
 
 from bench.fleet import batches, drain, placement
 from devstack.harness.hosted import HostedStack, hosted
+from devstack.stack.second_cluster import MOST_ENGINE_CLUSTERS
 from services.common.errors import GitOpsError
 
 SIZES = [1, 10, 100, 300]
+WIDTH = 160
+"""Columns where there is no terminal, but a file: no cell of a table is broken there."""
 
-console = Console(highlight=False)
+console = Console(highlight=False, width=None if sys.stdout.isatty() else WIDTH)
 
 
 class Part(Enum):
@@ -30,11 +34,11 @@ class Part(Enum):
 
 
 @contextmanager
-def own_stack() -> Iterator[HostedStack]:
-    """A stack without our services, that ends with the block."""
+def own_stack(*options: str) -> Iterator[HostedStack]:
+    """A stack that ends with the block."""
     with tempfile.TemporaryDirectory(prefix="gitops-bench-") as folder:
         console.print("starting a stack …")
-        with hosted(Path(folder) / "stack", "--infra", output=Path(folder) / "stack.out") as stack:
+        with hosted(Path(folder) / "stack", *options, output=Path(folder) / "stack.out") as stack:
             yield stack
 
 
@@ -47,7 +51,7 @@ def measure_placement(workspaces: int, applications: int, instances: int) -> Ite
 
 def measure_planner(sizes: Sequence[int], tenants_each: int, applications_each: int, times: int) -> Iterable[str]:
     """Print what batches cost; returns those that cost more in a larger fleet."""
-    with own_stack() as stack:
+    with own_stack("--infra") as stack:
         found = batches.measure(stack, sizes, tenants_each, applications_each, times)
     console.print(f"for each instance {tenants_each} tenants and {applications_each} Applications")
     console.print(batches.table_of(found))
@@ -56,10 +60,9 @@ def measure_planner(sizes: Sequence[int], tenants_each: int, applications_each: 
 
 def measure_drain(sizes: drain.Sizes) -> Iterable[str]:
     """Print what others notice of a drain; returns what did not get done, and the bounds that are not kept."""
-    with own_stack() as stack:
+    with own_stack("--engine-clusters", str(sizes.clusters)) as stack:
         found = drain.measure(stack, sizes, console)
-    for table in drain.tables_of(found):
-        console.print(table)
+    console.print(drain.table_of(found, sizes))
     return drain.find_failures(found)
 
 
@@ -68,6 +71,9 @@ def main(  # noqa: PLR0913, PLR0917 - one for each option
     workspaces: Annotated[int, typer.Option(help="Tenants, of placement and drain.")] = 10_000,
     applications: Annotated[int, typer.Option(help="Of all of them.")] = 25_000,
     instances: Annotated[int, typer.Option(min=2, help="Likewise.")] = 10,
+    clusters: Annotated[
+        int, typer.Option(min=1, max=MOST_ENGINE_CLUSTERS, help="Engine clusters with these instances, of a drain.")
+    ] = 2,
     rate: Annotated[float, typer.Option(help="Changes a second, of a drain.")] = 50.0,
     seconds: Annotated[float, typer.Option(help="Of changes before a drain, and at least meanwhile.")] = 60.0,
     sizes: Annotated[list[int], typer.Option("--size", help="Instances of the fleets of the planner.")] = SIZES,
@@ -79,7 +85,7 @@ def main(  # noqa: PLR0913, PLR0917 - one for each option
     parts: Mapping[Part, Callable[[], Iterable[str]]] = {
         Part.PLACEMENT: lambda: measure_placement(workspaces, applications, instances),
         Part.PLANNER: lambda: measure_planner(sizes, tenants_each, applications_each, times),
-        Part.DRAIN: lambda: measure_drain(drain.Sizes(workspaces, applications, instances, rate, seconds)),
+        Part.DRAIN: lambda: measure_drain(drain.Sizes(workspaces, applications, instances, clusters, rate, seconds)),
     }
     try:
         told = list(parts[part]())

@@ -45,11 +45,11 @@ VERSIONS = {OLD: "3.1.16", NEW: "3.2.11"}
 CAPACITY = 5_000
 AT_ONCE = 500
 """Events of a batch that fills the fleet."""
-GROWS_WITH_POOL = "ScalingDue"
-"""It counts the Applications of each instance in a pool: here of all."""
 GROWS_WITH_FLEET = "FleetDue, states"
 """It counts what is on all instances, every ten seconds."""
-REMEDIES, LOOK = "RemediesDue", "a look at a rollout"
+GROWS_WITH_OBJECTS = "the load of all instances"
+"""It counts all that they hold: each planner does so every ten seconds, between batches."""
+REMEDIES, LOOK, POOLS = "RemediesDue", "a look at a rollout", "ScalingDue"
 MOST_GROWTH, NOISE_MS = 2.0, 2.0
 """A batch of any other kind takes no more than so many times as long in the largest fleet, and a little."""
 ROW_MS = 0.05
@@ -182,6 +182,12 @@ class Fleet:
         """Of all instances; a rollout that is due is looked at, too."""
         return self.take(Event(FleetDue(), 0, ""))
 
+    def measure_load(self) -> float:
+        """Of all instances, and what else a planner reads of the fleet."""
+        began = time.perf_counter()
+        self.session.refresh_fleet()
+        return (time.perf_counter() - began) * 1000
+
     @property
     def batches(self) -> Mapping[str, Callable[[], float]]:
         """What is measured, each with its milliseconds."""
@@ -192,8 +198,9 @@ class Fleet:
             "HealthDue": self.fall_silent,
             REMEDIES: self.remedy,
             LOOK: self.look,
-            GROWS_WITH_POOL: self.scale,
+            POOLS: self.scale,
             GROWS_WITH_FLEET: self.settle_states,
+            GROWS_WITH_OBJECTS: self.measure_load,
         }
 
 
@@ -231,9 +238,9 @@ def find_growing(found: Costs) -> Iterator[str]:
     """Kinds of batches that take longer in a larger fleet, though they are not about all of it."""
     for name, costs in found.items():
         fewest, most = min(costs), max(costs)
-        rows = ROW_MS * (most - fewest) if name in {REMEDIES, LOOK} else 0.0
+        rows = ROW_MS * (most - fewest) if name in {REMEDIES, LOOK, POOLS} else 0.0
         exceeds = costs[most] > MOST_GROWTH * costs[fewest] + NOISE_MS + rows
-        if exceeds and name not in {GROWS_WITH_POOL, GROWS_WITH_FLEET}:
+        if exceeds and name not in {GROWS_WITH_FLEET, GROWS_WITH_OBJECTS}:
             yield f"{name}: {costs[fewest]:.1f} ms with {fewest} instances, {costs[most]:.1f} ms with {most}"
 
 

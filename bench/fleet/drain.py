@@ -4,32 +4,36 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import re
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
+from functools import partial
 
 import psycopg
+from rich import box
 from rich.console import Console
 from rich.table import Table
 
 from bench.arrivals import Arrivals, by_path, watching, with_path
 from bench.commands import gitopsctl
+from bench.fleet.engine_clusters import (
+    EngineCluster,
+    Watches,
+    add_instances,
+    engine_clusters,
+    open_watches,
+    simulator,
+)
 from bench.measure import ARRIVAL_SECONDS, Create, Result, Timing, fill, spread, through_the_product
 from bench.processes import resident_mebibytes
 from bench.report import figures
-from bench.side_process import SideProcess, beside
-from bench.workload import FIELD_MANAGER, create_namespaces
-from devstack.components.stack import ENGINE_NAMESPACES
+from bench.workload import FIELD_MANAGER
 from devstack.harness.hosted import HostedStack
 from services.common.errors import GitOpsError
 from services.common.kubernetes import KubeClient, connect
 from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
 
-AGENTS = ("agent-1", "agent-2")
-SERVICES = ("planner", *AGENTS, "watcher")
 MOST_TIMES_P99 = 2.0
 """Others' changes may take so many times as long meanwhile."""
 MOST_WATCHES = 480_000
@@ -45,7 +49,8 @@ SELECT (SELECT count(*) FROM tenants WHERE engine_instance_id = %(instance)s),
        (SELECT count(*) FROM moves WHERE source = %(instance)s AND step = 'done'),
        (SELECT state = 'drained' FROM engine_instances WHERE id = %(instance)s)
 """
-WATCHES = re.compile(r'^apiserver_longrunning_requests\{[^}]*verb="WATCH"[^}]*\} (\d+)', re.MULTILINE)
+LARGE_INSTANCE = 2_500
+"""Tenants: as many as have room on an instance if each has one Application."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +60,8 @@ class Sizes:
     workspaces: int
     applications: int
     instances: int
+    clusters: int
+    """Engine clusters: each instance is in one."""
     rate: float
     """Changes a second."""
     seconds: float
@@ -91,8 +98,8 @@ class Drain:
     emptied: Emptied
     memory: Mapping[str, float]
     """Mebibytes that each agent had at most."""
-    watches: int
-    """That the API server of the engine cluster served."""
+    watches: Mapping[str, Watches]
+    """By engine cluster."""
     missing: Sequence[str] = field(default=())
     """Applications that were not there when the fleet was filled."""
 
@@ -102,60 +109,59 @@ class Drain:
         return self.emptied.moved * 60 / self.emptied.seconds if self.emptied.seconds else 0.0
 
 
-def engine_namespaces(count: int) -> list[str]:
-    """The stack's own, and so many more that it makes ``count``."""
-    return [*ENGINE_NAMESPACES, *(f"bench-argocd-{number}" for number in range(len(ENGINE_NAMESPACES), count))][:count]
-
-
-def simulator(stack: HostedStack, namespaces: Sequence[str], log: Path) -> AbstractContextManager[SideProcess]:
-    """An Argo CD for all of ``namespaces``: the stack's own has no rights in more than two."""
-    given = {"ENGINE_NAMESPACES": ",".join(namespaces), "KUBECONFIG": stack.environment["KUBECONFIG"]}
-    return beside("devstack.argocd_simulator", given, log)
-
-
-def watches_in(metrics: str) -> int:
-    """Watches that an API server serves, as its metrics tell."""
-    return sum(int(count) for count in WATCHES.findall(metrics))
-
-
 def measure(stack: HostedStack, sizes: Sizes, console: Console) -> Drain:
     """Fill a fleet, offer changes, drain the last instance, and offer changes of the others' tenants meanwhile.
 
     Raises RuntimeError if something fails that all of this takes.
     """
-    namespaces = engine_namespaces(sizes.instances)
-    with simulator(stack, namespaces, stack.state.root / "bench-simulator.log") as playing:
-        found = asyncio.run(_measure(stack, sizes, namespaces, console))
-        playing.require_running()
-        return found
+    return asyncio.run(_measure(stack, sizes, console))
 
 
-async def _measure(stack: HostedStack, sizes: Sizes, namespaces: Sequence[str], console: Console) -> Drain:
-    async with (
-        await connect(Path(stack.environment["KUBECONFIG"])) as kube,
-        watching(kube, [*namespaces], by_path) as arrivals,
-    ):
-        await _add_instances(stack, kube, namespaces)
-        create, made = _noting(through_the_product(kube))
-        names = await spread(kube, "fleet", sizes.workspaces, sizes.applications)
+async def _measure(stack: HostedStack, sizes: Sizes, console: Console) -> Drain:
+    clusters = engine_clusters(sizes.clusters, sizes.instances)
+    async with AsyncExitStack() as context:
+        kubes = [await context.enter_async_context(await connect(each.kubeconfig(stack))) for each in clusters]
+        arrivals = Arrivals()
+        for kube, cluster in zip(kubes, clusters, strict=True):
+            await context.enter_async_context(watching(kube, [*cluster.instances], by_path, arrivals))
+        watches_of_own = await open_watches(kubes)
+        simulators = [context.enter_context(simulator(stack, each)) for each in clusters if each.added]
+        for kube, cluster in zip(kubes, clusters, strict=True):
+            await add_instances(stack, kube, cluster)
+        users = kubes[0]
+        create, made = _noting(through_the_product(users))
+        names = await spread(users, "fleet", sizes.workspaces, sizes.applications)
         missing = await fill(create, arrivals, names, console.print)
-        drained = namespaces[-1]
+        drained = clusters[-1].instances[-1]
         there = await asyncio.to_thread(_tenants_on, stack, drained)
         others = [each for each in made if each.tenant not in there]
         _require_enough(others, sizes)
+        offering = partial(offer, users, arrivals, others, sizes.rate)
         console.print(f"{len(there)} tenants on {drained}; changes of the others for {sizes.seconds:.0f} s …")
-        calm_until = time.monotonic() + sizes.seconds
-        before = await offer(kube, arrivals, others, sizes.rate, "before", lambda: time.monotonic() > calm_until)
+        before = await offering("before", _after(sizes.seconds))
         console.print(f"draining {drained} …")
-        emptying = Emptied(len(there), left=len(there))
-        async with _memory_of(stack) as memory:
-            drain = asyncio.create_task(_empty(stack, drained, emptying))
-            busy_until = time.monotonic() + sizes.seconds
-            during = await offer(
-                kube, arrivals, others, sizes.rate, "during", lambda: drain.done() and time.monotonic() > busy_until
-            )
+        async with _memory_of(stack, [agent for each in clusters for agent in each.agents]) as memory:
+            is_long_enough, emptied = _after(sizes.seconds), Emptied(len(there), left=len(there))
+            drain = asyncio.create_task(_empty(stack, drained, emptied))
+            during = await offering("during", lambda: drain.done() and is_long_enough())
             await drain
-        return Drain(before, during, emptying, memory, await open_watches(kube), missing)
+        watches = _watches(clusters, watches_of_own, await open_watches(kubes))
+        for playing in simulators:
+            playing.require_running()
+        return Drain(before, during, emptied, memory, watches, missing)
+
+
+def _after(seconds: float) -> Callable[[], bool]:
+    """Whether so much time has gone by since."""
+    end = time.monotonic() + seconds
+    return lambda: time.monotonic() > end
+
+
+def _watches(clusters: Sequence[EngineCluster], of_own: Sequence[int], of_all: Sequence[int]) -> dict[str, Watches]:
+    return {
+        cluster.name: Watches(own, all_, len(cluster.added))
+        for cluster, own, all_ in zip(clusters, of_own, of_all, strict=True)
+    }
 
 
 async def offer(
@@ -197,26 +203,6 @@ async def offer(
         if known_by in arrivals.seen
     ]
     return Result(timings, seconds, missing)
-
-
-async def open_watches(kube: KubeClient) -> int:
-    """Watches that the API server serves now."""
-    token = (await kube.configuration.auth_settings()).get("BearerToken")
-    headers = {"Authorization": token["value"] or ""} if token else {}
-    async with kube.calls.get(f"{kube.configuration.host}/metrics", headers=headers) as answer:
-        answer.raise_for_status()
-        return watches_in(await answer.text())
-
-
-async def _add_instances(stack: HostedStack, kube: KubeClient, namespaces: Sequence[str]) -> None:
-    """Their namespaces, with agents' rights there; our services; and the instances that the stack does not know."""
-    await create_namespaces(kube, list(namespaces))
-    await asyncio.to_thread(gitopsctl, stack, "rbac", "apply", "--namespaces", ",".join(namespaces))
-    for service in SERVICES:
-        await asyncio.to_thread(stack.start, service)
-    for name in namespaces:
-        if name not in ENGINE_NAMESPACES:
-            await asyncio.to_thread(gitopsctl, stack, "engines", "add", name)
 
 
 def _noting(create: Create) -> tuple[Create, list[Deployed]]:
@@ -265,14 +251,14 @@ def _look(stack: HostedStack, instance: str, emptied: Emptied) -> None:
 
 
 @asynccontextmanager
-async def _memory_of(stack: HostedStack) -> AsyncIterator[dict[str, float]]:
+async def _memory_of(stack: HostedStack, agents: Sequence[str]) -> AsyncIterator[dict[str, float]]:
     """The most that each agent has while the block runs; mebibytes."""
-    most = dict.fromkeys(AGENTS, 0.0)
+    most = dict.fromkeys(agents, 0.0)
 
     async def sample() -> None:
         while True:
             pids = await asyncio.to_thread(stack.pids)
-            resident = await asyncio.to_thread(resident_mebibytes, {agent: pids[agent] for agent in AGENTS})
+            resident = await asyncio.to_thread(resident_mebibytes, {agent: pids[agent] for agent in agents})
             most.update({agent: max(most[agent], used) for agent, used in resident.items()})
             await asyncio.sleep(LOOK_SECONDS)
 
@@ -295,27 +281,50 @@ def find_failures(found: Drain) -> Iterator[str]:
     emptied = found.emptied
     if not emptied.is_drained:
         yield f"{emptied.left} of {emptied.tenants} tenants have not left; {emptied.moved} moves are done"
+    yield from _find_exceeded(found)
+
+
+def _find_exceeded(found: Drain) -> Iterator[str]:
     before, during = figures(found.before).p99, figures(found.during).p99
     if during > MOST_TIMES_P99 * before:
         yield f"p99 of others' changes: {during:.0f} ms during the drain, {before:.0f} ms before"
-    if found.watches > MOST_WATCHES:
-        yield f"the API server serves {found.watches} watches, more than {MOST_WATCHES}"
+    for cluster, watches in found.watches.items():
+        if watches.of_all > MOST_WATCHES:
+            yield f"the API server of {cluster} serves {watches.of_all} watches, more than {MOST_WATCHES}"
 
 
-def tables_of(found: Drain) -> Iterator[Table]:
-    """The figures, for people."""
-    changes = Table(
-        "others' changes", "n", "per s", "missing", "p50 ms", "p99 ms", "worst ms", title="A drain under load"
+def table_of(found: Drain, sizes: Sizes) -> Table:
+    """The figures, as the documentation shows them."""
+    title = (
+        f"{sizes.workspaces:,} tenants with {sizes.applications:,} Applications on {sizes.instances} instances "
+        f"in {sizes.clusters} engine clusters, one of which is drained under {sizes.rate:g} changes a second"
     )
-    for when, result in (("before", found.before), ("during", found.during)):
+    table = Table("measured", "figure", title=title, box=box.MARKDOWN)
+    for row in _rows(found):
+        table.add_row(*row)
+    return table
+
+
+def _rows(found: Drain) -> Iterator[tuple[str, str]]:
+    for when, result in (("before the drain", found.before), ("meanwhile", found.during)):
         told = figures(result)
-        times = (f"{each:.0f}" for each in (told.p50, told.p99, told.worst))
-        changes.add_row(when, str(told.count), f"{told.per_second:.1f}", str(told.missing), *times)
-    yield changes
-    rest = Table("besides", "")
-    rest.add_row("tenants moved", f"{found.emptied.moved} in {found.emptied.seconds:.0f} s")
-    rest.add_row("moves per minute", f"{found.moves_per_minute:.0f}")
-    rest.add_row("watches of the API server", f"{found.watches} of {MOST_WATCHES}")
+        yield (
+            f"others' changes {when}: p50, p99, worst",
+            f"{told.p50:.0f}, {told.p99:.0f}, {told.worst:.0f} ms of {told.count:,}; {told.missing} lost",
+        )
+    emptied = found.emptied
+    yield "tenants that left the instance", f"{emptied.moved:,} of {emptied.tenants:,} in {emptied.seconds:.0f} s"
+    yield "moves a minute", f"{found.moves_per_minute:.0f}"
+    if found.moves_per_minute:
+        yield f"an instance of {LARGE_INSTANCE:,} tenants drained", f"{LARGE_INSTANCE / found.moves_per_minute:.0f} min"
     for agent, used in found.memory.items():
-        rest.add_row(f"{agent}, MiB at most", f"{used:.0f}")
-    yield rest
+        yield f"{agent}: memory at most", f"{used:.0f} MiB"
+    for cluster, watches in found.watches.items():
+        yield f"watches of cluster {cluster}", _watches_in_words(watches)
+
+
+def _watches_in_words(watches: Watches) -> str:
+    if watches.each <= 0:
+        return f"{watches.of_all:,} of {MOST_WATCHES:,}"
+    most = (MOST_WATCHES - watches.of_all) / watches.each + watches.added
+    return f"{watches.of_all:,}, {watches.each:.1f} for each instance added: {MOST_WATCHES:,} with {most:,.0f} of them"

@@ -51,7 +51,7 @@ def _not_gone(live: Mapping[Key, Manifest], world: World, record: Record) -> Ite
 def _written(item: Manifest, stored: Manifest) -> Any:
     """What only users write: a promotion gives a binding its snapshot, and the binder a claim and a target each other.
 
-    A claim keeps the target that its user has named in ``stored``.
+    Which snapshot that is, is judged with promotions. A claim keeps the target that its user has named in ``stored``.
     """
     content = content_of(item)
     given = {BINDING.kind: "snapshot", TARGET.kind: "claimRef"}

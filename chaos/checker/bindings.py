@@ -10,6 +10,7 @@ from chaos.checker.difference import Difference, difference_of, differing_parts
 from chaos.checker.places import destination_of
 from chaos.checker.tenants import Tenant
 from chaos.checker.world import World
+from chaos.record import Commit
 from services.common.kubernetes import Manifest
 
 COMPONENT_LABEL = f"{APPSTUDIO_LABELS}/component"
@@ -43,14 +44,16 @@ def _of_tenant(tenant: Tenant) -> Iterator[Difference]:
         if first != meta["name"]:
             yield from _compared({}, found)
             reason = "DuplicateBinding"
-        elif place is not None:
+        elif place is not None and not _is_unbuilt(binding, tenant):
             yield from _compared(_wanted(binding, place), found)
+            yield from _at_other_commits(binding, tenant)
             reason = "Reconciled"
         else:
             yield from _compared(
                 {}, {name: each for name, each in found.items() if name not in _former(binding, tenant)}
             )
             reason = "EnvironmentNotFound" if environment is None else "ErrorGeneratingGitOpsDeployment"
+            reason = reason if place is None else "WaitingForComponentStatus"
         for text in _status_problems(binding, children, reason):
             yield difference_of("status", binding, text)
 
@@ -78,6 +81,28 @@ def _wanted(binding: Manifest, place: Mapping[str, str]) -> dict[str, Manifest]:
             },
         }
     return wanted
+
+
+def _is_unbuilt(binding: Manifest, tenant: Tenant) -> bool:
+    """Whether its Snapshot went before the build service had seen all of its components."""
+    said = {each["name"] for each in (binding.get("status") or {}).get("components") or ()}
+    snapshots = {item["metadata"]["name"] for item in tenant.own(tenant.world.snapshots)}
+    return binding["spec"]["snapshot"] not in snapshots and not said.issuperset(_components(binding["spec"]))
+
+
+def _at_other_commits(binding: Manifest, tenant: Tenant) -> Iterator[Difference]:
+    """Deployments that are synced to others than the build service names, or had named later on the same branch."""
+    said = {each["name"]: each["gitopsRepository"] for each in (binding.get("status") or {}).get("components") or ()}
+    for each in tenant.deployments:
+        if binding_of(each.manifest) != binding["metadata"]["uid"] or not each.is_certain:
+            continue
+        named = said.get(each.manifest["metadata"]["labels"][COMPONENT_LABEL])
+        sync = (each.manifest.get("status") or {}).get("sync") or {}
+        if named is None or sync.get("status") != "Synced":
+            continue
+        commit = Commit(named["url"], named["branch"], named["path"], named["commitID"])
+        if sync["revision"] not in tenant.record.this_or_later(commit):
+            yield difference_of("status", each.manifest, f"it is at {sync['revision']}, and {commit.id} is named")
 
 
 def _former(binding: Manifest, tenant: Tenant) -> set[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 import time
+from collections import Counter
 from dataclasses import dataclass
 
 from chaos.checker.difference import Difference
@@ -16,6 +17,7 @@ from services.common.errors import Retry
 from services.common.kubernetes import KubeClient
 
 LOOK_EVERY_SECONDS = 1.0
+JUDGED_BY_COMMITS = "promotions judged by commits"
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +83,9 @@ async def await_convergence(kube: KubeClient, facts: Facts, record: Record, pati
                 "bindings": len(world.bindings),
                 "promotions": len(world.promotions),
                 "promotions that failed": count_failed(world.promotions),
+                JUDGED_BY_COMMITS: judgement.judged_by_commits,
+                "bindings decided by a promotion": judgement.decided_bindings,
+                **{f"moves {step}": number for step, number in Counter(each.step for each in world.moves).items()},
                 "claims": len(world.claims),
                 "targets": len(world.targets),
                 "SpaceRequests": len(world.space_requests),

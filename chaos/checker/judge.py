@@ -8,11 +8,13 @@ from chaos.checker.acknowledged import acknowledged_differences
 from chaos.checker.bindings import binding_differences
 from chaos.checker.claims import claim_differences
 from chaos.checker.difference import Difference
+from chaos.checker.moves import move_differences
 from chaos.checker.objects import object_differences
 from chaos.checker.places import place_differences
 from chaos.checker.previews import preview_differences
 from chaos.checker.private_repositories import private_repository_differences
-from chaos.checker.promotions import promotion_differences
+from chaos.checker.promotions import count_judged_by_commits, promotion_differences
+from chaos.checker.snapshots import count_decided, snapshot_differences
 from chaos.checker.statuses import status_differences
 from chaos.checker.sync_runs import count_strict, sync_run_differences
 from chaos.checker.tenants import Tenant
@@ -28,6 +30,10 @@ class Judgement:
     """Empty: everything is as it must be."""
     strictly_judged: int
     """Sync runs that must have succeeded unless the API server failed, and been seen to start exactly once."""
+    judged_by_commits: int
+    """Promotions that have succeeded while somebody watched what was deployed."""
+    decided_bindings: int
+    """Of which the last promotion alone decides what snapshot they must have."""
 
 
 def judge(world: World, facts: Facts, record: Record) -> Judgement:
@@ -38,13 +44,20 @@ def judge(world: World, facts: Facts, record: Record) -> Judgement:
             *acknowledged_differences(world, record),
             *binding_differences(world, tenants),
             *claim_differences(world, tenants, record),
+            *move_differences(world, tenants, record),
             *object_differences(world, tenants, record),
             *place_differences(tenants),
             *preview_differences(world, record),
             *promotion_differences(tenants, record),
             *private_repository_differences(world, tenants),
+            *snapshot_differences(tenants, record),
             *status_differences(world, tenants),
             *sync_run_differences(tenants, record),
         }
     )
-    return Judgement(differences, count_strict(tenants, record))
+    return Judgement(
+        differences,
+        count_strict(tenants, record),
+        count_judged_by_commits(tenants, record),
+        count_decided(tenants, record),
+    )

@@ -46,9 +46,9 @@ def _compared(expected: Expected, found: Sequence[Manifest]) -> Iterator[Differe
 
 
 def _unexpected(expected: Mapping[Name, Expected], found: Found, record: Record) -> Iterator[Difference]:
-    for name in found.keys() - expected.keys():
+    for name in found.keys() - expected.keys() - record.before:
         for item in found[name]:
-            if key_of(item) not in record.foreign.keys() | record.before:
+            if key_of(item) not in record.foreign:
                 yield Difference("extra", f"{name[0]} {item['metadata']['namespace']}/{name[1]}", "nothing asks for it")
 
 

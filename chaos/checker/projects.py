@@ -81,6 +81,7 @@ def _repositories(tenant: Tenant) -> Range:
     certain |= {each.manifest["spec"]["source"]["repoURL"] for each in tenant.deployments if each.is_certain}
     waiting = [each.uid for each in tenant.deployments if not each.is_certain]
     possible = {spec["source"]["repoURL"] for uid in waiting for spec in tenant.accepted_specs(uid)}
+    possible |= {each.manifest["spec"]["source"]["repoURL"] for each in tenant.deployments if each.has_unknown_past}
     possible |= {each["spec"]["repository"] for each in tenant.credentials}
     return Range(frozenset(map(normalised, certain)), frozenset(map(normalised, possible)))
 

@@ -1,14 +1,15 @@
-"""All that there is, as the API server lists it."""
+"""All that there is, as the API server lists it, and where the fleet has whom."""
 
 from __future__ import annotations
 
 import base64
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
+import psycopg
 import yaml
 
 from chaos.api import (
@@ -32,8 +33,15 @@ from chaos.api import (
     TARGET,
     TARGET_CLASS,
 )
+from services.common.errors import Retry
 from services.common.kubernetes import APP_PROJECT, APPLICATION, NAMESPACE, SECRET, ApiResource, KubeClient, Manifest
 
+PLACEMENTS = """
+SELECT tenants.namespace, engine_instances.namespace
+  FROM tenants JOIN engine_instances ON engine_instances.id = engine_instance_id
+ WHERE former_since = 0
+"""
+MOVES = "SELECT namespace, step FROM moves ORDER BY ordered_at, id"
 JWT_PARTS = 3
 EPOCH = datetime.fromtimestamp(0, UTC)
 
@@ -51,6 +59,8 @@ class Facts:
     """That private repositories accept: how the user names of tenants begin, and their password."""
     key_of: Callable[[str], str]
     """The private key that they accept over ssh, by user name."""
+    database_url: str = ""
+    """Of planners' database, as its owner."""
 
     def is_tenant(self, namespace: str) -> bool:
         """Whether a namespace is a tenant's own: others that begin so were made on demand."""
@@ -60,6 +70,20 @@ class Facts:
         """User name and password; each tenant has a name of its own, so whose login is where can be told."""
         username, password = self.login
         return f"{username}-{tenant}", password
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """Of a tenant, from one engine instance to another."""
+
+    tenant: str
+    """The namespace."""
+    step: str
+
+    @property
+    def is_over(self) -> bool:
+        """It goes nowhere any more."""
+        return self.step in {"done", "cancelled"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +117,10 @@ class World:
     projects: Sequence[Manifest] = ()
     engine_secrets: Sequence[Manifest] = field(default=())
     """That Argo CD takes for a cluster or a repository."""
+    placements: Mapping[str, str] = field(default_factory=dict)
+    """By tenant the engine namespace of the instance that it is on: both are namespaces."""
+    moves: Sequence[Move] = ()
+    """In the order in which they were ordered."""
     read_at: datetime = EPOCH
 
     @property
@@ -116,6 +144,7 @@ async def read_world(kube: KubeClient, facts: Facts) -> World:
         ours = [item for item in items if item["metadata"]["namespace"] in facts.engine_namespaces]
         return [item for item in ours if item["metadata"]["name"] != HEARTBEAT]
 
+    placements, moves = await _read_fleet(facts)
     secrets = await everything(SECRET)
     namespaces = [item for item in await everything(NAMESPACE) if item["metadata"]["name"].startswith(facts.prefix)]
     classes = await everything(TARGET_CLASS)
@@ -140,8 +169,20 @@ async def read_world(kube: KubeClient, facts: Facts) -> World:
         applications=of_engines(await everything(APPLICATION)),
         projects=[item for item in of_engines(await everything(APP_PROJECT)) if item["metadata"]["name"] != "default"],
         engine_secrets=[item for item in of_engines(secrets) if SECRET_TYPE in (item["metadata"].get("labels") or {})],
+        placements=placements,
+        moves=moves,
         read_at=datetime.now(UTC),
     )
+
+
+async def _read_fleet(facts: Facts) -> tuple[Mapping[str, str], Sequence[Move]]:
+    try:
+        async with await psycopg.AsyncConnection.connect(facts.database_url) as database:
+            placements = dict[str, str](await (await database.execute(PLACEMENTS)).fetchall())
+            moves = [Move(*row) for row in await (await database.execute(MOVES)).fetchall()]
+    except psycopg.OperationalError as error:
+        raise Retry(str(error)) from error
+    return placements, [move for move in moves if facts.is_tenant(move.tenant)]
 
 
 def _is_account(meta: Manifest) -> bool:

@@ -42,6 +42,8 @@ from services.common.kubernetes import Manifest
 
 SHOP = "shop"
 """The application of each tenant."""
+ANOTHER = "another"
+"""One that nobody has."""
 Act = Callable[[Any], Awaitable[None]]
 
 
@@ -107,7 +109,7 @@ class ApplicationUsers:
     async def _put_snapshot(self, wanted: PutSnapshot) -> None:
         """Make a Snapshot."""
         images = [{"name": each, "containerImage": f"{each}:{wanted.name}"} for each in COMPONENTS]
-        spec = {"application": SHOP, "components": images}
+        spec = {"application": ANOTHER if wanted.is_foreign else SHOP, "components": images}
         manifest = resource_of(SNAPSHOT, self._around.namespace(wanted.tenant), wanted.name, spec)
         await self._writes.put(SNAPSHOT, manifest, "spec")
 

@@ -1,74 +1,53 @@
-"""AppStudio's build service: says in the status of each binding where the manifests of its components are.
-
-They are where those of deployments are, at a commit that does not change: of which snapshot it speaks its words tell.
-"""
+"""Where AppStudio's build service writes the manifests of components; the record has each commit before it is named."""
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from chaos.api import BINDING
-from chaos.plan.random_operations import STEADY_PATH
-from services.common.errors import Retry
-from services.common.kubernetes import Conflict, KubeClient, Manifest, NotFound
+from chaos.record import Build, Commit, Record
+from devstack.appstudio.gitops_repositories import GitOpsRepositories, Wanted
+from devstack.argocd_simulator.application import revision_of
 
-FIELD_MANAGER = "application-service"
-BRANCH = "main"
-LOOK_EVERY_SECONDS = 0.5
+
+class BranchForEachCommit:
+    """Nothing is written: to the simulator of Argo CD the name of a branch decides which commit that is at.
+
+    So each snapshot of a component has a branch of its own in each environment.
+    """
+
+    names_anew = True
+
+    def write_components(self, wanted: Sequence[Wanted]) -> list[dict[str, Any]]:
+        """See :class:`GitOpsRepositories`."""
+        return [self._seen_by_simulator(each) for each in wanted]
+
+    @staticmethod
+    def _seen_by_simulator(wanted: Wanted) -> dict[str, Any]:
+        url = f"https://git.example.com/{wanted.tenant}/{wanted.application}.git"
+        branch = f"{wanted.environment}/{wanted.snapshot}/{wanted.component}"
+        commit = revision_of({"spec": {"source": {"repoURL": url, "targetRevision": branch}}})
+        return {"url": url, "branch": branch, "path": wanted.path, "commitID": commit}
 
 
 @dataclass(frozen=True, slots=True)
-class BuildService:
-    """Of tenants whose namespaces begin with ``prefix``."""
+class RecordedRepositories:
+    """What is written to others, with a record of it."""
 
-    kube: KubeClient
-    prefix: str
-    repository: str
-    """URL, with ``{namespace}`` for the tenant's."""
-    commit_of: Callable[[str], str]
-    """What ``BRANCH`` of a repository is at, by its URL."""
+    repositories: GitOpsRepositories
+    record: Record
 
-    async def run(self) -> None:
-        """For ever, whatever becomes of the API server."""
-        while True:
-            try:
-                async for page in self.kube.list_pages(BINDING):
-                    for binding in page.items:
-                        await self._serve(binding)
-            except (Retry, NotFound):  # no custom resource is known yet
-                pass
-            await asyncio.sleep(LOOK_EVERY_SECONDS)
+    @property
+    def names_anew(self) -> bool:
+        """As the others do."""
+        return self.repositories.names_anew
 
-    async def _serve(self, binding: Manifest) -> None:
-        meta, components = binding["metadata"], self._components(binding)
-        if (
-            not meta["namespace"].startswith(self.prefix)
-            or (binding.get("status") or {}).get("components") == components
-        ):
-            return
-        patch = {"metadata": {"resourceVersion": meta["resourceVersion"]}, "status": {"components": components}}
-        try:
-            await self.kube.patch_object(
-                BINDING, meta["namespace"], meta["name"], patch, field_manager=FIELD_MANAGER, subresource="status"
-            )
-        except Conflict:  # the next look sees why
-            return
-
-    def _components(self, binding: Manifest) -> list[Manifest]:
-        spec = binding["spec"]
-        url = self.repository.format(namespace=binding["metadata"]["namespace"])
-        return [
-            {
-                "name": each["name"],
-                "gitopsRepository": {
-                    "url": url,
-                    "branch": BRANCH,
-                    "path": STEADY_PATH,
-                    "generatedResources": [f"{spec['snapshot']}.yaml"],
-                    "commitID": self.commit_of(url),
-                },
-            }
-            for each in spec["components"]
-        ]
+    def write_components(self, wanted: Sequence[Wanted]) -> list[dict[str, Any]]:
+        """See :class:`GitOpsRepositories`."""
+        written = self.repositories.write_components(wanted)
+        commits = tuple(Commit(where["url"], where["branch"], where["path"], where["commitID"]) for where in written)
+        if wanted:
+            first = wanted[0]
+            self.record.note_build(Build(first.tenant, first.environment, first.snapshot, commits))
+        return written

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
 
 from chaos.plan.random_operations import OVER_SSH, REPOSITORIES
-from devstack.git.repository import Repository
+from devstack.appstudio.gitops_repositories import KustomizedRepositories, Wanted
 from devstack.git.site import PRIVATE, PUBLIC, GitSite
 
 BRANCHES = ("main", "v1")
@@ -43,18 +45,31 @@ def make_repositories(site: GitSite, namespaces: Iterable[str], paths: Sequence[
     """Those of the tenants of these namespaces, all alike."""
     first = site.create("chaos")
     for branch in BRANCHES:
-        first.commit(dict(_files(paths, branch)), branch=branch)
+        files = [_chart(path, f"{branch} {path}") for path in paths]
+        first.commit({name: text for each in files for name, text in each.items()}, branch=branch)
     for namespace in namespaces:
         for number in range(REPOSITORIES):
             shutil.copytree(first.path, site.repositories / PUBLIC / f"{namespace}-{number}.git")
 
 
-def commit_of(site: GitSite, url: str) -> str:
-    """What the first branch of a tenant's repository is at."""
-    return Repository(site.repositories / PUBLIC / url.rpartition("/")[2]).head(BRANCHES[0])
+class ComponentCharts(KustomizedRepositories):
+    """Of components likewise a chart for each snapshot in each environment: all on one branch.
+
+    Several bindings may be for one environment, and have different snapshots: none overwrites what another one has.
+    """
+
+    def __init__(self, site: GitSite) -> None:
+        super().__init__(site, names_anew=True)
+
+    def write_components(self, wanted: Sequence[Wanted]) -> list[dict[str, Any]]:
+        """See :class:`GitOpsRepositories`."""
+        places = [replace(each, environment=f"{each.environment}/{each.snapshot}") for each in wanted]
+        return super().write_components(places)
+
+    def files_of(self, wanted: Wanted) -> Mapping[str, str]:
+        """See the class."""
+        return _chart(wanted.path, wanted.image)
 
 
-def _files(paths: Sequence[str], branch: str) -> Iterable[tuple[str, str]]:
-    for path in paths:
-        yield f"{path}/Chart.yaml", CHART
-        yield f"{path}/templates/object.yaml", OBJECT.format(content=f"{branch} {path}")
+def _chart(path: str, content: str) -> dict[str, str]:
+    return {f"{path}/Chart.yaml": CHART, f"{path}/templates/object.yaml": OBJECT.format(content=content)}

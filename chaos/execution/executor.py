@@ -8,10 +8,11 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 
 from chaos.execution.faults import Faults
+from chaos.execution.fleet_operator import FleetOperator
 from chaos.execution.intruder import Intruder
 from chaos.execution.users import Users
 from chaos.plan.faults import Fault, Meanwhile, may_overlap, target_of
-from chaos.plan.operations import Forge, Meddle, Operation
+from chaos.plan.operations import FleetOperation, Forge, Meddle, Operation
 from chaos.plan.plan import Plan
 
 WAITING_PER_TENANT = 20
@@ -27,7 +28,7 @@ class Outcome:
     targets: defaultdict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
     """Processes and links, by kind of fault."""
     without_effect: Counter[str] = field(default_factory=Counter)
-    """There was nothing to meddle with."""
+    """There was nothing to meddle with, or a planner has found nothing to do, or refused it."""
     overlapping: int = 0
     """Faults that began while another went on."""
     seconds: float = 0
@@ -36,9 +37,10 @@ class Outcome:
 class Executor:
     """Of one run."""
 
-    def __init__(self, users: Users, intruder: Intruder, faults: Faults, rate: float) -> None:
+    def __init__(self, users: Users, intruder: Intruder, operator: FleetOperator, faults: Faults, rate: float) -> None:
         """``rate``: operations in a second, at most."""
-        self._users, self._intruder, self._faults, self._rate = users, intruder, faults, rate
+        self._users, self._intruder, self._operator = users, intruder, operator
+        self._faults, self._rate = faults, rate
         self._lanes: dict[int, asyncio.Queue[Operation | None]] = {}
         self._outcome = Outcome()
 
@@ -88,10 +90,14 @@ class Executor:
             self._outcome.done[type(operation).__name__] += 1
 
     async def _carry_out(self, operation: Operation) -> None:
+        has_effect = True
         if isinstance(operation, Meddle):
-            if not await self._intruder.meddle(operation):
-                self._outcome.without_effect[Meddle.__name__] += 1
+            has_effect = await self._intruder.meddle(operation)
         elif isinstance(operation, Forge):
             await self._intruder.forge(operation)
+        elif isinstance(operation, FleetOperation):
+            has_effect = await self._operator.carry_out(operation)
         else:
             await self._users.carry_out(operation)
+        if not has_effect:
+            self._outcome.without_effect[type(operation).__name__] += 1

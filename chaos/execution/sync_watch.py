@@ -1,4 +1,4 @@
-"""Watches Argo CD's Applications for syncs that start: the only witness of a run that took place twice."""
+"""Watches Argo CD's Applications: the only witness of a run that took place twice, and of all that was for a while."""
 
 from __future__ import annotations
 
@@ -57,6 +57,7 @@ class Witness:
     def _look_at(self, application: Manifest) -> None:
         self._newest = max(self._newest, version_of(application))
         self._record.starts.note(application)
+        self._record.history.note(application)
 
     def _end_gap(self, version: int) -> None:
         """The watch goes on where the list was made: whatever was missed is older than what it shows first."""

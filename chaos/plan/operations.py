@@ -1,4 +1,4 @@
-"""What users do in their namespaces, and an intruder in those of the engines.
+"""What users do in their namespaces, an intruder in those of the engines, and an operator with the fleet.
 
 Each says what shall be afterwards, not what was before, so that a plan from which some are taken away still makes
 sense: what is to be put is made or changed, what is to be removed may be gone already.
@@ -171,6 +171,8 @@ class PutSnapshot:
 
     tenant: int
     name: str
+    is_foreign: bool = False
+    """Of an application that the tenant does not have, so that every promotion of it has to fail."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,6 +239,42 @@ class Forge:
     """With the label by which agents know what is theirs to delete."""
 
 
+@dataclass(frozen=True, slots=True)
+class MoveTenant:
+    """An operator has a tenant go to the engine instance that it is not on, and may take that back."""
+
+    tenant: int
+    cancelled_after: float | None = None
+    """Seconds after the order, until which a move that waits for nothing may be over; None: it is not taken back."""
+
+
+@dataclass(frozen=True, slots=True)
+class DrainInstance:
+    """An operator has all tenants of an engine instance go elsewhere, and no new one come."""
+
+    tenant: int
+    """In whose turn; it is everybody's."""
+    instance: int
+
+
+@dataclass(frozen=True, slots=True)
+class UndrainInstance:
+    """An operator has tenants come to an engine instance again: new ones, and as many as make its share."""
+
+    tenant: int
+    """In whose turn; it is everybody's."""
+    instance: int
+
+
+@dataclass(frozen=True, slots=True)
+class ReplaceInstance:
+    """An operator gives an engine instance up once all tenants have left it, and adds another one in its namespace."""
+
+    tenant: int
+    """In whose turn; it is everybody's."""
+    instance: int
+
+
 UserOperation = (
     PutDeployment
     | PutEnvironment
@@ -256,5 +294,6 @@ UserOperation = (
     | Remove
     | RemakeNamespace
 )
-Operation = UserOperation | Meddle | Forge
+FleetOperation = MoveTenant | DrainInstance | UndrainInstance | ReplaceInstance
+Operation = UserOperation | FleetOperation | Meddle | Forge
 OPERATIONS: tuple[type[Operation], ...] = get_args(Operation)

@@ -24,13 +24,17 @@ from chaos.plan.operations import (
 COMPONENTS = ("api", "web")
 """Of the one application of each tenant."""
 PROMOTED_TO = "dev"
-"""An Environment that nobody removes: each promotion to it must succeed."""
+"""An Environment that nobody removes: each promotion to it must succeed, but for those of a foreign snapshot."""
 AUTOMATED = {"stage": PROMOTED_TO, "prod": "stage"}
 """Environments that follow when a promotion to their parent has succeeded. Nobody removes them either."""
-SNAPSHOTS = ("one", "two")
+SNAPSHOTS = ("one", "two", "three")
 """That nobody removes."""
-REMOVED_SNAPSHOT = "three"
+REMOVED_SNAPSHOT = "four"
 """One that comes and goes: for as long as it is away, whoever promotes it waits, and so do others after that."""
+FOREIGN_SNAPSHOT = "foreign"
+"""One of another application, that nobody removes: each promotion of it must fail, and hold up no other one."""
+FOREIGN = 4
+"""One promotion in so many is of that."""
 PREVIEW_SECONDS = (1, 20)
 """For which previews are there, at least and at most."""
 
@@ -72,6 +76,7 @@ def steady_applications(tenant: int) -> list[Operation]:
     """What is there of each tenant's before anything else."""
     return [
         *(PutSnapshot(tenant, name) for name in SNAPSHOTS),
+        PutSnapshot(tenant, FOREIGN_SNAPSHOT, is_foreign=True),
         PutAppEnvironment(tenant, PROMOTED_TO),
         *(PutAppEnvironment(tenant, name, parent=parent) for name, parent in AUTOMATED.items()),
         PutClaim(tenant, "box", SANDBOX),
@@ -85,7 +90,7 @@ class Applications:
     """Promotions and previews have names of their own.
 
     One in four promotions is taken back, whether or not it is over. Half are automated. Of a snapshot that comes and
-    goes only a few tenants have promotions: those of others must all succeed.
+    goes only a few tenants have promotions: those of others must all end, with failure if the snapshot is foreign.
     """
 
     def __init__(self) -> None:
@@ -111,9 +116,12 @@ class Applications:
         asked = self._asked.setdefault(tenant, [])
         if asked and one_in(random, 4):
             return Remove(tenant, "promotion", asked.pop(random.randrange(len(asked))))
-        asked.append(f"p{next(self._number)}")
+        number = next(self._number)
+        asked.append(f"p{number}")
         known = (*SNAPSHOTS, REMOVED_SNAPSHOT) if restless(tenant) == tenant else SNAPSHOTS
-        return Promote(tenant, asked[-1], PROMOTED_TO, random.choice(known), automated=one_in(random, 2))
+        chosen = random.choice(known)
+        snapshot = FOREIGN_SNAPSHOT if number % FOREIGN == 1 else chosen
+        return Promote(tenant, asked[-1], PROMOTED_TO, snapshot, automated=one_in(random, 2))
 
     def _preview(self, random: Random, tenant: int) -> PutPreview:
         name, seconds = f"v{next(self._number)}", random.randint(*PREVIEW_SECONDS)

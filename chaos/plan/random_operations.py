@@ -1,4 +1,4 @@
-"""Operations by chance, endlessly: what users and an intruder do to tenants. Pure, as :mod:`generate` is."""
+"""Operations by chance, endlessly: what users, an intruder and an operator do. Pure, as :mod:`generate` is."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ from chaos.plan.operations import (
     UserKind,
 )
 from chaos.plan.random_applications import Applications, applications_removal, steady_applications
+from chaos.plan.random_fleet import Emptied, move
 from chaos.plan.size import Size, Targets
 
 DEPLOYMENTS = tuple(f"d{number}" for number in range(6))
 STEADY = ("s0", "s1")
 """Deployments that are always manual and that nobody touches: each run of one must succeed, exactly once."""
 STEADY_PATH = "apps/0"
-"""Of them, and of what AppStudio's bindings deploy."""
 ENVIRONMENTS = ("e0", "e1")
 CREDENTIALS = ("c0", "c1")
 REPOSITORIES = 3
@@ -111,6 +111,8 @@ def _makers(targets: Targets, syncs: _Syncs) -> dict[str, tuple[int, Maker]]:
         "namespace": (1, lambda _, tenant: RemakeNamespace(restless(tenant))),
         "meddle": (10, _meddling),
         "forge": (4, _forgery),
+        "move": (6, move),
+        "empty": (2, Emptied().make),
     }
 
 

@@ -35,6 +35,8 @@ class BuildService:
     """Components that it says nothing of."""
     failing: bool = False
     """It cannot write the repository, and says so."""
+    down: bool = False
+    """It does nothing, and says nothing."""
 
     async def run(self) -> None:
         """For ever."""
@@ -46,9 +48,10 @@ class BuildService:
         The binding is read anew: an event of before it had another snapshot would have the former one pushed again.
         """
         name = binding["metadata"]["name"]
-        while True:
+        while not self.down:
             with suppress(Conflict):  # somebody has written another part of it meanwhile
-                return await self._answer(await self.kube.get_object(BINDING, self.namespace, name))
+                await self._answer(await self.kube.get_object(BINDING, self.namespace, name))
+                return
 
     async def _answer(self, binding: Manifest) -> None:
         shown = binding.get("status") or {}

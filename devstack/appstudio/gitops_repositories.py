@@ -81,12 +81,16 @@ class KustomizedRepositories:
         """A commit for each, unless its files are there already: then it is the one that brought them there."""
         return [self._write(each) for each in wanted]
 
+    def files_of(self, wanted: Wanted) -> Mapping[str, str]:
+        """What a component consists of, by path."""
+        return component_files(wanted)
+
     def _write(self, wanted: Wanted) -> dict[str, Any]:
         name = f"{wanted.tenant}-{wanted.application}"
         repository = Repository(self._site.repositories / PUBLIC / f"{name}.git")
         if not repository.path.exists():
             Repository.create(repository.path)
-        files = component_files(wanted)
+        files = self.files_of(wanted)
         if not _has(repository, files):
             repository.commit(files, f"{wanted.component} of {wanted.snapshot} for {wanted.environment}")
         url = f"{self._site.https_url}/{PUBLIC}/{name}.git"

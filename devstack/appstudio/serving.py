@@ -2,10 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from contextlib import aclosing, suppress
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import aclosing, asynccontextmanager, suppress
+from typing import Protocol
 
 from services.common.kubernetes import ApiResource, Changed, Conflict, KubeClient, Manifest, NotFound, Seen, reflect
+
+
+class Controller(Protocol):
+    """One that is played."""
+
+    async def run(self) -> None:
+        """For ever."""
+
+
+@asynccontextmanager
+async def played(*controllers: Controller) -> AsyncIterator[None]:
+    """For as long as the block runs there are these controllers."""
+    tasks = [asyncio.create_task(each.run()) for each in controllers]
+    try:
+        yield
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 async def serve_each(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import uuid
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
@@ -11,6 +10,7 @@ from typing import Any
 
 from devstack.appstudio.build_service import BuildService
 from devstack.appstudio.gitops_repositories import GitOpsRepositories
+from devstack.appstudio.serving import played
 from devstack.harness.mirror import Mirror, mirrored
 from services.common.kubernetes import ApiResource, KubeClient, Manifest, NotFound
 from services.kinds.application.kind import APPLICATION
@@ -141,10 +141,8 @@ async def opened_shop(
     async with mirrored(kube, PROMOTION_RUN, namespace) as runs, mirrored(kube, BINDING, namespace) as bindings:
         shop = Shop(kube, namespace, runs, bindings, BuildService(kube, namespace, repositories), components)
         await shop.open()
-        building = asyncio.create_task(shop.build_service.run())
-        try:
-            yield shop
-        finally:
-            await shop.close()
-            building.cancel()
-            await asyncio.gather(building, return_exceptions=True)
+        async with played(shop.build_service):
+            try:
+                yield shop
+            finally:
+                await shop.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 import time
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
@@ -13,9 +14,10 @@ import typer
 from rich.console import Console, RenderableType
 from rich.live import Live
 
-from devstack.demo import fleet_story, shop_story
+from devstack.demo import argocds, shop_story
+from devstack.demo.argocds import STACK
 from devstack.demo.board import DEPLOYED, SHOWN, Board
-from devstack.demo.fleet_story import STACK, Durations, FleetStory
+from devstack.demo.fleet_story import Durations, FleetStory
 from devstack.demo.fleet_watch import FleetWatch, watched_fleet
 from devstack.demo.shop_story import ShopStory
 from devstack.demo.simulated import SimulatedStory
@@ -26,6 +28,7 @@ from devstack.harness.hosted import HostedStack, hosted
 from devstack.harness.journey import Journeys, Stage
 from devstack.harness.mirror import mirrored
 from devstack.paths import ROOT
+from devstack.stack.second_cluster import KUBECONFIG_VARIABLE
 from services.cli.fleet.fleet_view import screen as fleet_screen
 from services.common.kubernetes import APPLICATION, CONFIG_MAP, SECRET, connect
 from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
@@ -33,10 +36,12 @@ from services.kinds.managed_environment.model import MANAGED_ENVIRONMENT
 
 STATE = ROOT / ".local-demo"
 REFRESH_PER_SECOND = 10
+PLAIN_WIDTH = 120
+"""Columns where there is no terminal: the table of the fleet fits in them."""
 STAGES = (Stage.WATCHED, Stage.PLANNED, Stage.STREAMED, Stage.APPLIED, Stage.STATUS)
 
 QUIET = "--silent-once-ready"
-SETTINGS = fleet_story.SETTINGS | shop_story.SETTINGS
+SETTINGS = argocds.SETTINGS | shop_story.SETTINGS
 REAL = ("--argocd", *STACK, *(option for name, value in SETTINGS.items() for option in ("--set", f"{name}={value}")))
 
 app = typer.Typer()
@@ -68,7 +73,8 @@ def demo(
     ] = False,
 ) -> None:
     """See the deployments of three tenants, from git to their clusters, live; exit code 0 if all went as it must."""
-    console, began = Console(highlight=False), time.monotonic()
+    width = None if sys.stdout.isatty() else PLAIN_WIDTH
+    console, began = Console(highlight=False, width=width), time.monotonic()
     board = (
         Board("CR → Application → status", STAGES)
         if simulator
@@ -114,10 +120,12 @@ async def _real_acts(
     there = await context.enter_async_context(mirrored(remote, CONFIG_MAP))
     accounts = await context.enter_async_context(mirrored(remote, SERVICE_ACCOUNT))
     environments = await context.enter_async_context(mirrored(users.kube, MANAGED_ENVIRONMENT))
-    secrets = await context.enter_async_context(mirrored(users.kube, SECRET))
+    north = await context.enter_async_context(await connect(Path(stack.environment[KUBECONFIG_VARIABLE])))
+    secrets = tuple([await context.enter_async_context(mirrored(kube, SECRET)) for kube in (users.kube, north)])
+    elsewhere = await context.enter_async_context(mirrored(north, APPLICATION))
     story = Story(users, site_of(stack.environment), here, there, accounts, environments, secrets, kubeconfig)
     watch = await context.enter_async_context(watched_fleet(stack.environment, screen.say))
-    fleet = FleetStory(stack, story, watch, durations)
+    fleet = FleetStory(stack, story, watch, elsewhere, durations)
     shop = ShopStory(users, story.site, remote, kubeconfig)
     of_the_fleet = (_shown(act, screen, watch) for act in fleet.acts())
     return (fleet.first_act(), *story.acts(), shop.act(), *of_the_fleet, story.ending())

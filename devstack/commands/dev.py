@@ -77,10 +77,12 @@ def up(  # noqa: PLR0913 - one for each option
         int, typer.Option(min=1, max=MOST_REPLICAS, help="How many planners and watchers; one watcher leads.")
     ] = 1,
     engine_clusters: Annotated[
-        int, typer.Option(min=1, max=MOST_ENGINE_CLUSTERS, help="A second one has an API server and agents of its own.")
+        int,
+        typer.Option(min=1, max=MOST_ENGINE_CLUSTERS, help="A second one shares nothing with the first."),
     ] = 1,
     spares: Annotated[
-        bool, typer.Option("--spares", help="With --argocd: one instance, and three that wait to be started and added.")
+        bool,
+        typer.Option("--spares", help="With --argocd: one instance; others wait to be started and added."),
     ] = False,
     poll: Annotated[
         int | None, typer.Option(min=1, help="With --argocd: after how many seconds it looks for new commits; 3.")

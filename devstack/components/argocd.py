@@ -41,20 +41,21 @@ def nodes(stack: Stack) -> list[Node]:
 
 def _processes(stack: Stack, instance: Instance) -> list[Process]:
     """Those of a spare are held."""
+    is_spare = stack.spares and instance.namespace not in stack.engine_namespaces
     parts = (_redis(stack, instance), _repo_server(stack, instance), _controller(stack, instance))
-    return [replace(part, held=stack.spares and instance.number > 1) for part in parts]
+    return [replace(part, held=is_spare) for part in parts]
 
 
-def commands(crds: Path) -> tuple[Command, ...]:
+def commands(crds: Path, rbac: str = "rbac.yaml") -> tuple[Command, ...]:
     """The steps, after those of every stack; ``crds`` is the folder of Argo CD's own, the newest version's."""
-    rbac, config = str(CONFIGURATION / "rbac.yaml"), str(CONFIGURATION / "config.yaml")
+    config = str(CONFIGURATION / "config.yaml")
     namespaces = ("engine-namespaces",)
     return (
         # Over the excerpt that is there without Argo CD.
         Command("argocd-crds-apply", ("crds", "apply", "--from", str(crds)), ("engine-crds-apply",)),
         # What any Argo CD of ours may do; its accounts here, bound to that.
         Command("argocd-rights-apply", ("rbac", "apply", "--from", str(RIGHTS)), namespaces),
-        Command("argocd-rbac-apply", ("rbac", "apply", "--from", rbac), namespaces),
+        Command("argocd-rbac-apply", ("rbac", "apply", "--from", str(CONFIGURATION / rbac)), namespaces),
         # The keys of the git servers are made when these start.
         Command("argocd-apply", ("dev", "argocd", "--from", config), (*namespaces, "engine-crds-apply", "git-ssh")),
     )
@@ -154,7 +155,7 @@ def _controller(stack: Stack, instance: Instance) -> Process:
         | controller_environment(),
         ports={"metrics": port},
         ready=http(port, "/healthz"),
-        depends_on=(redis, repo_server, *CONTROLLER_NEEDS),
+        depends_on=(redis, repo_server, *(f"{instance.prefix}{needed}" for needed in CONTROLLER_NEEDS)),
         prepare=prepare,
     )
 

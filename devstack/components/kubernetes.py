@@ -77,11 +77,16 @@ def _own(stack: Stack) -> Cluster:
         pki=Pki(stack.state.root / "kubernetes"),
         admin_token=stack.secrets["admin_token"],
         kubeconfig=stack.state.kubeconfig,
-        accounts=(*accounts, *(instance.account for instance in stack.argocd_instances())),
+        accounts=(*accounts, *_controllers_accounts(stack, "")),
         # Its garbage collector learns of new kinds every 30 seconds only; these it shall know from the beginning.
         steps=("crds-apply", "foreign-crds-apply", "engine-crds-apply"),
         node_users=node_users(stack),
     )
+
+
+def _controllers_accounts(stack: Stack, prefix: str) -> list[Account]:
+    """Of the Argo CDs of the cluster with this prefix."""
+    return [instance.account for instance in stack.argocd_instances() if instance.prefix == prefix]
 
 
 def node_users(stack: Stack) -> tuple[NodeUser, ...]:
@@ -129,7 +134,7 @@ def _second(stack: Stack) -> Cluster:
         pki=Pki(cluster.folder),
         admin_token=stack.secrets[f"{second_cluster.NAME}_admin_token"],
         kubeconfig=cluster.kubeconfig,
-        accounts=tuple(accounts),
+        accounts=(*accounts, *_controllers_accounts(stack, second_cluster.PREFIX)),
         steps=(f"{second_cluster.PREFIX}engine-crds-apply",),
     )
 

@@ -15,7 +15,7 @@ from devstack.git.site import GitSite
 from devstack.stack.argocd_instance import Instance
 from devstack.stack.identities import IDENTITIES, WORKSPACE
 from devstack.stack.links import PORT_OF, Link, links
-from devstack.stack.second_cluster import KUBECONFIG_VARIABLE, NAME, NAMESPACE, PRINCIPAL, SecondCluster
+from devstack.stack.second_cluster import KUBECONFIG_VARIABLE, NAME, NAMESPACE, PREFIX, PRINCIPAL, SecondCluster
 from devstack.stack.state_folder import State, write_private
 from devstack.stack.transport import OPERATOR, Transport
 from devstack.supervisor.health_checks import HOST
@@ -60,13 +60,16 @@ class Stack:
     engine_clusters: int = 1
     """How many there are: one, or two."""
     spares: bool = False
-    """Only the first Argo CD runs and takes tenants; three more start by name, and an operator adds them then."""
+    """Only the first Argo CD runs and takes tenants; others start by name, and an operator adds them then.
+
+    There are three of them in the first engine cluster, and one in the second.
+    """
     poll_seconds: int = POLL_SECONDS
     """How often Argo CD looks for new commits."""
 
     @property
     def argocd_namespaces(self) -> tuple[str, ...]:
-        """Of each Argo CD that is prepared."""
+        """Of each Argo CD that is prepared in the first engine cluster."""
         return (*ENGINE_NAMESPACES, *SPARE_NAMESPACES) if self.spares else ENGINE_NAMESPACES
 
     @property
@@ -132,11 +135,18 @@ class Stack:
 
     def environment_there(self, service: str) -> dict[str, str]:
         """What a service of the second engine cluster is given in place of what it would be in the first."""
-        login = {"ENGINE_CLUSTER": NAME} | self._broker_login(PRINCIPAL) if service == "agent" else {}
-        return login | {
+        own_keys = {"SEALING_PRIVATE_KEYS": str(self.second_cluster.private_keys)}
+        keys = own_keys if self.has_keys_of_clusters else {}
+        own = {"ENGINE_CLUSTER": NAME} | self._broker_login(PRINCIPAL) | keys if service == "agent" else {}
+        return own | {
             "KUBECONFIG": str(self.second_cluster.kubeconfig_of(service)),
             "ENGINE_NAMESPACES": NAMESPACE,
         }
+
+    @property
+    def has_keys_of_clusters(self) -> bool:
+        """Whether the agents of each engine cluster have sealing keys of their own."""
+        return self.engine_clusters > 1
 
     @property
     def second_cluster(self) -> SecondCluster:
@@ -246,17 +256,20 @@ class Stack:
         """Processes of each, one per namespace of an Argo CD; none without Argo CD, and none where it is pods."""
         if self.tools.argocd is None or self.with_pods:
             return []
+        places = [(number, "", namespace) for number, namespace in enumerate(self.argocd_namespaces, 1)]
+        places += [(1, PREFIX, NAMESPACE)] if self.engine_clusters > 1 else []
         versions = chain(self.tools.argocd_versions, repeat(self.tools.argocd))
         return [
             Instance(
                 number=number,
+                prefix=prefix,
                 namespace=namespace,
-                folder=self.state.root / "argocd" / str(number),
-                token=self.secrets[f"token-argocd-{number}"],
+                folder=self.state.root / "argocd" / f"{prefix}{number}",
+                token=self.secrets[f"token-{prefix}argocd-{number}"],
                 redis_password=self.secrets["redis"],
                 programs=version / "bin",
             )
-            for number, (namespace, version) in enumerate(zip(self.argocd_namespaces, versions, strict=False), 1)
+            for (number, prefix, namespace), version in zip(places, versions, strict=False)
         ]
 
     def git_site(self) -> GitSite:

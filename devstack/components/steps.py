@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from devstack.components.stack import Stack
 from devstack.paths import COMPOSE
-from devstack.stack.identities import PRINCIPALS, WORKSPACE
+from devstack.stack.identities import ENGINE_CLUSTER, PRINCIPALS, WORKSPACE
 from devstack.supervisor.process import Node, Step
 from services.cli.kafka.topics import password_variable
 
@@ -31,10 +31,10 @@ class Command:
         return (sys.executable, "-m", "services.cli", *self.arguments)
 
 
-FLEET = "engines-apply"
+FLEET, KEYS = "engines-apply", "sealing-keys"
 
 COMMANDS = (
-    Command("sealing-keys", ("keys", "generate", "--if-missing"), ()),
+    Command(KEYS, ("keys", "generate", "--if-missing"), ()),
     Command("database-upgrade", ("database", "upgrade"), ("database-roles",)),
     Command(FLEET, ("engines", "apply"), ("database-upgrade",)),
     Command("topics-apply", ("topics", "apply"), ("kafka",)),
@@ -57,13 +57,22 @@ COMMANDS = (
 
 
 def nodes(stack: Stack) -> list[Node]:
-    """The steps. All but the one that makes the fleet's first instances prepare spares, too."""
+    """The steps. All but the one that makes the fleet's first instances prepare spares, too.
+
+    Where there are two engine clusters, each has sealing keys of its own; with real Argo CD they share them.
+    """
     environment = stack.base_environment() | stack.environment() | _passwords(stack) | dict(stack.settings)
     prepared = environment | {"ENGINE_NAMESPACES": ",".join(stack.argocd_namespaces)}
     return [
         Step(command.name, command.argv(), environment if command.name == FLEET else prepared, command.depends_on)
-        for command in COMMANDS
+        for command in (_of_cluster(each) if stack.has_keys_of_clusters else each for each in COMMANDS)
     ]
+
+
+def _of_cluster(command: Command) -> Command:
+    if command.name != KEYS:
+        return command
+    return replace(command, arguments=(*command.arguments, "--engine-cluster", ENGINE_CLUSTER))
 
 
 def _passwords(stack: Stack) -> dict[str, str]:

@@ -4,81 +4,34 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 
 from rich import box
 from rich.table import Table
 
-from devstack.components.stack import ENGINE_NAMESPACES, SPARE_NAMESPACES
+from devstack.demo.argocds import OLD_ARGOCD, Instance, version
 from devstack.demo.board import Row
 from devstack.demo.continuity import Continuity, continuity_of
 from devstack.demo.fleet_watch import FleetWatch
 from devstack.demo.story import Story
 from devstack.demo.users import Act
 from devstack.harness.hosted import HostedStack
-from devstack.toolchain.gobuild import ARGOCD, Build
-from devstack.toolchain.install import ARGOCD_SOURCES, ARGOCD_VARIANTS, NEWEST_ARGOCD
+from devstack.harness.mirror import Mirror
+from devstack.stack import second_cluster
+from devstack.toolchain.install import NEWEST_ARGOCD
 from services.cli.fleet.fleet_view import FleetView
 from services.common.errors import Unavailable
+from services.common.kubernetes import Manifest
 from services.common.messages import Health
 
-OLD_ARGOCD = "3.1"
-STACK = ("--spares", *("--argocd-version", OLD_ARGOCD) * 2)
-"""Options of its stack: the first two Argo CDs are of the old version, two more of the newest."""
-SETTINGS = {
-    "HEALTH_INTERVAL_SECONDS": "0.5",
-    "HEALTH_REPORT_SECONDS": "1",
-    "HEARTBEAT_DEADLINE_SECONDS": "6",
-    "REMEDY_AFTER": "PT1S",
-    "REMEDY_COOL_DOWN": "PT4S",
-    "RECOVERED_AFTER": "PT3S",
-    "ROLLOUT_INTERVAL": "PT0.5S",
-}
-"""What takes minutes elsewhere takes seconds here; but an evacuated instance is not replaced before it is healed."""
 SOAK = "3s"
-CAPACITY = 40
-"""Applications: few, so that the bars of the table show something."""
 CROWD = ("team-amber", "team-cyan", "team-olive", "team-plum")
 """Tenants besides those of the other acts."""
+TRAVELLER = Row("team-coral", "site", "create")
+"""Moves to the other engine cluster: it deploys to a cluster that it brings, and to none that it would leave."""
 STEP_SECONDS = 120.0
-
-
-@dataclass(frozen=True, slots=True)
-class Instance:
-    """An Argo CD of the stack, as it joins the fleet."""
-
-    number: int
-    id: str
-    ring: str
-    version: str
-
-    @property
-    def namespace(self) -> str:
-        """Where its Applications are."""
-        return (*ENGINE_NAMESPACES, *SPARE_NAMESPACES)[self.number - 1]
-
-    @property
-    def processes(self) -> tuple[str, ...]:
-        """In the order in which they start."""
-        return tuple(f"argocd-{part}-{self.number}" for part in ("redis", "repo-server", "application-controller"))
-
-    @property
-    def controller(self) -> str:
-        """The process that compares and deploys."""
-        return self.processes[-1]
-
-    @property
-    def added_by(self) -> str:
-        """The command that adds it."""
-        where = f"--namespace {self.namespace} --ring {self.ring}"
-        return f"add {self.id} {where} --version {self.version} --capacity {CAPACITY}"
-
-
-def version(minor: str) -> str:
-    """As it is pinned, such as 3.2.11."""
-    return Build(ARGOCD_SOURCES, ARGOCD, ARGOCD_VARIANTS[minor]).version().removeprefix("v")
 
 
 @dataclass(slots=True)
@@ -112,6 +65,8 @@ class FleetStory:
     stack: HostedStack
     story: Story
     watch: FleetWatch
+    north: Mirror
+    """Applications of the second engine cluster."""
     durations: Durations = field(default_factory=Durations)
     old: str = field(default_factory=lambda: version(OLD_ARGOCD))
     new: str = field(default_factory=lambda: version(NEWEST_ARGOCD))
@@ -126,6 +81,7 @@ class FleetStory:
             ("The fleet grows: an instance is added, and tenants spread", self.growth),
             ("Its Argo CD breaks: found, evacuated, healed", self.outage),
             (f"Argo CD {self.new} comes to the fleet: ring canary first, then general", self.rollout),
+            (f"A tenant moves to an Argo CD of the other engine cluster, {second_cluster.NAME}", self.other_cluster),
         )
 
     @property
@@ -142,6 +98,11 @@ class FleetStory:
     def newer(self) -> tuple[Instance, Instance]:
         """Of the new version, by ring."""
         return Instance(3, "canary-2", "canary", self.new), Instance(4, "general-2", "general", self.new)
+
+    @property
+    def other(self) -> Instance:
+        """In the second engine cluster."""
+        return Instance(1, "north-1", "general", self.new, second_cluster.NAME)
 
     async def beginning(self) -> None:
         """The stack's own row says nothing of a version, so another takes its place while nobody is on it."""
@@ -203,6 +164,29 @@ class FleetStory:
                 tenants = sorted({tenant for tenant, _ in self.story.users.deployments.objects})
                 rows = [Row(tenant, "web", f"commit, {self.new}", f"commit, Argo CD {self.new}") for tenant in tenants]
                 await self._commit(continuity, rows, "v4")
+
+    async def other_cluster(self) -> None:
+        """With an API server and an agent of its own: all of the tenant goes there, and its workload is as it was."""
+        tenant, name = TRAVELLER.tenant, TRAVELLER.name
+        await self.story.users.namespace(tenant)
+        await asyncio.gather(self.story.bring_cluster(tenant, name), self._start(self.other))
+        await self._join(self.other)
+        self.story.users.board.settle()  # as in :meth:`growth`
+        async with self._unnoticed() as continuity:
+            with self.durations.measured(f"{tenant}: moved to cluster {self.other.cluster}"):
+                await self.watch.order(f"move {tenant} --to {self.other.id}")
+                await self.watch.until(
+                    f"{tenant} is on {self.other.id}", lambda view: _has_moved(view, self.other.id), STEP_SECONDS
+                )
+            await self._require_moved()
+            with self.durations.measured(f"a commit of {tenant}, to deployed from there"):
+                await self._commit(continuity, [Row(tenant, name, "commit, moved", "commit, moved")], "v5")
+
+    async def _require_moved(self) -> None:
+        """Its Application is in the second cluster, and in no other: raises Unavailable."""
+        uid = self.story.users.uid(TRAVELLER)
+        await self.north.until("its Application is there", lambda objects: _has_application(objects, uid))
+        await self.story.users.applications.until("it is not here", lambda objects: not _has_application(objects, uid))
 
     async def _welcome_crowd(self) -> None:
         """So that there is somebody to spread."""
@@ -290,6 +274,14 @@ def _is_spread(view: FleetView) -> bool:
 def _is_well(view: FleetView, name: str) -> bool:
     is_healthy = view.fleet.health[name].health == Health.HEALTHY.value
     return is_healthy and view.remedy(name) is None and name not in view.fleet.cordoned
+
+
+def _has_moved(view: FleetView, name: str) -> bool:
+    return not view.moves() and bool(view.fleet.holding(name).tenants)
+
+
+def _has_application(applications: Mapping[tuple[str, str], Manifest], uid: str) -> bool:
+    return any(name.endswith(uid) for _, name in applications)
 
 
 def _is_done(view: FleetView) -> bool:

@@ -28,25 +28,28 @@ class FleetWatch:
         self.view, self.say = view, say
         self._environment = environment
         self._looked = asyncio.Condition()
+        self._begun = self._shown = 0
+        """Looks that have begun; the number of the one that ``view`` is of."""
 
     async def follow(self) -> None:
         """Look again and again, for as long as it is not cancelled."""
         while True:
+            self._begun += 1
             view = await look(self._environment)
             for line in news(self.view, view):
                 self.say(f"  {line}")
             async with self._looked:
-                self.view = view
+                self.view, self._shown = view, self._begun
                 self._looked.notify_all()
             await asyncio.sleep(LOOK_EVERY_SECONDS)
 
     async def until(self, what: str, holds: Callable[[FleetView], bool], timeout_seconds: float = 60) -> None:
         """Return once ``holds`` is true of a look that began after the call. Raises Unavailable if that takes long."""
+        begun = self._begun
         async with self._looked:
             try:
                 async with asyncio.timeout(timeout_seconds):
-                    await self._looked.wait()
-                    await self._looked.wait_for(lambda: holds(self.view))
+                    await self._looked.wait_for(lambda: self._shown > begun and holds(self.view))
             except TimeoutError:
                 raise Unavailable(f"not within {timeout_seconds:g} s: {what}") from None
 

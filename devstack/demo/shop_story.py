@@ -18,6 +18,7 @@ import yaml
 
 from devstack.appstudio.gitops_repositories import KustomizedRepositories
 from devstack.appstudio.rollouts import DEPLOYMENT, Rollouts, images_of
+from devstack.appstudio.serving import played
 from devstack.appstudio.shop import COMPONENTS, Shop, image, opened_shop
 from devstack.appstudio.space_requests import SpaceRequestController
 from devstack.demo.board import DEPLOYED, GONE, SHOWN, Row
@@ -66,7 +67,8 @@ class ShopStory:
         """Everything is deleted at its end: what follows is about the fleet."""
         await self.users.namespace(TENANT)
         repositories = KustomizedRepositories(self.site)
-        async with self._other_services(), self._workloads() as (here, there):
+        rollouts = (Rollouts(self.users.kube, TENANT), Rollouts(self.remote))
+        async with played(self._sandbox(), *rollouts), self._workloads() as (here, there):
             async with opened_shop(self.users.kube, TENANT, repositories) as shop:
                 shipped = yaml.safe_load(SHIPPED_CLASS.read_text())
                 await self.users.kube.create_object(DEPLOYMENT_TARGET_CLASS, shipped, field_manager=FIELD_MANAGER)
@@ -149,21 +151,11 @@ class ShopStory:
         row.reach(GONE)
         row.outcome = "gone"
 
-    @asynccontextmanager
-    async def _other_services(self) -> AsyncIterator[None]:
-        """Who makes namespaces, and who rolls out."""
-        url = yaml.safe_load(self.remote_kubeconfig.read_text())["clusters"][0]["cluster"]["server"]
-        sandbox = SpaceRequestController(
-            self.users.kube, TENANT, url, self.remote_kubeconfig.read_text(), elsewhere=self.remote
-        )
-        steps = [sandbox.run(), Rollouts(self.users.kube, TENANT).run(), Rollouts(self.remote).run()]
-        tasks = [asyncio.ensure_future(step) for step in steps]
-        try:
-            yield
-        finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+    def _sandbox(self) -> SpaceRequestController:
+        """Who makes namespaces, in the other cluster."""
+        kubeconfig = self.remote_kubeconfig.read_text()
+        url = yaml.safe_load(kubeconfig)["clusters"][0]["cluster"]["server"]
+        return SpaceRequestController(self.users.kube, TENANT, url, kubeconfig, elsewhere=self.remote)
 
     @asynccontextmanager
     async def _workloads(self) -> AsyncIterator[tuple[Mirror, Mirror]]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import base64
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from textwrap import shorten
 from typing import Any
@@ -25,6 +26,8 @@ from services.kinds.sync_run.model import SYNC_RUN
 SERVICE_ACCOUNT = ApiResource("", "v1", "ServiceAccount", "serviceaccounts")
 ACCOUNT_PREFIX = "argocd-manager-"
 RED, GREEN, BLUE = TENANTS
+ON_REMOTE = ("shop", "site")
+"""Deployments that go to the cluster that a tenant brings: each to a namespace of its name."""
 BROKEN = "apiVersion: v1\nkind: ConfigMap\n  metadata: {name: [settings\n"
 SHORT = 60
 """Characters of a message that are worth a table's cell."""
@@ -43,9 +46,11 @@ class Story:
     accounts: Mirror
     """Service accounts of that cluster."""
     environments: Mirror
-    secrets: Mirror
-    """Of the cluster with the engines: also those that Argo CD reads."""
+    secrets: tuple[Mirror, ...]
+    """Of each engine cluster: also those that Argo CD reads."""
     remote_kubeconfig: Path
+    with_clusters: list[str] = field(default_factory=list)
+    """Tenants that have brought a cluster."""
 
     def acts(self) -> tuple[Act, ...]:
         """In order, but for the last."""
@@ -97,18 +102,23 @@ class Story:
 
     async def environment(self) -> None:
         """A second, real API server; the kubeconfig's token is used once, to make an account with less rights."""
+        await self.bring_cluster(BLUE, "shop")
+
+    async def bring_cluster(self, tenant: str, name: str) -> None:
+        """An environment ``prod`` of a tenant, and one of :data:`ON_REMOTE` that is deployed there."""
+        self.with_clusters.append(tenant)
         access = yaml.safe_load(self.remote_kubeconfig.read_text())
         url = access["clusters"][0]["cluster"]["server"]
-        row = self.users.board.begin(Row(BLUE, "prod", "environment", "environment"))
-        await self._secret(BLUE, "prod-access", "managed-environment", kubeconfig=yaml.safe_dump(access))
+        row = self.users.board.begin(Row(tenant, "prod", "environment", "environment"))
+        await self._secret(tenant, "prod-access", "managed-environment", kubeconfig=yaml.safe_dump(access))
         spec = {"apiURL": url, "credentialsSecret": "prod-access", "allowInsecureSkipTLSVerify": False}
         environment = spec | {"createNewServiceAccount": True, "clusterResources": True}
         row.sent()
-        await self.users.create(MANAGED_ENVIRONMENT, BLUE, row.name, spec=environment)
-        destination = {"environment": row.name, "namespace": "shop"}
+        await self.users.create(MANAGED_ENVIRONMENT, tenant, row.name, spec=environment)
+        destination = {"environment": row.name, "namespace": name}
         options = {"syncOptions": ["CreateNamespace=true"]}
-        await self.create(Row(BLUE, "shop", "create on prod", "CR"), destination=destination, syncPolicy=options)
-        identity = (BLUE, row.name)
+        await self.create(Row(tenant, name, "create on prod", "CR"), destination=destination, syncPolicy=options)
+        identity = (tenant, row.name)
         await self.environments.until("the environment is connected", lambda objects: _is_connected(objects[identity]))
         row.reach(SHOWN)
         row.outcome = "connected"
@@ -154,18 +164,17 @@ class Story:
         for resource, tenant, name in (
             (SYNC_RUN, RED, "release-1"),
             (REPOSITORY_CREDENTIAL, GREEN, "login"),
-            (MANAGED_ENVIRONMENT, BLUE, "prod"),
+            *((MANAGED_ENVIRONMENT, tenant, "prod") for tenant in self.with_clusters),
             (SECRET, GREEN, "login"),
-            (SECRET, BLUE, "prod-access"),
+            *((SECRET, tenant, "prod-access") for tenant in self.with_clusters),
         ):
             await self.users.kube.delete_object(resource, tenant, name)
         await self.accounts.until(
             "our account is gone from the other cluster",
             lambda accounts: not any(name.startswith(ACCOUNT_PREFIX) for _, name in accounts),
         )
-        await self.secrets.until(
-            "Argo CD has no credentials of tenants", lambda secrets: not any(map(_is_composed, secrets.values()))
-        )
+        for secrets in self.secrets:
+            await secrets.until("Argo CD has no credentials of tenants", _without_credentials)
         row.reach(GONE)
         row.outcome = "gone"
 
@@ -207,7 +216,7 @@ class Story:
 
     def deployed_to(self, tenant: str, name: str) -> tuple[Mirror, str]:
         """The cluster and the namespace in which a deployment's config map is."""
-        return (self.there, "shop") if name == "shop" else (self.here, tenant)
+        return (self.there, name) if name in ON_REMOTE else (self.here, tenant)
 
     def _shown(self, row: Row, outcome: str) -> None:
         row.reach(SHOWN)
@@ -232,9 +241,9 @@ def _is_connected(environment: Manifest) -> bool:
     return any((item["type"], item["status"]) == (CONNECTION, "True") for item in conditions)
 
 
-def _is_composed(secret: Manifest) -> bool:
-    """Argo CD was given it by an agent."""
-    return "databaseID" in secret["metadata"].get("labels", {})
+def _without_credentials(secrets: Mapping[tuple[str, str], Manifest]) -> bool:
+    """Whether there is none that Argo CD was given by an agent."""
+    return not any("databaseID" in secret["metadata"].get("labels", {}) for secret in secrets.values())
 
 
 def _files(row: Row, value: str) -> dict[str, str | None]:

@@ -126,7 +126,8 @@ def limits(registry: Registry) -> str:
 
 
 def _counted(kind: Kind) -> str:
-    return f"{kind.name}s of the types above" if kind.resource == SECRET else f"{kind.name}s"
+    which = "of the types above" if kind.resource == SECRET else kind.counted
+    return f"{kind.name}s {which}".strip()
 
 
 def _default(setting: str) -> Any:

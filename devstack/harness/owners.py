@@ -25,8 +25,13 @@ ASSIGNMENTS = {"planner": ("partitions assigned", "partitions"), "agent": ("inst
 
 def planner_of(stack: HostedStack, namespace: str) -> str:
     """The planner that owns the tenant's partition."""
-    partition = _partition(tenant_key(WORKSPACE, namespace))
-    return _last_to(stack, "planner", partition)
+    return _last_to(stack, "planner", partition_of(namespace))
+
+
+def partition_of(namespace: str) -> int:
+    """The tenant's."""
+    (commands,) = [topic for topic in load_topics() if topic.name == COMMANDS]
+    return int(murmur2(tenant_key(WORKSPACE, namespace)) & 0x7FFFFFFF) % commands.partitions
 
 
 def agent_of(stack: HostedStack, engine_namespace: str) -> str:
@@ -82,11 +87,6 @@ def _watchers(stack: HostedStack) -> dict[str, str]:
 def _are_apart(shares: list[tuple[str, list[Any]]]) -> bool:
     everything = [each for _, share in shares for each in share]
     return all(share for _, share in shares) and len(everything) == len(set(everything))
-
-
-def _partition(key: bytes) -> int:
-    (commands,) = [topic for topic in load_topics() if topic.name == COMMANDS]
-    return int(murmur2(key) & 0x7FFFFFFF) % commands.partitions
 
 
 def _last_to(stack: HostedStack, service: str, wanted: Any) -> str:

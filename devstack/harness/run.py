@@ -61,11 +61,11 @@ class StackOptions:
     clocks: bool = False
     """Those of our services can be set."""
     spares: bool = False
-    """Three Argo CDs besides the first that are prepared, and neither run nor take tenants."""
+    """Argo CDs besides the first that are prepared, and neither run nor take tenants."""
     poll_seconds: int = POLL_SECONDS
     """How often Argo CD looks for new commits."""
     engine_clusters: int = 1
-    """A second one has an API server, an agent and a simulator of its own."""
+    """A second one has an API server, an agent and an Argo CD of its own."""
     settings: tuple[str, ...] = ()
     """NAME=VALUE: of our services, in place of their defaults."""
     registry_key: Path | None = None
@@ -88,8 +88,8 @@ def require_consistent(options: StackOptions) -> None:
         "--spares and --links": options.spares and options.links,
         "--clocks and --pods": options.clocks and options.pods,
     }
-    # Its simulator is a process, and an order to a planner makes it known.
-    alone = {"pods": options.pods, "argocd": options.argocd, "links": options.links}
+    # Its agent and its Argo CD are processes, and an order to a planner makes it known.
+    alone = {"pods": options.pods, "links": options.links}
     alone |= {"bare": options.bare, "infra": options.infrastructure_only}
     refused |= {
         f"--engine-clusters 2 and --{name}": given and options.engine_clusters > 1 for name, given in alone.items()

@@ -16,7 +16,9 @@ class Instance:
     """One Argo CD, in one namespace; it shares nothing with another."""
 
     number: int
-    """Counts from 1; ends the names of its processes."""
+    """Counts from 1 in each engine cluster; ends the names of its processes."""
+    prefix: str
+    """Of these names, and of what it needs in its cluster: empty in the first."""
     namespace: str
     folder: Path
     """For its files alone."""
@@ -48,7 +50,7 @@ class Instance:
 
     def process(self, component: str) -> str:
         """Name of one of its processes."""
-        return f"argocd-{component}-{self.number}"
+        return f"{self.prefix}argocd-{component}-{self.number}"
 
     def paths(self) -> dict[str, str]:
         """Where its programs find and keep files, in place of the folders that a pod would have."""

@@ -13,8 +13,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import IO
 
+from devstack.stack import second_cluster
 from devstack.stack.replicas import MOST_REPLICAS, processes_of
-from devstack.stack.second_cluster import CONTROL_PLANE, PREFIX, PROCESSES
 from devstack.toolchain.cache import cache_root
 from services.common.errors import Unavailable
 
@@ -57,9 +57,7 @@ NAMES = (
     "kube-proxy",
     "kube-proxy-metrics",
     "kubelet",
-    f"{PREFIX}etcd-peer",
-    *CONTROL_PLANE,
-    *PROCESSES,
+    *second_cluster.PORTS,
 )
 SPARE_NAMES = tuple(
     f"argocd-{part}"

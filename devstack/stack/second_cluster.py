@@ -1,6 +1,7 @@
 """The second engine cluster of a stack that has two: its names, and where its files are.
 
-Nothing is shared with the first: an etcd, an API server, an Argo CD and an agent of its own.
+Nothing is shared with the first: an etcd, an API server, an Argo CD (real, or the simulator), an agent and sealing keys
+of its own.
 """
 
 from __future__ import annotations
@@ -23,7 +24,13 @@ CONTROL_PLANE = tuple(f"{PREFIX}{each}" for each in ("etcd", "kube-apiserver", "
 """Its processes, in the order in which they start."""
 SERVICES = ("agent", "argocd-simulator")
 """Those that come to its API server."""
-PROCESSES = tuple(f"{PREFIX}{service}" for service in SERVICES)
+ARGOCD_PORTS = tuple(
+    f"{PREFIX}argocd-{part}"
+    for part in ("redis-1", "repo-server-1", "repo-server-1-metrics", "application-controller-1")
+)
+"""Of its real Argo CD."""
+PORTS = (f"{PREFIX}etcd-peer", *CONTROL_PLANE, *(f"{PREFIX}{service}" for service in SERVICES), *ARGOCD_PORTS)
+"""All of them by name."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +44,11 @@ class SecondCluster:
         """Its administrator's."""
         return self.folder / "kubeconfig"
 
+    @property
+    def private_keys(self) -> Path:
+        """What its agent opens Secrets with."""
+        return self.folder / "sealing-private.json"
+
     def kubeconfig_of(self, service: str) -> Path:
         """Credentials of one of :data:`SERVICES`."""
         return self.folder / f"{service}.kubeconfig"
@@ -49,4 +61,4 @@ def token_name(service: str) -> str:
 
 def secret_names() -> tuple[str, ...]:
     """What a stack has to make up for it."""
-    return (f"{NAME}_admin_token", f"kafka-{PRINCIPAL}", *map(token_name, SERVICES))
+    return (f"{NAME}_admin_token", f"kafka-{PRINCIPAL}", token_name("argocd-1"), *map(token_name, SERVICES))

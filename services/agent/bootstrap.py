@@ -30,7 +30,6 @@ from services.agent.stream.desired_state import DesiredState, SnapshotReader
 from services.agent.stream.engine_stream import EngineStream
 from services.agent.stream.faust_app import faust_app
 from services.agent.stream.fleet_follower import FleetFollower
-from services.agent.stream.fleet_reader import FleetReader, instance_of
 from services.agent.stream.message_handler import MessageHandler
 from services.agent.stream.owned_instances import OwnedInstances
 from services.agent.stream.stall_detector import StallDetector
@@ -46,12 +45,13 @@ from services.common.kafka import (
     OffsetTracker,
     Publisher,
     Topic,
+    WholeTopicReader,
     count_partitions,
     load_topics,
 )
 from services.common.kubernetes import Access, KubeClient, Reflection, connect, reflect, require_access
-from services.common.message_log import Messaging, await_messaging
-from services.common.messages import EngineResource, Observation
+from services.common.message_log import Messaging, await_messaging, row_of
+from services.common.messages import EngineResource, FleetInstance, Observation
 from services.common.reachability import Reachability
 from services.common.sealing import OpeningKeys
 from services.common.startup import await_dependency
@@ -64,7 +64,8 @@ def start(settings: AgentSettings) -> None:
     """Run until SIGTERM or SIGINT. Raises the errors of a start that fails."""
     configure_logging(SERVICE, settings.log_level, settings.log_format)
     report_token_expiry(SERVICE, settings)
-    keys, topic = OpeningKeys.load(settings.sealing_private_keys), _topic_of_rows(settings)
+    keys = OpeningKeys.load_of_cluster(settings.sealing_private_keys, settings.engine_cluster)
+    topic = _topic_of_rows(settings)
     messaging = await_messaging(settings, Observation, OBSERVATIONS, lambda: check_topic(settings, topic))
     follower = _read_fleet(settings, messaging.registry)
     check_cluster(settings.kubeconfig, follower.fleet.namespaces.values(), settings.start_timeout_seconds)
@@ -76,7 +77,8 @@ def start(settings: AgentSettings) -> None:
 
 def _read_fleet(settings: AgentSettings, registry: SchemaRegistry) -> FleetFollower:
     """The fleet as it is now, and whoever follows it from here on."""
-    reader = FleetReader(settings, settings.fleet_topic, settings.consumer_group, partial(instance_of, registry))
+    decode = partial(row_of, FleetInstance, registry)
+    reader = WholeTopicReader(settings, settings.fleet_topic, settings.consumer_group, decode, SERVICE)
     rows = await_dependency(f"topic {settings.fleet_topic}", reader.read_news, settings.start_timeout_seconds)
     return FleetFollower(Fleet(settings.engine_cluster, rows), reader, SystemClock())
 

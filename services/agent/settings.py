@@ -81,7 +81,8 @@ class AgentSettings(ServiceSettings):
         default=600, gt=0, description="How long an object of ours may be desired by no row before it is deleted."
     )
     sealing_private_keys: Path = Field(
-        description="JWK set of private keys, every one that something may be sealed under; read again when it changes."
+        description="JWK set of private keys, every one that something may be sealed under, and none of another engine "
+        "cluster; read again when it changes."
     )
     allowed_addresses: AllowedAddresses = Field(
         default=AddressPolicy(),

@@ -69,6 +69,13 @@ def print_tree(values: Mapping[str, Any], tree: Callable[[], Tree], output: Outp
         _print_values(values, output)
 
 
+def print_document(row: Row, output: Output) -> None:
+    """Show one row of a stream: in a line of its own, or after a line that separates documents."""
+    if output is Output.YAML:
+        typer.echo("---")
+    _print_values(row, output, indent=0)
+
+
 def tell(text: str) -> None:
     """Something about what is shown, where it does not end in a program's input."""
     typer.echo(text, err=True)
@@ -87,10 +94,10 @@ def table_of(rows: Sequence[Row], columns: Mapping[str, str]) -> Table:
     return table
 
 
-def _print_values(values: Any, output: Output) -> None:
+def _print_values(values: Any, output: Output, indent: int = orjson.OPT_INDENT_2) -> None:
     """As JSON or YAML."""
     if output is Output.JSON:
-        text = orjson.dumps(values, option=orjson.OPT_INDENT_2 | orjson.OPT_UTC_Z).decode()
+        text = orjson.dumps(values, option=indent | orjson.OPT_UTC_Z).decode()
         typer.echo(_RAW_CONTROLS.sub(lambda found: f"\\u{ord(found[0]):04x}", text))
     else:
         plain = orjson.loads(orjson.dumps(values, option=orjson.OPT_UTC_Z))

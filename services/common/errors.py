@@ -19,6 +19,10 @@ class Wait(GitOpsError):
     """It will work once something else has happened. Look again when that something changes."""
 
 
+class AskedAgain(Wait):
+    """``Wait`` for what whoever asked for it learns of, too, and asks again then: not to wait loses time alone."""
+
+
 class Permanent(GitOpsError):
     """It will never work as asked. The message goes on the CR's condition; nothing is retried."""
 

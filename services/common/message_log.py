@@ -6,13 +6,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from services.common.avro import AvroCodec, SchemaRegistry, value_subject
+from services.common.avro import AvroCodec, SchemaRegistry, decode_record, value_subject
 from services.common.kafka import DEAD_LETTERS, kafka_at
 from services.common.messages import DeadLetter
+from services.common.messages.compiled import StreamedRow
 from services.common.settings import ServiceSettings
 from services.common.startup import await_dependency
 
 MessageT = TypeVar("MessageT")
+RowT = TypeVar("RowT", bound=StreamedRow)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,3 +44,13 @@ def _messaging(registry: SchemaRegistry, message: type[MessageT], topic: str) ->
         AvroCodec(registry, message, value_subject(topic)),
         AvroCodec(registry, DeadLetter, value_subject(DEAD_LETTERS)),
     )
+
+
+def row_of(row: type[RowT], registry: SchemaRegistry, key: bytes | None, value: bytes | None) -> RowT:
+    """The row that a message is of: a value, or of a deleted one a tombstone, which has a key alone.
+
+    Raises Poison, Retry while its schema is not to be had.
+    """
+    if value is None:
+        return row.from_tombstone(decode_record(registry, key))
+    return row.from_record(decode_record(registry, value))

@@ -4,6 +4,11 @@ JWE compact (RFC 7516), ECDH-ES+A256KW to a P-256 key, A256GCM. The protected he
 the Secret belongs (``ctx``); the latter is checked on opening, so that a sealed text moved to another tenant's row is
 worthless. Keys are JWK sets in files that are read again when they change: keys rotate without a restart.
 
+A key may name the engine cluster whose agents alone have the private one (member ``engine_cluster``). What is sealed
+for a tenant opens with the keys of its clusters: one, or two while it is moved from one to the other. For two it is JWE
+in its general form (JSON): one content, whose key is wrapped for each. A key that names no cluster serves those that
+have none of their own.
+
 What a Secret may be used for depends on the resource that names it. So each resource has a binding of its own: a second
 sealed text, with a digest of the Secret's content and one of the use. Only who knows the content can make it, and that
 is the watcher: a resource that is forged on the way has no binding that fits.
@@ -17,8 +22,9 @@ from __future__ import annotations
 import base64
 import binascii
 import os
+import re
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -31,7 +37,8 @@ from joserfc.jwk import ECKey
 from joserfc.registry import HeaderParameter
 
 from services.common.errors import InvalidConfiguration, Permanent
-from services.common.json_values import canonical, dict_of, digest
+from services.common.json_values import canonical, dict_of, dicts_of, digest, text_of
+from services.common.kafka import ENGINE_CLUSTER_NAME
 from services.common.secret_use import SecretUse
 
 log = structlog.get_logger(__name__)
@@ -57,6 +64,10 @@ REGISTRY = _Registry({"ctx": HeaderParameter("Where the Secret belongs", _check_
 
 class Unopenable(Permanent):
     """A sealed text that will not open. Its message is the reason, never content."""
+
+
+class NoKey(Permanent):
+    """There is no key to seal with: nobody knows yet where the tenant is, or its engine cluster has none."""
 
 
 class UseRefused(Unopenable):
@@ -90,6 +101,8 @@ class SecretContext:
         return told == names and uid in {self.namespace_uid, ""}
 
 
+CLUSTER_MEMBER = "engine_cluster"
+"""Member of a JWK: the engine cluster whose agents alone have the private key; missing: all have it."""
 BINDING = "binding"
 """Purpose of a sealed text, in its context; the text of a Secret has none."""
 
@@ -125,6 +138,9 @@ class _KeyFile:
                 log.warning("sealing keys changed but are unusable; the former ones stay", error=str(error))
         return self._keys
 
+    def _check(self, keys: Mapping[str, ECKey]) -> None:
+        """Raises ValueError if they must not be used here."""
+
     def _stat(self) -> tuple[int, int, int] | None:
         try:
             found = self._path.stat()
@@ -135,6 +151,7 @@ class _KeyFile:
     def _read(self) -> dict[str, ECKey]:
         try:
             keys = parse_keys(self._path.read_bytes(), private=self.IS_PRIVATE)
+            self._check(keys)
         except (OSError, ValueError) as error:
             reason = error.strerror if isinstance(error, OSError) else str(error)
         else:
@@ -143,42 +160,89 @@ class _KeyFile:
 
 
 class SealingKeys(_KeyFile):
-    """Public keys; the first one seals."""
+    """Public keys; of each engine cluster, and of those that name none, the first one seals.
+
+    What seals takes the engine clusters of the tenant, and raises NoKey if none of the keys is of these. Where no key
+    names a cluster, one seals for all tenants.
+    """
 
     VARIABLE, IS_PRIVATE = PUBLIC_KEYS, False
 
     @property
-    def active_id(self) -> str:
-        """Id of the key that seals now."""
-        return next(iter(self.current()))
+    def active_ids(self) -> dict[str, str]:
+        """Ids of the keys that seal now, by engine cluster; the one that names none under the empty name."""
+        return active_ids(self.current())
+
+    @property
+    def names_clusters(self) -> bool:
+        """Whether it matters in which engine cluster a tenant is."""
+        return any(self.active_ids)
+
+    def ids_for(self, clusters: Collection[str]) -> tuple[str, ...]:
+        """Ids of the keys that seal for a tenant that is in these clusters; empty: there is none, or it is not known.
+
+        A cluster without a key of its own has the one that names none.
+        """
+        return _ids_for(active_ids(self.current()), clusters)
 
     def active_age_seconds(self, now: float) -> float:
-        """How long ago the key that seals was made; infinite if it does not say when."""
-        return key_age_seconds(next(iter(self.current().values())), now)
+        """How long ago the oldest of the keys that seal was made; infinite if one does not say when."""
+        keys = self.current()
+        return max(key_age_seconds(keys[kid], now) for kid in active_ids(keys).values())
 
-    def seal_secret(self, data: Mapping[str, str], context: SecretContext) -> str:
+    def seal_secret(self, data: Mapping[str, str], context: SecretContext, clusters: Collection[str] = ()) -> str:
         """Seal a Secret's ``data``: base64 text by key, as Kubernetes has it."""
-        return self._seal(orjson.dumps(dict(data)), context.as_header())
+        return self._seal(orjson.dumps(dict(data)), context.as_header(), clusters)
 
-    def seal_binding(self, data: Mapping[str, str], use: SecretUse, context: SecretContext) -> str:
+    def seal_binding(
+        self, data: Mapping[str, str], use: SecretUse, context: SecretContext, clusters: Collection[str] = ()
+    ) -> str:
         """Seal what the Secret with this ``data`` may be used for."""
         content = {key: base64.b64decode(value) for key, value in data.items()}
-        return self._seal(orjson.dumps(_bound(content, use)), _binding_context(context))
+        return self._seal(orjson.dumps(_bound(content, use)), _binding_context(context), clusters)
 
-    def seal_binding_again(self, plaintext: bytes, context: SecretContext) -> str:
+    def seal_binding_again(self, plaintext: bytes, context: SecretContext, clusters: Collection[str] = ()) -> str:
         """Seal what was opened by ``open_binding``."""
-        return self._seal(plaintext, _binding_context(context))
+        return self._seal(plaintext, _binding_context(context), clusters)
 
-    def _seal(self, plaintext: bytes, context: Mapping[str, str]) -> str:
-        kid, key = next(iter(self.current().items()))
-        header = {"alg": ALGORITHM, "enc": ENCRYPTION, "kid": kid, "ctx": dict(context)}
-        return jwe.encrypt_compact(header, plaintext, key, registry=REGISTRY)
+    def _seal(self, plaintext: bytes, context: Mapping[str, str], clusters: Collection[str]) -> str:
+        keys = self.current()
+        ids = _ids_for(active_ids(keys), clusters)
+        header = {"alg": ALGORITHM, "enc": ENCRYPTION, "ctx": dict(context)}
+        match ids:
+            case []:
+                raise NoKey(f"no sealing key for {', '.join(sorted(clusters)) or 'a tenant that is not placed yet'}")
+            case [kid]:
+                return jwe.encrypt_compact(header | {"kid": kid}, plaintext, keys[kid], registry=REGISTRY)
+        content = jwe.GeneralJSONEncryption(header, plaintext)
+        for kid in ids:
+            content.add_recipient({"kid": kid}, keys[kid])
+        return orjson.dumps(jwe.encrypt_json(content, None, registry=REGISTRY)).decode()
 
 
 class OpeningKeys(_KeyFile):
     """Private keys: every one that something may still be sealed under."""
 
     VARIABLE, IS_PRIVATE = PRIVATE_KEYS, True
+
+    def __init__(self, path: Path, engine_cluster: str = "") -> None:
+        """``engine_cluster``: whose agents have the file, which may hold no other cluster's keys; empty: any."""
+        self._engine_cluster = engine_cluster
+        super().__init__(path)
+
+    @classmethod
+    def load_of_cluster(cls, path: Path, engine_cluster: str) -> Self:
+        """Read the file of an agent of this cluster. Raises InvalidConfiguration, also if it has another's keys."""
+        return cls(path, engine_cluster)
+
+    def _check(self, keys: Mapping[str, ECKey]) -> None:
+        """A key of another cluster opens what is none of this one's business, so it must not lie here."""
+        for kid, key in keys.items():
+            if self._engine_cluster and (other := cluster_of(key)) not in {"", self._engine_cluster}:
+                raise ValueError(
+                    f"key {kid} is of engine cluster {other}, and these are agents of {self._engine_cluster}; take it "
+                    "out of the file"
+                )
 
     @property
     def ids(self) -> tuple[str, ...]:
@@ -214,11 +278,11 @@ class OpeningKeys(_KeyFile):
         return values
 
     def _open(self, sealed: str, context: SecretContext, purpose: str) -> bytes:
-        kid = key_id_of(sealed)
-        key = self.current().get(kid)
-        if key is None:
-            raise Unopenable(f"sealed under a key that is not here: {kid!r}")
-        opened = _decrypt(sealed, key)
+        ids, keys = key_ids_of(sealed), self.current()
+        kid = next((each for each in ids if each in keys), None)
+        if kid is None:
+            raise Unopenable(f"sealed under a key that is not here: {', '.join(ids)!r}")
+        opened = _decrypt(sealed, kid, keys[kid])
         if opened is None:
             raise Unopenable("the sealed text is damaged")
         header, plaintext = opened
@@ -229,21 +293,58 @@ class OpeningKeys(_KeyFile):
         return plaintext
 
 
-def key_id_of(sealed: str) -> str:
-    """Id of the key that ``sealed`` was sealed under, from its header. Raises Unopenable."""
-    kid = _header(sealed).get("kid")
-    if not isinstance(kid, str) or not kid:
+def key_ids_of(sealed: str) -> tuple[str, ...]:
+    """Ids of the keys that ``sealed`` opens with, from its headers. Raises Unopenable."""
+    headers = [each.get("header") for each in _recipients(sealed)] or [_header(sealed)]
+    ids = tuple(text_of(dict_of(header).get("kid")) for header in headers)
+    if not all(ids):
         raise Unopenable("not a sealed text")
-    return kid
+    return ids
 
 
-def generate_key() -> ECKey:
+def key_id_of(sealed: str) -> str:
+    """The same in one text: what tells whether another text is sealed under the same keys. Raises Unopenable."""
+    return ",".join(key_ids_of(sealed))
+
+
+def cluster_of(key: ECKey) -> str:
+    """The engine cluster whose agents alone have the private key; empty: all have it."""
+    return text_of(key.as_dict(private=False).get(CLUSTER_MEMBER))
+
+
+def cluster_of_file(keys: Mapping[str, ECKey]) -> str:
+    """The engine cluster whose agents have these private keys; empty: all have them. Raises ValueError if it is two.
+
+    Keys that name none may lie beside those that do: something is still sealed under them.
+    """
+    named = sorted({cluster for key in keys.values() if (cluster := cluster_of(key))})
+    if len(named) > 1:
+        raise ValueError(f"keys of several engine clusters: {', '.join(named)}; each has a file of its own")
+    return named[0] if named else ""
+
+
+def active_ids(keys: Mapping[str, ECKey]) -> dict[str, str]:
+    """Ids of those of these public keys that seal, by engine cluster: of each the first."""
+    active: dict[str, str] = {}
+    for kid, key in keys.items():
+        active.setdefault(cluster_of(key), kid)
+    return active
+
+
+def _ids_for(active: Mapping[str, str], clusters: Collection[str]) -> tuple[str, ...]:
+    if not any(active):
+        return (active[""],)
+    return tuple(sorted({kid for each in clusters if (kid := active.get(each, active.get("")))}))
+
+
+def generate_key(engine_cluster: str = "") -> ECKey:
     """A new private key, named by its thumbprint (RFC 7638), which begins with a letter or a digit.
 
     One that begins with "-" would be taken for an option on a command line. Its member ``iat`` says when it was made.
     """
+    of_cluster = {CLUSTER_MEMBER: engine_cluster} if engine_cluster else {}
     while True:
-        made: Any = {"iat": int(time.time())}
+        made: Any = {"iat": int(time.time())} | of_cluster
         key = ECKey.generate_key(CURVE, {"use": "enc", "alg": ALGORITHM} | made)
         key.ensure_kid()
         if str(key.kid)[0].isalnum():
@@ -271,6 +372,9 @@ def parse_keys(text: bytes, *, private: bool) -> dict[str, ECKey]:
             raise ValueError(f"key {key.kid} is not of curve {CURVE}")
         if key.is_private is not private:
             raise ValueError(f"key {key.kid} is {'public' if private else 'private: only agents may hold those'}")
+        cluster = key.as_dict(private=False).get(CLUSTER_MEMBER)
+        if cluster is not None and not (isinstance(cluster, str) and re.fullmatch(ENGINE_CLUSTER_NAME, cluster)):
+            raise ValueError(f"{CLUSTER_MEMBER} of key {key.kid} cannot be the id of an engine cluster")
     by_id = {str(key.kid): key for key in keys}
     if len(by_id) != len(keys):
         raise ValueError("two keys have the same id")
@@ -293,12 +397,29 @@ def write_keys(path: Path, keys: Mapping[str, ECKey], *, private: bool) -> None:
     beside.replace(path)
 
 
-def _decrypt(sealed: str, key: ECKey) -> tuple[dict[str, Any], bytes] | None:
+def _decrypt(sealed: str, kid: str, key: ECKey) -> tuple[dict[str, Any], bytes] | None:
+    """The protected header and the content; None if the text is damaged."""
+    recipient = next((each for each in _recipients(sealed) if dict_of(each.get("header")).get("kid") == kid), None)
     try:
-        opened = jwe.decrypt_compact(sealed, key, registry=REGISTRY)
+        if recipient is None:
+            opened = jwe.decrypt_compact(sealed, key, registry=REGISTRY)
+            return opened.headers(), opened.plaintext or b""
+        shared = {name: orjson.loads(sealed)[name] for name in ("protected", "iv", "ciphertext", "tag")}
+        flattened: Any = {**shared, **recipient}
+        one = jwe.decrypt_json(flattened, key, registry=REGISTRY)
     except (JoseError, ValueError, KeyError, TypeError):
         return None
-    return opened.headers(), opened.plaintext or b""
+    return dict(one.protected), one.plaintext or b""
+
+
+def _recipients(sealed: str) -> Sequence[dict[str, Any]]:
+    """Of a text in the general form, unverified; none of one in the compact form, which has no braces."""
+    if not sealed.startswith("{"):
+        return ()
+    try:
+        return dicts_of(orjson.loads(sealed).get("recipients"))
+    except orjson.JSONDecodeError:
+        return ()
 
 
 def _header(sealed: str) -> dict[str, Any]:

@@ -113,6 +113,7 @@ class Registry:
             destinations=destinations,
             bytes=bytes_,
             listing=frozenset(kind.name for kind in self.listing),
+            counted={kind.name: kind.counted for kind in self.kinds if kind.counted},
         )
 
     @cached_property

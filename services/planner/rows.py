@@ -46,6 +46,8 @@ class EngineInstance:
     """When it gets a new version."""
     unready: bool = False
     """It has never been ready for tenants: not even one for which there is no other is placed on it."""
+    retired: bool = False
+    """It is given up, but rows name it still: nothing comes to it any more."""
 
 
 @dataclass(frozen=True, slots=True)

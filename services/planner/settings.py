@@ -100,7 +100,7 @@ class PolicySettings(BaseSettings):
     overload_patience: timedelta = Field(
         default=timedelta(minutes=10),
         ge=timedelta(0),
-        description="How long an engine instance of a pool carries more than 85 % of its capacity until tenants leave.",
+        description="How long an engine instance carries more than 85 % of its capacity until tenants leave.",
     )
     rollout_interval: timedelta = Field(
         default=timedelta(seconds=5),

@@ -15,16 +15,18 @@ from services.common.avro import report_token_expiry
 from services.common.kafka import (
     COMMANDS,
     DEAD_LETTERS,
+    TENANT_CLUSTERS,
     DeadLetterLimit,
     DeadLetterQueue,
     Publisher,
+    WholeTopicReader,
     count_partitions,
     objects_topic,
     workspace_topic,
 )
 from services.common.kubernetes import Election, KubeClient, Reflection, connect, require_access
-from services.common.message_log import Messaging, await_messaging
-from services.common.messages import Command
+from services.common.message_log import Messaging, await_messaging, row_of
+from services.common.messages import Command, TenantClusters
 from services.common.reachability import ANSWER_SECONDS, Reachability
 from services.common.sealing import SealingKeys
 from services.common.stop_signals import handle_stop_signals_in_loop
@@ -40,6 +42,7 @@ from services.watcher.commands.object_reader import ObjectReader
 from services.watcher.commands.resyncs import Resyncs
 from services.watcher.commands.secrets import Sealer, SecretTypes
 from services.watcher.commands.target_classes import TargetClasses
+from services.watcher.commands.tenant_clusters import ClustersOfTenants
 from services.watcher.commands.throttling import RateLimiter
 from services.watcher.commands.translation import Translator, spec_within, state_version
 from services.watcher.commands.unfollowed_secrets import follow_unfollowed
@@ -83,7 +86,9 @@ class Topics:
     workspace: str
     """Of the statuses."""
     objects: str
-    """Of the child objects. The one that need not be there: installations of before do not have it."""
+    """Of the child objects. It need not be there: installations of before do not have it."""
+    tenant_clusters: str = TENANT_CLUSTERS
+    """Of where tenants are. It need not be there, unless a sealing key names a cluster."""
 
 
 def start(settings: WatcherSettings) -> None:
@@ -176,9 +181,9 @@ def build(
         ),
     )
     election = _election(settings, kube, commands, kafka) if settings.leader_election else None
-    classes = TargetClasses(kube)
+    classes, sealer = TargetClasses(kube), _sealer(settings, messaging, topics)
     may_send = _may_send(election)
-    feeds = _feeds(settings, messaging, topics, kube, kinds, commands, epochs, may_send, classes)
+    feeds = _feeds(settings, messaging, topics, kube, kinds, commands, epochs, may_send, classes, sealer)
     leadership = Leadership(
         feeds=feeds,
         epochs=epochs,
@@ -186,7 +191,7 @@ def build(
         election=election,
         until_commands_fail=kafka.wait_for_silence,
         list_in_turn=Resyncs(feeds, settings.resync_interval).run,
-        follow_named=tuple(_following_named(kube, feeds, classes)),
+        follow_named=(sealer.tenants.run, *_following_named(kube, feeds, classes)),
     )
     others = cluster if settings.leader_election else None
     return Watcher(leadership, streams, (commands, letters), others)
@@ -227,13 +232,11 @@ def _feeds(  # noqa: PLR0913, PLR0917 - what all feeds share
     epochs: Epochs,
     may_send: Callable[[], bool],
     classes: TargetClasses,
+    sealer: Sealer,
 ) -> list[Feed]:
     """One for each kind; a tenant's rate limit is for all of them together."""
-    keys = SealingKeys.load(settings.sealing_public_keys)
-    metrics.SEALING_KEY_AGE.labels(SERVICE).set_function(lambda: keys.active_age_seconds(time.time()))
-    sealer = Sealer(keys, settings.workspace, settings.max_secret_bytes)
     reader = ObjectReader(kube)
-    types = SecretTypes(reader)
+    types = SecretTypes(reader, settings.max_secret_bytes)
     feed = partial(
         Feed,
         kube=kube,
@@ -269,10 +272,23 @@ def _feeds(  # noqa: PLR0913, PLR0917 - what all feeds share
         kind=SECRETS,
         translate=Translator(settings.workspace, SECRETS.resource, sealer.sealed_content, SECRETS.projection),
         state_version=sealer.state_version,
+        sealer=sealer,
         until_outdated=sealer.until_rotated,
         observe=partial(_observe_secret, types, [each for each in custom if each.tells_versions]),
     )
+    sealer.tenants.observers += [each.observe_tenant for each in (*custom, secrets) if each.sealer is not None]
     return [*custom, secrets]
+
+
+def _sealer(settings: WatcherSettings, messaging: Messaging[Command], topics: Topics) -> Sealer:
+    """With where tenants are; the group is named, and not joined."""
+    keys = SealingKeys.load(settings.sealing_public_keys)
+    metrics.SEALING_KEY_AGE.labels(SERVICE).set_function(lambda: keys.active_age_seconds(time.time()))
+    decode = partial(row_of, TenantClusters, messaging.registry)
+    group = STATUSES.consumer_group(settings.workspace)
+    new_reader = partial(WholeTopicReader, settings, topics.tenant_clusters, group, decode, SERVICE)
+    tenants = ClustersOfTenants(new_reader, matters=lambda: keys.names_clusters)
+    return Sealer(keys, settings.workspace, settings.max_secret_bytes, tenants)
 
 
 def _following_named(

@@ -6,10 +6,6 @@ import orjson
 
 from services.common.kubernetes import Manifest
 
-NEVER_COPIED = ("kubernetes.io/service-account-token", "bootstrap.kubernetes.io/token")
-"""Types of Secrets that identify the cluster's own accounts: who may name a Secret in a resource may not read it, and
-must not have such an account sent to a server of their choice."""
-
 
 def content_of(secret: Manifest) -> dict[str, str]:
     """Its data, as the API server encodes it."""

@@ -29,13 +29,15 @@ class WatcherSettings(ServiceSettings):
         description="Longest spec, as JSON, that is passed on; of a longer one the planner only learns that it is.",
     )
     sealing_public_keys: Path = Field(
-        description="JWK set of the agents' public keys; the first one seals. Read again when the file changes."
+        description="JWK set of the agents' public keys; of each engine cluster, and of those that name none, the "
+        "first one seals. Read again when the file changes."
     )
     max_secret_bytes: int = Field(
         default=128 * 1024,
         ge=1024,
         le=1024 * 1024,
-        description="Largest content of a Secret, as JSON, that is sealed; a larger one is only reported as too large.",
+        description="Largest content of a Secret, as JSON, that is sealed or copied; a larger one is only reported as "
+        "too large.",
     )
     tenant_changes_per_second: float = Field(
         default=50, gt=0, description="Changes of one tenant passed on in the long run; more wait, the latest counts."

@@ -73,6 +73,7 @@ UNOWNED_RESOURCES: Mapping[str, UnownedResource] = {
         verbs=frozenset({"create", "delete"}),
         labels=frozenset({CLAIM_LABEL, TARGET_LABEL}),
         annotations=frozenset({PROVISIONER}),
+        kept_by=frozenset({DEPLOYMENT_TARGET_CLAIM, DEPLOYMENT_TARGET}),
     ),
 }
 

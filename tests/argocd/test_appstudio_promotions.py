@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
@@ -10,6 +9,7 @@ from pathlib import Path
 
 from devstack.appstudio.gitops_repositories import KustomizedRepositories
 from devstack.appstudio.rollouts import DEPLOYMENT, Rollouts, images_of
+from devstack.appstudio.serving import played
 from devstack.appstudio.shop import COMPONENTS, Shop, image, opened_shop
 from devstack.git.repository import Repository
 from devstack.git.site import PUBLIC, GitSite
@@ -27,12 +27,12 @@ class Running:
 
     shop: Shop
     workloads: Mirror
+    namespace: str
+    """Of its Deployments."""
 
     def images(self, environment: str) -> dict[str, str]:
         """What runs there, by component."""
-        live = (
-            (each, self.workloads.objects.get((self.shop.namespace, f"{each}-{environment}"))) for each in COMPONENTS
-        )
+        live = ((each, self.workloads.objects.get((self.namespace, f"{each}-{environment}"))) for each in COMPONENTS)
         return {component: images_of(found)[0] for component, found in live if found is not None}
 
     async def until_images(self, **wanted: dict[str, str]) -> None:
@@ -42,12 +42,25 @@ class Running:
             lambda _: all(self.images(each) == expected for each, expected in wanted.items()),
         )
 
+    def shown(self, environment: str) -> dict[str, tuple[str, ...]]:
+        """Sync, health and commit of each component of the binding."""
+        shown = self.shop.binding(environment).get("status", {}).get("gitopsDeployments", ())
+        members = ("syncStatus", "health", "commitID")
+        return {each["componentName"]: tuple(each.get(member, "") for member in members) for each in shown}
+
+    async def until_deployed(self, environment: str, commit: str) -> None:
+        """Wait until its binding says that all of it is as that commit says, and works."""
+        wanted = dict.fromkeys(COMPONENTS, ("Synced", "Healthy", commit))
+        await self.shop.bindings.until(
+            f"all of {environment} is at {commit}; it is {self.shown(environment)}",
+            lambda _: self.shown(environment) == wanted,
+        )
+
     def commits(self, environment: str) -> dict[str, tuple[str, str]]:
         """Of each component of the binding: the one that the build service names, and the one that is deployed."""
-        status = self.shop.binding(environment)["status"]
-        named = {each["name"]: each["gitopsRepository"]["commitID"] for each in status["components"]}
-        deployed = {each["componentName"]: each.get("commitID", "") for each in status["gitopsDeployments"]}
-        return {name: (commit, deployed.get(name, "")) for name, commit in named.items()}
+        named = self.shop.binding(environment)["status"]["components"]
+        deployed = {name: commit for name, (_, _, commit) in self.shown(environment).items()}
+        return {each["name"]: (each["gitopsRepository"]["commitID"], deployed.get(each["name"], "")) for each in named}
 
 
 @asynccontextmanager
@@ -55,19 +68,15 @@ async def running(
     tenant: Tenant, repositories: KustomizedRepositories, stuck: Collection[str] = ()
 ) -> AsyncIterator[Running]:
     """There is no controller of Deployments on the stack, so one is played; those in ``stuck`` never get ready."""
-    rolling_out = asyncio.create_task(Rollouts(tenant.kube, tenant.namespace, stuck).run())
-    try:
-        async with (
-            mirrored(tenant.kube, DEPLOYMENT, tenant.namespace) as workloads,
-            opened_shop(tenant.kube, tenant.namespace, repositories) as shop,
-        ):
-            await shop.environments()
-            for name in ("one", "two"):
-                await shop.snapshot(name)
-            yield Running(shop, workloads)
-    finally:
-        rolling_out.cancel()
-        await asyncio.gather(rolling_out, return_exceptions=True)
+    async with (
+        played(Rollouts(tenant.kube, tenant.namespace, stuck)),
+        mirrored(tenant.kube, DEPLOYMENT, tenant.namespace) as workloads,
+        opened_shop(tenant.kube, tenant.namespace, repositories) as shop,
+    ):
+        await shop.environments()
+        for name in ("one", "two"):
+            await shop.snapshot(name)
+        yield Running(shop, workloads, tenant.namespace)
 
 
 def images(snapshot: str) -> dict[str, str]:
@@ -104,8 +113,7 @@ async def test_run_when_the_commit_that_the_build_service_names_is_not_deployed_
 
         await ours.shop.promote("second", "two", manualPromotion={"targetEnvironment": "dev"})
         await until_waiting(ours.shop, "second")
-        shown = ours.shop.binding("dev")["status"]["gitopsDeployments"]
-        states = {(each["syncStatus"], each["health"]) for each in shown}
+        states = {(sync, state) for sync, state, _ in ours.shown("dev").values()}
         assert (states, ours.shop.status("second")["state"]) == ({("Synced", "Healthy")}, "Active")
         assert ours.images("dev") == images("one")
         served.fetch(written)

@@ -73,7 +73,7 @@ def figures(created: dict[str, Manifest], written: Changes, said: Changes) -> di
 async def until_healthy(tenant: Tenant, commits: dict[str, str]) -> None:
     """Wait until each deployment is at its commit."""
     for name, commit in commits.items():
-        await tenant.until_status("deployed", name, sync__revision=commit, **HEALTHY)
+        await tenant.until_status("deployed", name, sync__revision=commit, operationState__phase="Succeeded", **HEALTHY)
 
 
 async def until_compared(applications: Mirror, created: dict[str, Manifest]) -> None:

@@ -1,5 +1,7 @@
 """Each process is killed in each step of a tenant's move between real Argo CDs: nothing that was deployed is touched,
 its user sees no other status, and what is asked for meanwhile is done once.
+
+So it is, too, when the move is cancelled, and when nobody can reach the instance that the tenant leaves.
 """
 
 from __future__ import annotations
@@ -18,58 +20,66 @@ from devstack.harness.hosted import HostedStack
 from devstack.harness.owners import agent_of, await_shares
 from services.common.kubernetes import APPLICATION, Changed, KubeClient, Manifest, reflect
 from tests.argocd.deployed import HEALTHY, Deployed
-from tests.argocd.sources import Source, Sources, config_map, service, workload
+from tests.argocd.sources import Source, Sources, config_map, endless_hook, service, workload
+from tests.argocd.test_health import frozen, until_health
 from tests.argocd.test_moves import DEPLOYED_SECONDS, identities, mover, until_rolled_out, watched
+from tests.argocd.test_outages import complete
 from tests.e2e.api import Api
 from tests.e2e.moving import HEALTHY_VIEW, Mover, seen_by_user
 from tests.e2e.tenant import Tenant
+from tests.e2e.unreachable import out_of_reach
 
 __all__ = ["mover"]
 
 STEPS = ("preparing", "pausing", "releasing", "adopting", "withdrawing")
-"""All that wait for somebody."""
+"""All that wait for somebody, on the way there."""
 SOURCE_AGENT, TARGET_AGENT, PLANNER, WATCHER = "source's agent", "target's agent", "planner", "watcher"
 VICTIMS = ((SOURCE_AGENT,), (TARGET_AGENT,), (PLANNER, WATCHER))
 """Of one move after another, in each of its steps. The watcher has no part in a move."""
 MOST_MOVES = 6
 """Three are enough if each step is seen."""
+HELD = "held"
+"""A deployment whose sync runs until somebody ends it, and the name of that run."""
+OUT_OF_REACH_SECONDS = 60.0
+"""Until that is told of an instance, and that it is not so any more."""
 
 
 @dataclass
 class Kills:
     """SIGKILLs that are still to be sent: to each process in each step."""
 
-    stack: HostedStack
     mover: Mover
-    left: set[tuple[str, str]] = field(default_factory=lambda: set(product(STEPS, chain.from_iterable(VICTIMS))))
+    left: set[tuple[str, str]]
+    """Steps and roles."""
     _starting: dict[str, asyncio.Task[None]] = field(default_factory=dict)
 
     def next_victims(self) -> tuple[str, ...]:
         """Whom to kill in the next move."""
-        return next(roles for roles in VICTIMS if any((step, role) in self.left for step in STEPS for role in roles))
+        return next(roles for roles in VICTIMS if any(role in roles for _, role in self.left))
 
     async def kill(self, victims: tuple[str, ...], processes: Mapping[str, str]) -> None:
-        """Kill these in the step that the move is at; they start again while it goes on.
+        """Kill these in the step that the move is at, if that was not done; they start again while it goes on.
 
         The planner is stopped for the moment that this takes, so that the step is not over before.
         """
-        planner, named = processes[PLANNER], [processes[role] for role in victims]
+        stack, planner, named = self.mover.stack, processes[PLANNER], [processes[role] for role in victims]
         await self._until_ready(planner)
-        await asyncio.to_thread(self.stack.freeze, planner)
+        await asyncio.to_thread(stack.freeze, planner)
         for process in named:
             await self._until_ready(process)
         step = await self.mover.step()
-        if step not in STEPS:
-            await asyncio.to_thread(self.stack.thaw, planner)
+        due = self.left & set(product((step,), victims))
+        if not due:
+            await asyncio.to_thread(stack.thaw, planner)
             return
         for process in named:
-            await asyncio.to_thread(self.stack.kill, process)
+            await asyncio.to_thread(stack.kill, process)
         if await self.mover.step() == step:
-            self.left -= {(step, role) for role in victims}
+            self.left -= due
         for process in named:
-            self._starting[process] = asyncio.create_task(asyncio.to_thread(self.stack.start, process))
+            self._starting[process] = asyncio.create_task(asyncio.to_thread(stack.start, process))
         if planner not in named:
-            await asyncio.to_thread(self.stack.thaw, planner)
+            await asyncio.to_thread(stack.thaw, planner)
 
     async def until_all_are_ready(self) -> None:
         """Wait for whatever was killed."""
@@ -90,6 +100,8 @@ class User:
     deployed: Deployed
     automated: Source
     manual: Source
+    created: Manifest
+    """A deployment of which nothing is asked."""
     runs: list[Manifest] = field(default_factory=list)
 
     async def ask(self) -> None:
@@ -107,6 +119,43 @@ class User:
         await self.api.until_phase(run, "Succeeded")
         head = self.automated.repository.head()
         await self.tenant.until_status("deployed", "automated", sync__revision=head, **HEALTHY)
+
+
+@pytest.fixture
+async def user(tenant: Tenant, api: Api, source: Sources, deployed: Deployed) -> User:
+    """All that they have is deployed, but what is manual."""
+    automated, manual = source(), source(config_map("never deployed", "released"))
+    kept = source(config_map("kept", "kept"), workload("app"), service("app"))
+    created = await tenant.create(source=kept.spec())
+    await tenant.create("automated", source=automated.spec())
+    await tenant.create("by-hand", type="manual", source=manual.spec())
+    await until_rolled_out(tenant)
+    await tenant.until_status("deployed", "automated", timeout_seconds=DEPLOYED_SECONDS, **HEALTHY)
+    await tenant.until_status("compared", "by-hand", timeout_seconds=DEPLOYED_SECONDS, sync__status="OutOfSync")
+    return User(tenant, api, deployed, automated, manual, created)
+
+
+@asynccontextmanager
+async def unnoticed(user: User, *others: str) -> AsyncIterator[SyncStarts]:
+    """While the block runs what the user asks for is deployed once, and otherwise nothing happens that a user sees.
+
+    ``others``: config maps that are deployed meanwhile, too. Yields the starts of all sync runs.
+    """
+    kube, namespace = user.deployed.kube, user.tenant.namespace
+    before = await identities(kube, namespace, "kept")
+    async with (
+        watched(kube, namespace) as history,
+        starts_seen(kube) as starts,
+        seen_by_user(user.tenant) as views,
+        seen_by_user(user.tenant, "automated") as views_of_automated,
+    ):
+        yield starts
+    assert await identities(kube, namespace, "kept") == before
+    changed = [*("released", "settings") * len(user.runs), *others]
+    assert sorted(history.changed) == sorted(("ConfigMap", name) for name in changed)
+    assert (history.deleted, views) == ([], [HEALTHY_VIEW])
+    assert {health for _, health in views_of_automated} == {"Healthy"}
+    assert [starts.count(run["metadata"]["uid"]) for run in user.runs] == [1] * len(user.runs)
 
 
 @asynccontextmanager
@@ -138,36 +187,92 @@ async def processes_of(stack: HostedStack, source: str) -> dict[str, str]:
 
 @pytest.mark.timeout(600)
 async def test_process_when_killed_in_a_step_of_a_move_then_nothing_is_touched_and_what_is_asked_for_is_done_once(
-    stack: HostedStack, tenant: Tenant, api: Api, source: Sources, deployed: Deployed, mover: Mover
+    stack: HostedStack, user: User, mover: Mover
 ) -> None:
-    user = User(tenant, api, deployed, source(), source(config_map("never deployed", "released")))
-    created = await tenant.create(source=source(config_map("kept", "kept"), workload("app"), service("app")).spec())
-    await tenant.create("automated", source=user.automated.spec())
-    await tenant.create("by-hand", type="manual", source=user.manual.spec())
-    await until_rolled_out(tenant)
-    await tenant.until_status("deployed", "automated", timeout_seconds=DEPLOYED_SECONDS, **HEALTHY)
-    await tenant.until_status("compared", "by-hand", timeout_seconds=DEPLOYED_SECONDS, sync__status="OutOfSync")
-    before, kills = await identities(deployed.kube, tenant.namespace, "kept"), Kills(stack, mover)
-    async with (
-        watched(deployed.kube, tenant.namespace) as history,
-        starts_seen(deployed.kube) as starts,
-        seen_by_user(tenant) as views,
-        seen_by_user(tenant, "automated") as views_of_automated,
-    ):
+    kills = Kills(mover, set(product(STEPS, chain.from_iterable(VICTIMS))))
+    async with unnoticed(user):
         while kills.left and len(user.runs) < MOST_MOVES:
-            number, (place,) = len(user.runs), mover.places(created)
+            number, (place,) = len(user.runs), mover.places(user.created)
             processes, victims = await processes_of(stack, place), kills.next_victims()
-            target = await mover.order(created)
+            target = await mover.order(user.created)
             async for step in mover.steps():
                 await kills.kill(victims, processes)
                 if number == len(user.runs) and step in (*STEPS[number % len(STEPS) :], "done"):
                     await user.ask()
             await kills.until_all_are_ready()
             await user.until_it_is_there()
-            assert mover.places(created) == {target}
+            assert mover.places(user.created) == {target}
     assert kills.left == set()
-    assert await identities(deployed.kube, tenant.namespace, "kept") == before
-    assert sorted(history.changed) == sorted([("ConfigMap", "released"), ("ConfigMap", "settings")] * len(user.runs))
-    assert (history.deleted, views) == ([], [HEALTHY_VIEW])
-    assert {health for _, health in views_of_automated} == {"Healthy"}
-    assert [starts.count(run["metadata"]["uid"]) for run in user.runs] == [1] * len(user.runs)
+
+
+async def started_sync(user: User, repository: Source) -> Manifest:
+    """A sync run that is under way, and that no move is past `pausing` before somebody has ended it."""
+    created = await user.tenant.create(HELD, type="manual", source=repository.spec())
+    run = await user.api.sync_run(HELD, HELD)
+    await user.tenant.until_operation(created, "Running", "waiting for completion of hook")
+    return run
+
+
+async def cancel_move(user: User, mover: Mover, processes: Mapping[str, str]) -> None:
+    """Have a move go back when its target is prepared and its source paused; everybody is killed as it does.
+
+    The target's agent stands still until then, so that the step is not over before.
+    """
+    everybody = (SOURCE_AGENT, TARGET_AGENT, PLANNER)
+    kills = Kills(mover, set(product(("cancelling",), everybody)))
+    await mover.order(user.created)
+    await mover.until_past("preparing")
+    await user.ask()
+    await asyncio.to_thread(mover.stack.freeze, processes[TARGET_AGENT])
+    cancelled = await mover.typed("cancel-move", user.tenant.namespace)
+    assert cancelled.exit_code == 0, cancelled.output
+    async for _ in mover.steps():
+        await kills.kill(everybody, processes)
+    await kills.until_all_are_ready()
+    assert (await mover.step(), kills.left) == ("cancelled", set())
+
+
+async def move_without_source(user: User, mover: Mover, processes: Mapping[str, str]) -> str:
+    """Have a move take the path of one whose source nobody can reach, which is back in the end; returns the target.
+
+    The source's agent is killed before it is fenced, the planner as it is, and both as the source is back. The target's
+    agent stands still at first, so that the step is not over before.
+    """
+    stack, both, (place,) = mover.stack, (SOURCE_AGENT, PLANNER), mover.places(user.created)
+    kills = Kills(mover, {("preparing", SOURCE_AGENT), ("adopting", PLANNER), *product(("withdrawing",), both)})
+    async with out_of_reach(user.deployed.kube, place):
+        await until_health(stack, place, "Down", OUT_OF_REACH_SECONDS)
+        async with frozen(stack, processes[TARGET_AGENT]):
+            target = await mover.evacuate(user.created)
+            await mover.until_past()
+            await kills.kill((SOURCE_AGENT,), processes)
+            await user.ask()
+        await mover.until_past("preparing")
+        await kills.kill((PLANNER,), processes)
+        await mover.until_past("preparing", "adopting")
+        await user.until_it_is_there()
+        assert mover.places(user.created) == {place, target}
+    await kills.kill(both, processes)
+    await mover.until_done()
+    await kills.until_all_are_ready()
+    assert kills.left == set()
+    return target
+
+
+@pytest.mark.long  # a planner ends in each of these steps in tests/component/planner/test_crashes_during_moves.py
+@pytest.mark.timeout(600)
+async def test_process_when_killed_as_a_move_goes_back_or_nobody_reaches_its_source_then_nothing_is_touched_either(
+    stack: HostedStack, user: User, source: Sources, mover: Mover
+) -> None:
+    (place,) = mover.places(user.created)
+    async with unnoticed(user, HELD) as starts:
+        run = await started_sync(user, source(config_map("held", HELD), endless_hook()))
+        await cancel_move(user, mover, await processes_of(stack, place))
+        assert mover.places(user.created) == {place}
+        await complete(user.deployed.kube, user.tenant.namespace)
+        await user.api.until_phase(HELD, "Succeeded")
+        await user.until_it_is_there()
+        target = await move_without_source(user, mover, await processes_of(stack, place))
+        assert mover.places(user.created) == {target}
+    assert starts.count(run["metadata"]["uid"]) == 1
+    await until_health(stack, place, "Healthy", OUT_OF_REACH_SECONDS)

@@ -5,39 +5,17 @@ A run has ten minutes for each environment. Nobody waits for them here: the plan
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-
 from devstack.appstudio.gitops_repositories import KustomizedRepositories
 from devstack.appstudio.shop import Shop
 from devstack.git.site import GitSite
 from devstack.harness.hosted import HostedStack
 from devstack.harness.mirror import Objects
 from services.kinds.environment.model import AUTOMATED
-from services.kinds.promotion_run.catalogue import FAILED
-from services.kinds.promotion_run.rules import TIME_FOR_A_STEP
-from tests.argocd.test_appstudio_promotions import WAITING, images, running
-from tests.argocd.test_health import instances, until_health
+from services.kinds.promotion_run.catalogue import FAILED_IN_TIME, NEWER_COMMIT
+from services.kinds.promotion_run.rules import TIME_FOR_A_STEP, TIME_TO_ANSWER
+from tests.argocd.planner_clock import later
+from tests.argocd.test_appstudio_promotions import WAITING, images, running, until_waiting
 from tests.e2e.tenant import Tenant, condition
-
-PLANNER = "planner"
-WELL_SECONDS = 60.0
-
-
-@asynccontextmanager
-async def time_over(stack: HostedStack) -> AsyncIterator[None]:
-    """Meanwhile it is so late for the planner that each step that has begun has had its time.
-
-    It has not heard of any instance for that long either, so afterwards it has to hear of each again.
-    """
-    stack.set_clock(PLANNER, TIME_FOR_A_STEP.total_seconds())
-    try:
-        yield
-    finally:
-        stack.set_clock(PLANNER, 0)
-        for each in instances(stack):
-            if each["state"] == "active":
-                await until_health(stack, each["id"], "Healthy", WELL_SECONDS)
 
 
 def health(shop: Shop, environment: str) -> dict[str, str]:
@@ -80,11 +58,11 @@ async def test_automated_run_when_an_environment_is_degraded_then_it_fails_there
             f"it waits for {degraded} alone; it says {shop.displayed('first')}",
             lambda _: shop.displayed("first").endswith(f"{WAITING}{degraded}"),
         )
-        async with time_over(stack):
+        with later(stack, TIME_FOR_A_STEP):
             assert await shop.until_complete("first") == "Failure"
         assert shop.steps("first") == [("dev", "Success"), ("staging", "Failed")]
         commit = ours.commits("staging")["api"][1]
-        assert f"{FAILED} api is Synced, Degraded, at {commit}; wanted: " in shop.displayed("first")
+        assert f"{FAILED_IN_TIME} api is Synced, Degraded, at {commit}; wanted: " in shop.displayed("first")
         assert shop.bound() == {"dev": "one", "staging": "one"}
         await ours.until_images(dev=images("one"), staging=images("one"), qa={}, prod={})
 
@@ -99,9 +77,9 @@ async def test_run_when_the_build_service_is_silent_or_fails_then_it_waits_says_
         message = await until_reconciled(shop, "dev", "WaitingForComponentStatus", "nothing is known of web")
         api = {"api": images("one")["api"]}
         await ours.until_images(dev=api)
-        async with time_over(stack):
+        with later(stack, TIME_FOR_A_STEP):
             assert await shop.until_complete("first") == "Failure"
-        assert shop.displayed("first") == f"{FAILED} {message}"
+        assert shop.displayed("first") == f"{FAILED_IN_TIME} {message}"
         assert ours.images("dev") == api
 
         service.silent_about, service.failing = set(), True
@@ -113,3 +91,24 @@ async def test_run_when_the_build_service_is_silent_or_fails_then_it_waits_says_
         await shop.touch_binding("dev")
         assert await shop.until_complete("second") == "Success"
         await ours.until_images(dev=images("two"))
+
+
+async def test_run_when_the_build_service_is_down_for_the_next_snapshot_then_it_fails_and_names_what_was_not_written(
+    tenant: Tenant, site: GitSite, stack: HostedStack
+) -> None:
+    """It names no commit for that anyway: all is Synced and Healthy, with the images of the snapshot before."""
+    async with running(tenant, KustomizedRepositories(site)) as ours:
+        shop = ours.shop
+        await shop.promote("first", "one", manualPromotion={"targetEnvironment": "dev"})
+        assert await shop.until_complete("first") == "Success"
+        shop.build_service.down = True
+        await shop.promote("second", "two", manualPromotion={"targetEnvironment": "dev"})
+        await shop.bindings.until("dev has the second snapshot", lambda _: shop.bound() == {"dev": "two"})
+        with later(stack, TIME_TO_ANSWER):
+            await until_waiting(shop, "second")
+        with later(stack, TIME_FOR_A_STEP):
+            assert await shop.until_complete("second") == "Failure"
+        for component in images("two"):
+            assert f"{component} is Synced, Healthy" in shop.displayed("second")
+        assert shop.displayed("second").count(f"wanted: {NEWER_COMMIT}") == len(images("two"))
+        assert ours.images("dev") == images("one")

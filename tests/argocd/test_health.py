@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
 from devstack.harness.hosted import HostedStack
+from services.agent.objects.reconciliation import REFRESH, time_of
+from services.agent.remedies.remedy_actions import REMEDIED
 from services.common.kubernetes import APP_PROJECT, APPLICATION, KubeClient
+from services.common.messages import Remedy
 from tests.argocd.conftest import HEARTBEAT_DEADLINE_SECONDS
 from tests.argocd.test_outages import without
-from tests.e2e.operators import of_instances
+from tests.e2e.operators import listed
+from tests.e2e.remedy_orders import remedy_ordered
 
 NAME = "gitops-service-heartbeat"
 LOST = 4
@@ -24,14 +28,6 @@ SLACK_SECONDS = 60.0
 CONTROLLER = "argocd-application-controller-1"
 
 
-def instances(stack: HostedStack) -> list[dict[str, Any]]:
-    """As an operator is shown them."""
-    listed = of_instances(stack, "list", "-o", "json")
-    assert listed.exit_code == 0, listed.output
-    found: list[dict[str, Any]] = json.loads(listed.stdout)
-    return found
-
-
 async def until_health(stack: HostedStack, instance: str, health: str, within: float) -> dict[str, Any]:
     """The instance, once it is shown to be so."""
     shown: dict[str, Any] = {}
@@ -39,7 +35,7 @@ async def until_health(stack: HostedStack, instance: str, health: str, within: f
         async with asyncio.timeout(within):
             while shown.get("health") != health:
                 await asyncio.sleep(0.5)
-                shown = next(each for each in await asyncio.to_thread(instances, stack) if each["id"] == instance)
+                shown = next(each for each in await listed(stack, "list") if each["id"] == instance)
     except TimeoutError:
         raise AssertionError(f"{instance} was not {health} within {within} s: {shown}") from None
     return shown
@@ -71,7 +67,7 @@ async def test_instance_when_its_controller_is_frozen_then_it_is_degraded_then_d
         assert late["reason"] == "HeartbeatLate"
         lost = await until_health(stack, instance, "Down", LOST * HEARTBEAT_DEADLINE_SECONDS + SLACK_SECONDS)
         assert lost["reason"] == "HeartbeatLost"
-        others = [each for each in instances(stack) if each["id"] != instance and each["state"] != "retired"]
+        others = [each for each in await listed(stack, "list") if each["id"] != instance]
         assert {each["health"] for each in others} == {"Healthy"}
     await until_health(stack, instance, "Healthy", SLACK_SECONDS)
 
@@ -96,3 +92,19 @@ async def test_heartbeat_when_argocd_compares_it_then_it_deploys_nothing_and_sho
     assert (status["sync"]["status"], status.get("conditions"), status.get("resources")) == ("Synced", None, None)
     assert "operation" not in application
     assert project["spec"]["sourceRepos"] == [application["spec"]["source"]["repoURL"]]
+
+
+async def test_heartbeat_when_a_refresh_is_ordered_then_argocd_compares_it_without_its_cache_once(
+    stack: HostedStack, kube: KubeClient, instance: str
+) -> None:
+    namespace = (await until_health(stack, instance, "Healthy", 120))["namespace"]
+    async with remedy_ordered(stack, instance, Remedy.REFRESH) as number, asyncio.timeout(SLACK_SECONDS):
+        while True:
+            found = await kube.get_object(APPLICATION, namespace, NAME)
+            annotations = found["metadata"].get("annotations", {})
+            if annotations.get(REMEDIED) == str(number) and REFRESH not in annotations:
+                break
+            await asyncio.sleep(0.1)
+    compared_at = time_of(found["status"]["reconciledAt"])
+    assert compared_at is not None
+    assert compared_at >= datetime.fromtimestamp(number // 1000 - 1, UTC)

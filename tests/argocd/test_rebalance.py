@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
+from typing import Any
 
 import pytest
 
@@ -15,12 +16,14 @@ from tests.argocd.deployed import HEALTHY
 from tests.argocd.sources import Sources, config_map
 from tests.argocd.test_moves import DEPLOYED_SECONDS, watched
 from tests.e2e.moving import HEALTHY_VIEW, seen_by_user
-from tests.e2e.operators import sole_instance, typed
+from tests.e2e.operators import listed, sole_instance, typed, until_seen
 from tests.e2e.tenant import Tenant, application_name, fresh_tenant
 from tests.e2e.test_rebalance import until_moved
 
 FIRST, SECOND = ENGINE_NAMESPACES
 TENANTS = 4
+LOAD = 1.1
+"""Of a tenant: an Application and its project, in Applications."""
 
 
 @pytest.fixture
@@ -28,6 +31,17 @@ async def crowd(kube: KubeClient, deployments: Mirror, applications: Mirror) -> 
     """Tenants that have nothing yet."""
     async with AsyncExitStack() as leaving:
         yield [await leaving.enter_async_context(fresh_tenant(kube, deployments, applications)) for _ in range(TENANTS)]
+
+
+async def until_load(stack: HostedStack, load: dict[str, float]) -> None:
+    """Until the instances carry this, and are well: what other tests have left or broken is over."""
+
+    def is_so(found: list[dict[str, Any]]) -> bool:
+        return load == {
+            each["id"]: each["load"] for each in found if each["id"] in load and each["health"] == "Healthy"
+        }
+
+    await until_seen(lambda: listed(stack, "list"), is_so)
 
 
 async def test_tenants_when_an_instance_accepts_and_the_fleet_is_rebalanced_then_nothing_that_was_deployed_is_written(
@@ -41,6 +55,7 @@ async def test_tenants_when_an_instance_accepts_and_the_fleet_is_rebalanced_then
         ]
         for tenant in crowd:
             await tenant.until_status("deployed", timeout_seconds=DEPLOYED_SECONDS, **HEALTHY)
+    await until_load(stack, {FIRST: TENANTS * LOAD, SECOND: 0.0})
     async with AsyncExitStack() as watching:
         histories = [await watching.enter_async_context(watched(kube, tenant.namespace)) for tenant in crowd]
         views = [await watching.enter_async_context(seen_by_user(tenant)) for tenant in crowd]

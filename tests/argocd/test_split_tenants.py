@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import uuid
 from collections.abc import AsyncIterator
@@ -17,8 +16,8 @@ from tests.argocd.deployed import HEALTHY, Deployed
 from tests.argocd.sources import Source, Sources, config_map
 from tests.argocd.test_moves import DEPLOYED_SECONDS, mover, watched
 from tests.e2e.api import Api, Cluster
-from tests.e2e.moving import HEALTHY_VIEW, LOOK_SECONDS, MOVED_SECONDS, Mover, seen_by_user
-from tests.e2e.operators import typed
+from tests.e2e.moving import HEALTHY_VIEW, Mover, seen_by_user
+from tests.e2e.operators import states, typed, until_seen
 from tests.e2e.tenant import Tenant, create_namespace
 
 __all__ = ["mover"]
@@ -45,13 +44,7 @@ def resize(stack: HostedStack, capacity: int) -> int:
 
 async def until_accepting(stack: HostedStack) -> None:
     """Until tenants are placed on that instance again, which was full."""
-    over = asyncio.get_running_loop().time() + MOVED_SECONDS
-    while True:
-        listed = json.loads(await typed(stack, "list", "-o", "json"))
-        if [each["state"] for each in listed if each["id"] == OWN] == ["accepting"]:
-            return
-        assert asyncio.get_running_loop().time() < over, listed
-        await asyncio.sleep(LOOK_SECONDS)
+    await until_seen(lambda: states(stack), lambda found: found[OWN] == "accepting")
 
 
 @pytest.fixture

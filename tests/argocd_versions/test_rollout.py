@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import json
 from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
@@ -19,14 +17,15 @@ from services.common.kubernetes import KubeClient, Manifest
 from tests.argocd.deployed import HEALTHY
 from tests.argocd.sources import Source, Sources, config_map
 from tests.argocd.test_moves import DEPLOYED_SECONDS, watched
-from tests.e2e.moving import HEALTHY_VIEW, LOOK_SECONDS, seen_by_user
-from tests.e2e.operators import typed
+from tests.e2e.moving import HEALTHY_VIEW, seen_by_user
+from tests.e2e.operators import listed, states, typed, until_drained, until_seen
 from tests.e2e.tenant import Tenant, application_name, fresh_tenant
+
+pytestmark = pytest.mark.long
 
 FIRST, SECOND = ENGINE_NAMESPACES
 NEW, VERSION = "second-of-3-2", "3.2.11"
 TENANTS = 3
-ROLLED_SECONDS = 240
 BROKEN = "apiVersion: v1\nkind: ConfigMap\nmetadata: {\n"
 """What does not look like a manifest Argo CD passes over."""
 
@@ -55,45 +54,27 @@ class Crowd:
         )
 
     async def until(self, **wanted: object) -> dict[str, Any]:
-        """The status of the rollout when it has these values. Raises AssertionError that shows it if that is late."""
-        over = asyncio.get_running_loop().time() + ROLLED_SECONDS
-        while True:
-            (found,) = json.loads(await typed(self.stack, "rollout", "status", "-o", "json"))
-            if wanted.items() <= found.items():
-                return dict(found)
-            assert asyncio.get_running_loop().time() < over, found
-            await asyncio.sleep(LOOK_SECONDS)
-
-
-async def state_of(stack: HostedStack, instance: str) -> str:
-    listed = json.loads(await typed(stack, "list", "--retired", "-o", "json"))
-    return next((str(each["state"]) for each in listed if each["id"] == instance), "")
-
-
-async def until_state(stack: HostedStack, instance: str, state: str) -> None:
-    over = asyncio.get_running_loop().time() + DEPLOYED_SECONDS
-    while True:
-        found = await state_of(stack, instance)
-        if found == state:
-            return
-        assert asyncio.get_running_loop().time() < over, found
-        await asyncio.sleep(LOOK_SECONDS)
+        """The status of the rollout when it has these values."""
+        (found,) = await until_seen(
+            lambda: listed(self.stack, "rollout", "status"), lambda shown: wanted.items() <= shown[0].items()
+        )
+        return found
 
 
 async def add_new_instance(stack: HostedStack) -> None:
     """Argo CD 3.2 accepts tenants, as an instance of that version."""
-    if await state_of(stack, NEW):
+    if NEW in await states(stack):
         await typed(stack, "undrain", NEW)
         return
     await typed(stack, "add", NEW, "--namespace", SECOND, "--version", VERSION)
-    await until_state(stack, NEW, "accepting")
+    await until_seen(lambda: states(stack), lambda found: found[NEW] == "accepting")
 
 
 @pytest.fixture(scope="package")
 async def old_fleet(stack: HostedStack) -> None:
     """The instance of 3.1 alone. Nobody sees what version an Argo CD runs that is a process: an operator says it."""
     await typed(stack, "drain", SECOND)
-    await until_state(stack, SECOND, "drained")
+    await until_drained(stack, SECOND)
     await typed(stack, "retire", SECOND)
 
 
@@ -103,7 +84,7 @@ async def crowd(
 ) -> AsyncIterator[Crowd]:
     """All healthy, and the new instance there."""
     async with AsyncExitStack() as leaving:
-        if await state_of(stack, NEW) == "accepting":
+        if (await states(stack)).get(NEW) == "accepting":
             await typed(stack, "drain", NEW)
         tenants = [
             await leaving.enter_async_context(fresh_tenant(kube, deployments, applications)) for _ in range(TENANTS)
@@ -131,7 +112,8 @@ async def test_ring_when_its_new_instance_does_worse_then_its_tenants_go_back_an
         failed = await crowd.until(state="failed")
         assert failed["reason"].startswith(f"at 1 %: engine instance {NEW}: ")
         assert crowd.places() == {FIRST: TENANTS}
-        assert (await state_of(stack, FIRST), await state_of(stack, NEW)) == ("accepting", "drained")
+        shown = await states(stack)
+        assert (shown[FIRST], shown[NEW]) == ("accepting", "drained")
         crowd.sources[moved].repository.commit({"app/broken.yaml": None})
         await crowd.tenants[moved].until_status("mended", timeout_seconds=DEPLOYED_SECONDS, **HEALTHY)
         assert views == [[HEALTHY_VIEW]] * len(others)
@@ -148,7 +130,7 @@ async def test_ring_when_all_is_well_then_its_tenants_are_on_the_new_version_and
         done = await crowd.until(state="done")
         assert (done["oldInstances"], done["newInstances"]) == ([FIRST], [NEW])
         assert crowd.places() == {SECOND: TENANTS}
-        assert await state_of(stack, FIRST) == "retired"
+        assert (await states(stack))[FIRST] == "retired"
         assert views == [[HEALTHY_VIEW]] * TENANTS
         assert [(each.changed, each.deleted) for each in histories] == [([], [])] * TENANTS
         for source in crowd.sources:

@@ -33,7 +33,9 @@ async def test_orphans_when_an_intruder_makes_many_then_they_are_listed_and_go_o
 ) -> None:
     application = await tenant.application_of(await tenant.create())
     engine = application["metadata"]["namespace"]
-    mine = projects.objects[engine, application["spec"]["project"]]
+    key = (engine, application["spec"]["project"])
+    await projects.until("its project is there", lambda objects: key in objects)
+    mine = projects.objects[key]
     forged = [f"{tenant.namespace}-forged-{number:02d}" for number in range(FORGED)]
     try:
         for name in forged:

@@ -9,14 +9,15 @@ from chaos.checker.convergence import Patience
 from chaos.execution.faults import SERVICES, service_of
 from chaos.plan.faults import BreakQueries, Cut, FailCalls, FailQueries, Kill, Slow, StepClock, Stop
 from chaos.plan.generate import generate
-from chaos.plan.operations import Promote, PutDeployment
+from chaos.plan.operations import DrainInstance, MoveTenant, Promote, PutDeployment, UndrainInstance
 from chaos.plan.plan import Plan
+from chaos.plan.random_applications import FOREIGN_SNAPSHOT
 from chaos.plan.size import Size, Targets
 from chaos.run import RESYNC_INTERVAL, run_plan, steady_seconds
 from devstack.harness.hosted import HostedStack
 from devstack.harness.operator import AGENTS
 
-SEED = 20261131
+SEED = 20262998
 FAULTS = 11
 """A failover of each service, and one fault of each kind."""
 TARGETS = Targets(
@@ -53,7 +54,10 @@ async def test_changes_when_no_agent_runs_then_what_is_missing_is_named(stack: H
 
 async def test_changes_when_processes_fail_meanwhile_then_nothing_is_lost_or_done_twice(stack: HostedStack) -> None:
     plan = generate(SEED, Size(operations=220, tenants=6, faults=FAULTS), TARGETS)
-    assert any(isinstance(each, Promote) and each.automated for each in plan.operations)
+    promotions = [each for each in plan.operations if isinstance(each, Promote)]
+    assert any(each.automated for each in promotions)
+    assert any(each.snapshot == FOREIGN_SNAPSHOT for each in promotions), "one fails"
+    assert plan.kinds >= {MoveTenant, DrainInstance, UndrainInstance}
     report = await run_plan(stack, plan, "short", rate=20, patience=Patience(120, steady_seconds(RESYNC_INTERVAL)))
     assert report.verdict.differences == [], f"seed {SEED}: {report.as_json()}"
     assert report.unproven == []

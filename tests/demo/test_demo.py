@@ -2,16 +2,29 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 
 import pytest
 
-from devstack.demo.fleet_story import OLD_ARGOCD, version
+from devstack.demo.argocds import OLD_ARGOCD, version
 from devstack.paths import ROOT
 from devstack.toolchain.install import NEWEST_ARGOCD
 
 TOLD_SECONDS = 600
+DEPLOYED, SHOWN, BOTH = r" +· +\d+ +· +", r" +· +· +\d+ +", r" +· +\d+ +\d+ +"
+"""Cells of the table of changes that tell how long each took to be deployed or gone, to be shown, and both."""
+OF_THE_SHOP = (
+    rf"team-shop/prod +claim{SHOWN}Bound",
+    rf"team-shop/v1 +dev, staging{BOTH}dev: Success, staging: Success",
+    rf"team-shop/v1 +prod, by hand{BOTH}prod: Success",
+    rf"team-shop/change-17 +claim{SHOWN}Bound",
+    rf"team-shop/change-17 +preview{DEPLOYED}",
+    rf"team-shop/change-17 +its time is over{DEPLOYED}gone with its claim",
+    rf"team-shop/prod +delete{DEPLOYED}gone",
+)
+"""Rows of the act in which one is promoted, some of them at the same time as others."""
 
 
 @pytest.mark.long
@@ -40,13 +53,19 @@ def test_demo_when_it_goes_to_no_terminal_then_every_act_comes_true_and_is_told_
         "  canary-1 is retired",  # not default-canary-1, which was ordered in its place and given up
         "general-1 is retired",
         f"rollout of {new}: done",
+        "A tenant moves to an Argo CD of the other engine cluster, north",
+        "north-1 is accepting",
+        "→ north-1",
         "Everything is deleted",
         "new Snapshot → deployed",
         "preview's end → nothing left",
+        "commit, moved → deployed",
         "Summary of the fleet",
+        "team-coral: moved to cluster north",
         "gaps in tenants' status, workloads touched",
     )
     places = [ended.stdout.find(line) for line in in_order]
-    assert -1 not in places, dict(zip(in_order, places, strict=True))
+    assert [line for line, place in zip(in_order, places, strict=True) if place == -1] == []
     assert places == sorted(places)
+    assert [row for row in OF_THE_SHOP if not re.search(row, ended.stdout)] == []
     assert "\x1b" not in ended.stdout

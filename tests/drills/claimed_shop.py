@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import uuid
 from collections.abc import AsyncIterator
 
 import pytest
 
 from devstack.appstudio.gitops_repositories import PretendedRepositories
-from devstack.appstudio.shop import FIELD_MANAGER, Shop, opened_shop
+from devstack.appstudio.serving import played
+from devstack.appstudio.shop import Shop, opened_shop
 from devstack.appstudio.space_requests import SpaceRequestController
 from services.common.kubernetes import SECRET, ApiResource, Manifest
 from services.kinds.deployment_target.model import DEPLOYMENT_TARGET
 from services.kinds.deployment_target_claim.model import DEPLOYMENT_TARGET_CLAIM
-from services.kinds.deployment_target_class.model import DEPLOYMENT_TARGET_CLASS, DEVSANDBOX
 from services.kinds.environment.model import ENVIRONMENT
 from services.kinds.environment.rules import SECRET_LABEL
 from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
@@ -98,19 +97,10 @@ class ClaimedShop:
 
 
 @pytest.fixture
-async def claimed_shop(other_tenant: Tenant, cluster: Cluster) -> AsyncIterator[ClaimedShop]:
+async def claimed_shop(other_tenant: Tenant, target_class: str, cluster: Cluster) -> AsyncIterator[ClaimedShop]:
     """Of another tenant than the drill's own, with a class of its own."""
-    kube, namespace, class_name = other_tenant.kube, other_tenant.namespace, f"class-{uuid.uuid4().hex[:8]}"
-    spec = {"provisioner": DEVSANDBOX, "reclaimPolicy": "Delete"}
-    typed = {"apiVersion": DEPLOYMENT_TARGET_CLASS.api_version, "kind": DEPLOYMENT_TARGET_CLASS.kind}
-    manifest = typed | {"metadata": {"name": class_name}, "spec": spec}
-    await kube.create_object(DEPLOYMENT_TARGET_CLASS, manifest, field_manager=FIELD_MANAGER)
-    sandbox = asyncio.create_task(SpaceRequestController(kube, namespace, cluster.url, cluster.kubeconfig()).run())
-    try:
-        async with opened_shop(kube, namespace, PretendedRepositories()) as shop:
-            yield (made := ClaimedShop(shop, other_tenant, class_name))
-            await made.close()
-    finally:
-        sandbox.cancel()
-        await asyncio.gather(sandbox, return_exceptions=True)
-        await kube.delete_object(DEPLOYMENT_TARGET_CLASS, None, class_name)
+    kube, namespace = other_tenant.kube, other_tenant.namespace
+    sandbox = SpaceRequestController(kube, namespace, cluster.url, cluster.kubeconfig())
+    async with played(sandbox), opened_shop(kube, namespace, PretendedRepositories()) as shop:
+        yield (made := ClaimedShop(shop, other_tenant, target_class))
+        await made.close()

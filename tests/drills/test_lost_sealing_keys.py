@@ -87,7 +87,7 @@ async def test_sealing_keys_when_lost_then_new_ones_seal_everything_anew_and_arg
     credentials = Credentials(tenant, api, engine_secrets)
     created = await credentials.begin(cluster)
     before, theirs = identity(tenant, created), files(stack)
-    lost = SealingKeys.load(theirs["PUBLIC"]).active_id
+    lost = SealingKeys.load(theirs["PUBLIC"]).active_ids[""]
     assert lost in await asyncio.to_thread(operator.run, STATUS, SEALING_PUBLIC_KEYS=str(theirs["PUBLIC"]))
     await asyncio.to_thread(operator.stop(*AGENTS))
     theirs["PRIVATE"].unlink()
@@ -110,7 +110,7 @@ async def test_sealing_keys_when_lost_then_new_ones_seal_everything_anew_and_arg
     await asyncio.to_thread(operator.follow_runbook, "lost-sealing-keys.md", by_hand)
 
     await until_sealed_anew(operator, lost)
-    assert SealingKeys.load(theirs["PUBLIC"]).active_id in await asyncio.to_thread(operator.run, STATUS)
+    assert SealingKeys.load(theirs["PUBLIC"]).active_ids[""] in await asyncio.to_thread(operator.run, STATUS)
     await credentials.require_unchanged()
     await credentials.change(cluster)
     await tenant.patch("web", SINCE)

@@ -12,6 +12,7 @@ from services.common.kubernetes import Manifest
 from tests.drills.claimed_shop import ClaimedShop
 from tests.drills.test_lost_database import identity
 from tests.e2e.api import Api
+from tests.e2e.moving import Mover
 from tests.e2e.operators import of_instances, sole_instance
 from tests.e2e.tenant import Tenant, application_name, find, path
 
@@ -77,12 +78,21 @@ class History:
 
 
 async def test_database_when_restored_from_a_backup_then_what_came_after_it_is_replayed_and_nothing_comes_back(
-    operator: Operator, tenant: Tenant, api: Api, claimed_shop: ClaimedShop
+    stack: HostedStack, operator: Operator, tenant: Tenant, other_tenant: Tenant, api: Api, claimed_shop: ClaimedShop
 ) -> None:
-    """What another tenant has on a claim has come after the backup."""
+    """Another tenant was moved after the backup, and what it has on a claim has come after that."""
+    moved = await other_tenant.create()
+    await other_tenant.until_status("Synced", sync__status="Synced")
     history = History(tenant, api, operator)
     await history.live_through()
+    mover = Mover(stack, other_tenant, other_tenant.applications)
+    await mover.order(moved)
+    await mover.until_done()
     await claimed_shop.begin()
+    before = identity(other_tenant, moved)
+    twice = asyncio.create_task(
+        mover.applications.until("it is on two instances", lambda _: len(mover.places(moved)) > 1, DRILL_SECONDS)
+    )
     by_hand = {
         1: [operator.stop("planner")],
         2: [operator.lose_database],
@@ -92,6 +102,12 @@ async def test_database_when_restored_from_a_backup_then_what_came_after_it_is_r
     await history.require_unchanged()
     history.require_unswept()
     await claimed_shop.require_unchanged()
+    assert application_name(moved) not in operator.told["gitopsctl rebuild sweep --dry-run"]
+    await other_tenant.patch("web", path("afterwards"))
+    await other_tenant.until_path(moved, "afterwards")
+    assert identity(other_tenant, moved)[:2] == before[:2], "who was moved after the backup stays where they are"
+    assert not twice.done(), "who was moved after the backup was deployed a second time"
+    twice.cancel()
 
 
 @pytest.mark.long

@@ -13,7 +13,7 @@ from tests.e2e.fixtures import *  # noqa: F403 - pytest takes fixtures from the 
 QUOTA = 200
 """GitOpsDeployments of a tenant: fewer than users have, for it takes time to exhaust it."""
 
-BINDING_PATIENCE = "PT8S"
+BINDING_PATIENCE = "PT15S"
 """Minutes elsewhere."""
 
 

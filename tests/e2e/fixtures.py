@@ -15,6 +15,7 @@ from services.kinds.managed_environment.model import MANAGED_ENVIRONMENT
 from services.kinds.repository_credential.model import REPOSITORY_CREDENTIAL
 from services.kinds.sync_run.model import SYNC_RUN
 from tests.e2e.api import Api, Cluster, Kinds, fresh_api
+from tests.e2e.claims import fresh_class
 from tests.e2e.tenant import Tenant, fresh_tenant
 
 __all__ = [
@@ -28,6 +29,7 @@ __all__ = [
     "other_api",
     "other_tenant",
     "projects",
+    "target_class",
     "tenant",
 ]
 
@@ -96,6 +98,13 @@ async def engine_secrets(kube: KubeClient) -> AsyncIterator[Mirror]:
 def cluster(stack: HostedStack) -> Cluster:
     """A cluster that environments may point at."""
     return Cluster.of(Path(stack.environment["KUBECONFIG"]))
+
+
+@pytest.fixture
+async def target_class(kube: KubeClient) -> AsyncIterator[str]:
+    """A DeploymentTargetClass of the test's own, like the one that is shipped."""
+    async with fresh_class(kube) as name:
+        yield name
 
 
 @pytest.fixture

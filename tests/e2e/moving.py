@@ -25,6 +25,13 @@ STEP_LOOK_SECONDS = 0.01
 """A step of a small tenant takes a few hundredths of a second."""
 OVER = ("done", "cancelled")
 STEP = "SELECT step FROM moves WHERE namespace = %s ORDER BY ordered_at DESC, id LIMIT 1"
+EVACUATED = """
+INSERT INTO moves (id, tenant_id, workspace, namespace, partition, source, target, step, is_cancelled, reported,
+                   message, actor, ordered_at, step_since, path)
+SELECT gen_random_uuid(), id, workspace, namespace, partition, engine_instance_id, %s, 'ordered', false, '{}',
+       '', 'remediation', now(), now(), 'forced'
+  FROM tenants WHERE namespace = %s
+"""
 View = tuple[str, str]
 HEALTHY_VIEW: View = ("Synced", "Healthy")
 
@@ -56,6 +63,16 @@ class Mover:
         target = await self.target(created)
         ordered = await self.typed("move", self.tenant.namespace, "--to", target)
         assert (ordered.exit_code, ordered.stdout) == (0, f"local/{self.tenant.namespace}: accepted\n"), ordered.output
+        return target
+
+    async def evacuate(self, created: Manifest) -> str:
+        """To any other instance, which is returned, by the row that a planner writes when an instance is down.
+
+        Where remedies are off, no planner does.
+        """
+        target = await self.target(created)
+        async with self._database() as database:
+            await database.execute(EVACUATED, (target, self.tenant.namespace))
         return target
 
     async def steps(self) -> AsyncIterator[str]:

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
+from typing import Any, TypeVar
 
 from typer.testing import CliRunner, Result
 
 from devstack.harness.hosted import HostedStack
 from services.cli.fleet import engine_clusters, engines
 
-DRAINED_SECONDS = 60
+SEEN_SECONDS = 240.0
 LOOK_SECONDS = 0.1
+Seen = TypeVar("Seen")
 
 OPEN = ("shared", "accepting")
 """Class and state of an instance that any new tenant may be placed on."""
@@ -31,20 +33,35 @@ async def typed(stack: HostedStack, *arguments: str) -> str:
     return result.stdout
 
 
+async def until_seen(look: Callable[[], Awaitable[Seen]], holds: Callable[[Seen], bool]) -> Seen:
+    """What an operator sees once it ``holds``; looks again until then.
+
+    Raises AssertionError that has what was seen last if that takes too long.
+    """
+    over = asyncio.get_running_loop().time() + SEEN_SECONDS
+    while not holds(seen := await look()):
+        assert asyncio.get_running_loop().time() < over, seen
+        await asyncio.sleep(LOOK_SECONDS)
+    return seen
+
+
+async def listed(stack: HostedStack, *arguments: str) -> list[dict[str, Any]]:
+    """What a command about instances lists."""
+    found: list[dict[str, Any]] = json.loads(await typed(stack, *arguments, "-o", "json"))
+    return found
+
+
 async def until_drained(stack: HostedStack, name: str) -> None:
     """Until nothing is left on an instance that drains. If its agent went before, a rebalance would move what is left.
 
-    Such a move would never end. Raises AssertionError that has the states of all if that takes too long.
+    Such a move would never end.
     """
-    over = asyncio.get_running_loop().time() + DRAINED_SECONDS
-    while (found := await _states(stack))[name] != "drained":
-        assert asyncio.get_running_loop().time() < over, found
-        await asyncio.sleep(LOOK_SECONDS)
+    await until_seen(lambda: states(stack), lambda found: found[name] == "drained")
 
 
-async def _states(stack: HostedStack) -> dict[str, str]:
-    """Of all instances, by their ids."""
-    return {each["id"]: each["state"] for each in json.loads(await typed(stack, "list", "-o", "json"))}
+async def states(stack: HostedStack) -> dict[str, str]:
+    """Of all instances that there are and were, by their ids."""
+    return {each["id"]: each["state"] for each in await listed(stack, "list", "--retired")}
 
 
 def of_clusters(stack: HostedStack, *arguments: str) -> Result:

@@ -153,14 +153,21 @@ def path(value: str) -> Manifest:
 
 
 @asynccontextmanager
-async def fresh_tenant(kube: KubeClient, deployments: Mirror, applications: Mirror) -> AsyncIterator[Tenant]:
+async def fresh_tenant(
+    kube: KubeClient, deployments: Mirror, applications: Mirror, namespace: str = ""
+) -> AsyncIterator[Tenant]:
     """A tenant of one test's own; what it leaves is gone afterwards, so that later tests meet an ordinary system."""
-    tenant = Tenant(f"tenant-{uuid.uuid4().hex[:10]}", kube, deployments, applications)
+    tenant = Tenant(namespace or fresh_namespace(), kube, deployments, applications)
     await create_namespace(kube, tenant.namespace)
     try:
         yield tenant
     finally:
         await tenant.leave()
+
+
+def fresh_namespace() -> str:
+    """A name that no tenant has."""
+    return f"tenant-{uuid.uuid4().hex[:10]}"
 
 
 async def create_namespace(kube: KubeClient, name: str) -> None:

@@ -13,7 +13,9 @@ from services.kinds.application.kind import APPLICATION
 from services.kinds.environment.model import ENVIRONMENT
 from services.kinds.managed_environment.model import MANAGED_ENVIRONMENT
 from services.kinds.shared.api_group import APPSTUDIO_LABELS
+from services.kinds.shared.text import MAX_LABEL, MAX_NAME
 from services.kinds.snapshot_environment_binding.model import BINDING
+from services.kinds.snapshot_environment_binding.rules import deployment_name
 from tests.e2e.api import Api, Cluster
 from tests.e2e.tenant import USER, Tenant, condition
 
@@ -27,8 +29,14 @@ async def environments(kube: KubeClient, tenant: Tenant) -> AsyncIterator[Mirror
         yield mirror
 
 
-async def create_environment(api: Api, name: str = "staging", **credentials: Any) -> Manifest:
+async def create_environment(
+    api: Api, name: str = "staging", *, parent: str = "", claim: str = "", **credentials: Any
+) -> Manifest:
     spec: dict[str, Any] = {"displayName": name, "deploymentStrategy": "Manual"}
+    if parent:
+        spec["parentEnvironment"] = parent
+    if claim:
+        spec["configuration"] = {"target": {"deploymentTargetClaim": {"claimName": claim}}}
     if credentials:
         terms = {"targetNamespace": "web", "clusterCredentialsSecret": "kubeconfig"}
         terms |= {"allowInsecureSkipTLSVerify": False} | credentials
@@ -76,6 +84,26 @@ async def test_environment_when_it_has_credentials_then_it_has_a_managed_environ
     await managed.until("it goes with its environment", lambda objects: key not in objects)
 
 
+async def test_environments_when_something_is_wrong_with_them_then_each_says_so_until_it_is_mended(
+    api: Api, cluster: Cluster, environments: Mirror
+) -> None:
+    await create_environment(api, "both", claim="dev", apiURL=cluster.url)
+    await create_environment(api, "north", parent="south")
+    await until_reason(environments, api, "ParentNotFound", "north")
+    await create_environment(api, "south", parent="north")
+    for name, way in (("north", "north -> south -> north"), ("south", "south -> north -> south")):
+        assert way in (await until_reason(environments, api, "ParentCycle", name))["message"]
+    await until_reason(environments, api, "InvalidEnvironment", "both")
+
+    mended = {"spec": {"parentEnvironment": None}}
+    await api.kube.patch_object(ENVIRONMENT, api.namespace, "south", mended, field_manager=USER)
+    without = {"spec": {"unstableConfigurationFields": None, "configuration": None}}
+    await api.kube.patch_object(ENVIRONMENT, api.namespace, "both", without, field_manager=USER)
+    for name in ("north", "south"):
+        await until_reason(environments, api, "ParentCycleResolved", name)
+    await until_reason(environments, api, "InvalidEnvironmentResolved", "both")
+
+
 @pytest.fixture
 async def bindings(kube: KubeClient, tenant: Tenant) -> AsyncIterator[Mirror]:
     """Every SnapshotEnvironmentBinding of the tenant, live."""
@@ -83,18 +111,20 @@ async def bindings(kube: KubeClient, tenant: Tenant) -> AsyncIterator[Mirror]:
         yield mirror
 
 
-async def create_binding(api: Api, *components: str) -> Manifest:
+async def create_binding(
+    api: Api, *components: str, name: str = "web", application: str = "shop", environment: str = "staging"
+) -> Manifest:
     manifest = {
         "apiVersion": BINDING.api_version,
         "kind": BINDING.kind,
         "metadata": {
-            "name": "web",
+            "name": name,
             "namespace": api.namespace,
             "labels": {f"{APPSTUDIO_LABELS}/owner": "team", "example.com/mine": "yes"},
         },
         "spec": {
-            "application": "shop",
-            "environment": "staging",
+            "application": application,
+            "environment": environment,
             "snapshot": "one",
             "components": [{"name": name} for name in components],
         },
@@ -112,7 +142,7 @@ async def create_application(api: Api) -> None:
     await api.kube.create_object(APPLICATION, manifest, field_manager=USER)
 
 
-async def tell_components(api: Api, *components: str) -> None:
+async def tell_components(api: Api, *components: str, binding: str = "web") -> None:
     """Say of these where their manifests are, as the build service does."""
     told = [
         {
@@ -128,13 +158,13 @@ async def tell_components(api: Api, *components: str) -> None:
     ]
     patch = {"status": {"components": told}}
     await api.kube.patch_object(
-        BINDING, api.namespace, "web", patch, field_manager="build-service", subresource="status"
+        BINDING, api.namespace, binding, patch, field_manager="build-service", subresource="status"
     )
 
 
-def reason(bindings: Mirror, api: Api) -> str:
-    """What the binding says of itself."""
-    status = bindings.objects.get((api.namespace, "web"), {}).get("status", {})
+def reason(bindings: Mirror, api: Api, name: str = "web") -> str:
+    """What a binding says of itself."""
+    status = bindings.objects.get((api.namespace, name), {}).get("status", {})
     return str(condition({"conditions": status.get("bindingConditions") or []}, "Reconciled").get("reason", ""))
 
 
@@ -230,6 +260,52 @@ async def test_binding_when_its_application_is_deleted_then_it_goes_unless_that_
     await bindings.until("it is deleted", lambda objects: (api.namespace, "web") not in objects)
     await tenant.deployments.until("all go with it", lambda objects: (api.namespace, name) not in objects)
     await tenant.until_application_gone(deployment)
+
+
+async def test_bindings_when_something_is_wrong_with_them_then_each_says_so_until_it_is_mended(
+    api: Api, tenant: Tenant, bindings: Mirror
+) -> None:
+    first, second = "web-shop-staging-cart", "web-later-shop-staging-cart"
+
+    async def until_reason(reason_: str, name: str = "web") -> None:
+        await bindings.until(f"{name} says {reason_}", lambda _: reason(bindings, api, name) == reason_)
+
+    await create_binding(api, "cart")
+    await tell_components(api, "cart")
+    await until_reason("EnvironmentNotFound")
+    await create_environment(api)
+    await tenant.until_status("it is synced", first, sync__status="Synced")
+
+    await tell_components(api, "cart", "cart")
+    await until_reason("DuplicateComponents")
+    assert (api.namespace, first) in tenant.deployments.objects, "what was deployed before stays"
+    await tell_components(api, "cart")
+    await until_reason("Reconciled")
+
+    await create_binding(api, "cart", name="web-later")
+    await tell_components(api, "cart", binding="web-later")
+    await until_reason("DuplicateBinding", "web-later")
+    assert (api.namespace, second) not in tenant.deployments.objects
+    await api.delete(BINDING, "web")
+    await until_reason("Reconciled", "web-later")
+    await tenant.until_status("it is synced", second, sync__status="Synced")
+    await api.delete(BINDING, "web-later")
+    await tenant.deployments.until("all are gone", lambda objects: (api.namespace, second) not in objects)
+
+
+async def test_binding_when_every_name_is_as_long_as_may_be_then_it_is_deployed_all_the_same(
+    api: Api, tenant: Tenant, bindings: Mirror
+) -> None:
+    component, application, environment = ("c" * MAX_LABEL, "a" * MAX_LABEL, "e" * MAX_LABEL)
+    name = "b" * MAX_NAME
+    await create_environment(api, environment)
+    await create_binding(api, component, name=name, application=application, environment=environment)
+    await tell_components(api, component, binding=name)
+    deployment = deployment_name(name, application, environment, component)
+    await tenant.until_status("it is synced", deployment, sync__status="Synced", health__status="Healthy")
+    await bindings.until("it shows that", lambda _: reason(bindings, api, name) == "Reconciled")
+    await api.delete(BINDING, name)
+    await tenant.deployments.until("it goes, too", lambda objects: (api.namespace, deployment) not in objects)
 
 
 SAID_BY_LABELS = {"application": "shop", "component": "cart", "environment": "staging", "owner": "team"}

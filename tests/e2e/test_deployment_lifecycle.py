@@ -35,8 +35,9 @@ async def test_project_when_its_tenant_deploys_then_it_lists_exactly_the_tenants
     tenant: Tenant, projects: Mirror
 ) -> None:
     application = await tenant.application_of(await tenant.create())
-    project = find(projects.objects, application["spec"]["project"])
-    assert project is not None
+    name = application["spec"]["project"]
+    await projects.until(f"{name} is there", lambda objects: find(objects, name) is not None)
+    project = find(projects.objects, name) or {}
     assert project["spec"]["sourceRepos"] == [f"https://git.example.com/{tenant.namespace}/config"]
     assert project["spec"]["destinations"] == [{"name": "in-cluster", "namespace": tenant.namespace}]
     assert project["metadata"]["annotations"]["username"] == application["spec"]["project"].removeprefix("app-project-")
@@ -109,9 +110,9 @@ async def test_deletion_when_argocd_never_finishes_then_it_is_forced_and_others_
 ) -> None:
     stuck = await tenant.create(source={"path": "simulate/stuck-deletion"}, finalizers=(FINALIZER,))
     await tenant.until_status("deployed", sync__status="Synced")
-    await tenant.delete()
     ordinary = await other_tenant.create()
     await other_tenant.application_of(ordinary)
+    await tenant.delete()
     await other_tenant.delete()
     await other_tenant.until_application_gone(ordinary)
     assert find(tenant.applications.objects, application_name(stuck)) is not None
@@ -139,7 +140,7 @@ async def test_application_when_edited_by_somebody_then_it_is_as_before_at_once(
             and live["spec"]["project"] != "default"
             and int(live["metadata"]["resourceVersion"]) > version
         ),
-        timeout_seconds=5,
+        timeout_seconds=30,
     )
 
 

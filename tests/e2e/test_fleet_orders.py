@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import uuid4
 
@@ -93,7 +93,18 @@ def test_order_when_it_is_sent_again_later_then_nothing_changes(stack: HostedSta
         send_order(stack.log, replayed)
     known = of_instances(stack, "drain", "of-nobody")  # decided on behind them
     assert "there is no engine instance 'of-nobody'" in known.stderr
-    assert [row["state"] for row in streamed(stack, instance)][-1] == "accepting"
+    instances = json.loads(of_instances(stack, "list", "-o", "json").stdout)
+    assert [each["state"] for each in instances if each["id"] == instance] == ["accepting"]
+    until_streamed(stack, instance, "accepting")
+
+
+def test_order_when_its_time_is_to_come_then_it_counts_as_of_now_and_the_next_one_is_newer(
+    stack: HostedStack, instance: str
+) -> None:
+    given = AddEngineInstance(instance, CLUSTER, instance, "argocd", "dedicated", "nobody", "general", 7)
+    send_order(stack.log, FleetOrder(uuid4(), "ada", datetime.now(UTC) + timedelta(hours=1), given))
+    until_streamed(stack, instance, "accepting")
+    assert of_instances(stack, "drain", instance).stdout.startswith(f"{instance}: accepted")
 
 
 def test_order_when_only_tried_then_the_same_rules_answer_and_nothing_is_sent(

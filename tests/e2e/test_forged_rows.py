@@ -142,7 +142,7 @@ async def test_command_when_it_says_another_url_of_the_tenants_credential_then_t
 ) -> None:
     """As Kafka could: with the tenant's own sealed Secret and its own binding, which is for another URL."""
     await victim(api)
-    rows = await asyncio.to_thread(sealed_rows.rows_not_under, stack.environment["DATABASE_OWNER_URL"], "")
+    rows = await asyncio.to_thread(sealed_rows.stored_rows, stack.environment["DATABASE_OWNER_URL"])
     (row,) = [row for row in rows if row.namespace == api.namespace and not row.is_secret]
     for name, value in stack.environment.items():
         monkeypatch.setenv(name, value)

@@ -59,6 +59,46 @@ async def test_run_when_its_snapshot_is_not_there_then_it_says_so_and_goes_on_on
     assert shop.bound() == {"prod": "three"}
 
 
+async def test_run_when_its_snapshot_is_deleted_meanwhile_then_it_says_so_until_it_is_back_and_nothing_else_changes(
+    shop: Shop, kube: KubeClient
+) -> None:
+    """It is to an environment that is never there, so it goes on for as long as the test wants."""
+    await shop.environment("far", claim="none")
+    await shop.bind("at-dev", "dev", "two")
+    await shop.promote("run", "one", manualPromotion={"targetEnvironment": "far"})
+    bound = {"dev": "two", "far": "one"}
+    await shop.bindings.until("the snapshot is there", lambda _: shop.bound() == bound)
+    await kube.delete_object(SNAPSHOT, shop.namespace, "one")
+    message = f"Snapshot: one referred in Binding: {shop.binding('far')['metadata']['name']} does not exist."
+    await shop.runs.until(
+        f"it says so; it says {shop.status('run')}",
+        lambda _: condition(shop.status("run"), "ErrorOccurred").get("message") == message,
+    )
+    assert (shop.status("run")["state"], shop.bound()) == ("Active", bound)
+    await shop.snapshot("one")
+    await shop.runs.until(
+        "it goes on", lambda _: condition(shop.status("run"), "ErrorOccurred").get("status") == "False"
+    )
+    await kube.delete_object(SNAPSHOT, shop.namespace, "one")
+    await shop.promote("next", "two", manualPromotion={"targetEnvironment": "dev"})
+    await kube.delete_object(PROMOTION_RUN, shop.namespace, "run")
+    await shop.runs.until(
+        "the next one has its turn", lambda _: shop.status("next").get("state") in {"Active", "Complete"}
+    )
+    assert shop.bound() == bound
+
+
+async def test_run_when_it_never_can_succeed_then_it_fails_at_once_and_the_next_one_has_its_turn(shop: Shop) -> None:
+    await shop.create(SNAPSHOT, "of-blog", {"application": "blog"})
+    to_prod = {"manualPromotion": {"targetEnvironment": "prod"}}
+    await shop.promote("hopeless", "of-blog", **to_prod)
+    assert await shop.until_complete("hopeless") == "Failure"
+    message = "Snapshot 'of-blog' is one of application 'blog', not of 'shop'; name one of this application"
+    assert condition(shop.status("hopeless"), "ErrorOccurred")["message"] == message
+    await shop.promote("next", "one", **to_prod)
+    await shop.runs.until("it has begun", lambda _: shop.status("next").get("state") in {"Active", "Complete"})
+
+
 async def test_snapshot_when_it_is_new_then_it_is_promoted_as_far_as_environments_are_automated(
     shop: Shop, kube: KubeClient
 ) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -15,8 +14,8 @@ from devstack.components.stack import ENGINE_NAMESPACES
 from devstack.harness.hosted import HostedStack
 from devstack.harness.mirror import Mirror
 from services.common.kubernetes import KubeClient
-from tests.e2e.moving import HEALTHY_VIEW, LOOK_SECONDS, MOVED_SECONDS, seen_by_user
-from tests.e2e.operators import of_instances, sole_instance, typed
+from tests.e2e.moving import HEALTHY_VIEW, seen_by_user
+from tests.e2e.operators import listed, of_instances, sole_instance, typed, until_seen
 from tests.e2e.tenant import Tenant, application_name, fresh_tenant, path
 from tests.e2e.test_fleet import namespace
 
@@ -46,36 +45,29 @@ async def added(stack: HostedStack, name: str) -> AsyncIterator[None]:
 
 
 async def until_moved(stack: HostedStack, crowd: list[Tenant]) -> None:
-    """Until none of these tenants is on its way: one of another test may be, to or from an instance without an agent.
-
-    Raises AssertionError that shows how far each is if that takes too long.
-    """
+    """Until none of these tenants moves: one of another test may, to or from an instance without an agent."""
     namespaces = {tenant.namespace for tenant in crowd}
-    over = asyncio.get_running_loop().time() + MOVED_SECONDS
-    while left := [each for each in await _moves(stack) if each["namespace"] in namespaces]:
-        assert asyncio.get_running_loop().time() < over, left
-        await asyncio.sleep(LOOK_SECONDS)
+
+    def have_arrived(moves: list[dict[str, Any]]) -> bool:
+        return namespaces.isdisjoint(each["namespace"] for each in moves)
+
+    await until_seen(lambda: listed(stack, "moves"), have_arrived)
 
 
 async def retire(stack: HostedStack, name: str) -> None:
     """Gives an instance up: what its refusal names is typed again while there is one.
 
     A tenant of another test was perhaps on its way there when the fleet was evened out, and is left alone then.
-
-    Raises AssertionError that has the refusal if that takes too long.
     """
-    over = asyncio.get_running_loop().time() + MOVED_SECONDS
-    while (ordered := await asyncio.to_thread(of_instances, stack, "retire", name)).exit_code:
-        assert "still has" in ordered.output, ordered.output
-        assert asyncio.get_running_loop().time() < over, ordered.output
-        await asyncio.to_thread(of_instances, stack, "rebalance")
-        await asyncio.sleep(LOOK_SECONDS)
-    assert ordered.stdout == f"{name}: accepted\n"
 
+    async def answer() -> str:
+        ordered = await asyncio.to_thread(of_instances, stack, "retire", name)
+        if "still has" in ordered.output:
+            await asyncio.to_thread(of_instances, stack, "rebalance")
+        return ordered.output
 
-async def _moves(stack: HostedStack) -> list[dict[str, Any]]:
-    listed: list[dict[str, Any]] = json.loads(await typed(stack, "moves", "-o", "json"))
-    return listed
+    last = await until_seen(answer, lambda answered: "still has" not in answered)
+    assert last == f"{name}: accepted\n"
 
 
 async def test_tenants_when_an_instance_is_added_and_given_up_again_then_they_are_spread_and_notice_nothing(

@@ -8,11 +8,13 @@ import os
 import subprocess
 import sys
 from datetime import UTC, datetime
+from typing import Any
 
 import psycopg
 
 from devstack.harness.hosted import HostedStack
 from services.common.kubernetes import Manifest
+from tests.e2e.operators import until_seen
 from tests.e2e.tenant import Tenant, application_name, find
 
 MISCOMPILE = """
@@ -71,10 +73,14 @@ async def test_spec_when_it_is_put_in_force_as_it_was_then_it_stays_so_until_the
     _, told = await gitopsctl(stack, *at, "--apply", "--confirm", name)
     assert "GitOpsDeployment/web: its spec then re-issued" in told
     await until_deployed_from(tenant, created, "before")
-    shown, _ = await gitopsctl(stack, "audit", "--tenant", name, "-o", "json")
-    told = [(each["action"], each["manager"], each["generation"], each["outcome"]) for each in json.loads(shown)]
-    assert told[0] == ("reissue", "gitopsctl", 2, "Completed")
-    assert [action for action, *_ in told] == ["reissue", "update", "create"]
+
+    async def audit() -> list[tuple[Any, ...]]:
+        shown, _ = await gitopsctl(stack, "audit", "--tenant", name, "-o", "json")
+        return [(each["action"], each["manager"], each["generation"], each["outcome"]) for each in json.loads(shown)]
+
+    found = await until_seen(audit, lambda found: found[0][-1] == "Completed")
+    assert found[0] == ("reissue", "gitopsctl", 2, "Completed")
+    assert [action for action, *_ in found] == ["reissue", "update", "create"]
 
     await tenant.patch("web", {"spec": {"source": {"path": "newest"}}})
     await until_deployed_from(tenant, created, "newest")

@@ -3,129 +3,36 @@
 from __future__ import annotations
 
 import asyncio
-import base64
 import json
-import uuid
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
-from typing import Any
+from datetime import UTC, datetime
 
 import pytest
-import yaml
 
-from devstack.appstudio.build_service import BuildService
-from devstack.appstudio.gitops_repositories import PretendedRepositories
-from devstack.appstudio.space_requests import SpaceRequestController, made_for
+from devstack.appstudio.serving import played
+from devstack.appstudio.space_requests import made_for
 from devstack.harness.hosted import HostedStack
+from devstack.harness.mirror import Mirror
+from devstack.harness.owners import partition_of
 from devstack.stack.identities import WORKSPACE
 from examples.provisioner.provisioner import NAME, Provisioner, login_of, space_of, target_of
 from examples.provisioner.topic import ClaimKey, open_topic
-from services.common.kubernetes import NAMESPACE, SECRET, ApiResource, KubeClient, Manifest, NotFound
+from services.common.kubernetes import NAMESPACE, SECRET, KubeClient, Manifest, NotFound
 from services.common.messages import PendingClaim
-from services.common.package_data import CRDS
 from services.common.settings import KafkaSettings
-from services.common.times import rfc3339
-from services.kinds.application.kind import APPLICATION
 from services.kinds.deployment_target.catalogue import NOT_TERMINATED
 from services.kinds.deployment_target.model import DEPLOYMENT_TARGET
-from services.kinds.deployment_target_claim.model import DEPLOYMENT_TARGET_CLAIM
+from services.kinds.deployment_target_claim.catalogue import ALREADY_CLAIMED, CLASS_NOT_FOUND
+from services.kinds.deployment_target_claim.model import DEPLOYMENT_TARGET_CLAIM, MAX_CLAIM_NAME
 from services.kinds.deployment_target_claim.rows import BIND_COMPLETE, FINALIZER, PROVISIONER
 from services.kinds.deployment_target_class.model import DEPLOYMENT_TARGET_CLASS
-from services.kinds.environment.catalogue import EXPIRES_AT
 from services.kinds.environment.model import ENVIRONMENT
 from services.kinds.managed_environment.model import ENVIRONMENT_SECRET
-from services.kinds.snapshot.model import SNAPSHOT
-from services.kinds.snapshot_environment_binding.model import BINDING
-from services.kinds.space_request.model import SPACE_REQUEST
 from tests.e2e.api import Cluster
-from tests.e2e.tenant import Tenant, application_name, condition, find
-
-USER = "a-user"
-SECONDS = 60
-CREDENTIALS = {
-    "defaultNamespace": "spaces-1",
-    "apiURL": "https://api.example.com:6443",
-    "clusterCredentialsSecret": "login",
-    "allowInsecureSkipTLSVerify": False,
-}
-COPY = "managed-environment-secret-dev"
-SHIPPED = yaml.safe_load((CRDS.parent / "classes" / "isolation-level-namespace.yaml").read_text())
-
-
-class Namespace:
-    """What users do with claims and targets, and what they see."""
-
-    def __init__(self, tenant: Tenant, class_name: str) -> None:
-        self.kube, self.namespace, self.class_name = tenant.kube, tenant.namespace, class_name
-
-    async def claim(self, name: str = "dev", **spec: Any) -> None:
-        await self.create(DEPLOYMENT_TARGET_CLAIM, name, {"deploymentTargetClassName": self.class_name} | spec)
-
-    async def target(self, name: str = "spare") -> None:
-        spec = {"deploymentTargetClassName": self.class_name, "kubernetesCredentials": CREDENTIALS}
-        await self.create(DEPLOYMENT_TARGET, name, spec)
-
-    async def environment_on_target(self) -> None:
-        """An environment, dev, on a claim that is bound to a target."""
-        await self.claim()
-        await self.target()
-        claimed = {"target": {"deploymentTargetClaim": {"claimName": "dev"}}}
-        spec = {"displayName": "Dev", "deploymentStrategy": "Manual", "configuration": claimed}
-        await self.create(ENVIRONMENT, "dev", spec)
-
-    async def secret(self, name: str, kubeconfig: str, type_: str = "Opaque") -> None:
-        identity = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name, "namespace": self.namespace}}
-        content = {"type": type_, "stringData": {"kubeconfig": kubeconfig}}
-        await self.kube.create_object(SECRET, identity | content, field_manager=USER)
-
-    async def until(self, kind: ApiResource, name: str, is_so: Callable[[Manifest], bool]) -> Manifest:
-        found: Manifest | None = None
-        try:
-            async with asyncio.timeout(SECONDS):
-                while True:
-                    found = await self.kube.get_object(kind, self.namespace, name)
-                    if is_so(found):
-                        return found
-                    await asyncio.sleep(0.1)
-        except TimeoutError:
-            raise AssertionError(found) from None
-
-    async def until_phase(self, kind: ApiResource, name: str, phase: str) -> Manifest:
-        return await self.until(kind, name, lambda each: (each.get("status") or {}).get("phase") == phase)
-
-    async def until_gone(self, kind: ApiResource, name: str) -> None:
-        with pytest.raises(NotFound):
-            await self.until(kind, name, lambda _: False)
-
-    async def until_copied(self, content: str) -> None:
-        """Wait until the Secret with the name of the environment's copy has this content."""
-        expected = {"kubeconfig": base64.b64encode(content.encode()).decode()}
-        async with asyncio.timeout(SECONDS):
-            while True:
-                with suppress(NotFound):
-                    if (await self.kube.get_object(SECRET, self.namespace, COPY)).get("data") == expected:
-                        return
-                await asyncio.sleep(0.1)
-
-    async def spaces(self) -> list[str]:
-        """Names of the SpaceRequests."""
-        pages = self.kube.list_pages(SPACE_REQUEST, self.namespace)
-        return [each["metadata"]["name"] async for page in pages for each in page.items]
-
-    async def set_policy(self, policy: str) -> None:
-        patch = {"spec": {"reclaimPolicy": policy}}
-        await self.kube.patch_object(DEPLOYMENT_TARGET_CLASS, None, self.class_name, patch, field_manager=USER)
-
-    async def create(self, kind: ApiResource, name: str, spec: dict[str, Any]) -> None:
-        manifest = {
-            "apiVersion": kind.api_version,
-            "kind": kind.kind,
-            "metadata": {"name": name, "namespace": self.namespace},
-            "spec": spec,
-        }
-        await self.kube.create_object(kind, manifest, field_manager=USER)
+from tests.e2e.claims import COPY, SECONDS, SHIPPED, Namespace, message_of
+from tests.e2e.tenant import USER, Tenant, condition, fresh_namespace, fresh_tenant
 
 
 def reason(environment: Manifest) -> str:
@@ -134,25 +41,38 @@ def reason(environment: Manifest) -> str:
 
 
 @pytest.fixture
-async def ours(tenant: Tenant, kube: KubeClient) -> AsyncIterator[Namespace]:
-    """With a class of the test's own, like the one that is shipped."""
-    name = f"class-{uuid.uuid4().hex[:8]}"
-    await kube.create_object(DEPLOYMENT_TARGET_CLASS, SHIPPED | {"metadata": {"name": name}}, field_manager=USER)
-    yield Namespace(tenant, name)
-    await kube.delete_object(DEPLOYMENT_TARGET_CLASS, None, name)
+def ours(tenant: Tenant, target_class: str) -> Namespace:
+    return Namespace(tenant, target_class)
+
+
+@pytest.fixture
+async def theirs(
+    ours: Namespace, kube: KubeClient, deployments: Mirror, applications: Mirror
+) -> AsyncIterator[Namespace]:
+    """Of another tenant, in another partition, with the same class."""
+    while partition_of(name := fresh_namespace()) == partition_of(ours.namespace):
+        pass
+    async with fresh_tenant(kube, deployments, applications, name) as tenant:
+        yield Namespace(tenant, ours.class_name)
 
 
 async def test_claim_when_a_target_is_free_then_it_is_bound_kept_so_and_reclaimed_as_its_class_says(
     ours: Namespace,
 ) -> None:
+    """One of them: two others that want it, too, stay Pending, and the one that names it says why."""
     await ours.claim()
     waiting = await ours.until(DEPLOYMENT_TARGET_CLAIM, "dev", lambda each: bool(each["metadata"].get("annotations")))
     assert waiting["metadata"]["annotations"] == {PROVISIONER: ours.class_name}
-    await ours.claim("named", targetName="spare")
+    for name in ("named", "rival"):
+        await ours.claim(name, targetName="spare")
+        await ours.until_phase(DEPLOYMENT_TARGET_CLAIM, name, "Pending")
     await ours.target()
     bound = await ours.until_phase(DEPLOYMENT_TARGET_CLAIM, "named", "Bound")
-    target = await ours.until(DEPLOYMENT_TARGET, "spare", lambda each: each["spec"].get("claimRef") == "named")
-    assert target["status"]["phase"] == "Bound"
+    await ours.until_phase(DEPLOYMENT_TARGET, "spare", "Bound")
+    await ours.until(DEPLOYMENT_TARGET, "spare", lambda each: each["spec"].get("claimRef") == "named")
+    for name, problem in (("rival", ALREADY_CLAIMED.text()), ("dev", "")):
+        lost = await ours.until(DEPLOYMENT_TARGET_CLAIM, name, lambda each, said=problem: message_of(each) == said)
+        assert (lost["status"]["phase"], "targetName" in lost["spec"]) == ("Pending", name == "rival")
     bound = await ours.until(
         DEPLOYMENT_TARGET_CLAIM, "named", lambda each: BIND_COMPLETE in (each["metadata"].get("annotations") or {})
     )
@@ -168,18 +88,44 @@ async def test_claim_when_a_target_is_free_then_it_is_bound_kept_so_and_reclaime
 
 
 async def test_class_when_operators_change_it_then_the_claims_of_all_tenants_follow_the_new_policy(
+    ours: Namespace, theirs: Namespace
+) -> None:
+    """Of a claim that waits there is a SpaceRequest once its tenant knows of the change; no claim is written then."""
+    await ours.set_class(provisioner="example.com/nobody")
+    tenants = (ours, theirs)
+    for tenant in tenants:
+        await tenant.target()
+        await tenant.until_phase(DEPLOYMENT_TARGET, "spare", "Available")
+        await tenant.claim()
+        await tenant.until_phase(DEPLOYMENT_TARGET_CLAIM, "dev", "Bound")
+        await tenant.claim("waiting")
+        await tenant.until_phase(DEPLOYMENT_TARGET_CLAIM, "waiting", "Pending")
+        assert await tenant.spaces() == []
+    await ours.set_class(provisioner=SHIPPED["spec"]["provisioner"], reclaimPolicy="Retain")
+    for tenant in tenants:
+        await tenant.until_asked()
+        await tenant.kube.delete_object(DEPLOYMENT_TARGET_CLAIM, tenant.namespace, "dev")
+        await tenant.until_gone(DEPLOYMENT_TARGET_CLAIM, "dev")
+        released = await tenant.until_phase(DEPLOYMENT_TARGET, "spare", "Released")
+        assert "claimRef" not in released["spec"]
+
+
+async def test_class_when_it_is_deleted_while_in_use_then_claims_keep_their_targets_and_new_ones_say_so(
     ours: Namespace,
 ) -> None:
     await ours.target()
+    await ours.until_phase(DEPLOYMENT_TARGET, "spare", "Available")
     await ours.claim()
     await ours.until_phase(DEPLOYMENT_TARGET_CLAIM, "dev", "Bound")
-    await ours.set_policy("Retain")
-    await ours.claim("witness")  # is told with the newest state of its class, and that counts for all
-    await ours.until_phase(DEPLOYMENT_TARGET_CLAIM, "witness", "Pending")
+    await ours.kube.delete_object(DEPLOYMENT_TARGET_CLASS, None, ours.class_name)
+    await ours.claim("late")
+    message = CLASS_NOT_FOUND.text(name=ours.class_name)
+    await ours.until(DEPLOYMENT_TARGET_CLAIM, "late", lambda each: message_of(each) == message)
+    kept = await ours.until_phase(DEPLOYMENT_TARGET_CLAIM, "dev", "Bound")
+    assert kept["spec"]["targetName"] == "spare"
     await ours.kube.delete_object(DEPLOYMENT_TARGET_CLAIM, ours.namespace, "dev")
     await ours.until_gone(DEPLOYMENT_TARGET_CLAIM, "dev")
-    released = await ours.until_phase(DEPLOYMENT_TARGET, "spare", "Released")
-    assert "claimRef" not in released["spec"]
+    await ours.until_phase(DEPLOYMENT_TARGET, "spare", "Released")
 
 
 async def test_secret_of_a_target_when_it_comes_changes_and_goes_then_the_environments_copy_follows_at_once(
@@ -215,42 +161,49 @@ async def test_secret_of_somebody_else_when_it_has_the_name_of_a_copy_then_the_e
     await ours.kube.delete_object(ENVIRONMENT, ours.namespace, "dev")
 
 
-@asynccontextmanager
-async def sandboxed(ours: Namespace, *, refuses_to_terminate: bool = False) -> AsyncIterator[str]:
-    """With a controller of SpaceRequests, which makes namespaces in the cluster with this URL."""
-    url = ours.kube.configuration.host
-    controller = SpaceRequestController(
-        ours.kube, ours.namespace, url, "kubeconfig", refuses_to_terminate=refuses_to_terminate
-    )
-    serving = asyncio.create_task(controller.run())
-    try:
-        yield url
-    finally:
-        serving.cancel()
-        await asyncio.wait([serving])
-
-
 async def test_claim_when_nothing_is_free_then_the_sandbox_makes_a_target_for_it_that_goes_with_it(
-    ours: Namespace,
+    ours: Namespace, cluster: Cluster
 ) -> None:
-    async with sandboxed(ours) as url:
-        await ours.claim()
-        await ours.until_phase(DEPLOYMENT_TARGET_CLAIM, "dev", "Bound")
-        target = await ours.until_phase(DEPLOYMENT_TARGET, "dev-dt", "Bound")
+    """Its name is as long as may be: labels carry that of its target."""
+    name = "c" * MAX_CLAIM_NAME
+    async with played(ours.sandbox(cluster)):
+        await ours.claim(name)
+        await ours.until_phase(DEPLOYMENT_TARGET_CLAIM, name, "Bound")
+        target = await ours.until_phase(DEPLOYMENT_TARGET, f"{name}-dt", "Bound")
         credentials = target["spec"]["kubernetesCredentials"]
-        assert (target["spec"]["claimRef"], credentials["apiURL"]) == ("dev", url)
+        assert (target["spec"]["claimRef"], credentials["apiURL"]) == (name, cluster.url)
         (space,) = await ours.spaces()
         assert credentials["defaultNamespace"] == made_for(ours.namespace, space)
-        await ours.kube.delete_object(DEPLOYMENT_TARGET_CLAIM, ours.namespace, "dev")
-        await ours.until_gone(DEPLOYMENT_TARGET, "dev-dt")
+        await ours.kube.delete_object(DEPLOYMENT_TARGET_CLAIM, ours.namespace, name)
+        await ours.until_gone(DEPLOYMENT_TARGET, f"{name}-dt")
         assert await ours.spaces() == []
 
 
+@pytest.mark.parametrize("takes_off_finalizer", [False, True], ids=["at once", "with its finalizer taken off"])
+async def test_claims_when_a_tenant_makes_and_deletes_them_quickly_then_no_space_is_left(
+    ours: Namespace, takes_off_finalizer: bool
+) -> None:
+    for _ in range(10):
+        await ours.claim()
+        if takes_off_finalizer:
+            await ours.until(
+                DEPLOYMENT_TARGET_CLAIM, "dev", lambda each: FINALIZER in each["metadata"].get("finalizers", ())
+            )
+            await ours.until_asked()
+            undone = {"metadata": {"finalizers": None}}
+            await ours.kube.patch_object(DEPLOYMENT_TARGET_CLAIM, ours.namespace, "dev", undone, field_manager=USER)
+        with suppress(NotFound):
+            await ours.kube.delete_object(DEPLOYMENT_TARGET_CLAIM, ours.namespace, "dev")
+        await ours.until_gone(DEPLOYMENT_TARGET_CLAIM, "dev")
+    await ours.claim("last")
+    await ours.until_spaces_of({"last"})
+
+
 async def test_target_when_its_space_refuses_to_terminate_then_it_has_failed_names_that_and_goes_once_it_has_gone(
-    ours: Namespace,
+    ours: Namespace, cluster: Cluster
 ) -> None:
     """The sandbox says that it has failed for longer than two minutes, and the claim is in nobody's way meanwhile."""
-    async with sandboxed(ours, refuses_to_terminate=True):
+    async with played(ours.sandbox(cluster, refuses_to_terminate=True)):
         await ours.claim()
         await ours.until_phase(DEPLOYMENT_TARGET_CLAIM, "dev", "Bound")
         (space,) = await ours.spaces()
@@ -258,7 +211,7 @@ async def test_target_when_its_space_refuses_to_terminate_then_it_has_failed_nam
         failed = await ours.until_phase(DEPLOYMENT_TARGET, "dev-dt", "Failed")
         assert condition(failed["status"], "ErrorOccurred")["message"] == NOT_TERMINATED.text(request=space)
         await ours.until_gone(DEPLOYMENT_TARGET_CLAIM, "dev")
-    async with sandboxed(ours):
+    async with played(ours.sandbox(cluster)):
         await ours.until_gone(DEPLOYMENT_TARGET, "dev-dt")
         assert await ours.spaces() == []
 
@@ -404,34 +357,3 @@ async def test_provisioner_when_a_tenant_names_another_namespace_in_its_target_t
         await until_removed(ours, made)
     own = await ours.kube.get_object(NAMESPACE, None, ours.namespace)
     assert own["status"]["phase"] == "Active"
-
-
-async def test_preview_when_its_time_is_over_then_it_goes_with_what_it_deployed_its_claim_and_its_target(
-    ours: Namespace, cluster: Cluster, tenant: Tenant
-) -> None:
-    sandbox = SpaceRequestController(ours.kube, ours.namespace, cluster.url, cluster.kubeconfig())
-    building = BuildService(ours.kube, ours.namespace, PretendedRepositories())
-    others = [asyncio.create_task(each.run()) for each in (sandbox, building)]
-    try:
-        await ours.claim()
-        claim = {"target": {"deploymentTargetClaim": {"claimName": "dev"}}}
-        preview = {"displayName": "qa", "deploymentStrategy": "Manual", "configuration": claim}
-        await ours.create(ENVIRONMENT, "qa", preview)
-        bound = {"application": "shop", "environment": "qa", "snapshot": "one", "components": [{"name": "cart"}]}
-        await ours.create(APPLICATION, "shop", {"displayName": "Shop"})
-        await ours.create(SNAPSHOT, "one", {"application": "shop"})
-        await ours.create(BINDING, "web", bound)
-        await tenant.until_status("it is synced", "web-shop-qa-cart", sync__status="Synced", health__status="Healthy")
-        deployed = tenant.deployments.objects[tenant.namespace, "web-shop-qa-cart"]
-        end = {"metadata": {"annotations": {EXPIRES_AT: rfc3339(datetime.now(UTC) + timedelta(seconds=2))}}}
-        await ours.kube.patch_object(ENVIRONMENT, ours.namespace, "qa", end, field_manager=USER)
-        await ours.until_gone(ENVIRONMENT, "qa")
-        assert find(tenant.applications.objects, application_name(deployed)) is None, "that was removed first"
-        await ours.until_gone(BINDING, "web")
-        await ours.until_gone(DEPLOYMENT_TARGET_CLAIM, "dev")
-        await ours.until_gone(DEPLOYMENT_TARGET, "dev-dt")
-        assert await ours.spaces() == []
-    finally:
-        for each in others:
-            each.cancel()
-        await asyncio.wait(others)

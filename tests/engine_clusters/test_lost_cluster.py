@@ -23,6 +23,7 @@ from tests.e2e.api import Api, Cluster
 from tests.e2e.operators import sole_instance
 from tests.e2e.tenant import Tenant, fresh_tenant
 from tests.engine_clusters.conftest import Held
+from tests.growing.fleet import until_shown
 
 pytestmark = pytest.mark.long
 
@@ -92,3 +93,4 @@ async def test_engine_cluster_when_lost_with_its_etcd_then_a_new_one_gets_everyt
     await tenant.patch("changed", AFTERWARDS)
     await tenant.until_path(tenancy.resources["changed"], "afterwards")
     assert identity(other_tenant, elsewhere) == before
+    await until_shown(stack, NAMESPACE, health="Healthy")

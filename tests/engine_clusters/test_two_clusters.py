@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Collection
+from typing import NamedTuple
 
+import orjson
+import psycopg
 import pytest
 
 from devstack.components.stack import ENGINE_NAMESPACES
 from devstack.harness.hosted import HostedStack
 from devstack.harness.mirror import Mirror
-from devstack.stack.identities import ENGINE_CLUSTER
-from devstack.stack.second_cluster import NAME, NAMESPACE
-from services.common.avro import SchemaRegistry, decode_record
-from services.common.kafka import PartitionReader, engine_topic
-from services.common.kubernetes import Manifest
+from devstack.stack.identities import ENGINE_CLUSTER, WORKSPACE
+from devstack.stack.second_cluster import NAME, NAMESPACE, SecondCluster
+from services.cli.sealing.sealed_rows import stored_rows
+from services.common.avro import AvroCodec, SchemaRegistry, decode_record, value_subject
+from services.common.kafka import COMMANDS, PartitionReader, engine_topic, tenant_key
+from services.common.kubernetes import SECRET, Manifest
+from services.common.messages import Command, ResourceChanged
+from services.common.sealing import OpeningKeys, SecretContext, Unopenable
 from services.kinds.managed_environment.model import MANAGED_ENVIRONMENT
 from tests.e2e.api import Api, Cluster
 from tests.e2e.moving import HEALTHY_VIEW, Mover, seen_by_user
@@ -22,6 +29,12 @@ from tests.e2e.tenant import Tenant, path
 from tests.engine_clusters.conftest import Held
 
 pytestmark = pytest.mark.long
+
+COMPILED_FOR = """
+SELECT manifest::json #>> '{recipe,secret,sealed}' FROM engine_resources
+ WHERE tenant_namespace = %s AND desired = 'present' AND manifest::json #>> '{recipe,secret,sealed}' IS NOT NULL
+"""
+PATIENCE_SECONDS, POLL_SECONDS = 30, 0.2
 
 FIRST, SECOND = ENGINE_NAMESPACES[0], NAMESPACE
 REMOTE = {"environment": "prod", "namespace": "web"}
@@ -51,6 +64,57 @@ def streamed_to(stack: HostedStack, cluster: str, tenant: Tenant) -> bool:
     return any(row["tenant_namespace"] == tenant.namespace for row in rows)
 
 
+class SealedSecret(NamedTuple):
+    """A Secret as the log or the database holds it, and where it belongs."""
+
+    text: str
+    context: SecretContext
+
+
+def in_the_log(stack: HostedStack, tenant: Tenant) -> list[SealedSecret]:
+    """Of all commands of the tenant that gitops.commands holds."""
+    codec = AvroCodec(SchemaRegistry(stack.environment["SCHEMA_REGISTRY_URL"]), Command, value_subject(COMMANDS))
+    key = tenant_key(WORKSPACE, tenant.namespace)
+    with PartitionReader(stack.log, "tests") as reader:
+        messages = reader.read_messages(reader.end_offsets(reader.partitions_of(COMMANDS)))
+        commands = [codec.decode_message(message.value) for message in messages if message.key == key]
+    seen = [each for each in commands if isinstance(each.event, ResourceChanged) and each.event.kind == SECRET.kind]
+    return [found for each in seen if (found := sealed_in(each)) is not None]
+
+
+def sealed_in(command: Command) -> SealedSecret | None:
+    """The Secret that a command tells of, unless its content follows."""
+    assert isinstance(command.event, ResourceChanged)
+    spec = orjson.loads(command.event.spec)
+    where = (command.workspace, command.namespace, command.event.name, spec["type"], command.namespace_uid)
+    return SealedSecret(spec["sealed"], SecretContext(*where)) if "sealed" in spec else None
+
+
+def in_the_database(stack: HostedStack, tenant: Tenant) -> list[SealedSecret]:
+    """Of the rows that the planner keeps, and of those that it has compiled for agents."""
+    url = stack.environment["DATABASE_OWNER_URL"]
+    (row,) = [row for row in stored_rows(url) if row.is_secret and row.namespace == tenant.namespace]
+    spec = orjson.loads(row.spec)
+    context = SecretContext(row.workspace, row.namespace, row.name, spec["type"], row.namespace_uid)
+    with psycopg.connect(url) as owner:
+        compiled = owner.execute(COMPILED_FOR, [tenant.namespace]).fetchall()
+    return [SealedSecret(text, context) for text in (spec["sealed"], *(text for (text,) in compiled))]
+
+
+def opened_by(stack: HostedStack, secrets: Collection[SealedSecret]) -> set[frozenset[str]]:
+    """The engine clusters whose agents' keys open each."""
+    files = {ENGINE_CLUSTER: stack.state.sealing_keys[0], NAME: SecondCluster(stack.state.root / NAME).private_keys}
+    keys = {cluster: OpeningKeys.load_of_cluster(path, cluster) for cluster, path in files.items()}
+
+    def opens(cluster: str, secret: SealedSecret) -> bool:
+        try:
+            return "kubeconfig" in keys[cluster].open_secret(secret.text, secret.context)
+        except Unopenable:
+            return False
+
+    return {frozenset(each for each in files if opens(each, secret)) for secret in secrets}
+
+
 async def test_tenant_when_it_is_in_the_second_cluster_then_all_of_it_is_there_and_nothing_in_the_first(
     stack: HostedStack, tenant: Tenant, api: Api, cluster: Cluster, first: Held, second: Held
 ) -> None:
@@ -60,9 +124,27 @@ async def test_tenant_when_it_is_in_the_second_cluster_then_all_of_it_is_there_a
     assert names.isdisjoint(first.names())
     assert await asyncio.to_thread(streamed_to, stack, NAME, tenant)
     assert not await asyncio.to_thread(streamed_to, stack, ENGINE_CLUSTER, tenant)
+    for secrets in (in_the_log, in_the_database):
+        held = await asyncio.to_thread(secrets, stack, tenant)
+        assert opened_by(stack, held) == {frozenset({NAME})}, "a stolen key of the first cluster opens none of it"
     await tenant.delete()
     await api.delete(MANAGED_ENVIRONMENT, "prod")
     await second.until_without(names)
+
+
+async def until_sealed_for(stack: HostedStack, tenant: Tenant, cluster: str) -> None:
+    """Until nothing that the database holds of the tenant opens in another engine cluster."""
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        while opened_by(stack, await asyncio.to_thread(in_the_database, stack, tenant)) != {frozenset({cluster})}:  # noqa: ASYNC110 - of a database
+            await asyncio.sleep(POLL_SECONDS)
+
+
+async def until_more(stack: HostedStack, tenant: Tenant, before: int) -> list[SealedSecret]:
+    """What the log has of the tenant beyond the first ``before`` Secrets, once it has anything."""
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        while not (sent := (await asyncio.to_thread(in_the_log, stack, tenant))[before:]):  # noqa: ASYNC110 - of a log
+            await asyncio.sleep(POLL_SECONDS)
+    return sent
 
 
 async def test_tenant_when_moved_to_the_other_cluster_and_back_then_all_of_it_goes_there_and_its_user_notices_nothing(  # noqa: PLR0917 - fixtures
@@ -72,12 +154,17 @@ async def test_tenant_when_moved_to_the_other_cluster_and_back_then_all_of_it_go
         created = await deployed(api, tenant, cluster)
     names = await first.objects_of(created)
     async with seen_by_user(tenant) as views:
-        for target, there, elsewhere in ((SECOND, second, first), (FIRST, first, second)):
+        for target, name, there, elsewhere in ((SECOND, NAME, second, first), (FIRST, ENGINE_CLUSTER, first, second)):
             ordered = await mover.typed("move", tenant.namespace, "--to", target)
             assert ordered.stdout == f"local/{tenant.namespace}: accepted\n", ordered.output
             await mover.until_done()
             assert await there.objects_of(created) == names
             await elsewhere.until_without(names)
+            await until_sealed_for(stack, tenant, name)
+            before = len(await asyncio.to_thread(in_the_log, stack, tenant))
+            await api.change_secret("kubeconfig", moved_to=target)
+            sent = await until_more(stack, tenant, before)
+            assert opened_by(stack, sent) == {frozenset({name})}, "what is new is for the agents that have it now"
     assert views == [HEALTHY_VIEW]
     await tenant.patch("web", path("apps/after"))
     await tenant.until_path(created, "apps/after")

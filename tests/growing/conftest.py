@@ -18,7 +18,7 @@ from services.common.package_data import RBAC
 from services.planner.domain.fleet.pools.pool_rows import namespace_of
 from tests.component.agent.worker import Worker
 from tests.e2e.fixtures import *  # noqa: F403 - pytest takes fixtures from the names of this module
-from tests.growing.fleet import until
+from tests.e2e.operators import until_seen
 
 PROFILE_LARGE = ROOT / "k8s" / "provisioner" / "large" / "kustomization.yaml"
 OLD_VERSION, VERSION = "3.1.16", "3.2.11"
@@ -71,13 +71,10 @@ async def provisioner(stack: HostedStack, tmp_path_factory: pytest.TempPathFacto
 
 
 async def _until_ready(worker: Worker) -> None:
-    async def is_ready() -> bool:
-        return worker.is_ready
+    async def look() -> tuple[bool, str]:
+        return worker.is_ready, worker.log.read_text()[-2000:]
 
-    async def log() -> str:
-        return worker.log.read_text()[-2000:]
-
-    await until("the provisioner is ready", is_ready, log)
+    await until_seen(look, lambda seen: seen[0])
 
 
 def simulator(stack: HostedStack, log: Path, *namespaces: str) -> Worker:

@@ -3,32 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import json
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
 from devstack.harness.hosted import HostedStack
 from services.common.kubernetes import NAMESPACE, KubeClient, NotFound
-from tests.e2e.operators import of_instances, typed
+from tests.e2e.operators import listed, of_instances, typed, until_seen
 
-WITHIN_SECONDS, LOOK_EVERY_SECONDS = 180.0, 0.5
 WORKSPACE = "local"
 Row = dict[str, Any]
-
-
-async def until(what: str, holds: Callable[[], Awaitable[bool]], seen: Callable[[], Awaitable[object]]) -> None:
-    """Return once it does; fail with what was seen if that takes too long."""
-    over = asyncio.get_running_loop().time() + WITHIN_SECONDS
-    while not await holds():
-        assert asyncio.get_running_loop().time() < over, f"{what}: {await seen()}"
-        await asyncio.sleep(LOOK_EVERY_SECONDS)
-
-
-async def listed(stack: HostedStack, *arguments: str) -> list[Row]:
-    """What a command of ``gitopsctl engines`` lists."""
-    found: list[Row] = json.loads(await typed(stack, *arguments, "-o", "json"))
-    return found
 
 
 async def instances(stack: HostedStack) -> dict[str, Row]:
@@ -38,18 +22,21 @@ async def instances(stack: HostedStack) -> dict[str, Row]:
 
 async def until_shown(stack: HostedStack, instance: str, **expected: object) -> Row:
     """The row of an instance when it has these values."""
-
-    async def holds() -> bool:
-        return expected.items() <= (await instances(stack)).get(instance, {}).items()
-
-    await until(f"{instance} has {expected}", holds, lambda: instances(stack))
-    return (await instances(stack))[instance]
+    found = await until_seen(
+        lambda: instances(stack), lambda shown: expected.items() <= shown.get(instance, {}).items()
+    )
+    return found[instance]
 
 
-async def accepting_in(stack: HostedStack, ring: str, version: str) -> list[Row]:
-    """The instances of a ring that a provisioner has installed with this version, and that take tenants."""
+async def until_accepting(stack: HostedStack, ring: str, version: str) -> Row:
+    """The one instance of a ring that a provisioner has installed with this version, when it takes tenants."""
     wanted = {"ring": ring, "wantedVersion": version, "state": "accepting"}
-    return [each for each in (await instances(stack)).values() if wanted.items() <= each.items()]
+
+    def accepting(shown: dict[str, Row]) -> list[Row]:
+        return [each for each in shown.values() if wanted.items() <= each.items()]
+
+    (row,) = accepting(await until_seen(lambda: instances(stack), lambda shown: bool(accepting(shown))))
+    return row
 
 
 @asynccontextmanager
@@ -66,10 +53,11 @@ async def retire_ring(stack: HostedStack, ring: str) -> None:
     """Give its instances up, which tenants have left."""
     for instance in [name for name, row in (await instances(stack)).items() if row["ring"] == ring]:
 
-        async def is_retired(instance: str = instance) -> bool:
-            return (await asyncio.to_thread(of_instances, stack, "retire", instance)).exit_code == 0
+        async def answer(instance: str = instance) -> tuple[int, str]:
+            ordered = await asyncio.to_thread(of_instances, stack, "retire", instance)
+            return ordered.exit_code, ordered.output
 
-        await until(f"{instance} is retired", is_retired, lambda: instances(stack))
+        await until_seen(answer, lambda answered: answered[0] == 0)
 
 
 async def is_there(kube: KubeClient, namespace: str) -> bool:

@@ -19,16 +19,14 @@ from devstack.harness.mirror import Mirror
 from services.common.kubernetes import CONFIG_MAP, KubeClient, Manifest, NotFound
 from tests.component.agent.worker import Worker
 from tests.e2e.moving import HEALTHY_VIEW, seen_by_user
-from tests.e2e.operators import typed
+from tests.e2e.operators import listed, typed, until_seen
 from tests.e2e.tenant import Tenant, application_name, fresh_tenant, path
 from tests.growing.conftest import EARLY, VERSION, simulator
 from tests.growing.fleet import (
-    accepting_in,
     instances,
-    listed,
     placed_in,
     retire_ring,
-    until,
+    until_accepting,
     until_removed,
     until_shown,
 )
@@ -64,11 +62,7 @@ class Served:
 
     async def until_config(self, expected: Manifest) -> None:
         """Until it holds this, and nothing else."""
-
-        async def holds() -> bool:
-            return await self.config() == expected
-
-        await until(f"{CONFIG} is as it was installed", holds, self.remedies)
+        await until_seen(self.config, lambda found: found == expected)
 
     async def remedies(self) -> list[str]:
         """What was done for the instance until now."""
@@ -77,11 +71,7 @@ class Served:
 
     async def until_well(self) -> None:
         """Until nothing more is done for it."""
-
-        async def holds() -> bool:
-            return (await self.remedies())[-1:] == ["Well"]
-
-        await until(f"{self.instance} is well", holds, self.remedies)
+        await until_seen(self.remedies, lambda done: done[-1:] == ["Well"])
 
     @contextmanager
     def standing_still(self) -> Iterator[None]:
@@ -146,8 +136,11 @@ async def test_instance_when_nothing_helps_then_another_is_installed_for_its_ten
         with served.standing_still():
             await until_removed(served.stack, served.kube, served.instance)
         await served.until_well()
-    assert await served.remedies() == [*REMEDIES, *REPLACED]
-    (other,) = await accepting_in(served.stack, RING, VERSION)
+    tried = await served.remedies()
+    # A busy machine may have stood still as well: then one was tried, and it was well again, before it was ill.
+    assert [each for each in tried if each not in REPLACED][-len(REMEDIES) :] == REMEDIES
+    assert [each for each in tried if each in REPLACED][-len(REPLACED) :] == REPLACED
+    other = await until_accepting(served.stack, RING, VERSION)
     assert other["id"] in EARLY
     assert str(other["capacity"]) == CAPACITY
     places = {place for place, name in applications.objects if name == application_name(served.created)}

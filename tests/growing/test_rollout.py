@@ -14,10 +14,10 @@ from devstack.harness.hosted import HostedStack
 from devstack.harness.mirror import Mirror
 from services.common.kubernetes import CONFIG_MAP, KubeClient, Manifest
 from tests.e2e.moving import HEALTHY_VIEW, seen_by_user
-from tests.e2e.operators import of_instances, typed
+from tests.e2e.operators import listed, of_instances, typed, until_seen
 from tests.e2e.tenant import Tenant, application_name, fresh_tenant, path
 from tests.growing.conftest import LARGE, OLD_VERSION, PROFILES, VERSION
-from tests.growing.fleet import Row, accepting_in, instances, listed, placed_in, retire_ring, until, until_removed
+from tests.growing.fleet import Row, instances, placed_in, retire_ring, until_accepting, until_removed
 
 RING, TENANTS = "canary", 3
 POOL = ("--ring", RING, "--min", "1", "--max", "1", "--spare", "0", "--capacity", "4", "--version", OLD_VERSION)
@@ -31,13 +31,7 @@ pytestmark = pytest.mark.usefixtures("provisioner")
 async def old(stack: HostedStack) -> AsyncIterator[Row]:
     """The only instance of the pool, of the old version. In the end the ring has none."""
     await typed(stack, "pool", "set", *POOL)
-
-    async def holds() -> bool:
-        return bool(await accepting_in(stack, RING, OLD_VERSION))
-
-    await until("the pool has an instance", holds, lambda: instances(stack))
-    (row,) = await accepting_in(stack, RING, OLD_VERSION)
-    yield row
+    yield await until_accepting(stack, RING, OLD_VERSION)
     await typed(stack, "pool", "remove", "--ring", RING)
     await retire_ring(stack, RING)
 
@@ -92,22 +86,12 @@ async def status(stack: HostedStack) -> Row:
 
 async def until_status(stack: HostedStack, **wanted: object) -> Row:
     """The status of the rollout when it has these values."""
-
-    async def holds() -> bool:
-        return wanted.items() <= (await status(stack)).items()
-
-    await until(f"the rollout has {wanted}", holds, lambda: status(stack))
-    return await status(stack)
+    return await until_seen(lambda: status(stack), lambda shown: wanted.items() <= shown.items())
 
 
 async def until_rolled_out(stack: HostedStack) -> Row:
     """The status of the rollout when it is over."""
-
-    async def is_over() -> bool:
-        return (await status(stack))["state"] in {"done", "failed", "aborted"}
-
-    await until("the rollout is over", is_over, lambda: status(stack))
-    return await status(stack)
+    return await until_seen(lambda: status(stack), lambda shown: shown["state"] in {"done", "failed", "aborted"})
 
 
 @pytest.fixture
@@ -132,7 +116,7 @@ async def test_version_when_it_rolls_out_then_its_instance_is_installed_tenants_
         assert "accepted" in await typed(stack, "rollout", "start", VERSION, "--rings", RING, "--soak", "1s")
         rollout = await until_rolled_out(stack)
         assert rollout["state"] == "done", rollout
-        (new,) = await accepting_in(stack, RING, VERSION)
+        new = await until_accepting(stack, RING, VERSION)
         assert (rollout["oldInstances"], rollout["newInstances"]) == ([old["id"]], [new["id"]])
         assert deployed.places() == [new["namespace"]] * TENANTS
         await until_removed(stack, kube, old["id"])
@@ -147,7 +131,7 @@ async def test_profile_when_it_rolls_out_then_tenants_are_on_an_instance_that_is
         assert "accepted" in await typed(stack, *ROLLOUT, "--soak", "1s")
         rollout = await until_rolled_out(stack)
         assert rollout["state"] == "done", rollout
-        (new,) = await accepting_in(stack, RING, OLD_VERSION)
+        new = await until_accepting(stack, RING, OLD_VERSION)
         assert (new["profile"], rollout["oldInstances"]) == (LARGE, [old["id"]])
         assert deployed.places() == [new["namespace"]] * TENANTS
     for patch in PROFILES[LARGE]:

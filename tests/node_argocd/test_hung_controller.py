@@ -7,10 +7,8 @@ patience, and half a minute until the kubelet kills what does not end.
 from __future__ import annotations
 
 import asyncio
-import json
 import signal
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 
@@ -18,18 +16,14 @@ from devstack.harness.hosted import HostedStack
 from tests.argocd.deployed import HEALTHY
 from tests.argocd.sources import Source, config_map
 from tests.e2e.moving import HEALTHY_VIEW, seen_by_user
-from tests.e2e.operators import typed
+from tests.e2e.operators import listed
 from tests.e2e.tenant import Tenant
 from tests.node import cgroups
 from tests.node.kubectl import Kubectl, is_ready, until
+from tests.node_argocd.next_commit import DEPLOYED_SECONDS, deploy_next_commit
 
 CONTROLLER = "argocd-application-controller"
-DEPLOYED_SECONDS, FOUND_AND_RESTARTED_SECONDS = 120, 600
-
-
-async def listed(stack: HostedStack, *arguments: str) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = json.loads(await typed(stack, *arguments, "-o", "json"))
-    return found
+FOUND_AND_RESTARTED_SECONDS = 600
 
 
 async def remedies(stack: HostedStack, instance: str) -> list[str]:
@@ -57,7 +51,6 @@ async def test_controller_when_it_hangs_then_it_is_found_and_restarted_and_deplo
         cgroups.send(hung, signal.SIGSTOP)
         await until("another controller is ready", is_another)
         assert views == [HEALTHY_VIEW]
-    assert await remedies(stack, instance) == ["RestartController (ControllerNotReady)"]
-    after = repository.commit(config_map("after"))
-    await tenant.patch("web", {"spec": {"source": {"targetRevision": after}}})
-    await tenant.until_status("goes on", timeout_seconds=DEPLOYED_SECONDS, sync__revision=after, **HEALTHY)
+    done = [f"{rung} (ControllerNotReady)" for rung in ("Cordon", "RestartController")]
+    assert await remedies(stack, instance) == done
+    await deploy_next_commit(tenant, repository)

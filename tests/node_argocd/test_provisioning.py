@@ -1,4 +1,7 @@
-"""An instance that is ordered with a version: real Argo CD comes, serves a tenant, and goes with its namespace."""
+"""An instance that is ordered with a version: real Argo CD comes, serves a tenant, and goes with its namespace.
+
+Before it goes its configuration is applied anew: the remedy that its provisioner carries out, not its agent.
+"""
 
 from __future__ import annotations
 
@@ -22,16 +25,21 @@ from services.agent.provisioning.installation import INSTANCE_LABEL
 from services.cli.kafka import topics
 from services.common.kubernetes import APPLICATION, KubeClient, Manifest
 from tests.argocd.deployed import HEALTHY
-from tests.argocd.sources import Source
-from tests.e2e.operators import of_instances, sole_instance
+from tests.argocd.sources import Source, config_map
+from tests.e2e.moving import HEALTHY_VIEW, seen_by_user
+from tests.e2e.operators import of_instances, sole_instance, typed
+from tests.e2e.remedy_orders import order_reapplication
 from tests.e2e.tenant import Tenant, application_name
 from tests.node.kubectl import OURS, Kubectl, is_ready, until
+from tests.node_argocd.next_commit import DEPLOYED_SECONDS, deploy_next_commit
 
 VERSION = "3.2.11"
 INSTANCE = NAMESPACE = "gitops-service-argocd-ordered"
 WITHIN_SECONDS, LOOK_EVERY_SECONDS = 300.0, 1.0
-DEPLOYED_SECONDS = 120
 PODS = {"argocd-application-controller", "argocd-redis", "argocd-repo-server"}
+CONFIG, REPO_SERVER = "argocd-cm", "argocd-repo-server"
+ADDED_SETTING, ADDED_VARIABLE = "resource.inclusions", "SOMEBODY_WAS_HERE"
+"""Of no manifest: what the provisioner compares by itself leaves them."""
 
 
 @pytest.fixture(scope="module")
@@ -104,15 +112,66 @@ def is_gone(kubectl: Kubectl) -> bool:
     return not bindings and not namespaces
 
 
-@pytest.mark.usefixtures("provisioner")
+@pytest.fixture(scope="module")
+async def installed(stack: HostedStack, kubectl: Kubectl, provisioner: None) -> None:
+    """The instance may be used."""
+    await typed(stack, "add", INSTANCE, "--version", VERSION, "--namespace", NAMESPACE)
+    await until_shown(stack, kubectl, state="accepting", installation="Applied", health="Healthy", version=VERSION)
+
+
+def uids(kubectl: Kubectl) -> set[str]:
+    """Of the instance's pods."""
+    found = (kubectl.pods_of(name, NAMESPACE) for name in PODS)
+    return {pod["metadata"]["uid"] for pods in found for pod in pods}
+
+
+def meddle(kubectl: Kubectl) -> None:
+    """Somebody adds a setting, and a variable that the repo server's pods begin with."""
+    setting = json.dumps({"data": {ADDED_SETTING: "[]"}})
+    kubectl.run("patch", "configmap", CONFIG, f"--namespace={NAMESPACE}", "--type=merge", f"--patch={setting}")
+    workload = (f"--namespace={NAMESPACE}", f"deployment/{REPO_SERVER}")
+    kubectl.run("set", "env", *workload, f"{ADDED_VARIABLE}=yes")
+    kubectl.run("rollout", "status", *workload, "--timeout=240s", seconds=WITHIN_SECONDS)
+
+
+def is_as_rendered(kubectl: Kubectl) -> bool:
+    """Whether nothing is left of what was added; what is made anew is not there for a moment."""
+    names = f"--field-selector=metadata.name={CONFIG}", f"--field-selector=metadata.name={REPO_SERVER}"
+    configs = kubectl.get("configmaps", f"--namespace={NAMESPACE}", names[0])["items"]
+    workloads = kubectl.get("deployments", f"--namespace={NAMESPACE}", names[1])["items"]
+    containers = [each for found in workloads for each in found["spec"]["template"]["spec"]["containers"]]
+    variables = {each["name"] for container in containers for each in container.get("env", [])}
+    return bool(configs and variables) and ADDED_SETTING not in configs[0]["data"] and ADDED_VARIABLE not in variables
+
+
+def are_new(kubectl: Kubectl, before: set[str]) -> bool:
+    """Whether other pods are ready than those of ``before``, of each workload."""
+    found = [kubectl.pods_of(name, NAMESPACE) for name in PODS]
+    return all(found) and all(is_ready(pod) and pod["metadata"]["uid"] not in before for pods in found for pod in pods)
+
+
+@pytest.mark.usefixtures("installed")
+async def test_configuration_when_applied_anew_then_what_somebody_has_added_is_gone_and_other_pods_go_on_unnoticed(
+    stack: HostedStack, kubectl: Kubectl, tenant: Tenant, source: Callable[..., Source]
+) -> None:
+    repository = source(config_map("before"))
+    with sole_instance(stack, INSTANCE):
+        await tenant.create(source=repository.spec())
+        await tenant.until_status("deployed", timeout_seconds=DEPLOYED_SECONDS, **HEALTHY)
+    await asyncio.to_thread(meddle, kubectl)
+    before = await asyncio.to_thread(uids, kubectl)
+    async with seen_by_user(tenant) as views:
+        await order_reapplication(stack, INSTANCE)
+        await until("the configuration is as it was rendered", lambda: is_as_rendered(kubectl))
+        await until("other pods are ready", lambda: are_new(kubectl, before))
+    assert views == [HEALTHY_VIEW]
+    await deploy_next_commit(tenant, repository)
+
+
+@pytest.mark.usefixtures("installed")
 async def test_instance_when_ordered_with_a_version_then_argocd_comes_deploys_for_a_tenant_and_goes_again(
     stack: HostedStack, kubectl: Kubectl, tenant: Tenant, kube: KubeClient, source: Callable[..., Source]
 ) -> None:
-    added = await asyncio.to_thread(
-        of_instances, stack, "add", INSTANCE, "--version", VERSION, "--namespace", NAMESPACE
-    )
-    assert added.exit_code == 0, added.output
-    await until_shown(stack, kubectl, state="accepting", installation="Applied", health="Healthy", version=VERSION)
     pods = await asyncio.to_thread(kubectl.get, "pods", f"--namespace={NAMESPACE}")
     assert {each["metadata"]["labels"]["app.kubernetes.io/name"] for each in pods["items"] if is_ready(each)} == PODS
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from devstack.supervisor.child import is_alive
 
-GONE_SECONDS = 10
+GONE_SECONDS = 40
 
 ESSENTIAL = ("postgres", "database-roles", "etcd")
 """Two processes of different kinds and a step."""

@@ -136,6 +136,13 @@ async def test_application_when_its_project_permits_it_later_then_argocd_compare
     url = f"{lab.site.https_url}/{lab.repository()[1]}"
     name, refusal = await lab.deploy(url, tenant), f"application repo {url} is not permitted in project '{tenant}'"
     await lab.until_trouble(name, "InvalidSpecError", refusal)
+    # As one that was compared a moment ago: each resync (--app-resync) looks again at one that never was.
+    spec = lab.applications.objects[ENGINE, name]["spec"]
+    compared = {"source": spec["source"], "destination": spec["destination"]}
+    since = {"reconciledAt": "2100-01-01T00:00:00Z", "sync": {"status": "Unknown", "comparedTo": compared}}
+    await lab.patch(name, {"status": since})
+    # Looks that began before that are over when a later one is.
+    await lab.until_trouble(await lab.deploy(url, tenant), "InvalidSpecError", refusal)
     await lab.permit(tenant, url)
     other = await lab.deploy(url, tenant, automated=False)
     await lab.until(other, "is compared with the project as it is now", lambda item: "reconciledAt" in status(item))

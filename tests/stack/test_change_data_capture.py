@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 import psycopg
@@ -44,16 +45,19 @@ from services.common.kafka import (
     FLEET,
     OBJECTS,
     PROVISIONING,
+    TENANT_CLUSTERS,
     WORKSPACE,
     PartitionReader,
     Publisher,
+    WholeTopicReader,
     engine_topic,
     load_topics,
     objects_topic,
     workspace_topic,
 )
 from services.common.kafka import TopicPartition as Source
-from services.common.messages import DeadLetter, PendingClaim, WorkspaceObject
+from services.common.message_log import row_of
+from services.common.messages import DeadLetter, PendingClaim, TenantClusters, WorkspaceObject
 from services.planner.domain.fleet.placement.assignments import TenantPin, WorkspaceAssignment
 
 ARRIVAL_SECONDS = 15
@@ -94,6 +98,12 @@ INSERT INTO pending_claims (workspace, namespace, name, uid, class_name, provisi
                             created_at)
 VALUES ('local', 'team-a', %(name)s, 'uid-1', 'space', 'example.com/ours', '{"size":"ü"}', 1, %(state)s, now())
     ON CONFLICT (workspace, namespace, name, uid) DO UPDATE SET state = EXCLUDED.state
+"""
+
+INSERT_TENANT = """
+WITH tenant AS (INSERT INTO tenants (id, workspace, namespace, partition, engine_instance_id)
+                VALUES (gen_random_uuid(), 'local', %(name)s, 0, %(instance)s) RETURNING id)
+INSERT INTO tenant_clusters (tenant_id, namespace_digest, engine_clusters) SELECT id, %(name)s, 'default' FROM tenant
 """
 
 ADD_CLUSTER = "INSERT INTO engine_clusters (id, region, created_at) VALUES (%s, '', now()) ON CONFLICT DO NOTHING"
@@ -384,6 +394,31 @@ def test_pending_claim_when_its_row_changes_and_goes_then_its_topic_tells_in_one
     assert tombstone.value is None
     assert PendingClaim.from_tombstone(tombstone.key).identity == read[0].identity
     assert streamed.claim_contents() == {}
+
+
+def test_clusters_of_a_tenant_when_they_change_and_the_tenant_goes_then_the_topic_tells_under_the_tenants_key(
+    infrastructure: HostedStack, planner: psycopg.Connection, name: str
+) -> None:
+    environment = infrastructure.environment
+    decode = partial(row_of, TenantClusters, SchemaRegistry(environment["SCHEMA_REGISTRY_URL"]))
+    reader = WholeTopicReader(environment["KAFKA_BOOTSTRAP_SERVERS"], TENANT_CLUSTERS, "tests", decode, "tests")
+    told: list[TenantClusters] = []
+    planner.execute(ADD_CLUSTER, ["default"])
+    planner.execute(ADD_INSTANCE, {"instance": "engine-a", "cluster": "default"})
+    planner.execute(INSERT_TENANT, {"name": name, "instance": "engine-a"})
+    planner.execute("UPDATE tenant_clusters SET engine_clusters = 'default,north' WHERE namespace_digest = %s", (name,))
+    planner.execute("DELETE FROM tenants WHERE namespace = %s", (name,))
+    deadline = time.monotonic() + ARRIVAL_SECONDS
+    while not any(each.deleted for each in told):
+        assert time.monotonic() < deadline, told
+        told += [each for each in reader.read_news() if each.namespace_digest in {name, ""}]
+    reader.close()
+    first, second, gone = told
+    assert [(each.namespace_digest, each.clusters) for each in (first, second)] == [
+        (name, {"default"}),
+        (name, {"default", "north"}),
+    ]
+    assert {each.tenant_id for each in (second, gone)} == {first.tenant_id}
 
 
 @pytest.fixture

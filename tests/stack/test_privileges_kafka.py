@@ -33,6 +33,7 @@ from services.common.kafka import (
     OBSERVATIONS,
     PLACEMENT,
     PROVISIONING,
+    TENANT_CLUSTERS,
     WORKSPACE,
     check_login,
     client_properties,
@@ -59,7 +60,7 @@ OWN_STATUSES, OWN_OBJECTS = workspace_topic("local"), objects_topic("local")
 ENGINE = engine_topic("default")
 TOPICS = (
     *(COMMANDS, OBSERVATIONS, ENGINE, FLEET, FLEET_ORDERS, PLACEMENT, WORKSPACE, OWN_STATUSES, OBJECTS, OWN_OBJECTS),
-    *(PROVISIONING, DEAD_LETTERS, "gitops.connect.offsets", "gitops.connect.configs"),
+    *(PROVISIONING, TENANT_CLUSTERS, DEAD_LETTERS, "gitops.connect.offsets", "gitops.connect.configs"),
 )
 
 MAY_WRITE = {
@@ -69,7 +70,7 @@ MAY_WRITE = {
     "target-provisioner": set[str](),
 }
 MAY_READ = {
-    "watcher-local": [OWN_STATUSES, OWN_OBJECTS],
+    "watcher-local": [OWN_STATUSES, OWN_OBJECTS, TENANT_CLUSTERS],
     "planner": [COMMANDS, OBSERVATIONS, FLEET_ORDERS],
     "agent-default": [ENGINE, FLEET],
     "target-provisioner": [PROVISIONING],

@@ -119,6 +119,7 @@ class HealthWatch:
             comparison_errors=signals.applications.comparison_errors,
             comparison_p95_ms=signals.applications.comparison_p95_ms,
             sync_p95_ms=signals.applications.sync_p95_ms,
+            certificate_expires_at=min((each.expires_at for each in signals.certificates), default=None),
         )
         self._told, self._told_at = judgement, self._clock.time()
         self._queue.start_over()

@@ -17,13 +17,12 @@ from services.agent.provisioning.installer import Installer
 from services.agent.provisioning.provisioner import Provisioner
 from services.agent.provisioning.settings import ProvisionerSettings
 from services.agent.stream.fleet_follower import FleetFollower
-from services.agent.stream.fleet_reader import FleetReader, instance_of
 from services.common.avro import report_token_expiry
 from services.common.clock import SystemClock
-from services.common.kafka import OBSERVATIONS, Publisher, count_partitions
+from services.common.kafka import OBSERVATIONS, Publisher, WholeTopicReader, count_partitions
 from services.common.kubernetes import connect
-from services.common.message_log import Messaging, await_messaging
-from services.common.messages import Observation
+from services.common.message_log import Messaging, await_messaging, row_of
+from services.common.messages import FleetInstance, Observation
 from services.common.startup import await_dependency
 from services.common.telemetry import Heartbeat, Probes, configure_logging
 
@@ -36,8 +35,8 @@ def start(settings: ProvisionerSettings) -> None:
     report_token_expiry(PROVISIONER, settings)
     topics = [settings.fleet_topic, settings.observations_topic]
     messaging = await_messaging(settings, Observation, OBSERVATIONS, lambda: count_partitions(settings, topics))
-    decode = partial(instance_of, messaging.registry)
-    reader = FleetReader(settings, settings.fleet_topic, settings.consumer_group, decode)
+    decode = partial(row_of, FleetInstance, messaging.registry)
+    reader = WholeTopicReader(settings, settings.fleet_topic, settings.consumer_group, decode, PROVISIONER)
     rows = await_dependency(f"topic {settings.fleet_topic}", reader.read_news, settings.start_timeout_seconds)
     follower = FleetFollower(Fleet(settings.engine_cluster, rows), reader, SystemClock())
     asyncio.run(_serve(settings, messaging, follower))

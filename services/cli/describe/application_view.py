@@ -25,7 +25,7 @@ from services.common.errors import Permanent
 from services.common.json_values import canonical, dict_of, text_at
 from services.kinds.deployment_target_claim.model import DeploymentTargetClaimSpec, DeploymentTargetClaimStatus
 from services.kinds.environment.model import EnvironmentSpec, EnvironmentStatus
-from services.kinds.environment.rules import cycle_problem, parent_cycles
+from services.kinds.environment.rules import cycle_problem, missing_parent_problem, parent_cycles
 from services.kinds.promotion_run.model import PromotionRunSpec, PromotionRunStatus
 from services.kinds.promotion_run.rules import Contender, runs_ahead
 from services.kinds.shared.api_model import Condition
@@ -39,7 +39,6 @@ Manifest = Mapping[str, Any]
 COMPLETE = "Complete"
 """State of a run that is over."""
 NO_ENVIRONMENT = "Environment '{name}' does not exist; create it"
-NO_PARENT = "parentEnvironment '{parent}' does not exist; create it, or change spec.parentEnvironment"
 NO_CLAIM = "DeploymentTargetClaim '{claim}' does not exist; create it"
 
 
@@ -129,7 +128,7 @@ def _graph_problem(parent: str, parents: Mapping[str, str], cycle: tuple[str, ..
     """What is wrong with its place among the others, whether its status tells of that yet or not."""
     if cycle:
         return cycle_problem(cycle).message
-    return NO_PARENT.format(parent=parent) if parent and parent not in parents else ""
+    return missing_parent_problem(parent).message if parent and parent not in parents else ""
 
 
 def _claim(manifest: Manifest) -> ClaimView:

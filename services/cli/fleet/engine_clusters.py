@@ -48,7 +48,8 @@ def add(
     """Give a cluster a topic, and its agents a principal that reads no other; then order that there is the cluster.
 
     The password of the principal agent-<ID> is taken from KAFKA_PASSWORD_AGENT_<ID>. Needs a planner at work, and
-    KAFKA_… of an operator. Safe to run again: if there is the cluster, nothing changes.
+    KAFKA_… of an operator. Safe to run again: if there is the cluster, nothing changes. 'keys generate' makes
+    sealing keys of its agents' own.
 
     1. The topic.      Crash: nothing is written to it yet.
     2. The principal.  Crash: it reads a topic that is empty.

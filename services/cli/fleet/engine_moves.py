@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-import time
-
 import typer
 from rich.live import Live
 
 from services.cli.fleet.fleet_orders import DRY_RUN, WAIT, give_order
 from services.cli.output import OUTPUT, Output, Row, console, print_rows, table_of
 from services.cli.owner_connection import TIMEOUT, URL, connected
-from services.common.errors import InvalidConfiguration
+from services.cli.watching import look_every, print_changes
 from services.common.messages import CancelMove, MoveTenant
 from services.common.startup import await_dependency
 from services.planner.database.columns import names
 from services.planner.domain.fleet.moves.moves import NUMBERS
+from services.planner.domain.fleet.rows import OVER as OVER_STEPS
 from services.planner.domain.fleet.rows import Move
 
 TENANT = typer.Argument(..., metavar="NAMESPACE", help="Namespace of the tenant.")
 WORKSPACE = typer.Option("local", "--workspace", help="Its workspace.")
 TARGET = typer.Option(..., "--to", metavar="INSTANCE", help="Where it goes, as 'engines list' shows it.")
 OVER = typer.Option(False, "--all", help="Also those that are over.")
-WATCH = typer.Option(False, "--watch", "-w", help="Go on showing them, as a table, until interrupted.")
+WATCH = typer.Option(False, "--watch", "-w", help="Go on until interrupted: the table, or for a program what changes.")
 
 LOOK_EVERY_SECONDS = 1.0
 MOVES = f"""
@@ -70,13 +69,18 @@ def list_moves(
     output: Output = OUTPUT, url: str = URL, timeout: float = TIMEOUT, *, over: bool = OVER, watch: bool = WATCH
 ) -> None:
     """List tenants that are on their way to another instance, with the step that each is at."""
-    if watch and output is not Output.TABLE:
-        raise InvalidConfiguration("--watch shows a table; leave out --output")
-    with Live(console=console(), auto_refresh=False) as live:
-        while watch:
-            live.update(table_of(_listed(url, timeout, over=over), COLUMNS), refresh=True)
-            time.sleep(LOOK_EVERY_SECONDS)
+    if watch:
+        _watch(url, timeout, output, over=over)
     print_rows(_listed(url, timeout, over=over), COLUMNS, output, nothing="no tenant is being moved")
+
+
+def _watch(url: str, timeout: float, output: Output, *, over: bool) -> None:
+    if output is not Output.TABLE:
+        looks = look_every(LOOK_EVERY_SECONDS, lambda: _listed(url, timeout, over=True))
+        print_changes(looks, output, lambda row: over or row["step"] not in OVER_STEPS)
+    with Live(console=console(), auto_refresh=False) as live:
+        for rows in look_every(LOOK_EVERY_SECONDS, lambda: _listed(url, timeout, over=over)):
+            live.update(table_of(rows, COLUMNS), refresh=True)
 
 
 def _listed(url: str, timeout: float, *, over: bool) -> list[Row]:

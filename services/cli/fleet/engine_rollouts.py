@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import time
+from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -14,11 +14,13 @@ from rich.live import Live
 from services.cli.fleet.fleet_orders import DRY_RUN, WAIT, give_order, tell_decision, try_order
 from services.cli.output import OUTPUT, Output, Row, console, print_rows, table_of
 from services.cli.owner_connection import TIMEOUT, URL, connected
-from services.common.errors import InvalidConfiguration
+from services.cli.watching import look_every, print_changes
 from services.common.messages import AbortRollout, PauseRollout, ResumeRollout, StartRollout
 from services.common.startup import await_dependency
 from services.planner.database.rollout_queries import load_newest_rollout, shown_state
-from services.planner.domain.fleet.rollouts.rollout import NUMBERS, ring_of, stage_tenants
+from services.planner.domain.fleet.rollouts.ring_instances import ring_of
+from services.planner.domain.fleet.rollouts.ring_tenants import stage_tenants
+from services.planner.domain.fleet.rollouts.rollout import NUMBERS
 from services.planner.domain.fleet.rollouts.rollout_rows import STAGES, Rollout
 from services.planner.domain.fleet.rows import Fleet
 
@@ -64,7 +66,7 @@ PROFILE = typer.Option("", "--profile", help="Configuration of the new instances
 RINGS = typer.Option("", "--rings", help="Which, comma separated; if not given, all that have instances.")
 SOAK = typer.Option("1h", "--soak", parser=duration, metavar="DURATION", help="For which each stage is looked at.")
 SECURITY = typer.Option(False, "--security", help="A sixth of the soak, but no less than five minutes of it.")
-WATCH = typer.Option(False, "--watch", "-w", help="Go on showing it, as a table, until it is over.")
+WATCH = typer.Option(False, "--watch", "-w", help="Go on until it is over: the table, or for a program what changes.")
 
 
 @app.command()
@@ -115,15 +117,9 @@ def abort(url: str = URL, timeout: float = WAIT, *, dry_run: bool = DRY_RUN) -> 
 @app.command()
 def status(output: Output = OUTPUT, url: str = URL, timeout: float = TIMEOUT, *, watch: bool = WATCH) -> None:
     """Show the newest rollout: its ring and stage, how many tenants have moved, what it waits for, or why it ended."""
-    if watch and output is not Output.TABLE:
-        raise InvalidConfiguration("--watch shows a table; leave out --output")
-    with Live(console=console(), auto_refresh=False) as live:
-        while watch:
-            rollout = _newest(url, timeout)
-            live.update(table_of(status_rows(rollout), COLUMNS), refresh=True)
-            if rollout is None or rollout.is_over:
-                return
-            time.sleep(LOOK_EVERY_SECONDS)
+    if watch:
+        _watch(url, timeout, output)
+        return
     print_rows(status_rows(_newest(url, timeout)), COLUMNS, output, nothing="no rollout has been ordered")
 
 
@@ -172,6 +168,22 @@ def status_rows(rollout: Rollout | None) -> list[Row]:
         "orderedAt": rollout.ordered_at,
     }
     return [row]
+
+
+def _watch(url: str, timeout: float, output: Output) -> None:
+    if output is not Output.TABLE:
+        print_changes(_until_over(url, timeout), output)
+        return
+    with Live(console=console(), auto_refresh=False) as live:
+        for rows in _until_over(url, timeout):
+            live.update(table_of(rows, COLUMNS), refresh=True)
+
+
+def _until_over(url: str, timeout: float) -> Iterator[list[Row]]:
+    for rollout in look_every(LOOK_EVERY_SECONDS, lambda: _newest(url, timeout)):
+        yield status_rows(rollout)
+        if rollout is None or rollout.is_over:
+            return
 
 
 def _newest(url: str, timeout: float) -> Rollout | None:

@@ -5,8 +5,6 @@ What changes them is an order, which a planner decides on; but for ``apply``, by
 
 from __future__ import annotations
 
-import time
-
 import typer
 from rich.live import Live
 
@@ -24,6 +22,7 @@ from services.cli.fleet.fleet_orders import DRY_RUN, WAIT, fleet, give_order
 from services.cli.fleet.fleet_view import load_view, screen
 from services.cli.output import OUTPUT, Output, Row, console, print_rows
 from services.cli.owner_connection import TIMEOUT, URL, connected
+from services.cli.watching import look_every, print_changes
 from services.common.errors import InvalidConfiguration
 from services.common.kafka import DEFAULT_ENGINE_CLUSTER
 from services.common.messages import (
@@ -72,8 +71,23 @@ RING = typer.Option("general", "--ring", help=f"When it gets a new version: {', 
 VERSION = typer.Option("", "--version", help="Of Argo CD: it is installed first. If not given, it is there already.")
 PROFILE = typer.Option("", "--profile", help="Configuration that it is installed with; if not given, the usual one.")
 CAPACITY = typer.Option(DEFAULT_CAPACITY, "--capacity", help="Applications.")
+LOST = typer.Option(
+    False, "--lost", help="Nobody will ever reach it again: what it was still to remove is not waited for."
+)
+STOPPED = typer.Option(
+    False, "--stopped", help="With --lost: do not ask whether what it ran is stopped for good, which nobody can see."
+)
+IS_IT_STOPPED = (
+    "Nothing fences an engine that runs while no agent reaches it: it goes on to deploy what its tenants wanted last, "
+    "beside the instances that have them now. Is it certain that the engine of {instance} is stopped, for good?"
+)
 RETIRED = typer.Option(False, "--retired", help="Also those that are retired.")
-WATCH = typer.Option(False, "--watch", "-w", help="Go on showing them, with what is under way, until interrupted.")
+WATCH = typer.Option(
+    False,
+    "--watch",
+    "-w",
+    help="Go on until interrupted: a table with what is under way, or for a program what changes.",
+)
 NAMESPACES = typer.Option(
     ..., envvar="ENGINE_NAMESPACES", help="id=namespace, comma separated; a bare namespace is its own id."
 )
@@ -118,11 +132,10 @@ def list_(
     output: Output = OUTPUT, url: str = URL, timeout: float = TIMEOUT, *, retired: bool = RETIRED, watch: bool = WATCH
 ) -> None:
     """List the instances, with how many tenants are on each, and what it carries: in Applications' worth of work."""
-    if watch and output is not Output.TABLE:
-        raise InvalidConfiguration("--watch shows a table; leave out --output")
     if watch:
-        _watch(url, timeout, retired=retired)
-    print_rows(_listed(url, timeout, retired=retired), COLUMNS, output, nothing="there is no engine instance")
+        _watch(url, timeout, output, retired=retired)
+    rows = [row for row in _listed(url, timeout) if retired or not _is_retired(row)]
+    print_rows(rows, COLUMNS, output, nothing="there is no engine instance")
 
 
 @app.command()
@@ -193,9 +206,22 @@ def undrain(instance: str = ID, url: str = URL, timeout: float = WAIT, *, dry_ru
 
 
 @app.command()
-def retire(instance: str = ID, url: str = URL, timeout: float = WAIT, *, dry_run: bool = DRY_RUN) -> None:
-    """Order that an instance is given up, for good: its id is not given out again. Refused while anything is on it."""
-    give_order(RetireEngineInstance(instance), url, timeout, dry_run=dry_run)
+def retire(
+    instance: str = ID,
+    url: str = URL,
+    timeout: float = WAIT,
+    *,
+    lost: bool = LOST,
+    stopped: bool = STOPPED,
+    dry_run: bool = DRY_RUN,
+) -> None:
+    """Order that an instance is given up, for good: its id is not given out again. Refused while anything is on it.
+
+    With --lost also if it was to remove something still, and never will: its tenants have to be evacuated by then.
+    """
+    if lost and not (stopped or dry_run):
+        typer.confirm(IS_IT_STOPPED.format(instance=instance), abort=True)
+    give_order(RetireEngineInstance(instance, is_lost=lost), url, timeout, dry_run=dry_run)
 
 
 def engine_namespaces(text: str) -> dict[str, str]:
@@ -238,21 +264,29 @@ def instance_row(known: EngineInstanceRow, shown: Fleet) -> Row:
         "healthSince": told.since if told else None,
         "healthReportedAt": told.reported_at if told else None,
         "heartbeatAt": told.heartbeat_at if told else None,
+        "certificateExpiresAt": told.certificate_expires_at if told else None,
     }
 
 
-def _listed(url: str, timeout: float, *, retired: bool) -> list[Row]:
+def _listed(url: str, timeout: float) -> list[Row]:
+    """Also those that are retired."""
     shown = await_dependency("database", lambda: fleet(url), timeout)
-    wanted = (each for each in shown.instances.values() if retired or not each.is_retired)
-    return [instance_row(each, shown) for each in sorted(wanted, key=lambda each: each.id)]
+    return [instance_row(each, shown) for each in sorted(shown.instances.values(), key=lambda each: each.id)]
 
 
-def _watch(url: str, timeout: float, *, retired: bool) -> None:
+def _is_retired(row: Row) -> bool:
+    return str(row["state"]) == "retired"
+
+
+def _watch(url: str, timeout: float, output: Output, *, retired: bool) -> None:
+    if output is not Output.TABLE:
+        looks = look_every(LOOK_EVERY_SECONDS, lambda: _listed(url, timeout))
+        print_changes(looks, output, lambda row: retired or not _is_retired(row))
     with Live(console=console(), auto_refresh=False) as live:
-        while True:
-            view = await_dependency("database", lambda: load_view(url), timeout)
+        for view in look_every(
+            LOOK_EVERY_SECONDS, lambda: await_dependency("database", lambda: load_view(url), timeout)
+        ):
             live.update(screen(view, retired=retired), refresh=True)
-            time.sleep(LOOK_EVERY_SECONDS)
 
 
 def _write(url: str, instances: dict[str, str]) -> None:

@@ -23,9 +23,9 @@ from services.common.telemetry import TRACEPARENT, new_traceparent
 from services.planner.database.fleet_queries import load_all_tenants, load_counted_fleet, load_measured
 from services.planner.domain.fleet.orders import (
     ORDERS_OF_A_TENANT,
-    ORDERS_OF_ALL_TENANTS,
     Decision,
     decide_order,
+    is_of_all_tenants,
 )
 from services.planner.domain.fleet.rows import Fleet
 from services.planner.engines.available import ENGINES
@@ -35,6 +35,7 @@ REFUSED = 1
 
 DRY_RUN = typer.Option(False, "--dry-run", help="Only tell what would be decided, by what the database shows.")
 WAIT = typer.Option(60.0, "--timeout", help="Seconds to wait for the database, and for a planner to decide.")
+TIME = "SELECT now()"
 OUTCOME = "SELECT outcome, message FROM fleet_orders WHERE id = %s"
 
 
@@ -46,14 +47,15 @@ def give_order(order: Order, url: str, timeout: float, *, dry_run: bool) -> None
     if dry_run:
         tell_decision(order, try_order(order, url, timeout))
         return
-    given = _given(order)
+    given = _given(order, url, timeout)
     send_order(load(KafkaSettings), given)
     _tell(order, *await_dependency("planner", lambda: _outcome(url, given.id), timeout))
 
 
 def try_order(order: Order, url: str, timeout: float) -> Decision:
     """What would be decided, by what the database shows; nothing is sent."""
-    return decide_order(_given(order), await_dependency("database", lambda: fleet(url, order), timeout))
+    given = _given(order, url, timeout)
+    return decide_order(given, await_dependency("database", lambda: fleet(url, order), timeout))
 
 
 def tell_decision(order: Order, tried: Decision) -> None:
@@ -61,8 +63,10 @@ def tell_decision(order: Order, tried: Decision) -> None:
     _tell(order, f"would be {tried.outcome}", tried.message)
 
 
-def _given(order: Order) -> FleetOrder:
-    return FleetOrder(uuid4(), operator(), datetime.now(UTC), order)
+def _given(order: Order, url: str, timeout: float) -> FleetOrder:
+    """Of a server's time: what it changes has times of planners, and an operator's clock may be any."""
+    now = await_dependency("database", lambda: database_time(url), timeout)
+    return FleetOrder(uuid4(), operator(), now, order)
 
 
 def _tell(order: Order, outcome: str, message: str) -> None:
@@ -92,9 +96,17 @@ def fleet(url: str, order: Order | None = None) -> Fleet:
     tenants = [order.tenant] if isinstance(order, ORDERS_OF_A_TENANT) else []
     with connected(url) as connection:
         shown = load_counted_fleet(connection, ENGINES, tenants)
-        if isinstance(order, ORDERS_OF_ALL_TENANTS):
+        if order is not None and is_of_all_tenants(order):
             return replace(shown, tenants=load_all_tenants(connection, ENGINES))
         return shown if order is not None else replace(shown, load=load_measured(connection, ENGINES))
+
+
+def database_time(url: str) -> datetime:
+    """What time it is for the database. Raises Retry."""
+    with connected(url) as connection:
+        ((now,),) = connection.execute(TIME)
+    at: datetime = now.astimezone(UTC)
+    return at
 
 
 def operator() -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
+from psycopg import IsolationLevel
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
@@ -20,8 +21,8 @@ from services.planner.database.rollout_queries import load_newest_rollout, shown
 from services.planner.domain.fleet.moves.moves import NUMBERS as MOVE_NUMBERS
 from services.planner.domain.fleet.placement.measured_load import in_applications
 from services.planner.domain.fleet.remediation.remediation_rows import Remediation
+from services.planner.domain.fleet.rollouts.ring_instances import release
 from services.planner.domain.fleet.rollouts.rollout import NUMBERS as ROLLOUT_NUMBERS
-from services.planner.domain.fleet.rollouts.rollout import release
 from services.planner.domain.fleet.rollouts.rollout_rows import Rollout
 from services.planner.domain.fleet.rows import EngineInstanceRow, Fleet, Move
 from services.planner.engines.available import ENGINES
@@ -74,8 +75,12 @@ class FleetView:
 
 
 def load_view(url: str) -> FleetView:
-    """As the database shows it now. Raises Retry, InvalidConfiguration."""
+    """As the database shows it now, in one snapshot: a move is under way, or its tenants are there, and never neither.
+
+    Raises Retry, InvalidConfiguration.
+    """
     with connected(url) as connection:
+        connection.isolation_level, connection.read_only = IsolationLevel.REPEATABLE_READ, True
         fleet = load_counted_fleet(connection, ENGINES)
         fleet = replace(fleet, load=load_measured(connection, ENGINES))
         return FleetView(fleet, load_remediations(connection), load_newest_rollout(connection))

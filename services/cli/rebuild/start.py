@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from psycopg import Connection, RawCursor
 
 from services.cli.owner_connection import connected
+from services.cli.rebuild.moved_since import follow_moves
 from services.cli.rebuild.placements import Placements
 from services.cli.rebuild.streamed_topics import PlacementTold
 from services.common.errors import InvalidConfiguration
@@ -88,6 +89,8 @@ def begin(
             require_empty(connection)
             first = {source: log.first for source, log in logs.items()}
         _fill_fleet(connection, known)
+        if restored:
+            follow_moves(connection, known.placements)
         connection.execute(END)
         for statement, placed in ((PLACE, known.placements.tenants), (PLACE_DEPLOYMENTS, known.placements.deployments)):
             connection.execute(statement, [list(placed), list(placed.values())])

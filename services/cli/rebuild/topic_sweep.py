@@ -5,7 +5,8 @@ Called by :mod:`rebuild`. Nothing but Connect writes these topics, so a row is m
 1. The object of an engine gets a row that says ``absent``. Connect streams it, and an agent removes the object.
    Crash: the row says so until the next attempt.
 2. The agent has reported that it is gone. Only then the row goes, and Connect streams that: the key stands for nothing.
-   Crash between: the report is read again, from where the rebuild began.
+   Crash between: the report is read again, from where the rebuild began. No agent has an instance that is retired: its
+   rows go at once.
 
 An order to an agent, and a status, is no object: its row comes and goes in one transaction. So does that of a child
 object, which says ``absent``: a watcher removes what is there if it is that owner's, and else the API server does, with
@@ -78,6 +79,11 @@ SELECT id, %(kind)s, %(namespace)s, %(name)s, %(workspace)s, %(tenant_namespace)
 DELETE_OBJECT = """
 DELETE FROM engine_resources
  WHERE (engine_instance_id, kind, namespace, name) = (%s, %s, %s, %s) AND owner_id = %s AND desired = 'absent'
+"""
+DELETE_OF_RETIRED = """
+DELETE FROM engine_resources
+ WHERE owner_id = %s AND desired = 'absent'
+   AND engine_instance_id IN (SELECT id FROM engine_instances WHERE state = 'retired')
 """
 WITHDRAWN = """
 SELECT engine_instance_id, kind, namespace, name, workspace, tenant_namespace
@@ -294,9 +300,11 @@ def withdraw(url: str, found: Unknown) -> None:
 def require_removed(url: str, settings: KafkaSettings, positions: dict[TopicPartition, int]) -> None:
     """Take the rows away of which an agent has reported, from ``positions`` on, that the object is gone.
 
-    Moves ``positions`` on to what was read, once the rows are gone. Raises Retry while there are others.
+    Of an instance that is retired nobody reports anything any more. Moves ``positions`` on to what was read, once the
+    rows are gone. Raises Retry while there are others.
     """
     with connected(url) as connection:
+        connection.execute(DELETE_OF_RETIRED, [SWEPT])
         waiting = _waiting(connection)
         removed, ends = _removed(settings, waiting, positions) if waiting else ((), {})
         for key in removed:

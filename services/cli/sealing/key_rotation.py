@@ -21,7 +21,7 @@ from joserfc.jwk import ECKey
 
 from services.common.errors import GitOpsError, InvalidConfiguration, NoPermission, Unavailable
 from services.common.kubernetes import SECRET, KubeClient, Manifest, NotFound, Rejected, connect
-from services.common.sealing import generate_key, jwk_set, key_age_seconds, parse_keys
+from services.common.sealing import active_ids, cluster_of_file, generate_key, jwk_set, key_age_seconds, parse_keys
 
 FIELD_MANAGER = "gitopsctl"
 PRIVATE, PUBLIC, FILE = "sealing-keys-private", "sealing-keys-public", "keys.json"
@@ -47,17 +47,24 @@ class Rotation:
     public: Mapping[str, ECKey] | None = None
 
 
-def next_rotation(private: Mapping[str, ECKey], active: str, now: float, schedule: Schedule) -> Rotation:
-    """The step that is due at ``now``, a POSIX timestamp. ``active`` is the id of the key that watchers seal with."""
+def next_rotation(
+    private: Mapping[str, ECKey], public: Mapping[str, ECKey], now: float, schedule: Schedule
+) -> Rotation:
+    """The step that is due at ``now``, a POSIX timestamp; public keys of other engine clusters stay as they are.
+
+    Raises InvalidConfiguration if agents lack the key that watchers seal with.
+    """
+    active = _active(public, private)
     ages = {key_id: key_age_seconds(key, now) for key_id, key in private.items()}
     newest = min(ages, key=lambda key_id: (ages[key_id], key_id != active))
     if newest != active:
+        of_others = {key_id: key for key_id, key in public.items() if key_id not in private}
         if ages[newest] < schedule.settled.total_seconds():
             return Rotation(f"{newest} waits until every agent has it")
-        return Rotation(f"{newest} is active", public={newest: private[newest]} | dict(private))
+        return Rotation(f"{newest} is active", public={newest: private[newest]} | dict(private) | of_others)
     if ages[active] < schedule.older_than.total_seconds():
         return Rotation(f"{active} is {timedelta(seconds=int(ages[active]))} old and stays active")
-    added = generate_key()
+    added = generate_key(cluster_of_file(private))
     return Rotation(f"{added.kid} is new, for agents", private=dict(private) | {str(added.kid): added})
 
 
@@ -68,9 +75,8 @@ async def rotate_secrets(kubeconfig: Path | None, namespace: str, now: float, sc
             opening, sealing = await asyncio.gather(
                 *(kube.get_object(SECRET, namespace, name) for name in (PRIVATE, PUBLIC))
             )
-            private = _keys(opening, private=True)
-            active = _active(sealing, private)
-            rotation = next_rotation(private, active, now, schedule)
+            private, public = _keys(opening, private=True), _keys(sealing, private=False)
+            rotation = next_rotation(private, public, now, schedule)
             if rotation.private is not None:
                 await _write(kube, opening, jwk_set(rotation.private, private=True))
             if rotation.public is not None:
@@ -86,9 +92,15 @@ async def rotate_secrets(kubeconfig: Path | None, namespace: str, now: float, sc
     return rotation.told
 
 
-def _active(sealing: Manifest, private: Mapping[str, ECKey]) -> str:
-    """Id of the key that watchers seal with."""
-    active = next(iter(_keys(sealing, private=False)))
+def _active(public: Mapping[str, ECKey], private: Mapping[str, ECKey]) -> str:
+    """Id of the key that watchers seal with for the agents that have the private keys."""
+    try:
+        cluster = cluster_of_file(private)
+    except ValueError as error:
+        raise InvalidConfiguration(f"{PRIVATE}: {error}") from None
+    active = active_ids(public).get(cluster)
+    if active is None:
+        raise InvalidConfiguration(f"{PUBLIC} has no key of engine cluster {cluster or '(none)'}, as {PRIVATE} has")
     if active not in private:
         raise InvalidConfiguration(f"{PRIVATE} lacks {active}, which {PUBLIC} seals with")
     return active

@@ -15,16 +15,26 @@ from services.common.api_resource import SECRET
 from services.common.errors import Permanent
 from services.common.json_values import canonical, dict_of, text_of
 from services.common.messages import Command, ResourceChanged
-from services.common.sealing import OpeningKeys, SealingKeys, SecretContext, Unopenable, key_id_of
+from services.common.sealing import (
+    OpeningKeys,
+    SealingKeys,
+    SecretContext,
+    Unopenable,
+    cluster_of,
+    key_id_of,
+    key_ids_of,
+)
 from services.kinds.registry import REGISTRY
-from services.kinds.secret.rules import RESEALED
+from services.kinds.secret.rules import RESEALED, is_awaited
 
 STORED = """
 SELECT tenants.workspace, tenants.namespace, known.source, known.kind, known.name, known.uid, known.resource_version,
        known.generation, known.epoch, known.deleting, known.finalizer, known.spec, known.omitted, known.refers_to,
        known.secret_type, known.secret_binding, known.created_at, known.seen_at, known.metadata,
-       known.metadata_omitted, known.status, known.status_omitted, tenants.namespace_uid, tenants.namespace_created_at
+       known.metadata_omitted, known.status, known.status_omitted, tenants.namespace_uid, tenants.namespace_created_at,
+       coalesce(placed.engine_clusters, '') AS engine_clusters
   FROM resources AS known JOIN tenants ON tenants.id = known.tenant_id
+  LEFT JOIN tenant_clusters AS placed ON placed.tenant_id = known.tenant_id
  WHERE known.present AND (known.secret_binding <> '' OR known.kind = %s AND known.omitted = '')
 """
 COMPILED = """
@@ -72,6 +82,8 @@ class SealedRow:
     metadata_omitted: str
     status: str
     status_omitted: str
+    engine_clusters: str = ""
+    """In which its tenant is, comma separated; empty: a planner has not written it yet."""
 
     @property
     def is_secret(self) -> bool:
@@ -79,9 +91,14 @@ class SealedRow:
         return self.kind == SECRET.kind
 
     @property
-    def key_id(self) -> str:
-        """Of the key under which it is sealed."""
-        return _key_id(_sealed(self.spec if self.is_secret else self.secret_binding))
+    def key_ids(self) -> tuple[str, ...]:
+        """Of the keys that it opens with."""
+        return _key_ids(_sealed(self.spec if self.is_secret else self.secret_binding))
+
+    @property
+    def clusters(self) -> frozenset[str]:
+        """In which its tenant is."""
+        return frozenset(filter(None, self.engine_clusters.split(",")))
 
 
 @dataclass(slots=True)
@@ -103,18 +120,20 @@ class Count:
 def count_by_key(url: str) -> dict[str, Count]:
     """By key id. Raises Retry, InvalidConfiguration."""
     counts: dict[str, Count] = {}
-    for row in _rows(url):
-        count = counts.setdefault(row.key_id, Count())
-        if row.is_secret:
-            count.secrets += 1
-        else:
-            count.bindings += 1
+    for row in stored_rows(url):
+        for key_id in row.key_ids:
+            count = counts.setdefault(key_id, Count())
+            if row.is_secret:
+                count.secrets += 1
+            else:
+                count.bindings += 1
     with connected(url) as connection:
         for texts in connection.execute(COMPILED):
-            for key_id in {_key_id(text) for text in texts if text is not None}:
+            for key_id in {key_id for text in texts if text is not None for key_id in _key_ids(text)}:
                 counts.setdefault(key_id, Count()).compiled += 1
         for (text,) in (*connection.execute(PARKED, [SECRET.kind]), *connection.execute(PARKED_BINDINGS)):
-            counts.setdefault(_key_id(_sealed(text)), Count()).parked += 1
+            for key_id in _key_ids(_sealed(text)) if not is_awaited(text) else ():
+                counts.setdefault(key_id, Count()).parked += 1
     return counts
 
 
@@ -124,9 +143,22 @@ def count_unbound(url: str) -> int:
         return sum(binding is None for _, binding in connection.execute(COMPILED))
 
 
-def rows_not_under(url: str, key_id: str) -> list[SealedRow]:
-    """Those sealed under another key. Raises Retry, InvalidConfiguration."""
-    return [row for row in _rows(url) if row.key_id != key_id]
+def stored_rows(url: str) -> list[SealedRow]:
+    """All that has something sealed. Raises Retry, InvalidConfiguration."""
+    with connected(url) as connection, connection.cursor(row_factory=class_row(SealedRow)) as cursor:
+        rows = cursor.execute(STORED, [SECRET.kind]).fetchall()
+    return [row for row in rows if not (row.is_secret and is_awaited(row.spec))]
+
+
+def rows_to_reseal(rows: Iterable[SealedRow], sealing: SealingKeys, engine_cluster: str) -> list[SealedRow]:
+    """Those that are sealed under other keys than a watcher would use now.
+
+    The private keys are of the agents of ``engine_cluster``, if that is not empty: then only of tenants that are there,
+    and of those that have left it with what no other private keys may open.
+    """
+    own = {kid for kid, key in sealing.current().items() if cluster_of(key) == engine_cluster}
+    ours = (row for row in rows if not engine_cluster or engine_cluster in row.clusters or own & {*row.key_ids})
+    return [row for row in ours if (wanted := sealing.ids_for(row.clusters)) and {*wanted} != {*row.key_ids}]
 
 
 def all_resealed(
@@ -176,14 +208,15 @@ def _resealed_secret(row: SealedRow, opening: OpeningKeys, sealing: SealingKeys)
     spec = orjson.loads(row.spec)
     context = SecretContext(row.workspace, row.namespace, row.name, spec["type"], row.namespace_uid)
     values = opening.open_secret(spec["sealed"], context)
-    sealed = sealing.seal_secret({key: base64.b64encode(value).decode() for key, value in values.items()}, context)
+    data = {key: base64.b64encode(value).decode() for key, value in values.items()}
+    sealed = sealing.seal_secret(data, context, row.clusters)
     return orjson.dumps(spec | {"sealed": sealed, "keyId": key_id_of(sealed), RESEALED: True}).decode()
 
 
 def _resealed_binding(row: SealedRow, opening: OpeningKeys, sealing: SealingKeys) -> str:
     known = orjson.loads(row.secret_binding)
     context = SecretContext(row.workspace, row.namespace, row.refers_to, row.secret_type, row.namespace_uid)
-    sealed = sealing.seal_binding_again(opening.open_binding(known["sealed"], context), context)
+    sealed = sealing.seal_binding_again(opening.open_binding(known["sealed"], context), context, row.clusters)
     return canonical(known | {"sealed": sealed, "key_id": key_id_of(sealed), RESEALED: True})
 
 
@@ -195,13 +228,8 @@ def _sealed(spec: str) -> str:
         return ""
 
 
-def _key_id(sealed: str) -> str:
+def _key_ids(sealed: str) -> tuple[str, ...]:
     try:
-        return key_id_of(sealed)
+        return key_ids_of(sealed)
     except Permanent:
-        return "unintelligible"
-
-
-def _rows(url: str) -> list[SealedRow]:
-    with connected(url) as connection, connection.cursor(row_factory=class_row(SealedRow)) as cursor:
-        return cursor.execute(STORED, [SECRET.kind]).fetchall()
+        return ("unintelligible",)

@@ -35,6 +35,8 @@ COMPILED_SUBJECTS = {
     "gitops.public.engine_resources.Value": "compiled/engine_value.avsc",
     "gitops.public.pending_claims.Key": "compiled/claim_key.avsc",
     "gitops.public.pending_claims.Value": "compiled/claim_value.avsc",
+    "gitops.public.tenant_clusters.Key": "compiled/tenant_clusters_key.avsc",
+    "gitops.public.tenant_clusters.Value": "compiled/tenant_clusters_value.avsc",
     "gitops.public.tenant_pins.Key": "compiled/pin_key.avsc",
     "gitops.public.tenant_pins.Value": "compiled/pin_value.avsc",
     "gitops.public.workspace_assignments.Key": "compiled/assignment_key.avsc",

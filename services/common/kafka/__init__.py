@@ -19,6 +19,7 @@ from services.common.kafka.log_extents import LogExtent, read_extents
 from services.common.kafka.offset_tracker import OffsetTracker, TopicPartition, TrackedOffset
 from services.common.kafka.partition_reader import PartitionReader
 from services.common.kafka.publisher import Publisher
+from services.common.kafka.topic_follower import NewsReader, TopicFollower
 from services.common.kafka.topic_order import TopicOrder
 from services.common.kafka.topics import (
     COMMANDS,
@@ -32,6 +33,7 @@ from services.common.kafka.topics import (
     OBSERVATIONS,
     PLACEMENT,
     PROVISIONING,
+    TENANT_CLUSTERS,
     WORKSPACE,
     WORKSPACE_NAME,
     Rights,
@@ -44,6 +46,7 @@ from services.common.kafka.topics import (
     tenant_key,
     workspace_topic,
 )
+from services.common.kafka.whole_topic_reader import WholeTopicReader
 
 __all__ = [
     "COMMANDS",
@@ -58,6 +61,7 @@ __all__ = [
     "PLACEMENT",
     "PROVISIONING",
     "SESSION_SECONDS",
+    "TENANT_CLUSTERS",
     "WORKSPACE",
     "WORKSPACE_NAME",
     "Brokers",
@@ -69,15 +73,18 @@ __all__ = [
     "LatestMessages",
     "LogExtent",
     "Membership",
+    "NewsReader",
     "OffsetTracker",
     "PartitionReader",
     "Publisher",
     "Rights",
     "TooManyDeadLetters",
     "Topic",
+    "TopicFollower",
     "TopicOrder",
     "TopicPartition",
     "TrackedOffset",
+    "WholeTopicReader",
     "check_login",
     "client_properties",
     "count_partitions",

@@ -31,6 +31,8 @@ PLACEMENT = "gitops.placement"
 """What workspaces and tenants are assigned to."""
 PROVISIONING = "gitops.provisioning"
 """Claims that wait for a provisioner of others."""
+TENANT_CLUSTERS = "gitops.tenant-clusters"
+"""In which engine cluster each tenant is, for watchers that seal its Secrets."""
 FLEET_ORDERS = "gitops.fleet-orders"
 """What operators order of them. One partition: orders have one order."""
 

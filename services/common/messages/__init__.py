@@ -17,9 +17,11 @@ from services.common.messages.compiled import (
     FleetInstance,
     PendingClaim,
     RowKind,
+    TenantClusters,
     UnownedKind,
     WorkspaceObject,
     WorkspaceResource,
+    namespace_digest,
 )
 from services.common.messages.dead_letter import DeadLetter
 from services.common.messages.fleet_order import (
@@ -113,10 +115,12 @@ __all__ = [
     "StartRollout",
     "StatusReported",
     "SyncMoved",
+    "TenantClusters",
     "UndrainEngineCluster",
     "UndrainEngineInstance",
     "UnownedKind",
     "UnpinTenant",
     "WorkspaceObject",
     "WorkspaceResource",
+    "namespace_digest",
 ]

@@ -28,7 +28,10 @@ class ResourceChanged:
     created_at: int = 0
     """When it was created: milliseconds since 1970, in whole seconds; 0 if unknown."""
     secret_type: str = ""
-    """Type of the Secret that the spec names, as found at this change; empty if there is none."""
+    """Type of the Secret that the spec names, as found at this change; empty if there is none.
+
+    If it is to be copied, and too large for that, ``TOO_LARGE`` of ``services/kinds/secret/rules.py``.
+    """
     secret_binding: str = ""
     """What that Secret may be used for, sealed: JSON text as ``services/kinds/shared/secret_binding.py`` has it."""
     target_uid: str = ""

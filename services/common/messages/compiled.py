@@ -15,6 +15,7 @@ from typing import Any, ClassVar, Literal, Self, get_args, get_origin, get_type_
 
 from services.common import argocd_names
 from services.common.errors import Poison
+from services.common.json_values import digest
 from services.common.messages.remedy import REMEDY
 
 
@@ -220,6 +221,31 @@ class PendingClaim(StreamedRow):
 
 
 @dataclass(frozen=True, slots=True)
+class TenantClusters(StreamedRow):
+    """In which engine clusters a tenant is, and so whose agents have to open its Secrets."""
+
+    KEY = ("tenant_id",)
+
+    tenant_id: str
+    namespace_digest: str
+    """Of its namespace, as :func:`namespace_digest` makes it: the watchers of all workspaces read the row."""
+    engine_clusters: str
+    """Comma separated: one, or two while it is moved from one to the other."""
+    deleted: bool
+    """The row itself is gone: there is no such tenant any more."""
+
+    @property
+    def clusters(self) -> frozenset[str]:
+        """Their ids."""
+        return frozenset(filter(None, self.engine_clusters.split(",")))
+
+
+def namespace_digest(workspace: str, namespace: str, uid: str) -> str:
+    """What tells a namespace to those alone who know it: nobody guesses a uid. The planner makes it in the database."""
+    return digest(f"{workspace}/{namespace}/{uid}")
+
+
+@dataclass(frozen=True, slots=True)
 class FleetInstance(StreamedRow):
     """An engine instance: where it is, and for whom."""
 
@@ -258,7 +284,7 @@ class FleetInstance(StreamedRow):
 RETIRED = "retired"
 """State of an instance whose row stays for its id alone."""
 
-Row = EngineResource | WorkspaceResource | WorkspaceObject | PendingClaim | FleetInstance
+Row = EngineResource | WorkspaceResource | WorkspaceObject | PendingClaim | TenantClusters | FleetInstance
 
 
 EPOCH = "1970-01-01T00:00:00Z"

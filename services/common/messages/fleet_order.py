@@ -59,6 +59,8 @@ class RetireEngineInstance:
     """The instance holds nothing any more, and agents leave it."""
 
     id: str
+    is_lost: bool = False
+    """Nobody will ever reach it again: what is still to be removed there is not waited for."""
 
 
 @dataclass(frozen=True, slots=True)

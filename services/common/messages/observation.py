@@ -123,6 +123,8 @@ class EngineHealth:
     """Since they were compared last: of 95 in 100 not more; None: there is none."""
     sync_p95_ms: int | None = None
     """For syncs that ended of late, likewise; None: none did."""
+    certificate_expires_at: datetime | None = None
+    """When the first of the certificates expires that it depends on; None: none is to be seen."""
 
 
 class InstallationPhase(StrEnum):

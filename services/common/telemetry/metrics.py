@@ -133,7 +133,7 @@ ENGINE_UNMET_REQUIREMENTS = Gauge(
 )
 SEALING_KEY_AGE = Gauge(
     "gitops_sealing_key_age_seconds",
-    "Since the key that seals Secrets was made; infinite if it does not say when. Rotate it.",
+    "Since the oldest key that seals Secrets was made; infinite if it does not say when. Rotate it.",
     ["service"],
 )
 REGISTRY_TOKEN_EXPIRATION = Gauge(
@@ -204,7 +204,8 @@ MOVE_AGE = Gauge(
 )
 ROLLOUTS = Gauge(
     "gitops_rollouts",
-    "1 for what the newest rollout of a version is: running, paused, reverting; done, failed or aborted for a day.",
+    "1 for what the newest rollout of a version is: running; stalled, as nothing has got on for an hour; paused; "
+    "reverting; done, failed or aborted for a day.",
     ["state"],
 )
 READY = Gauge(

@@ -69,7 +69,7 @@ def claim_change(
         targets: all of its namespace.
         is_cleaned_up: whether what was made for it, and was never its target, is going.
     """
-    finalizers = {FINALIZER: keeps_finalizer(claim, targets) or not is_cleaned_up}
+    finalizers = {FINALIZER: not claim.deleting or is_target_left(claim.name, targets) or not is_cleaned_up}
     if outcome is None:
         return UnownedObject(UnownedKind.CLAIM, claim.name, claim.uid, finalizers=finalizers)
     names = (BIND_COMPLETE, BOUND_BY_CONTROLLER, PROVISIONER)
@@ -83,10 +83,9 @@ def claim_change(
     )
 
 
-def keeps_finalizer(claim: Claim, targets: Iterable[Target]) -> bool:
-    """Whether a claim has to stay: until it is being deleted, and no target names it any more that it had."""
-    had = (each for each in targets if each.claim == claim.name and each.phase in {TARGET_BOUND, RELEASED})
-    return not claim.deleting or any(had)
+def is_target_left(claim: str, targets: Iterable[Target]) -> bool:
+    """Whether a target still names the claim that had it. One that is being deleted stays as long."""
+    return any(each.claim == claim and each.phase in {TARGET_BOUND, RELEASED} for each in targets)
 
 
 def _outcome(

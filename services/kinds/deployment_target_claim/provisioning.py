@@ -6,7 +6,7 @@ Other provisioners are other services: for their classes nothing is done here.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from services.common.json_values import digest
@@ -18,16 +18,16 @@ from services.kinds.deployment_target_claim.binder import ClaimOutcome
 from services.kinds.deployment_target_claim.model import MAX_CLAIM_NAME
 from services.kinds.deployment_target_claim.rows import PENDING, PROVISIONER, Claim
 from services.kinds.deployment_target_class.model import DEVSANDBOX, DeploymentTargetClassSpec
-from services.kinds.shared.text import readable
+from services.kinds.shared.text import MAX_LABEL, MAX_NAME, MAX_URL, readable
 from services.kinds.space_request.model import CLAIM_LABEL, TARGET_LABEL
 
 TIER = "appstudio-env"
 MAX_WHY = 1024
 """Characters of what others say of a SpaceRequest."""
-STUCK_AFTER = timedelta(minutes=2)
+STUCK_AFTER = timedelta(minutes=texts.STUCK_MINUTES)
 """For how long a SpaceRequest may fail to terminate."""
 READY_WITHIN = timedelta(minutes=texts.MINUTES)
-"""How long a SpaceRequest may take before the claim says what it waits for."""
+"""How long a SpaceRequest, or a provisioner of others, may take before the claim says what it waits for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class SpaceRequest:
     target: str = ""
     """As above."""
     class_name: str = ""
-    """Of the claim that it was made for, as its annotation says."""
+    """Of the claim that it was made for, as its annotation says; empty: it is not ours."""
     is_ready: bool = False
     api_url: str = ""
     unready: str = ""
@@ -58,6 +58,22 @@ class SpaceRequest:
     deleting: bool = False
     failing_since: datetime | None = None
     """Since when it is being deleted and its controller says that this fails."""
+    going_since: datetime | None = None
+    """Since when it is being deleted and nothing else was told of it."""
+
+    @property
+    def unfit(self) -> str:
+        """Why no target can be made of what it gives, which another controller writes; empty: one can."""
+        if len(self.accesses) != 1:
+            return texts.NOT_ONE_NAMESPACE.text(request=self.name, count=len(self.accesses))
+        (access,) = self.accesses
+        given = (
+            ("namespaceAccess.name", access.name, MAX_LABEL),
+            ("namespaceAccess.secretRef", access.secret, MAX_NAME),
+            ("targetClusterURL", self.api_url, MAX_URL),
+        )
+        wrong = ((field, most) for field, text, most in given if not 0 < len(text) <= most)
+        return next((texts.SPACE_NOT_FIT.text(request=self.name, field=field, most=most) for field, most in wrong), "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +106,8 @@ class Provisioning:
     targets: tuple[TargetOrder, ...] = ()
     errors: Mapping[str, str] | None = None
     """What is wrong with what a claim waits for, by name of the claim."""
+    crowded_out: tuple[str, ...] = ()
+    """Names of the claims for which there is no room."""
 
 
 def provision(
@@ -99,8 +117,14 @@ def provision(
     requests: Iterable[SpaceRequest],
     classes: Mapping[str, DeploymentTargetClassSpec],
     now: datetime,
+    *,
+    room: int,
 ) -> Provisioning:
-    """SpaceRequests and targets of one namespace; everything is given by name."""
+    """SpaceRequests and targets of one namespace; everything is given by name.
+
+    A SpaceRequest is asked for once its claim is known to stay until that is going, and only if there is ``room``: that
+    many may be added.
+    """
     standing = sorted(requests, key=lambda each: each.name)
     removed = tuple(each.name for each in standing if not each.deleting and _goes(each, claims, targets, classes))
     kept = [each for each in standing if each.name not in removed]
@@ -112,24 +136,89 @@ def provision(
     names = {each.name: _made_of(each, claims, outcomes, targets) for each in kept}
     serving = [each for each in kept if each.claim in waiting and _serves(each, waiting[each.claim], targets, names)]
     served = {each.claim for each in serving}
-    ready = [each for each in serving if each.is_ready and len(each.accesses) == 1]
+    ready = [each for each in serving if each.is_ready and not each.unfit]
+    blocking = [each for each in kept if each.deleting and each.claim in waiting and each.claim not in served]
+    asking = [claim for name, claim in waiting.items() if name not in served and space_name(claim) not in names]
+    oldest = sorted((each for each in asking if each.has_finalizer), key=lambda each: (each.created_at, each.name))
     return Provisioning(
         requests=(
             *(_standing(each, names[each.name]) for each in kept if not each.deleting),
-            *(_new(claim) for name, claim in waiting.items() if name not in served and space_name(claim) not in names),
+            *map(_new, oldest[: max(0, room)]),
         ),
         removed=removed,
         targets=tuple(
             _target(waiting[each.claim], each, names[each.name]) for each in ready if names[each.name] not in targets
         ),
-        errors={each.claim: why for each in serving if (why := _error(each, names[each.name], targets, now))},
+        errors={
+            **{each.claim: why for each in blocking if (why := _leaving_error(each, waiting[each.claim], now))},
+            **{each.claim: why for each in serving if (why := _error(each, names[each.name], targets, now))},
+        },
+        crowded_out=tuple(each.name for each in oldest[max(0, room) :]),
     )
 
 
+def orphans_among(
+    requests: Iterable[SpaceRequest],
+    claims: Mapping[str, str],
+    targets: Mapping[str, Target],
+    classes: Mapping[str, DeploymentTargetClassSpec],
+) -> dict[str, SpaceRequest]:
+    """Those whose claim is gone, and which no target has, by name: nobody else would have them removed.
+
+    The name of each tells which of all claims of a name it was. One of which a target was made goes as its class says,
+    if that is known; any other one goes.
+
+    Args:
+        requests: of one namespace, ``with_target``.
+        claims: uids of the claims that are known there, by name.
+        targets: those that are known there, by name.
+        classes: those that are known, by name.
+    """
+    of_claims = {_name_for(*each) for each in claims.items()}
+
+    def is_orphan(request: SpaceRequest) -> bool:
+        if request.deleting or not request.class_name or request.name in of_claims or request.target in targets:
+            return False
+        return not request.target or _policy(classes.get(request.class_name)) == DELETE
+
+    return {each.name: each for each in requests if is_orphan(each)}
+
+
+def with_target(request: SpaceRequest, targets: Mapping[str, Target]) -> SpaceRequest:
+    """It, with the one of ``targets`` that was made of it although its label does not say so yet.
+
+    That is one that may have been, and says that it is for the very claim that is in the name of ``request``.
+    """
+    if request.target:
+        return request
+    mark = _mark_in(request.name)
+    there = (targets.get(name) for name in (target_name(request.claim), _other_name(request.claim, mark)))
+    made = next((each for each in there if each is not None and _mark(each.claim_uid) == mark), None)
+    return replace(request, target=made.name) if made is not None else request
+
+
+def possible_target(request: SpaceRequest, targets: Collection[str]) -> str:
+    """Name of the target that was made of ``request`` if one was, of which nobody has told yet.
+
+    Where another one of ``targets``, as of a former claim, has the first name, it is the other one.
+    """
+    first = target_name(request.claim)
+    return request.target or (_other_name(request.claim, _mark_in(request.name)) if first in targets else first)
+
+
 def due_at(request: SpaceRequest, now: datetime) -> datetime | None:
-    """When the claim of ``request`` is to say that it is not ready; None: that is over, or it is ready."""
-    due = request.made_at + READY_WITHIN
-    return due if due > now and not request.is_ready and not request.deleting else None
+    """When the claim of ``request`` is to say that it is not ready, or does not go; None: that is over, or it is."""
+    due = _stuck_at(request) if request.deleting else _late_at(request)
+    return due if due is not None and due > now else None
+
+
+def _late_at(request: SpaceRequest) -> datetime | None:
+    return request.made_at + READY_WITHIN if not request.is_ready else None
+
+
+def _stuck_at(request: SpaceRequest) -> datetime | None:
+    since = request.failing_since or request.going_since
+    return since + STUCK_AFTER if since is not None else None
 
 
 def deprovisioning(target: str, requests: Iterable[SpaceRequest], now: datetime) -> Deprovisioning:
@@ -146,12 +235,29 @@ def target_name(claim: str) -> str:
 
 def other_target_name(claim: Claim) -> str:
     """Of the target that is made for a claim if another one has its name, such as a former claim's. It fits a label."""
-    return f"{claim.name[: MAX_CLAIM_NAME - 6].rstrip('-.')}-dt-{digest(claim.uid)[:5]}"
+    return _other_name(claim.name, _mark(claim.uid))
+
+
+def _other_name(claim: str, mark: str) -> str:
+    return f"{claim[: MAX_CLAIM_NAME - 6].rstrip('-.')}-dt-{mark}"
 
 
 def space_name(claim: Claim) -> str:
     """Of the SpaceRequest that is made for a claim: whoever makes it twice makes one."""
-    return f"{claim.name}-{digest(claim.uid)[:5]}"
+    return _name_for(claim.name, claim.uid)
+
+
+def _name_for(claim: str, uid: str) -> str:
+    return f"{claim}-{_mark(uid)}"
+
+
+def _mark(uid: str) -> str:
+    """Of a claim, in the names of what is made for it."""
+    return digest(uid)[:5]
+
+
+def _mark_in(request: str) -> str:
+    return request.rpartition("-")[2]
 
 
 def _is_ours(claim: Claim, classes: Mapping[str, DeploymentTargetClassSpec]) -> bool:
@@ -169,7 +275,11 @@ def _goes(
     target = targets.get(request.target)
     known = classes.get(target.class_name if target else request.class_name)
     is_left = target.deleting if target else request.claim not in claims
-    return is_left and known is not None and known.reclaim_policy == DELETE
+    return is_left and _policy(known) == DELETE
+
+
+def _policy(class_: DeploymentTargetClassSpec | None) -> str:
+    return class_.reclaim_policy if class_ is not None else ""
 
 
 def _new(claim: Claim) -> SpaceRequestOrder:
@@ -211,7 +321,7 @@ def _made_of(
 
 
 def _standing(request: SpaceRequest, target: str) -> SpaceRequestOrder:
-    made = request.target or (target if request.is_ready and len(request.accesses) == 1 else "")
+    made = request.target or (target if request.is_ready and not request.unfit else "")
     labels = {CLAIM_LABEL: request.claim} | ({TARGET_LABEL: made} if made else {})
     return SpaceRequestOrder(request.name, labels, {PROVISIONER: request.class_name} if request.class_name else {})
 
@@ -233,12 +343,22 @@ def _target(claim: Claim, request: SpaceRequest, name: str) -> TargetOrder:
     return TargetOrder(name, spec, {PROVISIONED_BY: DEVSANDBOX, CLAIM_UID: claim.uid})
 
 
+def _leaving_error(request: SpaceRequest, claim: Claim, now: datetime) -> str:
+    """What is wrong where one that is being deleted has the name of the one that is to be made; empty: nothing yet."""
+    due = _stuck_at(request)
+    if request.name != space_name(claim) or due is None or now < due:
+        return ""
+    return texts.SPACE_NOT_GONE.text(request=request.name, minutes=texts.STUCK_MINUTES, why=_why(request))
+
+
+def _why(request: SpaceRequest) -> str:
+    return readable(request.unready)[:MAX_WHY] or texts.NO_REASON
+
+
 def _error(request: SpaceRequest, target: str, targets: Mapping[str, Target], now: datetime) -> str:
     """What is wrong with what a claim waits for; empty: nothing is yet."""
     if not request.is_ready:
         is_late = due_at(request, now) is None
-        why = readable(request.unready)[:MAX_WHY] or texts.NO_REASON
-        return texts.SPACE_NOT_READY.text(request=request.name, minutes=texts.MINUTES, why=why) if is_late else ""
-    if len(request.accesses) != 1:
-        return texts.NOT_ONE_NAMESPACE.text(request=request.name, count=len(request.accesses))
-    return texts.TARGET_NAME_TAKEN.text(target=target) if target in targets else ""
+        late = texts.SPACE_NOT_READY.text(request=request.name, minutes=texts.MINUTES, why=_why(request))
+        return late if is_late else ""
+    return request.unfit or (texts.TARGET_NAME_TAKEN.text(target=target) if target in targets else "")

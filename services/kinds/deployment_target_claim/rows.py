@@ -33,6 +33,8 @@ class Claim:
     given: str = ""
     """The target that the binder has given it. The claim says so itself once the change of it has been written."""
     deleting: bool = False
+    has_finalizer: bool = False
+    """It is known to stay until what is made for it is going."""
 
     @property
     def target(self) -> str:

@@ -56,6 +56,34 @@ SECRET_NOT_FOUND = not_reconciled(
     "clusterCredentialsSecret. Its copy, if there was one, is removed; what was deployed stays.",
     "Create the Secret with a kubeconfig, or correct the name; either is seen at once.",
 )
+_NOT_COPIED = (
+    "The Secret of a DeploymentTarget that is of another type than managed-gitops.redhat.com/managed-environment is "
+    "copied for the environment, but this one is not: {why} The copy, if there was one, is removed; what was deployed "
+    "stays."
+)
+SECRET_NEVER_COPIED = not_reconciled(
+    "SecretNotCopied",
+    "the secret {secret} of the DeploymentTarget is not copied: it is of type {type}, which stands for an account of "
+    "the cluster itself; name another Secret",
+    _NOT_COPIED.format(why="who may name a Secret need not be allowed to read it."),
+    "Create a Secret with a kubeconfig, and name that one in clusterCredentialsSecret of the DeploymentTarget; it is "
+    "seen at once.",
+)
+SECRET_TOO_LARGE = not_reconciled(
+    "SecretNotCopied",
+    "the secret {secret} of the DeploymentTarget is not copied: it is too large; leave nothing but the kubeconfig in "
+    "it, or name another Secret",
+    _NOT_COPIED.format(why="it is larger than your limits allow."),
+    "Do what the message says; either is seen at once. Or ask your operators for more.",
+)
+SECRET_HAS_NAME_OF_COPY = not_reconciled(
+    "SecretNotCopied",
+    "the secret {secret} of the DeploymentTarget is not copied: the copy would have the same name; create it under "
+    "another name, and name that one",
+    _NOT_COPIED.format(why="its name is the one that its copy would have."),
+    "Create the Secret under another name, and name that one in clusterCredentialsSecret of the DeploymentTarget; it "
+    "is seen at once.",
+)
 PARENT_CYCLE = not_reconciled(
     "ParentCycle",
     "parentEnvironment leads back to this environment: {cycle}; remove parentEnvironment from one of them",
@@ -63,10 +91,19 @@ PARENT_CYCLE = not_reconciled(
     "do not go through it.",
     "Remove spec.parentEnvironment from one of the environments that the message names.",
 )
+PARENT_NOT_FOUND = not_reconciled(
+    "ParentNotFound",
+    "parentEnvironment '{parent}' does not exist; create it, or name another one",
+    "There is no Environment of the name in spec.parentEnvironment in this namespace. It can be deployed to; automated "
+    "promotions do not reach it.",
+    "Create that Environment, or correct or remove spec.parentEnvironment; either is seen at once.",
+)
 HAS_CHILDREN = not_reconciled(
     "ParentOfOthers",
     "this environment is being deleted, and {children} name it as parentEnvironment; name another parent there",
-    "Automated promotions reach those environments through this one. Once it is gone they end before them.",
+    "Automated promotions reach those environments through this one. Once it is gone they end before them. The service "
+    "does not hold an Environment back: this is shown only while a finalizer of somebody else does. After that its "
+    "children say `ParentNotFound`.",
     "Change spec.parentEnvironment of the environments that the message names.",
 )
 NO_LOCAL_CLUSTER = not_reconciled(
@@ -98,7 +135,11 @@ ENTRIES = (
             CLAIM_NOT_FOUND,
             TARGET_NOT_FOUND,
             SECRET_NOT_FOUND,
+            SECRET_NEVER_COPIED,
+            SECRET_TOO_LARGE,
+            SECRET_HAS_NAME_OF_COPY,
             PARENT_CYCLE,
+            PARENT_NOT_FOUND,
             HAS_CHILDREN,
             NO_LOCAL_CLUSTER,
             INVALID_EXPIRY,

@@ -16,7 +16,8 @@ from services.common.errors import Permanent
 from services.common.json_values import canonical
 from services.common.times import rfc3339
 from services.kinds.environment import catalogue as texts
-from services.kinds.environment.model import ENVIRONMENT, EnvironmentSpec
+from services.kinds.environment.known import KnownEnvironment
+from services.kinds.environment.model import ENVIRONMENT
 from services.kinds.shared.conditions import parsed_status
 from services.kinds.shared.projection import metadata_of
 from services.kinds.shared.reconciled import Problem
@@ -33,7 +34,7 @@ def is_preview(row: PlainResource) -> bool:
     return row.kind == ENVIRONMENT.kind and row.present and (texts.EXPIRES_AT in row.metadata or bool(row.progress))
 
 
-def expires_at(row: PlainResource, spec: EnvironmentSpec) -> datetime | None:
+def expires_at(row: PlainResource, known: KnownEnvironment) -> datetime | None:
     """When an environment is over; None: it says nothing of that. Raises Permanent, with a message for the user."""
     text = metadata_of(row).annotations.get(texts.EXPIRES_AT)
     if text is None:
@@ -41,7 +42,7 @@ def expires_at(row: PlainResource, spec: EnvironmentSpec) -> datetime | None:
     at, created_at = _time(text), datetime.fromtimestamp(row.created_at / 1000, UTC)
     if at is None:
         raise Permanent(texts.NO_TIME)
-    if not spec.claim_name or spec.credentials is not None:
+    if not known.claim_name or known.target_namespace is not None:
         raise Permanent(texts.NO_CLAIM)
     if at <= created_at:
         raise Permanent(texts.TOO_EARLY.format(created_at=rfc3339(created_at)))
@@ -50,10 +51,10 @@ def expires_at(row: PlainResource, spec: EnvironmentSpec) -> datetime | None:
     return at
 
 
-def expiry_problem(row: PlainResource, spec: EnvironmentSpec) -> Problem | None:
+def expiry_problem(row: PlainResource, known: KnownEnvironment) -> Problem | None:
     """What is wrong with the time that an environment gives, or that this is over."""
     try:
-        at = expires_at(row, spec)
+        at = expires_at(row, known)
     except Permanent as error:
         return Problem.of(texts.INVALID_EXPIRY, detail=str(error))
     left = remaining_of(row)

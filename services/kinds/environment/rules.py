@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from services.common.addresses import AddressPolicy
 from services.common.messages import ChildKind
@@ -11,6 +11,7 @@ from services.kinds.deployment_target.model import DeploymentTargetSpec
 from services.kinds.environment import catalogue as texts
 from services.kinds.environment.model import EnvironmentSpec
 from services.kinds.managed_environment.model import ENVIRONMENT_SECRET, ManagedEnvironmentSpec
+from services.kinds.secret.rules import NEVER_COPIED, TOO_LARGE
 from services.kinds.shared.child_objects import ChildObject
 from services.kinds.shared.cluster_credentials import ClusterCredentials
 from services.kinds.shared.limits import Limits
@@ -34,7 +35,7 @@ class Backing:
     target: DeploymentTargetSpec | None = None
     """The one that is bound to the claim."""
     secret_types: Mapping[str, str] = field(default_factory=dict)
-    """Types of the Secrets that there are, by name."""
+    """Types of the Secrets that there are, by name; ``TOO_LARGE`` of one that is too large to be copied."""
     secret_version: str = ""
     """Of the Secret of the target; empty: it is not known."""
     has_local_cluster: bool = True
@@ -49,6 +50,8 @@ class Family:
     """The way from it along the parents back to it; empty if there is none."""
     children: Collection[str] = ()
     """Those that name it as their parent."""
+    missing_parent: str = ""
+    """The name that it gives its parent, if no environment has it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +64,9 @@ class Decision:
     None: it is not known, so what is there stays as it is.
     """
     problem: Problem | None = None
+    """What keeps it, or a part of it, from being deployed to."""
+    warning: Problem | None = None
+    """What is wrong with its place among others, which changes nothing about what it wants."""
 
 
 def accept(resource: PlainResource, _addresses: AddressPolicy, limits: Limits) -> EnvironmentSpec:
@@ -77,10 +83,7 @@ def managed_environment_name(environment: str) -> str:
 
 def decide(name: str, spec: EnvironmentSpec, backing: Backing, family: Family, *, deleting: bool = False) -> Decision:
     """What the environment ``name`` wants. Its place among others changes nothing about that."""
-    decision = _backed(name, spec, backing)
-    if decision.problem is not None:
-        return decision
-    return Decision(decision.children, _family_problem(family, deleting=deleting))
+    return replace(_backed(name, spec, backing), warning=_family_problem(family, deleting=deleting))
 
 
 def parent_cycles(parents: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
@@ -105,6 +108,11 @@ def cycle_problem(cycle: tuple[str, ...]) -> Problem:
     return Problem.of(texts.PARENT_CYCLE, cycle=_way(cycle))
 
 
+def missing_parent_problem(parent: str) -> Problem:
+    """What is wrong with an environment whose parent does not exist."""
+    return Problem.of(texts.PARENT_NOT_FOUND, parent=parent)
+
+
 def _backed(name: str, spec: EnvironmentSpec, backing: Backing) -> Decision:
     credentials = spec.credentials
     if spec.claim_name and credentials is not None:
@@ -127,10 +135,11 @@ def _claimed(name: str, backing: Backing) -> Decision:
     if backing.target is None:
         return Decision(None, Problem.of(texts.TARGET_NOT_FOUND))
     credentials = backing.target.kubernetes_credentials
-    copy = _secret_copy(name, credentials.cluster_credentials_secret, backing)
+    not_copied = _copy_problem(name, credentials.cluster_credentials_secret, backing)
+    copy = None if not_copied else _secret_copy(name, credentials.cluster_credentials_secret, backing)
     namespaces = [credentials.default_namespace] if credentials.default_namespace else None
     wanted = _managed_environment(name, credentials, namespaces, secret=copy.name if copy else "")
-    return Decision((wanted, copy) if copy else (wanted,), _secret_problem(credentials, backing))
+    return Decision((wanted, copy) if copy else (wanted,), not_copied or _secret_problem(credentials, backing))
 
 
 def _managed_environment(
@@ -157,12 +166,32 @@ def _secret_copy(name: str, source: str, backing: Backing) -> ChildObject | None
 
     The version is in the order so that it is another one when the content is.
     """
-    if backing.secret_types.get(source, ENVIRONMENT_SECRET) == ENVIRONMENT_SECRET:
+    if _is_used_as_it_is(source, backing):
         return None
     order = {"from": source, "type": ENVIRONMENT_SECRET}
     if backing.secret_version:
         order["version"] = backing.secret_version
-    return ChildObject(ChildKind.SECRET_COPY, f"managed-environment-secret-{name}", order, {SECRET_LABEL: name})
+    return ChildObject(ChildKind.SECRET_COPY, _copy_name(name), order, {SECRET_LABEL: name})
+
+
+def _copy_problem(name: str, source: str, backing: Backing) -> Problem | None:
+    """Why the Secret ``source`` is not copied; a watcher would refuse to. None: it is, or need not be."""
+    if _is_used_as_it_is(source, backing):
+        return None
+    if (type_ := backing.secret_types[source]) in NEVER_COPIED:
+        return Problem.of(texts.SECRET_NEVER_COPIED, secret=source, type=type_)
+    if type_ == TOO_LARGE:
+        return Problem.of(texts.SECRET_TOO_LARGE, secret=source)
+    return Problem.of(texts.SECRET_HAS_NAME_OF_COPY, secret=source) if source == _copy_name(name) else None
+
+
+def _is_used_as_it_is(secret: str, backing: Backing) -> bool:
+    """Also if there is none."""
+    return backing.secret_types.get(secret, ENVIRONMENT_SECRET) == ENVIRONMENT_SECRET
+
+
+def _copy_name(environment: str) -> str:
+    return f"managed-environment-secret-{environment}"
 
 
 def _secret_problem(credentials: ClusterCredentials, backing: Backing) -> Problem | None:
@@ -176,7 +205,7 @@ def _family_problem(family: Family, *, deleting: bool) -> Problem | None:
         return cycle_problem(family.cycle)
     if deleting and family.children:
         return Problem.of(texts.HAS_CHILDREN, children=listed(family.children))
-    return None
+    return missing_parent_problem(family.missing_parent) if family.missing_parent else None
 
 
 def _way(cycle: tuple[str, ...]) -> str:

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Iterator
-from functools import lru_cache
 
 from services.common.addresses import AddressPolicy
 from services.common.errors import Permanent, Wait
+from services.common.text_cache import TEXTS
 from services.common.urls.repository_url import refusal
 from services.common.urls.web_address import quoted
 from services.kinds.gitops_deployment import catalogue as texts
@@ -43,7 +43,7 @@ def accept(api_version: str, spec: str, addresses: AddressPolicy) -> GitOpsDeplo
     return accepted
 
 
-@lru_cache(maxsize=4096)
+@TEXTS.remember
 def accepted_deployment(text: str) -> GitOpsDeploymentSpec:
     """The spec in ``text``, which was accepted before. A plan asks for the same one often."""
     return GitOpsDeploymentSpec.model_validate_json(text)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from enum import Enum
-from functools import lru_cache
 
 from services.common.errors import Permanent
+from services.common.text_cache import TEXTS
 from services.kinds.managed_environment import catalogue as texts
 from services.kinds.managed_environment.model import ManagedEnvironmentSpec
 from services.kinds.managed_environment.validation import accepted_environment
@@ -41,7 +41,7 @@ class EnvironmentView:
     cluster_resources: bool
 
 
-@lru_cache(maxsize=4096)
+@TEXTS.remember
 def destinations(text: str) -> frozenset[str]:
     """Namespaces that deployments may go to because of a spec, JSON text; none if it is not valid."""
     try:
@@ -57,7 +57,7 @@ def connections(inputs: ConnectionInputs) -> tuple[Cluster]:
     return (replace(cluster, secret=inputs.secret) if inputs.secret is not None else cluster,)
 
 
-@lru_cache(maxsize=4096)
+@TEXTS.remember
 def _cluster(text: str) -> Cluster:
     spec = accepted_environment(text)
     return Cluster(

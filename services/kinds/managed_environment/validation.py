@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from functools import lru_cache
 
 from services.common.addresses import AddressPolicy
 from services.common.api_resource import SECRET
 from services.common.errors import Permanent
 from services.common.json_values import canonical
 from services.common.secret_use import SecretUse
+from services.common.text_cache import TEXTS
 from services.common.urls.repository_url import ASCII_MESSAGE
 from services.common.urls.web_address import Parts, port_problem, split_url
 from services.kinds.managed_environment import catalogue as texts
@@ -100,7 +100,7 @@ def accept(resource: PlainResource, addresses: AddressPolicy, limits: Limits) ->
     return spec
 
 
-@lru_cache(maxsize=4096)
+@TEXTS.remember
 def accepted_environment(text: str) -> ManagedEnvironmentSpec:
     """The spec in ``text``, which was accepted before. A plan asks for the same one often."""
     return ManagedEnvironmentSpec.model_validate_json(text)

@@ -20,9 +20,13 @@ def is_automated_label(key: str) -> bool:
     return key == AUTOMATED_LABEL
 
 
+TIMES_WITH_COMPLETE = 10
+"""As many as may be open are the runs that a tenant may have in all."""
+
 KIND = CustomKind(
     resource=PROMOTION_RUN,
     default_quota=200,
+    counted=f"that are not complete ({TIMES_WITH_COMPLETE} times as many with those that are)",
     description="Brings a snapshot to an environment, or from environment to environment; deleting it ends it.",
     purpose="promotes a snapshot to one environment, or along their graph",
     example=Path(__file__).with_name("example.yaml"),

@@ -73,7 +73,7 @@ class EnvironmentStep(ApiModel):
     step: int = Field(description="From 1.")
     environment_name: str = Field(description="Name of the Environment.")
     status: Literal["Success", "In Progress", "Failed"] = Field(
-        description="In Progress until it has succeeded, or has Failed because ten minutes are over."
+        description="In Progress until it has succeeded, or has Failed: it never can succeed, or ten minutes are over."
     )
     display_status: str = Field(
         default="", description="For people: what it waits for, or which component has failed, and why."

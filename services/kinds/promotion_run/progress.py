@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Container, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any, Protocol, TypeVar, overload
 
 from services.common.json_values import digest
+from services.kinds.application.kind import APPLICATION
+from services.kinds.component.model import COMPONENT
+from services.kinds.environment.model import ENVIRONMENT
 from services.kinds.promotion_run import catalogue as texts
 from services.kinds.promotion_run.model import PromotionRunSpec
 from services.kinds.shared.reconciled import MAX_LISTED, listed
-from services.kinds.snapshot_environment_binding.model import BindingSpec
+from services.kinds.shared.text import MAX_COMPONENTS, MAX_LABEL
+from services.kinds.snapshot.images import of_others, with_image, with_same_image
+from services.kinds.snapshot.model import SNAPSHOT
+from services.kinds.snapshot_environment_binding.model import BINDING, BindingSpec
 
 LONGEST_NAME = 250
 APPLICATION_LABEL, ENVIRONMENT_LABEL = "appstudio.application", "appstudio.environment"
@@ -73,8 +80,6 @@ class BoundSnapshot:
     components: tuple[DeployedComponent, ...] = ()
     """All that its spec names."""
     uid: str = ""
-    shown: frozenset[str] = frozenset()
-    """The revisions at which components of the application are, in all environments."""
     reported: str = ""
     """Tells apart what the build service has said of its components."""
     is_outdated: bool = False
@@ -87,30 +92,60 @@ class BoundSnapshot:
     """Of the run that has brought it this snapshot; None: none has, or it is gone."""
 
 
+KeyT_contra = TypeVar("KeyT_contra", contravariant=True)
+ValueT_co = TypeVar("ValueT_co", covariant=True)
+DefaultT = TypeVar("DefaultT")
+
+
+class Lookup(Protocol[KeyT_contra, ValueT_co]):
+    """A mapping of which single keys are asked for, never all: there may be many, and each may have to be made."""
+
+    def __getitem__(self, key: KeyT_contra, /) -> ValueT_co: ...
+    def __contains__(self, key: object, /) -> bool: ...
+    @overload
+    def get(self, key: KeyT_contra, /) -> ValueT_co | None: ...
+    @overload
+    def get(self, key: KeyT_contra, default: DefaultT, /) -> ValueT_co | DefaultT: ...
+
+
+def _nothing() -> Lookup[Any, Any]:
+    return {}
+
+
 @dataclass(frozen=True, slots=True)
 class Surroundings:
     """What a tenant has of what its promotion runs name."""
 
-    applications: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    applications: Lookup[str, tuple[str, ...]] = field(default_factory=_nothing)
     """Names of the components of each Application, sorted."""
-    snapshots: Mapping[str, str] = field(default_factory=dict)
+    crowded_out: Lookup[str, tuple[str, ...]] = field(default_factory=_nothing)
+    """Likewise of those that are beyond the quota."""
+    snapshots: Lookup[str, str] = field(default_factory=_nothing)
     """The application of each Snapshot."""
-    images: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    """The image of each component of a Snapshot, by the name of that."""
-    beyond_quota: Collection[str] = ()
-    """Snapshots that do not count."""
+    images: Lookup[str, Collection[str]] = field(default_factory=_nothing)
+    """Entries for the images of each Snapshot that may be compared, by its name."""
+    not_in_force: Lookup[tuple[str, str], str] = field(default_factory=_nothing)
+    """Resources that exist and do not count, by kind and name, and why."""
     expired: Collection[str] = ()
     """Environments that are over; they count no more."""
+    going: Collection[str] = ()
+    """Those that are being deleted, likewise."""
     parents: Mapping[str, str] = field(default_factory=dict)
-    """The parent of each Environment; empty if it has none."""
+    """The parent of each Environment that counts; empty if it has none."""
     automated: Collection[str] = ()
     """Environments whose strategy is automated."""
     on_cycles: Collection[str] = ()
     """Environments that are their own ancestors."""
-    bindings: Mapping[tuple[str, str], BoundSnapshot] = field(default_factory=dict)
+    bindings: Lookup[tuple[str, str], BoundSnapshot] = field(default_factory=_nothing)
     """By application and environment."""
-    binding_names: Collection[str] = ()
-    """Of all bindings, in force or not."""
+    idle_bindings: Lookup[tuple[str, str], str] = field(default_factory=_nothing)
+    """Likewise the names of those that are beyond the quota."""
+    shown: Lookup[str, Collection[str]] = field(default_factory=_nothing)
+    """The revisions at which components of each application are, in all environments."""
+    bound_components: Lookup[str, Collection[str]] = field(default_factory=_nothing)
+    """Names of the components of each application that any binding has which is in force."""
+    binding_names: Container[str] = ()
+    """Of all bindings of which it is known what they bind, in force or not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,15 +181,21 @@ class Progress:
     order: BindingOrder | SnapshotOrder | None = None
     bound: BoundSnapshot | None = None
     """The binding that there is."""
+    is_final: bool = False
+    """It never will be done, whatever else is told."""
 
 
 def progress(spec: PromotionRunSpec, environment: str, around: Surroundings) -> Progress:
     """Of the promotion of ``spec`` to ``environment``."""
     bound = around.bindings.get((spec.application, environment))
-    name = bound.name if bound else generated_name(spec.application, environment, around.binding_names)
-    if error := _error(spec, environment, around, name):
-        return Progress(error, binding=bound.name if bound else "", error=error, shortcoming=error)
+    name = bound.name if bound else _name_to_be(spec.application, environment, around)
+    final = _final_error(spec, environment, around)
+    if error := final or _error(spec, environment, around, name):
+        binding = bound.name if bound else ""
+        return Progress(error, binding=binding, error=error, shortcoming=error, is_final=bool(final))
     if bound is None:
+        if error := _refusal(BINDING.kind, name, around) or _unbindable(spec, environment, around):
+            return Progress(error, error=error, shortcoming=error)
         return Progress(texts.WAITS_FOR_BINDING, binding=name, order=_generated(name, spec, environment, around))
     if bound.snapshot != spec.snapshot:
         order = SnapshotOrder(name, spec.snapshot, bound.uid)
@@ -162,12 +203,16 @@ def progress(spec: PromotionRunSpec, environment: str, around: Surroundings) -> 
     return replace(_deployed(bound), bound=bound)
 
 
+def _name_to_be(application: str, environment: str, around: Surroundings) -> str:
+    """Of the binding that comes into force: the one that there is, or that is made."""
+    idle = around.idle_bindings.get((application, environment))
+    return idle or generated_name(application, environment, around.binding_names)
+
+
 def unchanged_components(bound: BoundSnapshot, snapshot: str, around: Surroundings) -> tuple[str, ...]:
     """Those of a binding for which ``snapshot`` is known to have the same images as the one that it has."""
-    now, then = around.images.get(bound.snapshot), around.images.get(snapshot)
-    if now is None or then is None:
-        return ()
-    return tuple(sorted(each.name for each in bound.components if now.get(each.name) == then.get(each.name)))
+    now, then = around.images.get(bound.snapshot, ()), around.images.get(snapshot, ())
+    return with_same_image([each.name for each in bound.components], now, then)
 
 
 def judged_by_branch(found: Progress, before: Before, *, is_over: bool) -> Progress:
@@ -205,7 +250,7 @@ def unanswered(found: Progress) -> Progress:
     return replace(found, display=texts.WAITS_FOR_BINDING, is_done=False, shortcoming=shortcoming)
 
 
-def generated_name(application: str, environment: str, taken: Collection[str]) -> str:
+def generated_name(application: str, environment: str, taken: Container[str]) -> str:
     """Of the binding that is made if there is none."""
     name = f"{application}-{environment}-generated-binding".lower()
     if len(name) > LONGEST_NAME:
@@ -214,25 +259,74 @@ def generated_name(application: str, environment: str, taken: Collection[str]) -
     return f"generated-environment-binding-{digest(f'{application}/{environment}')}" if name in taken else name
 
 
-def _error(spec: PromotionRunSpec, environment: str, around: Surroundings, binding: str) -> str:
+def _final_error(spec: PromotionRunSpec, environment: str, around: Surroundings) -> str:
+    """What nothing that is told later mends: neither the spec of a run changes, nor the application of a Snapshot.
+
+    What was not told of is no such thing: resources of different kinds are told of in any order.
+    """
     if environment in around.expired:
         return texts.ENVIRONMENT_EXPIRED.text(environment=environment)
-    if environment not in around.parents:
-        return texts.ENVIRONMENT_NOT_FOUND.text(environment=environment)
-    if spec.application not in around.applications:
-        return texts.APPLICATION_NOT_FOUND.text(application=spec.application)
-    return _snapshot_error(spec, around, binding)
-
-
-def _snapshot_error(spec: PromotionRunSpec, around: Surroundings, binding: str) -> str:
-    if spec.snapshot in around.beyond_quota:
-        return texts.SNAPSHOT_BEYOND_QUOTA.text(snapshot=spec.snapshot)
-    application = around.snapshots.get(spec.snapshot)
-    if application is None:
-        return texts.SNAPSHOT_NOT_FOUND.text(snapshot=spec.snapshot, binding=binding)
+    if environment in around.going:
+        return texts.ENVIRONMENT_GOES.text(environment=environment)
+    application = around.snapshots.get(spec.snapshot, spec.application)
     if application != spec.application:
         return texts.SNAPSHOT_OF_ANOTHER.text(snapshot=spec.snapshot, other=application, application=spec.application)
     return ""
+
+
+def _error(spec: PromotionRunSpec, environment: str, around: Surroundings, binding: str) -> str:
+    """What may be mended, or told of later."""
+    if environment not in around.parents:
+        absent = texts.ENVIRONMENT_NOT_FOUND.text(environment=environment)
+        return _refusal(ENVIRONMENT.kind, environment, around) or absent
+    if spec.application not in around.applications:
+        absent = texts.APPLICATION_NOT_FOUND.text(application=spec.application)
+        return _refusal(APPLICATION.kind, spec.application, around) or absent
+    if spec.snapshot not in around.snapshots:
+        absent = texts.SNAPSHOT_NOT_FOUND.text(snapshot=spec.snapshot, binding=binding)
+        return _refusal(SNAPSHOT.kind, spec.snapshot, around) or absent
+    return ""
+
+
+def _refusal(kind: str, name: str, around: Surroundings) -> str:
+    """Why a resource that exists does not count; empty: there is none."""
+    why = around.not_in_force.get((kind, name))
+    return texts.NOT_IN_FORCE.text(kind=kind, name=name, why=why) if why else ""
+
+
+def _unbindable(spec: PromotionRunSpec, environment: str, around: Surroundings) -> str:
+    """Why no binding can be made; empty: it can."""
+    components = around.applications[spec.application]
+    if error := _missing_components(spec, around):
+        return error
+    if len(components) > MAX_COMPONENTS:
+        return texts.TOO_MANY_COMPONENTS.text(application=spec.application, count=len(components), most=MAX_COMPONENTS)
+    named = [("application", spec.application), ("environment", environment)]
+    named += [("component", each) for each in components]
+    what, name = next((pair for pair in named if len(pair[1]) > MAX_LABEL), ("", ""))
+    return texts.NAME_TOO_LONG.text(what=what, name=name, most=MAX_LABEL) if name else ""
+
+
+def _missing_components(spec: PromotionRunSpec, around: Surroundings) -> str:
+    """Which components a binding would lack, of those that the snapshot has images of; empty: none.
+
+    The entries of a snapshot name none of them, so those are named that other bindings have.
+    They may be told of later, and what a binding lacks when it is made is not added to it.
+    """
+    application, components = spec.application, around.applications[spec.application]
+    missing = of_others(around.images.get(spec.snapshot, ()), components)
+    if components and not missing:
+        return ""
+    crowded_out = around.crowded_out.get(application, ())
+    if crowded_out := with_image(crowded_out, missing) if components else crowded_out:
+        return texts.NOT_IN_FORCE.text(kind=COMPONENT.kind, name=crowded_out[0], why=texts.BEYOND_QUOTA)
+    if not components:
+        return texts.NO_COMPONENTS.text(application=application)
+    named = with_image(around.bound_components.get(application, ()), missing)
+    names = f": {listed(named, unnamed=len(missing) - len(named))}" if named else ""
+    return texts.MISSING_COMPONENTS.text(
+        application=application, count=len(missing), snapshot=spec.snapshot, names=names
+    )
 
 
 def _generated(name: str, spec: PromotionRunSpec, environment: str, around: Surroundings) -> BindingOrder:
@@ -243,7 +337,9 @@ def _generated(name: str, spec: PromotionRunSpec, environment: str, around: Surr
 
 
 def _deployed(bound: BoundSnapshot) -> Progress:
-    """What a binding with a problem shows is what it had before."""
+    """What a binding with a problem shows is what it had before; of one without components nothing is deployed."""
+    if not bound.components:
+        return Progress(texts.WAITS_FOR_BINDING, binding=bound.name, shortcoming=bound.problem or texts.NOTHING_BOUND)
     missing = [each for each in bound.components if not each.deployment]
     if missing or bound.is_outdated or bound.problem:
         shortcoming = bound.problem or _shortcomings(missing)

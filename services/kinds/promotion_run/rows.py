@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+from dataclasses import replace
 from datetime import datetime
-from functools import lru_cache
 from typing import Any
 
 import orjson
 
 from services.common.errors import Permanent
 from services.common.json_values import canonical
+from services.common.text_cache import TEXTS
 from services.kinds.promotion_run.model import PROMOTION_RUN, EnvironmentStep, PromotionRunSpec, PromotionRunStatus
 from services.kinds.promotion_run.progress import Before
 from services.kinds.promotion_run.rules import TIME_FOR_A_STEP, Promotion, Step
 from services.kinds.shared.api_group import APPSTUDIO_LABELS
+from services.kinds.shared.catalogue import ERROR
 from services.kinds.shared.limits import Limits
 from services.kinds.shared.reconciled import beyond_quota
 from services.kinds.shared.resource import PlainResource
@@ -24,6 +27,8 @@ AUTOMATED_LABEL = f"{APPSTUDIO_LABELS}/automated"
 """Of a run that was made because of a new Snapshot."""
 TRUE = "true"
 NOT_BEGUN = Promotion()
+COMPLETE_AT_HAND = 200
+"""Runs of a tenant that are complete and of any concern to others: the newest."""
 MAX_CONCLUSION = 4096
 """Characters. Others write some of the words in it."""
 
@@ -31,6 +36,25 @@ MAX_CONCLUSION = 4096
 def is_open(row: PlainResource) -> bool:
     """Whether it is a run that may go on."""
     return row.kind == PROMOTION_RUN.kind and row.is_active and promotion_of(row).state != "Complete"
+
+
+def is_complete(row: PlainResource) -> bool:
+    """Whether it is a run that is over: it counts to no quota."""
+    return row.kind == PROMOTION_RUN.kind and row.present and promotion_of(row).state == "Complete"
+
+
+def long_complete(runs: Collection[PlainResource]) -> list[PlainResource]:
+    """Of runs that are complete all but the newest."""
+    if len(runs) <= COMPLETE_AT_HAND:
+        return []
+    return sorted(runs, key=lambda row: (row.created_at, row.id))[:-COMPLETE_AT_HAND]
+
+
+def with_long_complete(row: PlainResource) -> PlainResource:
+    """The row of such a run: what its snapshot was compared with matters to none that comes later."""
+    promotion = promotion_of(row)
+    steps = tuple(replace(step, before=None, answer_due=None) for step in promotion.steps)
+    return replace(row, progress=text_of(replace(promotion, steps=steps)))
 
 
 def accept(row: PlainResource, limits: Limits) -> PromotionRunSpec:
@@ -65,11 +89,13 @@ def text_of(promotion: Promotion) -> str:
             "dueAt": step.due_at.isoformat(),
             "status": step.status,
             "display": step.display,
+            "error": step.error,
             "binding": step.binding,
             "reported": step.before.reported if step.before is not None else None,
             "deployed": step.before.deployed if step.before is not None else (),
-            "unchanged": step.before.unchanged if step.before is not None else (),
+            "sameImages": step.before.unchanged if step.before is not None else (),
             "answerDue": _time_text(step.answer_due),
+            "recalled": step.is_recalled,
         }
         for step in promotion.steps
     ]
@@ -88,7 +114,8 @@ def text_of(promotion: Promotion) -> str:
 def recalled_progress(progress: str, status: str, at: datetime) -> str:
     """That of a run whose status says this. One that is complete stays so, whatever a new database has begun with it.
 
-    One that was under way has time for its steps anew.
+    Or how a new database has ended it: an environment that is over today was not then. One that was under way has time
+    for its steps anew.
     """
     try:
         told = parsed(PromotionRunStatus, status, "status")
@@ -96,29 +123,43 @@ def recalled_progress(progress: str, status: str, at: datetime) -> str:
         return progress
     if told.state != "Complete" and (progress or told.state != "Active"):
         return progress
-    if progress and _promotion(progress).state == "Complete":
+    if progress and (known := _promotion(progress)).state == "Complete" and known.result == told.completion_result:
         return progress
     shown = told.environment_status or []
     newest = max((each.step for each in shown), default=0)
-    steps = tuple(_recalled(each, newest, at) for each in shown)
+    error = _shown_error(told)
+    steps = tuple(_with_error(_recalled(each, newest, at), error) for each in shown)
     started_at = datetime.fromisoformat(told.promotion_start_time) if told.promotion_start_time else at
-    return text_of(Promotion(told.state, told.completion_result or "", started_at, steps))
+    return text_of(Promotion(told.state, told.completion_result or "", started_at, steps, error=error))
+
+
+def _shown_error(told: PromotionRunStatus) -> str:
+    shown = (each for each in told.conditions or () if (each.type, each.status) == (ERROR, "True"))
+    return next((each.message for each in shown), "")
 
 
 def _recalled(shown: EnvironmentStep, newest: int, at: datetime) -> Step:
     """Its level is not told. What is still under way is of the newest."""
-    level = newest if shown.status == "In Progress" else shown.step - 1
-    return Step(shown.environment_name, level, at + TIME_FOR_A_STEP, shown.status, shown.display_status)
+    is_open = shown.status == "In Progress"
+    level = newest if is_open else shown.step - 1
+    due_at, display = at + TIME_FOR_A_STEP, shown.display_status
+    return Step(shown.environment_name, level, due_at, shown.status, display, is_recalled=is_open)
 
 
-@lru_cache(maxsize=4096)
+def _with_error(step: Step, error: str) -> Step:
+    """With that of its run, if that is why the step has failed and it does not know: what it displays ends so."""
+    is_why = step.status == "Failed" and readable(step.display).endswith(readable(error))
+    return replace(step, error=error) if is_why and not step.error else step
+
+
+@TEXTS.remember
 def _promotion(text: str) -> Promotion:
     kept: dict[str, Any] = orjson.loads(text)
     return Promotion(
         state=kept["state"],
         result=kept["result"],
         started_at=_time(kept["startedAt"]),
-        steps=tuple(map(_step, kept["steps"])),
+        steps=tuple(_with_error(_step(each), kept["error"]) for each in kept["steps"]),
         behind=kept["behind"],
         error=kept["error"],
     )
@@ -131,17 +172,19 @@ def _step(kept: dict[str, Any]) -> Step:
         due_at=datetime.fromisoformat(kept["dueAt"]),
         status=kept["status"],
         display=kept["display"],
+        error=kept.get("error", ""),  # rows of older releases have that of their run alone
         binding=kept["binding"],
         before=_before(kept),
         answer_due=_time(kept["answerDue"]),
+        is_recalled=kept.get("recalled", False),  # rows of older releases do not tell
     )
 
 
 def _before(kept: dict[str, Any]) -> Before | None:
-    """Rows of older releases have less."""
+    """Rows of older releases have less: what they call unchanged was not known to be so."""
     if kept["reported"] is None:
         return None
-    return Before(kept["reported"], tuple(kept.get("deployed", ())), tuple(kept.get("unchanged", ())))
+    return Before(kept["reported"], tuple(kept.get("deployed", ())), tuple(kept.get("sameImages", ())))
 
 
 def _time(text: str | None) -> datetime | None:

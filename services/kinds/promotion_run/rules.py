@@ -45,14 +45,18 @@ class Step:
     level: int
     """How far from the first environment, which has 0: those of a level are promoted to at the same time."""
     due_at: datetime
-    """When it fails unless it has succeeded."""
+    """When it fails unless it has succeeded, if it did not fail before because it never can."""
     status: StepStatus = "In Progress"
     display: str = ""
     binding: str = ""
     before: Before | None = None
     """What there was when the binding got the snapshot, from this run or one before; None: it always had it."""
+    is_recalled: bool = False
+    """Its status alone tells of it, as the database was lost: ``before`` is what there was when it was seen again."""
     answer_due: datetime | None = None
     """When the binding counts as answered though that is the same; None: it does not have the snapshot yet."""
+    error: str = ""
+    """What its user has to mend, or had to when it failed."""
 
     @property
     def times(self) -> tuple[datetime, ...]:
@@ -72,7 +76,7 @@ class Promotion:
     behind: str = ""
     """Name of the run of the same application that it waits for."""
     error: str = ""
-    """What its user has to mend."""
+    """What its user has to mend, of the first environment where anything is; then what has made one fail."""
 
     def due_after(self, now: datetime) -> datetime | None:
         """When it has to be looked at again, though nothing happens."""
@@ -143,9 +147,18 @@ def advance(
 
 def _begun(spec: PromotionRunSpec, promotion: Promotion, now: datetime) -> Promotion:
     if promotion.steps:
-        return replace(promotion, state="Active", behind="")
+        steps = _with_time_anew(promotion.steps, now) if promotion.state == "Waiting" else promotion.steps
+        return replace(promotion, state="Active", behind="", steps=steps)
     first = Step(spec.target_environment or spec.initial_environment, 0, now + TIME_FOR_A_STEP)
     return replace(promotion, state="Active", behind="", started_at=now, steps=(first,))
+
+
+def _with_time_anew(steps: tuple[Step, ...], now: datetime) -> tuple[Step, ...]:
+    """Those of a run that had begun, and then had to wait for another one all the same."""
+    anew = now + TIME_FOR_A_STEP
+    return tuple(
+        replace(step, due_at=anew, answer_due=None) if step.status == "In Progress" else step for step in steps
+    )
 
 
 def _levels(spec: PromotionRunSpec, promotion: Promotion, around: Surroundings, now: datetime) -> Advance:
@@ -153,41 +166,48 @@ def _levels(spec: PromotionRunSpec, promotion: Promotion, around: Surroundings, 
     while True:
         looked_at = [_looked_at(spec, step, around, now) for step in promotion.steps]
         steps = tuple(step for step, _ in looked_at)
-        reports = [report for _, report in looked_at if report is not None]
-        error = next((report.error for report in reports if report.error), "")
-        promotion = replace(promotion, steps=steps, error=error)
+        promotion = replace(promotion, steps=steps, error=_first_error(steps))
         following = _next_level(spec, steps, around, now)
         if not following:
-            return Advance(promotion, tuple(report.order for report in reports if report.order is not None))
+            return Advance(promotion, tuple(order for _, order in looked_at if order is not None))
         promotion = replace(promotion, steps=(*steps, *following))
 
 
-def _looked_at(spec: PromotionRunSpec, step: Step, around: Surroundings, now: datetime) -> tuple[Step, Progress | None]:
-    """A step as it is now, and what was found out unless it has succeeded, or was over before."""
+def _first_error(steps: Iterable[Step]) -> str:
+    """What can still be mended goes before what has failed."""
+    ordered = sorted(steps, key=lambda step: step.status != "In Progress")
+    return next((step.error for step in ordered if step.error), "")
+
+
+def _looked_at(spec: PromotionRunSpec, step: Step, around: Surroundings, now: datetime) -> tuple[Step, Order | None]:
+    """A step as it is now, and what has to be done for it to go on."""
     if step.status != "In Progress":
         return step, None
     found = progress(spec, step.environment, around)
     if isinstance(found.order, SnapshotOrder) and found.bound is not None:
-        step = _ordered(step, found.bound, spec.snapshot, around)
+        step = _ordered(step, found.bound, spec, around)
     else:
         step, found = _answered(step, found, now)
-    binding = found.binding or step.binding
+    step = replace(step, error=found.error, binding=found.binding or step.binding)
     if found.is_done:
-        return replace(step, status="Success", display=found.display, binding=binding), None
-    if now >= step.due_at:
-        why = f"{texts.FAILED} {found.shortcoming}".strip()
-        return replace(step, status="Failed", display=why, binding=binding), replace(found, order=None)
-    return replace(step, display=found.display, binding=binding), found
+        return replace(step, status="Success", display=found.display), None
+    if found.is_final or now >= step.due_at:
+        said = texts.FAILED if found.is_final else texts.FAILED_IN_TIME
+        return replace(step, status="Failed", display=f"{said} {found.shortcoming}".strip()), None
+    return replace(step, display=found.display), found.order
 
 
-def _ordered(step: Step, bound: BoundSnapshot, snapshot: str, around: Surroundings) -> Step:
+def _ordered(step: Step, bound: BoundSnapshot, spec: PromotionRunSpec, around: Surroundings) -> Step:
     """With what there was when the snapshot was ordered."""
-    before = Before(bound.reported, tuple(sorted(bound.shown)), unchanged_components(bound, snapshot, around))
-    return replace(step, before=before, answer_due=None)
+    shown = tuple(sorted(around.shown.get(spec.application, ())))
+    before = Before(bound.reported, shown, unchanged_components(bound, spec.snapshot, around))
+    return replace(step, before=before, answer_due=None, is_recalled=False)
 
 
 def _answered(step: Step, found: Progress, now: datetime) -> tuple[Step, Progress]:
     """What the build service said before a snapshot was ordered is no answer to that."""
+    if step.is_recalled:
+        return _answered_since(step, found, now)
     bound = found.bound
     before = step.before or (bound.before if bound is not None else None)
     if bound is None or before is None or bound.is_current or bound.reported != before.reported:
@@ -197,6 +217,22 @@ def _answered(step: Step, found: Progress, now: datetime) -> tuple[Step, Progres
     if now < due:
         return step, unanswered(found)
     return step, judged_by_branch(found, before, is_over=now >= due + TIME_TO_NOTICE)
+
+
+def _answered_since(step: Step, found: Progress, now: datetime) -> tuple[Step, Progress]:
+    """Nobody knows what there was when the snapshot was ordered, so that may be what there is, until time is over.
+
+    Its own time begins with that: the status may have been read long after it was told of.
+    """
+    bound = found.bound
+    if bound is None or bound.is_current:
+        return step, found
+    if step.before is None:
+        step = replace(step, before=Before(bound.reported), due_at=now + TIME_FOR_A_STEP)
+    due = step.answer_due or now + TIME_TO_ANSWER
+    step = replace(step, answer_due=due)
+    is_unanswered = step.before == Before(bound.reported) and now < due + TIME_TO_NOTICE
+    return step, unanswered(found) if is_unanswered else found
 
 
 def _next_level(

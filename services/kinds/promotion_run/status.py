@@ -55,12 +55,13 @@ def promotion_status(
 
 
 def _steps(spec: PromotionRunSpec, promotion: Promotion) -> list[Json]:
-    """A run that waits for another one shows the step that it will begin with."""
-    if promotion.behind and not promotion.steps:
-        first = spec.target_environment or spec.initial_environment
-        return [_step(1, first, "In Progress", texts.WAITS_FOR_RUN.format(run=promotion.behind))]
+    """A run that waits for another one shows the step that it will begin with, or go on with."""
+    waits = texts.WAITS_FOR_RUN.format(run=promotion.behind) if promotion.behind else ""
+    if waits and not promotion.steps:
+        return [_step(1, spec.target_environment or spec.initial_environment, "In Progress", waits)]
     return [
-        _step(number, step.environment, step.status, step.display) for number, step in enumerate(promotion.steps, 1)
+        _step(number, step.environment, step.status, (step.status == "In Progress" and waits) or step.display)
+        for number, step in enumerate(promotion.steps, 1)
     ]
 
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
-
 from services.common.addresses import AddressPolicy
 from services.common.api_resource import SECRET
 from services.common.errors import Permanent
 from services.common.secret_use import SecretUse
+from services.common.text_cache import TEXTS
 from services.common.urls.repository_url import normalised, refusal
 from services.kinds.repository_credential import catalogue as texts
 from services.kinds.repository_credential.model import CREDENTIAL_SECRET, RepositoryCredentialSpec
@@ -63,7 +62,7 @@ def accept(resource: PlainResource, addresses: AddressPolicy, limits: Limits) ->
     return spec
 
 
-@lru_cache(maxsize=4096)
+@TEXTS.remember
 def accepted_credential(text: str) -> RepositoryCredentialSpec:
     """The spec in ``text``, which was accepted before. A plan asks for the same one often."""
     return RepositoryCredentialSpec.model_validate_json(text)

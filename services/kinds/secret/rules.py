@@ -22,7 +22,14 @@ RESEALED = "resealed"
 """Field of a Secret's spec, and of a binding: true if an operator's command sealed a stored row anew."""
 BOUND = "bound"
 """Field of a Secret's spec: true if the watcher says with each resource that names it what it may be used for."""
+AWAITED = "awaited"
+"""Field of a Secret's spec: true if its content follows: the watcher does not know yet for which cluster to seal it."""
 
+NEVER_COPIED = ("kubernetes.io/service-account-token", "bootstrap.kubernetes.io/token")
+"""Types of Secrets that identify the cluster's own accounts: who may name a Secret in a resource may not read it, and
+must not have such an account sent to a server of their choice."""
+TOO_LARGE = "too large"
+"""Told in place of the type of a Secret that others copy, if it is too large for that."""
 
 Defect = Literal["unnamed", "missing", "awaited", "other type", "omitted", "over quota"]
 
@@ -74,10 +81,13 @@ def without_secret(resource: PlainResource) -> PlainResource:
 
 
 def is_resealed(known: PlainResource, seen: PlainResource) -> bool:
-    """A list shows ``known`` again: the same version is another text each time it is sealed, with the same key."""
+    """A list shows ``known`` again: the same version is another text each time it is sealed, with the same key.
+
+    A watcher that has forgotten where to seal to, and sends no content, says nothing new either.
+    """
     same_version = known.present and known.resource_version == seen.resource_version
     is_replay = known.seen_at > seen.seen_at
-    return same_version and (is_replay or _key_id(known) == _key_id(seen))
+    return same_version and (is_replay or is_awaited(seen.spec) or _key_id(known) == _key_id(seen))
 
 
 def is_from_row(event: ResourceChanged) -> bool:
@@ -96,6 +106,11 @@ def is_late_reseal(known: PlainResource | None, event: ResourceChanged) -> bool:
     return (before and before.subject) != (resealed and resealed.subject)
 
 
+def is_awaited(spec: str) -> bool:
+    """Whether the content of a Secret with this spec follows."""
+    return AWAITED in spec and _parsed(spec).get(AWAITED) is True
+
+
 def _key_id(secret: PlainResource) -> str:
     return str(_parsed(secret.spec).get("keyId", ""))
 
@@ -109,6 +124,8 @@ def _sealed(resource: PlainResource, secret: PlainResource, wanted_type: str) ->
     type_, sealed = written.get("type"), written.get("sealed")
     if type_ != wanted_type:
         return "other type", str(type_ or "")
+    if is_awaited(secret.spec):
+        return "awaited", ""
     if not isinstance(sealed, str) or not sealed:
         return "omitted", "its content did not arrive"
     binding = binding_of(resource.secret_binding)

@@ -50,6 +50,8 @@ class LiveChild:
     """The resource that its ownerReferences name as its controller, ``NO_OWNER`` if they name none."""
     finalizers: frozenset[str] | None = None
     """Those that its kind declares."""
+    is_omitted: bool = False
+    """Its metadata was left out, because it is too long."""
 
     @property
     def version(self) -> str:

@@ -150,6 +150,8 @@ class Kind(NamedKind):
 
     default_quota: int
     """How many of them a tenant may have, unless operators say otherwise."""
+    counted: str = ""
+    """Which of them count for that, as a sentence goes on after their plural; empty: all."""
     is_dormant: bool = False
     """There may be any number of its resources, and most of them matter to nobody: a planner has only those at hand
     that others name. Nothing follows from them by themselves, but what their status says of the quota."""

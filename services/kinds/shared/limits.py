@@ -26,6 +26,8 @@ class Limits:
     """Of all specs and sealed Secrets together."""
     listing: frozenset[str] = frozenset()
     """Kinds whose resources list destinations."""
+    counted: Mapping[str, str] = field(default_factory=dict)
+    """Which of its resources count, of kinds of which not all do; see ``Kind.counted``."""
 
     def of(self, kind: str) -> int:
         """How many resources of ``kind``."""
@@ -34,7 +36,8 @@ class Limits:
     def message(self, kind: str) -> str:
         """The message for a resource that exceeds its quota."""
         listed = f", {self.destinations} namespaces listed in them" if kind in self.listing else ""
-        most = f"this namespace may have {self.of(kind)} {kind}s{listed}"
+        counted = f" {self.counted[kind]}" if kind in self.counted else ""
+        most = f"this namespace may have {self.of(kind)} {kind}s{counted}{listed}"
         size = f"{self.bytes // MEBIBYTE} MiB of specs and Secrets in all"
         return QUOTA_EXCEEDED.text(detail=f"{most}, and {size}; delete some, or ask the operator for more")
 

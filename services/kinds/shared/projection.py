@@ -9,7 +9,7 @@ may take half of it for all.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -61,6 +61,8 @@ class Projection:
     """Members that other controllers write. None of ours: each write of our own would be news."""
     spec_members: frozenset[str] | None = None
     """Members of the spec that its rules read; no other leaves the cluster. None: all of it."""
+    made_members: Mapping[str, Callable[[Mapping[str, Any]], Any]] = field(default_factory=dict)
+    """Members that are sent with those, by name, and how each is made of the spec: what rules need of it, in brief."""
 
     @property
     def has_metadata(self) -> bool:
@@ -71,7 +73,9 @@ class Projection:
         """What is sent of the spec of a resource, which may be anything that its CRD admits."""
         if self.spec_members is None:
             return spec
-        return {name: value for name, value in dict_of(spec).items() if name in self.spec_members}
+        whole = dict_of(spec)
+        members = {name: value for name, value in whole.items() if name in self.spec_members}
+        return members | {name: make(whole) for name, make in self.made_members.items()}
 
     def project(self, manifest: Mapping[str, Any]) -> Projected:
         """The projection of the metadata and the status of the resource in ``manifest``."""

@@ -112,10 +112,10 @@ def beyond_quota(resource: PlainResource, limits: Limits) -> Refused:
     return Refused(OVER_QUOTA.status, OVER_QUOTA.reason, limits.message(resource.kind))
 
 
-def listed(names: Iterable[str]) -> str:
-    """Names for a message: the first ones, and how many there are besides."""
+def listed(names: Iterable[str], unnamed: int = 0) -> str:
+    """Names for a message: the first ones, and how many there are besides, with those that are ``unnamed``."""
     ordered = sorted(names)
-    beyond = len(ordered) - MAX_LISTED
+    beyond = max(len(ordered) - MAX_LISTED, 0) + unnamed
     return ", ".join(ordered[:MAX_LISTED]) + (f" and {beyond} more" if beyond > 0 else "")
 
 

@@ -6,11 +6,11 @@ The watcher makes one when it sends the resource, and again when the Secret chan
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from functools import lru_cache
 
 import orjson
 
 from services.common.json_values import canonical, dict_of, text_of
+from services.common.text_cache import TEXTS
 
 MAX_BINDING = 8192
 """Characters of its text; what a watcher makes is shorter."""
@@ -40,7 +40,7 @@ class SecretBinding:
         return canonical(asdict(self))
 
 
-@lru_cache(maxsize=4096)
+@TEXTS.remember
 def binding_of(text: str) -> SecretBinding | None:
     """The binding in ``text``; None if it is none. It crossed a wire."""
     try:

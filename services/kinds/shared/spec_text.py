@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
 from services.common.errors import Permanent
+from services.common.text_cache import TEXTS
 from services.kinds.shared.api_model import ApiModel
 from services.kinds.shared.catalogue import Reason
 from services.kinds.shared.conditions import Refused
@@ -15,6 +16,7 @@ from services.kinds.shared.resource import PlainResource
 from services.kinds.shared.text import MAX_REFUSAL
 
 SpecT = TypeVar("SpecT", bound=ApiModel)
+KnownT = TypeVar("KnownT")
 
 _MAX_QUOTED = 80
 
@@ -39,15 +41,24 @@ def spec_of(model: type[SpecT], resource: PlainResource) -> SpecT:
 
 def readable_spec(model: type[SpecT], resource: PlainResource) -> SpecT | None:
     """The newest spec of ``resource``; None if it cannot be read, or there is no room for the resource."""
-    return None if resource.omitted or resource.over_quota else _readable(model, resource.spec)
+    return projected_spec(model, _whole, resource)
 
 
-@lru_cache(maxsize=16_384)
-def _readable(model: type[SpecT], text: str) -> SpecT | None:
+def projected_spec(model: type[SpecT], project: Callable[[SpecT], KnownT], resource: PlainResource) -> KnownT | None:
+    """Likewise what ``project`` makes of it: all that is kept in memory of a spec that may be long."""
+    return None if resource.omitted or resource.over_quota else _projected(model, project, resource.spec)
+
+
+@TEXTS.remember
+def _projected(model: type[SpecT], project: Callable[[SpecT], KnownT], text: str) -> KnownT | None:
     try:
-        return parsed(model, text)
+        return project(parsed(model, text))
     except Permanent:
         return None
+
+
+def _whole(spec: SpecT) -> SpecT:
+    return spec
 
 
 def _explanation(error: ValidationError, part: str) -> str:

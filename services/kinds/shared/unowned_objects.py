@@ -44,8 +44,10 @@ class UnownedObject(DesiredObject):
 
 
 def says(manifest: str, live: LiveChild) -> bool:
-    """Whether ``live`` is as ``manifest`` wants it, as far as it is told."""
+    """Whether ``live`` is as ``manifest`` wants it, as far as it is told. What is too long to be told says nothing."""
     wanted = {name: dict_of(part) for name, part in orjson.loads(manifest).items()}
+    if live.is_omitted and any(wanted[name] for name in ("annotations", "finalizers", "labels")):
+        return False
     told = {"annotations": live.annotations, "labels": live.labels, "spec": live.spec_members}
     return all(part is None or _has(part, wanted[name]) for name, part in told.items()) and (
         live.finalizers is None or _has_finalizers(live, wanted["finalizers"])

@@ -9,6 +9,7 @@ from services.kinds.shared.catalogue import ERROR
 from services.kinds.shared.kind import Column, CustomKind
 from services.kinds.shared.projection import Projection
 from services.kinds.snapshot.catalogue import ENTRIES
+from services.kinds.snapshot.images import image_entries
 from services.kinds.snapshot.model import SNAPSHOT, SnapshotSpec, SnapshotStatus
 from services.kinds.snapshot.status import QUOTA_CONDITIONS, snapshot_status
 
@@ -32,7 +33,7 @@ KIND = CustomKind(
     conditions=QUOTA_CONDITIONS,
     compile_status=snapshot_status,
     is_dormant=True,
-    # Whose it is: images and artifacts are read by the build service, and of any size.
-    projection=Projection(spec_members=frozenset({"application"})),
+    # Whose it is, and which images are others than in another one: these and artifacts are for the build service.
+    projection=Projection(spec_members=frozenset({"application"}), made_members={"images": image_entries}),
     unowned=(UnownedKind.PROMOTION_RUN,),
 )

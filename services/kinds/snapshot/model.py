@@ -79,9 +79,12 @@ class SnapshotSpec(ApiModel):
     artifacts: SnapshotArtifacts | None = None
 
 
-def images_of(spec: SnapshotSpec) -> dict[str, str]:
-    """By component."""
-    return {each.name: each.container_image for each in spec.components or ()}
+class KnownSnapshot(ApiModel):
+    """What rules know of its spec: the projection."""
+
+    application: str = Field(max_length=MAX_LABEL)
+    images: tuple[str, ...] = ()
+    """Entries that ``images.py`` compares. None: the watcher of the release before has sent it."""
 
 
 class SnapshotStatus(ApiModel):

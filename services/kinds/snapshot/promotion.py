@@ -2,7 +2,8 @@
 
 Of each application the newest one counts. It waits until the environments that it begins with are there and the run
 before its own is over: so what comes meanwhile has no run of its own. A Snapshot is new for a day, so a planner that
-meets old ones, because it begins or its database was lost, promotes none of them.
+meets old ones, because it begins or its database was lost, promotes none of them. One that has long waited for room is
+new as well, but not where a newer one has a run.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
 from services.common.json_values import canonical, digest, texts_of
-from services.kinds.environment.model import AUTOMATED, EnvironmentSpec
+from services.kinds.environment.known import KnownEnvironment
 from services.kinds.promotion_run.model import AutomatedPromotion, PromotionRunSpec
 from services.kinds.shared.conditions import parsed_status
 from services.kinds.shared.resource import PlainResource
@@ -64,22 +65,24 @@ def with_started(row: PlainResource, started: Collection[str] | None) -> PlainRe
     return replace(row, progress=canonical({"started": sorted(started)}) if started is not None else "")
 
 
-def still_new(snapshots: Iterable[NewSnapshot], now: datetime) -> dict[UUID, NewSnapshot]:
-    """Those that go on waiting: of each application the newest."""
+def still_new(snapshots: Iterable[NewSnapshot], promoted: Mapping[str, int], now: datetime) -> dict[UUID, NewSnapshot]:
+    """Those that go on waiting: of each application the newest.
+
+    Args:
+        snapshots: those that wait.
+        promoted: when the newest Snapshot of each application was made that has a run, milliseconds since 1970.
+        now: the time.
+    """
     newest: dict[str, NewSnapshot] = {}
     for each in sorted(snapshots, key=lambda each: (-each.created_at, each.name)):
-        if now < each.old_at:
+        if now < each.old_at and each.created_at >= promoted.get(each.application, 0):
             newest.setdefault(each.application, each)
     return {each.id: each for each in [*newest.values()][:MOST_WAITING]}
 
 
-def initial_environments(environments: Mapping[str, EnvironmentSpec]) -> tuple[str, ...]:
+def initial_environments(environments: Mapping[str, KnownEnvironment]) -> tuple[str, ...]:
     """Where automated promotions begin: environments without a parent whose strategy is automated."""
-    return tuple(
-        name
-        for name, spec in sorted(environments.items())
-        if spec.deployment_strategy == AUTOMATED and not spec.parent_environment
-    )
+    return tuple(name for name, known in sorted(environments.items()) if known.is_automated and not known.parent)
 
 
 def run_name(snapshot: str, environment: str) -> str:

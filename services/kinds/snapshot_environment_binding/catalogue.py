@@ -101,6 +101,15 @@ DUPLICATE_BINDING = not_reconciled(
     f"Two bindings would deploy the same components to the same place. The older one is in force. {_NOTHING}",
     "Delete one of the two.",
 )
+COMPONENTS_OVER_QUOTA = not_reconciled(
+    OVER_QUOTA.reason,
+    "quota exceeded: {waiting} of {wanted} components have no GitOpsDeployment, since all bindings of this namespace "
+    "together may have {most}; remove components or bindings, or ask the operator for more",
+    "The bindings of your namespace have more components than it may have GitOpsDeployments. What is deployed stays; "
+    "of this binding not everything is.",
+    "Remove components or bindings that you do not need: the oldest binding that waits has the room once their "
+    "GitOpsDeployments are gone. Or ask your operators for more.",
+)
 
 COMMITS_SYNCED = Entry(
     DEPLOYED,
@@ -139,6 +148,7 @@ ENTRIES = (
             NAME_EXISTS,
             INVALID_SPEC,
             OVER_QUOTA,
+            COMPONENTS_OVER_QUOTA,
         )
     ),
     PAIR_RESOLVED[0],

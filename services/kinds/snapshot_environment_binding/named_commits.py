@@ -22,9 +22,9 @@ from services.common.json_values import canonical, digest
 from services.kinds.shared.incarnation import version_order
 from services.kinds.shared.projection import status_of
 from services.kinds.shared.resource import PlainResource
-from services.kinds.shared.spec_text import readable_spec
 from services.kinds.shared.text import MAX_COMPONENTS, MAX_LABEL
-from services.kinds.snapshot_environment_binding.model import BindingSpec, BindingStatus, GitOpsRepository
+from services.kinds.snapshot_environment_binding.known import known_binding
+from services.kinds.snapshot_environment_binding.model import BindingStatus, GitOpsRepository
 from services.kinds.snapshot_environment_binding.remembered import remembered, with_remembered
 
 NAMED_COMMITS = "namedCommits"
@@ -62,22 +62,22 @@ def with_named_commits(row: PlainResource) -> PlainResource:
 
     What cannot be read is no reason to forget anything: it would seem to be named anew afterwards.
     """
-    spec = readable_spec(BindingSpec, row)
+    known = known_binding(row)
     try:
         reported = status_of(BindingStatus, row)
     except Permanent:
         return row
-    if spec is None:
+    if known is None:
         return row
-    places, before = {each.name: place for place, each in enumerate(spec.components)}, named_commits(row)
+    places, before = {name: place for place, name in enumerate(known.components)}, named_commits(row)
     is_ordered = remembered(row, NAMED_COMMITS) is not None or _is_new(row)
     now = {}
     for component, identity in _named(reported):
-        known = before.get(component)
-        if known is None or known.identity != identity:
+        commit = before.get(component)
+        if commit is None or commit.identity != identity:
             order = (row.epoch, version_order(row.resource_version), places.get(component, NO_PLACE))
-            known = NamedCommit(identity, order, is_ordered)
-        now[component] = [known.identity, *known.order, known.is_ordered]
+            commit = NamedCommit(identity, order, is_ordered)
+        now[component] = [commit.identity, *commit.order, commit.is_ordered]
     return with_remembered(row, NAMED_COMMITS, now)
 
 
@@ -90,10 +90,10 @@ def named_commits(row: PlainResource) -> Mapping[str, NamedCommit]:
     }
 
 
-def first_named(rows: Iterable[PlainResource]) -> dict[str, NamedCommit]:
-    """Where each commit was named first, by its identity. A commit is no later because it is named again."""
+def first_named(bindings: Iterable[Mapping[str, NamedCommit]]) -> dict[str, NamedCommit]:
+    """Where each commit that bindings name was named first, by its identity: it is no later when it is named again."""
     found: dict[str, NamedCommit] = {}
-    for each in (named for row in rows for named in named_commits(row).values()):
+    for each in (named for binding in bindings for named in binding.values()):
         known = found.get(each.identity)
         if known is None or (each.order, each.is_ordered) < (known.order, known.is_ordered):
             found[each.identity] = each

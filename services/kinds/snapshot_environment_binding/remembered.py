@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import lru_cache
 from typing import Any
 
 import orjson
 
 from services.common.json_values import canonical
+from services.common.text_cache import TEXTS
 from services.kinds.shared.resource import PlainResource
 
 
@@ -25,7 +25,7 @@ def with_remembered(row: PlainResource, member: str, value: Any) -> PlainResourc
     return replace(row, progress=canonical(members) if members else "")
 
 
-@lru_cache(maxsize=4096)
+@TEXTS.remember
 def _members(progress: str) -> Mapping[str, Any]:
     members: dict[str, Any] = orjson.loads(progress)
     return members

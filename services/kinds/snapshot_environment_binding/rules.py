@@ -13,7 +13,7 @@ from services.common.addresses import AddressPolicy
 from services.common.errors import Permanent
 from services.common.json_values import canonical, digest
 from services.common.messages import ChildKind
-from services.kinds.environment.model import EnvironmentSpec
+from services.kinds.environment.known import KnownEnvironment
 from services.kinds.environment.rules import Backing, managed_environment_name
 from services.kinds.gitops_deployment.model import GitOpsDeploymentSpec
 from services.kinds.gitops_deployment.validation import accept as accept_deployment
@@ -48,7 +48,7 @@ class Binding:
     spec: BindingSpec
     reported: BindingStatus
     """What the build service has written into its status."""
-    environment: EnvironmentSpec | None
+    environment: KnownEnvironment | None
     """None: there is no such Environment."""
     backing: Backing = field(default_factory=Backing)
     """Of the environment."""
@@ -146,21 +146,21 @@ def _is_repository_broken(reported: BindingStatus) -> bool:
     return bool(conditions) and conditions[-1].status == "False"
 
 
-def _destination(name: str, environment: EnvironmentSpec, backing: Backing) -> Destination | Problem:
+def _destination(name: str, environment: KnownEnvironment, backing: Backing) -> Destination | Problem:
     """Where the components of an environment go."""
-    credentials = environment.credentials
-    if environment.claim_name and credentials is not None:
+    namespace = environment.target_namespace
+    if environment.claim_name and namespace is not None:
         return Problem.of(texts.ENVIRONMENT_INVALID, environment=name)
-    if credentials is not None:
-        return _on_cluster(name, credentials.target_namespace) or Problem.of(texts.NAMESPACE_MISSING)
+    if namespace is not None:
+        return _on_cluster(name, namespace) or Problem.of(texts.NAMESPACE_MISSING)
     if not environment.claim_name:
         return {}
     if backing.claim_phase is None:
         return Problem.of(texts.CLAIM_NOT_FOUND)
     if backing.target is None:
         return Problem.of(texts.TARGET_NOT_FOUND)
-    namespace = backing.target.kubernetes_credentials.default_namespace
-    return _on_cluster(name, namespace) or {"environment": managed_environment_name(name)}
+    default = backing.target.kubernetes_credentials.default_namespace
+    return _on_cluster(name, default) or {"environment": managed_environment_name(name)}
 
 
 def _on_cluster(environment: str, namespace: str) -> Destination:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
@@ -52,6 +52,8 @@ SELECT EXISTS (
      WHERE due_at <= %(now)s
         OR (state = 'acting' AND told_number = number AND told_outcome = 'skipped')
         OR (state <> 'well' AND NOT %(is_on)s)
+        OR (state <> 'well' AND EXISTS (SELECT FROM engine_instances i
+                                         WHERE i.id = engine_instance_id AND i.state = 'retired'))
 ) OR %(is_on)s AND EXISTS (
     SELECT FROM engine_instances i LEFT JOIN remediations r ON r.engine_instance_id = i.id AND r.state <> 'well'
      WHERE i.state NOT IN ('provisioning', 'failed', 'retired') AND r.engine_instance_id IS NULL
@@ -159,10 +161,19 @@ SELECT {TENANT_HERE}, i.engine
 OBJECTS = (
     "SELECT lane, engine_instance_id, kind, count(*) FROM engine_resources GROUP BY lane, engine_instance_id, kind"
 )
+OBJECTS_OF_ASKED = f"""
+SELECT held.* FROM {ASKED}
+ CROSS JOIN LATERAL (SELECT lane, engine_instance_id, kind, count(*) FROM engine_resources known
+                      WHERE known.engine_instance_id = asked.id
+                      GROUP BY lane, engine_instance_id, kind
+                     OFFSET 0) AS held
+"""
+ENGINES_OF_ASKED = "SELECT id, engine FROM engine_instances WHERE id = ANY(%(instances)s)"
+# Counted along the primary key, and joined only then.
 CARRIED = """
-SELECT e.engine_instance_id, i.engine, e.kind, count(*)
-  FROM engine_resources e JOIN engine_instances i ON i.id = e.engine_instance_id
- GROUP BY e.engine_instance_id, i.engine, e.kind
+SELECT i.id, i.engine, counted.kind, counted.objects
+  FROM (SELECT engine_instance_id AS id, kind, count(*) AS objects FROM engine_resources GROUP BY 1, 2) AS counted
+  JOIN engine_instances i USING (id)
 """
 # A tenant that is on its way counts where it goes, too: for what is not there yet, its deployments.
 BOUND_FOR = f"""
@@ -175,6 +186,12 @@ SELECT m.target, sum((SELECT count(d.spec) FROM deployments d
 """
 QUEUES = "SELECT engine_instance_id, queue FROM engine_health"
 MOVES = f"SELECT {names(Move)} FROM moves WHERE {UNDER_WAY} ORDER BY ordered_at, id"
+# One that was cancelled says nothing of its target.
+RETURNED = """
+SELECT tenant_id, target, count(*) FROM moves
+ WHERE step = 'cancelled' AND NOT is_cancelled AND step_since > %s
+ GROUP BY tenant_id, target
+"""
 TENANTS_GONE = f"""
 SELECT tenant_id FROM moves m WHERE {UNDER_WAY} AND NOT EXISTS (SELECT FROM tenants t WHERE t.id = m.tenant_id)
 """
@@ -212,6 +229,9 @@ PRUNE = """
 DELETE FROM fleet_orders
  WHERE id = ANY(ARRAY(SELECT id FROM fleet_orders WHERE decided_at < %s LIMIT %s FOR UPDATE SKIP LOCKED))
 """
+
+ObjectsHeld = dict[tuple[str, str], list[tuple[str, int]]]
+"""Kinds of objects and how many, by lane and instance."""
 
 
 def load_fleet_rows(
@@ -286,6 +306,11 @@ def load_counted_fleet(
     return fleet.with_holdings(load_holdings(connection, fleet.instances))
 
 
+def count_returned_moves(connection: Connection[Any], since: datetime) -> dict[tuple[UUID, str], int]:
+    """By tenant and target, how many moves went back since then because a step took too long."""
+    return {(tenant, target): count for tenant, target, count in connection.execute(RETURNED, (since,))}
+
+
 def load_remediations(connection: Connection[Any]) -> dict[str, Remediation]:
     """Of all instances that are ill or have been, by their ids."""
     rows = [Remediation(*row) for row in connection.execute(REMEDIATIONS)]
@@ -309,19 +334,40 @@ def load_tenants_on(connection: Connection[Any], instances: Collection[str]) -> 
     return {(workspace, namespace): TenantHere(*rest) for workspace, namespace, *rest in found}
 
 
+def load_measured_tenants_on(
+    connection: Connection[Any], engines: Mapping[str, Engine], instances: Collection[str]
+) -> dict[TenantName, TenantHere]:
+    """Likewise, with what these carry for them; of an engine unknown here nothing."""
+    asked = {"instances": sorted(instances)}
+    objects = _by_lane(connection.execute(OBJECTS_OF_ASKED, asked))
+    running: dict[str, str] = dict(connection.execute(ENGINES_OF_ASKED, asked).fetchall())
+    return {
+        name: _measured(here, engines.get(running[here.engine_instance_id]), objects)
+        for name, here in load_tenants_on(connection, instances).items()
+    }
+
+
 def load_all_tenants(connection: Connection[Any], engines: Mapping[str, Engine]) -> dict[TenantName, TenantHere]:
     """All tenants that are current, with what their instances carry for them; of an engine unknown here nothing."""
-    objects: defaultdict[tuple[str, str], list[tuple[str, int]]] = defaultdict(list)
-    for lane, instance, kind, count in connection.execute(OBJECTS):
-        objects[lane, instance].append((kind, count))
-    found = {}
-    for workspace, namespace, *rest, name in connection.execute(ALL_TENANTS):
-        here, engine = TenantHere(*rest), engines.get(name)
-        if engine is not None:
-            held = objects[engine.lane(here.id), here.engine_instance_id]
-            here = replace(here, load=sum(engine.load_of(kind) * count for kind, count in held))
-        found[workspace, namespace] = here
-    return found
+    objects = _by_lane(connection.execute(OBJECTS))
+    return {
+        (workspace, namespace): _measured(TenantHere(*rest), engines.get(engine), objects)
+        for workspace, namespace, *rest, engine in connection.execute(ALL_TENANTS)
+    }
+
+
+def _by_lane(rows: Iterable[tuple[str, str, str, int]]) -> ObjectsHeld:
+    held: ObjectsHeld = defaultdict(list)
+    for lane, instance, kind, count in rows:
+        held[lane, instance].append((kind, count))
+    return held
+
+
+def _measured(here: TenantHere, engine: Engine | None, objects: ObjectsHeld) -> TenantHere:
+    if engine is None:
+        return here
+    held = objects.get((engine.lane(here.id), here.engine_instance_id), ())
+    return replace(here, load=sum(engine.load_of(kind) * count for kind, count in held))
 
 
 def is_due(connection: Connection[Any]) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate, pairwise
 from typing import Any, TypeVar
@@ -22,7 +22,7 @@ from services.kinds.shared.resource import Check, PlainResource
 from services.kinds.sync_run.rows import SyncRun
 from services.planner.database.assignment_queries import ASSIGNMENTS, load_rules, rules_of
 from services.planner.database.columns import columns_of, names
-from services.planner.database.fleet_queries import IS_CORDONED, IS_DOWN, IS_OUT_OF_REACH, load_measured
+from services.planner.database.fleet_queries import IS_CORDONED, IS_DOWN, IS_OUT_OF_REACH, UNDER_WAY, load_measured
 from services.planner.database.rollout_queries import IS_CLOSED
 from services.planner.domain.changes import Changes
 from services.planner.domain.dormancy import Lookup, woken
@@ -53,12 +53,20 @@ ValueT = TypeVar("ValueT")
 VIEWED = f"""
        id, namespace, state = 'accepting' AND NOT {IS_CORDONED} AND NOT {IS_CLOSED}, engine, dedicated_to, capacity,
        state IN ('draining', 'drained'), engine_cluster, {IS_DOWN}, {IS_OUT_OF_REACH}, region, ring,
-       state IN ('provisioning', 'failed')
+       state IN ('provisioning', 'failed'), state = 'retired'
 """
-# Nothing is on a retired instance, and nothing comes to it.
-INSTANCES = f"SELECT {VIEWED} FROM engine_instances WHERE state <> 'retired'"
+# Nothing comes to a retired instance. Rows name one that was lost until planners have withdrawn what it had.
+IS_NAMED = f"""
+(state <> 'retired'
+ OR EXISTS (SELECT FROM engine_resources e WHERE e.engine_instance_id = engine_instances.id)
+ OR EXISTS (SELECT FROM tenants t WHERE t.engine_instance_id = engine_instances.id)
+ OR EXISTS (SELECT FROM deployments d
+             WHERE d.engine_instance_id = engine_instances.id AND d.engine_instance_id <> '')
+ OR EXISTS (SELECT FROM moves m WHERE {UNDER_WAY} AND engine_instances.id IN (m.source, m.target)))
+"""
+INSTANCES = f"SELECT {VIEWED} FROM engine_instances WHERE {IS_NAMED}"
 SOME_INSTANCES = f"""
-SELECT {VIEWED} FROM unnest(%s::text[]) AS affected(id) JOIN engine_instances USING (id) WHERE state <> 'retired'
+SELECT {VIEWED} FROM unnest(%s::text[]) AS affected(id) JOIN engine_instances USING (id) WHERE {IS_NAMED}
 """
 INSTANCES_OF_RINGS = f"{INSTANCES} AND ring = ANY(%s)"
 PLACEMENTS = """
@@ -176,25 +184,49 @@ class Loaded:
         return any(each.tenant.id in self.parked or each.tenant.id in self.defects for each in self.tenants[name])
 
 
-def load(connection: Connection[Any], wanted: Collection[TenantName], engines: Mapping[str, Engine]) -> Loaded:
-    """The tenants with these names, and the fleet."""
+def load(connection: Connection[Any], wanted: Collection[TenantName], known: FleetView) -> Loaded:
+    """The tenants with these names, and the fleet as far as they need it: all else is as it is ``known``.
+
+    A name that no tenant has may be a new one's, which may go to any instance: then all are read.
+    """
     columns = _columns(sorted(wanted), 2)
     with connection.pipeline():
-        instances = connection.execute(INSTANCES)
         rows = connection.execute(TENANTS, columns, binary=True)
         kept = connection.execute(PARKED, columns, binary=True)
         assigned = connection.execute(ASSIGNMENTS_OF, ([*{workspace for workspace, _ in wanted}],), binary=True)
         pinned = connection.execute(PINS_OF, columns, binary=True)
-    fleet = replace(_fleet(instances, engines), rules=rules_of(assigned, pinned))
+    found = {row[0]: Tenant(*row) for row in rows}
+    fleet = replace(known, rules=known.rules.with_read(wanted, rules_of(assigned, pinned)))
+    if {each.full_name for each in found.values() if not each.is_former}.issuperset(wanted) and known.instances:
+        fleet = _with_named(connection, fleet, (each.engine_instance_id for each in found.values()))
+    else:
+        fleet = replace(fleet, instances=_fleet(connection.execute(INSTANCES), known.engines).instances)
     parked = [ParkedTenant(*row) for row in kept]
     # Of one that was parked at first sight there may be nothing else.
     tenants = {each.tenant_id: Tenant(each.tenant_id, *each.full_name, each.partition, "") for each in parked}
-    tenants |= {row[0]: Tenant(*row) for row in rows}
-    states, defects = _load_rows(connection, tenants, fleet)
+    states, defects = _load_rows(connection, tenants | found, fleet)
+    fleet = _with_named(connection, fleet, (each for state in states.values() for each in _instances_named(state)))
     of_name: dict[TenantName, list[TenantState]] = {name: [] for name in wanted}
-    for known in sorted(states):
-        of_name[states[known].tenant.full_name].append(states[known])
+    for each in sorted(states):
+        of_name[states[each].tenant.full_name].append(states[each])
     return Loaded(of_name, frozenset(each.tenant_id for each in parked), fleet, defects)
+
+
+def _with_named(connection: Connection[Any], fleet: FleetView, named: Iterable[str]) -> FleetView:
+    """With those instances that rows name and ``fleet`` lacks: they were added since it was read."""
+    missing = sorted({*named} - {""} - fleet.instances.keys())
+    if not missing:
+        return fleet
+    found = _fleet(connection.execute(SOME_INSTANCES, (missing,)), fleet.engines).instances
+    return replace(fleet, instances={**fleet.instances, **found})
+
+
+def _instances_named(state: TenantState) -> Iterator[str]:
+    """Where a tenant has something, or will have."""
+    yield from {each.engine_instance_id for each in state.deployments.values()}
+    yield from state.held
+    if state.move is not None:
+        yield from (state.move.source, state.move.target)
 
 
 def _load_rows(

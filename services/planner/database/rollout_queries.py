@@ -67,9 +67,9 @@ def load_figures(connection: Connection[Any], rollout: Rollout) -> dict[str, Fig
 def rollout_states(connection: Connection[Any], now: datetime) -> dict[str, int]:
     """1 for what the newest rollout is if it is under way, or ended within a day; 0 for all else."""
     newest = load_newest_rollout(connection)
-    states = dict.fromkeys(("running", "paused", "reverting", "done", "failed", "aborted"), 0)
+    states = dict.fromkeys(("running", "stalled", "paused", "reverting", "done", "failed", "aborted"), 0)
     if newest is not None and (not newest.is_over or newest.step_since > now - TOLD_FOR):
-        states[shown_state(newest)] = 1
+        states["stalled" if newest.is_stalled(now) else shown_state(newest)] = 1
     return states
 
 

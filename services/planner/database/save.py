@@ -26,6 +26,7 @@ from services.kinds.shared.resource import Check, PlainResource
 from services.kinds.sync_run.rows import SyncRun
 from services.planner.database import tables
 from services.planner.database.columns import IDS, columns_of, document, names, recordset, upsert
+from services.planner.database.tenant_clusters import CLUSTERS_OF_MOVED, CLUSTERS_OF_TENANTS
 from services.planner.domain.audit import RESTORED_ACTOR
 from services.planner.domain.changes import Changes, Sighting, TenantPart
 from services.planner.domain.events import SweepScope
@@ -316,17 +317,22 @@ FLEET_ORDERS = f"""
 INSERT INTO fleet_orders ({names(FleetOrderRecord)}) SELECT * FROM {recordset(FleetOrderRecord, "decided")}
 """
 
+# Rows of moves were locked when they were read: what the tenants' planners write of them stays.
+DECIDED_ON_THE_FLEET = {"step", "step_since", "is_cancelled", "message", "due_at", "path"}
 MOVES_ORDERED = upsert(
     tables.moves,
     Move,
-    kept=[field.name for field in fields(Move) if field.name not in {"step", "is_cancelled", "message", "due_at"}],
+    kept=[field.name for field in fields(Move) if field.name not in DECIDED_ON_THE_FLEET],
 )
-# An order to cancel that another planner has accepted meanwhile: the step that cannot be taken back is not taken.
+# What another planner has written meanwhile stays: of an order to cancel, the step that cannot be taken back is not
+# taken; a move whose source is evacuated is looked at again when that planner wants it.
+IS_FORCED_MEANWHILE = "known.path = 'forced' AND moved.path = 'whole'"
 MOVES = f"""
 UPDATE moves AS known
    SET step = moved.step, is_cancelled = known.is_cancelled OR moved.is_cancelled, reported = moved.reported,
        message = CASE WHEN moved.message = '' THEN known.message ELSE moved.message END, step_since = moved.step_since,
-       due_at = moved.due_at, path = moved.path
+       due_at = CASE WHEN {IS_FORCED_MEANWHILE} THEN known.due_at ELSE moved.due_at END,
+       path = CASE WHEN {IS_FORCED_MEANWHILE} THEN known.path ELSE moved.path END
   FROM {recordset(Move, "moved")}
  WHERE known.id = moved.id
    AND NOT (moved.step IN ('releasing', 'adopting') AND known.step NOT IN ('releasing', 'adopting')
@@ -404,6 +410,8 @@ STATEMENTS = (
     Statement("observed_gone", "observed_states", OBSERVED_GONE),
     Statement("tenants", "tenants", TENANTS),
     Statement("tenants", "tenants", PLACED_ON_CLOSED),
+    Statement("tenants", "tenant_clusters", CLUSTERS_OF_TENANTS),
+    Statement("moves", "tenant_clusters", CLUSTERS_OF_MOVED),
     Statement("deployments", "deployments", DEPLOYMENTS, writes_all=True),
     Statement("sightings", "deployments", SIGHTINGS),
     Statement("plain_resources", "resources", RESOURCES, writes_all=True),

@@ -29,9 +29,11 @@ from services.planner import SERVICE
 from services.planner.database.answer_watch import AnswerWatch
 from services.planner.database.errors import decision_on, described
 from services.planner.database.fleet_queries import (
+    count_returned_moves,
     load_all_tenants,
     load_fleet_rows,
     load_holdings,
+    load_measured_tenants_on,
     load_remediations,
     load_tenants_on,
 )
@@ -51,6 +53,7 @@ from services.planner.database.positions import Position, resume, take_up
 from services.planner.database.save import Span, prepare, save
 from services.planner.database.sweeps import find_unseen, find_unseen_of, load_newest_lists
 from services.planner.database.tenant_cache import TenantCache
+from services.planner.database.tenant_clusters import CLUSTERS_OF_PARTITIONS
 from services.planner.domain.changes import BatchChanges
 from services.planner.domain.dormancy import Lookup
 from services.planner.domain.events import SweepPlace, SweepScope
@@ -119,6 +122,11 @@ class DatabaseSession:
         self._placements: Mapping[UUID, str] = {}
         self.tenants = TenantCache(kept_bytes)
 
+    @property
+    def fleet(self) -> FleetView:
+        """Engine instances as they were read last, and what they carried at the last :meth:`refresh_fleet`."""
+        return self._fleet
+
     def load_tenants(self, wanted: Collection[TenantName]) -> Loaded:
         """The tenants that have these names or had them. Those are kept of whose name none is parked."""
         found = {name: self.tenants.find_tenants(name) for name in wanted}
@@ -126,9 +134,8 @@ class DatabaseSession:
         if len(known) == len(found) and self._fleet.instances:
             return Loaded(known, frozenset(), self._fleet)
         with self._translated() as connection, LOAD_SECONDS.time():
-            loaded = load(connection, asked := found.keys() - known.keys(), self._engines)
-        rules = self._fleet.rules.with_read(asked, loaded.fleet.rules)
-        self._keep_fleet(replace(loaded.fleet, load=self._fleet.load, rules=rules))
+            loaded = load(connection, found.keys() - known.keys(), self._fleet)
+        self._keep_fleet(loaded.fleet)
         for name, states in loaded.tenants.items():
             known[name] = tuple(state.indexed() for state in states)
             if not loaded.is_in_doubt(name):
@@ -190,6 +197,11 @@ class DatabaseSession:
         with self._translated() as connection:
             return load_tenants_on(connection, instances)
 
+    def load_measured_tenants_on(self, instances: Collection[str]) -> Mapping[TenantName, TenantHere]:
+        """Likewise, with what these hold for them."""
+        with self._translated() as connection:
+            return load_measured_tenants_on(connection, self._engines, instances)
+
     def load_burdens(self, now: datetime) -> Burdens:
         """Overloaded instances, and the tenants that were moved of late."""
         with self._translated() as connection:
@@ -204,6 +216,11 @@ class DatabaseSession:
         """All tenants that are current, with what their instances hold for them."""
         with self._translated() as connection:
             return load_all_tenants(connection, self._engines)
+
+    def count_returned_moves(self, since: datetime) -> Mapping[tuple[UUID, str], int]:
+        """By tenant and target, how many moves went back since then because a step took too long."""
+        with self._translated() as connection:
+            return count_returned_moves(connection, since)
 
     def load_remediations(self) -> Mapping[str, Remediation]:
         """What was done for instances that are ill or have been, by their ids."""
@@ -253,6 +270,7 @@ class DatabaseSession:
             known = {TopicPartition(row[0], row[1]): Position(row[2], row[3]) for row in rows}
             begun = {source: resume(position, logs.get(source)) for source, position in known.items()}
             take_up(connection, self.owner, begun)
+            connection.execute(CLUSTERS_OF_PARTITIONS, [sorted({source.partition for source in begun})])
             self._placements = load_placements(connection)
         self.tenants.forget_tenants()
         for source, resumed in begun.items():
@@ -313,7 +331,7 @@ class DatabaseSession:
             self._connection = None
 
     def _keep_fleet(self, fleet: FleetView) -> None:
-        """Tell of each instance once that this build cannot use."""
+        """Tell of each instance that this build cannot use; of each once, unless it is read again after a failure."""
         for instance in fleet.unknown:
             if instance != self._fleet.instances.get(instance.id):
                 log.error("this build does not know the engine", instance=instance.id, engine=instance.engine)
@@ -359,8 +377,12 @@ class DatabaseSession:
         return connect(self._url)
 
     def _undo(self) -> None:
-        """Nothing of an open transaction stays; its connection goes with it, and its statements are prepared anew."""
+        """Nothing of an open transaction stays; its connection goes with it, and its statements are prepared anew.
+
+        What is known of tenants and instances may be what has failed: an instance was retired, say. It is read again.
+        """
         self.tenants.forget_tenants()
+        self._fleet = replace(self._fleet, instances={})
         if self._connection is not None and self._connection.info.transaction_status != TransactionStatus.IDLE:
             self._disconnect()
 

@@ -1,10 +1,10 @@
 """The database, as SQLAlchemy Core tables: what the migrations must have made of it.
 
-Only the planner writes here. ``engine_instances``, ``engine_resources``, ``workspace_statuses``, ``workspace_objects``
-and ``pending_claims`` are streamed to other services, ``workspace_assignments`` and ``tenant_pins`` to whoever rebuilds
-the database, so their columns are an interface; all others are the planner's own. A test holds this module and the
-migrations together. ``columns.py`` makes the planner's writes from it, one statement per table, its rows as one JSON
-text; a component test has PostgreSQL prepare every one of them.
+Only the planner writes here. ``engine_instances``, ``engine_resources``, ``workspace_statuses``, ``workspace_objects``,
+``pending_claims`` and ``tenant_clusters`` are streamed to other services, ``workspace_assignments`` and ``tenant_pins``
+to whoever rebuilds the database, so their columns are an interface; all others are the planner's own. A test holds this
+module and the migrations together. ``columns.py`` makes the planner's writes from it, one statement per table, its rows
+as one JSON text; a component test has PostgreSQL prepare every one of them.
 """
 
 from __future__ import annotations
@@ -159,6 +159,7 @@ engine_health = Table(
         server_default="0",
         comment="Applications that waited to be compared throughout the last report.",
     ),
+    Column("certificate_expires_at", _TIME, comment="The first of those that it depends on. Null: none is told of."),
     CheckConstraint("health IN ('Healthy', 'Degraded', 'Down', 'Unknown')", name="health"),
     comment="What agents tell of instances each minute; what of that is to be streamed is with the instance.",
 )
@@ -757,6 +758,15 @@ pending_claims = Table(
     comment="Streamed: DeploymentTargetClaims for which services of others shall make targets, or shall no longer.",
 )
 
+tenant_clusters = Table(
+    "tenant_clusters",
+    metadata,
+    Column("tenant_id", Uuid, ForeignKey("tenants.id", ondelete="CASCADE"), primary_key=True),
+    Column("namespace_digest", Text, nullable=False, comment="SHA-256 of workspace/namespace/uid, hexadecimal."),
+    Column("engine_clusters", Text, nullable=False, comment="Comma separated; two while it is moved between them."),
+    comment="Streamed: the engine clusters of each tenant, whose agents have to open its Secrets.",
+)
+
 debezium_signals = Table(
     "debezium_signals",
     metadata,
@@ -782,6 +792,7 @@ STREAMED = (
     workspace_statuses,
     workspace_objects,
     pending_claims,
+    tenant_clusters,
     debezium_signals,
     debezium_heartbeat,
 )

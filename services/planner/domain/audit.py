@@ -10,7 +10,7 @@ next changes have ids of rows that exist. These get another id then (:class:`Aud
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from uuid import UUID
@@ -24,10 +24,11 @@ from services.kinds.shared.incarnation import refusal_of
 from services.kinds.shared.resource import Cause, PlainResource
 from services.kinds.sync_run.rows import SyncRun
 from services.kinds.sync_run.rules import OVER, SUCCEEDED
+from services.planner.domain.fleet.agent_orders import NOBODY
 from services.planner.domain.fleet.moves.moves import NUMBERS
 from services.planner.domain.fleet.rollouts.rollout_rows import Rollout
-from services.planner.domain.fleet.rows import Move
-from services.planner.domain.ids import displaced_operation_id, operation_id
+from services.planner.domain.fleet.rows import EngineInstanceRow, InstanceHealth, Move
+from services.planner.domain.ids import displaced_operation_id, operation_id, resource_id
 from services.planner.domain.planned_tenant import Context, PlannedTenant
 from services.planner.rows import Action, AuditedChange, AuditOutcome, AuditRecord, AuditState, Tenant
 
@@ -44,6 +45,10 @@ MOVE = "Move"
 """Kind of an audit row that is of a tenant's move, and so of no custom resource."""
 ROLLOUT = "Rollout"
 """Likewise of a rollout, and so of no tenant either."""
+ENGINE_INSTANCE = "EngineInstance"
+"""Likewise of the state or the health of an engine instance."""
+PLANNER, AGENT = "planner", "agent"
+"""Who changed an instance that no operator has changed."""
 Audited = Deployment | PlainResource
 Outcome = tuple[AuditState, str]
 COMPLETED: Outcome = ("Completed", "")
@@ -145,6 +150,54 @@ def rollout_records(rollout: Rollout | None, before: Rollout | None, now: dateti
         created_at=now,
     )
     return (record,)
+
+
+def state_records(
+    instances: Mapping[str, EngineInstanceRow], before: Mapping[str, EngineInstanceRow], now: datetime
+) -> tuple[AuditRecord, ...]:
+    """Audit rows of instances whose state has changed without an order, as orders are rows of their own."""
+    changed = ((row, before[row.id]) for row in instances.values() if row.id in before)
+    return tuple(
+        _changed_instance(row.id, f"{known.state} to {row.state}{_because(row.state_message)}", PLANNER, now)
+        for row, known in changed
+        if known.state != row.state
+    )
+
+
+def health_record(health: InstanceHealth) -> AuditRecord:
+    """The audit row of what an instance has become, by what its agent told or did not tell."""
+    reason = health.reason and f" ({health.reason})"
+    told = f"{health.health}{reason}{_because(health.message)}"
+    return _changed_instance(health.engine_instance_id, told, AGENT, health.since)
+
+
+def _because(message: str | None) -> str:
+    return f"; {message}" if message else ""
+
+
+def _changed_instance(instance: str, message: str, actor: str, at: datetime) -> AuditRecord:
+    return instance_record(ENGINE_INSTANCE, instance, f"{message} {at.isoformat()}", message, actor, at)
+
+
+def instance_record(  # noqa: PLR0917 - a row
+    kind: str, instance: str, change: str, message: str, actor: str, at: datetime, generation: int = 0
+) -> AuditRecord:
+    """An audit row of an engine instance, which is of no tenant; ``change``: tells it from others of the instance."""
+    return AuditRecord(
+        id=operation_id(resource_id("", instance), change),
+        deployment_id=NOBODY,
+        workspace="",
+        namespace="",
+        kind=kind,
+        name=instance,
+        generation=generation,
+        action="update",
+        actor=actor,
+        state="Completed",
+        message=message,
+        trace_id="",
+        created_at=at,
+    )
 
 
 def _place(rollout: Rollout) -> tuple[object, ...]:

@@ -99,7 +99,7 @@ def changes_of(planned: PlannedTenant, shown: StatusChanges, known: TenantState,
 
 
 def _with_due_times(planned: PlannedTenant) -> TenantState:
-    """The clock asks for touched rows again: for a long deletion, for throttling of long ago, for child objects."""
+    """The clock asks for touched rows again: for a long deletion, for throttling of long ago, and as rules ask for."""
     state = planned.state
     for subject, cause in planned.touched.items():
         deployment, resource = state.deployments.get(subject), state.plain_resources.get(subject)
@@ -116,11 +116,16 @@ def _with_due_times(planned: PlannedTenant) -> TenantState:
 
 
 def _next(
-    row: Deployment | PlainResource, at: datetime, notice: timedelta | None, of_children: datetime | None
+    row: Deployment | PlainResource, at: datetime, notice: timedelta | None, of_rules: datetime | None
 ) -> datetime | None:
+    """What a status shows ``at`` that time is not due again. What rules ask for is, also if it is in the past.
+
+    They may go by the planner's clock, and ``at`` is that of an edge.
+    """
     throttled = THROTTLING_SHOWN if row.present and row.held_back_ms >= HELD_BACK_NOTICE_MS else None
-    times = [*(row.seen_at + each for each in (notice, throttled) if each is not None), of_children]
-    return min((time for time in times if time is not None and time > at), default=None)
+    shown = (row.seen_at + each for each in (notice, throttled) if each is not None)
+    times = [*(time for time in shown if time > at), *([of_rules] if of_rules is not None else [])]
+    return min(times, default=None)
 
 
 def _finished(state: TenantState) -> frozenset[UUID]:

@@ -1,7 +1,7 @@
 """Dormant rows are loaded only when an event, or a resource that is loaded, names them.
 
-These are sync runs that have ended and whose CR is gone, resources beyond the quotas, and those of kinds that are
-dormant as a whole: there may be any number of them.
+These are sync runs that have ended and whose CR is gone, promotion runs that are complete but for the newest, resources
+beyond the quotas, and those of kinds that are dormant as a whole: there may be any number of them.
 """
 
 from __future__ import annotations
@@ -23,6 +23,8 @@ from services.common.messages import (
 )
 from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
 from services.kinds.gitops_deployment.rows import Deployment
+from services.kinds.promotion_run.model import PROMOTION_RUN
+from services.kinds.promotion_run.rows import long_complete
 from services.kinds.registry import Registry
 from services.kinds.shared.limits import Limits
 from services.kinds.shared.resource import PlainResource
@@ -31,7 +33,7 @@ from services.planner.domain import ids
 from services.planner.domain.events import Due, Event, Unseen
 from services.planner.domain.indexed_rows import Subset, index_of
 from services.planner.domain.live_children import reported_as
-from services.planner.domain.state import NAMED, RESOURCES_OVER_QUOTA, TenantState
+from services.planner.domain.state import COMPLETE_RUNS, NAMED, OPEN_RUNS, RESOURCES_OVER_QUOTA, TenantState
 
 WAITING_KEPT = 100
 """Resources of a kind beyond the quotas that are loaded with their tenant: the oldest, which get the room left."""
@@ -64,11 +66,11 @@ def lookup_for(state: TenantState, events: Sequence[Event], kinds: Registry) -> 
     named = {subject for event in events for subject in _ids_named(event)}
     names = {name for event in events for name in _names_named(event, kinds)} | _names_awaited(state, kinds)
     loaded = Counter(each.kind for each in state.plain_resources.values() if each.over_quota)
-    wanted = ((kind.name, WAITING_KEPT - loaded[kind.name]) for kind in kinds.plain_kinds)
+    wanted = ((kind, WAITING_KEPT - loaded[kind]) for kind in _kinds_with_room(state, events, kinds))
     return Lookup(
         frozenset(named - state.deployments.keys() - state.plain_resources.keys()),
         frozenset(names),
-        tuple((kind, count) for kind, count in wanted if count > 0) if any(map(_may_make_room, events)) else (),
+        tuple((kind, count) for kind, count in wanted if count > 0),
     )
 
 
@@ -80,11 +82,12 @@ def dormant_deployments(state: TenantState, limits: Limits) -> frozenset[UUID]:
 
 
 def dormant_plain_resources(state: TenantState, kinds: Registry) -> frozenset[UUID]:
-    """Runs that are over and gone, resources of dormant kinds, and those beyond the quotas that wait longest."""
+    """Runs that are over, resources of dormant kinds, and those beyond the quotas that wait longest."""
     over = {each for each in index_of(state.plain_resources, GONE) if each in state.sync_runs}
     over = {each for each in over if state.sync_runs[each].state in OVER} | _unnamed(state, kinds)
     beyond = index_of(state.plain_resources, RESOURCES_OVER_QUOTA).values()
     late = {subject for kind in {each.kind for each in beyond} for subject in _late(beyond, kind)}
+    late |= {each.id for each in long_complete_runs(state) if (each.kind, each.name) not in state.child_objects}
     if not late:
         return frozenset(over)
     late -= state.objects_by_owner().keys()
@@ -93,6 +96,17 @@ def dormant_plain_resources(state: TenantState, kinds: Registry) -> frozenset[UU
     named = {(reference.to.kind, each.refers_to) for each in stay if (reference := kinds[each.kind].reference)}
     spared = {each.id for each in beyond if (each.kind, each.name) in named}
     return frozenset(over | (late - spared))
+
+
+def long_complete_runs(state: TenantState) -> Collection[PlainResource]:
+    """Promotion runs that are complete and of no concern to any other."""
+    return long_complete(index_of(state.plain_resources, COMPLETE_RUNS).values())
+
+
+def may_have_more_waiting(state: TenantState, kind: str) -> bool:
+    """Whether more resources of a kind may be beyond the quotas than are loaded."""
+    beyond = index_of(state.plain_resources, RESOURCES_OVER_QUOTA).values()
+    return sum(each.kind == kind for each in beyond) >= WAITING_KEPT
 
 
 def woken(now: TenantState, before: TenantState) -> TenantState:
@@ -192,13 +206,21 @@ def _names_named(event: Event, kinds: Registry) -> Iterator[tuple[str, str]]:
                 yield kind.reference.to.kind, named
 
 
+def _kinds_with_room(state: TenantState, events: Sequence[Event], kinds: Registry) -> Collection[str]:
+    """Kinds of which resources may get room: an open promotion run may end with any event, and leave its own."""
+    if any(map(_may_make_room, events)):
+        return [kind.name for kind in kinds.plain_kinds]
+    return (PROMOTION_RUN.kind,) if index_of(state.plain_resources, OPEN_RUNS) else ()
+
+
 def _may_make_room(event: Event) -> bool:
+    """Whether it may take a resource away, or what an engine holds of one."""
     match event.message:
         case Command(event=ResourceChanged() | ResourceGone() as change):
             return change.kind != GITOPS_DEPLOYMENT.kind
         case Observation(event=StatusReported() | Applied()):
             return False
-        case Observation() | Unseen():
+        case Observation() | Unseen() | Due():
             return True
         case _:
             return False

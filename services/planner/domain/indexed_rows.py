@@ -151,6 +151,24 @@ class Counts(Index[RowT, Mapping[GroupT, int]]):
         return {group: count for group, count in made.items() if count} if made else value
 
 
+class Derived(Index[RowT, Mapping[Any, ValueT]]):
+    """What is derived from each row alone, by key; ``derive`` says None of rows of which nothing is."""
+
+    def __init__(self, derive: Callable[[RowT], ValueT | None]) -> None:
+        self._derive = derive
+
+    def of(self, rows: Mapping[Any, RowT]) -> Mapping[Any, ValueT]:
+        """See the class."""
+        return {key: value for key, row in rows.items() if (value := self._derive(row)) is not None}
+
+    def after(self, value: Mapping[Any, ValueT], differences: Iterable[Difference]) -> Mapping[Any, ValueT]:
+        """The same object if nothing was or is derived from the rows that differ."""
+        made = {key: self._derive(new) if new is not None else None for key, _, new in differences}
+        if not any(key in value or each is not None for key, each in made.items()):
+            return value
+        return {key: each for key, each in {**value, **made}.items() if each is not None}
+
+
 class IndexedRows(dict[KeyT, RowT]):
     """See the module."""
 
@@ -207,11 +225,12 @@ class IndexedRows(dict[KeyT, RowT]):
         return self._differing.keys() if self._began_as is before else None
 
     def _derived(self, view: Index[RowT, ValueT]) -> ValueT:
+        """Of the table that this one began as it is kept, too: what comes after this one has it from there."""
         began_as = self._began_as
-        if began_as is None or view not in began_as._values:
+        if began_as is None:
             return view.of(self)
         differences = [(key, began_as.get(key), self.get(key)) for key in differing(self, began_as)]
-        return view.after(began_as._values[view], differences)
+        return view.after(began_as.view(view), differences)
 
     def _followed_by(self, keys: Iterable[KeyT]) -> IndexedRows[KeyT, RowT]:
         made: IndexedRows[KeyT, RowT] = IndexedRows(self)

@@ -100,7 +100,9 @@ def _live(known: Deployment | PlainResource) -> LiveChild:
     if isinstance(known, Deployment):
         told = known.metadata
         return replace(live, labels=labels_of(told), controller=controller_of(told)) if told else live
-    if not known.metadata or known.metadata_omitted:
+    if known.metadata_omitted:
+        return replace(live, is_omitted=True)
+    if not known.metadata:
         return live
     meta = metadata_of(known)
     return replace(

@@ -13,6 +13,7 @@ from datetime import datetime
 
 from services.common.messages import Command, LookAgain, Observation
 from services.planner.domain.appstudio.bindings import plan_bindings
+from services.planner.domain.appstudio.deployment_room import plan_next_room
 from services.planner.domain.appstudio.environments import plan_environments
 from services.planner.domain.appstudio.missing_applications import plan_missing_applications
 from services.planner.domain.appstudio.new_snapshots import plan_new_snapshots
@@ -84,6 +85,7 @@ def plan(
     planned = plan_promotions(planned, events, context, now)
     planned = plan_new_snapshots(planned, context, now)
     planned = tend_child_objects(planned, context)
+    planned = plan_next_room(planned, context, now)
     planned, shown = compile_resource_statuses(planned, shown, context)
     planned = with_due_move(planned, context, now)
     return changes_of(planned, shown, tenant, context)
@@ -114,9 +116,12 @@ def moved(context: Context, events: Sequence[Event], now: datetime) -> Context:
 
 
 def begin_step(planned: PlannedTenant, events: Sequence[Event], context: Context, now: datetime) -> PlannedTenant:
-    """With all deployments that are moved to be compiled anew, if another step of the tenant's move begins."""
+    """With all deployments that are moved to be compiled anew, if another step of the tenant's move begins.
+
+    Likewise if its source is not waited for any more.
+    """
     before, move = context.before.move, context.move
-    if move is None or (before is not None and before.step == move.step):
+    if move is None or (before is not None and (before.step, before.path) == (move.step, move.path)):
         return planned
     if context.left is not None:
         planned = planned.with_state(taken_over(planned.state, context))

@@ -134,8 +134,9 @@ class PlannedTenant(NamedTuple):
 
     @property
     def last_cause(self) -> Cause | None:
-        """Newest event that requires anything; None: there was none."""
-        return self.cause or next(reversed([*self.touched.values()]), None)
+        """Newest event that requires anything, by the clock of who saw it; None: there was none."""
+        causes = filter(None, (self.cause, *reversed([*self.touched.values()])))
+        return max(causes, key=lambda each: each.at, default=None)
 
     def after(self, step: StepResult) -> PlannedTenant:
         """The same once a step was taken."""

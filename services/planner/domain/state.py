@@ -11,6 +11,7 @@ from uuid import UUID
 from services.common.api_resource import SECRET
 from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
 from services.kinds.gitops_deployment.rows import Deployment, ForcedDeletion, Observed
+from services.kinds.promotion_run.rows import is_complete, is_open
 from services.kinds.shared.resource import Check, PlainResource
 from services.kinds.sync_run.rows import SyncRun
 from services.planner.domain.fleet.rows import Move
@@ -51,7 +52,7 @@ class TenantState(NamedTuple):
     move: Move | None = None
     """From one instance to another, from when room is reserved until it is over."""
     admitted_dormant: Mapping[str, int] = MappingProxyType({})
-    """How many resources of each kind exist, within its quota, and are dormant."""
+    """How many resources of each kind exist, not beyond its quota, and are dormant."""
 
     def indexed(self) -> TenantState:
         """The same in tables, which keep what is derived from them."""
@@ -267,6 +268,10 @@ NAMED: Counts[PlainResource, tuple[str, str]] = Counts(
 """How many resources of each kind name a resource."""
 RESOURCES_OVER_QUOTA: Subset[PlainResource] = Subset(lambda known: known.over_quota)
 """Resources beyond the quotas."""
+OPEN_RUNS: Subset[PlainResource] = Subset(is_open)
+"""Promotion runs that may go on."""
+COMPLETE_RUNS: Subset[PlainResource] = Subset(is_complete)
+"""Promotion runs that are over: they count to no quota."""
 BY_OWNER: Groups[EngineObject, UUID] = Groups(lambda held: held.owner.id)
 BY_OWNERS_UID: Groups[ChildRow, str] = Groups(lambda row: row.owner_uid)
 BY_OWNERS_KIND: Groups[EngineObject, str] = Groups(lambda held: held.owner.kind)

@@ -104,8 +104,8 @@ def plan_batch(
     loaded = database.load_tenants(routed.keys())
     if only is None:
         routed = _without_late(routed, loaded.tenants, sweeps.lists_completed, database)
-    # Agents may tell of instances that there are not: no row could say where one of theirs is streamed to.
-    of_instances = [event for event in events if instance_of(event) in loaded.fleet.instances]
+    # Agents may tell of instances that there are not, or no more: no row could say where one of theirs is streamed to.
+    of_instances = [event for event in events if loaded.fleet.is_there(instance_of(event))]
     of_fleet += plan_reports(of_instances, database, policy, now)
     # What is removed is of an instance that is retired, which the view of the fleet leaves out.
     of_fleet.append(decide_installations(event for event in events if is_of_installation(event)))

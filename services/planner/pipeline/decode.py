@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import asdict
-from datetime import UTC, datetime
+from dataclasses import asdict, replace
+from datetime import UTC, datetime, timedelta
 
 import orjson
 
@@ -49,6 +49,8 @@ Codec = AvroCodec[Command] | AvroCodec[Observation] | AvroCodec[FleetOrder]
 
 DELIVERY_SECONDS = 150.0
 """Longer than the producer itself tries."""
+TICK = timedelta(milliseconds=1)
+"""Brokers tell when they took a message in whole ones."""
 MAX_VERSION_DIGITS = 64
 TOLD = {each.value for each in Health} - {Health.UNKNOWN.value}
 """Of an instance by its agent."""
@@ -136,7 +138,18 @@ def decode_event(message: ConsumedMessage, codecs: Mapping[str, Codec]) -> Event
     codec = codecs.get(message.topic)
     if codec is None:
         raise Poison(f"topic {message.topic} is not one of ours")
-    return Event(_checked(codec.decode_message(message.value)), message.partition, traceparent(message.headers))
+    decoded = _checked(codec.decode_message(message.value))
+    if isinstance(decoded, FleetOrder):
+        decoded = _not_of_future(decoded, datetime.fromtimestamp(message.timestamp, UTC))
+    return Event(decoded, message.partition, traceparent(message.headers))
+
+
+def _not_of_future(order: FleetOrder, taken_at: datetime) -> FleetOrder:
+    """With no later time than that at which the brokers took it: as long as it was newest, no other would count.
+
+    An earlier one stays: an order that is sent again is the one that it was.
+    """
+    return replace(order, ordered_at=min(order.ordered_at, taken_at + TICK))
 
 
 def _await(letter: Future[int]) -> None:

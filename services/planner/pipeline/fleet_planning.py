@@ -16,14 +16,15 @@ from services.planner.domain.changes import Changes
 from services.planner.domain.events import Event, FleetDue, RemediesDue, ScalingDue
 from services.planner.domain.fleet.orders import (
     ORDERS_OF_A_TENANT,
-    ORDERS_OF_ALL_TENANTS,
     ORDERS_THAT_CLOSE,
     carry_out_orders,
     decide_orders,
+    is_of_all_tenants,
     settle_fleet,
 )
 from services.planner.domain.fleet.pools.pool_rows import Burdens
-from services.planner.domain.fleet.pools.scaling import needs_tenants, pooled_instances, reason_to_hold, scale
+from services.planner.domain.fleet.pools.scaling import instances_rearranged, reason_to_hold, scale
+from services.planner.domain.fleet.remediation.evacuation import RETURNED_WITHIN
 from services.planner.domain.fleet.remediation.remediation_rows import Remediation
 from services.planner.domain.fleet.remediation.remedy_orders import (
     decide_remedies,
@@ -36,12 +37,17 @@ from services.planner.domain.fleet.reports.health import decide_health, is_of_he
 from services.planner.domain.fleet.reports.installations import is_of_installation
 from services.planner.domain.fleet.reports.orphans import decide_orphans, instance_of
 from services.planner.domain.fleet.rows import Fleet, Holding, InstanceHealth, TenantHere
+from services.planner.domain.fleet.view import FleetView
 from services.planner.domain.policy import Policy
 from services.planner.rows import KeptOrphans, TenantName
 
 
 class FleetDatabase(Protocol):
     """What is asked about the fleet."""
+
+    @property
+    def fleet(self) -> FleetView:
+        """Engine instances, and what they carry, as measured last."""
 
     def find_kept_orphans(self, instances: Collection[str]) -> Mapping[str, KeptOrphans]:
         """What agents of these instances keep, as they told last."""
@@ -63,6 +69,9 @@ class FleetDatabase(Protocol):
     def load_tenants_on(self, instances: Collection[str]) -> Mapping[TenantName, TenantHere]:
         """Tenants that are current and on one of these instances; not what these hold for them."""
 
+    def load_measured_tenants_on(self, instances: Collection[str]) -> Mapping[TenantName, TenantHere]:
+        """Likewise, with what these hold for them."""
+
     def load_burdens(self, now: datetime) -> Burdens:
         """Overloaded instances, and the tenants that were moved of late."""
 
@@ -71,6 +80,9 @@ class FleetDatabase(Protocol):
 
     def load_all_tenants(self) -> Mapping[TenantName, TenantHere]:
         """All tenants that are current, with what their instances hold for them."""
+
+    def count_returned_moves(self, since: datetime) -> Mapping[tuple[UUID, str], int]:
+        """By tenant and target, how many moves went back since then because a step took too long."""
 
     def load_remediations(self) -> Mapping[str, Remediation]:
         """What was done for instances that are ill or have been, by their ids."""
@@ -113,7 +125,7 @@ def _ordered(
     fleet = database.load_fleet_rows([each.id for each in orders], closing, named)
     if orders or is_of_states:
         fleet = fleet.with_holdings(database.load_holdings([*fleet.instances]))
-    if any(isinstance(each.order, ORDERS_OF_ALL_TENANTS) for each in orders):
+    if any(is_of_all_tenants(each.order) for each in orders):
         fleet = replace(fleet, tenants=database.load_all_tenants())
     decided = carry_out_orders(orders, fleet, now)
     decided = replace(decided, fleet=_with_ring(decided.fleet, database, now))
@@ -141,20 +153,26 @@ def _remedied(database: FleetDatabase, policy: Policy, now: datetime) -> Changes
     is_evacuated = is_of_tenants(remediations.values(), fleet)
     fleet = fleet.with_holdings(database.load_holdings([*fleet.instances] if is_evacuated else replaced))
     if is_evacuated:
-        fleet = replace(fleet, tenants=database.load_all_tenants())
+        returned = database.count_returned_moves(now - RETURNED_WITHIN)
+        fleet = replace(fleet, tenants=database.load_all_tenants(), returned=returned)
     return decide_remedies(fleet, remediations, now, policy.remedies)
 
 
 def _scaled(database: FleetDatabase, policy: Policy, now: datetime) -> Changes:
-    """What becomes of pools, and of instances that carry too much."""
-    fleet, burdens = database.load_fleet_rows((), database.find_leaving(), ()), database.load_burdens(now)
-    pooled = pooled_instances(fleet)
-    fleet = fleet.with_holdings(database.load_holdings(pooled))
-    if needs_tenants(fleet, burdens, now):
-        fleet = replace(fleet, tenants=database.load_tenants_on(pooled))
+    """What becomes of pools, and of instances that carry too much.
+
+    What is on instances, and their tenants, are read of those alone among which some may move.
+    """
+    drained = database.find_leaving()
+    fleet, burdens = database.load_fleet_rows((), drained, ()), database.load_burdens(now)
+    fleet, held = replace(fleet, load=database.fleet.load), reason_to_hold(fleet)
+    rearranged = instances_rearranged(fleet, burdens, now, held)
+    fleet = fleet.with_holdings(database.load_holdings(rearranged.union(drained)))
+    if rearranged:
+        fleet = replace(fleet, tenants=database.load_measured_tenants_on(rearranged))
     if fleet.rollout is not None:  # it has a time of its own
         fleet = fleet.with_rollout(replace(fleet.rollout, due_at=None))
-    scaling = scale(fleet, burdens, now, policy.scaling, reason_to_hold(fleet))
+    scaling = scale(fleet, burdens, now, policy.scaling, held)
     decided = decide_orders(scaling.orders, fleet, now, policy.moves_at_once, policy.provisioning_patience)
     return decided._replace(
         engine_pools=scaling.pools,

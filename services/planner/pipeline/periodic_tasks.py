@@ -35,7 +35,9 @@ from services.common.telemetry.metrics import (
 from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
 from services.planner import SERVICE
 from services.planner.database import fleet_queries, periodic_queries, pool_queries, rollout_queries
+from services.planner.database.periodic_queries import LostObject
 from services.planner.domain.events import Event, FleetDue, RemediesDue, ScalingDue
+from services.planner.domain.fleet.pools.scaling import has_overloaded
 from services.planner.pipeline.loop import Planner
 
 log = structlog.get_logger(__name__)
@@ -63,6 +65,8 @@ class PeriodicTasks:
     sync_runs_kept: timedelta = timedelta(days=15)
     _last: dict[str, float] = field(default_factory=dict)
     _partitions: frozenset[int] = frozenset()
+    _lost: LostObject | None = None
+    """The last one that was looked at of what lost instances were to remove, if there are more behind it."""
     _compacted: dict[UUID, int] = field(default_factory=dict)
     """How many events of each parked tenant had to be kept when that was last looked at."""
 
@@ -77,6 +81,7 @@ class PeriodicTasks:
             ("moves", QUARTER, self._move),
             ("sweep", QUARTER, self._sweep),
             ("look", SECOND, self._look_again),
+            ("lost", 5 * SECOND, self._end_lost),
             ("health", SECOND, self._look_at_health),
             ("prune", MINUTE, self._prune),
             ("count", 10 * SECOND, self._count),
@@ -124,6 +129,21 @@ class PeriodicTasks:
         if events:
             planner.look_again(events)
 
+    def _end_lost(self, planner: Planner) -> None:
+        """What a retired instance was to remove, and never will: it is lost.
+
+        A bounded piece at a time; if there is more, the next turn goes on behind it, even if this piece fails or stays.
+        """
+        with planner.session.connection() as connection:
+            now, partitions = planner.clock.now(), planner.consumer.partitions
+            events, self._lost = periodic_queries.find_lost_objects(
+                connection, now, partitions, NOTICED_AT_ONCE, self._lost
+            )
+        if self._lost is not None:
+            self._last.pop("lost", None)
+        if events:
+            planner.look_again(events)
+
     def _sweep(self, planner: Planner) -> None:
         """A part of what complete lists lacked."""
         with planner.session.connection() as connection:
@@ -166,13 +186,13 @@ class PeriodicTasks:
         self._look_at_fleet(planner, partial(fleet_queries.is_provisioned, now=planner.clock.now()))
 
     def _look_at_pools(self, planner: Planner) -> None:
-        """Pools may need more instances, or fewer."""
+        """Pools may need more instances, or fewer, and instances may carry too much, as :meth:`_count` has measured."""
         partition = planner.consumer.fleet_partition
         if partition is None:
             return
         with planner.session.connection() as connection:
-            found = pool_queries.has_pool(connection)
-        if found:
+            found = pool_queries.is_scaled(connection)
+        if found or has_overloaded(planner.session.fleet):
             planner.look_again([Event(ScalingDue(), partition, "")])
 
     def _look_at_rollout(self, planner: Planner) -> None:
@@ -215,6 +235,7 @@ class PeriodicTasks:
                 rollout_queries.delete_samples(connection, now - SAMPLES_KEPT, PRUNED_AT_ONCE),
             )
             rollout_queries.delete_rollouts(connection, now - self.audit_kept)
+            periodic_queries.forget_retired(connection)
         if PRUNED_AT_ONCE in pruned:
             del self._last["prune"]
 

@@ -23,9 +23,10 @@ from services.watcher.commands.bounded_producer import BoundedProducer
 from services.watcher.commands.namespaces import Namespace, Namespaces, Neighbours
 from services.watcher.commands.object_reader import ObjectReader
 from services.watcher.commands.pending_changes import Change, PendingChanges
+from services.watcher.commands.rechecks import Rechecks, Told
 from services.watcher.commands.secret_rechecks import SecretRechecks, SecretReference
 from services.watcher.commands.secrets import Sealer, SecretTypes
-from services.watcher.commands.target_classes import ClassRechecks, ClassReference, TargetClasses
+from services.watcher.commands.target_classes import TargetClasses
 from services.watcher.commands.translation import LastSent, Translator
 from services.watcher.followed_kinds import FollowedKind
 
@@ -44,6 +45,8 @@ class BuiltCommand(NamedTuple):
     """resourceVersion of that, if it is a Secret that is followed."""
     copied_secret: str = ""
     """Name of the Secret whose version the command tells."""
+    sealed_for: tuple[str, str] = ("", "")
+    """The namespace as a Sealer knows it, and the keys that sealed for it when the build began."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +60,7 @@ class CommandBuilder:
     namespaces: Namespaces
     neighbours: Neighbours
     sealer: Sealer | None = None
-    """Seals what resources may use their Secrets for."""
+    """Of Secrets, and of a kind that names them: seals what resources may use these for."""
     classes: TargetClasses | None = None
     """Which resources name."""
 
@@ -71,6 +74,14 @@ class CommandBuilder:
         namespace = await self._find_namespace(change)
         if namespace is None:
             return BuiltCommand(None)
+        if self.sealer is None:
+            return await self._built(change, namespace, epoch, held_back_ms)
+        await self.sealer.wait_until_ready()
+        subject = self.sealer.subject_of(change.tenant, namespace.uid)
+        sealed_for = (subject, self.sealer.key_ids_of(subject))
+        return (await self._built(change, namespace, epoch, held_back_ms))._replace(sealed_for=sealed_for)
+
+    async def _built(self, change: Change, namespace: Namespace, epoch: int, held_back_ms: int) -> BuiltCommand:
         command, refers_to = change.command, change.refers_to
         if command is None:
             manifest = await self.reader.find_incarnation(self.kind.resource, change.tenant, change.name, change.uid)
@@ -127,7 +138,7 @@ class CommandBuilder:
 
     async def _with_copied_secret(self, event: ResourceChanged, namespace: str, name: str) -> ResourceChanged:
         found = await self.types.state_of(namespace, name)
-        secret_type, version = found if found is not None else ("", SECRET_ABSENT)
+        secret_type, version = (found.type_to_copy, found.version) if found is not None else ("", SECRET_ABSENT)
         return replace(event, secret_type=secret_type, secret_version=version)
 
     async def _with_secret(self, event: ResourceChanged, command: Command, name: str) -> tuple[ResourceChanged, str]:
@@ -169,8 +180,10 @@ class CommandSender:
     builder: CommandBuilder
     last_sent: LastSent
     rechecks: SecretRechecks
-    class_rechecks: ClassRechecks | None
+    class_rechecks: Rechecks | None
     """Of a kind that names classes."""
+    key_rechecks: Rechecks | None
+    """Of Secrets, and a kind that names them."""
     epoch: Callable[[], int]
     """Of the newest list."""
     complete_epoch: Callable[[int], Awaitable[None]]
@@ -222,10 +235,13 @@ class CommandSender:
             metrics.WATCH_EVENTS.labels(SERVICE, self.builder.kind.name, what).inc()
 
     def _keep(self, change: Change, built: BuiltCommand) -> None:
-        """Remember which Secret or class a command named, and in which state, to send another when that changes."""
+        """Remember what a command told of others, to send another when that changes."""
         event = built.command.event if built.command else None
         if self.class_rechecks is not None:
-            self._keep_class(self.class_rechecks, change, built.refers_to, event)
+            named_class = event.named_class if isinstance(event, ResourceChanged) else ""
+            self._note(self.class_rechecks, change, event, (built.refers_to, named_class))
+        if self.key_rechecks is not None:
+            self._note(self.key_rechecks, change, event, built.sealed_for)
         secret, version = built.copied_secret, event.secret_version if isinstance(event, ResourceChanged) else ""
         if not secret and self.builder.kind.refers_to is SECRET:
             secret, version = built.refers_to, built.secret_version
@@ -236,9 +252,8 @@ class CommandSender:
             self.rechecks.references.forget_resource(change.uid)
 
     @staticmethod
-    def _keep_class(rechecks: ClassRechecks, change: Change, named: str, event: CommandEvent | None) -> None:
+    def _note(rechecks: Rechecks, change: Change, event: CommandEvent | None, told: tuple[str, str]) -> None:
         if isinstance(event, ResourceChanged):
-            reference = ClassReference(change.tenant, change.name, named, event.named_class)
-            rechecks.note_reference(change.uid, reference)
+            rechecks.note_told(change.uid, Told(change.tenant, change.name, *told))
         else:
             rechecks.forget_resource(change.uid)

@@ -45,9 +45,10 @@ from services.watcher.commands.epochs import Epochs, until_answered
 from services.watcher.commands.namespaces import Namespaces, Neighbours
 from services.watcher.commands.object_reader import ObjectReader
 from services.watcher.commands.pending_changes import Change, PendingChanges
+from services.watcher.commands.rechecks import Rechecks
 from services.watcher.commands.secret_rechecks import RECHECK_SECONDS, References, SecretRechecks
 from services.watcher.commands.secrets import Sealer, SecretTypes
-from services.watcher.commands.target_classes import ClassRechecks, TargetClasses
+from services.watcher.commands.target_classes import TargetClasses
 from services.watcher.commands.throttling import RateLimiter
 from services.watcher.commands.translation import LastSent, TakeStateVersion, Translator, changed_at, state_version
 from services.watcher.followed_kinds import FollowedKind
@@ -91,7 +92,7 @@ class Feed:
     observe: Callable[[Reflection], None] = ignore
     """Called with every event."""
     sealer: Sealer | None = None
-    """Of a kind that names Secrets: seals what they may be used for."""
+    """Of Secrets, and of a kind that names them: seals what they may be used for."""
     classes: TargetClasses | None = None
     """Of a kind that names classes."""
     recheck_seconds: float = RECHECK_SECONDS
@@ -104,8 +105,10 @@ class Feed:
     _references: References = field(default_factory=References)
     _rechecks: SecretRechecks | None = None
     """While it follows."""
-    _class_rechecks: ClassRechecks | None = None
+    _class_rechecks: Rechecks | None = None
     """Likewise, of a kind that names classes."""
+    _key_rechecks: Rechecks | None = None
+    """Likewise, of Secrets and of a kind that names them."""
     _neighbours: Neighbours = field(init=False)
     _restores: Counter = field(init=False)
     _epoch: int = 0
@@ -134,7 +137,12 @@ class Feed:
     def observe_class(self, name: str) -> None:
         """What names a class that has changed is sent again."""
         if self._class_rechecks is not None:
-            self._class_rechecks.observe_class(name)
+            self._class_rechecks.observe_subject(name)
+
+    def observe_tenant(self, namespace_digest: str) -> None:
+        """What was sealed for a tenant that is in other engine clusters now is sent again."""
+        if self._key_rechecks is not None:
+            self._key_rechecks.observe_subject(namespace_digest)
 
     @property
     def tells_versions(self) -> bool:
@@ -175,7 +183,9 @@ class Feed:
         producer, changes = self.new_producer(), PendingChanges(self.kind.name, self.limiter, self.list_limiter)
         rechecks = SecretRechecks(self._references, self.types, self._last_sent, changes, self.recheck_seconds)
         if self.classes is not None:
-            self._class_rechecks = ClassRechecks(self.classes, self._last_sent, changes)
+            self._class_rechecks = Rechecks(self.classes.newest_content_of, self._last_sent, changes)
+        if self.sealer is not None:
+            self._key_rechecks = Rechecks(self.sealer.key_ids_of, self._last_sent, changes)
         sender = self._new_sender(changes, producer, rechecks)
         self._rechecks = rechecks
         steps = [self._read(changes), sender.start_builds(), sender.send_commands()]
@@ -187,7 +197,7 @@ class Feed:
             for outcome in done:
                 outcome.result()
         finally:
-            self._rechecks = self._class_rechecks = None
+            self._rechecks = self._class_rechecks = self._key_rechecks = None
             for task in tasks:
                 task.cancel()
             await asyncio.wait(tasks)
@@ -213,6 +223,7 @@ class Feed:
             last_sent=self._last_sent,
             rechecks=rechecks,
             class_rechecks=self._class_rechecks,
+            key_rechecks=self._key_rechecks,
             epoch=lambda: self._epoch,
             complete_epoch=partial(self._complete_epoch, producer),
         )

@@ -137,8 +137,9 @@ class SecretRechecks:
         if self.types.is_followed(reference.namespace, reference.secret):
             return False
         found = await self.types.state_of(reference.namespace, reference.secret)
-        secret_type, version = found if found is not None else ("", reference.version)
-        return secret_type != reference.told or (bool(reference.version) and version != reference.version)
+        if found is None:
+            return bool(reference.told)
+        return found.version != reference.version if reference.version else found.type != reference.told
 
     def _tell_again(self, reference: SecretReference) -> None:
         """The resource is as it was; it is read again when its turn comes."""

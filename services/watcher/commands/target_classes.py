@@ -2,7 +2,7 @@
 
 A class belongs to no namespace, so to no partition of the commands. What the planner has to know of it comes with each
 resource that names it, in the order of that resource's tenant. When a class changes, or goes, each resource that names
-it is sent again: like any change it waits its turn and costs its tenant a token.
+it is sent again (:mod:`rechecks`).
 """
 
 from __future__ import annotations
@@ -10,14 +10,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
-from typing import NamedTuple
 
 from services.common.json_values import bounded
 from services.common.kubernetes import Informer, KubeClient, Manifest, ObjectStore, reflect
 from services.kinds.deployment_target_class.model import DEPLOYMENT_TARGET_CLASS
-from services.watcher.commands.pending_changes import Change, PendingChanges
-from services.watcher.commands.translation import LastSent
 
 MAX_CLASS_BYTES = 16 * 1024
 
@@ -59,53 +55,3 @@ class TargetClasses:
     def newest_content_of(self, name: str) -> str:
         """The same without a wait."""
         return self._store.get(name, "")
-
-
-class ClassReference(NamedTuple):
-    """A resource, and what its newest command said of the class that it names."""
-
-    namespace: str
-    name: str
-    class_name: str
-    told: str
-
-
-@dataclass(slots=True)
-class ClassRechecks:
-    """Queues resources of one kind whose class has changed since they were sent."""
-
-    classes: TargetClasses
-    last_sent: LastSent
-    changes: PendingChanges
-    _by_uid: dict[str, ClassReference] = field(default_factory=dict)
-    _by_class: dict[str, dict[str, None]] = field(default_factory=dict)
-
-    def note_reference(self, uid: str, reference: ClassReference) -> None:
-        """Record what a command says; the class may have changed since."""
-        self.forget_resource(uid)
-        self._by_uid[uid] = reference
-        self._by_class.setdefault(reference.class_name, {})[uid] = None
-        if self.classes.newest_content_of(reference.class_name) != reference.told:
-            self._tell_again(uid)
-
-    def forget_resource(self, uid: str) -> None:
-        """The resource is gone, or is to be sent again."""
-        if (known := self._by_uid.pop(uid, None)) is None:
-            return
-        of_class = self._by_class[known.class_name]
-        del of_class[uid]
-        if not of_class:
-            del self._by_class[known.class_name]
-
-    def observe_class(self, name: str) -> None:
-        """A class has come, changed or gone."""
-        newest = self.classes.newest_content_of(name)
-        for uid in list(self._by_class.get(name, ())):
-            if self._by_uid[uid].told != newest:
-                self._tell_again(uid)
-
-    def _tell_again(self, uid: str) -> None:
-        """The resource is as it was; it is read again when its turn comes."""
-        reference, state = self._by_uid[uid], self.last_sent.get(uid)
-        if state is not None and uid not in self.changes:
-            self.changes.add_change(Change(uid, reference.namespace, reference.name, state, datetime.now(UTC)))

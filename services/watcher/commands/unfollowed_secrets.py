@@ -12,7 +12,7 @@ from contextlib import aclosing
 
 from services.common.kubernetes import SECRET, Changed, Deleted, KubeClient, reflect
 from services.kinds.registry import REGISTRY
-from services.watcher.secret_content import NEVER_COPIED
+from services.kinds.secret.rules import NEVER_COPIED
 
 WRITTEN_BY_TOOLS = ("helm.sh/release.v1",)
 """Types of Secrets that are many and large, and that nobody names."""

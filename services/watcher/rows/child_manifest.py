@@ -13,13 +13,15 @@ from services.common.kubernetes import ApiResource, Manifest
 from services.common.messages import ChildKind, WorkspaceObject
 from services.kinds.registry import REGISTRY
 from services.watcher.child_kinds import CHILD_RESOURCES
-from services.watcher.followed_kinds import BY_NAME
+from services.watcher.followed_kinds import CUSTOM_KINDS, FOREIGN_KINDS, by_name
 from services.watcher.rows.unowned_manifest import require_known_change
 from services.watcher.unowned_kinds import UNOWNED_RESOURCES
 
 NAMED_BY_OTHERS = {ChildKind.SECRET_COPY.value: 0, ChildKind.MANAGED_ENVIRONMENT.value: 1}
 """Kinds of objects that other child objects name, which come first."""
 OTHERS = len(NAMED_BY_OTHERS)
+OWNERS = by_name((*CUSTOM_KINDS, *FOREIGN_KINDS))
+"""Kinds of resources that want objects. Those of other services want to be removed themselves."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +50,7 @@ def resource_of(row: WorkspaceObject) -> ApiResource:
 
 def owner_resource_of(row: WorkspaceObject) -> ApiResource:
     """The kind of the object's controller."""
-    return BY_NAME[row.owner_kind].resource
+    return OWNERS[row.owner_kind].resource
 
 
 def wave_of(row: WorkspaceObject) -> int:
@@ -61,7 +63,7 @@ def require_known_child(row: WorkspaceObject) -> WorkspaceObject:
     """``row`` if it is one that can be applied. Raises Poison."""
     if row.kind not in CHILD_RESOURCES and row.kind not in UNOWNED_RESOURCES:
         raise Poison(f"this watcher applies no object of kind {row.kind!r}")
-    owner = BY_NAME.get(row.owner_kind)
+    owner = OWNERS.get(row.owner_kind)
     if owner is None or owner.resource.api_version != row.owner_api_version or not (row.owner_name and row.owner_uid):
         raise Poison(f"this watcher knows no owner {row.owner_api_version} {row.owner_kind} {row.owner_name!r}")
     if row.desired not in {"present", "absent"}:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from services.common.errors import Permanent, Wait
+from services.common.errors import AskedAgain, Permanent
 from services.common.kubernetes import Manifest
 from services.common.messages import WorkspaceObject
 from services.watcher.rows.child_manifest import ChildManifest, resource_of
@@ -61,17 +61,18 @@ def is_ours(row: WorkspaceObject, live: Manifest) -> bool:
 def require_applicable(row: WorkspaceObject, live: Manifest) -> None:
     """Return if the object of this name may be changed.
 
-    Raises Wait while one that is leaving has the name, Permanent if somebody else's has.
+    Raises AskedAgain while one that is leaving has the name: the planner follows it, and writes the row anew when it
+    has gone, or is ours. Raises Permanent if somebody else's has the name.
     """
     if live["metadata"].get("deletionTimestamp"):
-        raise Wait(f"{_name(row)} is being deleted, and made anew for {_owner(row)} once it is gone")
+        raise AskedAgain(f"{_name(row)} is being deleted, and made anew for {_owner(row)} once it is gone")
     if is_ours(row, live):
         return
     controller = controller_of(live)
     if controller is None:
         raise Permanent(f"{_name(row)} was not made for {_owner(row)}: delete it, or give it another name")
     if (controller["kind"], controller["name"]) == (row.owner_kind, row.owner_name):
-        raise Wait(f"{_name(row)} is of a former {_owner(row)}, and waits for the garbage collector")
+        raise AskedAgain(f"{_name(row)} is of a former {_owner(row)}, and waits for the garbage collector")
     raise Permanent(
         f"{_name(row)} cannot be made for {_owner(row)}: it belongs to {controller['kind']} {controller['name']}"
     )

@@ -1,7 +1,8 @@
 """Brings consumed rows about: ``consume → keep the newest of each object → write it → acknowledge the offset``.
 
 :mod:`row_consumer` hands over from its thread; everything else happens on the event loop. An offset is committed only
-when every message before it has had its effect, or its dead letter is delivered.
+when every message before it has had its effect, or its dead letter is delivered. A row is also let go when it has
+waited for a while, if the planner writes it anew by itself once it can be written.
 
     1. Rows are consumed; nothing of them is kept but in memory.   Crash: they are consumed again.
     2. A newer row of the same object replaces one that waits.     Crash: both are consumed again, in order.
@@ -20,12 +21,12 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Generic
 
 import structlog
 
-from services.common.errors import GitOpsError, Permanent, Poison, Retry, Unavailable, Wait
+from services.common.errors import AskedAgain, GitOpsError, Permanent, Poison, Retry, Unavailable, Wait
 from services.common.kafka import (
     ConsumedMessage,
     DeadLetterLimit,
@@ -48,6 +49,8 @@ REVOKE_SECONDS = WRITE_SECONDS + 2
 """How long giving up a partition waits for writes in hand. The broker waits for minutes."""
 CONFIRMATION_SECONDS = 0.05
 """How long a row waits until it is known that it is still ours to write."""
+ASKED_AGAIN_AFTER = timedelta(seconds=10)
+"""How old a row is when the planner asks again for its object without delay: ``REAPPLY_AFTER`` there."""
 
 
 @dataclass(slots=True)
@@ -148,9 +151,20 @@ class RowDelivery(Generic[RowT]):
             self._pending.withdraw_item(item)
             self._give_up(item.message, error)
             return None
+        if isinstance(error, AskedAgain) and self._leaves_to_planner(item.row):
+            log.warning(f"{self.type.name} not written; the planner asks again", **about)
+            return None
         seconds = item.delays.next_delay()
         log.warning(f"{self.type.name} not written yet", retry_in_seconds=round(seconds, 3), **about)
         return seconds
+
+    def _leaves_to_planner(self, row: RowT) -> bool:
+        """Whether a row that is asked for again waits here no longer.
+
+        One tenant can have thousands of such rows, and keep them from being written for ever. So they never pause
+        consuming: half of the room is for others.
+        """
+        return 2 * len(self._pending) >= self.limit or datetime.now(UTC) >= row.seen_at + ASKED_AGAIN_AFTER
 
     def _may_give_up(self, row: RowT, error: Permanent) -> bool:
         """Not if the API server refuses the rows of most tenants, such as one with older CRDs."""

@@ -10,11 +10,11 @@ from services.common.kubernetes import Rejected
 
 
 @contextmanager
-def waiting_for_rights(rights: str) -> Iterator[None]:
-    """Raises Wait naming ``rights`` if a call inside is forbidden."""
+def waiting_for_rights(rights: str, wait: type[Wait] = Wait) -> Iterator[None]:
+    """Raises ``wait`` naming ``rights`` if a call inside is forbidden."""
     try:
         yield
     except Rejected as error:
         if not error.is_forbidden:
             raise
-        raise Wait(f"grant {rights}: {error}") from error
+        raise wait(f"grant {rights}: {error}") from error

@@ -22,8 +22,16 @@ from dataclasses import dataclass, field
 
 import structlog
 
-from services.common.errors import Permanent, Retry
-from services.common.kubernetes import ApiResource, Conflict, KubeClient, Manifest, NotFound, Rejected
+from services.common.errors import AskedAgain, Permanent, Retry
+from services.common.kubernetes import (
+    ApiResource,
+    Conflict,
+    KubeClient,
+    Manifest,
+    NamespaceTerminating,
+    NotFound,
+    Rejected,
+)
 from services.common.messages import ChildKind, WorkspaceObject
 from services.common.ownership import WATCHER_FIELD_MANAGER
 from services.common.telemetry import metrics
@@ -69,12 +77,15 @@ class ObjectApplier:
     async def apply_row(self, row: WorkspaceObject) -> bool:
         """Make the object as ``row`` says; returns whether anything had to be changed.
 
-        Raises Retry (API server away, or the object keeps changing), Wait (an operator has to grant a right, or an
-        object of this name has to go first), Permanent (somebody else's object has the name, or it is refused).
+        Raises Retry (API server away, or the object keeps changing), Wait (an operator has to grant a right),
+        AskedAgain (an object of this name has to go first, or none may be made), Permanent (somebody else's object has
+        the name, or it is refused).
         """
         try:
-            with waiting_for_rights(f"'create', 'patch' and 'delete' on {resource_of(row).plural}"):
+            with waiting_for_rights(_rights_to(resource_of(row))):
                 return await self._apply_until_unchanged(row)
+        except NamespaceTerminating as error:
+            raise AskedAgain(str(error)) from error
         except Rejected as error:
             if row.kind != ChildKind.SECRET_COPY:
                 raise
@@ -135,11 +146,13 @@ class ObjectApplier:
         """Apply ``desired`` to this very object, or make it if there is none.
 
         Without an object nothing is taken over from anybody: if one has come meanwhile that says something else, it is
-        looked at first.
+        looked at first. The planner asks again and again for an object that is not there: a quota may forbid it, which
+        nothing tells of when there is room.
         """
         _count(resource, "apply")
         if live is None:
-            await self.kube.apply_object(resource, desired, field_manager=WATCHER_FIELD_MANAGER, force=False)
+            with waiting_for_rights(_rights_to(resource), AskedAgain):
+                await self.kube.apply_object(resource, desired, field_manager=WATCHER_FIELD_MANAGER, force=False)
         else:
             await self.kube.apply_object(resource, bound_to(live, desired), field_manager=WATCHER_FIELD_MANAGER)
 
@@ -177,6 +190,10 @@ class ObjectApplier:
             return await self.kube.get_object(resource, namespace, name)
         except NotFound:
             return None
+
+
+def _rights_to(resource: ApiResource) -> str:
+    return f"'create', 'patch' and 'delete' on {resource.plural}"
 
 
 def _count(resource: ApiResource, verb: str) -> None:

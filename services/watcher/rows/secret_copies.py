@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from services.common.errors import Permanent
 from services.common.kubernetes import Manifest
-from services.watcher.secret_content import NEVER_COPIED, content_of, excess_of
+from services.kinds.secret.rules import NEVER_COPIED
+from services.watcher.secret_content import content_of, excess_of
 
 
 def copied_content(source: Manifest, copy_type: str, max_bytes: int) -> Manifest:

@@ -306,22 +306,22 @@ class Topics:
         self.claims = {key_of(claim): claim}
 
     def unknown_objects(self, known: Collection[Key]) -> dict[Key, EngineResource]:
-        gone = self._withdrawn()
+        gone = self.withdrawn()
         return {key: row for key, row in self.objects.items() if key not in known and key not in gone}
 
     def unknown_statuses(self, _: str, known: Collection[Key]) -> dict[Key, WorkspaceResource]:
-        gone = self._withdrawn()
+        gone = self.withdrawn()
         return {key: row for key, row in self.statuses.items() if key not in known and key not in gone}
 
     def unknown_children(self, _: str, known: Collection[Key]) -> dict[Key, WorkspaceObject]:
-        gone = self._withdrawn()
+        gone = self.withdrawn()
         return {key: row for key, row in self.children.items() if key not in known and key not in gone}
 
     def unknown_claims(self, known: Collection[Key]) -> dict[Key, PendingClaim]:
-        gone = self._withdrawn()
+        gone = self.withdrawn()
         return {key: row for key, row in self.claims.items() if key not in known and key not in gone}
 
-    def _withdrawn(self) -> set[Key]:
+    def withdrawn(self) -> set[Key]:
         connection = psycopg.connect(self._url)
         try:
             return {(a, b, c, d) for ((a, b, c, d),) in connection.execute("SELECT key FROM withdrawn")}
@@ -389,6 +389,19 @@ def test_sweep_when_killed_at_any_moment_and_run_again_then_all_is_withdrawn_and
         if contents(url, ["rebuild_positions"])["rebuild_positions"]:
             run_until(-1, sweep)
         assert contents(url, tables) == expected, f"at moment {moment} of {moments}"
+
+
+def test_sweep_when_an_instance_is_retired_then_it_waits_for_no_agent_to_remove_what_that_had(
+    database: Database, topics: Topics, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = database.owner_url
+    monkeypatch.setattr(topic_sweep, "_removed", lambda _, waiting, positions: ([], positions))  # there is none
+    with psycopg.connect(url) as owner:
+        owner.execute(BEGUN)
+        owner.execute("UPDATE engine_instances SET state = 'retired'")
+    call("sweep", "--timeout", "5", "--wait", "5", url=url)
+    assert topics.objects.keys() <= topics.withdrawn()
+    assert contents(url, ["engine_resources"]) == {"engine_resources": []}
 
 
 class Folder:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import aclosing, asynccontextmanager
+from collections.abc import Callable, Sequence
+from contextlib import aclosing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ import yaml
 
 from devstack.appstudio.build_service import BuildService
 from devstack.appstudio.gitops_repositories import KustomizedRepositories, PretendedRepositories, Wanted
+from devstack.appstudio.serving import played
 from devstack.appstudio.space_requests import SpaceRequestController, made_for
 from devstack.git.repository import BRANCH, Repository
 from devstack.git.site import PUBLIC, GitSite
@@ -25,16 +26,6 @@ from services.kinds.space_request.model import SPACE_REQUEST
 SECONDS = 20.0
 USER = "tests"
 API_URL = "https://cluster.example.com:6443"
-
-
-@asynccontextmanager
-async def running(service: BuildService | SpaceRequestController) -> AsyncIterator[None]:
-    task = asyncio.create_task(service.run())
-    try:
-        yield
-    finally:
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
 
 
 async def create(kube: KubeClient, namespace: str, kind: ApiResource, name: str, spec: dict[str, Any]) -> None:
@@ -84,7 +75,7 @@ async def test_build_service_when_a_binding_gets_another_snapshot_then_it_names_
     kube: KubeClient, namespace: str
 ) -> None:
     await create_snapshot(kube, namespace, "second")
-    async with running(BuildService(kube, namespace, PretendedRepositories())):
+    async with played(BuildService(kube, namespace, PretendedRepositories())):
         first = commits(await until(kube, namespace, BINDING, commits))
         patch = {"spec": {"snapshot": "second"}}
         await kube.patch_object(BINDING, namespace, "shop-dev", patch, field_manager=USER)
@@ -101,7 +92,7 @@ async def test_build_service_when_it_names_nothing_anew_then_it_writes_another_s
     site = GitSite(tmp_path, https_port=1, ssh_port=2, password="p")
     (site.repositories / PUBLIC).mkdir(parents=True)
     repository = Repository(site.repositories / PUBLIC / f"{namespace}-shop.git")
-    async with running(BuildService(kube, namespace, KustomizedRepositories(site))):
+    async with played(BuildService(kube, namespace, KustomizedRepositories(site))):
         first = commits(await until(kube, namespace, BINDING, commits))
         assert repository.head() == first["api"]
         patch = {"spec": {"snapshot": "second", "components": [{"name": each} for each in ("web", "api", "docs")]}}
@@ -115,9 +106,9 @@ async def test_build_service_when_it_names_nothing_anew_then_it_writes_another_s
 async def test_build_service_when_told_to_be_silent_or_to_fail_then_its_part_of_the_status_says_so(
     kube: KubeClient, namespace: str
 ) -> None:
-    async with running(BuildService(kube, namespace, PretendedRepositories(), silent_about={"api"})):
+    async with played(BuildService(kube, namespace, PretendedRepositories(), silent_about={"api"})):
         assert commits(await until(kube, namespace, BINDING, commits)).keys() == {"web"}
-    async with running(BuildService(kube, namespace, PretendedRepositories(), failing=True)):
+    async with played(BuildService(kube, namespace, PretendedRepositories(), failing=True)):
         status = await until(
             kube, namespace, BINDING, lambda status: status["gitopsRepoConditions"][-1]["status"] == "False"
         )
@@ -150,7 +141,7 @@ async def test_build_service_when_a_binding_is_changed_while_it_is_written_then_
     repositories, named = Interrupted(kube, namespace), list[str]()
     async with (
         asyncio.timeout(SECONDS),
-        running(BuildService(kube, namespace, repositories)),
+        played(BuildService(kube, namespace, repositories)),
         aclosing(reflect(kube, BINDING, namespace)) as events,
     ):
         while len(named) < 2:
@@ -202,7 +193,7 @@ def ready(status: dict[str, Any]) -> tuple[str, str]:
 async def test_space_request_when_served_then_it_is_ready_with_one_namespace_and_what_was_made_goes_with_it(
     kube: KubeClient, namespace: str, request_: str
 ) -> None:
-    async with running(SpaceRequestController(kube, namespace, API_URL, "kubeconfig")):
+    async with played(SpaceRequestController(kube, namespace, API_URL, "kubeconfig")):
         status = await until(kube, namespace, SPACE_REQUEST, lambda status: ready(status) == ("True", "Provisioned"))
         (access,) = status["namespaceAccess"]
         assert status["targetClusterURL"] == API_URL
@@ -217,9 +208,9 @@ async def test_space_request_when_its_controller_hangs_or_refuses_to_terminate_t
     kube: KubeClient, namespace: str, request_: str
 ) -> None:
     controller = SpaceRequestController(kube, namespace, API_URL, "kubeconfig", hangs=True, refuses_to_terminate=True)
-    async with running(controller):
+    async with played(controller):
         await until(kube, namespace, SPACE_REQUEST, lambda status: ready(status) == ("False", "Provisioning"))
         await kube.delete_object(SPACE_REQUEST, namespace, request_)
         await until(kube, namespace, SPACE_REQUEST, lambda status: ready(status) == ("False", "UnableToTerminate"))
-    async with running(replace(controller, refuses_to_terminate=False)):
+    async with played(replace(controller, refuses_to_terminate=False)):
         await until_gone(kube, namespace, SPACE_REQUEST)

@@ -254,15 +254,18 @@ def lived(life: Life, fatal: int) -> tuple[dict[str, Any], Counter[int]]:
 
 
 @pytest.mark.timeout(900)
+@pytest.mark.parametrize(
+    "every", [pytest.param(3, id="each third"), pytest.param(1, id="each", marks=pytest.mark.long)]
+)
 def test_planner_when_it_ends_before_any_one_of_its_effects_then_its_successor_ends_where_it_would_have(
-    life: Life,
+    life: Life, every: int
 ) -> None:
     expected, letters = lived(life, fatal=-1)
     number = life.effects.done
     assert number > 30, "the effects are not seen any more"
     assert (letters.total(), expected["parked_tenants"]) == (1, [])
     assert {row["state"] for row in expected["sync_runs"]} == {"Ended"}
-    for fatal in range(1, number + 1):
+    for fatal in range(1, number + 1, every):
         found, sent = lived(life, fatal)
         different = {name for name in expected if found[name] != expected[name]}
         assert different == set(), f"before effect {fatal} of {number}"

@@ -35,6 +35,7 @@ from tests.unit.planner.given import at, changed
 
 PATIENCE = timedelta(seconds=180)
 PARTITION = 7
+EXPIRES_AT = at(86_400)
 ONE, TWO = "one", "two"
 STREAMED = "SELECT id, health, health_reason, version FROM engine_instances ORDER BY id"
 WRITTEN = "SELECT id, xmin::text FROM engine_instances ORDER BY id"
@@ -55,7 +56,8 @@ def sessions(database: Database) -> Iterator[Sessions]:
 
 
 def told(second: int, health: str = "Healthy", reason: str = "", instance: str = ONE) -> Event:
-    event = EngineHealth(health, reason, "why" if reason else "", "3.2.11", at(second))
+    message = "why" if reason else ""
+    event = EngineHealth(health, reason, message, "3.2.11", at(second), certificate_expires_at=EXPIRES_AT)
     return Event(Observation("", "", instance, "", "", at(second), event), PARTITION, "")
 
 
@@ -91,6 +93,7 @@ def test_health_when_told_then_it_is_of_the_row_that_is_streamed_and_operators_a
     assert [row[name] for name in ("health", "reason", "version", "healthMessage")] == [
         "Down", "HeartbeatLost", "3.2.11", "why",
     ]  # fmt: skip
+    assert (row["certificateExpiresAt"], shown(database, TWO)["certificateExpiresAt"]) == ("2026-05-05T12:00:00Z", None)
     assert shown(database, TWO)["health"] == "Unknown"
 
 
@@ -167,6 +170,20 @@ def test_tenant_when_no_agent_tells_anything_of_its_first_choice_then_it_is_plac
     session.refresh_fleet()
     (tenant,) = planned(session, 2, changed(1)).tenants
     assert tenant.tenant.engine_instance_id == first
+
+
+def test_instance_when_retired_then_it_is_due_for_nothing_and_what_was_told_of_it_is_forgotten(
+    sessions: Sessions, database: Database
+) -> None:
+    session, _ = sessions
+    take(session, 2, told(1), told(1, instance=TWO))
+    take(session, 4, ordered(3, RetireEngineInstance(ONE)))
+    with session.connection() as connection:
+        due = periodic_queries.find_due_health(connection, at(2) + PATIENCE, [PARTITION], 10)
+        forgotten = periodic_queries.forget_retired(connection)
+    assert [event.message for event in due] == [HealthDue(TWO)]
+    assert (forgotten, rows(database, "SELECT engine_instance_id FROM engine_health")) == (1, [(TWO,)])
+    assert [shown(database, ONE)[name] for name in ("state", "health")] == ["retired", "Unknown"]
 
 
 def test_health_when_it_is_of_a_retired_instance_then_it_is_passed_over(sessions: Sessions, database: Database) -> None:

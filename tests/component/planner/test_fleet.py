@@ -6,6 +6,7 @@ import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
+from typing import LiteralString
 from uuid import UUID
 
 import psycopg
@@ -26,7 +27,7 @@ from services.planner.engines.available import ENGINES
 from services.planner.pipeline.batch_planning import plan_batch
 from tests.component.conftest import Database
 from tests.component.fleet import add_instance
-from tests.unit.planner.given import at, changed
+from tests.unit.planner.given import at, changed, spec
 
 DEADLINE_SECONDS = 30.0
 ROWS = """
@@ -151,6 +152,31 @@ def test_tenant_when_its_first_choice_carries_much_more_than_another_instance_th
     session.refresh_fleet()
     session.save_changes(planned(session, changed(1)), ())
     assert rows(database, "SELECT engine_instance_id FROM tenants") == [("one" if first == "two" else "two",)]
+
+
+ELSEWHERE: dict[str, LiteralString] = {
+    "all of it": "UPDATE tenants SET engine_instance_id = 'two'",
+    "a part of it": "UPDATE deployments SET engine_instance_id = 'two'",
+}
+
+
+@pytest.mark.parametrize("elsewhere", ELSEWHERE.values(), ids=ELSEWHERE)
+def test_tenant_when_it_is_on_an_instance_that_was_added_since_the_fleet_was_read_then_it_is_planned_there(
+    sessions: tuple[DatabaseSession, DatabaseSession], database: Database, elsewhere: LiteralString
+) -> None:
+    session, other = sessions
+    session.save_changes(planned(session, changed(1)), ())
+    other.refresh_fleet()
+    with psycopg.connect(database.owner_url) as owner:
+        add_instance(owner, "two", "argocd-2")
+        owner.execute(elsewhere)
+        owner.execute("UPDATE engine_resources SET engine_instance_id = 'two'")
+    changes = planned(other, changed(2, generation=2, content=spec(source={"path": "apps/api"})))
+    assert changes.other.parked == ()
+    ((application,),) = [
+        [row for row in tenant.written.engine if row.kind == "Application"] for tenant in changes.tenants
+    ]
+    assert (application.engine_instance_id, application.namespace) == ("two", "argocd-2")
 
 
 def test_instance_when_it_has_as_many_deployments_as_its_capacity_then_it_is_due_to_be_full_and_becomes_so(

@@ -12,14 +12,14 @@ import pytest
 
 from services.common.messages import EngineHealth, FleetOrder, Observation, StartRollout
 from services.planner.database.session import DatabaseSession
-from services.planner.domain.events import Event, FleetDue, HealthDue, RemediesDue
+from services.planner.domain.events import Event, FleetDue, HealthDue, RemediesDue, ScalingDue
 from services.planner.domain.policy import Policy
 from services.planner.engines.available import ENGINES
 from services.planner.pipeline.batch_planning import plan_batch
 from tests.component.conftest import Database
 from tests.component.fleet import add_instance
 from tests.component.planner.reading import rows_read
-from tests.unit.planner.given import at, changed
+from tests.unit.planner.given import at, changed, spec
 
 POLICY = Policy()
 PATIENCE = POLICY.health_patience
@@ -36,6 +36,7 @@ class Fleet:
         self.database, self.session = database, session
         self.size = 0
         self.now = at(10_000)
+        self.generation = 1
         with psycopg.connect(database.owner_url) as owner:
             for instance in (OLD, NEW):
                 add_instance(owner, instance, f"argocd-{instance}")
@@ -95,6 +96,15 @@ def fleet(database: Database) -> Iterator[Fleet]:
         yield made
 
 
+def evicted(fleet: Fleet) -> int:
+    """A deployment is changed whose tenant is not in memory."""
+    fleet.generation += 1
+    fleet.session.tenants.forget_tenants()
+    content = spec(source={"path": f"apps/{fleet.generation}"})
+    name, generation = "i0-0", fleet.generation
+    return fleet.read(changed(generation, namespace=name, uid=name, generation=generation, content=content))
+
+
 def reported(fleet: Fleet) -> int:
     """A change of an instance's health."""
     fleet.take(fleet.told("i0"))
@@ -128,8 +138,16 @@ def looked_at(fleet: Fleet) -> int:
     return fleet.read(Event(FleetDue(is_of_states=False), 0, ""))
 
 
-@pytest.mark.parametrize("batch", [reported, silent])
-def test_batch_when_it_is_about_the_health_of_an_instance_then_it_reads_as_much_of_a_large_fleet(
+def overloaded(fleet: Fleet) -> int:
+    """An instance in no pool carries too much, and has not for long."""
+    with psycopg.connect(fleet.database.owner_url) as owner:
+        owner.execute("UPDATE engine_instances SET capacity = 1 WHERE id = 'i0'")
+    fleet.session.refresh_fleet()
+    return fleet.read(Event(ScalingDue(), 0, ""))
+
+
+@pytest.mark.parametrize("batch", [evicted, reported, silent])
+def test_batch_when_it_is_about_one_tenant_or_instance_then_it_reads_as_much_of_a_large_fleet(
     fleet: Fleet, batch: Callable[[Fleet], int]
 ) -> None:
     batch(fleet)
@@ -138,7 +156,7 @@ def test_batch_when_it_is_about_the_health_of_an_instance_then_it_reads_as_much_
     assert 0 < batch(fleet) <= few
 
 
-@pytest.mark.parametrize("batch", [reported, silent, remedied, cordoned, looked_at])
+@pytest.mark.parametrize("batch", [evicted, reported, silent, remedied, cordoned, looked_at, overloaded])
 def test_batch_when_it_places_nobody_then_it_reads_as_much_however_many_tenants_other_instances_have(
     fleet: Fleet, batch: Callable[[Fleet], int]
 ) -> None:

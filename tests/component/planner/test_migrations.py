@@ -362,6 +362,7 @@ def test_replication_when_granted_then_it_reads_what_is_streamed_and_writes_what
             "workspace_resources": "SELECT",
             "other_workspace_objects": "SELECT",
             "pending_claims": "SELECT",
+            "tenant_clusters": "SELECT",
             "debezium_signals": "DELETE INSERT SELECT",
             "debezium_heartbeat": "INSERT SELECT UPDATE",
         }

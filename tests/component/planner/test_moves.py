@@ -15,6 +15,7 @@ import pytest
 from prometheus_client import REGISTRY
 
 from services.common.errors import Retry
+from services.common.kafka import TopicPartition
 from services.common.messages import (
     CancelMove,
     DrainEngineInstance,
@@ -24,6 +25,7 @@ from services.common.messages import (
     Observation,
     Order,
     RebalanceFleet,
+    namespace_digest,
 )
 from services.planner.database.fleet_queries import (
     is_move_due,
@@ -34,7 +36,7 @@ from services.planner.database.fleet_queries import (
 from services.planner.database.periodic_queries import delete_moves, find_due_moves, move_ages
 from services.planner.database.session import DatabaseSession
 from services.planner.domain.changes import BatchChanges, Changes, TenantPart
-from services.planner.domain.events import Event, FleetDue
+from services.planner.domain.events import Event, FleetDue, MoveDue
 from services.planner.domain.fleet.rows import Move, MoveStep
 from services.planner.domain.policy import Policy
 from services.planner.engines.argocd.load import LOADS
@@ -43,7 +45,7 @@ from services.planner.pipeline.batch_planning import plan_batch
 from services.planner.pipeline.periodic_tasks import PeriodicTasks
 from tests.component.conftest import Database
 from tests.component.fleet import add_instance
-from tests.unit.planner.given import NAMESPACE, WORKSPACE, at, changed
+from tests.unit.planner.given import NAMESPACE, WORKSPACE, at, changed, in_namespace, secret
 
 NAME = (WORKSPACE, NAMESPACE)
 LOAD = LOADS["Application"] + LOADS["AppProject"]
@@ -137,6 +139,55 @@ def north(sessions: tuple[DatabaseSession, DatabaseSession], database: Database)
     with psycopg.connect(database.owner_url) as owner:
         owner.execute(NORTH, (there,))
     return there
+
+
+def clusters_of(database: Database, namespace: str, uid: str) -> list[str]:
+    """Where the topic says that the tenant is which has this namespace."""
+    with psycopg.connect(database.owner_url) as owner:
+        rows = owner.execute(
+            "SELECT engine_clusters FROM tenant_clusters WHERE namespace_digest = %s",
+            (namespace_digest(WORKSPACE, namespace, uid),),
+        )
+        return [clusters for (clusters,) in rows]
+
+
+def test_clusters_of_a_tenant_when_it_moves_between_two_then_both_are_told_until_the_move_is_over(
+    sessions: tuple[DatabaseSession, DatabaseSession], database: Database, north: str
+) -> None:
+    fleet, tenants = sessions
+    with psycopg.connect(database.owner_url) as owner:
+        owner.execute("UPDATE engine_instances SET state = 'draining' WHERE id = %s", (north,))
+    fleet.refresh_fleet()
+    tenants.refresh_fleet()
+    new = in_namespace(("uid-b", 1), secret(1, "login", "repository-credential", namespace="team-b"))
+    tenants.save_changes(planned(tenants, *new), ())
+    assert clusters_of(database, "team-b", "uid-b") == ["default"]
+    with psycopg.connect(database.owner_url) as owner:
+        owner.execute("UPDATE engine_instances SET state = 'accepting' WHERE id = %s", (north,))
+    fleet.refresh_fleet()
+    tenants.refresh_fleet()
+    order(fleet, 2, MoveTenant(WORKSPACE, "team-b", north))
+    steps = []
+    for second in range(1, 20):
+        with tenants.connection() as connection:
+            events = find_due_moves(connection, at(1000 + 10 * second), [0], 10)
+        tenants.save_changes(plan_batch(events, tenants, Policy(), at(1000 + 10 * second)), ())
+        with psycopg.connect(database.owner_url) as owner:
+            (step,) = owner.execute("SELECT step FROM moves").fetchone() or ("",)
+        steps.append(step)
+        assert clusters_of(database, "team-b", "uid-b") == ["north" if step == "done" else "default,north"]
+        if step == "done":
+            break
+    assert steps[-1] == "done"
+
+
+def test_clusters_of_tenants_when_a_planner_of_before_has_told_none_then_the_next_one_tells_them_at_its_start(
+    sessions: tuple[DatabaseSession, DatabaseSession], database: Database
+) -> None:
+    with psycopg.connect(database.owner_url) as owner:
+        owner.execute("DELETE FROM tenant_clusters")
+    sessions[1].take_over_partitions([TopicPartition("gitops.commands", 0)])
+    assert clusters_of(database, NAMESPACE, "") == ["default"]
 
 
 def test_order_when_it_is_to_another_cluster_than_a_deployment_goes_to_then_it_is_refused(
@@ -241,6 +292,24 @@ def test_move_when_cancelled_while_its_planner_takes_the_step_of_no_return_then_
     assert (move_now.step, move_now.message) == ("cancelling", "an operator has cancelled it")
 
 
+def test_move_when_its_source_is_evacuated_while_its_planner_writes_it_then_that_is_known_and_it_is_looked_at(
+    sessions: tuple[DatabaseSession, DatabaseSession],
+) -> None:
+    fleet, tenants = sessions
+    move = moved(fleet, tenants)
+    forced = replace(move, path="forced", due_at=at(1000))
+    fleet.save_changes(BatchChanges(other=Changes(moves_ordered=(forced,))), ())
+    reported = replace(move, reported='{"AppProject/x":["digest","",""]}', due_at=None)
+    tenants.save_changes(BatchChanges(other=Changes(moves=(reported,))), ())
+    with tenants.connection() as connection:
+        (event,) = find_due_moves(connection, at(1001), [0], 10)
+    assert event.message == MoveDue(replace(forced, reported=reported.reported))
+    tenants.save_changes(planned(tenants, event), ())
+    _, now, _ = state_of(tenants)
+    assert now is not None
+    assert (now.path, now.step) == ("forced", "preparing")
+
+
 def test_move_when_it_cannot_go_back_any_more_then_the_order_to_cancel_is_refused(
     sessions: tuple[DatabaseSession, DatabaseSession], database: Database
 ) -> None:
@@ -260,7 +329,7 @@ def test_moves_when_more_are_ordered_than_may_go_on_then_the_next_begins_when_on
 ) -> None:
     fleet, tenants = sessions
     first = moved(fleet, tenants)
-    waiting = replace(first, id=UUID(int=9), tenant_id=UUID(int=9), step="ordered", ordered_at=at(9))
+    waiting = replace(first, id=UUID(int=9), tenant_id=UUID(int=9), step="ordered", ordered_at=at(9), step_since=at(9))
     others = [replace(first, id=UUID(int=n), tenant_id=UUID(int=n)) for n in range(20, 24)]
     with psycopg.connect(database.owner_url) as owner:
         for each in (waiting, *others):
@@ -274,6 +343,8 @@ def test_moves_when_more_are_ordered_than_may_go_on_then_the_next_begins_when_on
         assert is_move_due(connection)
     fleet.save_changes(planned(fleet, look), ())
     assert step_of(database, waiting) == "reserved"
+    with fleet.connection() as connection:
+        assert move_ages(connection, at(1010))["reserved"] == 10.0, "it was ordered long before"
 
 
 TENANT = """
@@ -299,6 +370,23 @@ def test_moves_when_over_for_long_then_they_are_forgotten_and_others_are_not(
     with fleet.connection() as connection:
         assert delete_moves(connection, at(1000) + timedelta(days=1), 10) == 1
     assert step_of(database, move) == "preparing"
+
+
+def test_moves_when_some_went_back_of_late_then_they_are_counted_unless_they_were_cancelled(
+    sessions: tuple[DatabaseSession, DatabaseSession],
+) -> None:
+    fleet, tenants = sessions
+    move = moved(fleet, tenants)
+    returned = replace(move, step="cancelled", step_since=at(500))
+    others = (
+        replace(returned, id=UUID(int=11)),
+        replace(returned, id=UUID(int=12)),
+        replace(returned, id=UUID(int=13), is_cancelled=True),
+        replace(returned, id=UUID(int=14), step="done"),
+        replace(returned, id=UUID(int=15), step_since=at(399)),
+    )
+    fleet.save_changes(BatchChanges(other=Changes(moves_ordered=others)), ())
+    assert fleet.count_returned_moves(at(400)) == {(move.tenant_id, move.target): 2}
 
 
 def test_moves_when_their_ages_are_asked_for_then_of_each_step_the_oldest_counts_and_those_that_are_over_do_not(

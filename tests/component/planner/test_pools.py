@@ -5,6 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import closing
+from datetime import timedelta
+from types import SimpleNamespace
+from typing import Any
 
 import psycopg
 import pytest
@@ -19,20 +22,22 @@ from services.common.messages import (
     RetireEngineInstance,
     SetEnginePool,
 )
-from services.planner.database.pool_queries import find_leaving, has_pool, pools_in_want, unready_instances
+from services.planner.database.pool_queries import find_leaving, is_scaled, pools_in_want, unready_instances
 from services.planner.database.session import DatabaseSession
 from services.planner.domain.events import Event, FleetDue, ScalingDue
 from services.planner.domain.policy import Policy
 from services.planner.engines.available import ENGINES
 from services.planner.pipeline.batch_planning import plan_batch
+from services.planner.pipeline.periodic_tasks import PeriodicTasks
 from tests.component.conftest import Database
-from tests.component.fleet import ADD_CLUSTER
+from tests.component.fleet import ADD_CLUSTER, add_instance
 from tests.component.planner.test_fleet import ordered
-from tests.unit.planner.given import at
+from tests.unit.planner.given import at, changed
 
 POOL = SetEnginePool("default", "general", 1, 2, 0, 10, "3.2.11", "")
 HOUR = 3600
 ONE, TWO = "default-general-1", "default-general-2"
+MOVING = "SELECT source, target, actor FROM moves"
 STATES = "SELECT id, state FROM engine_instances ORDER BY id"
 
 
@@ -74,10 +79,10 @@ def shown(database: Database) -> dict[str, object]:
 
 def test_pool_when_ordered_then_it_grows_shrinks_and_is_forgotten(session: DatabaseSession, database: Database) -> None:
     with session.connection() as connection:
-        assert not has_pool(connection)
+        assert not is_scaled(connection)
     take(session, 1, ordered(1, POOL))
     with session.connection() as connection:
-        assert has_pool(connection)
+        assert is_scaled(connection)
     scale_at(session, 2)
     assert rows(database, STATES) == [(ONE, "provisioning")]
     make_ready(session, 3, ONE)
@@ -101,7 +106,7 @@ def test_pool_when_ordered_then_it_grows_shrinks_and_is_forgotten(session: Datab
 
     take(session, 9999, ordered(9999, RemoveEnginePool("default", "general")))
     with session.connection() as connection:
-        assert not has_pool(connection)
+        assert not is_scaled(connection)
     orders = "SELECT kind, subject, actor, outcome FROM fleet_orders WHERE actor = 'planner' ORDER BY ordered_at"
     assert rows(database, orders) == [
         ("AddEngineInstance", ONE, "planner", "accepted"),
@@ -109,6 +114,50 @@ def test_pool_when_ordered_then_it_grows_shrinks_and_is_forgotten(session: Datab
         ("DrainEngineInstance", ONE, "planner", "accepted"),
         ("RetireEngineInstance", ONE, "planner", "accepted"),
     ]
+
+
+def test_instance_when_in_no_pool_and_overloaded_for_long_then_one_planner_has_the_fewest_tenants_move(
+    session: DatabaseSession, database: Database
+) -> None:
+    with psycopg.connect(database.owner_url) as owner:
+        add_instance(owner, "one", "argocd-1")
+    session.refresh_fleet()
+    take(session, 1, *(changed(1, namespace=f"team-{number}", uid=f"uid-{number}") for number in range(8)))
+    with psycopg.connect(database.owner_url) as owner:
+        add_instance(owner, "two", "argocd-2")
+        add_instance(owner, "three", "argocd-3")
+        owner.execute("UPDATE engine_instances SET ring = 'early' WHERE id = 'three'")
+
+    # Eight Applications, and a project of each tenant: 8.8.
+    assert looks_with_capacity(session, database, 11) == []
+    looks = looks_with_capacity(session, database, 10)
+    assert looks == [Event(ScalingDue(), 0, "")]
+    assert looks_with_capacity(session, database, 10, partition=None) == []
+
+    take(session, 10, *looks)
+    assert rows(database, "SELECT engine_instance_id FROM engine_overloads") == [("one",)]
+    scale_at(session, 609)
+    assert rows(database, MOVING) == []
+    scale_at(session, 610)
+    assert rows(database, MOVING) == [("one", "two", "planner")] * 2
+    session.refresh_fleet()
+    scale_at(session, 1210)
+    assert rows(database, MOVING) == [("one", "two", "planner")] * 2
+    assert rows(database, "SELECT engine_instance_id FROM engine_overloads") == []
+
+
+def looks_with_capacity(
+    session: DatabaseSession, database: Database, capacity: int, partition: int | None = 0
+) -> list[Event]:
+    """What the clock has a planner look at that has this partition of orders, if all instances have this capacity."""
+    with psycopg.connect(database.owner_url) as owner:
+        owner.execute("UPDATE engine_instances SET capacity = %s", (capacity,))
+    session.refresh_fleet()
+    looks: list[Event] = []
+    consumer = SimpleNamespace(fleet_partition=partition)
+    planner: Any = SimpleNamespace(consumer=consumer, session=session, look_again=looks.extend)
+    PeriodicTasks(timedelta(days=1))._look_at_pools(planner)
+    return looks
 
 
 def test_pool_when_an_instance_has_failed_then_that_is_counted_and_the_pool_says_so(

@@ -102,14 +102,15 @@ def test_instance_when_it_is_ill_then_it_is_looked_at_when_the_next_remedy_is_du
     tell(reports, 1000, "Down", "ControllerNotReady")
     assert look(fleet, 1001).state == "waiting"
     assert not is_due(fleet, 1009)
-    assert look(fleet, 1010).rung == "RestartController"
+    assert [look(fleet, 1010).rung for _ in range(2)] == ["Cordon", "RestartController"]
     assert rows(database, ORDERS) == [("i0", "RestartController")]
-    assert not is_due(fleet, 1109)
-    assert look(fleet, 1110).rung == "ReapplyConfiguration"
+    assert not is_due(fleet, 1076)
+    assert look(fleet, 1077).rung == "Evacuate"
     assert rows(database, ORDERS) == []
+    assert [look(fleet, 1097).rung for _ in range(2)] == ["ReapplyConfiguration", "Replace"]
     with fleet.connection() as connection:
         counted = count_remediations(connection)
-    assert counted == {"waiting": 0, "held": 0, "acting": 1, "recovering": 0, "exhausted": 0}
+    assert counted == {"waiting": 0, "held": 0, "acting": 0, "recovering": 0, "exhausted": 1}
 
 
 def test_instance_when_it_was_never_ready_then_it_is_not_looked_at_however_ill_it_is(
@@ -141,9 +142,8 @@ def test_remedy_when_its_agent_tells_that_it_cannot_be_done_then_the_next_one_is
     answer(reports, row, Failed("", permanent=True, message="no pod of it is to be seen"), 1013)
     (listed,) = shown(database, "remedies")
     assert (listed["outcome"], listed["outcomeMessage"]) == ("skipped", "no pod of it is to be seen")
-    assert look(fleet, 1014).rung == "ReapplyConfiguration"
+    assert [look(fleet, 1014).rung for _ in range(2)] == ["ReapplyConfiguration", "Cordon"]
     assert rows(database, ORDERS) == []
-    assert look(fleet, 1014).rung == "Cordon"
     assert not is_due(fleet, 1015)
 
 
@@ -154,15 +154,15 @@ def test_instance_when_a_provisioner_has_installed_it_then_it_is_told_to_apply_i
     with psycopg.connect(database.owner_url) as owner:
         owner.execute("UPDATE engine_instances SET wanted_version = '3.2.11' WHERE id = 'i0'")
     tell(reports, 1000, "Down", "NotAccepted")
-    look(fleet, 1010)
+    assert [look(fleet, 1010).rung for _ in range(2)] == ["Cordon", "ReapplyConfiguration"]
     anew = "SELECT id, reapply_ordered_at FROM engine_instances WHERE reapply_ordered_at IS NOT NULL"
     assert rows(database, anew) == [("i0", at(1010))]
-    assert not is_due(fleet, 1209)
-    assert [look(fleet, second).rung for second in (1210, 1310)] == ["Cordon", "Evacuate"]
+    assert not is_due(fleet, 1143)
+    assert look(fleet, 1144).rung == "Evacuate"
     added = "SELECT state, wanted_version FROM engine_instances WHERE id LIKE '%-general-1'"
     assert rows(database, added) == [("provisioning", "3.2.11")]
-    assert [look(fleet, second).state for second in (1330, 1379)] == ["waiting", "waiting"]
-    assert look(fleet, 1380).rung == "Replace"
+    assert [look(fleet, second).state for second in (1164, 1213)] == ["waiting", "waiting"]
+    assert look(fleet, 1214).rung == "Replace"
     assert rows(database, "SELECT state FROM engine_instances WHERE id = 'i0'") == [("retired",)]
     orders = "SELECT kind, actor, outcome FROM fleet_orders ORDER BY decided_at"
     assert rows(database, orders) == [
@@ -178,13 +178,13 @@ def test_report_when_it_comes_while_the_next_remedy_is_decided_on_then_neither_p
 ) -> None:
     fleet, reports = sessions
     tell(reports, 1000, "Down", "ControllerNotReady")
-    row = look(fleet, 1010)
+    _, row = (look(fleet, 1010) for _ in range(2))
     decided = planned(fleet, 1110, Event(RemediesDue(), 0, ""))
     answer(reports, row, Applied(""), 1110)
     fleet.save_changes(decided, ())
     answer(reports, row, Failed("", permanent=True, message="late"), 1111)
     after = fleet.load_remediations()["i0"]
-    assert (after.rung, after.told_number, after.told_outcome) == ("ReapplyConfiguration", row.number, "done")
+    assert (after.rung, after.told_number, after.told_outcome) == ("Evacuate", row.number, "done")
     assert not after.is_skipped
 
 
@@ -242,12 +242,8 @@ def test_evacuation_when_due_then_its_moves_are_ordered_with_the_rung_in_one_tra
     take(reports, 2, changed(1))
     ((here,),) = rows(database, "SELECT engine_instance_id FROM tenants")
     tell(reports, 1000, "Down", "HeartbeatLost", str(here))
-    with psycopg.connect(database.owner_url) as owner:
-        fleet.save_changes(planned(fleet, 1010, Event(RemediesDue(), 0, "")), ())
-        tried = json.dumps(["Refresh", "RestartController", "RestartRepoServer", "FlushCache", "ReapplyConfiguration"])
-        owner.execute("UPDATE remediations SET tried = %s, due_at = %s", (tried, at(1011)))
-    take(fleet, 1011, Event(RemediesDue(), 0, ""))
-    take(fleet, 1111, Event(RemediesDue(), 0, ""))
+    for second in (1010, 1010, 1077):
+        take(fleet, second, Event(RemediesDue(), 0, ""))
     ((source, target, actor),) = rows(database, "SELECT source, target, actor FROM moves")
     assert (source, target != here, actor) == (here, True, "remediation")
     assert fleet.load_remediations()[str(here)].rung == "Evacuate"

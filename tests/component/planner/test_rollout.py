@@ -30,7 +30,7 @@ from services.planner.database.rollout_queries import (
 )
 from services.planner.database.session import DatabaseSession
 from services.planner.domain.events import Event, FleetDue
-from services.planner.domain.fleet.rollouts.rollout_rows import Rollout
+from services.planner.domain.fleet.rollouts.rollout_rows import STALLED_AFTER, Rollout
 from services.planner.domain.policy import Policy
 from services.planner.engines.available import ENGINES
 from services.planner.pipeline.batch_planning import plan_batch
@@ -71,6 +71,8 @@ class Fleet:
     now: datetime = field(default_factory=lambda: at(10_000))
     failing: int = 0
     """Applications of the new instance that cannot be compared."""
+    lost: str = ""
+    """The instance that nobody reaches; empty: none."""
     course: list[tuple[str, int]] = field(default_factory=list)
     """Step and stage, at each change."""
 
@@ -102,6 +104,8 @@ class Fleet:
             name: replace(healthy, version=version, comparison_errors=self.failing if name == NEW else 0)
             for name, version in VERSIONS.items()
         }
+        if self.lost:
+            told[self.lost] = EngineHealth("Down", "ApiFailing", "", "", self.now)
         self.take(*(Event(Observation("", "", name, "", "", self.now, each), 0, "") for name, each in told.items()))
 
     def live(self) -> Rollout:
@@ -208,6 +212,7 @@ def test_rollout_when_it_waits_or_is_over_then_it_is_looked_at_when_due_and_coun
         assert not is_rollout_due(planner, fleet.now)
         assert is_rollout_due(planner, fleet.now + timedelta(seconds=5))
         assert rollout_states(planner, fleet.now)["running"] == 1
+        assert rollout_states(planner, fleet.now + STALLED_AFTER)["stalled"] == 1
     fleet.order(AbortRollout())
     with psycopg.connect(fleet.database.planner_url) as planner:
         assert not is_rollout_due(planner, fleet.now + timedelta(days=1))
@@ -228,6 +233,25 @@ def test_rollout_when_aborted_between_two_looks_then_every_tenant_is_back(fleet:
     fleet.until("aborted")
     assert fleet.rows(PLACES) == [(OLD, TENANTS)]
     assert fleet.rows(STATES) == [(NEW, "drained"), (OLD, "accepting")]
+
+
+def test_rollout_when_aborted_and_its_old_instance_is_lost_then_it_ends_after_a_while_and_the_new_one_takes_tenants(
+    fleet: Fleet,
+) -> None:
+    fleet.order(START)
+    fleet.until("soaking")
+    fleet.order(AbortRollout())
+    assert fleet.rows(STATES) == [(NEW, "draining"), (OLD, "accepting")]
+    fleet.lost = OLD
+    fleet.live()
+    assert fleet.live().step == "reverting"
+    assert fleet.rows(STATES) == [(NEW, "accepting"), (OLD, "accepting")]
+    fleet.now += STALLED_AFTER
+    over = fleet.live()
+    assert over.step == "aborted"
+    assert "left as it is: tenants on new instances: 1, on their way: 0" in over.reason
+    assert fleet.rows(PLACES) == [(NEW, 1), (OLD, TENANTS - 1)]
+    assert fleet.rows(STATES) == [(NEW, "accepting"), (OLD, "accepting")]
 
 
 def test_rollout_when_paused_and_resumed_between_two_looks_then_no_stage_is_left_out_and_every_tenant_has_moved(

@@ -521,8 +521,8 @@ def test_batch_when_it_grows_then_the_number_of_statements_does_not(
     take(session, *batch)
     # Instances, tenants, parked tenants, assignments and pins are read: there is no tenant yet that has rows. So are
     # the newest complete lists, as these resources are new. Tenants, whether an instance of theirs is retired by now,
-    # deployments, audit_records (three times) and engine resources are written.
-    assert len(statements) == 6 + 7 + SWEEP_ASKED_FOR
+    # their engine clusters, deployments, audit_records (three times) and engine resources are written.
+    assert len(statements) == 6 + 8 + SWEEP_ASKED_FOR
     statements.clear()
     again = [changed(2, f"web-{number}", uid=f"uid-{number}", namespace=f"team-{number % 7}") for number in range(size)]
     take(session, *again)

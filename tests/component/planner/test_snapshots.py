@@ -1,8 +1,9 @@
-"""Snapshots in PostgreSQL: what is about one change reads as much however many of them the tenant has."""
+"""Snapshots, and runs that are complete, in PostgreSQL: a change reads as much however many of them the tenant has."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import json
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from functools import partial
@@ -11,6 +12,9 @@ from itertools import count
 import psycopg
 import pytest
 
+from services.kinds.promotion_run.model import PROMOTION_RUN
+from services.kinds.promotion_run.rows import COMPLETE_AT_HAND
+from services.kinds.shared.text import MAX_COMPONENTS
 from services.kinds.snapshot.model import SNAPSHOT
 from services.planner.database.session import DatabaseSession
 from services.planner.domain.events import Event
@@ -26,6 +30,8 @@ from tests.unit.planner.given import NAMESPACE, WORKSPACE, at, changed, resource
 
 FEW, MANY = 20, 400
 PART = 50
+LARGEST = [f"{number:012}" for number in range(MAX_COMPONENTS)]
+"""Images of a Snapshot with as many components as may be."""
 POLICY = Policy(guard=SweepGuard(share=1.0, at_once=PART))
 NOW = at(1_000_000)
 
@@ -55,14 +61,25 @@ class Tenant:
         (state,) = self.session.load_tenants([(WORKSPACE, NAMESPACE)]).tenants[WORKSPACE, NAMESPACE]
         return state
 
-    def rows(self) -> list[tuple[bool, int]]:
+    def has_runs(self, first: int, last: int) -> None:
+        self.take(*(complete_run(number) for number in range(first, last)))
+
+    def rows(self, kind: str = SNAPSHOT.kind) -> list[tuple[bool, int]]:
         """Whether each is dormant, and its epoch."""
         with psycopg.connect(self.database.owner_url) as owner:
-            return owner.execute("SELECT dormant, epoch FROM resources WHERE kind = 'Snapshot'").fetchall()
+            return owner.execute("SELECT dormant, epoch FROM resources WHERE kind = %s", (kind,)).fetchall()
 
 
-def snapshot(number: int, epoch: int = 1) -> Event:
-    return resource(number + 1, SNAPSHOT.kind, f"s-{number}", {"application": "shop"}, epoch=epoch)
+def snapshot(number: int, epoch: int = 1, images: Sequence[str] = LARGEST) -> Event:
+    content = {"application": "shop", "images": images}
+    return resource(number + 1, SNAPSHOT.kind, f"s-{number}", content, epoch=epoch)
+
+
+def complete_run(number: int) -> Event:
+    promotion = {"manualPromotion": {"targetEnvironment": "dev"}}
+    told = json.dumps({"state": "Complete", "completionResult": "Success", "environmentStatus": []})
+    content = {"application": "shop", "snapshot": "s-1"} | promotion
+    return resource(number + 1, PROMOTION_RUN.kind, f"run-{number}", content, recalled=told)
 
 
 @pytest.fixture
@@ -106,10 +123,11 @@ def test_tenant_when_it_is_read_then_its_snapshots_are_counted_by_an_index_and_n
     assert read <= MANY + 50, "an entry of the index for each, and none of their rows"
 
 
+@pytest.mark.parametrize("images", [LARGEST, ["another"]], ids=["the-same", "as-a-newer-watcher-tells"])
 def test_snapshots_when_listed_again_then_they_stay_dormant_and_what_the_list_lacks_goes(
-    tenant: Tenant,
+    tenant: Tenant, images: Sequence[str]
 ) -> None:
-    tenant.take(*(snapshot(number, epoch=9) for number in range(FEW - 5)))
+    tenant.take(*(snapshot(number, epoch=9, images=images) for number in range(FEW - 5)))
     assert sorted(tenant.rows()) == [(True, 1)] * 5 + [(True, 9)] * (FEW - 5)
     tenant.take(resync(50_000, epoch=9, kind=SNAPSHOT.kind))
     remove_parts(tenant.session, POLICY, NOW)
@@ -137,3 +155,20 @@ def test_snapshots_when_a_list_lacks_all_then_each_part_reads_and_removes_as_muc
         left.append(len(tenant.rows()))
     assert left == [*range(MANY, 0, -PART), 0]
     assert max(read) <= 5 * PART, "a few for each that goes, and not those that are left"
+
+
+def test_runs_when_many_are_complete_then_none_is_refused_and_a_change_reads_no_more_than_with_the_newest(
+    tenant: Tenant,
+) -> None:
+    tenant.has_runs(0, COMPLETE_AT_HAND)
+    deployment_changed(tenant)
+    few = deployment_changed(tenant)
+    tenant.has_runs(COMPLETE_AT_HAND, COMPLETE_AT_HAND + FEW)
+    deployment_changed(tenant)
+    assert 0 < deployment_changed(tenant) <= few
+    assert (
+        sorted(dormant for dormant, _ in tenant.rows(PROMOTION_RUN.kind)) == [False] * COMPLETE_AT_HAND + [True] * FEW
+    )
+    kept = tenant.state().plain_resources_of_kind(PROMOTION_RUN.kind).values()
+    assert {row.name for row in kept} == {f"run-{number}" for number in range(FEW, COMPLETE_AT_HAND + FEW)}
+    assert not any(row.over_quota for row in kept)

@@ -7,7 +7,7 @@ import base64
 import uuid
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import orjson
@@ -19,6 +19,7 @@ from services.common.kubernetes import SECRET, Conflict, KubeClient, Manifest, N
 from services.common.messages import ChildKind, WorkspaceObject
 from services.common.ownership import WATCHER_FIELD_MANAGER
 from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
+from services.watcher.rows.delivery import ASKED_AGAIN_AFTER
 from tests.component.watcher.rig import DEADLINE_SECONDS, USER, Rig, Tenant, until
 from tests.component.watcher.test_fairness import another_tenant
 from tests.component.watcher.test_status_written import SYNCED, compiled
@@ -202,7 +203,8 @@ async def test_namespaces_when_one_is_in_trouble_then_its_other_objects_and_the_
     await tenant.delete("stuck")
     before = waits()
     async with rig.watcher():
-        stuck = rig.objects.write(child(rig, owner, "stuck"))
+        young = datetime.now(UTC) + timedelta(hours=1)  # it waits as long as this test takes
+        stuck = rig.objects.write(child(rig, owner, "stuck", seen_at=young))
         await until(lambda: waits() > before)
         rig.objects.write(child(rig, owner))
         offset = rig.objects.write(child(rig, other_owner))
@@ -211,6 +213,21 @@ async def test_namespaces_when_one_is_in_trouble_then_its_other_objects_and_the_
         assert await asyncio.to_thread(rig.objects_committed) <= stuck, "what is behind it is not committed"
         await tenant.patch("stuck", {"metadata": {"finalizers": None}})
         await rig.until_objects_committed(offset + 1)
+    assert (await tenant.get("stuck"))["spec"]["source"]["path"] == "overlays/prod"
+
+
+async def test_object_when_another_keeps_its_name_for_long_then_its_row_is_let_go_and_written_when_asked_for_again(
+    rig: Rig, tenant: Tenant
+) -> None:
+    owner = await tenant.create("prod")
+    await tenant.create("stuck", finalizers=(OTHER,))
+    await tenant.delete("stuck")
+    row = child(rig, owner, "stuck", seen_at=datetime.now(UTC) - ASKED_AGAIN_AFTER)
+    async with rig.watcher():
+        await applied(rig, row)
+        assert "deletionTimestamp" in (await tenant.get("stuck"))["metadata"]
+        await tenant.patch("stuck", {"metadata": {"finalizers": None}})
+        await applied(rig, replace(row, revision=2))
     assert (await tenant.get("stuck"))["spec"]["source"]["path"] == "overlays/prod"
 
 

@@ -34,7 +34,7 @@ from services.agent.reconcile.object_steps import OPERATION_PATIENCE
 from services.common.kafka import OffsetTracker
 from services.common.kubernetes import Manifest
 from services.common.messages import ORPHAN_REMOVAL, EngineResource, Removed, SyncMoved
-from services.common.messages.compiled import RELEASE
+from services.common.messages.compiled import AT_ONCE, RELEASE
 from tests.unit.agent.driver import PARTITION
 from tests.unit.agent.fakes import (
     LABEL,
@@ -293,6 +293,20 @@ async def release_to_another_instance(world: World) -> None:
     await world.wait(3 * OPERATION_PATIENCE.total_seconds())
 
 
+async def give_up_what_another_instance_has(world: World) -> None:
+    """Nobody could reach this one for a while: its tenant has moved, and Argo CD has gone on with what it had."""
+    made = json.loads(AUTOMATED.manifest)
+    world.cluster.put("Application", AUTOMATED.name, made)
+    state = {"operationState": {"phase": RUNNING, "startedAt": world.clock.now().isoformat()}}
+    world.cluster.edit("Application", AUTOMATED.name, {"metadata": {"finalizers": [CASCADE_FINALIZER]}})
+    world.cluster.edit("Application", AUTOMATED.name, {"operation": {}, "status": state})
+    world.released.add(AUTOMATED.name)
+    world.log += [project_row(OURS), *absent(with_manifest(AUTOMATED, **{RELEASE: True, AT_ONCE: True}))]
+    await world.begin()
+    await world.wait()
+    await world.send(*absent(project_row(OURS)))
+
+
 async def former_secret_is_taken_over(world: World) -> None:
     """Of an agent of before, which had one for all tenants."""
     known = identity_of(URL)
@@ -352,6 +366,7 @@ STORIES = [
     isolate,
     environment_comes_and_goes,
     release_to_another_instance,
+    give_up_what_another_instance_has,
     former_secret_is_taken_over,
     approved_orphans_go,
 ]

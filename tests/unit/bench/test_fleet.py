@@ -11,8 +11,8 @@ import pytest
 
 from bench.arrivals import Arrivals, by_path, with_path
 from bench.fleet import batches, drain, placement
+from bench.fleet.engine_clusters import Watches, engine_clusters, watches_in
 from bench.measure import Result, Timing
-from devstack.components.stack import ENGINE_NAMESPACES
 from services.common.errors import Retry
 from services.common.kubernetes import KubeClient
 from services.planner.domain.fleet.moves.rebalance import PlacedTenant
@@ -36,7 +36,10 @@ def result(milliseconds: float, missing: int = 0) -> Result:
     return Result(timings, 1.0, [f"lost-{number}" for number in range(missing)])
 
 
-DRAINED = drain.Drain(result(100), result(150), drain.Emptied(9, 9, 0, True, 30.0), {"agent-1": 80.0}, 900)
+WATCHES = Watches(of_own=100, of_all=180, added=4)
+DRAINED = drain.Drain(
+    result(100), result(150), drain.Emptied(9, 9, 0, True, 30.0), {"agent-1": 80.0}, {"north": WATCHES}
+)
 
 
 def test_sizes_when_drawn_then_every_tenant_has_one_application_and_all_together_as_many_as_asked_for() -> None:
@@ -96,8 +99,9 @@ def test_batch_when_it_costs_more_in_a_larger_fleet_then_it_is_told_unless_it_is
         "health report": {1: 2.0, 300: 6.1},
         batches.REMEDIES: {1: 2.0, 300: 20.0},
         batches.LOOK: {1: 2.0, 300: 22.0},
-        batches.GROWS_WITH_POOL: {1: 10.0, 300: 90.0},
+        batches.POOLS: {1: 2.0, 300: 17.0},
         batches.GROWS_WITH_FLEET: {1: 10.0, 300: 90.0},
+        batches.GROWS_WITH_OBJECTS: {1: 10.0, 300: 90.0},
     }
     assert list(batches.find_growing(costs)) == [
         "health report: 2.0 ms with 1 instances, 6.1 ms with 300",
@@ -111,12 +115,30 @@ def test_application_when_its_path_changes_then_that_is_an_arrival_of_its_own() 
 
 
 def test_watches_when_an_api_server_tells_its_metrics_then_other_long_requests_do_not_count() -> None:
-    assert drain.watches_in(METRICS) == 42
+    assert watches_in(METRICS) == 42
 
 
-def test_namespaces_when_there_are_more_than_the_stack_has_then_each_has_a_name_of_its_own() -> None:
-    assert drain.engine_namespaces(2) == [*ENGINE_NAMESPACES]
-    assert len(set(drain.engine_namespaces(4))) == 4
+def test_watches_when_instances_came_then_what_each_costs_is_told_and_how_many_there_may_be() -> None:
+    rows = dict(drain._rows(DRAINED))
+    assert rows["watches of cluster north"] == "180, 20.0 for each instance added: 480,000 with 23,995 of them"
+    none_added = replace(DRAINED, watches={"north": Watches(of_own=100, of_all=100, added=0)})
+    assert dict(drain._rows(none_added))["watches of cluster north"] == "100 of 480,000"
+
+
+@pytest.mark.parametrize(
+    ("clusters", "instances", "counts"), [(1, 2, [2]), (1, 10, [10]), (2, 4, [2, 2]), (2, 9, [5, 4]), (2, 10, [5, 5])]
+)
+def test_instances_when_they_are_in_several_clusters_then_evenly_and_each_has_a_name_of_its_own(
+    clusters: int, instances: int, counts: list[int]
+) -> None:
+    found = engine_clusters(clusters, instances)
+    assert [len(each.instances) for each in found] == counts
+    assert len({name for each in found for name in each.instances}) == instances
+
+
+def test_instances_when_a_cluster_would_have_one_then_nobody_could_leave_it_and_that_is_told() -> None:
+    with pytest.raises(RuntimeError, match="3 instances in 2 clusters: each needs at least 2"):
+        engine_clusters(2, 3)
 
 
 @pytest.mark.parametrize(
@@ -147,8 +169,8 @@ def test_namespaces_when_there_are_more_than_the_stack_has_then_each_has_a_name_
             id="not filled",
         ),
         pytest.param(
-            replace(DRAINED, watches=480_001),
-            ["the API server serves 480001 watches, more than 480000"],
+            replace(DRAINED, watches={"north": replace(WATCHES, of_all=480_001)}),
+            ["the API server of north serves 480001 watches, more than 480000"],
             id="watches",
         ),
     ],
@@ -159,8 +181,9 @@ def test_drain_when_something_is_not_done_or_a_bound_is_exceeded_then_it_is_told
     assert list(drain.find_failures(found)) == told
 
 
-def test_moves_when_counted_then_they_are_of_a_minute() -> None:
-    assert DRAINED.moves_per_minute == 18
+def test_moves_when_counted_then_they_are_of_a_minute_and_tell_how_long_a_large_instance_takes() -> None:
+    rows = dict(drain._rows(DRAINED))
+    assert (rows["moves a minute"], rows["an instance of 2,500 tenants drained"]) == ("18", "139 min")
 
 
 class Engine:

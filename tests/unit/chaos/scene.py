@@ -12,9 +12,9 @@ import yaml
 
 from chaos.checker.difference import Difference
 from chaos.checker.judge import Judgement, judge
-from chaos.checker.world import EPOCH, Facts, World
+from chaos.checker.world import EPOCH, Facts, Move, World
 from chaos.identity import resource_id, tenant_id
-from chaos.record import Asked, Record
+from chaos.record import Asked, Build, Commit, Record
 from services.common.kubernetes import Manifest
 
 HOME, ENGINE = "chaos-000", "gitops-service-argocd"
@@ -40,6 +40,8 @@ class Scene:
 
     objects: dict[str, Manifest]
     record: Record = field(default_factory=Record)
+    placements: dict[str, str] = field(default_factory=lambda: {HOME: ENGINE})
+    moves: list[Move] = field(default_factory=list)
     read_at: datetime = EPOCH
 
     def judged(self) -> list[Difference]:
@@ -90,6 +92,8 @@ class Scene:
             applications=of("Application", engine=True),
             projects=of("AppProject", engine=True),
             engine_secrets=of("Secret", engine=True),
+            placements=self.placements,
+            moves=self.moves,
             read_at=self.read_at,
         )
 
@@ -118,7 +122,8 @@ def settled() -> Scene:
 
 def thing(kind: str, namespace: str, name: str, uid: str) -> Manifest:
     """Any object."""
-    return {"kind": kind, "metadata": {"namespace": namespace, "name": name, "uid": uid}}
+    meta = {"namespace": namespace, "name": name, "uid": uid, "resourceVersion": "1"}
+    return {"kind": kind, "metadata": meta}
 
 
 def deployment(name: str, uid: str, *, automated: bool = True, **spec: Any) -> Manifest:
@@ -236,6 +241,27 @@ def add_neighbour(scene: Scene) -> None:
     }
     confined["spec"]["destinationServiceAccounts"][0]["namespace"] = namespace
     scene.objects |= {"neighbour's secret": secret, "neighbour's project": confined}
+
+
+def commit_of(snapshot: str, environment: str = "dev", branch: str = "main") -> Commit:
+    """What the build service names of the component "api" for a snapshot."""
+    return Commit(REPOSITORY, branch, f"components/api/overlays/{environment}", f"{snapshot}-in-{environment}")
+
+
+def build(scene: Scene, snapshot: str, environment: str = "dev", branch: str = "main") -> Commit:
+    """The build service has pushed that."""
+    commit = commit_of(snapshot, environment, branch)
+    scene.record.note_build(Build(HOME, environment, snapshot, (commit,)))
+    return commit
+
+
+def show_synced(scene: Scene, commit: Commit, version: int, status: str = "Synced") -> None:
+    """Somebody saw the component's Application there."""
+    seen = application(f"u-{commit.path}", automated=True)
+    seen["metadata"]["resourceVersion"] = str(version)
+    compared = {"source": {"repoURL": commit.url, "path": commit.path}}
+    seen["status"]["sync"] = {"status": status, "revision": commit.id, "comparedTo": compared}
+    scene.record.history.note(seen)
 
 
 def run() -> Manifest:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from services.common.kubernetes import Manifest
-from tests.unit.chaos.scene import HOME, REPOSITORY, Scene, application, deployment, settled, thing
+from tests.unit.chaos.scene import HOME, REPOSITORY, Scene, application, build, deployment, settled, show_synced, thing
 
 AGE = "2026-01-01T00:00:00Z"
 CHILD = "dev-a-shop-dev-api"
@@ -66,8 +66,8 @@ def told(scene: Scene) -> set[tuple[str, str]]:
 
 def promoted() -> Manifest:
     """What a run says that has succeeded."""
-    spec = {"application": "shop", "snapshot": "one", "manualPromotion": {"targetEnvironment": "dev"}}
-    steps = [{"environmentName": "dev", "status": "Success"}]
+    spec = {"application": "shop", "snapshot": "one", "manualPromotion": {"targetEnvironment": "qa"}}
+    steps = [{"environmentName": "qa", "status": "Success"}]
     return {
         "spec": spec,
         "status": {"state": "Complete", "completionResult": "Success", "environmentStatus": steps},
@@ -145,16 +145,21 @@ def test_binding_when_its_environment_is_gone_then_what_it_has_deployed_may_stay
 
 
 def test_binding_when_a_promotion_has_changed_its_snapshot_then_it_is_not_lost(scene: Scene) -> None:
-    promoted = copy.deepcopy(scene.objects["binding"])
-    promoted["spec"]["snapshot"] = "two"
-    scene.objects["binding"] = promoted
+    changed = copy.deepcopy(scene.objects["binding"])
+    changed["spec"]["snapshot"] = "two"
+    scene.objects["binding"] = changed
+    assert told(scene) == {("differs", f"SnapshotEnvironmentBinding {HOME}/dev-a")}
+    spec = {"application": "shop", "snapshot": "two", "manualPromotion": {"targetEnvironment": "dev"}}
+    scene.put("promotion", thing("PromotionRun", HOME, "p0", "u-p0") | {"spec": spec})
+    scene.remove("promotion")
     assert scene.judged() == []
-    promoted["spec"]["components"] = []
+    changed["spec"]["components"] = []
     assert ("lost", f"SnapshotEnvironmentBinding/{HOME}/dev-a") in told(scene)
 
 
 def test_binding_when_nobody_has_made_it_then_it_is_extra_but_if_a_promotion_has(scene: Scene) -> None:
     scene.put("promotion", thing("PromotionRun", HOME, "p0", "u-p0") | promoted())
+    show_synced(scene, build(scene, "one", "qa"), version=1)
     generated = binding("shop-qa-generated-binding")
     generated["spec"] |= {"environment": "qa", "components": []}
     generated["status"] = {"bindingConditions": [{"type": "Reconciled", "reason": "EnvironmentNotFound"}]}
@@ -162,3 +167,50 @@ def test_binding_when_nobody_has_made_it_then_it_is_extra_but_if_a_promotion_has
     assert scene.judged() == []
     scene.record.names = {}
     assert ("extra", f"SnapshotEnvironmentBinding/{HOME}/shop-qa-generated-binding") in told(scene)
+
+
+@pytest.mark.parametrize("snapshot", ["one", "two"])
+def test_deployment_when_it_is_at_another_commit_than_is_named_then_it_is_told_but_for_a_later_one(
+    scene: Scene, snapshot: str
+) -> None:
+    commits = {each: build(scene, each) for each in ("two", "one")}
+    named = commits[snapshot]
+    scene.objects["binding"]["status"]["components"][0]["gitopsRepository"]["commitID"] = named.id
+    for status in (scene.objects["child"]["status"], scene.objects["child application"]["status"]):
+        status["sync"]["revision"] = commits["one"].id
+    scene.objects["binding"]["status"]["gitopsDeployments"][0]["commitID"] = commits["one"].id
+    assert scene.judged() == [], "what was pushed last is on top of all before"
+    for status in (scene.objects["child"]["status"], scene.objects["child application"]["status"]):
+        status["sync"]["revision"] = commits["two"].id
+    scene.objects["binding"]["status"]["gitopsDeployments"][0]["commitID"] = commits["two"].id
+    wanted = {("status", f"GitOpsDeployment {HOME}/{CHILD}")} if snapshot == "one" else set()
+    assert told(scene) == wanted
+
+
+def test_binding_when_its_snapshot_went_before_it_was_built_then_it_waits_for_the_build_service(scene: Scene) -> None:
+    for name in ("child", "child application"):
+        del scene.objects[name]
+    status = scene.objects["binding"]["status"]
+    status |= {"components": [], "gitopsDeployments": []}
+    assert told(scene) == {("status", f"SnapshotEnvironmentBinding {HOME}/dev-a")}
+    status["bindingConditions"][0]["reason"] = "WaitingForComponentStatus"
+    assert scene.judged() == []
+    spec = {"application": "shop", "components": []}
+    scene.put("snapshot", thing("Snapshot", HOME, "one", "u-one") | {"spec": spec})
+    assert ("missing", f"GitOpsDeployment {CHILD}") in told(scene)
+
+
+def test_project_when_a_deployment_of_a_binding_waits_for_its_environment_then_its_repository_may_stay(
+    scene: Scene,
+) -> None:
+    url = "https://git.example.com/chaos-000/shop.git"
+    scene.objects["child"]["spec"] |= {"source": {"repoURL": url, "path": "."}, "destination": {"environment": "gone"}}
+    listed = scene.objects["project"]["spec"]["sourceRepos"]
+    listed.append(url.removesuffix(".git"))
+    assert "AppProject" not in {kind_of(subject) for _, subject in told(scene)}
+    listed.append("https://git.example.com/chaos-000/another")
+    assert "AppProject" in {kind_of(subject) for _, subject in told(scene)}
+
+
+def kind_of(subject: str) -> str:
+    return subject.partition(" ")[0]

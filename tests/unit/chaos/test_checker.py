@@ -71,15 +71,23 @@ def test_object_when_it_was_forged_with_our_label_then_it_is_extra(scene: Scene)
     assert scene.sorts() == ["extra"]
 
 
+def test_object_when_it_was_there_before_the_run_then_nothing_is_told_wherever_it_was_moved(scene: Scene) -> None:
+    others = application("others", automated=True)
+    scene.record.before = frozenset({(others["kind"], others["metadata"]["name"])})
+    others["metadata"]["namespace"] = f"{ENGINE}-2"
+    scene.objects["others"] = others
+    assert scene.judged() == []
+
+
 def test_object_when_it_is_in_two_engine_namespaces_then_it_is_told(scene: Scene) -> None:
     twin = copy.deepcopy(scene.objects["web application"])
     twin["metadata"]["namespace"] = f"{ENGINE}-2"
     scene.objects["twin"] = twin
-    assert scene.sorts() == ["differs", "extra"]
+    assert scene.sorts() == ["differs", "differs", "extra"], "once where it is and need not be, once as it is scattered"
 
 
 def test_objects_when_a_tenants_are_in_two_engine_namespaces_then_it_is_told(scene: Scene) -> None:
-    scene.objects["web application"]["metadata"]["namespace"] = f"{ENGINE}-2"
+    scene.objects["project"]["metadata"]["namespace"] = f"{ENGINE}-2"
     assert [str(each) for each in scene.judged()] == [f"differs: tenant {HOME}: it is in {ENGINE} and {ENGINE}-2"]
 
 

@@ -31,7 +31,7 @@ class Looks:
         return World()
 
     def _judge(self, *_: object) -> Judgement:
-        return Judgement(self._found[min(self.seconds, len(self._found) - 1)], 0)
+        return Judgement(self._found[min(self.seconds, len(self._found) - 1)], 0, 0, 0)
 
     async def _sleep(self, seconds: float) -> None:
         self.seconds += round(seconds)

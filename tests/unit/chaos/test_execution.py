@@ -15,6 +15,7 @@ from chaos.execution import faults as execution_faults
 from chaos.execution import persistent_operator
 from chaos.execution.executor import Executor
 from chaos.execution.faults import Faults
+from chaos.execution.fleet_operator import FleetOperator
 from chaos.execution.intruder import Intruder
 from chaos.execution.persistent_operator import PersistentOperator
 from chaos.execution.users import Users
@@ -48,7 +49,9 @@ class Everybody:
 
 def executor(everybody: Everybody) -> Executor:
     each = cast("Any", everybody)
-    return Executor(cast("Users", each), cast("Intruder", each), cast("Faults", each), FAST)
+    return Executor(
+        cast("Users", each), cast("Intruder", each), cast("FleetOperator", each), cast("Faults", each), FAST
+    )
 
 
 async def test_operations_when_several_tenants_have_some_then_each_tenants_are_in_order() -> None:

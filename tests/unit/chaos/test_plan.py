@@ -36,9 +36,11 @@ from chaos.plan.operations import (
     REFUSED_PATHS,
     AskForSync,
     CustomKind,
+    DrainInstance,
     EngineKind,
     Forge,
     Meddle,
+    MoveTenant,
     Promote,
     PutAppEnvironment,
     PutClaim,
@@ -48,9 +50,19 @@ from chaos.plan.operations import (
     PutRefused,
     RemakeNamespace,
     Remove,
+    ReplaceInstance,
+    UndrainInstance,
 )
 from chaos.plan.plan import Plan
-from chaos.plan.random_applications import AUTOMATED, CLAIMS, PROMOTED_TO, REMOVED_SNAPSHOT, SNAPSHOTS
+from chaos.plan.random_applications import (
+    AUTOMATED,
+    CLAIMS,
+    FOREIGN_SNAPSHOT,
+    PROMOTED_TO,
+    REMOVED_SNAPSHOT,
+    SNAPSHOTS,
+    steady_applications,
+)
 from chaos.plan.random_faults import FAILOVERS, LEASES
 from chaos.plan.random_operations import STEADY
 from chaos.plan.size import Size, Targets
@@ -75,6 +87,25 @@ def test_plan_when_it_is_long_then_every_kind_of_operation_is_in_it() -> None:
 def test_plan_when_it_is_long_then_every_kind_of_object_is_meddled_with_and_forged() -> None:
     for intrusion in (Meddle, Forge):
         assert {each.kind for each in PLAN.operations if isinstance(each, intrusion)} == set(get_args(EngineKind))
+
+
+def test_instances_when_one_is_emptied_then_it_accepts_again_before_any_other_is() -> None:
+    emptied: list[DrainInstance] = []
+    orders = [each for each in PLAN.operations if isinstance(each, DrainInstance | UndrainInstance | ReplaceInstance)]
+    for each in orders:
+        if isinstance(each, UndrainInstance):
+            assert emptied.pop().instance == each.instance
+        assert not emptied
+        if isinstance(each, DrainInstance):
+            emptied.append(each)
+    assert {type(each) for each in orders} == {DrainInstance, UndrainInstance, ReplaceInstance}
+    assert len({each.tenant for each in orders}) == 1, "one follows the other"
+
+
+def test_moves_when_there_are_many_then_some_are_taken_back_and_most_are_not() -> None:
+    moves = [each for each in PLAN.operations if isinstance(each, MoveTenant)]
+    taken_back = sum(each.cancelled_after is not None for each in moves)
+    assert 0 < taken_back < len(moves) / 2
 
 
 def test_faults_when_there_are_enough_then_each_kind_comes_equally_often() -> None:
@@ -187,11 +218,17 @@ def test_promotions_when_their_snapshot_comes_and_goes_then_their_tenant_is_one_
     assert {each.automated for each in promotions if each.snapshot in SNAPSHOTS} == {False, True}
 
 
+def test_promotions_when_their_snapshot_is_foreign_then_nobody_removes_it() -> None:
+    promotions = [each for each in PLAN.operations if isinstance(each, Promote)]
+    assert {each.automated for each in promotions if each.snapshot == FOREIGN_SNAPSHOT} == {False, True}
+    assert not [each for each in PLAN.operations if isinstance(each, Remove) and each.name == FOREIGN_SNAPSHOT]
+
+
 def test_environments_when_promotions_go_to_them_then_nobody_removes_or_changes_them() -> None:
-    last = max(place for place, step in enumerate(PLAN.operations) if isinstance(step, RemakeNamespace))
-    changes = [each for each in PLAN.operations[last + 20 :] if isinstance(each, PutAppEnvironment | Remove)]
-    assert changes
-    assert not {each.name for each in changes} & {PROMOTED_TO, *AUTOMATED}
+    changes = [each for each in PLAN.operations if isinstance(each, PutAppEnvironment | Remove)]
+    theirs = [each for each in changes if each.name in {PROMOTED_TO, *AUTOMATED}]
+    assert theirs
+    assert all(each in steady_applications(each.tenant) for each in theirs)
 
 
 def test_claims_when_a_name_comes_again_then_its_class_and_target_do() -> None:

@@ -29,7 +29,7 @@ from devstack.paths import DOCS
 
 OUTCOME = Outcome(Counter(Kill=2, AskForSync=5))
 OUTCOME.targets["Kill"]["kafka"] = 2
-VERDICT = Verdict(1.0, [], {"sync runs": 4}, 3)
+VERDICT = Verdict(1.0, [], {"sync runs": 4, "promotions judged by commits": 2, "moves done": 1}, 3)
 CHOSEN = frozenset({"Kill", "AskForSync"})
 REPORT = Report(
     Sources("abc", are_changed=True), 7, OUTCOME, VERDICT, Record(replaced=Counter(planner=1)), CHOSEN, "P3D"
@@ -67,6 +67,11 @@ def whole() -> Report:
     return replace(REPORT, outcome=Outcome(Counter(EVERY_KIND)), record=record, chosen=EVERY_KIND)
 
 
+def lacking(count: str) -> Verdict:
+    """The same without any of these."""
+    return replace(VERDICT, counts={name: number for name, number in VERDICT.counts.items() if name != count})
+
+
 def test_report_when_every_kind_had_an_effect_then_it_has_not_failed() -> None:
     assert (whole().unproven, whole().failed) == ([], False)
 
@@ -95,8 +100,10 @@ def test_report_when_a_kind_was_not_chosen_then_nothing_is_missing_without_it() 
         (replace(whole(), record=Record(failed_queries=1)), "no call of ours to an API server failed"),
         (replace(whole(), record=Record(failed_calls=1)), "no query failed"),
         (replace(whole(), verdict=replace(VERDICT, strictly_judged=0)), "no sync run was judged strictly"),
+        (replace(whole(), verdict=lacking("promotions judged by commits")), "no promotion was judged by its commits"),
+        (replace(whole(), verdict=lacking("moves done")), "no move has come to its end"),
     ],
-    ids=["calls", "queries", "sync runs"],
+    ids=["calls", "queries", "sync runs", "promotions", "moves"],
 )
 def test_report_when_a_fault_hit_nothing_or_no_run_had_to_succeed_then_the_run_has_failed(
     report: Report, says: str

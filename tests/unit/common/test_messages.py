@@ -111,7 +111,7 @@ SAMPLES: dict[str, list[Any]] = {
         observation(Removed(forced=True)),
         observation(Failed("abc", permanent=True, message="no")),
         observation(EngineHealth("Healthy", "", "", "3.2.11", NOW)),
-        observation(EngineHealth("Down", "HeartbeatLost", "…", "", None, queue=7)),
+        observation(EngineHealth("Down", "HeartbeatLost", "…", "", None, queue=7, certificate_expires_at=NOW)),
         observation(EngineInstallation("Failed", "3.2.11", "no manifests")),
         observation(OrphansKept(100, 20, ("Application/a", "Secret/b"), ("abc",))),
     ],

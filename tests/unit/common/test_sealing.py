@@ -12,6 +12,7 @@ from joserfc.jwk import ECKey
 from services.common.errors import InvalidConfiguration, Permanent
 from services.common.sealing import (
     CURVE,
+    NoKey,
     OpeningKeys,
     SealingKeys,
     SecretContext,
@@ -19,6 +20,7 @@ from services.common.sealing import (
     Unopenable,
     generate_key,
     key_id_of,
+    key_ids_of,
     write_keys,
 )
 from services.common.secret_use import SecretUse
@@ -266,7 +268,7 @@ def test_rotation_when_the_files_change_then_the_new_key_seals_and_both_open(fil
     files.write(old, new, active=new)
     after = sealing.seal_secret(DATA, CONTEXT)
 
-    assert sealing.active_id == new.kid == key_id_of(after)
+    assert sealing.active_ids[""] == new.kid == key_id_of(after)
     assert opening.ids == (old.kid, new.kid)
     assert opening.open_secret(before, CONTEXT) == opening.open_secret(after, CONTEXT)
 
@@ -279,18 +281,18 @@ def test_rotation_when_the_changed_file_is_unusable_then_the_former_keys_stay(fi
     files.public.write_text("{")
     files.private.unlink()
 
-    assert sealing.active_id == key.kid
+    assert sealing.active_ids == {"": key.kid}
     assert opening.open_secret(sealing.seal_secret(DATA, CONTEXT), CONTEXT)
 
 
 def test_rotation_when_the_file_was_only_touched_then_the_keys_stay(files: Files) -> None:
     files.write(generate_key())
     keys = SealingKeys.load(files.public)
-    before = keys.active_id
+    before = keys.active_ids
 
     os.utime(files.public, (1, 1))
 
-    assert keys.active_id == before
+    assert keys.active_ids == before
 
 
 def test_load_when_the_file_is_missing_then_the_error_names_the_variable(tmp_path: Path) -> None:
@@ -342,3 +344,105 @@ def test_key_when_it_was_made_then_it_says_so_and_its_age_is_known(tmp_path: Pat
 def test_key_when_it_does_not_say_when_it_was_made_then_it_is_of_any_age(tmp_path: Path) -> None:
     write_keys(tmp_path / "public.json", {"a": ECKey.generate_key(CURVE)}, private=False)
     assert SealingKeys.load(tmp_path / "public.json").active_age_seconds(0) == float("inf")
+
+
+SOUTH, NORTH = frozenset({"south"}), frozenset({"north"})
+
+
+class Fleet:
+    """A public file with a key of each cluster, and the private file of each cluster's agents."""
+
+    def __init__(self, folder: Path, *clusters: str) -> None:
+        keys = {cluster: generate_key(cluster) for cluster in clusters}
+        write_keys(folder / "public", {str(key.kid): key for key in keys.values()}, private=False)
+        for cluster, key in keys.items():
+            write_keys(folder / cluster, {str(key.kid): key}, private=True)
+        self.folder = folder
+        self.sealing = SealingKeys.load(folder / "public")
+
+    def opening(self, cluster: str) -> OpeningKeys:
+        return OpeningKeys.load_of_cluster(self.folder / cluster, cluster)
+
+
+def test_seal_when_a_tenant_is_in_a_cluster_then_no_other_clusters_agents_open_it(tmp_path: Path) -> None:
+    fleet = Fleet(tmp_path, "south", "north")
+    sealed, binding = (
+        fleet.sealing.seal_secret(DATA, CONTEXT, NORTH),
+        fleet.sealing.seal_binding(DATA, USE, CONTEXT, NORTH),
+    )
+    assert fleet.opening("north").open_secret_for(USE, sealed, binding, CONTEXT)["kubeconfig"] == CONTENT.encode()
+    with pytest.raises(Unopenable, match="a key that is not here"):
+        fleet.opening("south").open_secret(sealed, CONTEXT)
+    with pytest.raises(Unopenable, match="a key that is not here"):
+        fleet.opening("south").open_binding(binding, CONTEXT)
+
+
+def test_seal_when_a_tenant_is_moved_between_clusters_then_the_agents_of_both_open_it_and_no_others(
+    tmp_path: Path,
+) -> None:
+    fleet = Fleet(tmp_path, "south", "north", "east")
+    sealed = fleet.sealing.seal_secret(DATA, CONTEXT, SOUTH | NORTH)
+    binding = fleet.sealing.seal_binding(DATA, USE, CONTEXT, SOUTH | NORTH)
+    for cluster in ("south", "north"):
+        assert fleet.opening(cluster).open_secret_for(USE, sealed, binding, CONTEXT)["kubeconfig"] == CONTENT.encode()
+    assert set(key_ids_of(sealed)) == set(fleet.sealing.ids_for(SOUTH | NORTH))
+    with pytest.raises(Unopenable, match="a key that is not here"):
+        fleet.opening("east").open_secret(sealed, CONTEXT)
+    with pytest.raises(Unopenable, match="another Secret"):
+        fleet.opening("north").open_secret(sealed, replace(CONTEXT, namespace="team-b"))
+
+
+@pytest.mark.parametrize("part", ["protected", "iv", "ciphertext", "tag", "recipients"])
+def test_open_when_a_part_of_what_was_sealed_for_two_is_damaged_then_it_is_refused(tmp_path: Path, part: str) -> None:
+    fleet = Fleet(tmp_path, "south", "north")
+    sealed = orjson.loads(fleet.sealing.seal_secret(DATA, CONTEXT, SOUTH | NORTH))
+    for damaged in (sealed | {part: "AAAA"}, {name: value for name, value in sealed.items() if name != part}):
+        with pytest.raises(Unopenable):
+            fleet.opening("north").open_secret(orjson.dumps(damaged).decode(), CONTEXT)
+
+
+def test_keys_when_a_cluster_has_none_of_its_own_then_the_one_that_names_no_cluster_seals(tmp_path: Path) -> None:
+    shared, north, former = generate_key(), generate_key("north"), generate_key("north")
+    write_keys(tmp_path / "public", {str(key.kid): key for key in (north, shared, former)}, private=False)
+    keys = SealingKeys.load(tmp_path / "public")
+    assert keys.active_ids == {"": shared.kid, "north": north.kid}
+    assert keys.ids_for(SOUTH) == (shared.kid,)
+    assert keys.ids_for(NORTH) == (north.kid,)
+    assert set(keys.ids_for(SOUTH | NORTH)) == {shared.kid, north.kid}
+
+
+def test_keys_when_it_is_not_known_where_a_tenant_is_then_nothing_is_sealed_unless_no_key_names_a_cluster(
+    tmp_path: Path,
+) -> None:
+    fleet = Fleet(tmp_path, "south")
+    for clusters in (frozenset[str](), NORTH):
+        assert fleet.sealing.ids_for(clusters) == ()
+        with pytest.raises(NoKey):
+            fleet.sealing.seal_secret(DATA, CONTEXT, clusters)
+    key = generate_key()
+    write_keys(tmp_path / "public", {str(key.kid): key}, private=False)
+    assert not fleet.sealing.names_clusters
+    assert fleet.sealing.ids_for(()) == (key.kid,)
+
+
+def test_load_when_the_private_keys_are_of_another_cluster_then_it_says_whose(tmp_path: Path) -> None:
+    fleet = Fleet(tmp_path, "south", "north")
+    with pytest.raises(InvalidConfiguration, match="of engine cluster south, and these are agents of north"):
+        OpeningKeys.load_of_cluster(tmp_path / "south", "north")
+    opening, shared = fleet.opening("north"), generate_key()
+    known = opening.ids
+    write_keys(tmp_path / "north", {str(key.kid): key for key in (generate_key("south"),)}, private=True)
+    assert opening.ids == known, "another cluster's keys came while it ran"
+    write_keys(tmp_path / "north", {str(shared.kid): shared}, private=True)
+    assert opening.ids == (shared.kid,)
+
+
+@pytest.mark.parametrize("cluster", ["North", "a,b", "", 7, None])
+def test_load_when_a_key_names_what_cannot_be_a_cluster_then_it_is_refused(tmp_path: Path, cluster: object) -> None:
+    key = generate_key().as_dict(private=False) | {"engine_cluster": cluster}
+    (tmp_path / "public").write_bytes(orjson.dumps({"keys": [key]}))
+    if cluster is None:
+        assert not SealingKeys.load(tmp_path / "public").names_clusters
+    else:
+        with pytest.raises(InvalidConfiguration, match="cannot be the id of an engine cluster"):
+            SealingKeys.load(tmp_path / "public")

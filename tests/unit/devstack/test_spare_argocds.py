@@ -10,13 +10,15 @@ import yaml
 
 from devstack.components import all_nodes
 from devstack.components.stack import ENGINE_NAMESPACES, SPARE_NAMESPACES, Stack
-from devstack.demo.fleet_story import CAPACITY, Instance
+from devstack.demo.argocds import CAPACITY, Instance
 from devstack.harness import background
 from devstack.harness.run import StackOptions, require_consistent
 from devstack.paths import COMPOSE
+from devstack.stack.second_cluster import NAMESPACE
 from devstack.stack.state_folder import State
 from devstack.supervisor.process import Node, Process
 from services.common.errors import InvalidConfiguration
+from services.common.kubernetes import Manifest
 
 OPTIONS = StackOptions(infrastructure_only=False, without=(), fresh=False, durable=False, argocd=True, spares=True)
 EVERY_NAMESPACE = ",".join((*ENGINE_NAMESPACES, *SPARE_NAMESPACES))
@@ -44,13 +46,22 @@ def test_spares_when_the_fleet_is_made_then_only_the_first_is_in_it_and_each_is_
 
 
 def test_rights_of_spares_when_compared_with_those_of_the_others_then_they_are_the_same() -> None:
-    found = []
-    for file, places in (("rbac.yaml", ENGINE_NAMESPACES), ("spares.yaml", SPARE_NAMESPACES)):
-        text = (COMPOSE / "argocd" / file).read_text()
-        for number, place in enumerate(places):
-            text = text.replace(f"namespace: {place}\n", f"namespace: place-{number}\n")
-        found.append(list(yaml.safe_load_all(text.replace("-spares\n", "\n").rstrip() + "\n")))
-    assert found[0] == found[1]
+    places = {"rbac.yaml": ENGINE_NAMESPACES, "spares.yaml": SPARE_NAMESPACES, "north.yaml": (NAMESPACE,)}
+    first, spares, north = (_rights(file, namespaces) for file, namespaces in places.items())
+    assert first == spares
+    assert [_of_one(each) for each in first if each["metadata"].get("namespace") != "place-1"] == north
+
+
+def _rights(file: str, namespaces: tuple[str, ...]) -> list[Manifest]:
+    text = (COMPOSE / "argocd" / file).read_text()
+    for number, place in enumerate(namespaces):
+        text = text.replace(f"namespace: {place}\n", f"namespace: place-{number}\n")
+    return list(yaml.safe_load_all(text.replace("-spares\n", "\n").rstrip() + "\n"))
+
+
+def _of_one(manifest: Manifest) -> Manifest:
+    subjects = {"subjects": manifest["subjects"][:1]} if "subjects" in manifest else {}
+    return manifest | subjects
 
 
 @pytest.mark.parametrize("changed", [{"argocd": False}, {"pods": True}, {"links": True}])
@@ -65,6 +76,9 @@ def test_stack_with_spares_when_left_in_the_background_then_it_is_started_with_t
 
 
 def test_instance_when_it_joins_the_demos_fleet_then_its_command_and_its_processes_are_those_of_its_number() -> None:
+    other = Instance(1, "north-1", "general", "3.2.11", "north")
+    assert "--cluster north --namespace gitops-service-argocd-north " in other.added_by
+    assert other.controller == "north-argocd-application-controller-1"
     instance = Instance(3, "canary-2", "canary", "3.2.11")
     where = f"--namespace gitops-service-argocd-3 --ring canary --version 3.2.11 --capacity {CAPACITY}"
     assert instance.added_by == f"add canary-2 {where}"

@@ -1,7 +1,8 @@
-"""Of PromQL what the rules about readiness, complete lists, backups and moves use: of which series they alert.
+"""Of PromQL what rules about readiness, complete lists, backups, moves and rollouts use: of which series they alert.
 
 ``a or b``, ``a unless on (l) b``, ``max by (l) (m)``, ``count by (l) (m)``, ``absent(m)``, ``time() - a``, a
-comparison with a product of numbers, and selectors with ``=`` and ``!=``. ``or`` binds weakest, as in Prometheus.
+comparison with a product of numbers, and selectors with ``=``, ``!=`` and ``=~``. ``or`` binds weakest, as in
+Prometheus.
 """
 
 from __future__ import annotations
@@ -71,10 +72,13 @@ def _selected(text: str, series: Sequence[Series]) -> list[Series]:
     assert match, f"not understood: {text}"
     wanted = {"__name__": match[1], **_matchers(text)}.items()
     unwanted = re.findall(r'(\w+)!="([\w-]+)"', text)
+    patterns = re.findall(r'(\w+)=~"([^"]+)"', text)
     return [
         (labels, value)
         for labels, value in series
-        if wanted <= labels.items() and not any(labels.get(name) == other for name, other in unwanted)
+        if wanted <= labels.items()
+        and not any(labels.get(name) == other for name, other in unwanted)
+        and all(re.fullmatch(pattern, labels.get(name, "")) for name, pattern in patterns)
     ]
 
 

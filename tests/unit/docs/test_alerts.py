@@ -141,6 +141,15 @@ def test_move_when_it_only_waits_for_its_turn_then_there_is_no_alert_however_lon
     assert firing(expression("GitOpsMoveStuck"), moving("ordered", DAY)) == []
 
 
+@pytest.mark.parametrize(
+    ("state", "is_alert"), [("stalled", True), ("paused", True), ("failed", True), ("running", False)]
+)
+def test_rollout_when_it_has_stopped_or_does_not_get_on_then_that_is_an_alert(state: str, *, is_alert: bool) -> None:
+    states = ("running", "stalled", "paused", "reverting", "done", "failed", "aborted")
+    told = [({"__name__": "gitops_rollouts", "state": each}, float(each == state)) for each in states]
+    assert firing(expression("GitOpsRolloutStopped"), told) == ([{"state": state}] if is_alert else [])
+
+
 BACKUP = {"namespace": "gitops-service", "cronjob": "backup"}
 
 

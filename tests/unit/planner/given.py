@@ -20,12 +20,16 @@ from services.common.messages import (
     StatusReported,
 )
 from services.common.messages.observation import ObservationEvent
+from services.common.times import rfc3339
+from services.kinds.registry import REGISTRY
 from services.planner.domain.events import Event
+from services.watcher.commands.translation import Translator, spec_within
 
 START = datetime(2026, 5, 4, 12, tzinfo=UTC)
 WORKSPACE = "local"
 NAMESPACE = "team-a"
 API_VERSION = "managed-gitops.redhat.com/v1alpha1"
+MAX_SPEC_BYTES = 262_144
 
 
 def at(second: float) -> datetime:
@@ -149,6 +153,7 @@ def resource(  # noqa: PLR0913 - each test names the few that matter to it
     target: tuple[str, int] = ("", 0),
     held_back_ms: int = 0,
     metadata: dict[str, Any] | None = None,
+    metadata_omitted: str = "",
     status: dict[str, Any] | None = None,
     recalled: str = "",
     named_class: str = "",
@@ -176,12 +181,23 @@ def resource(  # noqa: PLR0913 - each test names the few that matter to it
         target_generation=target[1],
         held_back_ms=held_back_ms,
         metadata="" if metadata is None else json.dumps(metadata),
+        metadata_omitted=metadata_omitted,
         status="" if status is None else json.dumps(status),
         recalled_status=recalled,
         named_class=named_class,
         secret_version=secret_version,
     )
     return Event(Command(WORKSPACE, WORKSPACE, namespace, at(second), event), 0, traceparent(second))
+
+
+def as_sent(second: int, kind: str, name: str, content: dict[str, Any], *, epoch: int = 1) -> Event:
+    """The same as a watcher sends it: of what the API server has only what the kind declares."""
+    of_kind = REGISTRY[kind]
+    meta = {"name": name, "namespace": NAMESPACE, "uid": f"uid-{name}", "resourceVersion": str(second)}
+    manifest = {"metadata": meta | {"generation": 1, "creationTimestamp": rfc3339(at(second))}, "spec": content}
+    projection = of_kind.projection
+    translate = Translator(WORKSPACE, of_kind.resource, spec_within(MAX_SPEC_BYTES, projection), projection)
+    return Event(translate.changed(manifest, epoch, at(second)), 0, traceparent(second))
 
 
 def environment(second: int, name: str = "prod", secret_name: str = "kubeconfig", **changes: Any) -> Event:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from services.kinds.deployment_target_claim.rows import FINALIZER as CLAIM_FINALIZER
+from services.kinds.registry import REGISTRY
 from services.planner.domain.events import Event
 from services.planner.rows import ChildRow
 from tests.unit.planner.given import at, resource
@@ -82,6 +83,15 @@ class Targets(PlayedNamespace):
         (kind, name), live = key, self.live[key]
         live.created_at = live.created_at or int(at(self.second).timestamp() * 1000)
         named = live.spec.get("deploymentTargetClassName", "")
+        metadata: dict[str, Any] = {
+            "annotations": live.annotations,
+            "finalizers": live.finalizers,
+            "labels": live.labels,
+        }
+        omitted = ""
+        if kind in (CLAIM, TARGET, SPACE):
+            told = REGISTRY[kind].projection.project({"metadata": metadata})
+            metadata, omitted = json.loads(told.metadata), told.metadata_omitted
         return resource(
             self.tick(),
             kind,
@@ -90,11 +100,8 @@ class Targets(PlayedNamespace):
             uid=live.uid,
             deleting=live.deleting,
             finalizers=tuple(live.finalizers),
-            metadata={
-                "annotations": live.annotations,
-                "finalizers": live.finalizers,
-                "labels": live.labels,
-            },
+            metadata=metadata,
+            metadata_omitted=omitted,
             status=live.status if kind == SPACE else None,
             recalled=json.dumps(live.status) if kind == TARGET and live.status else "",
             named_class=self._class(named) if kind != SPACE else "",

@@ -207,6 +207,22 @@ def test_child_object_when_it_is_being_deleted_then_it_is_made_again_only_once_i
     assert ours.row("web").revision == 2
 
 
+def test_child_object_when_it_is_wanted_otherwise_while_it_is_being_deleted_then_it_is_asked_for_again_once_it_is_gone(
+    ours: Workspace,
+) -> None:
+    """So a watcher may forget the row that it could not apply."""
+    key = deployment("web")
+    held = ours.live[key]
+    ours.take(changed(ours.second, "web", uid=held.uid, content={"type": "manual"}, generation=99, deleting=True))
+    ours.bind(FIRST, ["web", "api"], branch="next")
+    ours.unapplied.clear()
+    assert ours.row("web").revision == 2
+    ours.second += SOON
+    ours.remove(key)
+    ours.tell()
+    assert ours.row("web").revision == 3
+
+
 def test_child_object_when_its_end_is_told_by_no_event_then_it_is_asked_for_again_after_a_while() -> None:
     """It came and went within a batch, which has the end alone, of what nobody had heard of."""
     workspace = opened()
@@ -367,8 +383,8 @@ def test_child_objects_when_some_are_dormant_then_they_are_not_taken_for_gone() 
     """Their tenant has no room for them: such rows are loaded only when something names them."""
     workspace = opened()
     kinds = workspace.world.policy.kinds
-    workspace.world.policy = replace(workspace.world.policy, limits=kinds.limits({DEPLOYMENT: 1}))
     workspace.bind(FIRST, ["a", "b", "c", "d"])
+    workspace.world.policy = replace(workspace.world.policy, limits=kinds.limits({DEPLOYMENT: 1}))
     workspace.settle()
     assert workspace.world.dormant
     workspace.world.memory.clear()

@@ -79,7 +79,7 @@ def crowded(engine: Counting) -> World:
     return world
 
 
-REPORT = observed(900, status(1, sync={"status": "Synced"}), instance="engine-1", name="gitopsdepl-uid-7")
+REPORT = observed(900, status(1, sync={"status": "Synced"}), instance="engine-2", name="gitopsdepl-uid-7")
 OTHER = spec(type="manual", source={"path": "other"})
 
 
@@ -179,10 +179,13 @@ def test_plan_when_an_agent_reports_the_same_again_then_no_status_is_compiled(
 ) -> None:
     row = crowded.application("uid-7")
     assert row is not None
-    again = observed(901, Applied(row.digest), instance="engine-1", name="gitopsdepl-uid-7")
+    again = observed(901, Applied(row.digest), instance="engine-2", name="gitopsdepl-uid-7")
     crowded.take(REPORT, again)
     monkeypatch.setattr(engine, "read_status", None)
     assert crowded.take(REPORT, again) == Changes()
+    later = status(2, sync={"status": "OutOfSync"})
+    crowded.take(observed(902, later, instance="engine-2", name="gitopsdepl-uid-7"))
+    assert crowded.parked, "asked for a report that is new, it fails"
 
 
 def test_plan_when_a_batch_changes_many_then_their_names_are_looked_up_once_for_all_of_them(

@@ -8,7 +8,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.planner.domain.indexed_rows import Counts, Groups, Index, IndexedRows, Subset, Totals, differing, index_of
+from services.planner.domain.indexed_rows import (
+    Counts,
+    Derived,
+    Groups,
+    Index,
+    IndexedRows,
+    Subset,
+    Totals,
+    differing,
+    index_of,
+)
 
 Row = tuple[str, int]
 KEYS = st.integers(0, 5)
@@ -20,6 +30,7 @@ VIEWS: list[Index[Row, Any]] = [
     Groups(lambda row: row[0] or None),
     Subset(lambda row: row[1] > 1),
     Counts(lambda row: row[0] or None),
+    Derived(lambda row: row[0] or None),
 ]
 
 
@@ -32,7 +43,7 @@ def replaced(table: IndexedRows[int, Row], step: Any) -> IndexedRows[int, Row]:
     return table
 
 
-@pytest.mark.parametrize("view", VIEWS, ids=["totals", "groups", "subset", "counts"])
+@pytest.mark.parametrize("view", VIEWS, ids=["totals", "groups", "subset", "counts", "derived"])
 @given(rows=ROWS, steps=STEPS)
 def test_view_when_rows_are_replaced_then_it_is_as_from_scratch(
     view: Index[Row, Any], rows: dict[int, Row], steps: list[Any]
@@ -78,6 +89,17 @@ def test_view_when_one_row_of_many_differs_then_only_that_is_looked_at() -> None
     table = table.with_rows({7: ("a", 0)})
     table.reset_baseline()
     assert (table.view(view), len(looked_at)) == ((99 * 100 // 2 - 7,), 2)
+
+
+def test_view_when_only_tables_that_came_after_were_asked_then_the_next_ones_have_it_from_them() -> None:
+    looked_at: list[Row] = []
+    view: Derived[Row, int] = Derived(lambda row: looked_at.append(row) or row[1])  # type: ignore[func-returns-value]
+    table = IndexedRows({key: ("a", key) for key in range(100)}).with_rows({7: ("a", 0)})
+    table.view(view)
+    table = table.with_rows({8: ("a", 0)})
+    table.reset_baseline()
+    looked_at.clear()
+    assert (table.with_rows({9: ("a", 0)}).view(view)[9], looked_at) == (0, [("a", 0)])
 
 
 def test_table_when_settled_then_the_one_that_it_began_as_is_forgotten() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -10,12 +11,15 @@ import pytest
 
 from services.kinds.deployment_target.rows import CLAIM_UID
 from services.kinds.deployment_target_class.model import DEVSANDBOX
+from services.kinds.registry import REGISTRY
 from services.planner.rows import PendingClaimRow
 from tests.unit.planner.given import WORKSPACE, in_namespace, resource
 from tests.unit.planner.targets import CLAIM, TARGET, Targets
 
 DEV = (CLAIM, "dev")
 FIRST = ("dev", "uid-1")
+TOLD = 1
+"""The second when a watcher told of the claim."""
 WANTED, WITHDRAWN = ("wanted", "space"), ("withdrawn", "space")
 
 
@@ -88,6 +92,82 @@ def test_claim_when_nobody_answers_then_it_waits_and_may_be_deleted(ours: Target
     assert DEV not in ours.live
 
 
+LATE = "provisioner '{name}' has made no target within 5 minutes that this claim can have; it may not run, or "
+LATE += "DeploymentTargetClass '{class_name}' names the wrong one"
+
+
+def wait(ours: Targets, seconds: int) -> None:
+    """From when the claim was told of."""
+    ours.pass_time(TOLD + seconds - ours.second)
+
+
+def test_claim_when_its_provisioner_does_not_answer_for_five_minutes_then_it_says_so_until_there_is_a_target(
+    ours: Targets,
+) -> None:
+    wait(ours, 299)
+    assert ours.error("dev") == ""
+    wait(ours, 300)
+    assert (ours.error("dev"), ours.phase("dev")) == (
+        LATE.format(name="example.com/ours", class_name="space"),
+        "Pending",
+    )
+    ours.tell(DEV)
+    wait(ours, 3600)
+    assert ours.error("dev")
+    give(ours)
+    assert (ours.error("dev"), ours.phase("dev")) == ("", "Bound")
+
+
+def test_claim_when_its_target_comes_in_time_then_nothing_is_said_or_due(ours: Targets) -> None:
+    give(ours)
+    ours.pass_time(600)
+    assert (ours.error("dev"), [row.due_at for row in ours.world.resources.values() if row.due_at]) == ("", [])
+
+
+def test_claim_when_its_class_comes_to_name_another_provisioner_then_that_has_five_minutes(ours: Targets) -> None:
+    ours.provisioner = "example.com/misspelt"
+    ours.set_class("Delete")
+    ours.pass_time(600)
+    assert "'example.com/misspelt'" in ours.error("dev")
+    ours.provisioner = "example.com/ours"
+    ours.set_class("Delete")
+    assert ours.error("dev") == ""
+    ours.pass_time(290)
+    assert ours.error("dev") == ""
+    ours.pass_time(10)
+    assert "'example.com/ours'" in ours.error("dev")
+
+
+def test_claim_when_its_class_changes_otherwise_then_it_has_waited_all_the_same(ours: Targets) -> None:
+    ours.pass_time(290)
+    ours.parameters = {"size": "large"}
+    ours.set_class("Retain")
+    ours.pass_time(10)
+    assert "within 5 minutes" in ours.error("dev")
+
+
+def test_claim_when_there_was_no_room_for_it_then_its_provisioner_has_five_minutes_from_when_there_is() -> None:
+    ours = Targets(classes={"space": "Delete"})
+    limits = ours.world.policy.kinds.limits({CLAIM: 1})
+    ours.world.policy = replace(ours.world.policy, limits=limits)
+    ours.claim("first")
+    ours.claim()
+    ours.pass_time(600)
+    assert ("quota exceeded" in ours.error("dev"), "example.com/ours" in ours.error("first")) == (True, True)
+    ours.delete((CLAIM, "first"))
+    assert ours.pending() == {("dev", "uid-2"): WANTED}
+    ours.pass_time(299)
+    assert ours.error("dev") == ""
+    ours.pass_time(1)
+    assert "within 5 minutes" in ours.error("dev")
+
+
+def test_claim_when_it_waits_for_nobody_any_more_then_its_provisioner_is_not_blamed(ours: Targets) -> None:
+    ours.pass_time(600)
+    ask_for(ours, targetName="mine")
+    assert (ours.error("dev"), ours.phase("dev")) == ("", "Pending")
+
+
 def ask_for(ours: Targets, **spec: Any) -> None:
     ours.live[DEV].spec |= spec
     ours.tell(DEV)
@@ -135,6 +215,16 @@ def test_claims_when_there_are_more_than_the_quota_then_only_those_within_it_hav
     for number in range(102):
         ours.claim(f"dev-{number}")
     assert len(ours.pending()) == 100
+
+
+def test_claim_when_it_waits_no_more_because_it_is_beyond_the_quota_then_its_row_is_withdrawn(ours: Targets) -> None:
+    ours.world.policy = replace(ours.world.policy, limits=REGISTRY.limits({}, bytes_=1))
+    ours.live[DEV].annotations["provisioner.appstudio.redhat.com/dt-provisioner"] = "it grows"
+    ours.tell(DEV)
+    assert "quota exceeded" in ours.error("dev")
+    assert ours.pending() == {FIRST: WITHDRAWN}
+    ours.delete(DEV)
+    assert ours.pending() == {FIRST: WITHDRAWN}
 
 
 def test_claim_when_it_is_made_again_under_its_name_then_each_has_a_row_of_its_own(ours: Targets) -> None:

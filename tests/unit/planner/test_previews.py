@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
@@ -15,6 +17,8 @@ from services.kinds.environment.model import ENVIRONMENT
 from services.kinds.promotion_run.model import PROMOTION_RUN
 from services.kinds.snapshot.model import SNAPSHOT
 from services.kinds.snapshot_environment_binding.model import BINDING
+from services.planner.domain.appstudio.bound_pairs import BY_ENVIRONMENT
+from services.planner.domain.appstudio.previews import DEPLOYMENTS
 from services.planner.domain.events import Event
 from tests.unit.kinds.snapshot_environment_binding.test_binding_planned import binding, condition
 from tests.unit.planner.given import at, changed, observed, resource, resource_gone, secret, spec
@@ -220,3 +224,26 @@ def test_binding_when_a_promotion_is_about_to_change_it_then_its_deletion_is_wha
     assert (before.desired, before.owner_kind) == ("present", PROMOTION_RUN.kind)
     assert (now.desired, now.owner_kind, now.uid) == ("absent", BINDING.kind, before.uid)
     assert now.revision > before.revision
+
+
+def test_previews_when_they_are_over_and_something_changes_then_only_that_is_counted_anew(
+    ours: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ours.take(binding(ours.second, "another", environment="another"))
+    ours.take(changed(ours.second + 1, "mine", uid="mine"))
+    expire(ours)
+    assert shown(ours)[1].endswith("bindings and deployments left: 2")
+    counted: list[str] = []
+    for index in (BY_ENVIRONMENT, DEPLOYMENTS):
+        noted = partial(_noted, index._group_of, counted)
+        monkeypatch.setattr(index, "_group_of", noted)
+    ours.take(changed(ours.second, "mine", uid="mine", generation=2, content=spec(type="manual")))
+    assert set(counted) == {"mine"}
+    counted.clear()
+    ours.take(binding(ours.second + 1, "another", environment="another"))
+    assert set(counted) == {"another"}
+
+
+def _noted(group_of: Callable[[Any], Any], counted: list[str], row: Any) -> Any:
+    counted.append(row.name)
+    return group_of(row)

@@ -63,6 +63,28 @@ def test_credential_when_it_has_no_binding_yet_then_it_waits_where_watchers_make
     assert conditions(world, CREDENTIAL, "login")["ErrorOccurred"][:2] == ("Unknown", "Checking")
 
 
+def test_secret_when_its_watcher_does_not_know_yet_where_the_tenant_is_then_its_content_is_awaited(
+    world: World,
+) -> None:
+    unsealed = {"type": TYPE, "bound": True, "awaited": True}
+    world.take(resource(1, "Secret", "login", unsealed, uid="uid-secret-login", generation=0), bound(2, of=1))
+    assert [each for each in world.engine.values() if each.kind == "RepositorySecret"] == []
+    assert conditions(world, CREDENTIAL, "login")["ErrorOccurred"][:2] == ("Unknown", "Checking")
+    world.take(login(3, version=1))
+    assert sent(world) == ("sealed-3", "binding-1")
+    world.take(resource(4, "Secret", "login", unsealed, uid="uid-secret-login", generation=0, version=1))
+    assert sent(world) == ("sealed-3", "binding-1"), "a watcher that has forgotten it takes nothing away"
+
+
+def test_secret_when_its_tenant_is_in_other_clusters_then_it_is_sealed_for_these(world: World) -> None:
+    world.take(login(1), bound(2, of=1))
+    content = {"type": TYPE, "sealed": "for both", "keyId": "k1,k2", "bound": True}
+    world.take(resource(3, "Secret", "login", content, uid="uid-secret-login", generation=0, version=1))
+    assert sent(world) == ("for both", "binding-1")
+    world.take(credential(4, version=1, secret_type=TYPE, secret_binding=binding(1, "for both", key="k1,k2")))
+    assert sent(world) == ("for both", "for both")
+
+
 def test_credential_when_its_watcher_makes_no_bindings_then_an_agent_decides(world: World) -> None:
     world.take(secret(1, "login", "repository-credential"), credential(2))
     assert sent(world) == ("sealed-login-1", "")

@@ -17,12 +17,20 @@ from sqlalchemy import BigInteger, Boolean, Column, DateTime, Integer, SmallInte
 from services.cli.installation.connector import DEFINITION
 from services.common.avro import COMPILED_SUBJECTS, local_schemas
 from services.common.errors import Poison
-from services.common.messages import EngineResource, FleetInstance, PendingClaim, WorkspaceObject, WorkspaceResource
+from services.common.messages import (
+    EngineResource,
+    FleetInstance,
+    PendingClaim,
+    TenantClusters,
+    WorkspaceObject,
+    WorkspaceResource,
+)
 from services.common.package_data import AVRO_SCHEMAS
 from services.planner.database.tables import (
     engine_instances,
     engine_resources,
     pending_claims,
+    tenant_clusters,
     tenant_pins,
     workspace_assignments,
     workspace_objects,
@@ -35,6 +43,7 @@ ROWS = {
     EngineResource: engine_resources,
     FleetInstance: engine_instances,
     PendingClaim: pending_claims,
+    TenantClusters: tenant_clusters,
     WorkspaceObject: workspace_objects,
     WorkspaceResource: workspace_statuses,
 }
@@ -42,6 +51,7 @@ NAMESPACES = {
     engine_instances: "gitops.public.engine_instances",
     engine_resources: "gitops.public.engine_resources",
     pending_claims: "gitops.public.pending_claims",
+    tenant_clusters: "gitops.public.tenant_clusters",
     tenant_pins: "gitops.public.tenant_pins",
     workspace_assignments: "gitops.public.workspace_assignments",
     workspace_objects: "gitops.public.workspace_objects",
@@ -55,6 +65,7 @@ PARTITIONS = {workspace_objects: ("other_workspace_objects", "workspace_objects_
 ROUTED_BY = CONNECTOR["transforms.engine.route.by.field"]
 """Which is the topic, and so not in its messages."""
 TIME = {"type": "string", "connect.version": 1, "connect.name": "io.debezium.time.ZonedTimestamp"}
+UUID = {"type": "string", "connect.version": 1, "connect.name": "io.debezium.data.Uuid"}
 TYPES: list[tuple[type, Any]] = [
     (SmallInteger, {"type": "int", "connect.type": "int16"}),
     (BigInteger, "long"),
@@ -63,7 +74,7 @@ TYPES: list[tuple[type, Any]] = [
     (DateTime, TIME),
     (Text, "string"),
     (String, "string"),
-    (Uuid, "string"),
+    (Uuid, UUID),
 ]
 """What Debezium and the converter make of a column; the narrower type first."""
 
@@ -205,6 +216,13 @@ def test_tombstone_when_any_released_schema_wrote_its_key_then_it_tells_which_cl
         assert (row.identity, row.deleted) == (tuple(key[each.name] for each in key_columns(pending_claims)), True)
 
 
+def test_tombstone_when_any_released_schema_wrote_its_key_then_it_tells_which_tenant_is_gone() -> None:
+    for path in versions(COMPILED_SUBJECTS[f"{NAMESPACES[tenant_clusters]}.Key"]):
+        key = generate_one(fastavro.parse_schema(json.loads(path.read_text())))
+        row = TenantClusters.from_tombstone(key)
+        assert (row.tenant_id, row.clusters, row.deleted) == (key["tenant_id"], frozenset(), True)
+
+
 def test_partitioned_table_when_it_is_streamed_then_by_its_partitions_and_not_once_more_as_a_whole() -> None:
     """The snapshot of a table shows the rows of its partitions, too."""
     streamed = [re.compile(each) for each in CONNECTOR["table.include.list"].split(",")]
@@ -214,9 +232,9 @@ def test_partitioned_table_when_it_is_streamed_then_by_its_partitions_and_not_on
         assert any(each.fullmatch(f"public.{name}") for each in streamed)
 
 
-@pytest.mark.parametrize("row", [EngineResource, FleetInstance, PendingClaim, WorkspaceObject])
+@pytest.mark.parametrize("row", [EngineResource, FleetInstance, PendingClaim, TenantClusters, WorkspaceObject])
 def test_tombstone_when_its_key_is_of_something_else_then_it_is_poison(
-    row: type[EngineResource | FleetInstance | PendingClaim | WorkspaceObject],
+    row: type[EngineResource | FleetInstance | PendingClaim | TenantClusters | WorkspaceObject],
 ) -> None:
     with pytest.raises(Poison):
         row.from_tombstone({"number": 1})

@@ -8,9 +8,12 @@ from typing import Any
 
 import pytest
 
+from services.kinds.deployment_target.rows import CLAIM_UID
 from services.kinds.deployment_target.rows import FINALIZER as TARGET_FINALIZER
 from services.kinds.deployment_target_claim.rows import BIND_COMPLETE, BOUND_BY_CONTROLLER, FINALIZER, PROVISIONER
 from services.kinds.managed_environment.model import ENVIRONMENT_SECRET
+from services.kinds.repository_credential.model import CREDENTIAL_SECRET
+from services.kinds.secret.rules import NEVER_COPIED, TOO_LARGE
 from services.planner.domain.appstudio import targets
 from services.planner.domain.policy import Policy
 from services.planner.rows import ChildRow
@@ -268,15 +271,59 @@ def test_environment_when_somebody_elses_secret_has_the_name_of_its_copy_then_it
     assert copy_row(ours).revision == 2
 
 
+@pytest.mark.parametrize("type_", [*NEVER_COPIED, TOO_LARGE])
+def test_environment_when_the_secret_of_its_target_is_not_copied_then_it_says_so_and_no_copy_is_asked_for(
+    ours: Targets, type_: str
+) -> None:
+    copied(ours, secret_type=type_)
+    assert reconciled(ours)[:2] == ("False", "SecretNotCopied")
+    assert "secret login of the DeploymentTarget" in reconciled(ours)[2]
+    for _ in range(12):
+        ours.pass_time(300)
+        assert COPY not in wanted(ours), "nor ever again"
+    ours.secret = {"secret_type": "Opaque", "secret_version": "9"}
+    ours.tell((TARGET, "dev-dt"))
+    assert reconciled(ours)[:2] == ("True", "SecretNotCopiedResolved")
+    assert wanted(ours)[COPY]["version"] == "9"
+
+
+def test_environment_when_the_secret_that_is_copied_grows_too_large_then_the_copy_goes_and_is_not_asked_for_again(
+    ours: Targets,
+) -> None:
+    copied(ours)
+    meet(ours, ENVIRONMENT_SECRET, OWNER)
+    ours.secret = {"secret_type": TOO_LARGE, "secret_version": "9"}
+    ours.tell((TARGET, "dev-dt"))
+    assert reconciled(ours)[:2] == ("False", "SecretNotCopied")
+    asked = copy_row(ours)
+    assert asked.desired == "absent"
+    for _ in range(12):
+        ours.pass_time(300)
+        assert copy_row(ours) == asked
+    meet(ours, "")
+    assert COPY not in wanted(ours)
+
+
+def test_environment_when_the_secret_of_its_target_is_followed_and_too_large_then_no_copy_is_asked_for(
+    ours: Targets,
+) -> None:
+    copied(ours, secret_type=CREDENTIAL_SECRET)
+    assert COPY in wanted(ours)
+    ours.second += 1
+    ours.world.take(resource(ours.second, "Secret", "login", {}, omitted="the Secret is too large"))
+    assert reconciled(ours)[:2] == ("False", "SecretNotCopied")
+    assert copy_row(ours).desired == "absent"
+
+
 def test_environment_when_its_copy_is_seen_then_nothing_is_wrong(ours: Targets) -> None:
     copied(ours)
     meet(ours, ENVIRONMENT_SECRET, OWNER)
     assert "Reconciled" not in conditions(ours.world, "Environment", "stage")
 
 
-def copied(ours: Targets) -> None:
+def copied(ours: Targets, secret_type: str = "Opaque") -> None:
     """An environment on a target whose Secret has a type of its own."""
-    ours.secret = {"secret_type": "Opaque", "secret_version": "7"}
+    ours.secret = {"secret_type": secret_type, "secret_version": "7"}
     ours.claim()
     ours.target("dev-dt", for_="dev")
     ours.settle()
@@ -360,6 +407,64 @@ def test_claim_when_it_is_beyond_the_quota_then_it_says_so_gets_no_target_and_ca
     assert (CLAIM, "second") not in ours.live
 
 
+@pytest.mark.parametrize(("policy", "stays"), [("Delete", False), ("Retain", True)])
+@pytest.mark.parametrize("who", [DEV, T], ids=["claim", "target"])
+def test_claim_when_it_or_its_target_grows_beyond_the_quota_then_they_stay_bound_and_end_as_the_class_says(
+    bound: Targets, who: tuple[str, str], policy: str, stays: bool
+) -> None:
+    bound.world.policy = replace(Policy(), limits=Policy().kinds.limits({}, bytes_=1))
+    bound.live[who].annotations[PROVISIONER if who == DEV else CLAIM_UID] = "x" * 5000
+    bound.tell(who)
+    assert "quota exceeded" in bound.error(who[1], who[0])
+    assert (bound.phase("dev"), bound.phase("t", TARGET)) == ("Bound", "Bound")
+    if who == T:
+        del bound.live[T].annotations[CLAIM_UID]
+    bound.set_class(policy)
+    bound.delete(DEV)
+    bound.settle()
+    assert (DEV in bound.live, T in bound.live) == (False, stays)
+    if stays:
+        assert (bound.phase("t", TARGET), "claimRef" in bound.live[T].spec) == ("Released", False)
+
+
+@pytest.mark.parametrize(("policy", "stays"), [("Delete", False), ("Retain", True)])
+@pytest.mark.parametrize("who", [DEV, T], ids=["claim", "target"])
+def test_claim_when_metadata_is_too_long_to_be_read_then_it_stays_bound_and_its_target_ends_as_the_class_says(
+    bound: Targets, who: tuple[str, str], policy: str, stays: bool
+) -> None:
+    bound.live[who].annotations[BIND_COMPLETE if who == DEV else CLAIM_UID] = "x" * 40_000
+    bound.tell(who)
+    assert (bound.phase("dev"), bound.phase("t", TARGET), bound.error("dev")) == ("Bound", "Bound", "")
+    bound.set_class(policy)
+    bound.delete(DEV)
+    bound.settle()
+    assert (DEV in bound.live, T in bound.live) == (False, stays)
+    if stays:
+        assert (bound.phase("t", TARGET), "claimRef" in bound.live[T].spec) == ("Released", False)
+
+
+def test_claim_when_our_annotation_is_too_long_to_be_read_then_it_is_put_right(bound: Targets) -> None:
+    bound.live[DEV].annotations[BIND_COMPLETE] = "x" * 40_000
+    bound.tell(DEV)
+    bound.settle()
+    assert bound.live[DEV].annotations[BIND_COMPLETE] == "true"
+
+
+@pytest.mark.parametrize(("policy", "stays"), [("Delete", False), ("Retain", True)])
+def test_claim_when_it_is_refused_while_it_is_bound_then_it_keeps_its_target_until_it_is_deleted(
+    bound: Targets, policy: str, stays: bool
+) -> None:
+    bound.live[DEV].spec["targetName"] = ["t"]
+    bound.tell(DEV)
+    assert "spec.targetName" in bound.error("dev")
+    assert (bound.phase("dev"), bound.phase("t", TARGET)) == ("Bound", "Bound")
+    bound.set_class(policy)
+    bound.delete(DEV)
+    assert DEV in bound.live, "it stays until its target is released"
+    bound.settle()
+    assert (DEV in bound.live, T in bound.live) == (False, stays)
+
+
 def test_claim_when_its_spec_is_not_valid_then_it_says_so_and_others_are_bound(ours: Targets) -> None:
     ours.target()
     ours.claim("bad")
@@ -384,6 +489,9 @@ def test_namespace_when_something_else_happens_in_it_then_claims_are_not_looked_
     bound.world.take(changed(bound.second + 1))
     monkeypatch.setattr(targets, "bind", None)
     bound.world.take(changed(bound.second + 2, "api", uid="uid-api"))
+    assert bound.world.parked == {}
+    bound.claim("another")
+    assert bound.world.parked, "asked for a claim that is new, it fails"
 
 
 def test_rows_when_claims_and_targets_are_as_wanted_then_their_number_is_bounded_by_them(bound: Targets) -> None:

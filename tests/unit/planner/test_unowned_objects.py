@@ -200,8 +200,22 @@ def test_object_when_what_is_wanted_is_too_long_then_it_is_not_asked_for(
     assert there.plan(3, UnownedObject(TARGET, "x", spec={"claimRef": "x" * 100})) == []
 
 
-def test_metadata_when_it_was_left_out_then_only_the_spec_is_compared() -> None:
+def test_metadata_when_it_was_left_out_then_what_is_wanted_of_it_is_asked_for_once_for_each_version() -> None:
     namespace = Namespace()
-    namespace.put("dev", spec=json.dumps(SAID["spec"]), metadata="{}", metadata_omitted="too long")
+    too_long = {"spec": json.dumps(SAID["spec"]), "metadata": "{}", "metadata_omitted": "too long"}
+    namespace.put("dev", **too_long)
     namespace.before = namespace.state
-    assert namespace.plan(3, BOUND) == []
+    assert namespace.plan(3, UnownedObject(CLAIM, "dev", "uid-dev", spec={"targetName": "t"})) == []
+    assert len(namespace.plan(4, BOUND)) == 1
+    assert namespace.plan(4 + 9 * SOON, BOUND) == []
+    namespace.put("dev", **too_long, resource_version="999")
+    assert len(namespace.plan(5 + 9 * SOON, BOUND)) == 1
+
+
+def test_deletion_when_nobody_carries_it_out_then_it_is_asked_for_again_when_it_is_due(there: Namespace) -> None:
+    there.show(3, "t", kind="DeploymentTarget")
+    going = UnownedObject(TARGET, "t", "uid-t", is_deleted=True, unless={CLAIM.value: "dev"})
+    assert len(there.plan(4, going)) == 1
+    assert (there.plan(5, going), there.due) == ([], 4 + LATER)
+    (again,) = there.plan(4 + LATER, going)
+    assert (again.revision, there.due) == (2, 4 + 2 * LATER)

@@ -92,7 +92,7 @@ class Workspace:
         """Write a binding of which the build service has told, unless it has not; returns its uid."""
         self.second += 1
         spec = {"application": "shop", "environment": ENVIRONMENT_OF[name], "snapshot": "one"}
-        where = {"url": "https://git.example.com/gitops", "branch": "main"}
+        where = {"url": "https://git.example.com/gitops", "branch": branch}
         said = [{"name": each, "gitopsRepository": where | {"path": each}} for each in components]
         content = spec | {"components": [{"name": each} for each in components]}
         event = resource(

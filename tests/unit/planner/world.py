@@ -7,7 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
@@ -164,6 +164,9 @@ class World:
         return {}
 
     def load_all_tenants(self) -> Mapping[TenantName, TenantHere]:
+        return {}
+
+    def count_returned_moves(self, since: datetime) -> Mapping[tuple[UUID, str], int]:
         return {}
 
     def load_remediations(self) -> Mapping[str, Remediation]:

@@ -13,20 +13,23 @@ from uuid import UUID
 from services.common.errors import Permanent
 from services.common.messages import UnownedKind
 from services.kinds.application.kind import APPLICATION
+from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
 from services.kinds.shared.conditions import Refused
 from services.kinds.shared.projection import metadata_of, status_of
 from services.kinds.shared.reconciled import INVALID_SPEC, Problem
-from services.kinds.shared.resource import PlainResource
-from services.kinds.shared.spec_text import readable_spec
+from services.kinds.shared.resource import Cause, PlainResource
 from services.kinds.shared.unowned_objects import UnownedObject
 from services.kinds.snapshot_environment_binding.catalogue import ENVIRONMENT_EXPIRED, ENVIRONMENT_INVALID
 from services.kinds.snapshot_environment_binding.missing_application import missing_application_problem
-from services.kinds.snapshot_environment_binding.model import BINDING, BindingSpec, BindingStatus
+from services.kinds.snapshot_environment_binding.model import BINDING, BindingStatus
 from services.kinds.snapshot_environment_binding.named_commits import with_named_commits
-from services.kinds.snapshot_environment_binding.rules import Binding, Rival, accept, decide, older_bindings
+from services.kinds.snapshot_environment_binding.rules import Binding, accept, decide
+from services.kinds.snapshot_environment_binding.waiting_components import waiting_problem, with_waiting
 from services.planner.domain.appstudio import environments
+from services.planner.domain.appstudio.bound_pairs import BY_PAIR, Pair, older_in_force, pair_of, present_pair_of
+from services.planner.domain.appstudio.deployment_room import next_to_have_room, within_room
 from services.planner.domain.appstudio.environments import NO_PLACE, Place, places
-from services.planner.domain.appstudio.missing_applications import removal_of
+from services.planner.domain.appstudio.missing_applications import WITHOUT_APPLICATION, removal_of
 from services.planner.domain.appstudio.outcomes import (
     NAME_CONFLICTING,
     Outcome,
@@ -41,9 +44,6 @@ from services.planner.domain.planned_tenant import Context, PlannedTenant
 from services.planner.domain.state import TenantState
 from services.planner.domain.steps.unowned_objects import UnownedRequest, tend_unowned_objects
 
-Pair = tuple[str, str]
-"""Application and environment."""
-
 
 def plan_bindings(planned: PlannedTenant, context: Context, now: datetime) -> PlannedTenant:
     """The tenant with the deployments that its bindings want, and what is wrong with these."""
@@ -52,15 +52,32 @@ def plan_bindings(planned: PlannedTenant, context: Context, now: datetime) -> Pl
         return planned
     planned = _with_named_commits(planned, context)
     state = planned.state
-    rows, met = state.plain_resources_of_kind(BINDING.kind), _met_by_others(state, context)
+    met = {*_met_by_others(state, context), *next_to_have_room(state, context)}
     if not met and not _is_concerned(planned, context):
         return planned
-    by_name, older = places(state, context), older_bindings(_rivals(rows.values()))
-    for each in sorted(_concerned(state, by_name, met, context), key=lambda row: (row.created_at, row.id)):
+    by_name = places(state, context)
+    concerned = sorted(_concerned(state, by_name, met, context), key=lambda row: (row.created_at, row.id))
+    older = _older(state, {pair_of(each) for each in concerned})
+    for each in concerned:
         outcome = _outcome(each, by_name, older.get(each.id, ""), context)
-        planned = with_outcome(planned, each, outcome, cause, context)
-    removals = _removals(rows.values(), by_name, context, now)
+        planned = _with_room(planned, each, outcome, cause, context)
+    removals = _removals(planned.state, by_name, context, now)
     return tend_unowned_objects(planned, (BINDING.kind,), removals, cause, context)
+
+
+def _with_room(
+    planned: PlannedTenant, row: PlainResource, outcome: Outcome, cause: Cause, context: Context
+) -> PlannedTenant:
+    """The tenant with what follows from a binding, as far as there is room for its deployments."""
+    wanted, most = outcome.children, context.policy.limits.of(GITOPS_DEPLOYMENT.kind)
+    waiting = 0
+    if wanted is not None and row.is_active:
+        children, waiting = within_room(planned.state, row, wanted, context)
+        crowded = waiting_problem(waiting, len(wanted), most) if waiting else None
+        outcome = Outcome(children, outcome.problem or crowded)
+    kept = with_waiting(row, waiting)
+    planned = planned if kept == row else planned.with_state(planned.state.with_plain_resources(kept))
+    return with_outcome(planned, kept, outcome, cause, context)
 
 
 def _with_named_commits(planned: PlannedTenant, context: Context) -> PlannedTenant:
@@ -84,21 +101,20 @@ def _is_concerned(planned: PlannedTenant, context: Context) -> bool:
 
 
 def _removals(
-    rows: Iterable[PlainResource], by_name: Mapping[str, Place], context: Context, now: datetime
+    state: TenantState, by_name: Mapping[str, Place], context: Context, now: datetime
 ) -> Iterator[UnownedRequest]:
     """Bindings whose environment is over, and those whose Application is missing for long.
 
     That it is missing is only what was told, so the API server is asked for it once more.
     """
-    for row in rows:
-        pair, removal = pair_of(row), removal_of(row, context)
-        if not row.present or pair is None:
-            continue
-        application, environment = pair
+    for (_, environment), group in index_of(state.plain_resources, BY_PAIR).items():
         if by_name.get(environment, NO_PLACE).is_expired:
-            yield _removal(row)
-        elif removal is not None and removal <= now:
-            yield _removal(row, unless={APPLICATION.kind: application})
+            yield from map(_removal, group.values())
+    for row in index_of(state.plain_resources, WITHOUT_APPLICATION).values():
+        pair, removal = present_pair_of(row), removal_of(row, context)
+        if pair is None or removal is None or removal > now or by_name.get(pair[1], NO_PLACE).is_expired:
+            continue
+        yield _removal(row, unless={APPLICATION.kind: pair[0]})
 
 
 def _removal(row: PlainResource, unless: Mapping[str, str] = MappingProxyType({})) -> UnownedRequest:
@@ -117,35 +133,38 @@ def _met_by_others(state: TenantState, context: Context) -> set[UUID]:
 
 def _concerned(
     state: TenantState, by_name: Mapping[str, Place], met: Collection[UUID], context: Context
-) -> Iterator[PlainResource]:
+) -> Collection[PlainResource]:
     """Bindings that exist and of which something differs that their rules look at.
 
     That is the binding itself, another one of the same pair, what is there of its environment, or who has the names of
     its deployments.
     """
     rows, before = state.plain_resources_of_kind(BINDING.kind), context.before
+    if not context.is_known:
+        return [row for row in rows.values() if row.present]
     changed = set(differing(state.plain_resources, before.plain_resources))
     known = (each for subject in changed for each in (rows.get(subject), before.plain_resources.get(subject)) if each)
     pairs = {pair_of(each) for each in known if each.kind == BINDING.kind}
     then = places(before, context) if differs_by_kind(state, context, environments.LOOKED_AT) else by_name
-    moved = {name for name in {*by_name, *then} if by_name.get(name) != then.get(name)}
-    for subject, row in rows.items():
-        pair = pair_of(row)
-        is_other = subject in changed or subject in met or (pair is not None and (pair in pairs or pair[1] in moved))
-        if row.present and (is_other or not context.is_known):
-            yield row
+    moved = {name for name in {*by_name, *then} if _compiled_from(by_name, name) != _compiled_from(then, name)}
+    groups = index_of(state.plain_resources, BY_PAIR).items()
+    others = (subject for pair, group in groups if pair in pairs or pair[1] in moved for subject in group)
+    return [row for subject in {*changed, *met, *others} if (row := rows.get(subject)) is not None and row.present]
 
 
-def pair_of(row: PlainResource) -> Pair | None:
-    """What a binding binds; None if its spec cannot be read, or there is no room for it."""
-    spec = readable_spec(BindingSpec, row)
-    return (spec.application, spec.environment) if spec is not None else None
+def _compiled_from(by_name: Mapping[str, Place], name: str) -> object:
+    return by_name[name].compiled_from if name in by_name else None
 
 
-def _rivals(rows: Iterable[PlainResource]) -> Iterator[Rival]:
-    for each in rows:
-        if each.present and (pair := pair_of(each)) is not None:
-            yield Rival(each.id, each.name, each.created_at, *pair)
+def _older(state: TenantState, pairs: Iterable[Pair | None]) -> dict[UUID, str]:
+    """For each binding of these pairs that is not in force the name of the one that is."""
+    groups = index_of(state.plain_resources, BY_PAIR)
+    return {
+        subject: name
+        for pair in pairs
+        if pair is not None
+        for subject, name in older_in_force(pair, groups.get(pair, {})).items()
+    }
 
 
 def _outcome(row: PlainResource, by_name: Mapping[str, Place], older: str, context: Context) -> Outcome:
@@ -162,8 +181,8 @@ def _outcome(row: PlainResource, by_name: Mapping[str, Place], older: str, conte
         return Outcome((), Problem.of(ENVIRONMENT_EXPIRED, environment=spec.environment))
     removal = removal_of(row, context)
     missing = missing_application_problem(spec.application, removal) if removal is not None else None
-    if place is not NO_PLACE and place.spec is None and not older:
+    if place is not NO_PLACE and place.environment is None and not older:
         return Outcome(None, missing or Problem.of(ENVIRONMENT_INVALID, environment=spec.environment))
-    decision = decide(Binding(row.name, spec, reported, place.spec, place.backing, labels, older), addresses)
+    decision = decide(Binding(row.name, spec, reported, place.environment, place.backing, labels, older), addresses)
     children = decision.deployments.values() if decision.deployments is not None else None
     return Outcome(children, missing or decision.problem)

@@ -10,13 +10,13 @@ from services.common.messages import UnownedKind
 from services.kinds.deployment_target.model import DEPLOYMENT_TARGET, DeploymentTargetSpec
 from services.kinds.deployment_target_claim.model import DEPLOYMENT_TARGET_CLAIM
 from services.kinds.environment.expiry import expiry_problem, remaining_of
-from services.kinds.environment.model import ENVIRONMENT, EnvironmentSpec
+from services.kinds.environment.known import KnownEnvironment, known_environment
+from services.kinds.environment.model import ENVIRONMENT
 from services.kinds.environment.rules import Backing, Family, accept, decide, parent_cycles
 from services.kinds.managed_environment.model import MANAGED_ENVIRONMENT
-from services.kinds.secret.rules import type_of
+from services.kinds.secret.rules import TOO_LARGE, type_of
 from services.kinds.shared.conditions import Refused
 from services.kinds.shared.resource import SECRET_ABSENT, PlainResource
-from services.kinds.shared.spec_text import readable_spec
 from services.kinds.shared.unowned_objects import UnownedObject
 from services.planner.domain.appstudio.outcomes import Outcome, differs_by_kind, is_touched, refused, with_outcome
 from services.planner.domain.appstudio.previews import ended_claims
@@ -56,14 +56,14 @@ def _removals(rows: Iterable[PlainResource], state: TenantState) -> Iterator[Uno
     claims = state.plain_resources_of_kind(DEPLOYMENT_TARGET_CLAIM.kind).values()
     staying = ended_claims(state) & {each.name for each in claims if each.is_active}
     for row in rows:
-        spec = readable_spec(EnvironmentSpec, row)
-        if remaining_of(row) == 0 and spec is not None and spec.claim_name not in staying:
+        known = known_environment(row)
+        if remaining_of(row) == 0 and known is not None and known.claim_name not in staying:
             yield UnownedRequest(row, UnownedObject(UnownedKind.ENVIRONMENT, row.name, row.uid, is_deleted=True))
 
 
-def backing_of(row: PlainResource, spec: EnvironmentSpec, state: TenantState, context: Context) -> Backing:
+def _backing_of(row: PlainResource, claim_name: str, state: TenantState, context: Context) -> Backing:
     """What there is of what an environment names."""
-    claim = claim_backing(state, spec.claim_name) if spec.claim_name else ClaimBacking(None)
+    claim = claim_backing(state, claim_name) if claim_name else ClaimBacking(None)
     types = _secret_types(state, [row])
     if claim.target is not None:
         types = {**_type_of_targets_secret(claim.target, claim, state), **types}
@@ -74,12 +74,13 @@ def backing_of(row: PlainResource, spec: EnvironmentSpec, state: TenantState, co
 def _type_of_targets_secret(target: DeploymentTargetSpec, claim: ClaimBacking, state: TenantState) -> dict[str, str]:
     """Of the Secret that opens a target; nothing if there is none.
 
-    Where no watcher has told of it, it counts as one of another type: it is copied then, if it is there.
+    Where no watcher has told of it, it counts as one of another type: it is copied then, if it is there. The content of
+    one that is followed is left out if it is too large, and its type with it.
     """
     name = target.kubernetes_credentials.cluster_credentials_secret
     found = state.secrets().get(name)
     if found is not None:
-        return {name: type_of(found)}
+        return {name: TOO_LARGE if found.omitted else type_of(found)}
     return {} if claim.secret_version == SECRET_ABSENT else {name: claim.secret_type or NOT_FOLLOWED}
 
 
@@ -87,11 +88,18 @@ def _type_of_targets_secret(target: DeploymentTargetSpec, claim: ClaimBacking, s
 class Place:
     """An environment as what is deployed there sees it."""
 
-    spec: EnvironmentSpec | None
+    environment: KnownEnvironment | None
     """None: it cannot be read, or there is no room for it."""
     backing: Backing
     is_expired: bool = False
     """Its time is over: nothing is deployed there any more."""
+
+    @property
+    def compiled_from(self) -> object:
+        """What of it may make other deployments of its bindings, or none."""
+        known = self.environment
+        where = (known.claim_name, known.target_namespace) if known is not None else None
+        return where, self.backing, self.is_expired
 
 
 NO_PLACE = Place(None, Backing())
@@ -105,9 +113,9 @@ def places(state: TenantState, context: Context) -> dict[str, Place]:
 
 
 def _place(row: PlainResource, state: TenantState, context: Context) -> Place:
-    spec = readable_spec(EnvironmentSpec, row)
-    backing = backing_of(row, spec, state, context) if spec is not None else Backing()
-    return Place(spec, backing, remaining_of(row) is not None)
+    known = known_environment(row)
+    backing = _backing_of(row, known.claim_name, state, context) if known is not None else Backing()
+    return Place(known, backing, remaining_of(row) is not None)
 
 
 def _outcome(row: PlainResource, family: Family, state: TenantState, context: Context) -> Outcome:
@@ -115,21 +123,23 @@ def _outcome(row: PlainResource, family: Family, state: TenantState, context: Co
         spec = accept(row, context.policy.addresses, context.policy.limits)
     except Refused as why:
         return refused(why)
-    expiry, left = expiry_problem(row, spec), remaining_of(row)
+    expiry, left = expiry_problem(row, KnownEnvironment.of(spec)), remaining_of(row)
     if left is not None:
         return Outcome(None if left else (), expiry)
-    decision = decide(row.name, spec, backing_of(row, spec, state, context), family, deleting=row.deleting)
-    return Outcome(decision.children, decision.problem or expiry)
+    backing = _backing_of(row, spec.claim_name, state, context)
+    decision = decide(row.name, spec, backing, family, deleting=row.deleting)
+    return Outcome(decision.children, decision.problem or expiry, decision.warning)
 
 
 def _families(rows: Collection[PlainResource]) -> dict[str, Family]:
     """Where each stands among those of its namespace, by name."""
-    specs = {each.name: readable_spec(EnvironmentSpec, each) for each in rows}
-    parents = {name: spec.parent_environment for name, spec in specs.items() if spec and spec.parent_environment}
+    known = {each.name: known_environment(each) for each in rows}
+    parents = {name: each.parent for name, each in known.items() if each is not None and each.parent}
     cycles, children = parent_cycles(parents), dict[str, list[str]]()
     for child, parent in parents.items():
         children.setdefault(parent, []).append(child)
-    return {name: Family(cycles.get(name, ()), children.get(name, ())) for name in specs}
+    missing = {name: parent for name, parent in parents.items() if parent not in known}
+    return {name: Family(cycles.get(name, ()), children.get(name, ()), missing.get(name, "")) for name in known}
 
 
 def _secret_types(state: TenantState, naming: Iterable[PlainResource]) -> Mapping[str, str]:

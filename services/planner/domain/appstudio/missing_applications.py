@@ -6,14 +6,14 @@ from datetime import datetime
 
 from services.kinds.application.kind import APPLICATION
 from services.kinds.shared.resource import PlainResource
-from services.kinds.shared.spec_text import readable_spec
+from services.kinds.snapshot_environment_binding.known import known_binding
 from services.kinds.snapshot_environment_binding.missing_application import (
     KnownApplications,
     missed_since,
     misses_application,
     with_missed_since,
 )
-from services.kinds.snapshot_environment_binding.model import BINDING, BindingSpec
+from services.kinds.snapshot_environment_binding.model import BINDING
 from services.planner.domain.appstudio.outcomes import differs_by_kind
 from services.planner.domain.indexed_rows import Subset, index_of
 from services.planner.domain.planned_tenant import Context, PlannedTenant
@@ -31,9 +31,9 @@ def plan_missing_applications(planned: PlannedTenant, context: Context, now: dat
     if cause is None or state.tenant.is_former:
         return planned
     if differs_by_kind(state, context, (BINDING.kind, APPLICATION.kind)):
-        known = _known_applications(state, context.before)
+        applications = _known_applications(state, context.before)
         for row in state.plain_resources_of_kind(BINDING.kind).values():
-            kept = with_missed_since(row, _missed_since(row, known, now))
+            kept = with_missed_since(row, _missed_since(row, applications, now))
             if kept != row:
                 planned = planned.with_state(planned.state.with_plain_resources(kept))
                 planned = planned if row.id in planned.touched else planned.touching(row.id, cause)
@@ -58,9 +58,9 @@ def _known_applications(state: TenantState, before: TenantState) -> KnownApplica
     )
 
 
-def _missed_since(row: PlainResource, known: KnownApplications, now: datetime) -> datetime | None:
-    spec = readable_spec(BindingSpec, row) if row.is_active else None
+def _missed_since(row: PlainResource, applications: KnownApplications, now: datetime) -> datetime | None:
+    known = known_binding(row) if row.is_active else None
     since = missed_since(row)
-    if spec is None or not known.is_missing(spec.application, was_missing=since is not None):
+    if known is None or not applications.is_missing(known.application, was_missing=since is not None):
         return None
     return since or now

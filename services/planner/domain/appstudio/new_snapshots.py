@@ -15,14 +15,15 @@ from uuid import UUID
 from services.common.messages import UnownedKind
 from services.kinds.application.kind import APPLICATION
 from services.kinds.environment.expiry import remaining_of
-from services.kinds.environment.model import ENVIRONMENT, EnvironmentSpec
+from services.kinds.environment.known import KnownEnvironment, known_environment
+from services.kinds.environment.model import ENVIRONMENT
 from services.kinds.promotion_run.model import PROMOTION_RUN, PromotionRunSpec
 from services.kinds.promotion_run.rows import AUTOMATED_LABEL, TRUE, is_open, promotion_of
 from services.kinds.shared.projection import labels_of
 from services.kinds.shared.resource import PlainResource
 from services.kinds.shared.spec_text import readable_spec
 from services.kinds.shared.unowned_objects import UnownedObject
-from services.kinds.snapshot.model import SNAPSHOT, SnapshotSpec
+from services.kinds.snapshot.model import SNAPSHOT, KnownSnapshot
 from services.kinds.snapshot.promotion import (
     NewSnapshot,
     awaits_runs,
@@ -51,8 +52,9 @@ def plan_new_snapshots(planned: PlannedTenant, context: Context, now: datetime) 
     if cause is None or is_former or not _is_concerned(planned, context):
         return planned
     rows = _waiting(planned.state, context)
-    new = still_new((_snapshot(row) for row in rows.values()), now) if context.policy.promotes_snapshots else {}
     runs = _automated_runs(planned.state)
+    snapshots = map(_snapshot, rows.values()) if context.policy.promotes_snapshots else ()
+    new = still_new(snapshots, _promoted(planned.state, runs) if rows else {}, now)
     roots = initial_environments(_environments(planned.state))
     requests = []
     for row in rows.values():
@@ -74,9 +76,10 @@ def _is_concerned(planned: PlannedTenant, context: Context) -> bool:
 
 
 def _waiting(state: TenantState, context: Context) -> Mapping[UUID, PlainResource]:
-    """Snapshots that wait, and those that nobody has seen before."""
+    """Snapshots that wait, and those that nobody has seen before, or that had no room before."""
     before = context.before.plain_resources
-    unseen = (state.plain_resources[each] for each in differing(state.plain_resources, before) if each not in before)
+    keys = [each for each in differing(state.plain_resources, before) if each in state.plain_resources]
+    unseen = (state.plain_resources[each] for each in keys if each not in before or before[each].over_quota)
     news = {row.id: row for row in unseen if row.kind == SNAPSHOT.kind and row.is_active and not row.over_quota}
     waiting: Mapping[UUID, PlainResource] = index_of(state.plain_resources, WAITING)
     return {**waiting, **news}
@@ -84,14 +87,14 @@ def _waiting(state: TenantState, context: Context) -> Mapping[UUID, PlainResourc
 
 def _snapshot(row: PlainResource) -> NewSnapshot:
     """One that cannot be read is of no application: its runs will never be wanted."""
-    spec = readable_spec(SnapshotSpec, row) if row.is_active else None
+    spec = readable_spec(KnownSnapshot, row) if row.is_active else None
     return NewSnapshot(row.id, row.name, spec.application if spec else "", row.created_at, started_of(row))
 
 
-def _environments(state: TenantState) -> dict[str, EnvironmentSpec]:
+def _environments(state: TenantState) -> dict[str, KnownEnvironment]:
     rows = [each for each in state.plain_resources_of_kind(ENVIRONMENT.kind).values() if each.is_active]
-    specs = {row.name: readable_spec(EnvironmentSpec, row) for row in rows if remaining_of(row) is None}
-    return {name: spec for name, spec in specs.items() if spec is not None}
+    known = {row.name: known_environment(row) for row in rows if remaining_of(row) is None}
+    return {name: each for name, each in known.items() if each is not None}
 
 
 def _automated_runs(state: TenantState) -> dict[str, tuple[PlainResource, PromotionRunSpec]]:
@@ -100,6 +103,15 @@ def _automated_runs(state: TenantState) -> dict[str, tuple[PlainResource, Promot
     made = (row for row in rows if labels_of(row.metadata).get(AUTOMATED_LABEL) == TRUE)
     specs = ((row, readable_spec(PromotionRunSpec, replace(row, over_quota=False))) for row in made)
     return {row.name: (row, spec) for row, spec in specs if spec is not None}
+
+
+def _promoted(state: TenantState, runs: Mapping[str, tuple[PlainResource, PromotionRunSpec]]) -> dict[str, int]:
+    """When the newest Snapshot of each application was made that has one of ``runs``; each of these is loaded."""
+    made_at = {row.name: row.created_at for row in state.plain_resources_of_kind(SNAPSHOT.kind).values() if row.present}
+    newest: dict[str, int] = {}
+    for _, spec in runs.values():
+        newest[spec.application] = max(newest.get(spec.application, 0), made_at.get(spec.snapshot, 0))
+    return newest
 
 
 def _started(snapshot: NewSnapshot, roots: Collection[str], state: TenantState) -> frozenset[str]:

@@ -26,6 +26,8 @@ class Outcome:
     children: Collection[ChildObject] | None
     """All child objects that it wants; None: that is not known, so those that it has stay."""
     problem: Problem | None = None
+    warning: Problem | None = None
+    """What is told if nothing else is wrong."""
 
 
 def differs_by_kind(state: TenantState, context: Context, kinds: Collection[str]) -> bool:
@@ -55,7 +57,8 @@ def with_outcome(
     if outcome.children is not None and owner.is_active:
         wanted = want_child_objects(state, owner, context.policy.kinds[owner.kind], outcome.children, cause)
         state, problem = wanted.state, problem or _name_conflict(wanted)
-    row = refuse_resource(owner, problem.refusal if problem is not None else None)
+    told = problem or outcome.warning
+    row = refuse_resource(owner, told.refusal if told is not None else None)
     return planned.with_state(state if row == owner else state.with_plain_resources(row))
 
 

@@ -42,6 +42,15 @@ def with_pending_claims(
     return state.with_pending_claims(*news).without_pending_claims(*ended) if news or ended else state
 
 
+def awaited_class(
+    outcome: ClaimOutcome | None, name: str, classes: Mapping[str, DeploymentTargetClassSpec]
+) -> DeploymentTargetClassSpec | None:
+    """The class, of this ``name``, of a claim that waits for a provisioner of others; None: it waits for none."""
+    is_waiting = outcome is not None and outcome.phase == PENDING and PROVISIONER in outcome.annotations
+    class_ = classes.get(name) if is_waiting else None
+    return class_ if class_ is not None and class_.provisioner != DEVSANDBOX else None
+
+
 def _rows(
     state: TenantState,
     claims: Iterable[PlainResource],
@@ -51,12 +60,11 @@ def _rows(
     for claim in claims:
         if claim.kind != DEPLOYMENT_TARGET_CLAIM.kind:
             continue
-        outcome, known = outcomes.get(claim.name), state.pending_claims.get(claim.uid)
-        is_waiting = outcome is not None and outcome.phase == PENDING and PROVISIONER in outcome.annotations
-        class_ = classes.get(claim.refers_to) if is_waiting else None
-        if class_ is not None and class_.provisioner != DEVSANDBOX:
+        known = state.pending_claims.get(claim.uid)
+        class_ = awaited_class(outcomes.get(claim.name), claim.refers_to, classes)
+        if class_ is not None:
             yield _wanted(state, claim, class_)
-        elif known is not None and Decided.of(claim).phase == PENDING:
+        elif known is not None and not Decided.of(claim).other:
             yield replace(known, state="withdrawn")
 
 

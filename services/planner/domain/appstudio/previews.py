@@ -12,16 +12,21 @@ from datetime import datetime
 from services.common.errors import Permanent
 from services.common.messages import ChildKind
 from services.kinds.environment.expiry import expires_at, is_preview, remaining_of, with_remaining
-from services.kinds.environment.model import ENVIRONMENT, EnvironmentSpec
+from services.kinds.environment.known import known_environment
+from services.kinds.environment.model import ENVIRONMENT
 from services.kinds.environment.rules import managed_environment_name
+from services.kinds.gitops_deployment.rows import Deployment
 from services.kinds.shared.resource import PlainResource
-from services.kinds.shared.spec_text import readable_spec
-from services.kinds.snapshot_environment_binding.model import BINDING, BindingSpec
-from services.planner.domain.indexed_rows import Subset, index_of
+from services.planner.domain.appstudio.bound_pairs import BY_ENVIRONMENT
+from services.planner.domain.indexed_rows import Groups, Subset, index_of
 from services.planner.domain.planned_tenant import PlannedTenant
 from services.planner.domain.state import TenantState
 
 PREVIEWS: Subset[PlainResource] = Subset(is_preview)
+DEPLOYMENTS: Groups[Deployment, str] = Groups(
+    lambda known: known.environment if known.present or known.spec is not None else None
+)
+"""Those that are there or on an engine, by the ManagedEnvironment that they name."""
 
 
 def plan_previews(planned: PlannedTenant, now: datetime) -> PlannedTenant:
@@ -43,7 +48,7 @@ def ended_claims(state: TenantState) -> frozenset[str]:
         return frozenset()
     rows = [row for row in state.plain_resources_of_kind(ENVIRONMENT.kind).values() if row.present]
     ended, others = (
-        {spec.claim_name for row in rows if (remaining_of(row) == 0) == is_over and (spec := _spec(row)) is not None}
+        {known.claim_name for row in rows if (remaining_of(row) == 0) == is_over and (known := known_environment(row))}
         for is_over in (True, False)
     )
     return frozenset(ended - others)
@@ -51,34 +56,22 @@ def ended_claims(state: TenantState) -> frozenset[str]:
 
 def _expires_at(row: PlainResource) -> datetime | None:
     """What cannot be meant counts as nothing; the conditions of the environment say so."""
-    spec = _spec(row)
+    known = known_environment(row)
     try:
-        return expires_at(row, spec) if spec is not None else None
+        return expires_at(row, known) if known is not None else None
     except Permanent:
         return None
 
 
 def _remaining(state: TenantState, environment: str) -> int:
     """How many bindings and deployments there are of it that have to go before it does."""
-    return _bindings_of(state, environment) + _deployments_of(state, environment)
-
-
-def _bindings_of(state: TenantState, environment: str) -> int:
-    rows = (row for row in state.plain_resources_of_kind(BINDING.kind).values() if row.present)
-    specs = (readable_spec(BindingSpec, row) for row in rows)
-    return sum(spec is not None and spec.environment == environment for spec in specs)
+    bindings = index_of(state.plain_resources, BY_ENVIRONMENT).get(environment, 0)
+    return bindings + _deployments_of(state, environment)
 
 
 def _deployments_of(state: TenantState, environment: str) -> int:
     """Those that bindings have made, and all that are going. One that a user has made stays, and has lost its place."""
-    place = managed_environment_name(environment)
-    there = (each for each in state.deployments.values() if each.environment == place)
+    there = index_of(state.deployments, DEPLOYMENTS).get(managed_environment_name(environment), {})
     return sum(
-        (each.present or each.spec is not None)
-        and (not each.is_active or (ChildKind.DEPLOYMENT.value, each.name) in state.child_objects)
-        for each in there
+        not each.is_active or (ChildKind.DEPLOYMENT.value, each.name) in state.child_objects for each in there.values()
     )
-
-
-def _spec(row: PlainResource) -> EnvironmentSpec | None:
-    return readable_spec(EnvironmentSpec, row)

@@ -1,27 +1,39 @@
 """SpaceRequests of the devsandbox provisioner: as its rules take them, and what they want as changes. For ``targets``.
 
-A SpaceRequest is removed only because of a claim or a target that is known and going. That nobody has told of one yet,
-after a database was lost, is no reason: so a claim stays until what was made for it is going.
+A SpaceRequest is removed because of a claim or a target that is known and going: so a claim stays until what was made
+for it is going. One whose claim has gone all the same, because a watcher carried out late what was ordered for it or
+somebody took its finalizer off, is removed unless the API server has the claim, or a target of it: nobody may have told
+of these yet, as after a database was lost.
 
-A watcher that cannot make one, because nobody serves the kind or because it is refused, tells nobody. The row that asks
-for it tells since when nobody has seen one.
+A watcher that cannot make one, or its target, because nobody serves the kind or because it is refused, tells nobody.
+The row that asks for it tells since when nobody has seen one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 
 from services.common.errors import Permanent
 from services.common.messages import UnownedKind
-from services.kinds.deployment_target_claim.catalogue import MINUTES, NOT_MADE, SPACE_NOT_READY
+from services.kinds.deployment_target.model import DEPLOYMENT_TARGET
+from services.kinds.deployment_target.rows import Target
+from services.kinds.deployment_target_claim.catalogue import (
+    MINUTES,
+    NOT_MADE,
+    SPACE_NOT_READY,
+    TARGET_NOT_IN_FORCE,
+    TARGET_NOT_MADE,
+)
 from services.kinds.deployment_target_claim.model import DEPLOYMENT_TARGET_CLAIM
 from services.kinds.deployment_target_claim.provisioning import (
     NamespaceAccess,
     Provisioning,
     SpaceRequest,
+    possible_target,
     space_name,
     target_name,
+    with_target,
 )
 from services.kinds.deployment_target_claim.rows import PROVISIONER, Claim
 from services.kinds.shared.api_model import ForeignCondition
@@ -37,11 +49,13 @@ from services.planner.domain.steps.unowned_objects import UnownedRequest
 READY, FAILS_TO_TERMINATE = "Ready", "UnableToTerminate"
 
 
-def known_spaces(rows: Iterable[PlainResource], claims: Mapping[str, Claim]) -> list[SpaceRequest]:
+def known_spaces(
+    rows: Iterable[PlainResource], claims: Mapping[str, Claim], targets: Mapping[str, Target]
+) -> list[SpaceRequest]:
     """Those that were made for claims, with what their controller says: one that nobody can read says nothing."""
     names = {space_name(claim): claim.name for claim in claims.values()}
     spaces = (_space(row, names.get(row.name, "")) for row in rows if row.kind == SPACE_REQUEST.kind)
-    return [space for space in spaces if space.claim]
+    return [with_target(space, targets) for space in spaces if space.claim]
 
 
 def space_requests(
@@ -68,25 +82,58 @@ def space_requests(
         yield from _for_owner(owners, made.spec.claim_ref or "", "", change)
 
 
-def unmade_spaces(
+def orphan_requests(
+    orphans: Iterable[SpaceRequest],
+    rows: Iterable[PlainResource],
+    claims: Collection[str],
+    targets: Collection[str],
+) -> Iterator[UnownedRequest]:
+    """The deletion of each, on its own behalf; ``claims`` and ``targets``: names of those that are known."""
+    own = {row.name: row for row in rows if row.kind == SPACE_REQUEST.kind}
+    for space in orphans:
+        claim = {} if space.claim in claims else {DEPLOYMENT_TARGET_CLAIM.kind: space.claim}
+        unless = claim | {DEPLOYMENT_TARGET.kind: possible_target(space, targets)}
+        row = own[space.name]
+        change = UnownedObject(UnownedKind.SPACE_REQUEST, row.name, row.uid, is_deleted=True, unless=unless)
+        yield UnownedRequest(row, change)
+
+
+def unmade_objects(
     wanted: Provisioning, rows: Iterable[PlainResource], state: TenantState, now: datetime
 ) -> dict[str, str]:
-    """What claims say, by name, whose SpaceRequest was asked for, and is not there when it is to be asked for again.
+    """What claims say, by name, for which something was asked for that is not there when it is to be asked for again.
 
     They say so until it is there, however often it is asked for.
     """
     there = {(row.kind, row.name): row for row in rows}
     errors = {}
-    for order in wanted.requests:
-        claim = there.get((DEPLOYMENT_TARGET_CLAIM.kind, order.labels[CLAIM_LABEL]))
-        asked = state.child_objects.get((UnownedKind.SPACE_REQUEST.value, order.name))
-        if claim is None or asked is None or asked.uid or (SPACE_REQUEST.kind, order.name) in there:
+    for key, name, error in _orders(wanted):
+        claim, asked = there.get((DEPLOYMENT_TARGET_CLAIM.kind, name)), state.child_objects.get(key)
+        if claim is None or asked is None or asked.uid or key in there:
             continue
-        error = SPACE_NOT_READY.text(request=order.name, minutes=MINUTES, why=NOT_MADE)
         said = refusal_of(claim)
         if now >= asked.seen_at + UNSEEN_AFTER or (said is not None and said.message == error):
             errors[claim.name] = error
     return errors
+
+
+def refused_targets(wanted: Provisioning, rows: Iterable[PlainResource], refused: Mapping[str, str]) -> dict[str, str]:
+    """What claims say, by name, whose target is there and not taken; ``refused``: why, by the uid of the resource."""
+    there = {row.name: row.uid for row in rows if row.kind == UnownedKind.TARGET.value}
+    reasons = ((made, refused.get(there.get(made.name, ""))) for made in wanted.targets)
+    return {
+        made.spec.claim_ref or "": TARGET_NOT_IN_FORCE.text(target=made.name, why=why) for made, why in reasons if why
+    }
+
+
+def _orders(wanted: Provisioning) -> Iterator[tuple[tuple[str, str], str, str]]:
+    """Kind and name of each object that shall be there, its claim, and what that says if it is not."""
+    for order in wanted.requests:
+        said = SPACE_NOT_READY.text(request=order.name, minutes=MINUTES, why=NOT_MADE)
+        yield (UnownedKind.SPACE_REQUEST.value, order.name), order.labels[CLAIM_LABEL], said
+    for made in wanted.targets:
+        said = TARGET_NOT_MADE.text(target=made.name, minutes=MINUTES)
+        yield (UnownedKind.TARGET.value, made.name), made.spec.claim_ref or "", said
 
 
 def _for_owner(
@@ -103,7 +150,8 @@ def _space(row: PlainResource, claim: str) -> SpaceRequest:
     try:
         meta, status = metadata_of(row), status_of(SpaceRequestStatus, row)
     except Permanent:
-        return SpaceRequest(row.name, claim, made_at, target_name(claim) if claim else "", deleting=row.deleting)
+        target = target_name(claim) if claim else ""
+        return SpaceRequest(row.name, claim, made_at, target, deleting=row.deleting, going_since=_going_since(row))
     ready = next((each for each in status.conditions or () if each.type == READY), None)
     is_stuck = row.deleting and ready is not None and ready.reason == FAILS_TO_TERMINATE
     return SpaceRequest(
@@ -117,8 +165,13 @@ def _space(row: PlainResource, claim: str) -> SpaceRequest:
         api_url=status.target_cluster_url,
         accesses=tuple(NamespaceAccess(each.name, each.secret_ref) for each in status.namespace_access or ()),
         deleting=row.deleting,
+        going_since=_going_since(row),
         failing_since=_time(ready.last_transition_time, row) if is_stuck and ready is not None else None,
     )
+
+
+def _going_since(row: PlainResource) -> datetime | None:
+    return row.seen_at if row.deleting else None
 
 
 def _reason(ready: ForeignCondition | None) -> str:
@@ -128,9 +181,9 @@ def _reason(ready: ForeignCondition | None) -> str:
 
 
 def _time(text: str | None, row: PlainResource) -> datetime:
-    """Of a condition; of one that tells none when its resource has last changed."""
+    """Of a condition; of one that tells none, or one that was yet to come, when its resource has last changed."""
     try:
         found = datetime.fromisoformat(text or "")
     except ValueError:
         return row.seen_at
-    return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
+    return min(found if found.tzinfo is not None else found.replace(tzinfo=UTC), row.seen_at)

@@ -6,7 +6,7 @@ read from the rows that this leaves. ``gitopsctl engines … --dry-run`` asks th
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -23,6 +23,7 @@ from services.common.messages import (
     DrainEngineInstance,
     FleetOrder,
     MoveTenant,
+    Order,
     PauseRollout,
     PinTenant,
     RebalanceFleet,
@@ -36,9 +37,10 @@ from services.common.messages import (
     UndrainEngineInstance,
     UnpinTenant,
 )
-from services.planner.domain.audit import move_record, rollout_records
+from services.planner.domain.audit import move_record, rollout_records, state_records
 from services.planner.domain.changes import Changes
 from services.planner.domain.fleet.cluster_orders import add_cluster, change_cluster, require_active
+from services.planner.domain.fleet.lost_instances import retire_lost
 from services.planner.domain.fleet.moves.move_orders import cancel_move, held_by_rollout, move_tenant, settle_moves
 from services.planner.domain.fleet.moves.rebalance_orders import rebalance_fleet
 from services.planner.domain.fleet.order_validation import require_label, require_one_of
@@ -54,6 +56,7 @@ from services.planner.domain.fleet.placement.assignment_orders import (
 from services.planner.domain.fleet.placement.assignments import PinKey, PlacementRules
 from services.planner.domain.fleet.pools.pools import MOST_CAPACITY, change_pool, require_version
 from services.planner.domain.fleet.pools.provisioning import settle_provisioning
+from services.planner.domain.fleet.rollouts.ring_instances import missing_instances
 from services.planner.domain.fleet.rollouts.rollout import settle_rollout
 from services.planner.domain.fleet.rollouts.rollout_orders import change_rollout
 from services.planner.domain.fleet.rollouts.rollout_rows import rings_affected
@@ -84,8 +87,6 @@ ORDERED_STATES: Mapping[type, InstanceState] = {
 
 ORDERS_OF_A_TENANT = (MoveTenant, CancelMove, PinTenant, UnpinTenant)
 """What is known of the tenant that they name has to be read."""
-ORDERS_OF_ALL_TENANTS = (RebalanceFleet, DedicateEngineInstance)
-"""What is known of all has to be read."""
 ORDERS_THAT_CLOSE = (RetireEngineInstance, DedicateEngineInstance)
 """No tenant is to come to the instance meanwhile."""
 InstanceOrder = (
@@ -163,7 +164,8 @@ def settle_fleet(
     """
     fleet = decided.before
     after = settle_provisioning(decided.fleet, now, provisioning_patience)
-    after = settle_rollout(after, now, rollout_interval)
+    joined = carry_out_orders(missing_instances(after, now), after, now)
+    after = settle_rollout(joined.fleet, now, rollout_interval)
     after = settle_moves(_settled(after), now, moves_at_once)
     moves = tuple(move for move in after.moves.values() if move != fleet.moves.get(move.tenant_id))
     return Changes(
@@ -172,13 +174,14 @@ def settle_fleet(
         **_assigned(fleet.rules, after.rules),
         engine_pools=tuple(row for row in after.pools.values() if row != fleet.pools.get(row.key)),
         engine_pools_gone=tuple(row for row in fleet.pools.values() if row.key not in after.pools),
-        fleet_orders=decided.records,
+        fleet_orders=(*decided.records, *(each for each in joined.records if each.outcome == "accepted")),
         moves_ordered=moves,
         rollouts=(after.rollout,) if after.rollout is not None and after.rollout != fleet.rollout else (),
         rings_affected=rings_affected(fleet.rollout, after.rollout),
         audit_records=(
             *(move_record(move) for move in moves if _is_new_step(move, fleet)),
             *rollout_records(after.rollout, fleet.rollout, now),
+            *state_records(after.instances, decided.fleet.instances, now),
         ),
     )
 
@@ -196,6 +199,15 @@ def _assigned(before: PlacementRules, after: PlacementRules) -> dict[str, tuple[
 def _is_new_step(move: Move, fleet: Fleet) -> bool:
     before = fleet.moves.get(move.tenant_id)
     return before is None or before.step != move.step
+
+
+def is_of_all_tenants(order: Order) -> bool:
+    """Whether what is known of all tenants has to be read for it."""
+    match order:
+        case RebalanceFleet() | DedicateEngineInstance() | RetireEngineInstance(is_lost=True):
+            return True
+        case _:
+            return False
 
 
 def decide_order(order: FleetOrder, fleet: Fleet) -> Decision:
@@ -237,6 +249,8 @@ def _change_instance(given: InstanceOrder, fleet: Fleet, at: datetime) -> tuple[
         raise Refused(f"there is no engine instance '{given.id}'")
     if isinstance(given, DedicateEngineInstance):
         return dedicate_instance(given, known, fleet, at)
+    if isinstance(given, RetireEngineInstance) and given.is_lost:
+        return retire_lost(known, fleet, at)
     return _in_state(known, ORDERED_STATES[type(given)], fleet, at)
 
 
@@ -355,22 +369,36 @@ def _next_order(known: EngineInstanceRow, wanted: InstanceState, fleet: Fleet) -
 
 
 def _require_unneeded(known: EngineInstanceRow, fleet: Fleet) -> None:
-    """The tenants of a ring that is being rolled out may have to go back to one that is empty by now."""
-    if known.id in held_by_rollout(fleet) and not known.is_unready:
+    """The tenants of a ring that is being rolled out may have to go back to one that is empty by now, and works."""
+    if known.id in held_by_rollout(fleet) and not (known.is_unready or fleet.is_out_of_reach(known.id)):
         raise Refused(f"ring {known.ring} is being rolled out, which gives its old instances up when all is well")
 
 
 def _require_empty(known: EngineInstanceRow, fleet: Fleet) -> None:
     held = fleet.holding(known.id)
-    if held.tenants:
+    moves = [move for move in fleet.moves.values() if not move.is_over and known.id in (move.source, move.target)]
+    if held.tenants > len(moves):
         raise Refused(
             f"engine instance {known.id} still has tenants: {held.tenants}; 'gitopsctl engines drain {known.id}' and "
             "then 'gitopsctl engines rebalance' move them"
         )
+    if moves:
+        raise Refused(_named(moves, known))
     if held.objects:
         raise Refused(
             f"engine instance {known.id} still has objects of tenants that have left it: its agent removes them"
         )
+
+
+def _named(moves: Sequence[Move], known: EngineInstanceRow) -> str:
+    """Moves that an instance takes part in; of those that wait until it is back, that they do."""
+    fenced = [move for move in moves if (move.source, move.path) == (known.id, "fenced")]
+    first = (fenced or moves)[0]
+    told = (
+        f"engine instance {known.id} takes part in moves: {len(moves)}, such as that of tenant "
+        f"{first.workspace}/{first.namespace} from {first.source} to {first.target}: {first.step}"
+    )
+    return f"{told}; it has left, and {len(fenced)} of them wait until the instance can be reached" if fenced else told
 
 
 def _settled(fleet: Fleet) -> Fleet:

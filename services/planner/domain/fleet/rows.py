@@ -31,9 +31,12 @@ MoveStep = Literal[
 ]
 MovePath = Literal["whole", "forced", "fenced"]
 """How a move goes. ``whole``: its source ends what it does. ``forced``: that is down, and not waited for. ``fenced``:
-that could not be reached, and gives its Applications up when it can be again."""
+that could not be reached, and gives its Applications up when it can be again. It goes on as ``forced`` if its source is
+evacuated meanwhile, whoever has ordered it; none becomes ``whole`` again."""
 CANCELLABLE: tuple[MoveStep, ...] = ("ordered", "reserved", "preparing", "pausing")
 """Steps of a move from which it can go back: the source still has all that it had."""
+ON_SOURCE: tuple[MoveStep, ...] = ("reserved", "preparing", "pausing", "releasing")
+"""Steps of a move that has begun at which its source still has what is moved, or is giving it up."""
 HANDED_OVER: tuple[MoveStep, ...] = ("adopting", "withdrawing", "done")
 """Steps of a move at which the target has what is moved."""
 OVER: tuple[MoveStep, ...] = ("done", "cancelled")
@@ -193,6 +196,8 @@ class InstanceHealth:
     """When nobody knows how it is, unless its agent tells something; None: it is so."""
     queue: int = 0
     """Applications that waited to be compared throughout the last report."""
+    certificate_expires_at: datetime | None = None
+    """When the first of the certificates expires that it depends on; None: its agent has told of none."""
 
     @property
     def is_down(self) -> bool:
@@ -254,6 +259,11 @@ class Move:
         return self.step in OVER
 
     @property
+    def is_fencing(self) -> bool:
+        """Whether all that it waits for is that its source can be reached again."""
+        return self.path == "fenced" and self.step == "withdrawing"
+
+    @property
     def is_cancellable(self) -> bool:
         """Whether it can go back."""
         return self.step in CANCELLABLE
@@ -288,7 +298,7 @@ class TenantHere:
     is_split: bool = False
     """Whether it is a part of a tenant, or the rest of one that has parts elsewhere."""
     load: int = 0
-    """What its instance carries for it; only of all tenants is it measured."""
+    """What its instance carries for it: measured of all tenants, and of those that pools and relief may move."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -318,7 +328,7 @@ class Fleet:
     rules: PlacementRules = field(default_factory=PlacementRules)
     """What workspaces and tenants are assigned to."""
     load: Mapping[str, int] = field(default_factory=dict)
-    """What instances carry, by their ids; no order is decided on it, and only lists have it."""
+    """What instances carry, by their ids, as measured last. Only pools and relief are decided on it."""
     installations: Mapping[str, Installation] = field(default_factory=dict)
     """By instance; none of one of which no provisioner has told anything."""
     pools: Mapping[PoolKey, EnginePool] = field(default_factory=dict)
@@ -331,6 +341,8 @@ class Fleet:
     """Whether this build works with a version of an engine."""
     uncounted: frozenset[str] = frozenset()
     """Instances of which nobody has read what is on them: nothing is decided that depends on it."""
+    returned: Mapping[tuple[UUID, str], int] = field(default_factory=dict)
+    """By tenant and target, how many moves went back of late because a step took too long. Read for evacuations."""
 
     def holding(self, instance: str) -> Holding:
         """What is on it. Raises LookupError if that was not read."""
@@ -347,10 +359,14 @@ class Fleet:
         told = self.health.get(instance)
         return told is not None and told.is_down
 
+    def is_out_of_reach(self, instance: str) -> bool:
+        """Whether nobody can do anything there, as far as anybody knows."""
+        told = self.health.get(instance)
+        return told is not None and told.reason in OUT_OF_REACH
+
     def is_given_up(self, instance: str) -> bool:
         """Whether remediation gives it up, though its cluster can be reached: another takes its place there."""
-        told = self.health.get(instance)
-        return instance in self.cordoned and told is not None and told.is_down and told.reason not in OUT_OF_REACH
+        return instance in self.cordoned and self.is_down(instance) and not self.is_out_of_reach(instance)
 
     def candidate(self, row: EngineInstanceRow) -> EngineInstance:
         """As placement sees it."""
@@ -360,8 +376,16 @@ class Fleet:
 
     def next_name(self, engine_cluster: str, ring: str) -> str:
         """Of an instance that the planner adds: no instance ever had it, and no other one has its namespace."""
-        taken = (name for row in self.instances.values() for name in (row.id, instance_in(row.namespace)))
-        return next_name(engine_cluster, ring, taken)
+        (name,) = self.next_names(engine_cluster, ring, 1)
+        return name
+
+    def next_names(self, engine_cluster: str, ring: str, count: int) -> list[str]:
+        """Likewise, of so many."""
+        taken = [name for row in self.instances.values() for name in (row.id, instance_in(row.namespace))]
+        names: list[str] = []
+        for _ in range(count):
+            names.append(next_name(engine_cluster, ring, [*taken, *names]))
+        return names
 
     def destination_of(self, tenant: TenantHere) -> str:
         """The instance that has the tenant, or the part of it, once its move is over."""
@@ -373,7 +397,9 @@ class Fleet:
         return move is not None and not move.is_over and tenant.engine_instance_id in (move.source, move.target)
 
     def parts_of(self, tenant: TenantHere) -> frozenset[str]:
-        """Other instances that the same tenant is on, as far as they are known."""
+        """Other instances that the same tenant is on, as far as they are known. They cost a look at all tenants."""
+        if not tenant.is_split:
+            return frozenset()
         return frozenset(each.engine_instance_id for each in self.tenants.values() if each.id == tenant.id) - {
             tenant.engine_instance_id
         }

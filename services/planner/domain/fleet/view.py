@@ -31,12 +31,16 @@ class FleetView:
     @property
     def usable(self) -> list[EngineInstance]:
         """Instances whose engine this build knows: tenants can be placed on them."""
-        return [instance for instance in self.instances.values() if instance.engine in self.engines]
+        return [each for each in self.instances.values() if each.engine in self.engines and not each.retired]
 
     @property
     def unknown(self) -> list[EngineInstance]:
         """The others, such as one that a newer build has added: a tenant on them cannot be planned."""
         return [instance for instance in self.instances.values() if instance.engine not in self.engines]
+
+    def is_there(self, instance: str) -> bool:
+        """Whether anything may come to an instance: there is one of this id, and it is not retired."""
+        return instance in self.instances and not self.instances[instance].retired
 
     def placement(self, tenant: Tenant) -> Placement:
         """Where the tenant's objects are."""
@@ -52,9 +56,9 @@ class FleetView:
         of_names = tenant_id(tenant.workspace, tenant.namespace)
         before = self.placements.get(tenant.id) or self.placements.get(of_names, "")
         pinned = self.rules.pinned_to(tenant.full_name)
-        known = self.instances.get(before) or self.instances.get(pinned)
+        known = next((each for each in (before, pinned) if self.is_there(each)), None)
         if known is not None:
-            return known
+            return self.instances[known]
         return place(tenant, self.usable, self.load, self.rules.affinity(tenant.workspace))
 
     def engine(self, tenant: Tenant) -> Engine:

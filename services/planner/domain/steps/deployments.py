@@ -158,7 +158,7 @@ def _placed(now: Deployment, usage: Usage, state: TenantState, context: Context)
         return now
     if fleet.placements:
         found = fleet.placements.get(now.id, "")
-        return replace(now, engine_instance_id=found if found in fleet.instances else "")
+        return replace(now, engine_instance_id=found if fleet.is_there(found) else "")
     own = context.placement.instance
     if now.environment_id is None or (not context.before.parts and has_room(own, usage.deployments)):
         return now

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from functools import cached_property, lru_cache
+from functools import cached_property
 from uuid import UUID
 
+from services.common.text_cache import TEXTS
 from services.kinds.managed_environment.model import MANAGED_ENVIRONMENT, ManagedEnvironmentSpec
 from services.kinds.managed_environment.rules import EnvironmentView, is_usable
 from services.kinds.managed_environment.validation import accepted_environment
@@ -90,7 +91,7 @@ def clusters_in_force(known: PlainResource, check: Check | None, kinds: Registry
     return _clusters(kinds[known.kind].connections, known.accepted, check.working_spec if check is not None else "")
 
 
-@lru_cache(maxsize=4096)
+@TEXTS.remember
 def _clusters(connections: ConnectionsOf | None, *specs: str) -> tuple[Cluster, ...]:
     wanted = [
         connection

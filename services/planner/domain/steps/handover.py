@@ -35,13 +35,19 @@ Reported = Mapping[str, Sequence[str]]
 
 
 def move_of(state: TenantState, events: Iterable[Event]) -> Move | None:
-    """The tenant's move as ``events`` tell of it: one that has begun, or is to go back."""
+    """The tenant's move as ``events`` tell of it: one that has begun, or is to go back, or has lost its source."""
     move = state.move
     for event in events:
         if isinstance(event.message, MoveDue):
             told = event.message.move
-            move = replace(move, is_cancelled=told.is_cancelled, message=told.message) if move is not None else told
+            move = told if move is None else _as_told(move, told)
     return move
+
+
+def _as_told(move: Move, told: Move) -> Move:
+    """With what the planner that decides on the fleet writes of a move that has begun."""
+    path = told.path if move.path == "whole" else move.path
+    return replace(move, is_cancelled=told.is_cancelled, message=told.message, path=path)
 
 
 def advance(before: TenantState, move: Move, context: Context, now: datetime) -> Move:

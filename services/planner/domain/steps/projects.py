@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
-
+from services.common.text_cache import TEXTS
 from services.common.urls.repository_url import normalised
 from services.kinds.gitops_deployment.rows import Deployment
 from services.kinds.registry import Registry
@@ -74,7 +73,7 @@ def _opened(state: TenantState, kinds: Registry) -> set[str]:
     }
 
 
-@lru_cache(maxsize=4096)
+@TEXTS.remember
 def _repositories(connections: ConnectionsOf | None, accepted: str) -> tuple[str, ...]:
     wanted = connections(ConnectionInputs(accepted)) if connections is not None else ()
     return tuple(normalised(connection.url) for connection in wanted if isinstance(connection, Repository))

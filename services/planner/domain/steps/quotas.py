@@ -1,7 +1,8 @@
 """Decides which of a tenant's resources are within its quotas.
 
 Objects count until the engine has removed them, also those of refused or deleted resources. Otherwise a tenant could
-have any number of objects, by creating and deleting resources one after the other.
+have any number of objects, by creating and deleting resources one after the other. Promotion runs that are complete do
+not count, as nothing follows from them, but that of all runs there may be ``TIMES_WITH_COMPLETE`` times as many.
 """
 
 from __future__ import annotations
@@ -15,12 +16,14 @@ from uuid import UUID
 from services.common.json_values import OMITTED
 from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
 from services.kinds.gitops_deployment.rows import Deployment
+from services.kinds.promotion_run.kind import TIMES_WITH_COMPLETE
+from services.kinds.promotion_run.model import PROMOTION_RUN
 from services.kinds.registry import Registry
 from services.kinds.shared.limits import Claim, Limits, Share, Taken, over_quota
 from services.kinds.shared.resource import PlainResource
 from services.planner.domain.indexed_rows import Subset, Totals, differing, index_of
 from services.planner.domain.planned_tenant import Context, StepResult
-from services.planner.domain.state import BY_KIND, RESOURCES_OVER_QUOTA, TenantState
+from services.planner.domain.state import BY_KIND, COMPLETE_RUNS, RESOURCES_OVER_QUOTA, TenantState
 from services.planner.rows import EngineObject
 
 KEPT_BEYOND_QUOTA = 4096
@@ -42,19 +45,25 @@ def apply_quotas(state: TenantState, context: Context) -> StepResult:
     crowded = _over_quota_kinds(state, context, fits=fits)
     if not crowded:
         return StepResult(state)
-    limits, held = context.policy.limits, state.objects_by_owner()
+    limits, room, held = context.policy.limits, _room(state, context), state.objects_by_owner()
     compared = [resource for kind in sorted(crowded) for resource in state.plain_resources_of_kind(kind).values()]
     present = [resource for resource in compared if resource.present]
     gone = [resource for resource in compared if not resource.present and resource.id in held]
+    complete, kinds = index_of(state.plain_resources, COMPLETE_RUNS), context.policy.kinds
+    counted = [resource for resource in present if resource.id not in complete]
     if fits:
-        claims = [_claim_of_one(before, resource, is_held=resource.id in held) for resource in present]
-        beyond = over_quota(claims, limits, Taken(_counted(state, gone)))
+        claims = [_claim_of_one(before, resource, is_held=resource.id in held) for resource in counted]
+        beyond = over_quota(claims, room, Taken(_counted(state, gone, kinds)))
     else:
-        kinds = context.policy.kinds
-        claims = [_claim(state, before, resource, kinds, is_held=resource.id in held) for resource in present]
-        beyond = over_quota(claims, limits, _taken(state, gone, kinds))
+        claims = [_claim(state, before, resource, kinds, is_held=resource.id in held) for resource in counted]
+        beyond = over_quota(claims, room, _taken(state, gone, kinds))
     admitted = [
-        _admitted(resource, limits, within=resource.id not in beyond, is_held=resource.id in held)
+        _admitted(
+            resource,
+            limits,
+            within=resource.id not in beyond,
+            is_kept=resource.id in held or kinds[resource.kind].accept_spec is None,
+        )
         for resource in present
     ]
     changed = [now for now, resource in zip(admitted, present, strict=True) if now is not resource and now != resource]
@@ -74,13 +83,29 @@ def _over_quota_kinds(state: TenantState, context: Context, *, fits: bool) -> Co
 
     Then those of which there are more than may be, or of which some wait: these may have room now.
     """
-    kinds, limits, dormant = index_of(state.plain_resources, BY_KIND), context.policy.limits, state.admitted_dormant
+    kinds, room = index_of(state.plain_resources, BY_KIND), _room(state, context)
     if not fits:
         return kinds.keys()
     beyond = {each.kind for each in index_of(state.plain_resources, RESOURCES_OVER_QUOTA).values()}
-    return {
-        kind for kind, rows in kinds.items() if kind in beyond or len(rows) + dormant.get(kind, 0) > limits.of(kind)
-    }
+    counts = Counter({kind: len(rows) for kind, rows in kinds.items()}) + _dormant(state, context.policy.kinds)
+    counts[PROMOTION_RUN.kind] -= len(index_of(state.plain_resources, COMPLETE_RUNS))
+    return {kind for kind in kinds if kind in beyond or counts[kind] > room.of(kind)}
+
+
+def _dormant(state: TenantState, kinds: Registry) -> Counter[str]:
+    """How many that are dormant count, by kind: runs that are complete do not."""
+    return Counter({kind.name: state.admitted_dormant.get(kind.name, 0) for kind in kinds.dormant})
+
+
+def _room(state: TenantState, context: Context) -> Limits:
+    """The quotas, where those of promotion runs that are complete leave that room.
+
+    Of the dormant runs only those count that are complete: no other one is admitted and dormant.
+    """
+    limits, kind = context.policy.limits, PROMOTION_RUN.kind
+    complete = len(index_of(state.plain_resources, COMPLETE_RUNS)) + state.admitted_dormant.get(kind, 0)
+    left = max(0, limits.of(kind) * TIMES_WITH_COMPLETE - complete)
+    return limits if left >= limits.of(kind) else replace(limits, counts={**limits.counts, kind: left})
 
 
 def _fits(state: TenantState, context: Context) -> bool:
@@ -156,11 +181,18 @@ def _reported_bytes(row: PlainResource) -> int:
     return _bytes(row.spec) + _bytes(row.metadata) + _bytes(row.status)
 
 
-def _admitted(known: PlainResource, limits: Limits, *, within: bool, is_held: bool) -> PlainResource:
-    """The row as the quota allows it. Beyond the quota what has more than KEPT_BEYOND_QUOTA characters is dropped."""
+def _admitted(known: PlainResource, limits: Limits, *, within: bool, is_kept: bool) -> PlainResource:
+    """The row as the quota allows it. Beyond the quota what has more than KEPT_BEYOND_QUOTA characters is dropped.
+
+    Args:
+        known: the row.
+        limits: for what its user is told.
+        within: whether it is within the quota.
+        is_kept: whether what was accepted stays: an engine holds it, or it is no spec but what was decided.
+    """
     if within:
         return replace(known, over_quota=False) if known.over_quota else known
-    refused = replace(known, over_quota=True, accepted=known.accepted if is_held else "")
+    refused = replace(known, over_quota=True, accepted=known.accepted if is_kept else "")
     omitted = f"{limits.message(known.kind)}; change it afterwards to have it looked at again"
     if len(known.spec) > KEPT_BEYOND_QUOTA:
         refused = replace(refused, spec=OMITTED, omitted=omitted)
@@ -171,17 +203,18 @@ def _admitted(known: PlainResource, limits: Limits, *, within: bool, is_held: bo
     return refused
 
 
-def _counted(state: TenantState, gone: Iterable[PlainResource]) -> Counter[str]:
+def _counted(state: TenantState, gone: Iterable[PlainResource], kinds: Registry) -> Counter[str]:
     """How many of each kind count besides those that are compared: what has to be removed, and what is dormant."""
-    return Counter(state.admitted_dormant) + Counter(resource.kind for resource in gone)
+    return _dormant(state, kinds) + Counter(resource.kind for resource in gone)
 
 
 def _taken(state: TenantState, gone: Iterable[PlainResource], kinds: Registry) -> Taken:
-    """By deployments, and by what has to be removed."""
+    """By deployments, by what has to be removed, and by runs that are complete."""
     going = list(gone)
     size = _deployed_bytes(state) + _sum(state.objects, LEAVING_BYTES)
+    size += sum(_reported_bytes(each) for each in index_of(state.plain_resources, COMPLETE_RUNS).values())
     destinations = sum(_destinations(kinds, each, *_in_force(state, each)) for each in going)
-    return Taken(_counted(state, going), Share(size, destinations))
+    return Taken(_counted(state, going, kinds), Share(size, destinations))
 
 
 def _claim_of_one(before: TenantState, known: PlainResource, *, is_held: bool) -> Claim:

@@ -14,11 +14,11 @@ from services.kinds.registry import REGISTRY
 from services.kinds.repository_credential.model import CREDENTIAL_SECRET, REPOSITORY_CREDENTIAL
 from services.planner.domain.events import Event
 from services.planner.domain.policy import Policy
-from services.watcher.commands.secrets import Sealer
 from tests.unit.agent.credentials.given import LOCAL, SETTINGS, Given, answers, kubeconfig, stranger
-from tests.unit.planner.given import NAMESPACE, WORKSPACE, resource
+from tests.unit.planner.given import NAMESPACE, resource
 from tests.unit.planner.tenant import rows
 from tests.unit.planner.world import World
+from tests.unit.watcher.commands.sealers import sealer_of
 
 UID = "uid-of-the-namespace"
 
@@ -31,7 +31,7 @@ def in_namespace(event: Event) -> Event:
 
 def watched(given: Given, kind: str, spec: dict[str, Any], type_: str, content: dict[str, str]) -> tuple[Event, Event]:
     """The commands of a Secret and of a resource that names it, as a watcher makes them."""
-    sealer = Sealer(given.keys.sealing, WORKSPACE, 1 << 20)
+    sealer = sealer_of(given.keys.sealing, 1 << 20)
     meta = {"name": "named", "namespace": NAMESPACE, "uid": "uid-named", "resourceVersion": "7"}
     data = {name: base64.b64encode(value.encode()).decode() for name, value in content.items()}
     manifest = {"metadata": meta, "type": type_, "data": data}

@@ -124,9 +124,11 @@ async def test_instance_when_its_certificate_expires_then_it_is_degraded_until_t
     labels = {"instance": INSTANCE, "certificate": API_SERVER}
     expiration = "gitops_engine_certificate_expiration_timestamp_seconds"
     assert REGISTRY.get_sample_value(expiration, labels) == (EPOCH + timedelta(days=3)).timestamp()
+    assert engine.told[-1].certificate_expires_at == EPOCH + timedelta(days=3)
     engine.driver.cluster.certificate = certificate(90).public_bytes(DER)
     await engine.live(LOOK_SECONDS + 60)
     assert engine.course[1:] == [("Healthy", "")]
+    assert engine.told[-1].certificate_expires_at == EPOCH + timedelta(days=90)
     await engine.driver.instance.suspend()
     assert REGISTRY.get_sample_value(expiration, labels) is None
 

@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 
-from services.agent.stream.fleet_follower import FOLLOW_SECONDS, FleetFollower
+from services.agent.stream.fleet_follower import FleetFollower
 from services.common.errors import Retry
+from services.common.kafka import FLEET
+from services.common.kafka.topic_follower import FOLLOW_SECONDS
 from services.common.messages import FleetInstance
 from tests.unit.agent.instances_of_fleet import ELSEWHERE, fleet_of, instance_row
 from tests.unit.fake_clock import FakeClock, settle
@@ -16,6 +18,8 @@ from tests.unit.fake_clock import FakeClock, settle
 
 class FakeReader:
     """A topic that is read without a thread."""
+
+    topic = FLEET
 
     def __init__(self) -> None:
         self.news: list[FleetInstance] = []
@@ -35,8 +39,7 @@ class Rig:
 
     def __init__(self) -> None:
         self.clock, self.reader, self.fleet = FakeClock(), FakeReader(), fleet_of("one")
-        reader: Any = self.reader
-        self.follower = FleetFollower(self.fleet, reader, self.clock)
+        self.follower = FleetFollower(self.fleet, self.reader, self.clock)
         self.changes: list[dict[str, str]] = []
         self.follower.call_on_change(lambda: self.changes.append(dict(self.fleet.namespaces)))
 

@@ -6,6 +6,8 @@ from typing import Any
 
 from services.cli.describe.application_view import Listed
 from services.common.json_values import digest
+from services.kinds.deployment_target_claim.catalogue import CLASS_NOT_FOUND
+from services.kinds.environment.catalogue import PARENT_NOT_FOUND
 from services.kinds.promotion_run.catalogue import WAITS_FOR_DEPLOYMENTS, WAITS_FOR_RUN
 
 Manifest = dict[str, Any]
@@ -96,7 +98,7 @@ SHOP = Listed(
         environment("development", strategy="AppStudioAutomated"),
         environment("staging", "development", claim="staging", strategy="AppStudioAutomated"),
         environment("production", "staging"),
-        environment("load-test", "integration", claim="load-test"),
+        environment("load-test", "integration", claim="load-test", problem=PARENT_NOT_FOUND.text(parent="integration")),
     ],
     bindings=[
         binding("development", "shop-2"),
@@ -134,6 +136,6 @@ SHOP = Listed(
     ],
     claims=[
         claim("staging", "Bound", "staging-dt"),
-        claim("load-test", "Pending", problem="DeploymentTargetClass 'own-cluster' does not exist; correct it"),
+        claim("load-test", "Pending", problem=CLASS_NOT_FOUND.text(name="own-cluster")),
     ],
 )

@@ -9,12 +9,12 @@ import pytest
 from services.cli.describe.application_view import (
     NO_CLAIM,
     NO_ENVIRONMENT,
-    NO_PARENT,
     Listed,
     application_view,
     in_order_of_promotion,
 )
 from services.cli.describe.views import ApplicationView, EnvironmentView
+from services.kinds.environment.catalogue import PARENT_NOT_FOUND
 from tests.unit.cli.describe.resources import (
     SHOP,
     binding,
@@ -86,9 +86,10 @@ def test_environment_when_its_error_is_resolved_then_it_has_no_problem() -> None
     assert only_environment(environments=[resolved]).problems == ()
 
 
-def test_environment_when_its_parent_does_not_exist_then_that_is_told() -> None:
-    shown = only_environment(environments=[environment("staging", "gone")])
-    assert (shown.parent, shown.problems) == ("gone", (NO_PARENT.format(parent="gone"),))
+@pytest.mark.parametrize("told", ["", PARENT_NOT_FOUND.text(parent="gone")], ids=["not-yet", "by-its-status-too"])
+def test_environment_when_its_parent_does_not_exist_then_that_is_said_once(told: str) -> None:
+    shown = only_environment(environments=[environment("staging", "gone", problem=told)])
+    assert (shown.parent, shown.problems) == ("gone", (PARENT_NOT_FOUND.text(parent="gone"),))
 
 
 def test_environments_when_their_parents_go_round_then_each_says_which_way_and_only_once() -> None:

@@ -13,6 +13,7 @@ from services.common.messages import FleetOrder, RemoveEnginePool, SetEnginePool
 from services.planner.domain.fleet.rows import Fleet
 from tests.unit.planner.fleet.simulated_fleet import POOL, pool_fleet
 from tests.unit.planner.fleet.test_scaling import FIRST, loaded
+from tests.unit.planner.given import at
 
 URL = "postgresql://gitops_owner@localhost/gitops?sslmode=disable"
 COLUMNS = ("cluster", "ring", "instances", "applications", "maximum", "leaving", "message")
@@ -33,6 +34,7 @@ def sent(monkeypatch: pytest.MonkeyPatch) -> list[FleetOrder]:
     """Orders, which are all accepted at once."""
     given: list[FleetOrder] = []
     monkeypatch.setattr(fleet_orders, "load", lambda _: None)
+    monkeypatch.setattr(fleet_orders, "database_time", lambda _: at(1000))
     monkeypatch.setattr(fleet_orders, "send_order", lambda _, order: given.append(order))
     monkeypatch.setattr(fleet_orders, "_outcome", lambda *_: ("accepted", ""))
     return given

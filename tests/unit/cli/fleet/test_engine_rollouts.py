@@ -13,6 +13,7 @@ from services.cli.fleet import engine_rollouts, engines, fleet_orders
 from services.common.messages import AbortRollout, FleetOrder, PauseRollout, ResumeRollout, StartRollout
 from services.planner.domain.fleet.rollouts.rollout_rows import Rollout
 from tests.unit.planner.fleet.rolled import START, Rolled
+from tests.unit.planner.given import at
 
 URL = "postgresql://gitops_owner@localhost/gitops?sslmode=disable"
 ROLLED = Rolled.of({"canary": (1, 1), "general": (2, 1)}, 30)
@@ -24,6 +25,7 @@ def sent(monkeypatch: pytest.MonkeyPatch) -> list[FleetOrder]:
     orders: list[FleetOrder] = []
     monkeypatch.setattr(fleet_orders, "fleet", lambda *_: ROLLED.fleet)
     monkeypatch.setattr(fleet_orders, "load", lambda _: None)
+    monkeypatch.setattr(fleet_orders, "database_time", lambda _: at(1000))
     monkeypatch.setattr(fleet_orders, "send_order", lambda _, order: orders.append(order))
     monkeypatch.setattr(fleet_orders, "_outcome", lambda *_: ("accepted", ""))
     return orders
@@ -125,4 +127,13 @@ def test_status_when_watched_then_it_is_shown_until_the_rollout_is_over(monkeypa
     told = typed("status", "--watch")
     assert told.exit_code == 0
     assert "at 1 %: too many" in told.stdout
-    assert "--watch shows a table" in str(typed("status", "--watch", "-o", "json").exception)
+
+
+def test_status_when_watched_by_a_program_then_each_change_is_a_line_until_the_rollout_is_over(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(engine_rollouts, "LOOK_EVERY_SECONDS", 0)
+    shown(monkeypatch, rolled(), rolled(), rolled(step="done"))
+    told = typed("status", "--watch", "-o", "json")
+    assert told.exit_code == 0
+    assert [json.loads(line)["state"] for line in told.stdout.splitlines()] == ["running", "done"]

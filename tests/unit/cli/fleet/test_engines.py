@@ -14,7 +14,7 @@ from typer.testing import CliRunner, Result
 from services.cli.fleet import engine_clusters, engine_placement, engines, fleet_orders
 from services.cli.fleet.fleet_view import FleetView
 from services.common.errors import InvalidConfiguration, Retry, Unavailable
-from services.common.messages import AddEngineInstance, FleetOrder, RebalanceFleet
+from services.common.messages import AddEngineInstance, FleetOrder, RebalanceFleet, RetireEngineInstance
 from services.planner.domain.fleet.rows import EngineClusterRow, EngineInstanceRow, Fleet, Holding, TenantHere
 from tests.unit.planner.given import at
 
@@ -40,6 +40,7 @@ def sent(monkeypatch: pytest.MonkeyPatch) -> list[FleetOrder]:
         monkeypatch.setattr(module, "fleet", lambda *_: FLEET)
     monkeypatch.setattr(engine_placement, "parts_on", lambda *_: PARTS)
     monkeypatch.setattr(fleet_orders, "load", lambda _: None)
+    monkeypatch.setattr(fleet_orders, "database_time", lambda _: at(1000))
     monkeypatch.setattr(fleet_orders, "send_order", lambda _, order: orders.append(order))
     monkeypatch.setattr(fleet_orders, "_outcome", lambda *_: ("accepted", ""))
     return orders
@@ -70,8 +71,37 @@ def test_instances_when_watched_then_they_are_shown_again_until_interrupted(monk
     assert "draining" in typed("list", "--watch").stdout
 
 
-def test_instances_when_watched_by_a_program_then_that_is_refused() -> None:
-    assert "--watch shows a table" in str(typed("list", "--watch", "-o", "json").exception)
+def watched_by_program(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> str:
+    """What it reads: the instance is as before at the second look, then it drains, then it is retired."""
+    looks = iter([FLEET, FLEET, *(replace(FLEET, instances={**FLEET.instances, "one": each}) for each in ENDING)])
+
+    def look(_: str) -> Fleet:
+        try:
+            return next(looks)
+        except StopIteration:
+            raise KeyboardInterrupt from None
+
+    monkeypatch.setattr(engines, "fleet", look)
+    monkeypatch.setattr(engines, "LOOK_EVERY_SECONDS", 0)
+    return typed("list", "--watch", *arguments).stdout
+
+
+ENDING = (replace(ONE, state="draining"), replace(ONE, state="retired"))
+READ = [("one", "accepting"), ("one", "draining"), ("one", "retired")]
+RETIRED_BEFORE = ("gone", "retired")
+
+
+@pytest.mark.parametrize(("retired", "read"), [((), READ), (("--retired",), [RETIRED_BEFORE, *READ])], ids=["", "all"])
+def test_instances_when_watched_by_a_program_then_each_is_a_line_and_another_whenever_it_changes(
+    monkeypatch: pytest.MonkeyPatch, retired: tuple[str, ...], read: list[tuple[str, str]]
+) -> None:
+    rows = [json.loads(line) for line in watched_by_program(monkeypatch, "-o", "json", *retired).splitlines()]
+    assert [(row["id"], row["state"]) for row in rows] == read
+
+
+def test_instances_when_watched_as_yaml_then_each_change_is_a_document(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = yaml.safe_load_all(watched_by_program(monkeypatch, "-o", "yaml"))
+    assert [(row["id"], row["state"]) for row in rows] == READ
 
 
 def test_instance_when_shown_then_all_of_it_is() -> None:
@@ -93,6 +123,13 @@ def test_instance_when_added_without_a_namespace_then_its_id_is_that(sent: list[
     assert sent[0].order == AddEngineInstance("two", "default", "two", "argocd", "shared", "", "general", 9)
 
 
+def test_order_when_given_then_its_time_is_the_databases_whatever_the_clock_of_who_gives_it(
+    sent: list[FleetOrder],
+) -> None:
+    typed("drain", "one")
+    assert [each.ordered_at for each in sent] == [at(1000)]
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "told"),
     [
@@ -110,6 +147,24 @@ def test_order_when_only_tried_then_its_rules_answer_and_nothing_is_sent(
 ) -> None:
     tried = typed(*arguments, "--dry-run")
     assert (tried.exit_code, tried.stderr if code else tried.stdout, sent) == (code, told, [])
+
+
+@pytest.mark.parametrize("answer", ["y", "n"])
+def test_instance_when_retired_as_lost_then_it_is_asked_whether_its_engine_is_stopped_for_good(
+    sent: list[FleetOrder], answer: str
+) -> None:
+    """Nobody can see that, and an engine that runs would go on to deploy."""
+    runner = CliRunner(env={"DATABASE_OWNER_URL": URL})
+    given = runner.invoke(engines.app, ["retire", "one", "--lost"], input=f"{answer}\n")
+    assert "Is it certain that the engine of one is stopped, for good? [y/N]" in given.output
+    assert (given.exit_code, [each.order for each in sent]) == (
+        (0, [RetireEngineInstance("one", is_lost=True)]) if answer == "y" else (1, [])
+    )
+
+
+def test_instance_when_retired_as_lost_and_said_to_be_stopped_then_nothing_is_asked(sent: list[FleetOrder]) -> None:
+    assert typed("retire", "one", "--lost", "--stopped").stdout == "one: accepted\n"
+    assert [each.order for each in sent] == [RetireEngineInstance("one", is_lost=True)]
 
 
 def test_order_when_no_planner_decides_in_time_then_that_is_told(monkeypatch: pytest.MonkeyPatch) -> None:

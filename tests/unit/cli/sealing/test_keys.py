@@ -54,7 +54,7 @@ class Bench:
 
     @property
     def active(self) -> str:
-        return SealingKeys.load(self.public).active_id
+        return SealingKeys.load(self.public).active_ids[""]
 
     @property
     def ids(self) -> tuple[str, ...]:
@@ -65,20 +65,23 @@ class Bench:
 def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bench:
     bench = Bench(tmp_path)
     monkeypatch.setattr(sealed_rows, "count_by_key", lambda _: bench.counts)
-    monkeypatch.setattr(sealed_rows, "rows_not_under", lambda _, key_id: bench.rows)
+    monkeypatch.setattr(sealed_rows, "stored_rows", lambda _: bench.rows)
     monkeypatch.setattr(sealed_rows, "count_unbound", lambda _: bench.unbound)
     monkeypatch.setattr(sending, "send_commands", lambda _, commands: bench.sent.extend(commands))
     return bench
 
 
-def sealed_row(bench: Bench) -> SealedRow:
+SHAPE = SealedRow(
+    "local", "team-a", "local", SECRET.kind, "kube", "uid-kube", "42", 0, 7, False, False,
+    "", "", "", "", "", 1000, NOW, "", 0, "", "", "", "",
+)  # fmt: skip
+
+
+def sealed_row(bench: Bench, *clusters: str) -> SealedRow:
     data = {"kubeconfig": base64.b64encode(CONTENT.encode()).decode()}
-    sealed = SealingKeys.load(bench.public).seal_secret(data, CONTEXT)
+    sealed = SealingKeys.load(bench.public).seal_secret(data, CONTEXT, clusters)
     spec = orjson.dumps({"type": CONTEXT.type, "sealed": sealed, "keyId": key_id_of(sealed)}).decode()
-    return SealedRow(
-        "local", "team-a", "local", SECRET.kind, "kube", "uid-kube", "42", 0, 7, False, False,
-        spec, "", "", "", "", 1000, NOW, "", 0, "", "", "", "",
-    )  # fmt: skip
+    return replace(SHAPE, spec=spec)
 
 
 def test_generate_when_there_are_none_then_a_pair_is_made_that_only_the_owner_may_read(bench: Bench) -> None:
@@ -175,8 +178,8 @@ def test_status_when_secrets_are_sealed_under_several_keys_then_it_counts_them(b
     bench.counts = {bench.active: Count(secrets=3, compiled=2), "old": Count(secrets=1)}
     bench.unbound = 5
     output = bench.run("status", "--public", str(bench.public), files=False).output
-    assert [bench.active, "True", "3", "0", "2", "0"] in [line.split() for line in output.splitlines()]
-    assert ["old", "False", "1", "0", "0", "0"] in [line.split() for line in output.splitlines()]
+    assert [bench.active, "-", "True", "3", "0", "2", "0"] in [line.split() for line in output.splitlines()]
+    assert ["old", "-", "False", "1", "0", "0", "0"] in [line.split() for line in output.splitlines()]
     assert "5 compiled objects have no binding" in output
 
 
@@ -256,3 +259,130 @@ def test_reseal_when_a_secret_will_not_open_then_it_says_which_and_the_others_ar
 @pytest.mark.parametrize("command", ["rotate", "reseal"])
 def test_command_when_there_are_no_keys_then_it_names_the_file(bench: Bench, command: str) -> None:
     assert str(bench.private) in str(bench.run(command).exception)
+
+
+class Clusters:
+    """Private files of two engine clusters beside one public file."""
+
+    def __init__(self, bench: Bench) -> None:
+        self._bench = bench
+        self.files = {each: bench.private.with_name(f"{each}.json") for each in ("south", "north")}
+
+    def run(self, cluster: str, *arguments: str) -> Result:
+        self._bench.private = self.files[cluster]
+        return self._bench.run(*arguments)
+
+    @property
+    def active(self) -> dict[str, str]:
+        return SealingKeys.load(self._bench.public).active_ids
+
+    def ids(self, cluster: str) -> tuple[str, ...]:
+        return OpeningKeys.load_of_cluster(self.files[cluster], cluster).ids
+
+
+@pytest.fixture
+def clusters(bench: Bench) -> Clusters:
+    clusters = Clusters(bench)
+    for cluster in clusters.files:
+        assert clusters.run(cluster, "generate", "--engine-cluster", cluster).exit_code == 0
+    return clusters
+
+
+def test_generate_when_of_a_cluster_then_its_agents_have_a_file_of_their_own_and_watchers_all_public_keys(
+    clusters: Clusters,
+) -> None:
+    assert {each: clusters.ids(each) for each in clusters.files} == {
+        each: (kid,) for each, kid in clusters.active.items()
+    }
+
+
+def test_generate_when_the_cluster_has_a_key_then_another_file_of_it_is_not_begun(
+    bench: Bench, clusters: Clusters
+) -> None:
+    bench.private = bench.private.with_name("another.json")
+    assert "'rotate' adds one" in str(bench.run("generate", "--engine-cluster", "north").exception)
+    assert not bench.private.exists()
+
+
+def test_rotate_when_the_keys_are_a_clusters_then_the_other_clusters_stay_as_they_are(clusters: Clusters) -> None:
+    before = clusters.active
+    assert clusters.run("north", "rotate").exit_code == 0
+    assert clusters.active["south"] == before["south"]
+    assert clusters.active["north"] != before["north"]
+    assert clusters.ids("north") == (before["north"], clusters.active["north"])
+    refused = clusters.run("north", "rotate", "--engine-cluster", "south")
+    assert "has keys of engine cluster north" in str(refused.exception)
+
+
+def test_retire_when_a_clusters_former_key_is_unused_then_it_goes_from_both_files_and_no_other(
+    bench: Bench, clusters: Clusters
+) -> None:
+    before = clusters.active
+    assert clusters.run("north", "retire", before["north"]).exit_code == 1
+    clusters.run("north", "rotate")
+    assert clusters.run("north", "retire", before["north"]).exit_code == 0
+    public = orjson.loads(bench.public.read_bytes())["keys"]
+    assert {key["kid"] for key in public} == {*clusters.active.values()}
+    assert clusters.active["south"] == before["south"]
+
+
+def test_keys_when_an_installation_goes_over_to_a_key_for_each_cluster_then_the_shared_one_is_retired_last(
+    bench: Bench,
+) -> None:
+    bench.run("generate")
+    shared, everybodys = bench.active, bench.private
+    for cluster in ("south", "north"):
+        bench.private = everybodys.with_name(f"{cluster}.json")
+        bench.private.write_bytes(everybodys.read_bytes())
+        assert bench.run("rotate", "--engine-cluster", cluster).exit_code == 0
+    active = SealingKeys.load(bench.public).active_ids
+    assert (active[""], {*active}) == (shared, {"", "south", "north"})
+    bench.counts = {shared: Count(secrets=1)}
+    assert "1 rows are sealed" in str(bench.run("retire", shared).exception)
+    bench.counts = {}
+    for cluster in ("south", "north"):
+        bench.private = everybodys.with_name(f"{cluster}.json")
+        assert bench.run("retire", shared).exit_code == 0
+        assert OpeningKeys.load_of_cluster(bench.private, cluster).ids == (active[cluster],)
+    assert SealingKeys.load(bench.public).active_ids == {each: active[each] for each in ("south", "north")}
+
+
+def test_reseal_when_the_keys_are_a_clusters_then_its_tenants_are_sealed_anew_for_where_they_are(
+    bench: Bench, clusters: Clusters
+) -> None:
+    former = {each: replace(sealed_row(bench, each), engine_clusters=each) for each in clusters.files}
+    moving = replace(former["north"], uid="uid-moving", engine_clusters="north,south")
+    clusters.run("north", "rotate")
+    bench.rows = [*former.values(), moving, replace(former["north"], uid="uid-unknown", engine_clusters="")]
+    assert clusters.run("north", "reseal").exit_code == 0
+    sent = {command.event.uid: orjson.loads(command.event.spec) for command in bench.sent}  # type: ignore[union-attr]
+    assert {*sent} == {"uid-kube", "uid-moving"}
+    assert sent["uid-kube"]["keyId"] == clusters.active["north"]
+    assert {*sent["uid-moving"]["keyId"].split(",")} == {*clusters.active.values()}
+    opened = OpeningKeys.load(clusters.files["south"]).open_secret(sent["uid-moving"]["sealed"], CONTEXT)
+    assert opened == {"kubeconfig": CONTENT.encode()}
+
+
+def test_reseal_when_a_tenant_has_left_the_cluster_then_its_keys_seal_for_the_new_one_what_no_others_open(
+    bench: Bench, clusters: Clusters
+) -> None:
+    left = replace(sealed_row(bench, "north"), engine_clusters="south")
+    bench.rows = [left]
+    assert "1 do not open" in str(clusters.run("south", "reseal").exception)
+    assert bench.sent == []
+    assert clusters.run("north", "reseal").exit_code == 0
+    (command,) = bench.sent
+    spec = orjson.loads(command.event.spec)  # type: ignore[union-attr]
+    assert spec["keyId"] == clusters.active["south"]
+    opened = OpeningKeys.load(clusters.files["south"]).open_secret(spec["sealed"], CONTEXT)
+    assert opened == {"kubeconfig": CONTENT.encode()}
+
+
+def test_status_when_keys_name_clusters_then_it_shows_whose_they_are(bench: Bench, clusters: Clusters) -> None:
+    bench.counts = {clusters.active["north"]: Count(secrets=2)}
+    result = CliRunner().invoke(
+        keys.app,
+        ["status", "--output", "json"],
+        env={"DATABASE_OWNER_URL": "postgresql://x", "SEALING_PUBLIC_KEYS": str(bench.public)},
+    )
+    assert [(row["engineCluster"], row["active"]) for row in orjson.loads(result.output)] == [("north", True)]

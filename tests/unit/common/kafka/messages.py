@@ -15,6 +15,8 @@ def consumed(
     partition: int = 0,
     headers: Headers = (),
     assignment: int = 1,
+    timestamp: float = 0,
 ) -> ConsumedMessage:
     """A message at this place."""
-    return ConsumedMessage(TrackedOffset(TopicPartition(topic, partition), offset, assignment), key, value, headers, 0)
+    tracked = TrackedOffset(TopicPartition(topic, partition), offset, assignment)
+    return ConsumedMessage(tracked, key, value, headers, timestamp)

@@ -13,6 +13,7 @@ from services.agent.settings import AgentSettings
 from services.common.errors import InvalidConfiguration
 from services.common.kafka import (
     PROVISIONING,
+    TENANT_CLUSTERS,
     Rights,
     engine_topic,
     load_acls,
@@ -48,11 +49,12 @@ def shared(first: Rights, second: Rights) -> set[tuple[str, str]]:
     return topics | {(group, "join") for group in first.groups.keys() & second.groups}
 
 
-def test_workspaces_when_there_are_two_then_their_watchers_share_no_topic_that_is_read_and_no_group() -> None:
+def test_workspaces_when_there_are_two_then_their_watchers_read_where_tenants_are_and_nothing_else_in_common() -> None:
     ((one, first),) = load_acls(workspace="A.b_c").items()
     ((other, second),) = load_acls(workspace="local").items()
     assert (one, other) == ("watcher-A.b_c", "watcher-local")
-    assert {operation for _, operation in shared(first, second)} == {"write"}
+    read = {topic for topic, operation in shared(first, second) if operation != "write"}
+    assert read == {TENANT_CLUSTERS}, "its rows name a namespace by a digest, with its uid"
 
 
 def test_engine_clusters_when_there_are_two_then_their_agents_read_the_fleet_and_nothing_else_in_common() -> None:

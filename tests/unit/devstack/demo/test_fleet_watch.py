@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
 from dataclasses import replace
 
 import pytest
@@ -39,6 +41,25 @@ async def test_watch_when_what_is_waited_for_is_not_seen_in_time_then_that_is_na
     with pytest.raises(Unavailable, match=r"not within 0\.05 s: one is retired"):
         async with watched_fleet(ENVIRONMENT, lambda _: None) as watch:
             await watch.until("one is retired", lambda view: view.fleet.instances["one"].is_retired, 0.05)
+
+
+async def test_watch_when_a_look_began_before_the_call_then_what_it_shows_does_not_count(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    began, ends = threading.Event(), threading.Event()
+    early = [AFTER]
+
+    def slow(_: str) -> FleetView:
+        began.set()
+        ends.wait()
+        return early.pop() if early else BEFORE
+
+    async with watched_fleet(ENVIRONMENT, lambda _: None) as watch:
+        monkeypatch.setattr(fleet_watch, "load_view", slow)
+        await asyncio.to_thread(began.wait)
+        asyncio.get_running_loop().call_soon(ends.set)
+        with pytest.raises(Unavailable, match="one drains"):
+            await watch.until("one drains", lambda view: view.fleet.instances["one"].state == "draining", 0.2)
 
 
 async def test_watch_when_the_fleet_can_no_longer_be_looked_at_then_that_is_the_reason(

@@ -13,7 +13,7 @@ from services.kinds.deployment_target_class.model import DEVSANDBOX, DeploymentT
 
 def claim(name: str = "a", target: str = "", class_: str = "space", created_at: int = 0, **changes: Any) -> Claim:
     spec = {"deploymentTargetClassName": class_} | ({"targetName": target} if target else {})
-    given: dict[str, Any] = {"uid": f"uid-{name}", "created_at": created_at}
+    given: dict[str, Any] = {"uid": f"uid-{name}", "created_at": created_at, "has_finalizer": True}
     return Claim(name=name, spec=DeploymentTargetClaimSpec.model_validate(spec), **(given | changes))
 
 

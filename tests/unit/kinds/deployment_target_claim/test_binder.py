@@ -11,10 +11,9 @@ from services.kinds.deployment_target_claim.binder import (
     ClaimOutcome,
     bind,
     claim_change,
-    keeps_finalizer,
     matches,
 )
-from services.kinds.deployment_target_claim.rows import Claim
+from services.kinds.deployment_target_claim.rows import FINALIZER, Claim
 from tests.unit.kinds.deployment_target_claim.given import claim, target
 
 BIND_COMPLETE = "dt.appstudio.redhat.com/bind-complete"
@@ -299,7 +298,8 @@ def test_claim_when_its_outcome_is_written_then_only_what_differs_is(
 def test_claim_when_it_is_deleted_then_it_stays_until_its_target_is_released(
     row: Claim, targets: list[Target], keeps: bool
 ) -> None:
-    assert keeps_finalizer(row, targets) is keeps
+    change = claim_change(row, None if row.deleting else PENDING, targets)
+    assert change.finalizers == {FINALIZER: keeps}
 
 
 def test_target_when_the_claim_wants_another_one_then_it_does_not_match() -> None:

@@ -21,9 +21,12 @@ from services.kinds.deployment_target_claim.provisioning import (
     TargetOrder,
     deprovisioning,
     due_at,
+    orphans_among,
     other_target_name,
+    possible_target,
     provision,
     space_name,
+    with_target,
 )
 from services.kinds.deployment_target_claim.rows import Claim
 from services.kinds.deployment_target_class.model import DeploymentTargetClassSpec
@@ -53,11 +56,13 @@ def provisioned(
     requests: tuple[SpaceRequest, ...] = (),
     classes: dict[str, DeploymentTargetClassSpec] | None = None,
     second: float = 0,
+    room: int = 100,
 ) -> Provisioning:
     known = {"space": class_()} if classes is None else classes
     by_name = {each.name: each for each in claims}
     outcomes = bind(claims, targets, known.keys())
-    return provision(by_name, outcomes, {each.name: each for each in targets}, requests, known, at(second))
+    there = {each.name: each for each in targets}
+    return provision(by_name, outcomes, there, requests, known, at(second), room=room)
 
 
 def standing(made: str = "") -> SpaceRequestOrder:
@@ -81,12 +86,21 @@ NOTHING_NEW: dict[str, tuple[Claim, dict[str, Any]]] = {
     "it names a target": (claim(target="own"), {}),
     "it found a target": (claim(), {"targets": (target(),)}),
     "it is being deleted": (claim(deleting=True), {}),
+    "nobody has seen yet that it stays until its space goes": (claim(has_finalizer=False), {}),
 }
 
 
 @pytest.mark.parametrize(("row", "given"), NOTHING_NEW.values(), ids=NOTHING_NEW)
 def test_claim_when_it_needs_no_space_of_ours_then_none_is_requested(row: Claim, given: dict[str, Any]) -> None:
     assert provisioned(row, **given) == Provisioning(errors={})
+
+
+def test_claims_when_there_is_no_room_for_their_spaces_then_the_oldest_get_theirs_and_the_others_are_told() -> None:
+    rows = (claim("a", created_at=3), claim("b", created_at=1), claim("c", created_at=2))
+    found = provisioned(*rows, room=2)
+    assert [each.labels[OF_CLAIM] for each in found.requests] == ["b", "c"]
+    assert found.crowded_out == ("a",)
+    assert provisioned(*rows, room=-1).crowded_out == ("b", "c", "a")
 
 
 def test_request_when_it_is_not_ready_then_it_stays_and_no_second_one_is_made() -> None:
@@ -120,6 +134,27 @@ def test_request_when_it_gives_not_one_namespace_then_no_target_is_made_and_the_
     assert found.errors == {"a": message}
 
 
+@pytest.mark.parametrize("length", [0, 5000], ids=["empty", "too-long"])
+@pytest.mark.parametrize(
+    ("field", "most"),
+    [("namespaceAccess.name", 63), ("namespaceAccess.secretRef", 253), ("targetClusterURL", 2048)],
+)
+def test_request_when_it_gives_what_no_target_can_have_then_none_is_made_and_the_claim_names_the_field(
+    field: str, most: int, length: int
+) -> None:
+    given = {"namespaceAccess.name": "spaces-1", "namespaceAccess.secretRef": "login", "targetClusterURL": "https://a"}
+    name, secret, url = (given | {field: "x" * length}).values()
+    ready = request(is_ready=True, accesses=(NamespaceAccess(name, secret),), api_url=url)
+    message = f"SpaceRequest 'a-request' has no {field} in its status, or one of more than {most} characters"
+    assert provisioned(claim(), requests=(ready,)) == Provisioning((standing(),), errors={"a": message})
+
+
+def test_request_when_all_it_gives_is_as_long_as_may_be_then_a_target_is_made() -> None:
+    ready = request(is_ready=True, accesses=(NamespaceAccess("x" * 63, "x" * 253),), api_url="x" * 2048)
+    found = provisioned(claim(), requests=(ready,))
+    assert (len(found.targets), found.errors) == (1, {})
+
+
 @pytest.mark.parametrize(
     ("unready", "why"),
     [
@@ -134,6 +169,21 @@ def test_request_when_it_is_not_ready_after_five_minutes_then_the_claim_says_why
     message = f"SpaceRequest 'a-request' is not ready after 5 minutes: {why}"
     assert provisioned(claim(), requests=(waiting,), second=300).errors == {"a": message}
     assert (due_at(waiting, at(299)), due_at(waiting, at(300))) == (at(300), None)
+
+
+def test_request_when_it_is_deleted_by_hand_and_does_not_go_then_the_claim_says_so_after_two_minutes() -> None:
+    leaving = request(name=space_name(claim()), deleting=True, going_since=at(1000), unready="Terminating: held")
+    assert provisioned(claim(), requests=(leaving,), second=1119) == Provisioning(errors={})
+    said = provisioned(claim(), requests=(leaving,), second=1120)
+    message = f"SpaceRequest '{leaving.name}' of this claim is being deleted, and is still there after 2 minutes: "
+    assert (said.requests, said.errors) == ((), {"a": f"{message}Terminating: held"})
+    assert (due_at(leaving, at(1119)), due_at(leaving, at(1120))) == (at(1120), None)
+
+
+def test_request_when_its_controller_says_since_when_it_does_not_go_then_that_counts() -> None:
+    """Whatever else was told of it since."""
+    leaving = request(name=space_name(claim()), deleting=True, going_since=at(1000), failing_since=at(900))
+    assert provisioned(claim(), requests=(leaving,), second=1020).errors
 
 
 def test_claim_when_a_former_one_of_its_name_has_left_target_and_space_then_it_gets_its_own_of_both() -> None:
@@ -201,6 +251,66 @@ def test_request_when_nobody_needs_it_any_more_then_it_goes_if_the_policy_is_del
     found = provisioned(*claims, **given)
     assert found.removed == (("a-request",) if is_removed else ())
     assert [each.name for each in found.requests] == ([] if is_removed else ["a-request"])
+
+
+UNUSED = request(name=space_name(claim()))
+LABELLED = replace(UNUSED, target="a-dt")
+
+ORPHANS: dict[str, tuple[SpaceRequest, dict[str, Any], bool]] = {
+    "its claim is gone": (UNUSED, {}, True),
+    "its claim is gone, policy Retain: no target was made": (UNUSED, {"classes": RETAIN}, True),
+    "its claim is gone, and so is its class": (UNUSED, {"classes": {}}, True),
+    "another claim has the name": (UNUSED, {"claims": {"a": "uid-b"}}, True),
+    "its claim is there": (UNUSED, {"claims": {"a": "uid-a"}}, False),
+    "it is going": (replace(UNUSED, deleting=True), {}, False),
+    "it is not ours": (replace(UNUSED, class_name=""), {}, False),
+    "its target is there": (LABELLED, {"targets": {"a-dt": RELEASED}}, False),
+    "its target is gone": (LABELLED, {}, True),
+    "its target is gone, policy Retain": (LABELLED, {"classes": RETAIN}, False),
+    "its target is gone, and nobody knows the policy": (LABELLED, {"classes": {}}, False),
+}
+
+
+@pytest.mark.parametrize(("row", "given", "is_left"), ORPHANS.values(), ids=ORPHANS)
+def test_request_when_its_claim_is_no_more_then_it_is_an_orphan_unless_a_target_has_it_or_its_class_keeps_it(
+    row: SpaceRequest, given: dict[str, Any], is_left: bool
+) -> None:
+    facts: dict[str, Any] = {"claims": {}, "targets": {}, "classes": {"space": class_()}} | given
+    found = orphans_among([row], facts["claims"], facts["targets"], facts["classes"])
+    assert found == ({row.name: row} if is_left else {})
+
+
+OTHER_NAME = other_target_name(claim())
+
+
+@pytest.mark.parametrize(
+    ("targets", "made"),
+    [
+        pytest.param([target("a-dt", phase="Released", claim_uid="uid-a")], "a-dt", id="of its claim"),
+        pytest.param([target("a-dt", claim_uid="uid-b"), target(OTHER_NAME, claim_uid="uid-a")], OTHER_NAME, id="both"),
+        pytest.param([target("a-dt", claim_uid="uid-b")], "", id="of a former claim"),
+        pytest.param([target("a-dt")], "", id="of nobody"),
+        pytest.param([target("mine", claim_uid="uid-a")], "", id="of a name that none is made by"),
+    ],
+)
+def test_request_when_its_label_does_not_say_its_target_yet_then_it_has_the_one_that_was_made_for_its_claim(
+    targets: list[Target], made: str
+) -> None:
+    assert with_target(UNUSED, {each.name: each for each in targets}) == replace(UNUSED, target=made)
+
+
+@pytest.mark.parametrize(
+    ("row", "targets", "name"),
+    [
+        pytest.param(LABELLED, {"a-dt"}, "a-dt", id="its label says so"),
+        pytest.param(UNUSED, set(), "a-dt", id="the first name"),
+        pytest.param(UNUSED, {"a-dt"}, OTHER_NAME, id="which another one has"),
+    ],
+)
+def test_request_when_nobody_has_told_of_its_target_then_that_can_have_one_name(
+    row: SpaceRequest, targets: set[str], name: str
+) -> None:
+    assert possible_target(row, targets) == name
 
 
 def test_request_when_it_is_being_deleted_already_then_it_is_not_deleted_again() -> None:

@@ -12,13 +12,13 @@ from services.kinds.environment import catalogue as texts
 from services.kinds.environment.model import ENVIRONMENT, EnvironmentSpec
 from services.kinds.environment.rules import (
     Backing,
-    Decision,
     Family,
     decide,
     parent_cycles,
 )
 from services.kinds.environment.status import environment_status
 from services.kinds.managed_environment.model import ENVIRONMENT_SECRET
+from services.kinds.secret.rules import NEVER_COPIED, TOO_LARGE
 from services.kinds.shared.child_objects import ChildObject
 from services.kinds.shared.incarnation import refuse_resource
 from services.kinds.shared.reconciled import Problem
@@ -50,14 +50,14 @@ BOTH = environment(configuration=CLAIMING, unstableConfigurationFields={"kuberne
 TYPE_ONLY = environment(configuration=CLAIMING, unstableConfigurationFields={"clusterType": "OpenShift"})
 
 
-def target(namespace: str = "spaces-1") -> DeploymentTargetSpec:
+def target(namespace: str = "spaces-1", secret: str = "space") -> DeploymentTargetSpec:
     return DeploymentTargetSpec.model_validate(
         {
             "deploymentTargetClassName": "isolation-level-namespace",
             "kubernetesCredentials": {
                 "defaultNamespace": namespace,
                 "apiURL": ADDRESS,
-                "clusterCredentialsSecret": "space",
+                "clusterCredentialsSecret": secret,
                 "allowInsecureSkipTLSVerify": False,
             },
             "claimRef": "staging",
@@ -138,6 +138,16 @@ WANTED: dict[str, tuple[EnvironmentSpec, Backing, tuple[ChildObject, ...] | None
     "claim that does not exist": (CLAIMED, Backing(), None),
     "claim whose target is gone": (CLAIMED, Backing("Bound"), None),
     "claim and credentials both": (BOTH, Backing("Bound", target(), HAS_SPACE), None),
+    "claim with a target whose Secret is never copied": (
+        CLAIMED,
+        Backing("Bound", target(), {"space": NEVER_COPIED[0]}),
+        (managed(credentialsSecret="space", namespaces=["spaces-1"]),),
+    ),
+    "claim with a target whose Secret has the name of its copy": (
+        CLAIMED,
+        Backing("Bound", target(secret=COPY.name), {COPY.name: OPAQUE}),
+        (managed(credentialsSecret=COPY.name, namespaces=["spaces-1"]),),
+    ),
     "Secret of the target gone: no copy": (
         CLAIMED,
         Backing("Bound", target()),
@@ -155,6 +165,11 @@ def test_environment_when_it_is_backed_so_then_it_wants_these_objects(
 
 def missing(secret: str) -> str:
     return f"the secret {secret} referenced by the Environment resource was not found"
+
+
+def not_copied(type_: str, why: str) -> tuple[EnvironmentSpec, Backing, tuple[str, str]]:
+    message = f"the secret space of the DeploymentTarget is not copied: {why}"
+    return CLAIMED, Backing("Bound", target(), {"space": type_}), ("SecretNotCopied", message)
 
 
 PROBLEMS: dict[str, tuple[EnvironmentSpec, Backing, tuple[str, str] | None]] = {
@@ -197,6 +212,34 @@ PROBLEMS: dict[str, tuple[EnvironmentSpec, Backing, tuple[str, str] | None]] = {
     ),
     "Secret of the target gone": (CLAIMED, Backing("Bound", target()), ("SecretNotFound", missing("space"))),
     "Secret of the credentials missing": (OWN, Backing(), ("SecretNotFound", missing("kubeconfig"))),
+    **{
+        f"Secret of the target of type {each}": not_copied(
+            each, f"it is of type {each}, which stands for an account of the cluster itself; name another Secret"
+        )
+        for each in NEVER_COPIED
+    },
+    "Secret of the target too large": not_copied(
+        TOO_LARGE, "it is too large; leave nothing but the kubeconfig in it, or name another Secret"
+    ),
+    "Secret of the target with the name of its copy": (
+        CLAIMED,
+        Backing("Bound", target(secret=COPY.name), {COPY.name: OPAQUE}),
+        (
+            "SecretNotCopied",
+            f"the secret {COPY.name} of the DeploymentTarget is not copied: the copy would have the same name; create "
+            "it under another name, and name that one",
+        ),
+    ),
+    "Secret of the target with the name of its copy, which needs none": (
+        CLAIMED,
+        Backing("Bound", target(secret=COPY.name), {COPY.name: ENVIRONMENT_SECRET}),
+        None,
+    ),
+    "Secret of the credentials of a type that is never copied: its ManagedEnvironment says so": (
+        OWN,
+        Backing(secret_types={"kubeconfig": NEVER_COPIED[0]}),
+        None,
+    ),
     "all there": (CLAIMED, Backing("Bound", target(), HAS_SPACE), None),
 }
 
@@ -222,6 +265,11 @@ FAMILIES: dict[str, tuple[Family, bool, str]] = {
         "this environment is being deleted, and e00, e01, e02, e03, e04, e05, e06, e07, e08, e09 and 2 more name it as "
         "parentEnvironment; name another parent there",
     ),
+    "its parent does not exist": (
+        Family(missing_parent="nowhere"),
+        False,
+        "parentEnvironment 'nowhere' does not exist; create it, or name another one",
+    ),
     "on a cycle": (
         Family(("staging", "qa", "staging")),
         False,
@@ -243,13 +291,14 @@ def test_environment_when_it_stands_so_among_others_then_that_is_told_and_it_wan
 ) -> None:
     backing = Backing(secret_types=HAS_KUBECONFIG)
     decision = decide("staging", OWN, backing, family, deleting=deleting)
-    assert (decision.problem.message if decision.problem else "") == message
+    assert (decision.warning.message if decision.warning else "") == message
+    assert decision.problem is None
     assert decision.children == wanted(OWN, backing)
 
 
-def test_environment_when_it_is_on_a_cycle_and_its_claim_is_missing_then_the_claim_is_told_first() -> None:
+def test_environment_when_it_is_on_a_cycle_and_its_claim_is_missing_then_the_claim_is_the_problem() -> None:
     decision = decide("staging", CLAIMED, Backing(), Family(("staging", "staging")))
-    assert decision == Decision(None, Problem.of(texts.CLAIM_NOT_FOUND))
+    assert (decision.children, decision.problem) == (None, Problem.of(texts.CLAIM_NOT_FOUND))
 
 
 CYCLES: dict[str, tuple[dict[str, str], dict[str, tuple[str, ...]]]] = {

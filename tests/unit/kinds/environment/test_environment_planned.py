@@ -112,6 +112,8 @@ DRIFT: dict[str, dict[str, Any]] = {
     "another cluster": {"apiURL": "https://elsewhere.example.com"},
     "other credentials": {"credentialsSecret": "mine"},
     "a list of namespaces where there is none": {"namespaces": ["kube-system"]},
+    "an address that need not be proved": {"allowInsecureSkipTLSVerify": True},
+    "an account that it does not ask for": {"createNewServiceAccount": True},
     "a right that it does not give": {"clusterResources": True},
 }
 
@@ -203,6 +205,42 @@ def test_environments_when_their_parents_go_round_then_each_names_the_way_until_
     assert reason(world, "c") == ""
     world.take(plain(4, "b", parentEnvironment="c"))
     assert (reason(world, "a"), reason(world, "b")) == ("ParentCycleResolved", "ParentCycleResolved")
+
+
+def test_environment_when_something_is_wrong_with_it_then_it_is_not_tried_again_until_something_changes() -> None:
+    world = World()
+    world.take(plain(1, configuration={"target": {"deploymentTargetClaim": {"claimName": "nowhere"}}}))
+    assert reason(world) == "DeploymentTargetClaimNotFound"
+    (row,) = world.resources.values()
+    assert row.due_at is None
+    world.take(plain(2))
+    assert reason(world) == "DeploymentTargetClaimNotFoundResolved"
+
+
+def test_environment_when_its_parent_does_not_exist_then_it_says_so_until_it_does_and_can_be_deployed_to() -> None:
+    world = World()
+    world.take(environment(1, secret_type="Opaque", parentEnvironment="dev"))
+    assert shown(world)["Reconciled"][1:] == (
+        "ParentNotFound",
+        "parentEnvironment 'dev' does not exist; create it, or name another one",
+    )
+    assert [row.kind for row in world.child_objects.values()] == [MANAGED_ENVIRONMENT], "it can be deployed to"
+    world.take(plain(2, "dev"))
+    assert (reason(world), shown(world)["ErrorOccurred"][0]) == ("ParentNotFoundResolved", "False")
+    world.take(resource_gone(3, ENVIRONMENT.kind, "dev"))
+    assert reason(world) == "ParentNotFound"
+
+
+def test_environment_when_it_cannot_be_deployed_to_then_that_is_told_and_not_that_its_parent_is_missing() -> None:
+    workspace = Workspace()
+    workspace.put(KEY, {"apiURL": "https://theirs.example.com", "credentialsSecret": "theirs"})
+    workspace.tell()
+    workspace.take(environment(workspace.second + 1, secret_type="Opaque", parentEnvironment="nowhere"))
+    assert reason(workspace.world) == "NameExists"
+    workspace.second += 1
+    workspace.remove(KEY)
+    workspace.tell()
+    assert reason(workspace.world) == "ParentNotFound"
 
 
 def test_environment_when_it_is_being_deleted_then_it_names_its_children_until_they_have_another_parent() -> None:

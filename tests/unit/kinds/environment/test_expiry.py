@@ -12,6 +12,7 @@ from services.common.errors import Permanent
 from services.kinds.environment.catalogue import EXPIRES_AT
 from services.kinds.environment.expiry import expires_at, is_preview, remaining_of, with_remaining
 from services.kinds.environment.kind import KIND
+from services.kinds.environment.known import KnownEnvironment
 from services.kinds.environment.model import EnvironmentSpec
 from services.kinds.shared.incarnation import update_resource
 from services.kinds.shared.resource import Cause, Origin, PlainResource
@@ -31,7 +32,7 @@ CREDENTIALS = {
 }
 
 
-def environment(annotation: str | None, **parts: Any) -> tuple[PlainResource, EnvironmentSpec]:
+def environment(annotation: str | None, **parts: Any) -> tuple[PlainResource, KnownEnvironment]:
     """One that was created at noon of 4 May 2026."""
     content = {"displayName": "qa", "deploymentStrategy": "Manual"} | (parts or CLAIM)
     metadata = {"annotations": {} if annotation is None else {EXPIRES_AT: annotation}}
@@ -40,7 +41,7 @@ def environment(annotation: str | None, **parts: Any) -> tuple[PlainResource, En
     tenant = ids.resource_id("local", "tenant")
     origin = Origin(tenant, "local", ids.resource_id("local", "uid-qa"))
     row = update_resource(KIND, None, message.event, origin, Cause(START, ""))
-    return row, EnvironmentSpec.model_validate(content)
+    return row, KnownEnvironment.of(EnvironmentSpec.model_validate(content))
 
 
 TIMES = {

@@ -10,8 +10,10 @@ from typing import Any
 
 import pytest
 
+from services.kinds.promotion_run.catalogue import BEYOND_QUOTA, INVALID_SPEC
 from services.kinds.promotion_run.model import PromotionRunSpec
 from services.kinds.promotion_run.progress import (
+    Before,
     BindingOrder,
     BoundSnapshot,
     DeployedComponent,
@@ -21,6 +23,7 @@ from services.kinds.promotion_run.progress import (
 )
 from services.kinds.promotion_run.rules import Advance, Contender, Promotion, Step, advance, runs_ahead
 from services.kinds.promotion_run.status import MAX_DISPLAY_STATUS, promotion_status
+from services.kinds.snapshot.images import image_entries
 from services.kinds.snapshot_environment_binding.model import BindingSpec
 from tests.unit.kinds.given import at, conditions, id_of
 
@@ -56,6 +59,7 @@ def around(*bindings: BoundSnapshot, **changes: Any) -> Surroundings:
         "parents": {"development": "", "staging": "development", "production": "staging"},
         "automated": {"development", "staging"},
         "bindings": {("shop", each.name.removeprefix("shop-")): each for each in bindings},
+        "bound_components": {"shop": {component.name for each in bindings for component in each.components}},
         "binding_names": {each.name for each in bindings},
     }
     return Surroundings(**(given | changes))
@@ -88,6 +92,35 @@ GENERATED = BindingOrder(
 )
 GONE = "Snapshot: two referred in Binding: shop-staging does not exist."
 FOREIGN = "Snapshot 'two' is one of application 'blog', not of 'shop'; name one of this application"
+
+CROWDED = (
+    "Environment 'staging' exists, but is not in force: it is beyond the quota of this namespace; delete others of its "
+    "kind"
+)
+NO_ROOM = (
+    "Application 'shop' exists, but is not in force: it is beyond the quota of this namespace; delete others of its "
+    "kind"
+)
+
+CROWDED_OUT = (
+    "Component 'api' exists, but is not in force: it is beyond the quota of this namespace; delete others of its kind"
+)
+NOT_BOUND = (
+    "SnapshotEnvironmentBinding '{name}' exists, but is not in force: it is beyond the quota of this namespace; delete "
+    "others of its kind"
+)
+
+
+def images(*components: str) -> dict[str, list[str]]:
+    """Of Snapshot two."""
+    return {"two": image_entries({"components": [{"name": each, "containerImage": each} for each in components]})}
+
+
+def lacking(count: int, names: str = "") -> str:
+    """What is said of components that are not there."""
+    lacks = f"Application 'shop' lacks {count} of the components in Snapshot 'two'{names}"
+    return f"{lacks}; create them, or promote a Snapshot without them"
+
 
 FIRST_LOOK: dict[str, tuple[Surroundings, str, tuple[Any, ...], str]] = {
     "no binding: one is made": (around(), WAITS_FOR_BINDING, (GENERATED,), ""),
@@ -152,11 +185,95 @@ FIRST_LOOK: dict[str, tuple[Surroundings, str, tuple[Any, ...], str]] = {
         GONE,
     ),
     "a snapshot that was deleted while it is promoted": (around(bound("staging"), snapshots={}), GONE, (), GONE),
+    "an environment beyond the quota": (
+        around(parents={"development": ""}, not_in_force={("Environment", "staging"): BEYOND_QUOTA}),
+        CROWDED,
+        (),
+        CROWDED,
+    ),
+    "an application beyond the quota": (
+        around(applications={}, not_in_force={("Application", "shop"): BEYOND_QUOTA}),
+        NO_ROOM,
+        (),
+        NO_ROOM,
+    ),
+    "a snapshot that nobody can read": (
+        around(snapshots={}, not_in_force={("Snapshot", "two"): INVALID_SPEC}),
+        "Snapshot 'two' exists, but is not in force: its spec is not valid; correct it",
+        (),
+        "Snapshot 'two' exists, but is not in force: its spec is not valid; correct it",
+    ),
+    "of all components that the snapshot has images of": (
+        around(images=images("cart", "basket")),
+        WAITS_FOR_BINDING,
+        (GENERATED,),
+        "",
+    ),
+    "of more than these": (around(images=images("cart")), WAITS_FOR_BINDING, (GENERATED,), ""),
+    "nobody has told of some yet": (around(images=images("api", "cart", "web")), lacking(2), (), lacking(2)),
+    "nobody has told of some yet, and another binding names one": (
+        around(bound("development", deployed("api"), deployed()), images=images("api", "cart", "web")),
+        lacking(2, ": api and 1 more"),
+        (),
+        lacking(2, ": api and 1 more"),
+    ),
+    "one is beyond the quota, and another one is not there": (
+        around(images=images("api", "cart", "web"), crowded_out={"shop": ("api", "help"), "blog": ("web",)}),
+        CROWDED_OUT,
+        (),
+        CROWDED_OUT,
+    ),
+    "all are beyond the quota": (
+        around(applications={"shop": ()}, crowded_out={"shop": ("api",)}),
+        CROWDED_OUT,
+        (),
+        CROWDED_OUT,
+    ),
+    "one is beyond the quota of which the snapshot has no image": (
+        around(images=images("cart"), crowded_out={"shop": ("api",)}),
+        WAITS_FOR_BINDING,
+        (GENERATED,),
+        "",
+    ),
+    "a snapshot comes to a binding that lacks some: its user has chosen": (
+        around(bound("staging", snapshot="one"), images=images("cart", "web")),
+        WAITS_FOR_BINDING,
+        (SnapshotOrder("shop-staging", "two"),),
+        "",
+    ),
+    "a binding beyond the quota": (
+        around(
+            idle_bindings={("shop", "staging"): "ours"},
+            not_in_force={("SnapshotEnvironmentBinding", "ours"): BEYOND_QUOTA},
+        ),
+        NOT_BOUND.format(name="ours"),
+        (),
+        NOT_BOUND.format(name="ours"),
+    ),
+    "a binding that nobody can read": (
+        around(not_in_force={("SnapshotEnvironmentBinding", "shop-staging-generated-binding"): BEYOND_QUOTA}),
+        NOT_BOUND.format(name="shop-staging-generated-binding"),
+        (),
+        NOT_BOUND.format(name="shop-staging-generated-binding"),
+    ),
+}
+
+HOPELESS: dict[str, tuple[Surroundings, str]] = {
     "a snapshot of another application": (
         around(bound("staging", snapshot="one"), snapshots={"two": "blog"}),
         FOREIGN,
-        (),
-        FOREIGN,
+    ),
+    "an environment that is over": (
+        around(parents={"development": ""}, expired={"staging"}),
+        "Environment 'staging' is over; name another one",
+    ),
+    "an environment that is being deleted": (
+        around(bound("staging"), parents={"development": ""}, going={"staging"}),
+        "Environment 'staging' is being deleted; name another one",
+    ),
+    "one that is over, and nobody has told of the rest": (
+        around(parents={}, applications={}, snapshots={}, expired={"staging"}),
+        "Environment 'staging' is over; name another one",
     ),
 }
 
@@ -171,6 +288,40 @@ def test_run_when_it_is_not_done_then_it_says_what_it_waits_for_and_orders_what_
     assert advanced.promotion.error == error
     assert (advanced.promotion.state, advanced.promotion.started_at) == ("Active", at(0))
     assert advanced.promotion.due_after(at(0)) == at(0) + timedelta(minutes=10)
+
+
+@pytest.mark.parametrize(("surroundings", "error"), HOPELESS.values(), ids=HOPELESS)
+def test_run_when_it_never_can_succeed_then_it_fails_at_once_says_why_and_orders_nothing(
+    surroundings: Surroundings, error: str
+) -> None:
+    advanced = after(MANUAL, (surroundings, 0))
+    assert steps(advanced) == {"staging": ("Failed", f"Promotion Failed. {error}")}
+    assert (advanced.promotion.state, advanced.promotion.result) == ("Complete", "Failure")
+    assert (advanced.promotion.error, advanced.orders) == (error, ())
+
+
+def test_automated_run_when_one_of_a_level_never_can_succeed_then_the_others_go_on_without_it() -> None:
+    gone = {name: parent for name, parent in WIDE.items() if name != "us"}
+    begun = after(AUTOMATED, (wide(bound("development")), 0)).promotion
+    later = around(bound("development"), bound("eu"), parents=gone, automated=set(gone), going={"us"})
+    promotion = advance(AUTOMATED, begun, later, at(5)).promotion
+    assert {step.environment: step.status for step in promotion.steps} == {
+        "development": "Success",
+        "eu": "Success",
+        "us": "Failed",
+        "eu-2": "In Progress",
+    }
+
+
+def test_run_when_its_binding_lacks_nothing_then_components_beyond_the_quota_are_not_looked_for() -> None:
+    class Closed(dict[str, tuple[str, ...]]):
+        def get(self, *_: object) -> Any:
+            raise AssertionError("nobody needs it")
+
+    advanced = after(MANUAL, (around(crowded_out=Closed()), 0))
+    assert [type(order) for order in advanced.orders] == [BindingOrder]
+    with pytest.raises(AssertionError, match="nobody needs it"):
+        after(MANUAL, (around(images=images("another"), crowded_out=Closed()), 0))
 
 
 def test_run_when_it_is_looked_at_twice_then_nothing_changes() -> None:
@@ -218,6 +369,7 @@ FAILURES: dict[str, tuple[Surroundings, str]] = {
         around(parents={"development": ""}),
         f"{FAILED} Environment 'staging' does not exist; create it",
     ),
+    "components that never came": (around(images=images("api", "cart")), f"{FAILED} {lacking(1)}"),
     "a binding that never came": (around(), FAILED),
 }
 
@@ -315,6 +467,19 @@ def test_automated_run_when_one_environment_fails_then_only_the_children_of_the_
     assert (advanced.promotion.state, advanced.promotion.result) == ("Complete", "Failure")
 
 
+def test_automated_run_when_environments_of_a_level_have_errors_then_it_says_the_same_at_each_look() -> None:
+    """What can still be mended first, and at the end why it is no success."""
+    begun = after(AUTOMATED, (wide(bound("development")), 0)).promotion
+    gone = around(bound("development"), parents={"development": "", "us": "development"}, expired={"eu"})
+    absent = replace(gone, parents={"development": ""})
+    errors = []
+    for surroundings, second in [(absent, 5), (absent, 6), (gone, 7), (gone, 8), (gone, 11 * MINUTE)]:
+        begun = advance(AUTOMATED, begun, surroundings, at(second)).promotion
+        errors.append(begun.error)
+    over, missing = "Environment 'eu' is over; name another one", "Environment 'us' does not exist; create it"
+    assert (errors, begun.result) == ([missing, missing, over, over, over], "Failure")
+
+
 def test_automated_run_when_a_level_begins_late_then_it_has_all_of_its_time() -> None:
     waiting, done = wide(), wide(bound("development"))
     assert after(AUTOMATED, (waiting, 0), (done, 9 * MINUTE)).promotion.due_after(at(0)) == at(19 * MINUTE)
@@ -363,6 +528,19 @@ def test_run_when_another_one_is_ahead_then_it_waits_without_losing_time() -> No
     waiting = advance(MANUAL, Promotion(), around(), at(0), behind="first").promotion
     assert (waiting.state, waiting.behind, waiting.due_after(at(0))) == ("Waiting", "first", None)
     assert advance(MANUAL, waiting, around(), at(3600)).promotion.due_after(at(3600)) == at(4200)
+
+
+def test_run_when_it_has_begun_and_another_one_goes_ahead_then_what_is_not_over_has_all_of_its_time_once_more() -> None:
+    over = Step("development", 0, at(600), "Success", DONE)
+    open_step = Step("staging", 1, at(900), before=Before("of one"), answer_due=at(360))
+    begun = Promotion("Active", started_at=at(0), steps=(over, open_step))
+    waiting = advance(AUTOMATED, begun, around(), at(400), behind="first").promotion
+    assert (waiting.state, waiting.behind) == ("Waiting", "first")
+    lagging = around(bound("staging", reported="of one"))
+    again = advance(AUTOMATED, waiting, lagging, at(3600)).promotion
+    assert (again.state, again.started_at, again.steps[0]) == ("Active", at(0), over)
+    assert (again.steps[1].due_at, again.steps[1].answer_due) == (at(4200), at(3660))
+    assert advance(AUTOMATED, again, lagging, at(3601)).promotion == again, "once"
 
 
 def test_generated_name_when_names_vary_then_it_is_as_documented() -> None:

@@ -50,6 +50,13 @@ class Shop:
     def snapshot(self, name: str, application: str = "shop", *, age: timedelta = timedelta(0)) -> None:
         self.take(SNAPSHOT.kind, name, {"application": application}, age=age)
 
+    def remove(self, name: str, kind: str = SNAPSHOT.kind) -> None:
+        self.second += 1
+        self.world.take(resource_gone(self.second, kind, name))
+
+    def over_quota(self) -> set[str]:
+        return {row.name for row in self.world.resources.values() if row.over_quota}
+
     def make_runs(self) -> None:
         """As a watcher does."""
         for row in self.wanted().values():
@@ -91,6 +98,16 @@ def shop() -> Shop:
     made = Shop()
     made.open()
     return made
+
+
+@pytest.fixture
+def crowded() -> Shop:
+    """There is room for one Snapshot, which was promoted."""
+    shop = Shop(limits=REGISTRY.limits({SNAPSHOT.kind: 1}))
+    shop.open()
+    shop.snapshot("one")
+    shop.make_runs()
+    return shop
 
 
 ONE, TWO = run_name("one", "dev"), run_name("two", "dev")
@@ -193,14 +210,40 @@ def test_snapshots_when_there_are_very_many_at_once_then_few_wait_and_each_appli
     assert {*shop.wanted()} == {run_name("s-59", "dev")}
 
 
-def test_snapshot_when_it_is_beyond_the_quota_then_it_is_not_promoted() -> None:
-    shop = Shop(limits=REGISTRY.limits({SNAPSHOT.kind: 1}))
+def test_snapshot_when_there_is_room_for_it_within_its_day_then_it_is_promoted_once(crowded: Shop) -> None:
+    crowded.snapshot("two")
+    crowded.end_runs()
+    assert crowded.wanted() == {}
+    crowded.remove("one")
+    assert {*crowded.wanted()} == {TWO}
+    crowded.make_runs()
+    crowded.remove(TWO, PROMOTION_RUN.kind)
+    crowded.snapshot("two")
+    assert crowded.wanted() == {}
+
+
+def test_snapshot_when_there_is_room_for_it_after_its_day_then_it_is_not_promoted(crowded: Shop) -> None:
+    crowded.snapshot("two", age=NEW_FOR - timedelta(minutes=1))
+    crowded.end_runs()
+    crowded.remove("one")
+    assert crowded.wanted() == {}
+
+
+def test_snapshot_when_there_is_room_for_it_after_a_newer_one_was_promoted_then_it_is_not() -> None:
+    """It was too large for the room that the newer one has got."""
+    shop = Shop()
     shop.open()
-    shop.snapshot("one")
-    shop.make_runs()
+    shop.world.policy = replace(shop.world.policy, limits=REGISTRY.limits({}, bytes_=1000))
+    shop.take(SNAPSHOT.kind, "large", {"application": "shop", "images": ["x" * 2000]})
     shop.snapshot("two")
+    shop.make_runs()
     shop.end_runs()
-    assert shop.wanted() == {}
+    assert shop.over_quota() == {"large"}
+    shop.world.policy = Policy(promotes_snapshots=True)
+    shop.take(APPLICATION.kind, "another", {})
+    assert (shop.over_quota(), shop.wanted()) == (set(), {})
+    shop.snapshot("three")
+    assert {*shop.wanted()} == {run_name("three", "dev")}
 
 
 def test_run_when_it_is_beyond_the_quota_then_no_other_one_follows_it() -> None:

@@ -11,14 +11,16 @@ import pytest
 from services.kinds.registry import REGISTRY, Registry
 from services.kinds.shared.kind import CustomKind, Reference
 from services.kinds.shared.resource import PlainResource
+from services.kinds.shared.text import MAX_COMPONENTS, MAX_IMAGE, MAX_LABEL
 from services.kinds.snapshot.kind import KIND
 from services.kinds.snapshot.model import SNAPSHOT, SnapshotSpec
 from services.planner.domain.events import Event
 from services.planner.domain.policy import Policy
 from services.planner.domain.state import TenantState
+from services.planner.domain.steps.quotas import KEPT_BEYOND_QUOTA
 from services.watcher.commands.translation import spec_within
 from tests.unit.kinds.toy.kind import KIND as TOY
-from tests.unit.planner.given import changed, in_namespace, resource, resource_gone, resync
+from tests.unit.planner.given import as_sent, changed, in_namespace, resource, resource_gone, resync
 from tests.unit.planner.world import World
 
 NAMING = replace(TOY, reference=Reference("snapshot", SNAPSHOT))
@@ -54,7 +56,7 @@ def at_hand(state: TenantState) -> set[str]:
     return {row.name for row in state.plain_resources_of_kind(SNAPSHOT.kind).values()}
 
 
-def test_snapshot_when_it_is_sent_then_only_whose_it_is_leaves_the_cluster() -> None:
+def test_snapshot_when_it_is_sent_then_whose_it_is_and_a_short_digest_of_each_image_leave_the_cluster() -> None:
     deep: Any = {"tool": {}}
     for _ in range(300):
         deep = {"more": deep}
@@ -65,7 +67,37 @@ def test_snapshot_when_it_is_sent_then_only_whose_it_is_leaves_the_cluster() -> 
             "artifacts": {"unstableFields": deep},
         }
     }
-    assert spec_within(100, KIND.projection)(manifest, "") == ('{"application":"shop"}', "")
+    sent = '{"application":"shop","images":["veFIDj2Bv-rD"]}'
+    assert spec_within(100, KIND.projection)(manifest, "") == (sent, ""), "watchers of all releases make the same of it"
+
+
+def largest(tag: str = "") -> dict[str, Any]:
+    names = [f"{number:03}".ljust(MAX_LABEL, "x") for number in range(MAX_COMPONENTS)]
+    components = [{"name": name, "containerImage": f"{name}:{tag}".ljust(MAX_IMAGE, "y")} for name in names]
+    return {"application": "a" * MAX_LABEL, "components": components}
+
+
+def test_snapshot_when_it_is_as_large_as_may_be_and_beyond_the_quota_then_all_that_is_sent_of_it_is_kept() -> None:
+    world = World(policy=Policy(limits=REGISTRY.limits({SNAPSHOT.kind: 1})))
+    world.take(snapshot(1, "one"), as_sent(2, SNAPSHOT.kind, "two", largest()))
+    sent = known(world)["two"]
+    assert (sent.over_quota, sent.omitted, len(json.loads(sent.spec)["images"])) == (True, "", MAX_COMPONENTS)
+    assert len(sent.spec) <= KEPT_BEYOND_QUOTA
+    world.take(resource_gone(3, SNAPSHOT.kind, "one"))
+    assert not known(world)["two"].over_quota
+
+
+def test_snapshots_when_a_newer_watcher_tells_more_of_them_then_they_stay_dormant_and_nothing_else_is_written(
+    world: World,
+) -> None:
+    world.policy = replace(world.policy, promotes_snapshots=True)
+    world.take(*(snapshot(number) for number in range(1, 11)))
+    whole = {"application": "shop", "components": [{"name": "web", "containerImage": "registry.example.com/web:1"}]}
+    world.take(*(as_sent(number, SNAPSHOT.kind, f"s-{number}", whole, epoch=9) for number in range(1, 11)))
+    assert {len(json.loads(row.spec)["images"]) for row in known(world).values()} == {1}
+    for state in (*world.memory.values(), loaded(world)):
+        assert (at_hand(state), state.admitted_dormant) == (set(), {SNAPSHOT.kind: 10})
+    assert (world.workspace, world.child_objects) == ({}, {})
 
 
 def test_snapshots_when_nothing_names_them_then_they_are_counted_and_none_is_at_hand(world: World) -> None:

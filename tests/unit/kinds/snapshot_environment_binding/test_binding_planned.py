@@ -326,6 +326,10 @@ def test_bindings_when_something_else_changes_then_only_those_are_decided_that_i
     assert asked == ["one"]
     world.take(secret(8), environment(9, "qa", unstableConfigurationFields=ON_CLUSTER))
     assert asked == ["one", "two"]
+    promoted = {"deploymentStrategy": "AppStudioAutomated", "parentEnvironment": "another"}
+    variables = {"env": [{"name": "a", "value": "b"}]}
+    world.take(environment(10, displayName="other", tags=["a"], configuration=variables, **promoted))
+    assert asked == ["one", "two"], "nothing of that is in a deployment"
 
 
 def test_deployment_when_somebody_has_made_one_of_its_name_then_the_binding_says_so_and_has_it_once_that_is_gone() -> (

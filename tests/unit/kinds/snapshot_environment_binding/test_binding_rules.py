@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from services.common.addresses import AddressPolicy
 from services.common.messages import ChildKind
 from services.kinds.deployment_target.model import DeploymentTargetSpec
+from services.kinds.environment.known import KnownEnvironment
 from services.kinds.environment.model import EnvironmentSpec
 from services.kinds.environment.rules import Backing
 from services.kinds.shared.child_objects import ChildObject
@@ -35,11 +37,12 @@ def component(name: str = "cart", **repository: Any) -> dict[str, Any]:
     return {"name": name, "gitopsRepository": content | repository}
 
 
-def environment(**spec: Any) -> EnvironmentSpec:
-    return EnvironmentSpec.model_validate({"displayName": "Staging", "deploymentStrategy": "Manual"} | spec)
+def environment(**spec: Any) -> KnownEnvironment:
+    whole = {"displayName": "Staging", "deploymentStrategy": "Manual"} | spec
+    return KnownEnvironment.of(EnvironmentSpec.model_validate(whole))
 
 
-def with_credentials(namespace: str = "shop") -> EnvironmentSpec:
+def with_credentials(namespace: str = "shop") -> KnownEnvironment:
     credentials = {
         "targetNamespace": namespace,
         "apiURL": "https://api.example.com",
@@ -51,7 +54,7 @@ def with_credentials(namespace: str = "shop") -> EnvironmentSpec:
 
 CLAIM = {"target": {"deploymentTargetClaim": {"claimName": "staging"}}}
 CLAIMING = environment(configuration=CLAIM)
-BOTH = CLAIMING.model_copy(update={"unstable_configuration_fields": with_credentials().unstable_configuration_fields})
+BOTH = replace(CLAIMING, target_namespace=with_credentials().target_namespace)
 
 
 def target(namespace: str) -> DeploymentTargetSpec:

@@ -59,7 +59,7 @@ def identity(commit: str, branch: str = "main") -> str:
 
 
 def orders(*bindings: PlainResource) -> dict[str, tuple[int, int, int]]:
-    return {each.identity: each.order for each in first_named(bindings).values()}
+    return {each.identity: each.order for each in first_named(map(named_commits, bindings)).values()}
 
 
 def test_commits_when_one_version_names_them_then_their_order_is_that_of_the_components() -> None:
@@ -86,7 +86,7 @@ def test_commits_when_several_bindings_name_them_then_epoch_and_version_order_th
     first, second = epochs
     older = with_named_commits(row("a", version=10, epoch=first))
     newer = with_named_commits(row("b", version=9 if second > first else 11, epoch=second))
-    named = first_named([newer, older])
+    named = first_named(map(named_commits, [newer, older]))
     assert named[identity("b")].is_later_than(named[identity("a")])
 
 

@@ -13,6 +13,7 @@ from services.planner.domain.changes import Changes
 from services.planner.domain.fleet.orders import decide_orders
 from services.planner.domain.fleet.placement.assignments import PlacementRules
 from services.planner.domain.fleet.pools.pool_rows import EnginePool, PoolKey
+from services.planner.domain.fleet.remediation.evacuation import evacuate
 from services.planner.domain.fleet.rollouts.rollout_rows import Figures, Rollout
 from services.planner.domain.fleet.rows import (
     EngineClusterRow,
@@ -106,15 +107,28 @@ class Rolled:
         self.pools |= {row.key: row for row in changes.engine_pools}
         return changes
 
+    def evacuate(self) -> None:
+        """As remediation does: tenants leave instances that are down."""
+        for name, known in self.health.items():
+            if known.is_down and not self.instances[name].is_retired:
+                _, after = evacuate(name, self.fleet, self.now)
+                for move in after.moves.values():
+                    self._write(move)
+
     def step_moves(self) -> None:
-        """Each move that has begun by one step."""
+        """Each move that has begun by one step, if those can do their part that it waits for."""
         for move in tuple(self.moves.values()):
+            is_lost = self.fleet.is_out_of_reach(move.source)
             if move.step in ("reserved", "preparing") and move.is_cancelled:
                 self._write(replace(move, step="cancelled"))
+            elif move.step == "withdrawing":
+                self._write(move if is_lost else replace(move, step="done"))
+            elif self.fleet.is_out_of_reach(move.target) or (is_lost and move.path == "whole"):
+                continue
             elif move.step == "reserved":
                 self._write(replace(move, step="preparing"))
             elif move.step == "preparing":
-                self._write(replace(move, step="adopting"))
+                self._write(replace(move, step="adopting", path="fenced" if is_lost else move.path))
                 name = next(
                     known
                     for known, each in self.tenants.items()
@@ -122,7 +136,7 @@ class Rolled:
                 )
                 self.tenants[name] = replace(self.tenants[name], engine_instance_id=move.target)
             elif move.step == "adopting":
-                self._write(replace(move, step="done"))
+                self._write(replace(move, step="withdrawing" if is_lost else "done"))
 
     def live(self, *orders: Order) -> None:
         """One look, and what happens until the next."""

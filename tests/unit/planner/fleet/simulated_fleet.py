@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from uuid import UUID
 
 from services.planner.database.pool_queries import STAYS
 from services.planner.domain.fleet.orders import decide_orders
+from services.planner.domain.fleet.placement.measured_load import load_of_deployments
 from services.planner.domain.fleet.pools.pool_rows import Burdens, EnginePool, Overload, Patience
-from services.planner.domain.fleet.pools.scaling import needs_tenants, scale
+from services.planner.domain.fleet.pools.scaling import instances_rearranged, reason_to_hold, scale
 from services.planner.domain.fleet.rows import Fleet, Holding, InstanceHealth, TenantHere
 from services.planner.rows import TenantName
 from tests.unit.planner.fleet.test_fleet_orders import CLUSTER, INSTANCE
@@ -37,6 +38,13 @@ def pool_fleet(instances: int, pool: EnginePool = POOL, **changes: object) -> Fl
     return replace(fleet, pools={pool.key: pool})
 
 
+def with_capacities(fleet: Fleet, capacities: Sequence[int]) -> Fleet:
+    """With instances of these capacities, in the order of their ids."""
+    for known, capacity in zip(sorted(fleet.instances), capacities, strict=True):
+        fleet = fleet.with_instance(replace(fleet.instances[known], capacity=capacity))
+    return fleet
+
+
 @dataclass
 class SimulatedFleet:
     """Steps of time; installations and moves take one each."""
@@ -50,12 +58,12 @@ class SimulatedFleet:
     """How often each tenant was moved."""
 
     def place_evenly(self, sizes: Mapping[TenantName, int]) -> None:
-        """New tenants, one after the other."""
-        names = sorted(self.fleet.instances)
-        tenants = {
-            name: TenantHere(UUID(int=number + 1), 0, names[number % len(names)], size)
-            for number, (name, size) in enumerate(sizes.items())
-        }
+        """New tenants, one after the other, each to the instance that carries the least of its capacity."""
+        rows, carried, tenants = self.fleet.instances, Counter[str](), {}
+        for number, (name, size) in enumerate(sizes.items()):
+            emptiest = min(sorted(rows), key=lambda each: carried[each] / rows[each].capacity)
+            tenants[name] = TenantHere(UUID(int=number + 1), 0, emptiest, size)
+            carried[emptiest] += size
         self.fleet = replace(self.fleet, tenants=tenants)
 
     def live(self, sizes: Mapping[TenantName, int], step: timedelta) -> None:
@@ -86,7 +94,10 @@ class SimulatedFleet:
         self.fleet = replace(self.fleet, tenants=tenants, moves={})
 
     def _resize(self, sizes: Mapping[TenantName, int]) -> None:
-        tenants = {name: replace(each, deployments=sizes[name]) for name, each in self.fleet.tenants.items()}
+        tenants = {
+            name: replace(each, deployments=sizes[name], load=load_of_deployments(sizes[name]))
+            for name, each in self.fleet.tenants.items()
+        }
         count, size = Counter[str](), Counter[str]()
         for each in tenants.values():
             count[each.engine_instance_id] += 1
@@ -97,13 +108,25 @@ class SimulatedFleet:
             for row in self.fleet.instances.values()
             if row.state == "provisioning"
         }
-        self.fleet = replace(self.fleet, tenants=tenants, holdings=holdings, health=health)
+        load = {known: load_of_deployments(carried) for known, carried in size.items()}
+        self.fleet = replace(self.fleet, tenants=tenants, holdings=holdings, health=health, load=load)
+
+    def _seen(self, burdens: Burdens) -> Fleet:
+        """As the planner reads it: what is on instances among which nobody may move is not."""
+        fleet = self.fleet
+        counted = instances_rearranged(fleet, burdens, self.now, reason_to_hold(fleet)) | {
+            pool.leaving for pool in fleet.pools.values() if pool.leaving is not None
+        }
+        return replace(
+            fleet,
+            tenants={name: each for name, each in fleet.tenants.items() if each.engine_instance_id in counted},
+            uncounted=frozenset(fleet.instances.keys() - counted),
+        )
 
     def _decide(self) -> None:
         late = frozenset(known for known, moved in self.moved_at.items() if moved > self.now - STAYS)
         burdens = Burdens(self.overloads, late)
-        seen = self.fleet if needs_tenants(self.fleet, burdens, self.now) else replace(self.fleet, tenants={})
-        scaling = scale(seen, burdens, self.now, self.patience)
+        scaling = scale(self._seen(burdens), burdens, self.now, self.patience)
         changes = decide_orders(scaling.orders, self.fleet, self.now, moves_at_once=10_000)
         assert all(record.outcome == "accepted" for record in changes.fleet_orders)
         for row in changes.engine_instances:

@@ -17,11 +17,13 @@ from tests.unit.planner.world import World
 
 INSTANCE = "engine-1"
 PATIENCE = timedelta(seconds=180)
+EXPIRES_AT = at(86_400)
 DUE = Event(HealthDue(INSTANCE), 3, "")
 
 
 def told(second: int, health: str = "Healthy", reason: str = "", instance: str = INSTANCE, queue: int = 0) -> Event:
-    event = EngineHealth(health, reason, "why" if reason else "", "3.2.11", at(second), queue)
+    message = "why" if reason else ""
+    event = EngineHealth(health, reason, message, "3.2.11", at(second), queue, certificate_expires_at=EXPIRES_AT)
     return Event(Observation("", "", instance, "", "", at(second), event), 3, traceparent(second))
 
 
@@ -41,7 +43,17 @@ def test_health_when_an_agent_tells_it_then_all_of_it_is_remembered_and_when_it_
     world = world_at(10)
     world.take(told(1, "Down", "HeartbeatLost"))
     assert only(world) == InstanceHealth(
-        INSTANCE, 3, "Down", "HeartbeatLost", "why", "3.2.11", at(1), at(1), at(1), at(1) + PATIENCE
+        engine_instance_id=INSTANCE,
+        partition=3,
+        health="Down",
+        reason="HeartbeatLost",
+        message="why",
+        version="3.2.11",
+        heartbeat_at=at(1),
+        since=at(1),
+        reported_at=at(1),
+        due_at=at(1) + PATIENCE,
+        certificate_expires_at=EXPIRES_AT,
     )
 
 
@@ -100,6 +112,26 @@ def test_health_when_something_is_told_before_what_was_due_is_looked_at_then_it_
 def test_health_when_it_is_of_an_instance_that_there_is_not_then_it_is_passed_over() -> None:
     world = world_at(10)
     assert world.take(told(1, instance="invented")).engine_health == ()
+
+
+def test_health_when_it_changes_then_that_is_an_audit_row_and_when_it_is_told_again_it_is_none() -> None:
+    world = world_at(400)
+    for event in (told(1), told(2), told(3, "Down", "HeartbeatLost"), told(4, "Down", "ApiFailing"), DUE, told(300)):
+        world.take(event)
+    rows = sorted(world.audit_records.values(), key=lambda each: each.created_at)
+    assert [(row.kind, row.name, row.actor, row.message, row.created_at) for row in rows] == [
+        ("EngineInstance", INSTANCE, "agent", "Down (HeartbeatLost); why", at(3)),
+        ("EngineInstance", INSTANCE, "agent", f"Unknown (AgentSilent); {silent_since(4)}", at(184)),
+        ("EngineInstance", INSTANCE, "agent", "Healthy", at(300)),
+    ]
+
+
+def silent_since(second: int) -> str:
+    return f"its agent has told nothing since {at(second).isoformat(timespec='seconds')}"
+
+
+def test_health_when_it_is_of_an_instance_of_which_nothing_was_told_before_then_that_is_no_change() -> None:
+    assert world_at(10).take(told(1, "Down", "ApiFailing", instance="invented")).audit_records == ()
 
 
 def test_health_when_it_is_told_then_no_tenant_is_made() -> None:

@@ -9,11 +9,11 @@ from datetime import timedelta
 import pytest
 
 from services.common.messages.compiled import AT_ONCE, RELEASE
-from services.planner.domain.fleet.rows import Move, MoveStep
-from tests.unit.planner.fleet.test_moves import ID, Agents, agents, instances, ordered, shown, steps
+from services.planner.domain.fleet.rows import HANDED_OVER, ON_SOURCE, Move, MovePath, MoveStep
+from tests.unit.planner.fleet.test_moves import ID, Agents, agents, instances, ordered, shown, steps, until
 from tests.unit.planner.given import changed, gone, sync_run
 from tests.unit.planner.tenant import MANUAL
-from tests.unit.planner.world import World
+from tests.unit.planner.world import NOW, World
 
 __all__ = ["agents"]
 
@@ -27,6 +27,11 @@ def evacuated(world: World, agents: Agents, *, lost: bool) -> Move:
     if lost:
         lose(world, agents)
     return move
+
+
+def force(world: World) -> None:
+    """The source is evacuated, and its tenant on its way already."""
+    world.moves[ID] = replace(world.moves[ID], path="forced", due_at=NOW + world.later)
 
 
 def lose(world: World, agents: Agents) -> None:
@@ -68,15 +73,18 @@ def test_tenant_when_its_source_is_lost_then_it_is_on_the_target_and_the_source_
     assert ({place for place, _ in agents.live}, agents.deleted) == ({move.target}, [])
 
 
-@pytest.mark.parametrize("step", ["preparing", "pausing", "releasing"])
-def test_tenant_when_its_source_is_lost_in_any_step_then_the_move_goes_on_without_it(
-    world: World, agents: Agents, step: MoveStep
+@pytest.mark.parametrize("path", ["whole", "forced"])
+@pytest.mark.parametrize("step", ON_SOURCE)
+def test_tenant_when_its_source_is_lost_in_any_step_then_the_move_goes_on_without_it_whoever_has_ordered_it(
+    world: World, agents: Agents, step: MoveStep, path: MovePath
 ) -> None:
-    move = evacuated(world, agents, lost=False)
-    while world.moves[ID].step != step:
-        agents.work() if step != "preparing" else None
-        world.take_due_moves()
+    move = evacuated(world, agents, lost=False) if path == "forced" else ordered(world)
+    until(world, agents, step)
     lose(world, agents)
+    if path == "whole":
+        agents.settle()
+        assert world.moves[ID].step not in HANDED_OVER, "its source may be back in a moment"
+        force(world)
     world.later += timedelta(seconds=5)
     agents.settle()
     assert (world.moves[ID].step, world.moves[ID].path) == ("withdrawing", "fenced")
@@ -116,7 +124,20 @@ def test_tenant_when_its_source_is_down_but_can_be_reached_then_its_sync_runs_ar
     assert agents.deleted == []
 
 
-def test_tenant_when_an_operator_has_ordered_its_move_and_the_source_is_lost_then_it_goes_back(
+def test_tenant_when_its_source_goes_down_while_it_is_released_then_that_is_not_waited_for_any_more(
+    world: World, agents: Agents
+) -> None:
+    move = ordered(world)
+    until(world, agents, "releasing")
+    assert applications(world, move.source) == [("present", True, False)] * 2
+    force(world)
+    world.take_due_moves()
+    assert applications(world, move.source) == [("present", True, True)] * 2
+    agents.settle()
+    assert (world.moves[ID].step, world.moves[ID].path, agents.deleted) == ("done", "forced", [])
+
+
+def test_tenant_when_an_operator_has_ordered_its_move_and_the_source_is_not_evacuated_then_it_goes_back(
     world: World, agents: Agents
 ) -> None:
     ordered(world)

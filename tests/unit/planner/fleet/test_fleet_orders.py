@@ -224,8 +224,18 @@ def test_instance_when_tenants_leave_or_come_while_it_drains_then_its_state_says
     state: str, tenants: int, after: str
 ) -> None:
     before = in_state(state, tenants=tenants)
-    (row,) = decide_orders([], before, NOW).engine_instances
+    changes = decide_orders([], before, NOW)
+    (row,) = changes.engine_instances
     assert (row.state, row.ordered_at) == (after, INSTANCE.ordered_at)
+    (audited,) = changes.audit_records
+    assert (audited.kind, audited.name, audited.actor) == ("EngineInstance", "one", "planner")
+    assert (audited.message, audited.created_at) == (f"{state} to {after}", NOW)
+
+
+def test_instance_when_its_state_is_ordered_then_the_order_is_its_audit_row() -> None:
+    changes = decided(in_state("accepting", tenants=1), DrainEngineInstance("one"))
+    assert [row.state for row in changes.engine_instances] == ["draining"]
+    assert changes.audit_records == ()
 
 
 @pytest.mark.parametrize(

@@ -119,6 +119,10 @@ def of_part(target: str) -> MoveTenant:
     return MoveTenant(WORKSPACE, PART, target)
 
 
+def of_part_on_its_way() -> Move:
+    return replace(MOVE, source="two", target="three")
+
+
 DECISIONS |= {
     "of a part": (split(THREE), of_part("three"), "accepted", ""),
     "of a part, back": (split(), of_part("one"), "accepted", ""),
@@ -132,6 +136,19 @@ DECISIONS |= {
     ),
     "of the rest to where a part is": (split(), TO_TWO, "refused", f"two has a part of tenant {WORKSPACE}/{NAMESPACE}"),
     "of the rest": (split(THREE), replace(TO_TWO, target="three"), "accepted", ""),
+    "of a part, cancelled": (split(THREE, moves=[of_part_on_its_way()]), CancelMove(WORKSPACE, PART), "accepted", ""),
+    "of a part, cancelled by the name of the rest": (
+        split(THREE, moves=[of_part_on_its_way()]),
+        CANCEL,
+        "unchanged",
+        "it is not being moved; what the tenant has on two is, to three",
+    ),
+    "of the rest, cancelled by the name of a part": (
+        split(THREE, moves=[replace(MOVE, target="three")]),
+        CancelMove(WORKSPACE, PART),
+        "unchanged",
+        "it is not being moved; what the tenant has on one is, to three",
+    ),
     "of a part while the rest moves": (
         split(THREE, moves=[replace(MOVE, target="three")]),
         of_part("three"),
@@ -170,6 +187,15 @@ def test_moves_when_more_are_ordered_than_may_go_on_at_once_then_the_oldest_begi
     before = fleet(moves=[at_step("releasing", tenant_id=UUID(int=99), source="from-99"), *moves])
     begun = decide_orders([], before, NOW, moves_at_once=5).moves_ordered
     assert [(each.tenant_id.int, each.step) for each in begun] == [(n, "reserved") for n in range(1, 5)]
+
+
+def test_moves_when_others_only_wait_until_their_source_can_be_reached_then_these_take_no_place() -> None:
+    fenced = [
+        at_step("withdrawing", id=UUID(int=n), tenant_id=UUID(int=n), path="fenced", message="lost") for n in (1, 2)
+    ]
+    before = fleet(moves=[*fenced, at_step("ordered", id=UUID(int=3), tenant_id=UUID(int=3))])
+    (begun,) = decide_orders([], before, NOW, moves_at_once=1).moves_ordered
+    assert (begun.tenant_id.int, begun.step) == (3, "reserved")
 
 
 def test_moves_when_one_batch_orders_more_than_there_is_room_for_then_the_rest_is_refused() -> None:
@@ -212,9 +238,31 @@ def test_move_when_its_tenant_is_gone_then_it_is_over() -> None:
     assert (move.step, move.message) == ("cancelled", "the tenant is gone")
 
 
-def test_instance_when_a_tenant_is_on_its_way_there_then_it_is_not_retired() -> None:
+def test_instance_when_a_tenant_is_on_its_way_there_then_it_is_not_retired_and_the_move_is_named() -> None:
     before = fleet(held=Holding(tenants=1), moves=[MOVE])
-    assert outcome(decided(before, RetireEngineInstance("two")))[0] == "refused"
+    assert outcome(decided(before, RetireEngineInstance("two"))) == (
+        "refused",
+        f"engine instance two takes part in moves: 1, such as that of tenant {WORKSPACE}/{NAMESPACE} from one to two: "
+        "preparing",
+    )
+
+
+def test_instance_when_it_has_still_to_give_up_a_tenant_then_it_is_not_retired_and_that_is_told() -> None:
+    fenced = at_step("withdrawing", source="two", target="one", path="fenced")
+    before = fleet(held=Holding(tenants=1, objects=True), moves=[fenced])
+    assert outcome(decided(before, RetireEngineInstance("two"))) == (
+        "refused",
+        f"engine instance two takes part in moves: 1, such as that of tenant {WORKSPACE}/{NAMESPACE} from two to one: "
+        "withdrawing; it has left, and 1 of them wait until the instance can be reached",
+    )
+
+
+def test_instance_when_tenants_are_on_it_besides_those_that_move_then_it_is_told_how_they_leave() -> None:
+    before = fleet(held=Holding(tenants=2), moves=[MOVE])
+    assert (
+        "still has tenants: 2; 'gitopsctl engines drain two'"
+        in outcome(decided(before, RetireEngineInstance("two")))[1]
+    )
 
 
 def test_order_when_it_is_of_a_move_then_the_audit_has_the_tenant_and_the_target() -> None:

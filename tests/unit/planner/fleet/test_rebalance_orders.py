@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from _collections_abc import dict_values
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
@@ -14,6 +15,7 @@ from services.planner.domain.fleet.moves.move_orders import begun_move
 from services.planner.domain.fleet.moves.rebalance_orders import load_staying
 from services.planner.domain.fleet.orders import decide_orders
 from services.planner.domain.fleet.rows import EngineInstanceRow, Fleet, Holding, Move, MoveStep, TenantHere
+from services.planner.rows import TenantName
 from tests.unit.planner.fleet.test_fleet_orders import CLUSTER, INSTANCE, NOW, decided, ordered, outcome
 from tests.unit.planner.fleet.test_move_orders import MOVE
 
@@ -58,6 +60,24 @@ def test_part_when_its_instance_drains_then_it_goes_to_where_the_tenant_is_not_o
     part = replace(whole, engine_instance_id="one", is_split=True)
     tenants = {("local", "team-1"): replace(whole, is_split=True), ("local", "team-1@one"): part}
     assert ways(replace(before, tenants=tenants)) == {("one", "three"): 1}
+
+
+class CountedTenants(dict[TenantName, TenantHere]):
+    """Tells how often somebody has looked at all of them."""
+
+    looks = 0
+
+    def values(self) -> dict_values[TenantName, TenantHere]:
+        self.looks += 1
+        return super().values()
+
+
+@pytest.mark.parametrize("count", [10, 100])
+def test_order_when_many_tenants_move_then_it_looks_at_all_of_them_as_often_as_for_few(count: int) -> None:
+    before = fleet({"one": count, "two": 0}, DRAINING, TWO)
+    tenants = CountedTenants(before.tenants)
+    assert len(decided(replace(before, tenants=tenants), REBALANCE).moves_ordered) == count
+    assert tenants.looks == 0
 
 
 def test_load_when_a_part_moves_then_the_rest_counts_where_it_is() -> None:

@@ -12,12 +12,22 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from services.common.messages import AbortRollout, Health, MoveTenant, PauseRollout, RebalanceFleet, ResumeRollout
+from services.common.messages import (
+    AbortRollout,
+    Health,
+    MoveTenant,
+    PauseRollout,
+    RebalanceFleet,
+    ResumeRollout,
+    RetireEngineInstance,
+)
 from services.planner.domain.fleet.moves.move_orders import held_by_rollout
 from services.planner.domain.fleet.placement.assignments import PlacementRules, TenantPin
 from services.planner.domain.fleet.pools.pool_rows import EnginePool, namespace_of
-from services.planner.domain.fleet.rollouts.rollout import DATA_PATIENCE, STALLED_AFTER, ring_of, stage_tenants
-from services.planner.domain.fleet.rollouts.rollout_rows import NO_FIGURES, Rollout, rings_affected
+from services.planner.domain.fleet.rollouts.ring_instances import ring_of
+from services.planner.domain.fleet.rollouts.ring_tenants import stage_tenants
+from services.planner.domain.fleet.rollouts.rollout import DATA_PATIENCE
+from services.planner.domain.fleet.rollouts.rollout_rows import NO_FIGURES, STALLED_AFTER, Rollout, rings_affected
 from tests.unit.examples import in_proportion
 from tests.unit.planner.fleet.rolled import BAD, EVERY, NEW, OLD, START, WELL, Rolled, instance, told
 from tests.unit.planner.fleet.test_fleet_orders import CLUSTER
@@ -254,7 +264,11 @@ def test_ring_when_it_has_a_pool_then_its_instances_are_ordered_and_the_pool_is_
     rolled = Rolled.of({"general": (1, 0)}, 20)
     rolled.pools = {POOL.key: POOL}
     rolled.live(START)
-    rolled.live()
+    (first, second) = rolled.look().fleet_orders
+    assert (first.kind, first.subject, first.actor, first.outcome) == (
+        "AddEngineInstance", "north-general-1", "rollout", "accepted",
+    )  # fmt: skip
+    assert second.subject == "north-general-2"
     ordered = {name: row for name, row in rolled.instances.items() if name != SOURCE}
     assert {row.wanted_version for row in ordered.values()} == {NEW}
     assert [(row.id, row.state, row.capacity) for row in ordered.values()] == [
@@ -267,6 +281,24 @@ def test_ring_when_it_has_a_pool_then_its_instances_are_ordered_and_the_pool_is_
     assert rolled.until_over().step == "done"
     assert rolled.places().keys() == ordered.keys()
     assert rolled.pools[POOL.key] == replace(POOL, version=NEW)
+
+
+def test_ring_when_its_new_instance_has_failed_then_that_is_named_and_no_other_is_ordered() -> None:
+    rolled = Rolled.of({"general": (1, 0)}, 10)
+    rolled.pools = {POOL.key: POOL}
+    rolled.live(START)
+    rolled.live()
+    assert rolled.rollout is not None
+    assert rolled.rollout.reason.endswith("room for 0: engine instance north-general-1 is being installed")
+    for _ in range(20):
+        rolled.live()
+    reason = rolled.rollout.reason
+    assert "has room for 0: engine instance north-general-1 has failed, it was not ready by " in reason
+    assert reason.endswith("no agent has told how it is; mend that, and it is used; or retire it, and add another")
+    assert rolled.states() == {SOURCE: "accepting", "north-general-1": "failed"}
+    rolled.live(RetireEngineInstance("north-general-1"))
+    rolled.live()
+    assert rolled.states()["north-general-2"] == "provisioning"
 
 
 def test_instance_when_its_namespace_would_be_that_of_another_then_it_is_of_the_next_number() -> None:
@@ -408,24 +440,220 @@ def test_move_when_it_is_between_two_old_instances_then_anybody_may_order_it() -
     assert record.outcome == "accepted"
 
 
-EVACUATED = {
-    "out of the ring": ("canary-old-0", "accepted"),
-    "to another old one": ("general-old-1", "accepted"),
-    "to the new one": (TARGET, "refused"),
-}
-
-
-@pytest.mark.parametrize(("target", "outcome"), EVACUATED.values(), ids=EVACUATED)
-def test_move_when_it_is_from_an_instance_that_is_down_then_only_new_ones_are_closed_to_it(
-    target: str, outcome: str
-) -> None:
+@pytest.mark.parametrize(
+    "target", ["canary-old-0", "general-old-1", TARGET], ids=["out of the ring", "to an old one", "to the new one"]
+)
+def test_move_when_it_is_from_an_instance_that_is_down_then_it_may_go_anywhere(target: str) -> None:
     rolled = Rolled.of({"general": (2, 1), "canary": (1, 0)}, 5)
     rolled.live(replace(START, rings=("general",)))
     rolled.until("soaking")
     rolled.hear(SOURCE, Health.DOWN)
     name, _ = next((name, each) for name, each in rolled.tenants.items() if each.engine_instance_id == SOURCE)
     (record,) = rolled.look(MoveTenant(*name, target)).fleet_orders
-    assert record.outcome == outcome
+    assert record.outcome == "accepted"
+
+
+def lose(rolled: Rolled, *names: str) -> None:
+    """Nobody can do anything there any more."""
+    for name in names:
+        rolled.hear(name, Health.DOWN, "ApiFailing")
+
+
+def live_evacuated(rolled: Rolled, looks: int = 2000) -> None:
+    """While tenants leave what is down; until it is over, or for so many looks."""
+    for _ in range(looks):
+        if rolled.rollout is None or rolled.rollout.is_over:
+            return
+        rolled.evacuate()
+        rolled.live()
+
+
+def test_old_instance_when_it_is_lost_then_the_new_one_has_its_tenants_and_soaks_anew_and_the_rollout_goes_on() -> None:
+    rolled = begun(20)
+    rolled.until("soaking", 10)
+    lose(rolled, SOURCE)
+    while rolled.places()[TARGET] < 20:
+        live_evacuated(rolled, 1)
+    arrived_at = rolled.now
+    draining = rolled.until("draining")
+    assert draining.step_since - arrived_at >= draining.soak
+    over = rolled.until_over()
+    assert (over.step, over.reason) == ("done", "")
+    assert rolled.states() == {SOURCE: "draining", TARGET: "accepting"}
+
+
+def test_old_instance_when_it_is_lost_and_the_new_one_fails_its_gate_then_who_is_there_stays_and_it_ends() -> None:
+    rolled = begun(20)
+    rolled.until("soaking", 10)
+    lose(rolled, SOURCE)
+    live_evacuated(rolled, 20)
+    rolled.figures = lambda _: BAD
+    over = rolled.until_over()
+    assert over.step == "failed"
+    assert over.reason.startswith("at 10 %: engine instance general-new-0: 10.0 of 10.0 Applications could not be")
+    assert "left as it is: tenants on new instances: 20, on their way: 0" in over.reason
+    assert rolled.places() == {TARGET: 20}
+    assert rolled.states()[TARGET] == "accepting"
+
+
+def test_old_instance_when_it_is_lost_and_another_works_then_that_one_has_its_tenants() -> None:
+    rolled = Rolled.of({"general": (2, 1)}, 10)
+    rolled.live(START)
+    rolled.until("soaking", 10)
+    lose(rolled, SOURCE)
+    live_evacuated(rolled, 20)
+    assert {move.target for move in rolled.moves.values() if move.source == SOURCE} == {"general-old-1"}
+    assert rolled.places()[SOURCE] == 0
+    rolled.hear(SOURCE, Health.HEALTHY, "")
+    assert rolled.until_over().step == "done"
+    assert rolled.places() == {TARGET: 20}
+    assert rolled.states() == {SOURCE: "retired", "general-old-1": "retired", TARGET: "accepting"}
+
+
+def test_rollout_when_aborted_and_no_old_instance_is_left_then_it_ends_and_the_new_one_takes_tenants() -> None:
+    rolled = begun(20)
+    rolled.until("soaking", 10)
+    lose(rolled, SOURCE)
+    rolled.live(AbortRollout())
+    rolled.live()
+    assert rolled.states()[TARGET] == "accepting"
+    over = rolled.until_over(most=int(STALLED_AFTER / EVERY) + 1)
+    assert (over.step, over.reason) == (
+        "aborted",
+        "an operator has aborted it; nothing has got on for 1:00:00, and left as it is: tenants on new instances: 2, "
+        "on their way: 0; local/team-11: no instance of ring general in cluster north can have it",
+    )
+    assert rolled.states() == {SOURCE: "accepting", TARGET: "accepting"}
+    (record,) = rolled.look(START).fleet_orders
+    assert record.outcome == "accepted"
+
+
+def test_ring_when_it_goes_back_and_its_old_instance_is_lost_for_a_while_then_all_go_back_when_it_is_found() -> None:
+    rolled = begun(20)
+    rolled.until("soaking", 100)
+    rolled.live(AbortRollout())
+    lose(rolled, SOURCE)
+    for _ in range(30):
+        rolled.live()
+    assert rolled.rollout is not None
+    assert rolled.rollout.reason.startswith("an operator has aborted it; it waits: tenants on new instances: ")
+    rolled.hear(SOURCE, Health.HEALTHY, "")
+    over = rolled.until_over()
+    assert (over.step, over.reason) == ("aborted", "an operator has aborted it")
+    assert rolled.places() == {SOURCE: 20}
+    assert rolled.states() == {SOURCE: "accepting", TARGET: "drained"}
+
+
+def test_ring_when_it_goes_back_from_an_instance_that_is_lost_then_it_ends_and_names_what_is_left() -> None:
+    rolled = begun(20)
+    rolled.until("soaking", 100)
+    rolled.live(AbortRollout())
+    lose(rolled, TARGET)
+    over = rolled.until_over(most=200)
+    assert (over.step, over.moved) == ("aborted", rolled.places()[TARGET])
+    assert f"tenants on new instances: {over.moved}, on their way: " in over.reason
+    assert not [move for move in rolled.moves.values() if move.step == "ordered"]
+
+
+def test_rollout_when_aborted_while_something_stays_on_an_old_instance_then_it_ends_and_its_pool_is_new() -> None:
+    rolled = begun(5)
+    rolled.pools = {POOL.key: POOL}
+    rolled.until("draining")
+    rolled.tenants["local", "late"] = replace(
+        rolled.tenants["local", "team-1"], id=UUID(int=99), engine_instance_id=SOURCE
+    )
+    lose(rolled, SOURCE)
+    rolled.live(AbortRollout())
+    over = rolled.until_over(most=int(STALLED_AFTER / EVERY) + 2)
+    assert over.step == "aborted"
+    assert over.reason.endswith(f"left as it is: something is on engine instance {SOURCE} yet")
+    assert rolled.states() == {SOURCE: "draining", TARGET: "accepting"}
+    assert rolled.pools[POOL.key].version == NEW
+
+
+def test_moves_when_an_instance_is_lost_for_an_hour_then_the_rollout_pauses_and_names_it() -> None:
+    rolled = begun(60)
+    rolled.until("moving", 100)
+    lose(rolled, SOURCE)
+    for _ in range(int(STALLED_AFTER / EVERY) + 2):
+        rolled.live()
+    assert rolled.rollout is not None
+    assert rolled.rollout.is_paused
+    assert rolled.rollout.reason == (
+        f"no tenant has arrived for 1:00:00; resume, or abort: engine instance {SOURCE} is down: ApiFailing"
+    )
+
+
+def test_moves_when_a_rollout_is_paused_then_those_that_leave_a_dead_instance_go_on() -> None:
+    rolled = begun(60)
+    rolled.until("soaking", 1)
+    lose(rolled, SOURCE)
+    rolled.evacuate()
+    rolled.live(PauseRollout())
+    for _ in range(60):
+        rolled.live()
+    assert rolled.places() == {TARGET: 60}
+
+
+def test_new_instance_when_it_is_down_and_another_is_silent_then_the_ring_goes_back() -> None:
+    rolled = Rolled.of({"general": (1, 2)})
+    rolled.live(START)
+    rolled.until("soaking", 10)
+    rolled.hear(TARGET, Health.UNKNOWN, "AgentSilent")
+    rolled.hear("general-new-1", Health.DOWN)
+    rolled.look()
+    assert rolled.rollout is not None
+    assert (rolled.rollout.step, rolled.rollout.reason) == (
+        "reverting", "at 10 %: engine instance general-new-1 is down: ControllerNotReady",
+    )  # fmt: skip
+
+
+def test_new_instance_when_it_is_down_and_of_the_old_ones_only_one_that_is_lost_and_empty_then_the_ring_goes_back() -> (
+    None
+):
+    rolled = Rolled.of({"general": (2, 1)}, 10)
+    rolled.live(START)
+    rolled.until("soaking", 10)
+    lose(rolled, SOURCE)
+    while rolled.places()[SOURCE]:
+        live_evacuated(rolled, 1)
+    rolled.hear(TARGET, Health.DOWN)
+    rolled.look()
+    assert rolled.rollout is not None
+    assert (rolled.rollout.step, rolled.rollout.outcome) == ("reverting", "failed")
+
+
+def test_new_instance_when_an_empty_old_one_is_down_with_it_then_the_cause_is_shared() -> None:
+    rolled = begun()
+    rolled.until("soaking", 100)
+    lose(rolled, SOURCE, TARGET)
+    rolled.live()
+    assert rolled.rollout is not None
+    assert (rolled.rollout.step, rolled.rollout.reason) == (
+        "soaking", f"engine instance {SOURCE} is down: ApiFailing",
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("changes", "minutes", "expected"),
+    [
+        ({"step": "provisioning"}, 59, False),
+        ({"step": "provisioning"}, 60, True),
+        ({"step": "soaking"}, 60, False),
+        ({"step": "soaking"}, 65, True),
+        ({"step": "draining", "moved_at": at(3600)}, 119, False),
+        ({"step": "draining", "moved_at": at(3600)}, 120, True),
+        ({"step": "moving", "is_paused": True}, 600, False),
+        ({"step": "failed"}, 600, False),
+    ],
+)
+def test_rollout_when_nothing_has_got_on_for_an_hour_beside_its_soak_then_it_is_stalled(
+    changes: dict[str, Any], minutes: int, *, expected: bool
+) -> None:
+    rollout = begun().rollout
+    assert rollout is not None
+    known = replace(rollout, **{"step_since": at(0), "moved_at": at(0), **changes})
+    assert known.is_stalled(at(0) + timedelta(minutes=minutes)) is expected
 
 
 def test_rebalance_when_a_ring_is_rolled_out_then_it_leaves_that_alone_and_evens_the_others() -> None:
@@ -478,6 +706,43 @@ def test_rollout_when_gates_say_anything_and_operators_anything_then_it_ends_and
     over = rolled.until_over()
     assert over.step in ("done", "failed", "aborted")
     _require_ended(rolled, over)
+
+
+SORTS_OF_HEALTH = st.sampled_from(
+    [
+        (Health.HEALTHY, ""),
+        (Health.DOWN, "ApiFailing"),
+        (Health.DOWN, "ControllerNotReady"),
+        (Health.UNKNOWN, "AgentSilent"),
+    ]
+)
+
+
+@settings(max_examples=in_proportion(60), deadline=None)
+@given(
+    rings=st.dictionaries(
+        st.sampled_from(["canary", "general"]), st.tuples(st.integers(1, 2), st.integers(1, 2)), min_size=1
+    ),
+    tenants=st.integers(0, 6),
+    events=st.lists(st.tuples(st.integers(0, 7), SORTS_OF_HEALTH, st.integers(1, 30), st.booleans()), max_size=6),
+)
+def test_rollout_when_any_instances_are_lost_at_any_time_then_an_abort_ends_it_and_nobody_is_on_what_is_given_up(
+    rings: dict[str, tuple[int, int]], tenants: int, events: list[tuple[int, tuple[Health, str], int, bool]]
+) -> None:
+    rolled = Rolled.of(rings, tenants)
+    rolled.live(START)
+    for number, (health, reason), looks, is_evacuated in events:
+        names = sorted(rolled.instances)
+        rolled.hear(names[number % len(names)], health, reason)
+        for _ in range(looks):
+            if is_evacuated:
+                rolled.evacuate()
+            rolled.live()
+    assert rolled.rollout is not None
+    if not rolled.rollout.is_over:
+        rolled.live(AbortRollout())
+        rolled.until_over()
+    assert all(not rolled.instances[place].is_retired for place in rolled.places())
 
 
 def _require_one_ring(rolled: Rolled) -> None:

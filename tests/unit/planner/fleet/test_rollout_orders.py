@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from services.common.messages import AbortRollout, Order, PauseRollout, ResumeRollout, RetireEngineInstance
+from services.common.messages import AbortRollout, Health, Order, PauseRollout, ResumeRollout, RetireEngineInstance
 from tests.unit.planner.fleet.rolled import EVERY, START, Rolled
 
 PAUSE, RESUME, ABORT = PauseRollout(), ResumeRollout(), AbortRollout()
@@ -97,6 +97,20 @@ def test_order_when_a_rollout_has_begun_then_it_depends_on_how_far_that_is(
     (record,) = rolled.look(order).fleet_orders
     assert record.outcome == expected
     assert words in record.message
+
+
+@pytest.mark.parametrize(("reason", "expected"), [("ApiFailing", "accepted"), ("ControllerNotReady", "refused")])
+def test_order_when_it_retires_an_empty_old_instance_then_only_one_that_is_lost_is_not_needed_any_more(
+    reason: str, expected: str
+) -> None:
+    rolled = Rolled.of(ONE_RING, 3)
+    rolled.live(START)
+    rolled.until("soaking", 100)
+    rolled.hear("general-old-0", Health.DOWN, reason)
+    (record,) = rolled.look(RetireEngineInstance("general-old-0")).fleet_orders
+    assert record.outcome == expected
+    assert rolled.until_over().step == "done"
+    assert rolled.states() == {"general-new-0": "accepting", "general-old-0": "retired"}
 
 
 @pytest.mark.parametrize(

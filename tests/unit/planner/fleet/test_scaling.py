@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import timedelta
@@ -21,18 +22,22 @@ from services.common.messages import (
     RetireEngineInstance,
     UndrainEngineInstance,
 )
+from services.planner.domain.fleet.placement.measured_load import load_of_deployments
 from services.planner.domain.fleet.pools.pool_rows import Burdens, EnginePool, Overload, Patience
 from services.planner.domain.fleet.pools.scaling import (
     OVERLOAD,
     TARGET,
     Scaling,
+    has_overloaded,
+    instances_rearranged,
+    lacking_instances,
     reason_to_hold,
     scale,
-    wanted_instances,
 )
 from services.planner.domain.fleet.rows import EngineInstanceRow, Fleet, Holding, InstanceHealth, TenantHere
+from services.planner.domain.fleet.view import FleetView
 from tests.unit.examples import in_proportion
-from tests.unit.planner.fleet.simulated_fleet import POOL, SimulatedFleet, pool_fleet
+from tests.unit.planner.fleet.simulated_fleet import POOL, SimulatedFleet, pool_fleet, with_capacities
 from tests.unit.planner.fleet.test_move_orders import MOVE
 from tests.unit.planner.given import at
 
@@ -41,16 +46,20 @@ MINUTES = timedelta(minutes=1)
 FIRST, SECOND, THIRD = "north-general-1", "north-general-2", "north-general-3"
 
 
+DOWN = InstanceHealth(FIRST, 3, "Down", "HeartbeatLost", "", "", None, at(0), at(0), None)
+
+
 def loaded(sizes: Mapping[str, tuple[int, ...]], pool: EnginePool = POOL, **changes: Any) -> Fleet:
     """Instances of a pool, with the sizes of the tenants on each."""
     fleet = pool_fleet(len(sizes), pool, **changes)
     placed = [(instance, size) for instance, on in sizes.items() for size in on]
     tenants = {
-        ("local", f"team-{number}"): TenantHere(UUID(int=number + 1), 0, instance, size)
+        ("local", f"team-{number}"): TenantHere(UUID(int=number + 1), 0, instance, size, load=load_of_deployments(size))
         for number, (instance, size) in enumerate(placed)
     }
     held = {known: Holding(len(on), sum(on), objects=True) for known, on in sizes.items() if on}
-    return replace(fleet, tenants=tenants, holdings=held)
+    load = {known: load_of_deployments(each.deployments) for known, each in held.items()}
+    return replace(fleet, tenants=tenants, holdings=held, load=load)
 
 
 def row_of(fleet: Fleet, instance: str, **changes: Any) -> Fleet:
@@ -71,7 +80,7 @@ SIZES = {
     "one Application": (1, {}, 2),
     "as much as one carries": (1750, {}, 2),
     "a little more": (1751, {}, 3),
-    "more than the limit": (10**9, {}, 20),
+    "more than any limit": (10**9, {}, 571430),
     "less than the limit": (0, {"minimum": 4}, 4),
 }
 
@@ -80,7 +89,7 @@ SIZES = {
 def test_instances_when_a_load_is_to_be_carried_then_so_many_are_wanted(
     load: int, pool: dict[str, int], wanted: int
 ) -> None:
-    assert wanted_instances(load, replace(POOL, **pool)) == wanted
+    assert lacking_instances(load_of_deployments(load), replace(POOL, **pool), 0, 0) == wanted
 
 
 def test_pool_when_its_load_asks_for_more_then_instances_are_added_under_names_that_were_never_given_out() -> None:
@@ -101,6 +110,66 @@ def test_pool_when_an_instance_has_failed_then_none_is_added_and_operators_are_t
     scaling = scaled(fleet)
     assert ordered(scaling) == []
     assert scaling.pools[0].message == f"no instance is added: {SECOND} has failed, no manifests"
+
+
+UNREADY: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "it has failed": ({"state": "failed"}, {}),
+    "it is being installed": ({"state": "provisioning"}, {}),
+    "it is down": ({}, {"health": {THIRD: DOWN}}),
+    "it is cordoned": ({}, {"cordoned": {THIRD: "why"}}),
+}
+
+
+@pytest.mark.parametrize(("row", "told"), UNREADY.values(), ids=UNREADY)
+def test_pool_when_an_instance_does_not_serve_then_none_that_does_is_given_up_for_it(
+    row: dict[str, Any], told: dict[str, Any]
+) -> None:
+    pool = replace(POOL, spare=0, shrinks_at=NOW)
+    before = loaded({FIRST: (500, 500, 250), SECOND: (500, 500, 250), THIRD: ()}, pool)
+    scaling = scaled(replace(row_of(before, THIRD, **row), **told))
+    assert ordered(scaling) == []
+    assert scaling.pools[0].shrinks_at is None
+
+
+def test_instance_when_it_is_given_up_and_another_fails_meanwhile_then_it_stays() -> None:
+    pool = replace(POOL, spare=0, leaving=SECOND)
+    before = row_of(loaded({FIRST: (1250,), SECOND: (1250,), THIRD: ()}, pool), SECOND, state="draining")
+    assert [type(each) for each in ordered(scaled(before))] == [MoveTenant]
+    assert ordered(scaled(row_of(before, THIRD, state="failed"))) == [UndrainEngineInstance(SECOND)]
+
+
+SIX = [f"north-general-{number}" for number in range(1, 7)]
+
+
+@pytest.mark.parametrize(("size", "added"), [(350, 0), (351, 1), (495, 1), (1000, 3)])
+def test_pool_when_its_instances_are_smaller_than_those_that_it_adds_then_their_own_capacities_count(
+    size: int, added: int
+) -> None:
+    pool = replace(POOL, spare=0, shrinks_at=NOW)
+    scaling = scaled(with_capacities(loaded(dict.fromkeys(SIX, (size,)), pool), [500] * 6))
+    assert [each.capacity for each in ordered(scaling) if isinstance(each, AddEngineInstance)] == [2500] * added
+    assert len(ordered(scaling)) == added
+    assert scaling.pools[0].shrinks_at is None
+
+
+def test_pool_when_its_instances_are_larger_than_those_that_it_adds_then_their_own_capacities_count() -> None:
+    small = replace(POOL, spare=0, capacity=500)
+    assert ordered(scaled(with_capacities(loaded({FIRST: (3500,), SECOND: (3500,)}, small), [5000, 5000]))) == []
+
+
+def test_pool_when_it_shrinks_then_by_the_emptiest_that_the_others_can_do_without() -> None:
+    pool = replace(POOL, spare=0, shrinks_at=NOW)
+    before = loaded({FIRST: (200,), SECOND: (250,), THIRD: (260,)}, pool)
+    assert ordered(scaled(with_capacities(before, [2500, 500, 500]))) == [DrainEngineInstance(SECOND)]
+    assert ordered(scaled(with_capacities(before, [2500, 2500, 2500]))) == [DrainEngineInstance(FIRST)]
+
+
+def test_pool_when_tenants_move_within_it_then_they_count_once() -> None:
+    before = loaded({FIRST: (1800,), SECOND: ()}, replace(POOL, spare=0))
+    before = replace(before, load={FIRST: 18_000, SECOND: 18_000})
+    moving = before.with_move(replace(MOVE, tenant_id=UUID(int=1), source=FIRST, target=SECOND))
+    assert ordered(scaled(moving)) == []
+    assert instances_rearranged(moving, Burdens(), NOW, "") == {FIRST}
 
 
 def test_pool_when_it_has_as_many_as_it_may_then_operators_are_told() -> None:
@@ -173,7 +242,7 @@ def test_pool_when_remediation_gives_an_instance_up_then_another_is_added_unless
     reason: str, added: int
 ) -> None:
     before = loaded({FIRST: (10,), SECOND: (20,)})
-    told = InstanceHealth(FIRST, 3, "Down", reason, "", "", None, at(0), at(0), None)
+    told = replace(DOWN, reason=reason)
     assert ordered(scaled(replace(before, health={FIRST: told}))) == []
     assert len(ordered(scaled(replace(before, health={FIRST: told}, cordoned={FIRST: "why"})))) == added
 
@@ -181,8 +250,10 @@ def test_pool_when_remediation_gives_an_instance_up_then_another_is_added_unless
 def test_fleet_when_tenants_leave_an_instance_that_is_down_then_pools_move_none() -> None:
     fleet = loaded({FIRST: (1,), SECOND: ()}).with_move(replace(MOVE, source=FIRST, target=SECOND))
     assert reason_to_hold(fleet) == ""
-    down = InstanceHealth(FIRST, 0, "Down", "", "", "", None, NOW, NOW, None)
-    assert reason_to_hold(replace(fleet, health={FIRST: down})) == f"tenants leave {FIRST}, which is down"
+    down = replace(fleet, health={FIRST: DOWN})
+    assert reason_to_hold(down) == f"tenants leave {FIRST}, which is down"
+    gone = down.with_move(replace(MOVE, source=FIRST, target=SECOND, step="withdrawing", path="fenced"))
+    assert reason_to_hold(gone) == ""
 
 
 EXACT = replace(POOL, spare=0, maximum=2)
@@ -197,6 +268,95 @@ def test_instance_when_overloaded_for_long_then_the_fewest_tenants_leave_that_re
     scaling = scaled(before, due)
     assert ordered(scaling) == [MoveTenant("local", "team-2", SECOND)]
     assert scaling.overloads[0].relieved_at > NOW
+
+
+def alone(sizes: Mapping[str, tuple[int, ...]]) -> Fleet:
+    """The same instances in no pool."""
+    return replace(loaded(sizes), pools={})
+
+
+DUE = Burdens({FIRST: Overload(FIRST, NOW)})
+
+
+def test_instance_when_in_no_pool_and_overloaded_for_long_then_it_is_relieved_likewise() -> None:
+    before = alone(OVERLOADED)
+    (first,) = scaled(before).overloads
+    assert (first.engine_instance_id, first.relieved_at) == (FIRST, NOW + Patience().overload)
+    assert ordered(scaled(before, DUE)) == [MoveTenant("local", "team-2", SECOND)]
+
+
+UNLIKE: list[dict[str, Any]] = [
+    {"ring": "canary"},
+    {"region": "us"},
+    {"engine": "flux"},
+    {"engine_class": "dedicated", "dedicated_to": "local"},
+    {"state": "draining"},
+    {"state": "full"},
+    {"state": "provisioning"},
+]
+
+
+@pytest.mark.parametrize("changes", UNLIKE, ids=str)
+def test_overloaded_instance_when_the_other_is_not_for_its_tenants_then_they_stay(changes: dict[str, Any]) -> None:
+    assert ordered(scaled(row_of(alone(OVERLOADED), SECOND, **changes), DUE)) == []
+
+
+def test_overloaded_instance_when_the_other_is_down_or_cordoned_then_its_tenants_stay() -> None:
+    for told in ({"health": {SECOND: DOWN}}, {"cordoned": {SECOND: "why"}}):
+        scaling = scaled(replace(alone(OVERLOADED), **told), DUE)
+        assert (ordered(scaling), scaling.overloads[0].relieved_at) == ([], NOW + Patience().overload)
+
+
+def test_overloaded_instance_when_its_cluster_has_no_room_then_tenants_go_to_another_one_of_its_region() -> None:
+    before = row_of(alone({**OVERLOADED, THIRD: (1000,)}), SECOND, engine_cluster="south")
+    assert ordered(scaled(before, DUE)) == [MoveTenant("local", "team-2", THIRD)]
+    before = row_of(alone({**OVERLOADED, THIRD: (1700,)}), SECOND, engine_cluster="south")
+    assert ordered(scaled(before, DUE)) == [MoveTenant("local", "team-2", SECOND)]
+    bound = {name: replace(each, of_engine_cluster=1) for name, each in before.tenants.items()}
+    assert ordered(scaled(replace(before, tenants=bound), DUE)) == []
+
+
+def test_overloaded_instance_when_it_is_down_then_its_tenants_are_left_to_remediation() -> None:
+    scaling = scaled(replace(alone(OVERLOADED), health={FIRST: DOWN}), DUE)
+    assert (ordered(scaling), scaling.overloads_gone) == ([], ())
+
+
+def test_overloaded_instance_when_a_rollout_is_under_way_then_it_is_relieved_after_that() -> None:
+    scaling = scaled(alone(OVERLOADED), DUE, held="a rollout is under way")
+    assert (ordered(scaling), scaling.overloads, scaling.overloads_gone) == ([], (), ())
+
+
+def test_overloaded_instance_when_it_is_by_its_clusters_then_those_leave_who_have_them() -> None:
+    before = alone({FIRST: (100, 100, 100), SECOND: ()})
+    heavy = {name: replace(each, load=10_000 - number) for number, (name, each) in enumerate(before.tenants.items())}
+    measured = replace(before, tenants=heavy, load={FIRST: 29_997})
+    assert ordered(scaled(measured, DUE)) == [MoveTenant("local", "team-0", SECOND)]
+    assert ordered(scaled(replace(measured, load={FIRST: 21_250}), DUE)) == []
+
+
+def test_overloaded_instance_when_those_who_leave_it_relieve_it_then_no_more_leave() -> None:
+    moving = alone(OVERLOADED).with_move(replace(MOVE, tenant_id=UUID(int=2), source=FIRST, target=SECOND))
+    scaling = scaled(moving, DUE)
+    assert (ordered(scaling), scaling.overloads_gone) == ([], (FIRST,))
+
+
+def test_look_when_an_instance_is_overloaded_then_tenants_are_read_once_it_is_due_and_of_instances_alike_it() -> None:
+    before = row_of(alone({**OVERLOADED, THIRD: (5,)}), THIRD, ring="early")
+    later = Burdens({FIRST: Overload(FIRST, NOW + MINUTES)})
+    assert instances_rearranged(before, later, NOW, "") == set()
+    assert instances_rearranged(before, DUE, NOW, "a rollout is under way") == set()
+    assert instances_rearranged(before, DUE, NOW, "") == {FIRST, SECOND}
+
+
+@pytest.mark.parametrize(
+    ("changes", "load", "is_looked_at"),
+    [({}, 21_250, False), ({}, 21_251, True), ({"state": "full"}, 25_000, True), ({"state": "drained"}, 25_000, False)],
+)
+def test_instances_when_measured_then_one_above_its_share_has_them_looked_at(
+    changes: dict[str, Any], load: int, is_looked_at: bool
+) -> None:
+    row = replace(pool_fleet(1).instances[FIRST], **changes)
+    assert has_overloaded(FleetView({FIRST: row.as_candidate}, {}, load={FIRST: load})) == is_looked_at
 
 
 def test_instance_when_overloaded_no_more_then_that_is_forgotten() -> None:
@@ -228,9 +388,43 @@ def test_day_when_the_load_rises_and_falls_then_instances_follow_it_and_no_tenan
         assert max(world.fullness().values()) <= 1
     directions = [after > before for before, after in pairwise(counts) if before != after]
     assert max(world.moves.values()) == 1
-    assert max(counts) == wanted_instances(sum(sizes_at(bases, 12).values()), POOL)
+    assert max(counts) == lacking_instances(load_of_deployments(sum(sizes_at(bases, 12).values())), POOL, 0, 0)
     assert counts[-1] < max(counts)
     assert directions == sorted(directions, reverse=True), counts
+
+
+def test_day_when_capacities_differ_then_instances_follow_the_load_by_their_own_and_no_tenant_moves_twice() -> None:
+    bases = {("local", f"team-{number}"): 1 + number * 7 % 15 for number in range(500)}
+    world = SimulatedFleet(with_capacities(pool_fleet(4, replace(POOL, capacity=1000)), [500, 500, 1000, 2000]))
+    world.place_evenly(sizes_at(bases, 0))
+    capacities = []
+    for minute in range(0, 24 * 60, 10):
+        sizes = sizes_at(bases, minute / 60)
+        world.live(sizes, 10 * MINUTES)
+        capacities.append(sum(world.fleet.instances[known].capacity for known in world.serving))
+        assert capacities[-1] * TARGET >= sum(sizes.values())
+        assert max(world.fullness().values()) <= 1
+    assert max(world.moves.values()) == 1
+    assert max(capacities) < sum(sizes_at(bases, 12).values()) / TARGET + 2000
+    assert capacities[-1] < max(capacities)
+
+
+def test_day_when_tenants_of_no_pool_are_busy_by_turns_then_instances_are_relieved_and_nobody_comes_back() -> None:
+    bases = {("local", f"team-{number}"): 1 + number % 9 for number in range(300)}
+    fleet = replace(with_capacities(pool_fleet(4), [500, 500, 1000, 1500]), pools={})
+    world = SimulatedFleet(fleet)
+    world.place_evenly(bases)
+    here = {name: each.engine_instance_id for name, each in world.fleet.tenants.items()}
+    overloaded: Counter[str] = Counter()
+    for minute in range(0, 24 * 60, 5):
+        sizes = {
+            name: diurnal(base * 2, minute / 60 + (12 if here[name] in SIX[2:] else 0)) for name, base in bases.items()
+        }
+        world.live(sizes, 5 * MINUTES)
+        for known, share in world.fullness().items():
+            overloaded[known] = overloaded[known] + 1 if share > OVERLOAD else 0
+            assert overloaded[known] * 5 * MINUTES <= Patience().overload + 10 * MINUTES
+    assert max(world.moves.values()) == 1
 
 
 def sizes_at(bases: Mapping[tuple[str, str], int], hour: float) -> dict[tuple[str, str], int]:
@@ -253,6 +447,20 @@ def test_pool_when_its_load_is_any_then_its_limits_hold_and_no_tenant_moves_twic
             world.live({("local", f"team-{number}"): size for number, size in enumerate(sizes)}, 25 * MINUTES)
             assert 1 <= len(world.serving) <= maximum
             assert max(world.moves.values(), default=0) <= 1
+
+
+@settings(max_examples=in_proportion(60))
+@given(loads=st.lists(st.lists(st.integers(0, 900), min_size=8, max_size=8), min_size=2, max_size=12))
+def test_instances_when_in_no_pool_and_their_load_is_any_then_none_is_added_and_no_tenant_moves_twice(
+    loads: list[list[int]],
+) -> None:
+    world = SimulatedFleet(replace(with_capacities(pool_fleet(3), [1000, 1500, 2000]), pools={}))
+    world.place_evenly({("local", f"team-{number}"): size for number, size in enumerate(loads[0])})
+    for sizes in loads:
+        for _ in range(4):
+            world.live({("local", f"team-{number}"): size for number, size in enumerate(sizes)}, 25 * MINUTES)
+    assert len(world.serving) == 3
+    assert max(world.moves.values(), default=0) <= 1
 
 
 @given(st.lists(st.integers(1, 400), min_size=1, max_size=12), st.lists(st.integers(0, 400), max_size=6))

@@ -10,10 +10,11 @@ import pytest
 from services.common.errors import Poison
 from services.common.kafka import FLEET_ORDERS
 from services.common.messages import FleetOrder
-from services.planner.pipeline.decode import decode_event
+from services.planner.pipeline.decode import TICK, decode_event
 from tests.unit.common.kafka.messages import consumed
 from tests.unit.planner.fleet.rolled import START
 from tests.unit.planner.fleet.test_fleet_orders import ordered
+from tests.unit.planner.given import at
 
 
 class Known:
@@ -26,13 +27,29 @@ class Known:
         return self._order
 
 
-def decoded(order: FleetOrder) -> Any:
-    return decode_event(consumed(FLEET_ORDERS, 0, b"", b""), {FLEET_ORDERS: cast("Any", Known(order))}).message
+def decoded(order: FleetOrder, taken: int = 60) -> Any:
+    """As a planner reads it that the brokers took at this second."""
+    message = consumed(FLEET_ORDERS, 0, b"", b"", timestamp=at(taken).timestamp())
+    return decode_event(message, {FLEET_ORDERS: cast("Any", Known(order))}).message
 
 
 def test_rollout_when_its_order_is_read_then_it_is_as_it_was_given() -> None:
     order = ordered(replace(START, rings=("canary", "general")))
     assert decoded(order) == order
+
+
+SENT_AT = {"now": 60, "by a slow clock, or before": 50, "by a clock that is an hour ahead": 3600}
+
+
+@pytest.mark.parametrize("second", SENT_AT.values(), ids=SENT_AT)
+def test_order_when_its_sender_has_another_clock_then_it_is_of_no_later_than_the_brokers_took_it(
+    second: int,
+) -> None:
+    order = ordered(START, second)
+    known = decoded(order)
+    assert (known.id, known.order) == (order.id, order.order)
+    assert known.ordered_at == min(order.ordered_at, at(60) + TICK)
+    assert decoded(known, taken=7200) == known, "sent again it is the same"
 
 
 @pytest.mark.parametrize("order", [replace(START, version="\0"), replace(START, rings=("canary", "a\0b"))])

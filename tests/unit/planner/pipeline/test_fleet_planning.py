@@ -20,9 +20,10 @@ from services.common.messages import (
 )
 from services.planner.domain.changes import Changes
 from services.planner.domain.events import Event, FleetDue, RemediesDue, ScalingDue
-from services.planner.domain.fleet.pools.pool_rows import Burdens, EnginePool
+from services.planner.domain.fleet.pools.pool_rows import Burdens, EnginePool, Overload
 from services.planner.domain.fleet.remediation.remediation_rows import Remediation
 from services.planner.domain.fleet.rows import Fleet, Holding, InstanceHealth, TenantHere
+from services.planner.domain.fleet.view import FleetView
 from services.planner.domain.policy import Policy
 from services.planner.pipeline.fleet_planning import plan_fleet
 from services.planner.rows import KeptOrphans, TenantName
@@ -33,6 +34,8 @@ OLD_ONE, NEW_ONE, OTHER = "canary-old-0", "canary-new-0", "general-old-0"
 RING = {OLD_ONE, NEW_ONE}
 POOL = EnginePool("north", "general", 0, 9, 0, 10, NEW, "", at(1))
 ILL = Remediation(OTHER, "acting", 1, "Cordon", '["Cordon"]', is_cordoned=True, message="", since=at(1), due_at=None)
+BEFORE_EVACUATION = '["Cordon","RestartController"]'
+EVACUATED = '["Cordon","RestartController","Evacuate","FlushCache"]'
 BETWEEN = timedelta(seconds=1)
 
 
@@ -46,6 +49,12 @@ class FleetRows:
     """Instances of which was asked what is on them."""
     tenants_of: set[str] = field(default_factory=set)
     """Instances whose tenants were read."""
+    overloads: dict[str, Overload] = field(default_factory=dict)
+    load: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def fleet(self) -> FleetView:
+        return FleetView({}, {}, load=self.load)
 
     def plan(self, *messages: FleetDue | RemediesDue | ScalingDue | FleetOrder) -> list[Changes]:
         self.counted, self.tenants_of = set(), set()
@@ -68,14 +77,20 @@ class FleetRows:
         self.tenants_of |= set(instances)
         return {name: each for name, each in self.rolled.tenants.items() if each.engine_instance_id in instances}
 
+    def load_measured_tenants_on(self, instances: Collection[str]) -> Mapping[TenantName, TenantHere]:
+        return self.load_tenants_on(instances)
+
     def load_all_tenants(self) -> Mapping[TenantName, TenantHere]:
         return self.load_tenants_on([*self.rolled.instances])
 
     def load_burdens(self, now: datetime) -> Burdens:
-        return Burdens({}, frozenset())
+        return Burdens(self.overloads, frozenset())
 
     def find_leaving(self) -> Collection[str]:
         return ()
+
+    def count_returned_moves(self, since: datetime) -> Mapping[tuple[UUID, str], int]:
+        return {}
 
     def load_remediations(self) -> Mapping[str, Remediation]:
         return self.remediations
@@ -138,24 +153,39 @@ def test_order_when_it_is_about_all_tenants_then_all_are_read(database: FleetRow
 
 
 @pytest.mark.parametrize(
-    ("shrinks_at", "tenants_of"), [(None, set()), (at(1), {OTHER})], ids=["nobody moves", "an instance is given up"]
+    ("shrinks_at", "read"), [(None, set()), (at(1), {OTHER})], ids=["nobody moves", "an instance is given up"]
 )
-def test_pools_when_they_are_looked_at_then_their_instances_alone_are_read(
-    database: FleetRows, shrinks_at: datetime | None, tenants_of: set[str]
+def test_pools_when_they_are_looked_at_then_their_instances_alone_are_read_and_only_if_one_is_given_up(
+    database: FleetRows, shrinks_at: datetime | None, read: set[str]
 ) -> None:
+    database.rolled.rollout = None
     database.rolled.pools = {POOL.key: replace(POOL, shrinks_at=shrinks_at)}
     database.plan(ScalingDue())
-    assert (database.counted, database.tenants_of) == ({OTHER}, tenants_of)
+    assert (database.counted, database.tenants_of) == (read, read)
+
+
+@pytest.mark.parametrize("is_rolled_out", [True, False])
+def test_overloaded_instance_when_in_no_pool_then_those_like_it_are_read_unless_a_rollout_is_under_way(
+    database: FleetRows, is_rolled_out: bool
+) -> None:
+    database.load, database.overloads = {OTHER: 30_000}, {OTHER: Overload(OTHER, at(1))}
+    if not is_rolled_out:
+        database.rolled.rollout = None
+    (changes,) = database.plan(ScalingDue())
+    read = set() if is_rolled_out else {OTHER}
+    assert (database.counted, database.tenants_of) == (read, read)
+    assert (changes.fleet_orders, changes.engine_overloads_gone) == ((), ())
 
 
 @pytest.mark.parametrize(
     ("ill", "health", "read"),
     [
-        (replace(ILL, rung="RestartController", tried="[]", is_cordoned=False), Health.DOWN, set()),
-        (ILL, Health.DEGRADED, set()),
-        (ILL, Health.DOWN, {*RING, OTHER}),
+        (ILL, Health.DOWN, set()),
+        (replace(ILL, tried=BEFORE_EVACUATION), Health.DEGRADED, set()),
+        (replace(ILL, tried=BEFORE_EVACUATION), Health.DOWN, {*RING, OTHER}),
+        (replace(ILL, tried=EVACUATED), Health.DOWN, {*RING, OTHER}),
     ],
-    ids=["restarted", "cordoned, and does some of its work", "may be evacuated"],
+    ids=["a remedy is next", "it does some of its work", "evacuation is next", "it is evacuated"],
 )
 def test_remedies_when_they_are_looked_at_then_tenants_are_read_only_if_some_may_have_to_leave(
     database: FleetRows, ill: Remediation, health: Health, read: set[str]

@@ -32,6 +32,7 @@ from tests.unit.watcher.fakes import FakePublisher, PlainCodec
 from tests.unit.watcher.manifests import SPEC
 
 DEADLINE_SECONDS = 10
+MAX_SECRET_BYTES = 1024
 PARTITIONS = 3
 
 
@@ -53,7 +54,7 @@ def feed_of(kind: FollowedKind, kube: KubeClient, publisher: FakePublisher, **pa
         "list_limiter": RateLimiter(100_000, 100_000),
         "translate": Translator("local", kind.resource, spec_within(1024), kind.projection),
         "state_version": partial(state_version, projection=kind.projection),
-        "types": SecretTypes(reader),
+        "types": SecretTypes(reader, MAX_SECRET_BYTES),
         "namespaces": Namespaces(reader),
     }
     return Feed(

@@ -25,11 +25,11 @@ from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
 from services.kinds.registry import REGISTRY
 from services.kinds.shared.secret_binding import binding_of
 from services.watcher.commands.command_sender import LOOKUPS
-from services.watcher.commands.secrets import Sealer
 from services.watcher.commands.throttling import HeldBytes, RateLimiter
 from services.watcher.commands.translation import Translator
 from services.watcher.followed_kinds import CUSTOM_KINDS, SECRETS
 from tests.unit.common.kubernetes.fake_api_server import FakeApiServer, Fault, answers, misses
+from tests.unit.watcher.commands.sealers import placed, sealer_of
 from tests.unit.watcher.commands.test_feed import (
     DEADLINE_SECONDS,
     PARTITIONS,
@@ -182,7 +182,7 @@ class Sealed:
         write_keys(folder / "public", {str(key.kid): key}, private=False)
         self.opening, self.sealing = OpeningKeys.load(folder / "private"), SealingKeys.load(folder / "public")
         self._server, self._publisher = server, publisher
-        self.feed = feed_of(REPOSITORY_CREDENTIALS, kube, publisher, sealer=Sealer(self.sealing, "local", 1024))
+        self.feed = feed_of(REPOSITORY_CREDENTIALS, kube, publisher, sealer=sealer_of(self.sealing))
 
     def put_secret(self, version: int, content: str = "", *, seen: bool = True) -> None:
         """The Secret is so at the API server; ``seen``: by the watch of Secrets, too."""
@@ -276,6 +276,33 @@ async def test_credential_when_its_secret_is_too_large_or_its_spec_no_spec_then_
         await until(lambda: ("last", "") in sealed.sent())
     assert sealed.sent()[:4] == [("git", ""), ("bad", "")] * 2
     assert len(sealed.sent()) == 5
+
+
+async def test_credential_when_its_tenant_comes_to_other_clusters_then_it_is_sent_again_for_their_agents(
+    sealed: Sealed, server: FakeApiServer, publisher: FakePublisher, tmp_path: Path
+) -> None:
+    keys = {cluster: generate_key(cluster) for cluster in ("south", "north")}
+    write_keys(tmp_path / "public", {str(key.kid): key for key in keys.values()}, private=False)
+    tenants = sealed.feed.sealer.tenants  # type: ignore[union-attr]
+    tenants.observers.append(sealed.feed.observe_tenant)
+    await put(server, "git", spec=LOGIN)
+    sealed.put_secret(1)
+
+    def sent_under() -> list[set[str]]:
+        bindings = [binding_of(event.secret_binding) for event in changes(publisher)]
+        return [set(binding.key_id.split(",")) if binding else set() for binding in bindings]
+
+    async with running(sealed.feed):
+        await until(lambda: server.namespace_gets != [])
+        assert publisher.commands == [], "nobody knows yet where any tenant is"
+        tenants.take_in([])
+        await until(lambda: sent_under() == [set()])
+        uid = publisher.commands[0].namespace_uid
+        for clusters in ("south", "north,south", "north,south", "north"):
+            tenants.take_in([placed("east", "team-b"), placed(clusters, uid=uid)])
+            wanted = {str(keys[each].kid) for each in clusters.split(",")}
+            await until(lambda wanted=wanted: sent_under()[-1] == wanted)  # type: ignore[misc]
+    assert len(sent_under()) == 4
 
 
 async def test_sync_run_when_sent_then_the_generation_of_its_deployment_goes_with_it(

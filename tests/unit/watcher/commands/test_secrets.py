@@ -14,11 +14,13 @@ from services.common.kubernetes import SECRET, Changed, Deleted, ListCompleted, 
 from services.common.kubernetes.api_errors import Details
 from services.common.messages import ResourceChanged
 from services.common.sealing import OpeningKeys, SealingKeys, SecretContext, generate_key, key_id_of, write_keys
+from services.common.secret_use import SecretUse
 from services.watcher.commands import secrets
 from services.watcher.commands.object_reader import ObjectReader
 from services.watcher.commands.secrets import Sealer, SecretTypes
 from services.watcher.commands.translation import Translator
 from services.watcher.followed_kinds import SECRETS
+from tests.unit.watcher.commands.sealers import placed, sealer_of
 from tests.unit.watcher.manifests import NOW
 
 DEADLINE_SECONDS = 10
@@ -53,7 +55,7 @@ def rotate(folder: Path) -> None:
 
 @pytest.fixture
 def sealer(folder: Path) -> Sealer:
-    return Sealer(SealingKeys.load(folder / "public"), "local", 1024)
+    return sealer_of(SealingKeys.load(folder / "public"))
 
 
 def test_secret_when_sent_then_agents_can_open_it_and_the_command_shows_nothing(sealer: Sealer, folder: Path) -> None:
@@ -97,6 +99,23 @@ def test_state_version_when_the_secret_or_the_key_changed_then_it_is_another(sea
     assert sealer.state_version(secret()) != before
 
 
+def test_secret_when_nobody_knows_where_its_tenant_is_then_it_is_sent_without_content_and_resources_get_no_binding(
+    sealer: Sealer, folder: Path
+) -> None:
+    key = generate_key("north")
+    write_keys(folder / "public", {str(key.kid): key}, private=False)
+    assert sealer.sealed_content(secret(), "") == (
+        orjson.dumps({"type": TYPE, "bound": True, "awaited": True}).decode(),
+        "",
+    )
+    assert sealer.sealed_binding(secret(), SecretUse("https://git.example.com/a"), "") == ""
+    subject = sealer.subject_of("team-a", "")
+    assert sealer.key_ids_of(subject) == ""
+    sealer.tenants.take_in([placed("north")])
+    assert sealer.key_ids_of(subject) == key.kid
+    assert orjson.loads(sealer.sealed_content(secret(), "")[0])["keyId"] == key.kid
+
+
 async def test_rotation_when_the_key_file_changes_then_it_is_noticed(
     sealer: Sealer, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -124,7 +143,7 @@ class FakeKube:
 
 
 def types_of(kube: Any) -> SecretTypes:
-    return SecretTypes(ObjectReader(kube))
+    return SecretTypes(ObjectReader(kube), max_bytes=1024)
 
 
 @pytest.mark.parametrize(("found", "expected"), [(secret() | {"type": "Opaque"}, "Opaque"), (None, "")])

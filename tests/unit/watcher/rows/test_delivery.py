@@ -7,13 +7,14 @@ from collections.abc import AsyncIterator, Callable
 from concurrent.futures import Future
 from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass, field, replace
+from datetime import UTC, datetime
 from typing import Any
 
 import fastavro
 import pytest
 
 from services.common.avro import frame, local_schemas
-from services.common.errors import GitOpsError, Permanent, Poison, Retry, Unavailable, Wait
+from services.common.errors import AskedAgain, GitOpsError, Permanent, Poison, Retry, Unavailable, Wait
 from services.common.kafka import (
     ConsumedMessage,
     DeadLetterLimit,
@@ -24,6 +25,7 @@ from services.common.kafka import (
     TrackedOffset,
 )
 from services.common.messages import WorkspaceResource
+from services.planner.domain.steps.child_objects import REAPPLY_AFTER
 from services.watcher.rows import delivery, row_consumer
 from services.watcher.rows.delivery import RowDelivery
 from services.watcher.rows.row_consumer import DecodedRow, RowConsumer
@@ -186,6 +188,37 @@ async def test_row_when_it_cannot_be_written_yet_then_others_are_and_nothing_beh
     assert bench.committable == {0: 1}
     await until(lambda: bench.committable == {0: 3})
     assert bench.cluster.written[-1].name == "stuck"
+
+
+def test_row_when_it_is_let_go_then_the_planner_asks_again_for_its_object_without_delay() -> None:
+    assert delivery.ASKED_AGAIN_AFTER >= REAPPLY_AFTER
+
+
+async def test_row_when_it_is_new_and_asked_for_again_then_it_is_tried_until_it_is_written(bench: Bench) -> None:
+    bench.cluster.failures["new"] = [AskedAgain("being deleted")] * 2
+    bench.read(row("new", seen_at=datetime.now(UTC)))
+    await until(lambda: bench.committable == {0: 1})
+    assert [item.name for item in bench.cluster.written] == ["new"]
+
+
+async def test_row_when_it_is_asked_for_again_and_has_waited_then_it_is_let_go(bench: Bench) -> None:
+    bench.cluster.failures["old"] = [AskedAgain("being deleted")]
+    bench.read(row("old", seen_at=datetime.now(UTC) - delivery.ASKED_AGAIN_AFTER))
+    await until(lambda: bench.committable == {0: 1})
+    assert (bench.cluster.written, bench.dead_letters.sent) == ([], [])
+
+
+async def test_rows_when_one_namespace_has_more_that_stay_in_the_way_than_may_wait_then_others_are_written(
+    bench: Bench,
+) -> None:
+    names = [f"stuck-{number}" for number in range(bench.reporter.limit + 1)]
+    bench.cluster.failures = {name: [AskedAgain("being deleted")] * 1000 for name in names}
+    bench.read(*(row(name, seen_at=datetime.now(UTC)) for name in names))
+    await settle()
+    await until(lambda: not bench.reporter.is_full())
+    bench.read(row("web", namespace="team-b"), first=len(names))
+    await until(lambda: bool(bench.cluster.written))
+    assert [item.name for item in bench.cluster.written] == ["web"]
 
 
 async def test_row_when_it_can_never_be_written_then_it_is_passed_over_once_its_dead_letter_is_delivered(

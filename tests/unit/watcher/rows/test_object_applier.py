@@ -7,8 +7,8 @@ from typing import Any
 import orjson
 import pytest
 
-from services.common.errors import GitOpsError, Permanent, Retry, Wait
-from services.common.kubernetes import Manifest, Rejected
+from services.common.errors import AskedAgain, GitOpsError, Permanent, Retry, Wait
+from services.common.kubernetes import Manifest, NamespaceTerminating, Rejected
 from services.common.messages import ChildKind, WorkspaceObject
 from services.watcher.rows.object_applier import ObjectApplier
 from tests.unit.watcher.manifests import COPY_TYPE, SPEC, child, resource
@@ -67,8 +67,8 @@ REFUSED: dict[str, tuple[dict[str, Any], type[GitOpsError], str]] = {
     "another-is-its-controller": (
         controlled_by("shop", "uid-shop", "Environment"), Permanent, "prod: it belongs to Environment shop",
     ),
-    "a-former-owner-is-its-controller": (controlled_by("prod", "former"), Wait, "garbage collector"),
-    "it-is-being-deleted": (ours(deletionTimestamp="2026-05-04T12:30:15Z"), Wait, "being deleted"),
+    "a-former-owner-is-its-controller": (controlled_by("prod", "former"), AskedAgain, "garbage collector"),
+    "it-is-being-deleted": (ours(deletionTimestamp="2026-05-04T12:30:15Z"), AskedAgain, "being deleted"),
 }  # fmt: skip
 
 
@@ -237,6 +237,27 @@ async def test_child_when_it_may_not_be_made_then_it_waits_and_the_rights_are_na
     cluster.failures = [Rejected("forbidden", 403)]
     with pytest.raises(Wait, match=f"grant 'create', 'patch' and 'delete' on {plural}"):
         await apply(cluster, row)
+
+
+@pytest.mark.parametrize(
+    "error", [Rejected("exceeded quota", 403), NamespaceTerminating("being terminated")], ids=["quota", "terminating"]
+)
+async def test_child_when_nothing_may_be_made_in_its_namespace_then_it_is_left_to_be_asked_for_again(
+    cluster: FakeCluster, error: GitOpsError
+) -> None:
+    cluster.failures = [error]
+    with pytest.raises(AskedAgain, match=str(error)):
+        await apply(cluster, child())
+
+
+async def test_child_when_it_is_there_and_may_not_be_changed_then_it_waits_for_nobody_asks_again(
+    cluster: FakeCluster,
+) -> None:
+    cluster.add(resource("web-prod", spec={"type": "manual"}, **ours()))
+    cluster.failures = [Rejected("forbidden", 403)]
+    with pytest.raises(Wait, match="grant") as waiting:
+        await apply(cluster, child())
+    assert not isinstance(waiting.value, AskedAgain)
 
 
 async def test_child_when_the_api_server_refuses_it_then_that_is_what_it_says(cluster: FakeCluster) -> None:

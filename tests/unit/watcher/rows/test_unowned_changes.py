@@ -10,6 +10,7 @@ from services.common.errors import Poison, Retry, Wait
 from services.common.kubernetes import Manifest, Rejected
 from services.common.messages import UnownedKind, WorkspaceObject
 from services.kinds.deployment_target_claim.rows import BIND_COMPLETE, FINALIZER, PROVISIONER
+from services.kinds.space_request.model import SPACE_REQUEST
 from services.watcher.rows.child_manifest import require_known_child
 from services.watcher.rows.object_applier import ObjectApplier
 from tests.unit.watcher.manifests import resource, unowned
@@ -222,6 +223,29 @@ async def test_target_when_the_claim_that_it_was_made_for_is_there_after_all_the
     cluster.remove("DeploymentTargetClaim", "dev")
     assert await apply(cluster, row)
     assert cluster.get("DeploymentTarget", "dev-dt") is None
+
+
+@pytest.mark.parametrize(
+    "keeper",
+    [
+        {"kind": CLAIM, "metadata": {"name": "dev", "uid": "u"}},
+        {"kind": TARGET, "metadata": {"name": "dev-dt", "uid": "u"}},
+    ],
+    ids=["claim", "target"],
+)
+async def test_space_request_when_its_claim_or_its_target_is_there_after_all_then_it_is_not_deleted(
+    cluster: FakeCluster, keeper: Manifest
+) -> None:
+    """It asks for that itself: there is nobody else who could."""
+    owner = {"owner_kind": "SpaceRequest", "owner_api_version": SPACE_REQUEST.api_version, "owner_name": "dev-1"}
+    unless = {CLAIM: "dev", TARGET: "dev-dt"}
+    row = unowned(UnownedKind.SPACE_REQUEST, "dev-1", desired="absent", unless=unless, owner_uid="uid-dev-1", **owner)
+    cluster.add({"kind": "SpaceRequest", "metadata": {"name": "dev-1", "uid": "uid-dev-1"}, "spec": {}})
+    cluster.add(keeper | {"spec": {}})
+    assert not await apply(cluster, row)
+    cluster.remove(keeper["kind"], keeper["metadata"]["name"])
+    assert await apply(cluster, row)
+    assert cluster.get("SpaceRequest", "dev-1") is None
 
 
 async def test_deletion_when_its_kind_is_not_served_then_nothing_is_deleted(cluster: FakeCluster) -> None:

@@ -12,6 +12,7 @@ from uuid import UUID
 
 from services.common.messages import CancelMove, FleetOrder, MoveTenant
 from services.planner.domain.fleet.placement.assignment_orders import require_unpinned
+from services.planner.domain.fleet.rollouts.rollout_rows import FINAL
 from services.planner.domain.fleet.rows import EngineInstanceRow, Fleet, Move, Refused, TenantHere
 from services.planner.rows import TenantName, tenant_of_part
 
@@ -45,8 +46,12 @@ def cancel_move(ordered: CancelMove, fleet: Fleet) -> tuple[str, Fleet]:
     """The same of an order that a tenant stays."""
     tenant = _tenant(ordered, fleet)
     known = fleet.moves.get(tenant.id)
-    if known is None or known.step == "cancelling" or known.is_cancelled:
-        return "it is not being moved" if known is None else "it goes back", fleet
+    if known is None:
+        return "it is not being moved", fleet
+    if not fleet.is_on_its_way(tenant):
+        return f"it is not being moved; what the tenant has on {known.holder} is, to {known.target}", fleet
+    if known.step == "cancelling" or known.is_cancelled:
+        return "it goes back", fleet
     if not known.is_cancellable:
         raise Refused(f"tenant {ordered.id} is {known.target}'s from here on: {known.step}")
     return "", fleet.with_move(replace(known, is_cancelled=True, message="an operator has cancelled it"))
@@ -55,7 +60,8 @@ def cancel_move(ordered: CancelMove, fleet: Fleet) -> tuple[str, Fleet]:
 def settle_moves(fleet: Fleet, now: datetime, at_once: int) -> Fleet:
     """With moves ended that lead nowhere, and with those begun, in their order, for which there is a place.
 
-    None begins while its target is down.
+    None begins while its target is down. Those that only wait until their source is back take no place: many would
+    have to, before the next could leave it.
 
     Args:
         fleet: all rows.
@@ -66,7 +72,7 @@ def settle_moves(fleet: Fleet, now: datetime, at_once: int) -> Fleet:
         fleet = fleet.with_move(_ended(move, fleet, now))
     busy = Counter[str]()
     for move in fleet.moves.values():
-        if move.step != "ordered" and not move.is_over:
+        if move.step != "ordered" and not (move.is_over or move.is_fencing):
             busy.update((move.source, move.target))
     for move in tuple(fleet.moves.values()):
         if move.step != "ordered" or fleet.is_down(move.target):
@@ -145,18 +151,24 @@ def require_left_to_rollout(source: EngineInstanceRow, target: EngineInstanceRow
 
     Nobody else brings tenants into its ring, out of it, or from its old instances to the new ones and back. Within the
     old ones, and within the new ones, anybody may: those who move next are drawn, wherever they are. From an instance
-    that is down they go anywhere but to new ones, which are still on trial.
+    that is down they go anywhere.
     """
     rollout, places = fleet.rollout, {source.id, target.id}
     if rollout is None or held_by_rollout(fleet).isdisjoint(places):
         return
     if places <= rollout.source_ids or places <= rollout.target_ids:
         return
-    if fleet.is_down(source.id) and target.id not in rollout.target_ids:
+    if fleet.is_down(source.id):
         return
     raise Refused(
         f"ring {rollout.ring} is being rolled out, which moves its tenants: 'gitopsctl engines rollout status'"
     )
+
+
+def on_trial(fleet: Fleet) -> frozenset[str]:
+    """Ids of new instances of the ring that is rolled out, until it is theirs: whoever may go elsewhere does so."""
+    rollout = fleet.rollout
+    return frozenset() if rollout is None or rollout.is_over or rollout.step in FINAL else rollout.target_ids
 
 
 def held_by_rollout(fleet: Fleet) -> frozenset[str]:

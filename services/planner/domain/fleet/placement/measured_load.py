@@ -20,6 +20,11 @@ def in_applications(load: int) -> float:
     return load / DEPLOYMENT_LOAD
 
 
+def load_of_deployments(deployments: int) -> int:
+    """Of the objects of so many deployments, in which capacities are given, too."""
+    return DEPLOYMENT_LOAD * deployments
+
+
 def measured_load(objects: int, coming: int, queue: int) -> int:
     """What an instance carries.
 
@@ -28,4 +33,4 @@ def measured_load(objects: int, coming: int, queue: int) -> int:
         coming: deployments of tenants that are on their way to it.
         queue: deployments of its own that wait to be compared.
     """
-    return objects + DEPLOYMENT_LOAD * coming + WAITING * queue
+    return objects + load_of_deployments(coming) + WAITING * queue

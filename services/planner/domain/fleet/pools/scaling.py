@@ -1,15 +1,17 @@
-"""How many instances a pool has, and which tenants leave one that carries too much. Pure; called by the clock.
+"""How many instances a pool has, and which tenants leave an instance that carries too much. Pure; called by the clock.
 
-It gives orders, as operators do, and only such as the rules accept (``orders.py``): each is an audit row.
+It gives orders, as operators do, and only such as the rules accept (``orders.py``): each is an audit row. Loads are
+those that placement measures (``placement/measured_load.py``), and capacities are each instance's own.
 
-- A pool has as many instances as carry its load at :data:`TARGET` of their capacity, and its spare ones, within its
-  limits. It grows at once. It shrinks by one instance at a time, when fewer would have been enough for as long as
-  operators lay down, at :data:`SLACK` of their capacity: so it does not grow again for the next tenant.
-- The emptiest is given up: drained, its tenants moved, then retired. One with a tenant that was moved within a day is
-  not: no tenant is moved twice a day.
-- An instance that remediation gives up counts no more: another is added before its tenants leave.
-- An instance that carries more than :data:`OVERLOAD` of its capacity for long gives away the fewest tenants that bring
-  it to :data:`TARGET`, each to one that then carries no more than that itself. So none comes back.
+- A pool has instances that carry its load at :data:`TARGET` of their capacities, and its spare ones, within its limits.
+  It grows at once. It shrinks by one instance at a time, when the others that serve would have been enough for as long
+  as operators lay down, at :data:`SLACK` of their capacities: so it does not grow again for the next tenant.
+- The emptiest that the others can do without is given up: drained, its tenants moved, then retired. One with a tenant
+  that was moved within a day is not: no tenant is moved twice a day.
+- An instance that remediation gives up counts no more: another is added before its tenants leave. One that is not ready
+  or down is no reason to give up one that serves.
+- An instance that carries more than :data:`OVERLOAD` of its capacity for long, in a pool or not, gives away the fewest
+  tenants that bring it to :data:`TARGET`, each to one that then carries no more than that itself. So none comes back.
 
 Nothing of that happens while the fleet is rearranged by somebody else, but growing: a rollout, an evacuation.
 """
@@ -17,7 +19,7 @@ Nothing of that happens while the fleet is rearranged by somebody else, but grow
 from __future__ import annotations
 
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -32,9 +34,12 @@ from services.common.messages import (
     RetireEngineInstance,
     UndrainEngineInstance,
 )
+from services.planner.domain.fleet.moves.rebalance_orders import is_moving
 from services.planner.domain.fleet.orders import decide_order
+from services.planner.domain.fleet.placement.measured_load import load_of_deployments
 from services.planner.domain.fleet.pools.pool_rows import Burdens, EnginePool, Overload, Patience, PoolKey, namespace_of
-from services.planner.domain.fleet.rows import EngineInstanceRow, Fleet, TenantHere
+from services.planner.domain.fleet.rows import HANDED_OVER, EngineInstanceRow, Fleet, TenantHere
+from services.planner.domain.fleet.view import FleetView
 from services.planner.rows import DEFAULT_ENGINE, TenantName
 
 TARGET, SLACK, OVERLOAD = 0.7, 0.55, 0.85
@@ -56,33 +61,66 @@ class Scaling:
     """Ids of instances that are overloaded no more."""
 
 
-def pooled_instances(fleet: Fleet) -> list[str]:
-    """Ids of the instances that are in a pool."""
-    return [row.id for key in fleet.pools for row in _members(key, fleet)]
+def is_overloaded(load: int, capacity: int) -> bool:
+    """Whether an instance carries more than it should for long."""
+    return load > OVERLOAD * load_of_deployments(capacity)
 
 
-def needs_tenants(fleet: Fleet, burdens: Burdens, now: datetime) -> bool:
-    """Whether tenants of pools may have to move, so that these have to be known."""
-    is_due = any(each.relieved_at <= now for each in burdens.overloads.values())
-    return is_due or any(
-        pool.leaving is not None or (pool.shrinks_at is not None and pool.shrinks_at <= now)
-        for pool in fleet.pools.values()
+def has_overloaded(view: FleetView) -> bool:
+    """Whether an instance may have to be relieved, by what was measured last."""
+    return any(
+        is_overloaded(view.load.get(each.id, 0), each.capacity)
+        for each in view.instances.values()
+        if not (each.leaving or each.unready)
     )
 
 
+def instances_rearranged(fleet: Fleet, burdens: Burdens, now: datetime, held: str) -> set[str]:
+    """Ids of the instances whose tenants have to be known: those among which some may move now, or are under way.
+
+    Args:
+        fleet: all rows.
+        burdens: as for :func:`scale`.
+        now: the time.
+        held: likewise.
+    """
+    members = {row.id: pool for pool in fleet.pools.values() for row in _members(pool.key, fleet)}
+    found = {move.source for move in fleet.moves.values() if not move.is_over} & members.keys()
+    if held:
+        return found
+    for known, overload in burdens.overloads.items():
+        row = fleet.instances[known]
+        if overload.relieved_at <= now and is_overloaded(fleet.load.get(known, 0), row.capacity):
+            found |= {each.id for each in _alike(row, fleet)}
+    return found | {known for known, pool in members.items() if _gives_up(pool, now)}
+
+
+def _gives_up(pool: EnginePool, now: datetime) -> bool:
+    """Whether an instance of it is given up, or may be now."""
+    return pool.leaving is not None or (pool.shrinks_at is not None and pool.shrinks_at <= now)
+
+
 def reason_to_hold(fleet: Fleet) -> str:
-    """Why pools move no tenant now; empty if they may. Whatever else rearranges the fleet belongs here."""
-    fled = sorted(move.source for move in fleet.moves.values() if not move.is_over and fleet.is_down(move.source))
+    """Why no tenant is moved now; empty if some may be. Whatever else rearranges the fleet belongs here.
+
+    Who has left an instance that is down holds nobody up, though the move is not over before that is back.
+    """
+    fled = sorted(
+        move.source
+        for move in fleet.moves.values()
+        if not move.is_over and move.step not in HANDED_OVER and fleet.is_down(move.source)
+    )
     if fleet.rollout is not None and not fleet.rollout.is_over:
         return "a rollout is under way"
     return f"tenants leave {fled[0]}, which is down" if fled else ""
 
 
 def scale(fleet: Fleet, burdens: Burdens, now: datetime, patience: Patience, held: str = "") -> Scaling:
-    """The orders that bring all pools to their size and relieve their instances.
+    """The orders that bring all pools to their size and relieve instances.
 
     Args:
-        fleet: all rows, and what is on :func:`pooled_instances`; their tenants, too, if :func:`needs_tenants`.
+        fleet: all rows, with the load of all instances; with the tenants of :func:`instances_rearranged`, and what is
+            on these.
         burdens: what was so before.
         now: the time.
         patience: of operators.
@@ -99,10 +137,18 @@ def scale(fleet: Fleet, burdens: Burdens, now: datetime, patience: Patience, hel
     )
 
 
-def wanted_instances(load: int, pool: EnginePool, share: float = TARGET) -> int:
-    """How many carry ``load`` Applications, each ``share`` of its capacity, within the pool's limits."""
-    needed = math.ceil(load / (share * pool.capacity)) + pool.spare
-    return min(max(needed, pool.minimum), pool.maximum)
+def lacking_instances(load: int, pool: EnginePool, count: int, capacity: int, share: float = TARGET) -> int:
+    """How many more instances the pool needs, whatever its limit, to carry ``load`` and to have its spare ones.
+
+    Args:
+        load: as measured.
+        pool: what its instances have that are added.
+        count: how many there are.
+        capacity: of these, in Applications.
+        share: of all capacities, at which they are to carry it.
+    """
+    needed = load / (share * load_of_deployments(1)) + pool.spare * pool.capacity
+    return max(math.ceil((needed - capacity) / pool.capacity), pool.minimum - count, 0)
 
 
 class _Scaler:
@@ -113,11 +159,12 @@ class _Scaler:
         self.orders: list[FleetOrder] = []
         self.refusal = ""
         """The rule that the newest order would have broken."""
-        self._departing = Counter[str]()
-        """Applications that instances still have of tenants which leave them."""
-        for tenant in fleet.tenants.values():
-            if fleet.destination_of(tenant) != tenant.engine_instance_id:
-                self._departing[tenant.engine_instance_id] += tenant.deployments
+        self._load = Counter(fleet.load)
+        self._on = defaultdict[str, list[tuple[TenantName, TenantHere]]](list)
+        for name, tenant in fleet.tenants.items():
+            self._on[tenant.engine_instance_id].append((name, tenant))
+            if fleet.destination_of(tenant) != tenant.engine_instance_id:  # its target is measured with it
+                self._load[tenant.engine_instance_id] -= tenant.load
 
     def give(self, order: Order) -> bool:
         """Returns whether it is accepted."""
@@ -135,39 +182,52 @@ class _Scaler:
         """Instances of a pool, as they are by now."""
         return _members(key, self.fleet)
 
-    def staying(self, key: PoolKey) -> list[EngineInstanceRow]:
-        """Those that tenants may be moved to."""
-        return [row for row in self.members(key) if row.state == "accepting" and not self.fleet.is_down(row.id)]
+    def is_counted(self, row: EngineInstanceRow) -> bool:
+        """Whether its capacity is the pool's: it stays, and is ready or will be."""
+        return not (row.is_leaving or row.state == "failed" or self.fleet.is_given_up(row.id))
+
+    def is_serving(self, row: EngineInstanceRow) -> bool:
+        """Whether it is known to do its work, and is to go on with it."""
+        return row.state in SERVING and not self.fleet.is_down(row.id) and row.id not in self.fleet.cordoned
 
     def load(self, instance: str) -> int:
-        """Applications that it will carry once all moves are over."""
-        return self.fleet.holding(instance).deployments - self._departing[instance]
-
-    def is_moving(self, tenant: TenantHere) -> bool:
-        """Whether it is on its way."""
-        return tenant.id in self.fleet.moves and not self.fleet.moves[tenant.id].is_over
+        """What it will carry once all moves are over."""
+        return self._load[instance]
 
     def on(self, instance: str) -> list[tuple[TenantName, TenantHere]]:
         """Tenants that are on it and not on their way, the largest first."""
-        found = (
-            (name, tenant)
-            for name, tenant in self.fleet.tenants.items()
-            if tenant.engine_instance_id == instance and not self.is_moving(tenant)
-        )
-        return sorted(found, key=lambda each: (-each[1].deployments, each[1].id))
+        found = (each for each in self._on[instance] if not is_moving(each[1], self.fleet))
+        return sorted(found, key=lambda each: (-each[1].load, each[1].id))
 
-    def move(self, name: TenantName, tenant: TenantHere, targets: Iterable[EngineInstanceRow], share: float) -> bool:
-        """To the emptiest that then carries no more than ``share`` of its capacity; returns whether it goes."""
+    def move(self, name: TenantName, tenant: TenantHere, targets: Iterable[EngineInstanceRow]) -> bool:
+        """To the emptiest that then carries no more than its target; returns whether it goes.
+
+        To another engine cluster only if none of its own has room.
+        """
+        source = self.fleet.instances[tenant.engine_instance_id]
         fitting = [
             row
             for row in targets
-            if row.id != tenant.engine_instance_id and self.load(row.id) + tenant.deployments <= share * row.capacity
+            if row.id != source.id
+            and row.state == "accepting"
+            and self.is_serving(row)
+            and self.load(row.id) + tenant.load <= _target_load(row)
         ]
-        ordered = sorted(fitting, key=lambda row: (self.load(row.id) / row.capacity, row.id))
-        if not any(self.give(MoveTenant(*name, row.id)) for row in ordered[:1]):
+        if not fitting:
             return False
-        self._departing[tenant.engine_instance_id] += tenant.deployments
+        best = min(
+            fitting,
+            key=lambda row: (row.engine_cluster != source.engine_cluster, self.load(row.id) / row.capacity, row.id),
+        )
+        if not self.give(MoveTenant(*name, best.id)):
+            return False
+        self._load[source.id] -= tenant.load
+        self._load[best.id] += tenant.load
         return True
+
+
+def _target_load(row: EngineInstanceRow) -> float:
+    return TARGET * load_of_deployments(row.capacity)
 
 
 def _members(key: PoolKey, fleet: Fleet) -> list[EngineInstanceRow]:
@@ -180,36 +240,60 @@ def _members(key: PoolKey, fleet: Fleet) -> list[EngineInstanceRow]:
     return sorted(found, key=lambda row: row.id)
 
 
+def _alike(row: EngineInstanceRow, fleet: Fleet) -> list[EngineInstanceRow]:
+    """Instances in service that tenants of this one may be moved to, itself included.
+
+    Of the same ring: each gets its versions at its time.
+    """
+
+    def sort_of(each: EngineInstanceRow) -> tuple[str, ...]:
+        return (each.engine, each.region, each.ring, each.engine_class, each.dedicated_to)
+
+    return [each for each in fleet.instances.values() if each.is_in_service and sort_of(each) == sort_of(row)]
+
+
 def _sized(pool: EnginePool, scaler: _Scaler, patience: Patience, held: str) -> EnginePool:
     """The pool after its instances have been ordered."""
     members = scaler.members(pool.key)
-    load = sum(scaler.fleet.holding(row.id).deployments for row in members)
-    count = sum(not row.is_leaving and not scaler.fleet.is_given_up(row.id) for row in members)
-    wanted = wanted_instances(load, pool)
+    load = sum(scaler.load(row.id) for row in members)
+    counted = [row.capacity for row in members if scaler.is_counted(row)]
+    lacking = lacking_instances(load, pool, len(counted), sum(counted))
     if pool.leaving is not None:
-        pool = _given_up(pool, scaler, held, is_needed=count < wanted)
+        pool = _given_up(pool, scaler, held, is_needed=lacking > 0)
         return replace(pool, shrinks_at=None)
-    if count < wanted:
-        return replace(_grown(pool, scaler, members, wanted - count), shrinks_at=None)
-    pool = replace(pool, message=_shortage(pool, load))
-    if wanted_instances(load, pool, SLACK) >= count:
+    if (added := min(lacking, pool.maximum - len(counted))) > 0:
+        return replace(_grown(pool, scaler, members, added), shrinks_at=None)
+    needed = len(counted) + lacking
+    pool = replace(
+        pool, message=f"it needs {needed} instances, and has at most {pool.maximum} (--max)" if lacking else ""
+    )
+    dispensable = _dispensable(pool, scaler, members, load)
+    if not dispensable:
         return replace(pool, shrinks_at=None)
-    due = pool.shrinks_at or scaler.now + patience.shrink
-    return replace(pool, shrinks_at=due) if due > scaler.now or held else _shrunk(pool, scaler, members)
+    if held or not _gives_up(pool, scaler.now):
+        return replace(pool, shrinks_at=pool.shrinks_at or scaler.now + patience.shrink)
+    return _shrunk(pool, scaler, dispensable)
 
 
-def _shrunk(pool: EnginePool, scaler: _Scaler, members: Iterable[EngineInstanceRow]) -> EnginePool:
+def _dispensable(
+    pool: EnginePool, scaler: _Scaler, members: Iterable[EngineInstanceRow], load: int
+) -> list[EngineInstanceRow]:
+    """Instances that we have installed, and without which the others that serve are enough: without any one of them."""
+    serving = [row for row in members if scaler.is_serving(row)]
+    count, capacity = len(serving), sum(row.capacity for row in serving)
+    return [
+        row
+        for row in serving
+        if row.wanted_version and not lacking_instances(load, pool, count - 1, capacity - row.capacity, SLACK)
+    ]
+
+
+def _shrunk(pool: EnginePool, scaler: _Scaler, dispensable: Iterable[EngineInstanceRow]) -> EnginePool:
     """With one instance that leaves, if one can."""
-    leaving = _emptiest(scaler, members)
+    leaving = _emptiest(scaler, dispensable)
     if leaving is None or not scaler.give(DrainEngineInstance(leaving)):
         return pool
     return replace(pool, leaving=leaving, shrinks_at=None)
-
-
-def _shortage(pool: EnginePool, load: int) -> str:
-    """What keeps it from what it needs; empty if nothing does."""
-    needed = wanted_instances(load, replace(pool, maximum=max(pool.maximum, load + pool.spare + pool.minimum)))
-    return f"it needs {needed} instances, and has at most {pool.maximum} (--max)" if needed > pool.maximum else ""
 
 
 def _grown(pool: EnginePool, scaler: _Scaler, members: Iterable[EngineInstanceRow], lacking: int) -> EnginePool:
@@ -236,14 +320,14 @@ def _grown(pool: EnginePool, scaler: _Scaler, members: Iterable[EngineInstanceRo
     return replace(pool, message="")
 
 
-def _emptiest(scaler: _Scaler, members: Iterable[EngineInstanceRow]) -> str | None:
-    """The one to give up: only one that we have installed, and none whose tenants have just come."""
+def _emptiest(scaler: _Scaler, dispensable: Iterable[EngineInstanceRow]) -> str | None:
+    """The one to give up: none whose tenants have just come, or are on their way."""
     busy = {
         tenant.engine_instance_id
         for tenant in scaler.fleet.tenants.values()
-        if tenant.id in scaler.burdens.moved_of_late or scaler.is_moving(tenant)
+        if tenant.id in scaler.burdens.moved_of_late or is_moving(tenant, scaler.fleet)
     } | {move.target for move in scaler.fleet.moves.values()}
-    free = [row for row in members if row.state in SERVING and row.wanted_version and row.id not in busy]
+    free = [row for row in dispensable if row.id not in busy]
     return min(free, key=lambda row: (scaler.load(row.id), row.id)).id if free else None
 
 
@@ -258,9 +342,8 @@ def _given_up(pool: EnginePool, scaler: _Scaler, held: str, *, is_needed: bool) 
         return replace(pool, leaving=None, message="")
     if held:
         return replace(pool, message=f"{row.id} waits to be given up: {held}")
-    left = [
-        name for name, tenant in scaler.on(row.id) if not scaler.move(name, tenant, scaler.staying(pool.key), TARGET)
-    ]
+    others = scaler.members(pool.key)
+    left = [name for name, tenant in scaler.on(row.id) if not scaler.move(name, tenant, others)]
     if not left:
         return replace(pool, message="")
     why = scaler.refusal or "no other instance of the pool has room for them"
@@ -268,33 +351,33 @@ def _given_up(pool: EnginePool, scaler: _Scaler, held: str, *, is_needed: bool) 
 
 
 def _overloads(scaler: _Scaler, patience: Patience, held: str) -> dict[str, Overload]:
-    """Instances that are overloaded, after those that have been for long have been relieved."""
+    """Instances that are overloaded, after those that have been for long have been relieved.
+
+    One that is down is remediation's to empty.
+    """
     found: dict[str, Overload] = {}
-    for key in scaler.fleet.pools:
-        for row in scaler.members(key):
-            if row.state in SERVING and scaler.load(row.id) > OVERLOAD * row.capacity:
-                due = Overload(row.id, scaler.now + patience.overload)
-                found[row.id] = scaler.burdens.overloads.get(row.id, due)
-                if found[row.id].relieved_at <= scaler.now and not held:
-                    _relieve(row, scaler)
-                    found[row.id] = due
+    for row in scaler.fleet.instances.values():
+        if row.state in SERVING and is_overloaded(scaler.load(row.id), row.capacity):
+            due = Overload(row.id, scaler.now + patience.overload)
+            found[row.id] = scaler.burdens.overloads.get(row.id, due)
+            if found[row.id].relieved_at <= scaler.now and not held and not scaler.fleet.is_down(row.id):
+                _relieve(row, scaler)
+                found[row.id] = due
     return found
 
 
 def _relieve(row: EngineInstanceRow, scaler: _Scaler) -> None:
     """The fewest tenants that bring it to its target: the smallest that is enough alone, or else the largest first."""
-    targets = scaler.staying((row.engine_cluster, row.ring))
+    targets = _alike(row, scaler.fleet)
     for name, tenant in _candidates(row, scaler):
-        if scaler.load(row.id) <= TARGET * row.capacity:
+        if scaler.load(row.id) <= _target_load(row):
             return
-        scaler.move(name, tenant, targets, TARGET)
+        scaler.move(name, tenant, targets)
 
 
 def _candidates(row: EngineInstanceRow, scaler: _Scaler) -> Iterator[tuple[TenantName, TenantHere]]:
-    excess = scaler.load(row.id) - TARGET * row.capacity
-    free = [
-        each for each in scaler.on(row.id) if each[1].id not in scaler.burdens.moved_of_late and each[1].deployments
-    ]
-    enough = [each for each in free if each[1].deployments >= excess]
+    excess = scaler.load(row.id) - _target_load(row)
+    free = [each for each in scaler.on(row.id) if each[1].id not in scaler.burdens.moved_of_late and each[1].load]
+    enough = [each for each in free if each[1].load >= excess]
     yield from enough[-1:]
     yield from (each for each in free if each not in enough[-1:])

@@ -1,6 +1,8 @@
 """Which tenants leave an engine instance that is down, and where they go, by the rules of rebalances and moves. Pure.
 
-All of them leave that a rule lets go. Where the instance that a tenant is meant for has no room, it goes to another.
+All of them leave that a rule lets go. Where the instance that a tenant is meant for has no room, it goes to another;
+likewise where a move there went back of late, because the tenant could not be prepared.
+Those that are leaving already go on to where they were ordered to go.
 """
 
 from __future__ import annotations
@@ -8,20 +10,22 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from uuid import UUID
 
 from services.common.messages import FleetOrder, MoveTenant
-from services.planner.domain.fleet.moves.move_orders import move_tenant
+from services.planner.domain.fleet.moves.move_orders import move_tenant, on_trial
 from services.planner.domain.fleet.moves.rebalance import PlacedTenant, rebalance
 from services.planner.domain.fleet.moves.rebalance_orders import is_held, is_moving, load_staying, placed_tenant
 from services.planner.domain.fleet.placement.placement import order_of
-from services.planner.domain.fleet.rows import Fleet, Refused, TenantHere
+from services.planner.domain.fleet.rows import ON_SOURCE, Fleet, Refused, TenantHere
 from services.planner.domain.ids import operation_id
 from services.planner.rows import EngineInstance, TenantName
 
 ACTOR = "remediation"
 """Who orders the moves of an evacuation."""
+RETURNED_WITHIN = timedelta(days=1)
+"""For so long moves count that went back."""
 
 
 def evacuate(instance: str, fleet: Fleet, now: datetime) -> tuple[str, Fleet]:
@@ -45,6 +49,17 @@ def evacuate(instance: str, fleet: Fleet, now: datetime) -> tuple[str, Fleet]:
         else:
             rules[placed.tenant.full_name] = rule or "no other instance takes it"
     return f"tenants that cannot leave: {len(rules)}; {next(iter(rules.values()))}" if rules else "", after
+
+
+def with_forced_moves(instance: str, fleet: Fleet, now: datetime) -> Fleet:
+    """With moves from the instance that have begun, whoever has ordered them, not waiting for it any more.
+
+    One that has not begun stays as it is until then: the instance may be healthy again.
+    """
+    for move in tuple(fleet.moves.values()):
+        if move.source == instance and move.path == "whole" and move.step in ON_SOURCE:
+            fleet = fleet.with_move(replace(move, path="forced", due_at=now))
+    return fleet
 
 
 def find_stranded(instances: Mapping[str, object], fleet: Fleet, now: datetime) -> dict[str, str]:
@@ -73,7 +88,10 @@ def _not_here_alone(instance: str, fleet: Fleet) -> dict[TenantName, str]:
 
 
 def _relocations(instance: str, fleet: Fleet) -> Iterator[tuple[PlacedTenant, list[EngineInstance]]]:
-    """Tenants that are there and stay there by now, each with where it may go, the best first."""
+    """Tenants that are there and stay there by now, each with where it may go, the best first.
+
+    Those come last that its moves have come back from, and of the others instances of a version that is on trial.
+    """
     source = fleet.instances[instance]
     alike = [
         replace(fleet.candidate(row), leaving=row.is_leaving or row.id == instance)
@@ -86,11 +104,17 @@ def _relocations(instance: str, fleet: Fleet) -> Iterator[tuple[PlacedTenant, li
         if tenant.engine_instance_id == instance and not is_moving(tenant, fleet)
     ]
     meant = {each.placed.tenant.id: each.target for each in rebalance(here, alike, _carried(instance, fleet))}
+    trial = on_trial(fleet)
     others = [each for each in alike if each.id != instance and each.accepting and not each.is_down]
     for placed in sorted(here, key=lambda each: (-each.load, each.tenant.id)):
         first = meant.get(placed.tenant.id)
         rest = [each for each in order_of(placed.tenant.id, others) if each != first]
-        yield placed, [first, *rest] if first is not None and first.id != instance else rest
+        targets = [first, *rest] if first is not None and first.id != instance else rest
+
+        def precedence(each: EngineInstance, tenant: UUID = placed.tenant.id) -> tuple[int, bool]:
+            return fleet.returned.get((tenant, each.id), 0), each.id in trial
+
+        yield placed, sorted(targets, key=precedence)
 
 
 def _carried(instance: str, fleet: Fleet) -> Counter[str]:

@@ -1,23 +1,28 @@
 """Which remedy comes next for engine instances that are not well. Pure: it decides, and changes nothing.
 
 A ladder of remedies, each with the time that it may take to help; which of them can help depends on what is wrong.
-First what an agent does: Applications are compared anew, the controller, the repo server, the cache are restarted. Then
-the provisioner that has installed the instance makes its settings and workloads anew; of one that was installed by hand
-nobody does. Then what the planner does: the instance is cordoned, so that no tenant comes to it; if it is down it is
-evacuated; when nobody is left on it, and it does not recover for a while, it is replaced if a provisioner has
-installed it; or else a person is told so.
+What an agent does: Applications are compared anew, the controller, the repo server, the cache are restarted. What the
+provisioner that has installed the instance does: it makes its settings and workloads anew; of one that was installed by
+hand nobody does. What the planner does: the instance is cordoned, so that no tenant comes to it.
 
-Of each ring one instance at a time, so that a remedy that harms does so once. If more than three tenths of the fleet
-are ill at once (and more than one instance), the cause is shared, and nothing is touched. An instance that has been
-healthy for a while is well: its cordon is lifted, and the next time the ladder begins anew. One that was never ready is
-not ill: who ordered it is told what it lacks (``pools/provisioning.py``), and another like it would lack the same.
+An instance that is degraded still deploys: all that may help is tried, and it is cordoned if nothing did. One that is
+down deploys nothing new for its tenants, who wait for no more than one remedy: it is cordoned, the first that
+may help is tried, for a shorter time, and then it is evacuated. The other remedies are tried while its tenants leave.
+When nobody is left on it, and it does not recover for a while, it is replaced if a provisioner has installed it; or
+else a person is told so.
+
+Of each ring one instance at a time, so that a remedy that harms does so once; while one does no more than wait for its
+tenants to leave, the next has its turn. If more than three tenths of the fleet are ill at once (and more than one
+instance), the cause is shared, and nothing is touched. An instance that has been healthy for a while is well: its
+cordon is lifted, and the next time the ladder begins anew. One that was never ready is not ill: who ordered it is told
+what it lacks (``pools/provisioning.py``), and another like it would lack the same.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from types import MappingProxyType
 
 from services.common.json_values import canonical
@@ -55,9 +60,12 @@ HELPS: Mapping[str, Sequence[str]] = MappingProxyType(
         SILENT: (),
     }
 )
-"""What an agent or a provisioner can do, by the reason that is told. Of another reason, nothing."""
-COOL_DOWNS: Mapping[str, float] = MappingProxyType({Remedy.REFRESH: 0.5, REAPPLY: 2.0, EVACUATE: 0.2})
+"""What an agent or a provisioner can do, by the reason that is told, first what helps most often. Of another reason,
+nothing."""
+COOL_DOWNS: Mapping[str, float] = MappingProxyType({Remedy.REFRESH: 0.5, REAPPLY: 2.0})
 """Of a rung, in proportion to that of a restart."""
+WHILE_DOWN = 2 / 3
+"""Likewise, of all rungs of an instance that is down: enough for pods to end, start, and be seen to do their work."""
 LOOK_AGAIN = 0.2
 """After which part of that an instance is looked at again that waits for something else than time."""
 
@@ -120,11 +128,25 @@ def is_ill(health: InstanceHealth | None) -> bool:
     return health is not None and (health.is_down or (health.health == Health.DEGRADED and not health.is_working))
 
 
+def ladder(health: InstanceHealth) -> tuple[str, ...]:
+    """The rungs for what is wrong, in their order. What compares nothing at all takes up no refresh, either."""
+    helps = HELPS.get(health.reason, ())
+    if not health.is_down:
+        return (*helps, CORDON)
+    helps = [rung for rung in helps if rung != Remedy.REFRESH]
+    return (CORDON, *helps[:1], EVACUATE, *helps[1:], REPLACE)
+
+
 def next_rung(health: InstanceHealth, tried: Iterable[str]) -> str:
     """The first rung that may help and was not tried; empty if there is none."""
-    last = (CORDON, EVACUATE, REPLACE) if health.is_down else (CORDON,)
     done = set(tried)
-    return next((rung for rung in (*HELPS.get(health.reason, ()), *last) if rung not in done), "")
+    return next((rung for rung in ladder(health) if rung not in done), "")
+
+
+def is_left(health: InstanceHealth, tried: Iterable[str]) -> bool:
+    """Whether tenants leave an instance, or may leave it as the next thing that is done."""
+    rungs = {*tried}
+    return health.is_down and (EVACUATE in rungs or next_rung(health, rungs) == EVACUATE)
 
 
 def _illnesses(fleet: Fleet, known: Mapping[str, Remediation], now: datetime) -> dict[str, Illness]:
@@ -143,21 +165,64 @@ def _in_service(fleet: Fleet) -> int:
 
 
 def _of_ill(illnesses: Sequence[Illness], look: Look) -> dict[str, Remediation]:
-    """One instance of each ring at a time: what is under way goes on first, then others may begin."""
-    helped = {each.instance.id: each for each in illnesses if _may_help_yet(each.known, look.now)}
-    found = {name: each.known for name, each in helped.items()}
-    busy = {each.instance.ring: name for name, each in helped.items()}
+    """One instance of each ring at a time: what is under way goes on first, then others may begin.
+
+    An evacuation takes no turn: it does nothing to the instance itself, and may wait for what a tenant decides.
+    """
+    helped = {each.instance.id: each for each in illnesses if _may_help_yet(each, look)}
+    found = {name: _with_due_time(each, look) for name, each in helped.items()}
+    busy = {each.instance.ring: name for name, each in helped.items() if each.known.rung != EVACUATE}
     others = [each for each in illnesses if each.instance.id not in helped]
     for each in sorted(others, key=lambda each: each.known.state != "acting"):
         row = _step(each, busy.get(each.instance.ring, ""), look)
         found[row.engine_instance_id] = row
-        if row.state == "acting":
+        if row.state == "acting" and row.rung != EVACUATE:
             busy[each.instance.ring] = row.engine_instance_id
     return found
 
 
-def _may_help_yet(row: Remediation, now: datetime) -> bool:
-    return row.state == "acting" and not row.is_skipped and row.due_at is not None and now < row.due_at
+def _time_to_help(ill: Illness, policy: RemedyPolicy) -> timedelta:
+    """Of the newest rung.
+
+    A rung that does nothing to the instance takes no time, unless tenants leave next and nothing else was done: the
+    instance may recover by itself.
+    """
+    known, share = ill.known, WHILE_DOWN if ill.health.is_down else 1.0
+    if not _is_idle(known.rung, ill):
+        return policy.cool_down * COOL_DOWNS.get(known.rung, 1.0) * share
+    following = next_rung(ill.health, known.remedies)
+    is_untouched = all(_is_idle(rung, ill) for rung in known.remedies)
+    is_last = not following or (following == EVACUATE and is_untouched)
+    return policy.cool_down * share if is_last else timedelta(0)
+
+
+def _is_idle(rung: str, ill: Illness) -> bool:
+    """Whether nothing is done to the instance itself."""
+    return rung == CORDON or (rung == REAPPLY and ill.instance.wanted_version is None)
+
+
+def _may_help_yet(ill: Illness, look: Look) -> bool:
+    return ill.known.state == "acting" and not ill.known.is_skipped and look.now < _ends_at(ill, look)
+
+
+def _ends_at(ill: Illness, look: Look) -> datetime:
+    """When the newest remedy has had its time. That of an evacuation is until the next look."""
+    if ill.known.rung == EVACUATE:
+        return ill.known.due_at or _look(look.now, look.policy)
+    return ill.known.since + _time_to_help(ill, look.policy)
+
+
+def _with_due_time(ill: Illness, look: Look) -> Remediation:
+    """The row until its remedy has had its time.
+
+    What is degraded is looked at meanwhile: a remedy of what is down by then has less time.
+    """
+    known, ends_at = ill.known, _ends_at(ill, look)
+    if ill.health.is_down:
+        return replace(known, due_at=ends_at)
+    if known.due_at is not None and known.due_at > look.now:
+        return known
+    return replace(known, due_at=min(ends_at, _look(look.now, look.policy)))
 
 
 def _step(ill: Illness, other: str, look: Look) -> Remediation:
@@ -174,7 +239,7 @@ def _step(ill: Illness, other: str, look: Look) -> Remediation:
     if rung == REPLACE and look.now < (replaced_at := _replaced_at(ill, look)):
         message = f"nobody is left on it, and another takes its place unless it recovers: {ill.reason}"
         return _in_state(known, "waiting", message, look.now, min(replaced_at, again))
-    if other:
+    if other and rung != EVACUATE:
         return _in_state(known, "waiting", f"for {other}, of the same ring", look.now, again)
     return _taken(ill, rung, look)
 
@@ -187,7 +252,7 @@ def _replaced_at(ill: Illness, look: Look) -> datetime:
 
 
 def _rung_of(ill: Illness, fleet: Fleet) -> str:
-    """The next one; an evacuation is over when nobody is left."""
+    """The next one; an evacuation goes on until nobody is left."""
     rung = next_rung(ill.health, ill.known.remedies)
     is_begun = EVACUATE in ill.known.remedies and ill.health.is_down
     is_over = not any(tenant.engine_instance_id == ill.instance.id for tenant in fleet.tenants.values())
@@ -197,25 +262,25 @@ def _rung_of(ill: Illness, fleet: Fleet) -> str:
 def _taken(ill: Illness, rung: str, look: Look) -> Remediation:
     """At this rung from now on. An evacuation that goes on is the one that it was."""
     known, now = ill.known, look.now
-    due = now + look.policy.cool_down * COOL_DOWNS.get(rung, 1.0)
-    if rung == known.rung:
-        return _in_state(known, "acting", ill.reason, now, due)
+    if rung in known.remedies:
+        return _in_state(replace(known, rung=rung), "acting", ill.reason, now, _look(now, look.policy))
     taken = replace(
         known,
         state="exhausted" if rung == REPLACE else "acting",
         number=max(known.number + 1, round(now.timestamp() * 1000)),
         rung=rung,
-        tried=canonical([*(each for each in known.remedies if each != rung), rung]),
+        tried=canonical([*known.remedies, rung]),
         is_cordoned=known.is_cordoned or rung in (CORDON, EVACUATE, REPLACE),
         message=ill.reason,
         since=now,
-        due_at=due,
+        due_at=None,
     )
-    if rung == REAPPLY and ill.instance.wanted_version is None:
-        return replace(taken, message=f"by hand alone, as it was installed: {ill.reason}", due_at=now)
     if rung == REPLACE:
-        return replace(taken, message=_ending(replace(ill, known=taken), look.fleet), due_at=_look(now, look.policy))
-    return taken
+        message = _ending(replace(ill, known=taken), look.fleet)
+        return replace(taken, message=message, due_at=_look(now, look.policy))
+    if rung == REAPPLY and _is_idle(rung, ill):
+        taken = replace(taken, message=f"by hand alone, as it was installed: {ill.reason}")
+    return _with_due_time(replace(ill, known=taken), look)
 
 
 def _ending(ill: Illness, fleet: Fleet) -> str:
@@ -224,6 +289,9 @@ def _ending(ill: Illness, fleet: Fleet) -> str:
         return f"nothing else helps: {ill.reason}"
     if is_replaceable(ill.instance, fleet):
         return f"it is retired, and another takes its place: {ill.reason}"
+    if ill.instance.is_leaving:
+        retire = f"'gitopsctl engines retire {ill.instance.id}' gives it up"
+        return f"it is {ill.instance.state} and not replaced; {retire}: {ill.reason}"
     return f"it has to be replaced by hand, nobody is left on it: {ill.reason}"
 
 

@@ -8,6 +8,8 @@ from typing import Literal
 
 import orjson
 
+from services.common.messages import Remedy
+
 RemediationState = Literal["waiting", "held", "acting", "recovering", "exhausted", "well"]
 RemedyOutcome = Literal["", "done", "skipped"]
 
@@ -48,7 +50,7 @@ class Remediation:
     @property
     def is_skipped(self) -> bool:
         """Whether its agent has told that it cannot carry the newest remedy out: there is nothing to wait for."""
-        return self.told_number == self.number and self.told_outcome == "skipped"
+        return self.rung in [*Remedy] and self.told_number == self.number and self.told_outcome == "skipped"
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,16 +13,15 @@ from datetime import datetime
 
 from services.common.messages import REMEDY, Applied, Failed, Observation, Remedy
 from services.kinds.shared.resource import Cause
-from services.planner.domain.audit import move_record
+from services.planner.domain.audit import instance_record, move_record
 from services.planner.domain.changes import Changes
 from services.planner.domain.events import Event
-from services.planner.domain.fleet.agent_orders import NOBODY, agent_order
-from services.planner.domain.fleet.remediation.evacuation import ACTOR, evacuate, find_stranded
-from services.planner.domain.fleet.remediation.remediation import EVACUATE, REAPPLY, REPLACE, next_remedies
+from services.planner.domain.fleet.agent_orders import agent_order
+from services.planner.domain.fleet.remediation.evacuation import ACTOR, evacuate, find_stranded, with_forced_moves
+from services.planner.domain.fleet.remediation.remediation import EVACUATE, REAPPLY, REPLACE, is_left, next_remedies
 from services.planner.domain.fleet.remediation.remediation_rows import Remediation, ToldRemedy
 from services.planner.domain.fleet.remediation.replacement import add_replacement, is_replaceable, retire_replaced
 from services.planner.domain.fleet.rows import Fleet, FleetOrderRecord
-from services.planner.domain.ids import operation_id, resource_id
 from services.planner.domain.policy import RemedyPolicy
 from services.planner.rows import AuditRecord, EngineKey, EngineRow
 
@@ -48,8 +47,9 @@ def decide_remedies(
     orders: list[FleetOrderRecord] = []
     after = fleet
     for number, row in enumerate(rows):
-        if row.state == "acting" and row.rung == EVACUATE:
-            _, after = evacuate(row.engine_instance_id, after, now)
+        if _is_evacuated(row, fleet):
+            forced = with_forced_moves(row.engine_instance_id, after, now)
+            _, after = evacuate(row.engine_instance_id, forced, now)
         elif row.state in ("recovering", "well"):
             after = _without_evacuation(row.engine_instance_id, after)
         rows[number], given, after = _of_provisioner(row, remediations.get(row.engine_instance_id), after, now)
@@ -87,10 +87,16 @@ def _of_provisioner(
     return row, (), fleet
 
 
+def _is_evacuated(row: Remediation, fleet: Fleet) -> bool:
+    """Whether tenants leave an instance, whatever else is done for it meanwhile."""
+    is_going_on = row.state in ("acting", "waiting")
+    return is_going_on and EVACUATE in row.remedies and fleet.is_down(row.engine_instance_id)
+
+
 def is_of_tenants(remediations: Iterable[Remediation], fleet: Fleet) -> bool:
     """Whether an instance may be evacuated: all tenants count then. One that is not down stays as it is, cordoned."""
     return any(
-        row.is_cordoned and (health := fleet.health.get(row.engine_instance_id)) is not None and health.is_down
+        (health := fleet.health.get(row.engine_instance_id)) is not None and is_left(health, row.remedies)
         for row in remediations
     )
 
@@ -147,7 +153,7 @@ def _is_taken(before: Remediation | None, row: Remediation) -> bool:
 
 
 def _is_over(before: Remediation, row: Remediation) -> bool:
-    return before.rung in [*Remedy] and (before.number != row.number or not row.rung)
+    return before.rung in [*Remedy] and (before.number, before.rung) != (row.number, row.rung)
 
 
 def _key(row: Remediation) -> EngineKey:
@@ -162,18 +168,5 @@ def _record(row: Remediation, fleet: Fleet, now: datetime) -> AuditRecord:
     instance, what = row.engine_instance_id, row.rung or "Well"
     health = fleet.health.get(instance)
     reason = f" ({health.reason})" if health is not None and health.reason else ""
-    return AuditRecord(
-        id=operation_id(resource_id("", instance), f"remedy/{row.number}/{what}"),
-        deployment_id=NOBODY,
-        workspace="",
-        namespace="",
-        kind=REMEDIATION,
-        name=instance,
-        generation=row.number,
-        action="update",
-        actor=ACTOR,
-        state="Completed",
-        message=f"{what}{reason}: {row.message}",
-        trace_id="",
-        created_at=now,
-    )
+    change, message = f"remedy/{row.number}/{what}", f"{what}{reason}: {row.message}"
+    return instance_record(REMEDIATION, instance, change, message, ACTOR, now, generation=row.number)

@@ -2,7 +2,8 @@
 
 Orders like an operator's, which the rules accept, each an audit row. The new instance is ordered when the evacuation of
 the old one begins, so that its tenants have somewhere to go; a pool adds it by itself. The old one is retired when
-nobody is left on it, and its provisioner removes it.
+nobody is left on it, and its provisioner removes it. One that is drained, or is to be, is replaced by nothing: who has
+ordered that retires it, such as an operator who first looks at what a failed rollout has left.
 """
 
 from __future__ import annotations
@@ -18,9 +19,10 @@ from services.planner.domain.fleet.rows import OUT_OF_REACH, EngineInstanceRow, 
 
 
 def is_replaceable(row: EngineInstanceRow, fleet: Fleet) -> bool:
-    """Whether a provisioner has installed it, and can be expected to install another in its cluster."""
+    """Whether it is to stay, a provisioner has installed it, and can be expected to install another in its cluster."""
     told = fleet.health.get(row.id)
-    return row.wanted_version is not None and told is not None and told.reason not in OUT_OF_REACH
+    is_installed = row.wanted_version is not None and told is not None and told.reason not in OUT_OF_REACH
+    return is_installed and not row.is_leaving
 
 
 def add_replacement(row: EngineInstanceRow, fleet: Fleet, now: datetime) -> tuple[tuple[FleetOrderRecord, ...], Fleet]:

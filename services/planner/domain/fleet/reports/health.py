@@ -11,10 +11,12 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from services.common.messages import EngineHealth, Health, Observation
+from services.planner.domain.audit import health_record
 from services.planner.domain.changes import Changes
 from services.planner.domain.events import Event, HealthDue
 from services.planner.domain.fleet.rollouts.rollout_rows import EngineSample
 from services.planner.domain.fleet.rows import SILENT, InstanceHealth
+from services.planner.rows import AuditRecord
 
 
 def decide_health(
@@ -29,20 +31,30 @@ def decide_health(
         patience: how long an agent may be silent.
     """
     health, samples = dict(known), dict[tuple[str, datetime], EngineSample]()
+    audit: list[AuditRecord] = []
     for event in events:
         match event.message:
             case Observation(engine_instance_id=instance, event=EngineHealth() as told, observed_at=at):
                 before = health.get(instance)
                 if before is None or before.reported_at < at:
                     health[instance] = _reported(instance, told, event.partition, at, before, patience)
+                    audit += _audited(health[instance], before)
                     if told.applications is not None:
                         samples[instance, at] = _sample(instance, told, told.applications, at)
             case HealthDue(engine_instance_id=instance) if instance in health:
-                health[instance] = _silent(health[instance], now)
+                before = health[instance]
+                health[instance] = _silent(before, now)
+                audit += _audited(health[instance], before)
     return Changes(
+        audit_records=tuple(audit),
         engine_health=tuple(each for each in health.values() if each != known.get(each.engine_instance_id)),
         engine_samples=tuple(samples.values()),
     )
+
+
+def _audited(health: InstanceHealth, before: InstanceHealth | None) -> list[AuditRecord]:
+    """What has changed of an instance; nothing if this is the first that is told of it, as there may be none such."""
+    return [health_record(health)] if before is not None and before.since != health.since else []
 
 
 def is_of_health(event: Event) -> bool:
@@ -69,6 +81,7 @@ def _reported(
         reported_at=at,
         due_at=at + patience,
         queue=told.queue,
+        certificate_expires_at=told.certificate_expires_at,
     )
     is_same = before is not None and (before.health, before.is_working) == (reported.health, reported.is_working)
     return replace(reported, since=before.since) if before is not None and is_same else reported

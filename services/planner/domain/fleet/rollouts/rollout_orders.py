@@ -12,15 +12,8 @@ from datetime import datetime, timedelta
 from services.common.messages import AbortRollout, FleetOrder, PauseRollout, ResumeRollout, StartRollout
 from services.kinds.shared.text import MAX_LABEL
 from services.planner.domain.fleet.order_validation import require_label
-from services.planner.domain.fleet.rollouts.rollout import (
-    lacking_room,
-    release,
-    reverted,
-    ring_of,
-    runs,
-    shortages,
-    withdrawn,
-)
+from services.planner.domain.fleet.rollouts.ring_instances import lacking_room, release, ring_of, runs, shortages
+from services.planner.domain.fleet.rollouts.rollout import reverted, withdrawn
 from services.planner.domain.fleet.rollouts.rollout_rows import FINAL, REVERTIBLE, Rollout
 from services.planner.domain.fleet.rows import RINGS, EngineInstanceRow, Fleet, Refused
 
@@ -118,7 +111,7 @@ def _require_room(rollout: Rollout, fleet: Fleet) -> None:
             for lacking in shortages(ring, fleet):
                 cluster, _, engine_class, _ = lacking.cell
                 if engine_class != "shared" or (cluster, name) not in fleet.pools:
-                    raise Refused(lacking_room(lacking, replace(rollout, ring=name)))
+                    raise Refused(lacking_room(lacking, replace(rollout, ring=name), fleet))
             return
 
 
@@ -128,7 +121,7 @@ def _pause(known: Rollout, fleet: Fleet, at: datetime) -> tuple[str, Fleet]:
     if known.step == "reverting":
         raise Refused(f"ring {known.ring} goes back: that is not paused")
     paused = fleet.with_rollout(replace(known, is_paused=True, reason="an operator has paused it", due_at=None))
-    return "moves that have begun go on to their end", withdrawn(paused, at)
+    return "moves that have begun go on to their end", withdrawn(paused, at, "the rollout is paused")
 
 
 def _resume(known: Rollout, fleet: Fleet, at: datetime) -> tuple[str, Fleet]:

@@ -19,6 +19,8 @@ REVERTIBLE: tuple[RolloutStep, ...] = ("moving", "soaking")
 """Steps at which tenants of the ring may have moved, and its old instances could have all of them."""
 STAGES = (1, 10, 100)
 """Percent of a ring's tenants that are on new instances, one after the other."""
+STALLED_AFTER = timedelta(hours=1)
+"""If nothing gets on for so long, that is for operators to mend; and a rollout that is to end does so."""
 SECURITY_TIMES, SECURITY_LEAST = 6, timedelta(minutes=5)
 """A rollout for security soaks a sixth of the time, but no less than this if that is not more than was ordered."""
 
@@ -47,7 +49,7 @@ class Rollout:
     is_paused: bool
     """Nothing happens until an operator resumes it, or aborts."""
     outcome: str
-    """How it ends when its ring is back, or done: ``failed`` or ``aborted``; empty: it goes on."""
+    """How it ends when its ring is back, or done, or stalled: ``failed`` or ``aborted``; empty: it goes on."""
     sources: str
     """JSON: ids of the ring's old instances."""
     targets: str
@@ -103,6 +105,11 @@ class Rollout:
     def is_due(self, now: datetime) -> bool:
         """Whether it is to be looked at by ``now``."""
         return self.due_at is not None and self.due_at <= now
+
+    def is_stalled(self, now: datetime) -> bool:
+        """Whether it waits for something else than its soak, and nothing has got on for :data:`STALLED_AFTER`."""
+        waits_since = self.step_since + self.soak if self.step == "soaking" else self.moved_at
+        return not (self.is_over or self.is_paused) and now >= waits_since + STALLED_AFTER
 
 
 @dataclass(frozen=True, slots=True)

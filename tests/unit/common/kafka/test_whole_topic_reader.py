@@ -1,4 +1,4 @@
-"""What an agent takes in of gitops.fleet."""
+"""What is taken in of a topic of which everything is read."""
 
 from __future__ import annotations
 
@@ -6,13 +6,12 @@ from collections.abc import Iterator, Mapping
 
 import pytest
 
-from services.agent.stream import fleet_reader
-from services.agent.stream.fleet_reader import FleetReader
 from services.common.errors import Poison, Retry
-from services.common.kafka import ConsumedMessage, TopicPartition, TrackedOffset
+from services.common.kafka import ConsumedMessage, TopicPartition, TrackedOffset, WholeTopicReader, whole_topic_reader
 from services.common.messages import FleetInstance
 from tests.unit.agent.instances_of_fleet import instance_row
 
+Reader = WholeTopicReader[FleetInstance]
 TOPIC = "gitops.fleet"
 SOURCE = TopicPartition(TOPIC, 0)
 
@@ -50,13 +49,13 @@ class FakeTopic:
 @pytest.fixture
 def topic(monkeypatch: pytest.MonkeyPatch) -> FakeTopic:
     made = FakeTopic()
-    monkeypatch.setattr(fleet_reader, "PartitionReader", made)
+    monkeypatch.setattr(whole_topic_reader, "PartitionReader", made)
     return made
 
 
 @pytest.fixture
-def reader(topic: FakeTopic) -> FleetReader:
-    return FleetReader("brokers", TOPIC, "gitops-agent", decode)
+def reader(topic: FakeTopic) -> Reader:
+    return WholeTopicReader("brokers", TOPIC, "gitops-agent", decode, "agent")
 
 
 def decode(_: bytes | None, value: bytes | None) -> FleetInstance:
@@ -68,11 +67,11 @@ def decode(_: bytes | None, value: bytes | None) -> FleetInstance:
     return instance_row(name)
 
 
-def read(reader: FleetReader) -> list[str]:
+def read(reader: Reader) -> list[str]:
     return [row.id for row in reader.read_news()]
 
 
-def test_news_when_read_again_then_they_are_what_was_written_since(topic: FakeTopic, reader: FleetReader) -> None:
+def test_news_when_read_again_then_they_are_what_was_written_since(topic: FakeTopic, reader: Reader) -> None:
     topic.names = ["one", "two"]
     assert read(reader) == ["one", "two"]
     topic.names.append("three")
@@ -80,14 +79,14 @@ def test_news_when_read_again_then_they_are_what_was_written_since(topic: FakeTo
     assert (read(reader), topic.connections) == ([], 1)
 
 
-def test_row_when_it_cannot_be_understood_then_the_others_are_taken_in(topic: FakeTopic, reader: FleetReader) -> None:
+def test_row_when_it_cannot_be_understood_then_the_others_are_taken_in(topic: FakeTopic, reader: Reader) -> None:
     topic.names = ["one", "garbage", "two"]
     assert read(reader) == ["one", "two"]
     assert read(reader) == []
 
 
 def test_brokers_when_they_did_not_answer_then_all_is_read_again_by_another_connection(
-    topic: FakeTopic, reader: FleetReader
+    topic: FakeTopic, reader: Reader
 ) -> None:
     topic.names = ["one"]
     assert read(reader) == ["one"]
@@ -97,7 +96,7 @@ def test_brokers_when_they_did_not_answer_then_all_is_read_again_by_another_conn
     assert (read(reader), topic.connections) == (["one"], 2)
 
 
-def test_registry_when_it_did_not_answer_then_no_row_is_passed_over(topic: FakeTopic, reader: FleetReader) -> None:
+def test_registry_when_it_did_not_answer_then_no_row_is_passed_over(topic: FakeTopic, reader: Reader) -> None:
     topic.names = ["one", "unknown schema"]
     with pytest.raises(Retry):
         reader.read_news()
@@ -105,7 +104,7 @@ def test_registry_when_it_did_not_answer_then_no_row_is_passed_over(topic: FakeT
     assert read(reader) == ["one", "two"]
 
 
-def test_topic_when_it_was_made_anew_then_it_is_read_from_its_beginning(topic: FakeTopic, reader: FleetReader) -> None:
+def test_topic_when_it_was_made_anew_then_it_is_read_from_its_beginning(topic: FakeTopic, reader: Reader) -> None:
     topic.names = ["one", "two"]
     assert read(reader) == ["one", "two"]
     topic.names = ["three"]

@@ -1,0 +1,31 @@
+"""What other resources' rules know of a binding's spec: what it binds. Its configuration is for the build service."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from services.kinds.shared.resource import PlainResource
+from services.kinds.shared.spec_text import projected_spec
+from services.kinds.snapshot_environment_binding.model import BindingSpec
+
+
+@dataclass(frozen=True, slots=True)
+class KnownBinding:
+    """The projection."""
+
+    application: str
+    environment: str
+    snapshot: str
+    components: tuple[str, ...]
+    """Names of those that are deployed, in the order of the spec."""
+
+    @classmethod
+    def of(cls, spec: BindingSpec) -> KnownBinding:
+        """Of a whole spec."""
+        components = tuple(each.name for each in spec.components)
+        return cls(spec.application, spec.environment, spec.snapshot, components)
+
+
+def known_binding(row: PlainResource) -> KnownBinding | None:
+    """Of the newest spec of a binding; None if it cannot be read, or there is no room for the binding."""
+    return projected_spec(BindingSpec, KnownBinding.of, row)

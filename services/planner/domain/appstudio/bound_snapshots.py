@@ -1,0 +1,194 @@
+"""Bindings as promotion runs see them: what each has, and whether that is deployed. For ``surroundings``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import cache, cached_property
+from typing import NamedTuple
+from uuid import UUID
+
+from services.common.errors import Permanent
+from services.common.json_values import canonical, digest
+from services.kinds.gitops_deployment.rows import Deployment
+from services.kinds.promotion_run.model import PROMOTION_RUN
+from services.kinds.promotion_run.progress import Before, BoundSnapshot, DeployedComponent
+from services.kinds.promotion_run.rows import promotion_of
+from services.kinds.shared.projection import status_of
+from services.kinds.shared.reconciled import Problem
+from services.kinds.shared.resource import PlainResource
+from services.kinds.snapshot_environment_binding.known import KnownBinding, known_binding
+from services.kinds.snapshot_environment_binding.model import BINDING, BindingStatus, GitOpsRepository
+from services.kinds.snapshot_environment_binding.named_commits import (
+    NamedCommit,
+    commit_identity,
+    first_named,
+    named_commits,
+)
+from services.kinds.snapshot_environment_binding.rules import deployment_name
+from services.planner.domain.appstudio.bound_pairs import BY_PAIR, Pair, older_in_force
+from services.planner.domain.child_deployments import state_named
+from services.planner.domain.indexed_rows import Counts, Derived, index_of
+from services.planner.domain.state import NO_ROWS, TenantState
+
+
+class Reported(NamedTuple):
+    """What a binding's row has of the build service. Statuses are long, so each version of one is read once."""
+
+    components: Mapping[str, GitOpsRepository]
+    """Where the manifests of each are, without the list of them."""
+    first_named: Mapping[str, NamedCommit]
+    """The commits that it names, by their identities."""
+    digest: str
+    """Of all that is said of the components."""
+    generation: int | None
+    """Of the binding that was served last; None: that is not said."""
+
+    @classmethod
+    def by(cls, row: PlainResource) -> Reported | None:
+        """None: it is no binding."""
+        if row.kind != BINDING.kind:
+            return None
+        status = _status(row)
+        components, conditions = status.components or (), status.git_ops_repo_conditions
+        return cls(
+            {
+                each.name: each.git_ops_repository.model_copy(update={"generated_resources": None})
+                for each in components
+            },
+            first_named([named_commits(row)]),
+            digest(canonical([each.model_dump(mode="json") for each in components])),
+            conditions[-1].observed_generation if conditions else None,
+        )
+
+
+REPORTED: Derived[PlainResource, Reported] = Derived(Reported.by)
+DEPLOYED: Counts[Deployment, str] = Counts(lambda known: known.name if known.present else None)
+"""How many deployments of a name there are."""
+
+
+class Bindings:
+    """The bindings of a tenant, of which each is looked at when a run asks for it."""
+
+    def __init__(self, state: TenantState) -> None:
+        self._state = state
+        self._deployed = index_of(state.deployments, DEPLOYED)
+        self._by_pair = index_of(state.plain_resources, BY_PAIR)
+        self._first_named = cache(self._earliest)
+
+    def bound_snapshot(self, pair: Pair) -> BoundSnapshot | None:
+        """Of the binding of a pair that is in force; None: none is."""
+        row = self._in_force(pair)
+        known = known_binding(row) if row is not None else None
+        if row is None or known is None:
+            return None
+        problem, reported = Problem.shown_by(row), self._reported[row.id]
+        seen, wanted = reported.generation, _wanted(reported.components, named_commits(row))
+        components = (
+            self._component(name, wanted.get(name), deployment) for name, deployment in _deployments(row, known).items()
+        )
+        return BoundSnapshot(
+            name=row.name,
+            snapshot=known.snapshot,
+            components=tuple(components),
+            uid=row.uid,
+            reported=reported.digest,
+            is_outdated=bool(seen) and seen is not None and seen < row.generation,
+            is_current=bool(seen) and seen is not None and seen >= row.generation,
+            problem=problem.message if problem is not None else "",
+            before=self._before.get((row.name, known.snapshot)),
+        )
+
+    def components(self, application: str) -> frozenset[str]:
+        """Names of the components of an application that any binding has which is in force."""
+        return frozenset(name for _, known in self._of(application) for name in known.components)
+
+    def revisions(self, application: str) -> frozenset[str]:
+        """Those at which components of an application are, in all environments."""
+        bound = self._of(application)
+        names = (name for row, known in bound for name in _deployments(row, known).values() if name in self._deployed)
+        return frozenset(revision for name in names if (revision := state_named(self._state, name).revision))
+
+    def _of(self, application: str) -> Iterator[tuple[PlainResource, KnownBinding]]:
+        """Bindings of an application that are in force."""
+        rows = (self._in_force(pair) for pair in self._by_pair if pair[0] == application)
+        return ((row, known) for row in rows if row is not None and (known := known_binding(row)) is not None)
+
+    def _in_force(self, pair: Pair) -> PlainResource | None:
+        group = self._by_pair.get(pair, NO_ROWS)
+        others = older_in_force(pair, group)
+        active = [row for row in group.values() if row.id not in others and row.is_active]
+        return max(active, key=lambda row: (row.created_at, row.id), default=None)
+
+    @cached_property
+    def _reported(self) -> Mapping[UUID, Reported]:
+        return index_of(self._state.plain_resources, REPORTED)
+
+    @cached_property
+    def _before(self) -> Mapping[tuple[str, str], Before]:
+        return _before_runs(self._state)
+
+    def _component(self, name: str, wanted: GitOpsRepository | None, deployment: str) -> DeployedComponent:
+        commit = wanted.commit_id.strip() if wanted is not None else ""
+        if deployment not in self._deployed:
+            return DeployedComponent(name, "", commit=commit)
+        shown = state_named(self._state, deployment)
+        is_deployed = wanted is not None and self._is_deployed(wanted, shown.revision)
+        return DeployedComponent(
+            name, deployment, shown.sync, shown.health, shown.revision, commit, is_deployed, applied=shown.applied
+        )
+
+    def _is_deployed(self, wanted: GitOpsRepository, revision: str) -> bool:
+        """Whether ``revision`` is the commit that is wanted, or one of its branch that was named later."""
+        own, deployed = (commit_identity(wanted, each) for each in (wanted.commit_id, revision))
+        if own == deployed:
+            return True
+        last, first = self._first_named(deployed), self._first_named(own)
+        return last is not None and first is not None and last.is_later_than(first)
+
+    def _earliest(self, identity: str) -> NamedCommit | None:
+        """Where the commit was named first, by whichever binding."""
+        named = (each.first_named for each in self._reported.values())
+        return first_named({identity: each[identity]} for each in named if identity in each).get(identity)
+
+
+def _deployments(row: PlainResource, known: KnownBinding) -> dict[str, str]:
+    """Names of the deployments of all components that a binding names, by component."""
+    return {name: deployment_name(row.name, known.application, known.environment, name) for name in known.components}
+
+
+def _before_runs(state: TenantState) -> dict[tuple[str, str], Before]:
+    """What there was before the newest run that brought a snapshot to a binding, by the names of these."""
+    runs = (row for row in state.plain_resources_of_kind(PROMOTION_RUN.kind).values() if row.present and row.progress)
+    return {
+        (step.binding, row.refers_to): step.before
+        for row in sorted(runs, key=lambda each: (each.created_at, each.name))
+        for step in promotion_of(row).steps
+        if step.before is not None and step.status != "In Progress" and not step.is_recalled
+    }
+
+
+def _wanted(
+    repositories: Mapping[str, GitOpsRepository], commits: Mapping[str, NamedCommit]
+) -> dict[str, GitOpsRepository]:
+    """The commit that each component shall have at least: its own if that is as new as any that the binding names.
+
+    A component of which none was named when the newest one was may have been changed since its own, or not.
+    """
+    named = {component: each for component, each in commits.items() if component in repositories}
+    newest: dict[tuple[str, str], str] = {}
+    for component, _ in sorted(named.items(), key=lambda each: each[1].order):
+        newest[repositories[component].url, repositories[component].branch] = component
+    wanted = dict(repositories)
+    for component, own in named.items():
+        last = newest[repositories[component].url, repositories[component].branch]
+        if own.order[:2] != named[last].order[:2]:
+            wanted[component] = repositories[last]
+    return wanted
+
+
+def _status(row: PlainResource) -> BindingStatus:
+    """What the build service says of a binding; nothing if that cannot be read."""
+    try:
+        return status_of(BindingStatus, row)
+    except Permanent:
+        return BindingStatus()

@@ -1,0 +1,78 @@
+"""Room for the GitOpsDeployments that bindings want: all together at most as many as the tenant may have of its own.
+
+Bindings may name far more components than that. What one has stays, whatever others want. What is new needs room, and
+the oldest binding that waits has it first. A row counts until its object is seen to be gone, so bindings that are made
+and deleted in turn have no more. A binding that waits is remembered in its row: nobody looks through all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from datetime import datetime
+from typing import NamedTuple
+from uuid import UUID
+
+from services.common.messages import ChildKind
+from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
+from services.kinds.shared.child_objects import ChildObject
+from services.kinds.shared.resource import PlainResource
+from services.kinds.snapshot_environment_binding.waiting_components import is_waiting
+from services.planner.domain.indexed_rows import Counts, Subset, index_of
+from services.planner.domain.live_children import live_children
+from services.planner.domain.planned_tenant import Context, PlannedTenant
+from services.planner.domain.state import TenantState
+from services.planner.rows import ChildRow
+
+WAITING: Subset[PlainResource] = Subset(is_waiting)
+BY_CHILD_KIND: Counts[ChildRow, str] = Counts(lambda row: row.kind)
+"""How many child objects there are of each kind, those among them that have to go."""
+
+
+class WithinRoom(NamedTuple):
+    """What a binding wants, as far as there is room for it."""
+
+    children: Collection[ChildObject]
+    waiting: int = 0
+    """How many it lacks because there is no room."""
+
+
+def within_room(
+    state: TenantState, owner: PlainResource, wanted: Collection[ChildObject], context: Context
+) -> WithinRoom:
+    """What ``owner`` has already, and of the rest, in its order, as much as there is room for.
+
+    What cannot be made whatever the room is left in: others tell why. What is there without a row, because the database
+    was lost, is its own, too.
+    """
+    room = _room(state, context)
+    news = [child for child in wanted if child.key not in state.child_objects]
+    if len(news) <= room:
+        return WithinRoom(wanted)
+    live = live_children(state, [child.key for child in news], state).present
+    own = {key for key, each in live.items() if each.controller is not None and each.controller.uid == owner.uid}
+    foreign = {key for key, each in live.items() if each.is_foreign_to(owner)}
+    makeable = [child.key for child in news if not child.is_oversized and child.key not in own | foreign]
+    beyond = frozenset(makeable[max(0, room - len(own)) :])
+    return WithinRoom([child for child in wanted if child.key not in beyond], len(beyond))
+
+
+def next_to_have_room(state: TenantState, context: Context) -> list[UUID]:
+    """Bindings that wait, the oldest first, as many as there may be room for."""
+    waiting = index_of(state.plain_resources, WAITING)
+    room = _room(state, context) if waiting else 0
+    oldest = sorted(waiting.values(), key=lambda row: (row.created_at, row.id)) if room else []
+    return [row.id for row in oldest[:room]]
+
+
+def plan_next_room(planned: PlannedTenant, context: Context, now: datetime) -> PlannedTenant:
+    """The tenant whose oldest binding that waits is due at once, if what went in this plan has left room for it."""
+    cause, waiting = planned.last_cause, next_to_have_room(planned.state, context)
+    if cause is None or planned.state.tenant.is_former or not waiting:
+        return planned
+    planned = planned if waiting[0] in planned.touched else planned.touching(waiting[0], cause)
+    return planned.due_by(waiting[0], now)
+
+
+def _room(state: TenantState, context: Context) -> int:
+    made = index_of(state.child_objects, BY_CHILD_KIND).get(ChildKind.DEPLOYMENT.value, 0)
+    return max(0, context.policy.limits.of(GITOPS_DEPLOYMENT.kind) - made)

@@ -1,0 +1,78 @@
+"""Decides on the order to give up an engine instance that nobody will ever reach again. Pure.
+
+It is retired at once, so that agents leave it, though rows and moves wait for it. What it was to remove counts as
+removed from then on (``periodic_queries.find_lost_objects``): by that those moves end, and the rows go.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+from services.planner.domain.fleet.placement.assignment_orders import require_nobody_pinned, require_served
+from services.planner.domain.fleet.rows import EngineInstanceRow, Fleet, Refused
+
+UNHEARD_FOR = timedelta(minutes=3)
+"""Agents tell each minute how an instance is."""
+
+
+def retire_lost(known: EngineInstanceRow, fleet: Fleet, at: datetime) -> tuple[str, Fleet]:
+    """What is told of the order, and the fleet afterwards: the very same if nothing has changed. Raises Refused.
+
+    Args:
+        known: the instance.
+        fleet: all rows, and all tenants.
+        at: when it was ordered.
+    """
+    if known.is_retired:
+        return "it is retired", fleet
+    _require_unheard_of(known, fleet, at)
+    _require_evacuated(known, fleet)
+    require_nobody_pinned(known, fleet)
+    after = fleet.with_instance(replace(known, state="retired", ordered_at=at, due_at=None, state_message=None))
+    require_served(after)
+    ending = sum(known.id in (move.source, move.target) for move in fleet.moves.values() if not move.is_over)
+    return f"moves that end without it: {ending}" if ending else "", after
+
+
+def _require_unheard_of(known: EngineInstanceRow, fleet: Fleet, at: datetime) -> None:
+    """Of one that was never ready nothing has to be known: no tenant was ever on it."""
+    told = fleet.health.get(known.id)
+    if told is None and not known.is_unready and not _would_be_heard_of(known, fleet, at):
+        raise Refused(
+            f"nothing was ever heard of engine instance {known.id}, and planners may just not have come to it: it was "
+            "added within three minutes, or they have heard of no other instance for as long; if there never was "
+            f"such an instance, 'gitopsctl engines retire {known.id}' without '--lost', else try again later"
+        )
+    if told is not None and not fleet.is_out_of_reach(known.id):
+        raise Refused(
+            f"engine instance {known.id} is heard of: {told.health}, reported at "
+            f"{told.reported_at.isoformat(timespec='seconds')}; 'gitopsctl engines drain {known.id}' it instead"
+        )
+
+
+def _would_be_heard_of(known: EngineInstanceRow, fleet: Fleet, at: datetime) -> bool:
+    """Whether its agent had the time to tell something, and planners hear what agents tell now.
+
+    Planners that fill a rebuilt database hear first what was told days ago.
+    """
+    since = at - UNHEARD_FOR
+    others = (told for instance, told in fleet.health.items() if instance != known.id)
+    return known.created_at < since and any(told.reported_at > since for told in others)
+
+
+def _require_evacuated(known: EngineInstanceRow, fleet: Fleet) -> None:
+    """No tenant is on it, and none comes to it that cannot go back."""
+    here = [tenant for tenant in fleet.tenants.values() if tenant.engine_instance_id == known.id]
+    if here:
+        leaving = sum(fleet.is_on_its_way(tenant) for tenant in here)
+        raise Refused(
+            f"engine instance {known.id} still has tenants: {len(here)}, {leaving} of them on their way to another; "
+            "'gitopsctl engines remedies' says what keeps its evacuation, and 'gitopsctl engines moves' how far it is"
+        )
+    for move in fleet.moves.values():
+        if (move.target, move.step) == (known.id, "releasing"):
+            raise Refused(
+                f"tenant {move.workspace}/{move.namespace} comes to engine instance {known.id}, and cannot go back: "
+                f"{move.step}"
+            )

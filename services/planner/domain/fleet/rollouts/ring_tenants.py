@@ -1,0 +1,114 @@
+"""The tenants of a ring as a rollout sees them: who moves next, and where each goes. Pure."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from uuid import UUID, uuid5
+
+from services.planner.domain.fleet.moves.move_orders import begun_move, require_apart, require_room
+from services.planner.domain.fleet.moves.rebalance_orders import is_moving
+from services.planner.domain.fleet.placement.assignment_orders import require_unpinned
+from services.planner.domain.fleet.placement.placement import order_of
+from services.planner.domain.fleet.rollouts.ring_instances import TAKING, cell_of
+from services.planner.domain.fleet.rollouts.rollout_rows import Rollout
+from services.planner.domain.fleet.rows import Fleet, Refused, TenantHere
+from services.planner.rows import TenantName
+
+
+def stage_tenants(stage: int, tenants: int) -> int:
+    """How many of a ring's tenants are on new instances at a stage: at least one."""
+    return min(tenants, max(1, math.ceil(tenants * stage / 100)))
+
+
+def tenants_of(rollout: Rollout, fleet: Fleet) -> dict[TenantName, TenantHere]:
+    """Those on old and on new instances."""
+    ids = rollout.source_ids | rollout.target_ids
+    return {name: each for name, each in fleet.tenants.items() if each.engine_instance_id in ids}
+
+
+def in_order_drawn(rollout: Rollout, tenants: Mapping[TenantName, TenantHere]) -> list[TenantName]:
+    """In the order in which they move: those first that have something to look at."""
+    return sorted(tenants, key=lambda name: (not tenants[name].deployments, _draw(rollout.id, tenants[name].id)))
+
+
+def _draw(rollout: UUID, tenant: UUID) -> bytes:
+    return hashlib.blake2b(tenant.bytes, key=rollout.bytes, digest_size=16).digest()
+
+
+def is_on(tenant: TenantHere, instances: frozenset[str]) -> bool:
+    """Whether its instance is one of these."""
+    return tenant.engine_instance_id in instances
+
+
+def is_settled(tenant: TenantHere, rollout: Rollout, fleet: Fleet) -> bool:
+    """Whether it has arrived on a new instance, whatever has to be removed from the other one yet."""
+    has_arrived = not is_moving(tenant, fleet) or fleet.moves[tenant.id].step == "withdrawing"
+    return is_on(tenant, rollout.target_ids) and has_arrived
+
+
+def is_coming(tenant: TenantHere, rollout: Rollout, fleet: Fleet) -> bool:
+    """Whether it is on its way to a new instance."""
+    is_bound = is_moving(tenant, fleet) and fleet.destination_of(tenant) in rollout.target_ids
+    return is_bound and not is_settled(tenant, rollout, fleet)
+
+
+def may_leave(tenant: TenantHere, instances: frozenset[str], fleet: Fleet) -> bool:
+    """Whether it is on one of these, and not on its way."""
+    return is_on(tenant, instances) and not is_moving(tenant, fleet)
+
+
+def send_tenants(
+    rollout: Rollout, fleet: Fleet, names: Iterable[TenantName], to: frozenset[str], now: datetime, most: int
+) -> tuple[Fleet, str]:
+    """With a move ordered for the first ``most`` that find an instance, and the last rule that kept one."""
+    rule, sent = "", 0
+    for name in names:
+        if sent == most:
+            break
+        tenant = fleet.tenants[name]
+        if is_moving(tenant, fleet):
+            continue  # another part of it is on its way: one at a time
+        try:
+            if rollout.step != "reverting":
+                require_unpinned(name, fleet)
+            target = _target(name, to, rollout, fleet)
+        except Refused as refused:
+            rule = f"{'/'.join(name)}: {refused}"
+            continue
+        known = uuid5(rollout.id, f"{tenant.id} {target} {now.isoformat()}")
+        move = begun_move(known, name, tenant, target, rollout.actor, now)
+        fleet, sent = fleet.with_move(move).with_coming(target, tenant), sent + 1
+    return fleet, rule
+
+
+def _target(name: TenantName, to: frozenset[str], rollout: Rollout, fleet: Fleet) -> str:
+    """The first of the tenant's own order that has room; who goes back had room. Raises Refused.
+
+    A part goes to the tenant's own instance only if there is no other.
+    """
+    tenant = fleet.tenants[name]
+    cell = cell_of(fleet.instances[tenant.engine_instance_id])
+    alike = [fleet.instances[each] for each in to if cell_of(fleet.instances[each]) == cell]
+    working = [row for row in alike if row.state in TAKING and not _is_ill(row.id, fleet)]
+    if not working:
+        raise Refused(f"no instance of ring {rollout.ring} in cluster {cell[0]} can have it")
+    rules: list[Refused] = []
+    parts = fleet.parts_of(tenant)
+    in_order = order_of(tenant.id, [row.as_candidate for row in working])
+    for each in sorted(in_order, key=lambda each: each.id in parts):
+        try:
+            require_apart(name, tenant, each.id, fleet)
+            if rollout.step != "reverting":
+                require_room(fleet.instances[each.id], tenant, fleet)
+        except Refused as rule:
+            rules.append(rule)
+        else:
+            return each.id
+    raise rules[0]
+
+
+def _is_ill(instance: str, fleet: Fleet) -> bool:
+    return fleet.is_down(instance) or instance in fleet.cordoned

@@ -1,0 +1,68 @@
+"""Sends resources again when something has changed that their newest command told of: a class, or where to seal to.
+
+:mod:`command_sender` notes what each command told. A resource that is to be sent again waits its turn like any change,
+and costs its tenant a token.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import NamedTuple
+
+from services.watcher.commands.pending_changes import Change, PendingChanges
+from services.watcher.commands.translation import LastSent
+
+
+class Told(NamedTuple):
+    """What the newest command of a resource told of something."""
+
+    namespace: str
+    name: str
+    subject: str
+    """Of what it told."""
+    state: str
+    """What it told of that."""
+
+
+@dataclass(slots=True)
+class Rechecks:
+    """Queues resources of one kind of which a command told what is no longer so."""
+
+    newest_state: Callable[[str], str]
+    """Of a subject."""
+    last_sent: LastSent
+    changes: PendingChanges
+    _by_uid: dict[str, Told] = field(default_factory=dict)
+    _by_subject: dict[str, dict[str, None]] = field(default_factory=dict)
+
+    def note_told(self, uid: str, told: Told) -> None:
+        """Record what a command says; that may have changed since."""
+        self.forget_resource(uid)
+        self._by_uid[uid] = told
+        self._by_subject.setdefault(told.subject, {})[uid] = None
+        if self.newest_state(told.subject) != told.state:
+            self._tell_again(uid)
+
+    def forget_resource(self, uid: str) -> None:
+        """The resource is gone, or is to be sent again."""
+        if (known := self._by_uid.pop(uid, None)) is None:
+            return
+        of_subject = self._by_subject[known.subject]
+        del of_subject[uid]
+        if not of_subject:
+            del self._by_subject[known.subject]
+
+    def observe_subject(self, subject: str) -> None:
+        """It has come, changed or gone."""
+        newest = self.newest_state(subject)
+        for uid in list(self._by_subject.get(subject, ())):
+            if self._by_uid[uid].state != newest:
+                self._tell_again(uid)
+
+    def _tell_again(self, uid: str) -> None:
+        """The resource is as it was; it is read again when its turn comes."""
+        told, state = self._by_uid[uid], self.last_sent.get(uid)
+        if state is not None and uid not in self.changes:
+            self.changes.add_change(Change(uid, told.namespace, told.name, state, datetime.now(UTC)))
