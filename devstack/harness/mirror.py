@@ -39,7 +39,7 @@ class Mirror:
             async with self._changed:
                 self._changed.notify_all()
 
-    async def until(self, what: str, holds: Callable[[Objects], bool], timeout_seconds: float = 60) -> None:
+    async def until(self, what: str, holds: Callable[[Objects], bool], timeout_seconds: float = 120) -> None:
         """Return as soon as ``holds`` is true of the objects; a list that is not complete is not judged.
 
         Raises Unavailable naming ``what`` was waited for if that takes too long.

@@ -16,7 +16,7 @@ from services.common.errors import Unavailable
 from services.common.kafka import COMMANDS, load_topics, tenant_key
 
 ANSWER_SECONDS = 5.0
-SETTLED_SECONDS = 60.0
+SETTLED_SECONDS = 120.0
 LOOK_SECONDS = 0.2
 
 ASSIGNMENTS = {"planner": ("partitions assigned", "partitions"), "agent": ("instances assigned", "instances")}

@@ -20,10 +20,12 @@ from tests.e2e.fixtures import *  # noqa: F403 - pytest takes fixtures from the 
 HEARTBEAT_DEADLINE_SECONDS = 15
 SOON = (
     *("--set", "HEALTH_INTERVAL_SECONDS=2"),
+    *("--set", "HEALTH_REPORT_SECONDS=5"),
     *("--set", f"HEARTBEAT_DEADLINE_SECONDS={HEARTBEAT_DEADLINE_SECONDS}"),
     *("--set", "REMEDIATION=off"),
 )
-"""So that an Argo CD that does not do its work is found while a test waits; and nothing is done but what tests do."""
+"""So that an Argo CD that does not do its work is found while a test waits, and one that counts as unheard of since the
+planner's clock was ahead is soon heard of; and nothing is done but what tests do."""
 
 
 @pytest.fixture(scope="package")

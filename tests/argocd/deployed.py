@@ -27,7 +27,7 @@ class Deployed:
         found = self.config_maps.objects.get((namespace, name))
         return found["data"]["value"] if found else None
 
-    async def until(self, namespace: str, value: str | None, name: str = NAME, timeout_seconds: float = 60) -> None:
+    async def until(self, namespace: str, value: str | None, name: str = NAME, timeout_seconds: float = 120) -> None:
         """Wait until it says so."""
         await self.config_maps.until(
             f"{namespace}/{name} says {value}; it says {self.value(namespace, name)}",

@@ -13,7 +13,7 @@ from typing import Any
 
 from services.common.kubernetes import ApiResource, Changed, KubeClient, Seen, reflect
 
-DEADLINE_SECONDS = 60
+DEADLINE_SECONDS = 120
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
 
 

@@ -71,7 +71,7 @@ class Api:
         """Delete anything."""
         await self.kube.delete_object(resource, self.namespace, name)
 
-    async def until_connection(self, reason: str, name: str = "prod", timeout_seconds: float = 60) -> dict[str, Any]:
+    async def until_connection(self, reason: str, name: str = "prod", timeout_seconds: float = 120) -> dict[str, Any]:
         """Wait until an environment's connection has this reason."""
         return await self._until(self.kinds.environments, name, CONNECTION, reason, timeout_seconds)
 
@@ -79,7 +79,7 @@ class Api:
         """Wait until a credential's error condition has this reason."""
         return await self._until(self.kinds.credentials, name, "ErrorOccurred", reason)
 
-    async def until_phase(self, run: str, phase: str, timeout_seconds: float = 60) -> dict[str, Any]:
+    async def until_phase(self, run: str, phase: str, timeout_seconds: float = 120) -> dict[str, Any]:
         """Wait until a sync run is that far."""
         await self.kinds.sync_runs.until(
             f"{self.namespace}/{run} is {phase}; it is {self.operation(run)}",
@@ -118,7 +118,7 @@ class Api:
         return found
 
     async def _until(
-        self, mirror: Mirror, name: str, type_: str, reason: str, timeout_seconds: float = 60
+        self, mirror: Mirror, name: str, type_: str, reason: str, timeout_seconds: float = 120
     ) -> dict[str, Any]:
         await mirror.until(
             f"{self.namespace}/{name}: {type_} is {reason}; it shows {self._status(mirror, name)}",

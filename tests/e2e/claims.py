@@ -26,7 +26,7 @@ from services.kinds.space_request.model import SPACE_REQUEST
 from tests.e2e.api import Cluster
 from tests.e2e.tenant import USER, Tenant, condition
 
-SECONDS = 60
+SECONDS = 120
 SHIPPED = yaml.safe_load((CRDS.parent / "classes" / "isolation-level-namespace.yaml").read_text())
 CREDENTIALS = {
     "defaultNamespace": "spaces-1",

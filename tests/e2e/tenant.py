@@ -50,7 +50,7 @@ class Tenant:
         return found
 
     async def until_status(
-        self, what: str, name: str = "web", timeout_seconds: float = 60, **expected: Any
+        self, what: str, name: str = "web", timeout_seconds: float = 120, **expected: Any
     ) -> dict[str, Any]:
         """Wait until the status has these values; keys are dotted paths with ``__`` for the dot."""
         await self.deployments.until(
@@ -61,7 +61,7 @@ class Tenant:
         return self.status(name)
 
     async def until_condition(
-        self, type_: str, status: str, name: str = "web", timeout_seconds: float = 60, *, message: str = ""
+        self, type_: str, status: str, name: str = "web", timeout_seconds: float = 120, *, message: str = ""
     ) -> dict[str, Any]:
         """Wait for a condition of the status; ``message`` is a part of its own."""
 
@@ -85,7 +85,7 @@ class Tenant:
             lambda _: condition(self.status(name), "ErrorOccurred").get("status") != "True",
         )
 
-    async def application_of(self, created: Manifest, timeout_seconds: float = 60) -> Manifest:
+    async def application_of(self, created: Manifest, timeout_seconds: float = 120) -> Manifest:
         """Wait for the Application of a GitOpsDeployment."""
         name = application_name(created)
         await self.applications.until(
@@ -95,7 +95,7 @@ class Tenant:
         assert found is not None
         return found
 
-    async def until_application_gone(self, created: Manifest, timeout_seconds: float = 60) -> None:
+    async def until_application_gone(self, created: Manifest, timeout_seconds: float = 120) -> None:
         """Wait until a GitOpsDeployment has no Application."""
         name = application_name(created)
         await self.applications.until(f"{name} is gone", lambda objects: find(objects, name) is None, timeout_seconds)
@@ -116,7 +116,7 @@ class Tenant:
             ),
         )
 
-    async def until_path(self, created: Manifest, path: str, timeout_seconds: float = 60) -> None:
+    async def until_path(self, created: Manifest, path: str, timeout_seconds: float = 120) -> None:
         """Wait until the Application of a GitOpsDeployment is there and has its manifests from ``path``."""
         name = application_name(created)
         await self.applications.until(

@@ -20,7 +20,7 @@ from services.common.kafka import FLEET, PartitionReader
 from services.common.messages import AddEngineInstance, DrainEngineInstance, FleetOrder
 from tests.e2e.operators import of_clusters, of_instances
 
-DEADLINE_SECONDS = 60
+DEADLINE_SECONDS = 120
 CLUSTER = "north"
 
 

@@ -26,7 +26,7 @@ VICTIM = "https://127.0.0.1:9/private.git"
 """Nobody listens there."""
 FORGED = "f0" * 32
 """Digest of the forged row."""
-DEADLINE_SECONDS = 60
+DEADLINE_SECONDS = 120
 
 
 @dataclass

@@ -31,7 +31,7 @@ PROFILES = {LARGE: [yaml.safe_load(each["patch"]) for each in yaml.safe_load(PRO
 """Patches by name."""
 SETTINGS = {
     "HEARTBEAT_REPOSITORY": "https://git.example.com/heartbeat.git",
-    "HEARTBEAT_DEADLINE_SECONDS": "5",
+    "HEARTBEAT_DEADLINE_SECONDS": "15",
     "HEALTH_INTERVAL_SECONDS": "0.5",
     "HEALTH_REPORT_SECONDS": "1",
     "SHRINK_PATIENCE": "PT5S",

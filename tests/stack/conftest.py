@@ -40,7 +40,7 @@ def gitopsctl(state: Path) -> Gitopsctl:
             capture_output=True,
             text=True,
             check=False,
-            timeout=60,
+            timeout=240,
         )
 
     return run

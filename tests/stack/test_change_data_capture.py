@@ -60,7 +60,7 @@ from services.common.message_log import row_of
 from services.common.messages import DeadLetter, PendingClaim, TenantClusters, WorkspaceObject
 from services.planner.domain.fleet.placement.assignments import TenantPin, WorkspaceAssignment
 
-ARRIVAL_SECONDS = 15
+ARRIVAL_SECONDS = 45
 COMPACTION_SECONDS = 90
 GENERATIONS, PER_GENERATION = 10, 100
 """How often rows come and go, and how many messages that is each time."""

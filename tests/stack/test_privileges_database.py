@@ -12,7 +12,7 @@ from devstack.harness.hosted import HostedStack
 from services.common.errors import Retry
 from services.common.startup import await_dependency
 
-CLOSED_SECONDS = 10.0
+CLOSED_SECONDS = 45.0
 PLANNER_MAY = (
     "SELECT FROM deployments",
     "UPDATE engine_instances SET state = state",

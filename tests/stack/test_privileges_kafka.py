@@ -48,7 +48,7 @@ DENIED = {
     KafkaError.GROUP_AUTHORIZATION_FAILED,
     KafkaError.CLUSTER_AUTHORIZATION_FAILED,
 }
-SECONDS = 15
+SECONDS = 45
 OWN_GROUP = {
     "watcher-local": "gitops-watcher-local",
     "planner": "gitops-planner",

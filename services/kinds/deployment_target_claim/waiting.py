@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
+from typing import Self
 
 from services.common.json_values import canonical, text_of
 from services.kinds.deployment_target_claim.catalogue import MINUTES, NOT_PROVISIONED
@@ -12,28 +13,41 @@ from services.kinds.shared.conditions import parsed_status
 from services.kinds.shared.resource import PlainResource
 
 
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """For a provisioner of others, since a moment."""
+
+    provisioner: str
+    since: datetime
+
+    @property
+    def late_at(self) -> datetime:
+        """When it has lasted too long."""
+        return self.since + READY_WITHIN
+
+    @classmethod
+    def of(cls, row: PlainResource) -> Self | None:
+        """What the row remembers; None: it waits for no provisioner of others."""
+        if not row.progress:
+            return None
+        remembered = parsed_status(row.progress)
+        since = text_of(remembered.get("since"))
+        return cls(text_of(remembered.get("provisioner")), datetime.fromisoformat(since)) if since else None
+
+
 def with_wait(row: PlainResource, provisioner: str, now: datetime) -> PlainResource:
     """The row that remembers since when it waits for ``provisioner``, which is empty if it waits for none of others."""
     if not provisioner:
         return replace(row, progress="") if row.progress else row
-    if _provisioner(row) == provisioner:
+    wait = Wait.of(row)
+    if wait is not None and wait.provisioner == provisioner:
         return row
     return replace(row, progress=canonical({"provisioner": provisioner, "since": now.isoformat()}))
 
 
-def late_at(row: PlainResource) -> datetime | None:
-    """When it has waited for too long; None: it waits for no provisioner of others."""
-    since = text_of(parsed_status(row.progress).get("since")) if row.progress else ""
-    return datetime.fromisoformat(since) + READY_WITHIN if since else None
-
-
 def late_error(row: PlainResource, now: datetime) -> str:
     """What is wrong with what it waits for; empty: nothing is yet."""
-    late = late_at(row)
-    if late is None or now < late:
+    wait = Wait.of(row)
+    if wait is None or now < wait.late_at:
         return ""
-    return NOT_PROVISIONED.text(name=_provisioner(row), minutes=MINUTES, class_name=row.refers_to)
-
-
-def _provisioner(row: PlainResource) -> str:
-    return text_of(parsed_status(row.progress).get("provisioner")) if row.progress else ""
+    return NOT_PROVISIONED.text(name=wait.provisioner, minutes=MINUTES, class_name=row.refers_to)

@@ -9,7 +9,7 @@ from tests.component.agent.conftest import INSTANCE, StartAgent, until
 from tests.component.agent.engine_log import EngineLog, Observations, application, row
 from tests.component.agent.worker import STARTLED_AGENT
 
-FAILOVER_SECONDS = 15
+FAILOVER_SECONDS = 40
 """Six of session time-out, the rest for a busy machine; measured: seven."""
 
 

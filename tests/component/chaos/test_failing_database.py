@@ -99,6 +99,6 @@ async def test_transaction_when_a_query_of_it_fails_then_nothing_of_it_is_kept(t
 async def test_proxy_when_its_time_is_over_then_connections_end(table: Database) -> None:
     async with in_front_of(table, share=0) as (url, _):
         connection = await AsyncConnection.connect(url)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         with pytest.raises(psycopg.OperationalError):
             await connection.execute("SELECT")

@@ -18,12 +18,22 @@ from devstack.appstudio.serving import played
 from devstack.appstudio.space_requests import SpaceRequestController, made_for
 from devstack.git.repository import BRANCH, Repository
 from devstack.git.site import PUBLIC, GitSite
-from services.common.kubernetes import NAMESPACE, SECRET, ApiResource, Changed, Deleted, KubeClient, Seen, reflect
+from services.common.kubernetes import (
+    NAMESPACE,
+    SECRET,
+    ApiResource,
+    Changed,
+    Deleted,
+    KubeClient,
+    ListCompleted,
+    Seen,
+    reflect,
+)
 from services.kinds.snapshot.model import SNAPSHOT
 from services.kinds.snapshot_environment_binding.model import BINDING
 from services.kinds.space_request.model import SPACE_REQUEST
 
-SECONDS = 20.0
+SECONDS = 60.0
 USER = "tests"
 API_URL = "https://cluster.example.com:6443"
 
@@ -48,7 +58,7 @@ async def until(
 async def until_gone(kube: KubeClient, namespace: str, kind: ApiResource) -> None:
     async with asyncio.timeout(SECONDS), aclosing(reflect(kube, kind, namespace)) as events:
         async for event in events:
-            if isinstance(event, Deleted):
+            if isinstance(event, Deleted) or event == ListCompleted(0):
                 return
 
 

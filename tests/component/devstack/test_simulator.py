@@ -12,7 +12,7 @@ import pytest
 from devstack.argocd_simulator.simulator import Pace, Simulator
 from services.common.kubernetes import APPLICATION, Changed, Deleted, KubeClient, ListCompleted, Seen, reflect
 
-SECONDS = 10.0
+SECONDS = 60.0
 TESTS = "tests"
 RUN = [{"name": "gitops-sync-run", "value": "run-1"}]
 

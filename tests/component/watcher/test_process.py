@@ -31,7 +31,7 @@ from services.watcher.followed_kinds import CUSTOM_KINDS, SECRETS, FollowedKind,
 from tests.component.rights import SERVICE_ACCOUNT, kubeconfig_with, token_of, until_granted
 from tests.component.watcher.rig import KeyFiles, Rig, Tenant, until
 
-ENDS_WITHIN_SECONDS = 8
+ENDS_WITHIN_SECONDS = 25
 CLUSTER_ROLE = ApiResource("rbac.authorization.k8s.io", "v1", "ClusterRole", "clusterroles")
 CLUSTER_ROLE_BINDING = ApiResource("rbac.authorization.k8s.io", "v1", "ClusterRoleBinding", "clusterrolebindings")
 

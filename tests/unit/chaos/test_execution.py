@@ -106,7 +106,7 @@ async def test_fault_when_one_before_it_leaves_no_room_then_it_waits_for_that_al
 
     everybody.carry_out = carry_out  # type: ignore[method-assign]
     running = asyncio.create_task(executor(everybody).run(Plan(1, (restore, Meanwhile(), cut, Meanwhile(), slow))))
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(30):
         await cut_begun.wait()
         mended.set()
         await slowed.wait()
@@ -191,7 +191,7 @@ async def test_processes_when_faults_are_under_way_then_none_is_started_before_a
     faults = Watched(at_once=2)
     looking = asyncio.create_task(faults.keep_alive())
     await asyncio.gather(faults.carry_out(Kill("planner", 1)), faults.carry_out(Kill("agent-1", 1)))
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(30):
         await faults.looked.wait()
     looking.cancel()
     assert faults.noted[:6] == ["looks", "begins", "begins", "ends", "ends", "looks"]

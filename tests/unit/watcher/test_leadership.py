@@ -15,7 +15,7 @@ from services.watcher.commands.epochs import Epochs
 from services.watcher.followed_kinds import CUSTOM_KINDS
 from services.watcher.leadership import Leadership, lease_name
 
-DEADLINE_SECONDS = 5
+DEADLINE_SECONDS = 30
 DEPLOYMENTS = CUSTOM_KINDS[0]
 
 

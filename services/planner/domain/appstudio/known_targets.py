@@ -6,7 +6,7 @@ that a claim which had a target when it was refused has it until it is deleted, 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from services.common.errors import Permanent
@@ -47,7 +47,7 @@ class Known:
     """Those that some of them name, and that exist."""
 
 
-def known_of(rows: Iterable[PlainResource], limits: Limits) -> Known:
+def known_of(rows: Collection[PlainResource], limits: Limits) -> Known:
     """What there is; ``rows``: of a tenant, those of these kinds that exist."""
     claims: dict[str, Claim] = {}
     targets: dict[str, Target] = {}
@@ -80,7 +80,7 @@ def known_of(rows: Iterable[PlainResource], limits: Limits) -> Known:
     )
 
 
-def held_by_refused(rows: Iterable[PlainResource], known: Known) -> dict[str, str]:
+def held_by_refused(rows: Collection[PlainResource], known: Known) -> dict[str, str]:
     """Claims by the name of the target that each has: one that is refused by now has it until it is being deleted."""
     refused = (row for row in rows if row.uid in known.refused and row.kind == DEPLOYMENT_TARGET_CLAIM.kind)
     decided = ((row.name, Decided.of(row)) for row in refused if row.is_active)

@@ -34,7 +34,7 @@ from services.kinds.deployment_target_claim.provisioning import (
 )
 from services.kinds.deployment_target_claim.rows import BOUND, LOST, PENDING
 from services.kinds.deployment_target_claim.rows import FINALIZER as CLAIM_FINALIZER
-from services.kinds.deployment_target_claim.waiting import late_at, late_error, with_wait
+from services.kinds.deployment_target_claim.waiting import Wait, late_error, with_wait
 from services.kinds.environment.model import ENVIRONMENT
 from services.kinds.shared.decided import Decided
 from services.kinds.shared.resource import Cause, PlainResource
@@ -163,11 +163,11 @@ def _provisioning(
     """
     standing = {name: claim for name, claim in known.claims.items() if not claim.deleting}
     told = {*known.claims, *(known.present.keys() - known.staying)}
-    known_of = [
+    known_for = [
         each for each in spaces if each.name not in orphans and (each.claim in told or each.target in known.targets)
     ]
     room = context.policy.limits.of(SPACE_REQUEST.kind) - len(spaces)
-    return provision(standing, outcomes, known.targets, known_of, known.classes, cause.at, room=room)
+    return provision(standing, outcomes, known.targets, known_for, known.classes, cause.at, room=room)
 
 
 def _by_target(spaces: Iterable[SpaceRequest]) -> dict[str, list[SpaceRequest]]:
@@ -210,8 +210,8 @@ def _with_due_times(
             key = (DEPLOYMENT_TARGET_CLAIM.kind, space.claim)
             times[key] = min(due, times.get(key, due))
     for row in rows:
-        late = late_at(row) if row.kind == DEPLOYMENT_TARGET_CLAIM.kind else None
-        due = late if late is not None and late > cause.at else times.get((row.kind, row.name))
+        wait = Wait.of(row) if row.kind == DEPLOYMENT_TARGET_CLAIM.kind else None
+        due = wait.late_at if wait is not None and wait.late_at > cause.at else times.get((row.kind, row.name))
         if due is not None and (row.deleting or row.kind == DEPLOYMENT_TARGET_CLAIM.kind):
             planned = planned.due_by(row.id, due)
             planned = planned if row.id in planned.touched else planned.touching(row.id, cause)

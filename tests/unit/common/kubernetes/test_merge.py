@@ -9,7 +9,7 @@ import pytest
 from services.common.errors import Retry
 from services.common.kubernetes.merge import merged
 
-DEADLINE_SECONDS = 5
+DEADLINE_SECONDS = 30
 
 
 class Source:

@@ -11,7 +11,7 @@ import pytest
 
 from services.common.telemetry import Probes, probes
 
-ANSWER_SECONDS = 2.0
+ANSWER_SECONDS = 20.0
 
 
 @pytest.fixture

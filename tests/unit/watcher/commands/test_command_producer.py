@@ -14,7 +14,7 @@ from services.watcher.commands.translation import Translator, spec_within
 from tests.unit.watcher.fakes import FULL, FakePublisher, PlainCodec
 from tests.unit.watcher.manifests import NOW, resource
 
-DEADLINE_SECONDS = 5
+DEADLINE_SECONDS = 30
 TRANSLATE = Translator("local", GITOPS_DEPLOYMENT, spec_within(1024))
 
 

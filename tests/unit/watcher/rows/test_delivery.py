@@ -32,7 +32,7 @@ from services.watcher.rows.row_consumer import DecodedRow, RowConsumer
 from services.watcher.rows.row_types import STATUSES
 from tests.unit.watcher.manifests import row
 
-DEADLINE_SECONDS = 5
+DEADLINE_SECONDS = 30
 TOPIC = "gitops.workspace"
 ROW = "gitops.public.workspace_resources.Value"
 PARTITIONS = [TopicPartition(TOPIC, number) for number in range(3)]

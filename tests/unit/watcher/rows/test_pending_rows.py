@@ -13,7 +13,7 @@ from services.watcher.rows.pending_rows import Identity, PendingRow, PendingRows
 from tests.unit.common.kafka.messages import consumed
 from tests.unit.watcher.manifests import row
 
-DEADLINE_SECONDS = 5
+DEADLINE_SECONDS = 30
 TOPIC = "gitops.workspace"
 
 
