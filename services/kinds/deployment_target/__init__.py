@@ -1,1 +1,1 @@
-"""DeploymentTarget: a namespace of a cluster that one claim, and so one environment, can have."""
+"""DeploymentTarget: a namespace of a cluster that one claim can have."""

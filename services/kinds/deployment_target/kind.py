@@ -23,7 +23,7 @@ def target_status(inputs: StatusInputs) -> str:
 KIND = CustomKind(
     resource=DEPLOYMENT_TARGET,
     default_quota=100,
-    description="A namespace of a cluster that one claim, and so one environment, can have.",
+    description="A namespace of a cluster that one claim can have.",
     purpose="a namespace of a cluster that can be claimed",
     example=Path(__file__).with_name("example.yaml"),
     spec=DeploymentTargetSpec,

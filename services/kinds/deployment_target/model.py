@@ -1,4 +1,4 @@
-"""DeploymentTarget: a namespace of a cluster that one claim, and so one environment, can have."""
+"""DeploymentTarget: a namespace of a cluster that one claim can have."""
 
 from __future__ import annotations
 

@@ -32,5 +32,6 @@ class DeploymentTargetClassSpec(ApiModel):
         json_schema_extra=cel(rule(f"self.all(name, name.size() <= {MAX_LABEL})", PARAMETER_MESSAGE)),
     )
     reclaim_policy: Literal["Delete", "Retain"] = Field(
-        description="Delete: a target goes with its claim. Retain: it stays, and is Released."
+        description="Delete: a target goes with its claim. Retain: it stays, and is Released; whoever deletes it also "
+        "deletes the SpaceRequest that it was made of, which counts for the namespace's quota until then."
     )
