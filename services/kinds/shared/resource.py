@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from uuid import UUID
 
@@ -98,6 +98,11 @@ class PlainResource(Incarnation):
     """What its kind's rules remember of how far it has come: JSON text of theirs; empty if it has not begun."""
     secret_version: str = ""
     """resourceVersion of the Secret that it names, likewise, or ``SECRET_ABSENT``; empty: it was not told."""
+
+
+def within_quota(row: PlainResource) -> PlainResource:
+    """The row as if there were room for it: what was accepted before it outgrew its quota stays in force."""
+    return replace(row, over_quota=False) if row.over_quota else row
 
 
 @dataclass(frozen=True, slots=True)

@@ -127,6 +127,11 @@ def deployment_name(binding: str, application: str, environment: str, component:
     return short if len(short) <= _LONGEST else f"{short[:_KEPT].rstrip('.')}-{digest(name)}"
 
 
+def pair_of_labels(labels: Mapping[str, str]) -> tuple[str, str]:
+    """Application and environment of the binding whose deployment has these labels."""
+    return labels[f"{APPSTUDIO_LABELS}/application"], labels[f"{APPSTUDIO_LABELS}/environment"]
+
+
 def missing_components(binding: Binding) -> frozenset[str]:
     """Components of which the build service has said nothing yet."""
     return frozenset(each.name for each in binding.spec.components) - {

@@ -20,7 +20,9 @@ from services.kinds.snapshot_environment_binding.model import BINDING
 from services.planner.domain.appstudio.bound_pairs import BY_ENVIRONMENT
 from services.planner.domain.appstudio.previews import DEPLOYMENTS
 from services.planner.domain.events import Event
-from tests.unit.kinds.snapshot_environment_binding.test_binding_planned import binding, condition
+from services.planner.domain.policy import Policy
+from services.planner.domain.steps.quotas import KEPT_BEYOND_QUOTA
+from tests.unit.kinds.snapshot_environment_binding.test_binding_planned import binding, component, condition
 from tests.unit.planner.given import at, changed, observed, resource, resource_gone, secret, spec
 from tests.unit.planner.targets import CLAIM, CLASS, CREDENTIALS, TARGET
 from tests.unit.planner.tenant import check, conditions
@@ -32,9 +34,10 @@ KEY = (DEPLOYMENT, "web-shop-qa-cart")
 PLACE = (MANAGED_ENVIRONMENT, "managed-environment-qa")
 
 
-def environment(second: int, name: str = "qa", until: str = "", **facts: Any) -> Event:
-    target = {"target": {"deploymentTargetClaim": {"claimName": "dev"}}}
-    content = {"displayName": name, "deploymentStrategy": "Manual", "configuration": target}
+def environment(second: int, name: str = "qa", until: str = "", variable: str = "", **facts: Any) -> Event:
+    configuration: dict[str, Any] = {"target": {"deploymentTargetClaim": {"claimName": "dev"}}}
+    configuration |= {"env": [{"name": "a", "value": variable}]} if variable else {}
+    content = {"displayName": name, "deploymentStrategy": "Manual", "configuration": configuration}
     metadata = {"annotations": {EXPIRES_AT: until} if until else {}}
     event = resource(second, ENVIRONMENT.kind, name, content, generation=second, metadata=metadata, **facts)
     message: Any = event.message
@@ -101,6 +104,15 @@ def empty(workspace: Workspace) -> None:
     workspace.settle()
 
 
+def fill_up(workspace: Workspace) -> None:
+    """From now on the tenant has no room for anything that grows."""
+    workspace.world.policy = replace(Policy(), limits=Policy().kinds.limits({}, bytes_=1))
+
+
+MORE = [pytest.param(10, id="and is at hand"), pytest.param(KEPT_BEYOND_QUOTA, id="and is not at hand")]
+"""Characters by which a spec grows. If it is too long nothing of it is kept beyond the quota."""
+
+
 def test_preview_when_its_time_is_not_over_then_nothing_goes(ours: Workspace) -> None:
     ours.pass_time(END - ours.second - 1)
     assert (leaving(ours), shown(ours)) == (set(), ("", ""))
@@ -143,6 +155,42 @@ def test_claim_when_another_environment_names_it_then_it_stays_and_the_preview_g
     ours.take(environment(ours.second, "other"))
     empty(ours)
     assert leaving(ours) == {ENVIRONMENT.kind}
+
+
+@pytest.mark.parametrize("more", MORE)
+def test_claim_when_another_environment_that_names_it_has_outgrown_the_quota_then_it_stays(
+    ours: Workspace, more: int
+) -> None:
+    ours.take(environment(ours.second, "other"))
+    ours.settle()
+    fill_up(ours)
+    ours.take(environment(ours.second, "other", variable="v" * more))
+    assert shown(ours, "other")[0] == "QuotaExceeded"
+    empty(ours)
+    assert leaving(ours) == {ENVIRONMENT.kind}
+
+
+@pytest.mark.parametrize("more", MORE)
+def test_preview_when_its_binding_has_outgrown_the_quota_then_all_goes_all_the_same(ours: Workspace, more: int) -> None:
+    fill_up(ours)
+    ours.take(binding(ours.second, environment="qa", components=("cart", "c" * more), told=[component("cart")]))
+    assert condition(ours.world)[1] == "QuotaExceeded"
+    uid = ours.live[KEY].uid
+    expire(ours)
+    assert leaving(ours) == {BINDING.kind}
+    delete_binding(ours)
+    undeploy(ours, uid)
+    assert leaving(ours) == {CLAIM}
+
+
+def test_preview_when_it_has_outgrown_the_quota_itself_then_all_goes_all_the_same(ours: Workspace) -> None:
+    fill_up(ours)
+    ours.take(environment(ours.second, until=rfc3339(at(END)), variable="v"))
+    assert shown(ours)[0] == "QuotaExceeded"
+    empty(ours)
+    assert (leaving(ours), PLACE in ours.live, shown(ours)[0]) == ({CLAIM}, False, "Expired")
+    ours.take(resource_gone(ours.second, CLAIM, "dev"))
+    assert ENVIRONMENT.kind in leaving(ours)
 
 
 def test_claim_when_all_environments_that_name_it_are_over_then_it_goes(ours: Workspace) -> None:

@@ -26,7 +26,14 @@ from services.kinds.snapshot_environment_binding.named_commits import with_named
 from services.kinds.snapshot_environment_binding.rules import Binding, accept, decide
 from services.kinds.snapshot_environment_binding.waiting_components import waiting_problem, with_waiting
 from services.planner.domain.appstudio import environments
-from services.planner.domain.appstudio.bound_pairs import BY_PAIR, Pair, older_in_force, pair_of, present_pair_of
+from services.planner.domain.appstudio.bound_pairs import (
+    BY_PAIR,
+    REFUSED,
+    Pair,
+    bound_pair,
+    older_in_force,
+    pair_of,
+)
 from services.planner.domain.appstudio.deployment_room import next_to_have_room, within_room
 from services.planner.domain.appstudio.environments import NO_PLACE, Place, places
 from services.planner.domain.appstudio.missing_applications import WITHOUT_APPLICATION, removal_of
@@ -110,8 +117,12 @@ def _removals(
     for (_, environment), group in index_of(state.plain_resources, BY_PAIR).items():
         if by_name.get(environment, NO_PLACE).is_expired:
             yield from map(_removal, group.values())
+    for row in index_of(state.plain_resources, REFUSED).values():
+        pair = bound_pair(state, row)
+        if pair is not None and by_name.get(pair[1], NO_PLACE).is_expired:
+            yield _removal(row)
     for row in index_of(state.plain_resources, WITHOUT_APPLICATION).values():
-        pair, removal = present_pair_of(row), removal_of(row, context)
+        pair, removal = pair_of(row), removal_of(row, context)
         if pair is None or removal is None or removal > now or by_name.get(pair[1], NO_PLACE).is_expired:
             continue
         yield _removal(row, unless={APPLICATION.kind: pair[0]})
@@ -143,8 +154,12 @@ def _concerned(
     if not context.is_known:
         return [row for row in rows.values() if row.present]
     changed = set(differing(state.plain_resources, before.plain_resources))
-    known = (each for subject in changed for each in (rows.get(subject), before.plain_resources.get(subject)) if each)
-    pairs = {pair_of(each) for each in known if each.kind == BINDING.kind}
+    pairs = {
+        bound_pair(of, each)
+        for of in (state, before)
+        for subject in changed
+        if (each := of.plain_resources.get(subject)) is not None and each.kind == BINDING.kind
+    }
     then = places(before, context) if differs_by_kind(state, context, environments.LOOKED_AT) else by_name
     moved = {name for name in {*by_name, *then} if _compiled_from(by_name, name) != _compiled_from(then, name)}
     groups = index_of(state.plain_resources, BY_PAIR).items()
@@ -158,12 +173,8 @@ def _compiled_from(by_name: Mapping[str, Place], name: str) -> object:
 
 def _older(state: TenantState, pairs: Iterable[Pair | None]) -> dict[UUID, str]:
     """For each binding of these pairs that is not in force the name of the one that is."""
-    groups = index_of(state.plain_resources, BY_PAIR)
     return {
-        subject: name
-        for pair in pairs
-        if pair is not None
-        for subject, name in older_in_force(pair, groups.get(pair, {})).items()
+        subject: name for pair in pairs if pair is not None for subject, name in older_in_force(state, pair).items()
     }
 
 

@@ -25,10 +25,10 @@ from services.kinds.snapshot_environment_binding.named_commits import (
     named_commits,
 )
 from services.kinds.snapshot_environment_binding.rules import deployment_name
-from services.planner.domain.appstudio.bound_pairs import BY_PAIR, Pair, older_in_force
+from services.planner.domain.appstudio.bound_pairs import BY_PAIR, Pair, older_in_force, rivals
 from services.planner.domain.child_deployments import state_named
 from services.planner.domain.indexed_rows import Counts, Derived, index_of
-from services.planner.domain.state import NO_ROWS, TenantState
+from services.planner.domain.state import TenantState
 
 
 class Reported(NamedTuple):
@@ -72,7 +72,7 @@ class Bindings:
     def __init__(self, state: TenantState) -> None:
         self._state = state
         self._deployed = index_of(state.deployments, DEPLOYED)
-        self._by_pair = index_of(state.plain_resources, BY_PAIR)
+        self._pairs = index_of(state.plain_resources, BY_PAIR)
         self._first_named = cache(self._earliest)
 
     def bound_snapshot(self, pair: Pair) -> BoundSnapshot | None:
@@ -110,13 +110,12 @@ class Bindings:
 
     def _of(self, application: str) -> Iterator[tuple[PlainResource, KnownBinding]]:
         """Bindings of an application that are in force."""
-        rows = (self._in_force(pair) for pair in self._by_pair if pair[0] == application)
+        rows = (self._in_force(pair) for pair in self._pairs if pair[0] == application)
         return ((row, known) for row in rows if row is not None and (known := known_binding(row)) is not None)
 
     def _in_force(self, pair: Pair) -> PlainResource | None:
-        group = self._by_pair.get(pair, NO_ROWS)
-        others = older_in_force(pair, group)
-        active = [row for row in group.values() if row.id not in others and row.is_active]
+        others = older_in_force(self._state, pair)
+        active = [row for row in rivals(self._state, pair).values() if row.id not in others and row.is_active]
         return max(active, key=lambda row: (row.created_at, row.id), default=None)
 
     @cached_property

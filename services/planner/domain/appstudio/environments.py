@@ -16,7 +16,7 @@ from services.kinds.environment.rules import Backing, Family, accept, decide, pa
 from services.kinds.managed_environment.model import MANAGED_ENVIRONMENT
 from services.kinds.secret.rules import TOO_LARGE, type_of
 from services.kinds.shared.conditions import Refused
-from services.kinds.shared.resource import SECRET_ABSENT, PlainResource
+from services.kinds.shared.resource import SECRET_ABSENT, PlainResource, within_quota
 from services.kinds.shared.unowned_objects import UnownedObject
 from services.planner.domain.appstudio.outcomes import Outcome, differs_by_kind, is_touched, refused, with_outcome
 from services.planner.domain.appstudio.previews import ended_claims
@@ -56,7 +56,7 @@ def _removals(rows: Iterable[PlainResource], state: TenantState) -> Iterator[Uno
     claims = state.plain_resources_of_kind(DEPLOYMENT_TARGET_CLAIM.kind).values()
     staying = ended_claims(state) & {each.name for each in claims if each.is_active}
     for row in rows:
-        known = known_environment(row)
+        known = known_environment(within_quota(row))
         if remaining_of(row) == 0 and known is not None and known.claim_name not in staying:
             yield UnownedRequest(row, UnownedObject(UnownedKind.ENVIRONMENT, row.name, row.uid, is_deleted=True))
 
@@ -119,13 +119,14 @@ def _place(row: PlainResource, state: TenantState, context: Context) -> Place:
 
 
 def _outcome(row: PlainResource, family: Family, state: TenantState, context: Context) -> Outcome:
+    known, left = known_environment(within_quota(row)), remaining_of(row)
+    expiry = expiry_problem(row, known) if known is not None else None
+    if left is not None:
+        return Outcome(None if left else (), expiry)
     try:
         spec = accept(row, context.policy.addresses, context.policy.limits)
     except Refused as why:
         return refused(why)
-    expiry, left = expiry_problem(row, KnownEnvironment.of(spec)), remaining_of(row)
-    if left is not None:
-        return Outcome(None if left else (), expiry)
     backing = _backing_of(row, spec.claim_name, state, context)
     decision = decide(row.name, spec, backing, family, deleting=row.deleting)
     return Outcome(decision.children, decision.problem or expiry, decision.warning)

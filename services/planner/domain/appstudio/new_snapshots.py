@@ -8,7 +8,6 @@ each application keeps the newest, so that they do not use up the quota.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import replace
 from datetime import datetime
 from uuid import UUID
 
@@ -20,7 +19,7 @@ from services.kinds.environment.model import ENVIRONMENT
 from services.kinds.promotion_run.model import PROMOTION_RUN, PromotionRunSpec
 from services.kinds.promotion_run.rows import AUTOMATED_LABEL, TRUE, is_open, promotion_of
 from services.kinds.shared.projection import labels_of
-from services.kinds.shared.resource import PlainResource
+from services.kinds.shared.resource import PlainResource, within_quota
 from services.kinds.shared.spec_text import readable_spec
 from services.kinds.shared.unowned_objects import UnownedObject
 from services.kinds.snapshot.model import SNAPSHOT, KnownSnapshot
@@ -101,7 +100,7 @@ def _automated_runs(state: TenantState) -> dict[str, tuple[PlainResource, Promot
     """Those that were made here, by name; also those beyond the quota, which no other one follows."""
     rows = [each for each in state.plain_resources_of_kind(PROMOTION_RUN.kind).values() if each.present]
     made = (row for row in rows if labels_of(row.metadata).get(AUTOMATED_LABEL) == TRUE)
-    specs = ((row, readable_spec(PromotionRunSpec, replace(row, over_quota=False))) for row in made)
+    specs = ((row, readable_spec(PromotionRunSpec, within_quota(row))) for row in made)
     return {row.name: (row, spec) for row, spec in specs if spec is not None}
 
 

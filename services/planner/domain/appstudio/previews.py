@@ -12,11 +12,11 @@ from datetime import datetime
 from services.common.errors import Permanent
 from services.common.messages import ChildKind
 from services.kinds.environment.expiry import expires_at, is_preview, remaining_of, with_remaining
-from services.kinds.environment.known import known_environment
+from services.kinds.environment.known import KnownEnvironment, known_environment
 from services.kinds.environment.model import ENVIRONMENT
 from services.kinds.environment.rules import managed_environment_name
 from services.kinds.gitops_deployment.rows import Deployment
-from services.kinds.shared.resource import PlainResource
+from services.kinds.shared.resource import PlainResource, within_quota
 from services.planner.domain.appstudio.bound_pairs import BY_ENVIRONMENT
 from services.planner.domain.indexed_rows import Groups, Subset, index_of
 from services.planner.domain.planned_tenant import PlannedTenant
@@ -43,24 +43,32 @@ def plan_previews(planned: PlannedTenant, now: datetime) -> PlannedTenant:
 
 
 def ended_claims(state: TenantState) -> frozenset[str]:
-    """Names of claims of environments that are over and have nothing left, and that no other environment names."""
+    """Names of claims of environments that are over and have nothing left, and that no other environment names.
+
+    One whose spec is not known may name any of them.
+    """
     if not index_of(state.plain_resources, PREVIEWS):
         return frozenset()
     rows = [row for row in state.plain_resources_of_kind(ENVIRONMENT.kind).values() if row.present]
-    ended, others = (
-        {known.claim_name for row in rows if (remaining_of(row) == 0) == is_over and (known := known_environment(row))}
-        for is_over in (True, False)
-    )
-    return frozenset(ended - others)
+    ended = {known.claim_name for row in rows if remaining_of(row) == 0 and (known := _known(row))}
+    others = {_known(row) for row in rows if remaining_of(row) != 0}
+    if None in others:
+        return frozenset()
+    return frozenset(ended - {known.claim_name for known in others if known is not None})
 
 
 def _expires_at(row: PlainResource) -> datetime | None:
     """What cannot be meant counts as nothing; the conditions of the environment say so."""
-    known = known_environment(row)
+    known = _known(row)
     try:
         return expires_at(row, known) if known is not None else None
     except Permanent:
         return None
+
+
+def _known(row: PlainResource) -> KnownEnvironment | None:
+    """Also of one that has outgrown its quota: what it has deployed is there."""
+    return known_environment(within_quota(row))
 
 
 def _remaining(state: TenantState, environment: str) -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import replace
 from functools import cache
 
 from services.kinds.application.kind import APPLICATION
@@ -15,7 +14,7 @@ from services.kinds.environment.rules import parent_cycles
 from services.kinds.promotion_run import catalogue as texts
 from services.kinds.promotion_run.model import PROMOTION_RUN
 from services.kinds.promotion_run.progress import Surroundings
-from services.kinds.shared.resource import PlainResource
+from services.kinds.shared.resource import PlainResource, within_quota
 from services.kinds.shared.spec_text import readable_spec
 from services.kinds.snapshot.model import SNAPSHOT, KnownSnapshot
 from services.kinds.snapshot_environment_binding.known import known_binding
@@ -117,7 +116,7 @@ def _is_application(name: str, state: TenantState) -> bool:
 def _is_binding(name: str, state: TenantState) -> bool:
     """Whether a binding has the name of which it is known what it binds, in force or not."""
     rows = _incarnations(state, BINDING.kind, name)
-    return any(pair_of(_within_quota(row)) is not None for row in rows if row.is_active or not row.over_quota)
+    return any(pair_of(row) is not None for row in rows if row.is_active or not row.over_quota)
 
 
 def _components(application: str, state: TenantState) -> tuple[str, ...]:
@@ -145,8 +144,4 @@ def _idle_bindings(state: TenantState) -> dict[Pair, str]:
 def _beyond_quota(state: TenantState, kind: str) -> list[PlainResource]:
     """Resources of a kind that are beyond the quota, as if they were not."""
     rows = index_of(state.plain_resources, RESOURCES_OVER_QUOTA).values()
-    return [_within_quota(row) for row in rows if row.kind == kind]
-
-
-def _within_quota(row: PlainResource) -> PlainResource:
-    return replace(row, over_quota=False)
+    return [within_quota(row) for row in rows if row.kind == kind]

@@ -16,6 +16,7 @@ from services.planner.domain.appstudio import bindings
 from services.planner.domain.events import Event
 from services.planner.domain.policy import Policy
 from services.planner.domain.steps.child_objects import REAPPLY_AFTER
+from services.planner.domain.steps.quotas import KEPT_BEYOND_QUOTA
 from tests.unit.planner.given import changed, observed, resource, resource_gone, secret, status
 from tests.unit.planner.workspace import DEPLOYMENT, Workspace
 from tests.unit.planner.world import World
@@ -254,6 +255,31 @@ def test_bindings_when_two_bind_the_same_then_the_oldest_is_in_force_until_it_is
     ours.take(resource_gone(ours.second + 1, BINDING.kind, "web"))
     assert condition(ours.world, name="newer") == ("True", "Reconciled", "")
     assert wanted(ours) == {"newer-shop-staging-cart"}
+
+
+@pytest.mark.parametrize("more", [10, KEPT_BEYOND_QUOTA], ids=["and is at hand", "and is not at hand"])
+def test_bindings_when_the_oldest_has_outgrown_the_quota_then_it_is_in_force_until_it_is_gone(
+    ours: Workspace, more: int
+) -> None:
+    ours.take(binding(ours.second, "newer"))
+    ours.world.policy = Policy(limits=REGISTRY.limits({}, bytes_=1))
+    again(ours, components=("cart", "basket", "c" * more), created_at=2000)
+    assert condition(ours.world)[1] == "QuotaExceeded"
+    ours.world.memory.clear()
+    ours.take(binding(ours.second, "newer"))
+    assert condition(ours.world, name="newer")[:2] == ("False", "DuplicateBinding")
+    assert wanted(ours) == {name for _, name in KEYS.values()}
+    ours.take(resource_gone(ours.second + 1, BINDING.kind, "web"))
+    assert condition(ours.world, name="newer") == ("True", "Reconciled", "")
+    assert wanted(ours) == {"newer-shop-staging-cart"}
+
+
+def test_bindings_when_there_is_no_room_for_the_oldest_and_it_has_deployed_nothing_then_the_next_is_in_force() -> None:
+    world = World(policy=Policy(limits=REGISTRY.limits({BINDING.kind: 1})))
+    world.take(environment(1), binding(3, "newer"))
+    world.take(binding(2, "older"))
+    assert condition(world, name="older")[1] == "QuotaExceeded"
+    assert condition(world, name="newer") == ("True", "Reconciled", "")
 
 
 def test_binding_when_its_environment_comes_changes_and_goes_then_it_follows() -> None:
