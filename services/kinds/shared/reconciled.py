@@ -53,8 +53,6 @@ NAME_EXISTS = Entry(
     "for is missing here.",
     "Delete the object, if nobody needs it; the right one is made then. Or create this resource under another name.",
 )
-NAME_CONFLICTS = frozenset({NAME_TAKEN.reason, NAME_EXISTS.reason})
-"""Reasons that may end when an object of the name goes."""
 PAIR_RESOLVED = (
     Entry(ERROR, "False", f"{ERROR}Resolved", "", "There was an error; it is gone."),
     Entry(

@@ -22,6 +22,7 @@ from services.kinds.shared.unowned_objects import UnownedObject
 from services.kinds.snapshot_environment_binding.catalogue import ENVIRONMENT_EXPIRED, ENVIRONMENT_INVALID
 from services.kinds.snapshot_environment_binding.missing_application import missing_application_problem
 from services.kinds.snapshot_environment_binding.model import BINDING, BindingStatus
+from services.kinds.snapshot_environment_binding.name_conflicts import has_name_conflict, with_name_conflict
 from services.kinds.snapshot_environment_binding.named_commits import with_named_commits
 from services.kinds.snapshot_environment_binding.rules import Binding, accept, decide
 from services.kinds.snapshot_environment_binding.waiting_components import waiting_problem, with_waiting
@@ -38,18 +39,21 @@ from services.planner.domain.appstudio.deployment_room import next_to_have_room,
 from services.planner.domain.appstudio.environments import NO_PLACE, Place, places
 from services.planner.domain.appstudio.missing_applications import WITHOUT_APPLICATION, removal_of
 from services.planner.domain.appstudio.outcomes import (
-    NAME_CONFLICTING,
     Outcome,
     differs_by_kind,
     is_touched,
     owners_of_foreign,
     refused,
-    with_outcome,
+    wanted_by,
+    with_wanted,
 )
-from services.planner.domain.indexed_rows import differing, index_of
+from services.planner.domain.indexed_rows import Subset, differing, index_of
 from services.planner.domain.planned_tenant import Context, PlannedTenant
 from services.planner.domain.state import TenantState
 from services.planner.domain.steps.unowned_objects import UnownedRequest, tend_unowned_objects
+
+NAME_CONFLICTING: Subset[PlainResource] = Subset(has_name_conflict)
+"""Bindings that have to be looked at again when a deployment goes."""
 
 
 def plan_bindings(planned: PlannedTenant, context: Context, now: datetime) -> PlannedTenant:
@@ -76,15 +80,16 @@ def _with_room(
     planned: PlannedTenant, row: PlainResource, outcome: Outcome, cause: Cause, context: Context
 ) -> PlannedTenant:
     """The tenant with what follows from a binding, as far as there is room for its deployments."""
-    wanted, most = outcome.children, context.policy.limits.of(GITOPS_DEPLOYMENT.kind)
+    children, most = outcome.children, context.policy.limits.of(GITOPS_DEPLOYMENT.kind)
     waiting = 0
-    if wanted is not None and row.is_active:
-        children, waiting = within_room(planned.state, row, wanted, context)
-        crowded = waiting_problem(waiting, len(wanted), most) if waiting else None
-        outcome = Outcome(children, outcome.problem or crowded)
-    kept = with_waiting(row, waiting)
-    planned = planned if kept == row else planned.with_state(planned.state.with_plain_resources(kept))
-    return with_outcome(planned, kept, outcome, cause, context)
+    if children is not None and row.is_active:
+        within, waiting = within_room(planned.state, row, children, context)
+        crowded = waiting_problem(waiting, len(children), most) if waiting else None
+        outcome = Outcome(within, outcome.problem or crowded)
+    wanted = wanted_by(planned, row, outcome, cause, context)
+    is_conflicting = bool(wanted.refused or wanted.foreign)
+    kept = with_name_conflict(with_waiting(row, waiting), is_conflicting=is_conflicting)
+    return with_wanted(planned, kept, outcome, wanted)
 
 
 def _with_named_commits(planned: PlannedTenant, context: Context) -> PlannedTenant:

@@ -9,10 +9,9 @@ from uuid import UUID
 from services.kinds.shared.child_objects import ChildObject
 from services.kinds.shared.conditions import Refused
 from services.kinds.shared.incarnation import refuse_resource
-from services.kinds.shared.reconciled import NAME_CONFLICTS, NAME_EXISTS, NAME_TAKEN, Problem
+from services.kinds.shared.reconciled import NAME_EXISTS, NAME_TAKEN, Problem
 from services.kinds.shared.resource import Cause, PlainResource
 from services.planner.domain.ids import resource_id
-from services.planner.domain.indexed_rows import Subset
 from services.planner.domain.live_children import children_differing, live_children, reported_as
 from services.planner.domain.planned_tenant import Context, PlannedTenant
 from services.planner.domain.state import TenantState
@@ -52,14 +51,23 @@ def refused(why: Refused) -> Outcome:
 def with_outcome(
     planned: PlannedTenant, owner: PlainResource, outcome: Outcome, cause: Cause, context: Context
 ) -> PlannedTenant:
-    """The tenant with what follows from ``owner``. What one that is being deleted has stays: it goes after it."""
-    state, problem = planned.state, outcome.problem
-    if outcome.children is not None and owner.is_active:
-        wanted = want_child_objects(state, owner, context.policy.kinds[owner.kind], outcome.children, cause)
-        state, problem = wanted.state, problem or _name_conflict(wanted)
-    told = problem or outcome.warning
+    """The tenant with what follows from ``owner``."""
+    return with_wanted(planned, owner, outcome, wanted_by(planned, owner, outcome, cause, context))
+
+
+def wanted_by(planned: PlannedTenant, owner: PlainResource, outcome: Outcome, cause: Cause, context: Context) -> Wanted:
+    """The child objects that ``owner`` wants. What one that is being deleted has stays: it goes after it."""
+    if outcome.children is None or not owner.is_active:
+        return Wanted(planned.state)
+    return want_child_objects(planned.state, owner, context.policy.kinds[owner.kind], outcome.children, cause)
+
+
+def with_wanted(planned: PlannedTenant, owner: PlainResource, outcome: Outcome, wanted: Wanted) -> PlannedTenant:
+    """The tenant with these child objects of ``owner``, and with what is wrong with it."""
+    told = outcome.problem or _name_conflict(wanted) or outcome.warning
     row = refuse_resource(owner, told.refusal if told is not None else None)
-    return planned.with_state(state if row == owner else state.with_plain_resources(row))
+    is_same = row == wanted.state.plain_resources.get(row.id)
+    return planned.with_state(wanted.state if is_same else wanted.state.with_plain_resources(row))
 
 
 def _name_conflict(wanted: Wanted) -> Problem | None:
@@ -67,15 +75,6 @@ def _name_conflict(wanted: Wanted) -> Problem | None:
     conflicts = [(NAME_TAKEN, key) for key in wanted.refused] + [(NAME_EXISTS, key) for key in wanted.foreign]
     told = ((entry, *reported_as(key)) for entry, key in conflicts)
     return next((Problem.of(entry, kind=kind, name=name) for entry, kind, name in told), None)
-
-
-def _has_name_conflict(row: PlainResource) -> bool:
-    problem = Problem.shown_by(row)
-    return problem is not None and problem.reason in NAME_CONFLICTS
-
-
-NAME_CONFLICTING: Subset[PlainResource] = Subset(_has_name_conflict)
-"""Resources that have to be looked at again when an object goes."""
 
 
 def owners_of_foreign(state: TenantState, before: TenantState) -> Iterator[UUID]:

@@ -394,6 +394,20 @@ def test_deployment_when_somebody_takes_its_name_while_it_is_gone_then_the_bindi
     assert ours.live[KEYS["cart"]].controller == "uid-web"
 
 
+def test_deployment_when_its_name_is_not_free_and_something_else_is_told_then_the_binding_has_it_once_it_is() -> None:
+    workspace, theirs = Workspace(), {"source": {"repoURL": "https://example.com/mine", "path": "mine"}}
+    workspace.put(KEYS["cart"], theirs)
+    workspace.tell()
+    waiting = binding(workspace.second + 2, components=("cart", "basket"), told=[component("cart")])
+    workspace.take(environment(workspace.second + 1), waiting)
+    workspace.owners["uid-web"] = waiting
+    workspace.second += 2
+    assert condition(workspace.world)[1] == "WaitingForComponentStatus"
+    workspace.remove(KEYS["cart"])
+    workspace.settle()
+    assert workspace.live[KEYS["cart"]].controller == "uid-web"
+
+
 def test_binding_when_the_older_one_that_has_its_names_goes_then_it_has_them() -> None:
     world = World()
     world.take(environment(1, "shop-qa"), environment(2, "qa"))
