@@ -23,7 +23,6 @@ from services.kinds.shared.limits import Limits
 from services.kinds.shared.reconciled import Problem, beyond_quota, listed
 from services.kinds.shared.resource import PlainResource
 from services.kinds.shared.spec_text import spec_of
-from services.kinds.shared.text import MAX_COMPONENTS, MAX_LABEL
 from services.kinds.snapshot_environment_binding import catalogue as texts
 from services.kinds.snapshot_environment_binding.model import BindingSpec, BindingStatus, ComponentStatus
 
@@ -102,7 +101,7 @@ def accept(resource: PlainResource, _addresses: AddressPolicy, limits: Limits) -
 
 def decide(binding: Binding, addresses: AddressPolicy) -> Decision:
     """The GitOpsDeployments that ``binding`` wants."""
-    components = binding.reported.components or []
+    components = _reported_components(binding)
     if binding.older:
         return Decision({}, _duplicate(binding))
     if binding.environment is None:
@@ -137,6 +136,12 @@ def missing_components(binding: Binding) -> frozenset[str]:
     return frozenset(each.name for each in binding.spec.components) - {
         each.name for each in binding.reported.components or ()
     }
+
+
+def _reported_components(binding: Binding) -> list[ComponentStatus]:
+    """Of those that its spec names: of one that was removed the build service may tell for longer."""
+    named = {each.name for each in binding.spec.components}
+    return [each for each in binding.reported.components or () if each.name in named]
 
 
 def _duplicate(binding: Binding) -> Problem:
@@ -174,18 +179,18 @@ def _on_cluster(environment: str, namespace: str) -> Destination:
 
 
 def _component_problem(spec: BindingSpec, components: list[ComponentStatus]) -> Problem | None:
-    """What makes it impossible to tell the components apart, or to name their deployments and label them."""
-    if len(components) > MAX_COMPONENTS:
-        detail = f"there are more than {MAX_COMPONENTS} components in status.components; remove some"
-        return Problem.of(texts.INVALID_COMPONENT, component=components[-1].name[:MAX_LABEL], detail=detail)
+    """What makes it impossible to tell the components apart, or to name their deployments and label them.
+
+    The spec bounds the number of names, and their length.
+    """
     for name, times in Counter(each.name for each in components).items():
         if times > 1:
-            return Problem.of(texts.DUPLICATE_COMPONENTS, component=name[:MAX_LABEL])
+            return Problem.of(texts.DUPLICATE_COMPONENTS, component=name)
     for each in components:
         for what, name in (("application", spec.application), ("component", each.name)):
-            if len(name) > MAX_LABEL or not _DNS_LABEL.fullmatch(name):
+            if not _DNS_LABEL.fullmatch(name):
                 detail = f"the name of its {what} must be a DNS-1123 label, such as 'my-{what}'; correct it"
-                return Problem.of(texts.INVALID_COMPONENT, component=each.name[:MAX_LABEL], detail=detail)
+                return Problem.of(texts.INVALID_COMPONENT, component=each.name, detail=detail)
     return None
 
 

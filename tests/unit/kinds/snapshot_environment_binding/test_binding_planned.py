@@ -166,8 +166,11 @@ def test_deployment_when_somebody_deletes_it_then_it_is_made_again(ours: Workspa
     assert KEYS["cart"] in ours.live
 
 
-def test_component_when_it_is_removed_then_its_deployment_goes_and_no_other(ours: Workspace) -> None:
-    again(ours, components=("cart",))
+@pytest.mark.parametrize("told", [("cart",), ("cart", "basket")], ids=["the build service knows", "not yet"])
+def test_component_when_it_is_removed_then_its_deployment_goes_and_no_other(
+    ours: Workspace, told: tuple[str, ...]
+) -> None:
+    again(ours, components=("cart",), told=[component(each) for each in told])
     ours.settle()
     assert [*ours.live] == [KEYS["cart"]]
     assert [each["componentName"] for each in shown(ours.world)["gitopsDeployments"]] == ["cart"]

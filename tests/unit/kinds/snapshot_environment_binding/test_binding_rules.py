@@ -139,7 +139,19 @@ WANTED: dict[str, tuple[Binding, dict[str, ChildObject]]] = {
         {"cart": child()},
     ),
     "no components at all": (binding(), {}),
-    "a component that the spec does not name any more": (binding(component(), names=()), {"cart": child()}),
+    "a component that the spec does not name any more": (
+        binding(component("cart"), component("basket"), names=("cart",)),
+        {"cart": child("cart")},
+    ),
+    "components of which the spec names none": (binding(component(), names=()), {}),
+    "more components than a binding may have, of which the spec names one": (
+        binding(*(component(f"c{number}") for number in range(MAX_COMPONENTS + 1)), names=("c7",)),
+        {"c7": child("c7")},
+    ),
+    "a component twice, and with a name that is no label, that the spec does not name": (
+        binding(component("cart"), component("../cart"), component("../cart"), names=("cart",)),
+        {"cart": child("cart")},
+    ),
 }
 
 
@@ -220,12 +232,17 @@ PROBLEMS: dict[str, tuple[Binding, dict[str, ChildObject] | None, str, str]] = {
         "SnapshotEnvironmentBinding 'first' is older and binds application 'shop' to environment 'staging' already; "
         "delete one of the two",
     ),
-    "a component whose name is too long for a label": (
+    "a component whose name is too long for a label, as no spec has one": (
         binding(component("c" * (MAX_LABEL + 1))),
-        None,
-        GENERATING,
-        f"unable to generate the GitOpsDeployment of component '{'c' * MAX_LABEL}': the name of its component "
-        f"{NO_LABEL} 'my-component'; correct it",
+        {},
+        "WaitingForComponentStatus",
+        WAITING,
+    ),
+    "status of a component that the spec does not name, and of none that it does: its deployment goes": (
+        binding(component("cart"), names=("basket",)),
+        {},
+        "WaitingForComponentStatus",
+        WAITING,
     ),
     "a component whose name leads elsewhere": (
         binding(component("../cart")),
@@ -240,13 +257,6 @@ PROBLEMS: dict[str, tuple[Binding, dict[str, ChildObject] | None, str, str]] = {
         GENERATING,
         f"unable to generate the GitOpsDeployment of component 'cart': the name of its application {NO_LABEL} "
         "'my-application'; correct it",
-    ),
-    "more components than a binding may have": (
-        binding(*(component(f"c{number}") for number in range(MAX_COMPONENTS + 1)), names=()),
-        None,
-        GENERATING,
-        f"unable to generate the GitOpsDeployment of component 'c{MAX_COMPONENTS}': there are more than "
-        f"{MAX_COMPONENTS} components in status.components; remove some",
     ),
     "a path that leads out of the repository": (
         binding(component(path="../secrets")),
