@@ -6,7 +6,6 @@ from services.kinds.shared.catalogue import TENANT_PARKED, THROTTLING, Reason
 from services.kinds.shared.reconciled import (
     INVALID_SPEC,
     NAME_EXISTS,
-    NAME_TAKEN,
     OVER_QUOTA,
     PAIR_RESOLVED,
     in_pairs,
@@ -144,7 +143,6 @@ ENTRIES = (
             NO_LOCAL_CLUSTER,
             INVALID_EXPIRY,
             EXPIRED,
-            NAME_TAKEN,
             NAME_EXISTS,
             INVALID_SPEC,
             OVER_QUOTA,

@@ -45,6 +45,14 @@ DUPLICATE_COMPONENTS = not_reconciled(
     "status.components lists a component twice. What was deployed before stays as it is.",
     _BUILD_SERVICE,
 )
+INVALID_STATUS = not_reconciled(
+    "InvalidComponentStatus",
+    "what the build service says of this binding cannot be used: {detail}",
+    "The part of the status that the build service writes, components and gitopsRepoConditions, has another form than "
+    "it may have, or is too long. What was deployed before stays as it is.",
+    "Ask who runs the build service. If the message says that the status is too long, it also helps to remove "
+    "components.",
+)
 CLAIM_NOT_FOUND = not_reconciled(
     "ErrorGeneratingGitOpsDeployment",
     "DeploymentTargetClaim referenced by Environment does not exist.",
@@ -135,6 +143,7 @@ ENTRIES = (
             NO_COMPONENT_STATUS,
             COMPONENTS_MISSING,
             DUPLICATE_COMPONENTS,
+            INVALID_STATUS,
             CLAIM_NOT_FOUND,
             TARGET_NOT_FOUND,
             NAMESPACE_MISSING,

@@ -19,7 +19,11 @@ from services.kinds.shared.projection import metadata_of, status_of
 from services.kinds.shared.reconciled import INVALID_SPEC, Problem
 from services.kinds.shared.resource import Cause, PlainResource
 from services.kinds.shared.unowned_objects import UnownedObject
-from services.kinds.snapshot_environment_binding.catalogue import ENVIRONMENT_EXPIRED, ENVIRONMENT_INVALID
+from services.kinds.snapshot_environment_binding.catalogue import (
+    ENVIRONMENT_EXPIRED,
+    ENVIRONMENT_INVALID,
+    INVALID_STATUS,
+)
 from services.kinds.snapshot_environment_binding.missing_application import missing_application_problem
 from services.kinds.snapshot_environment_binding.model import BINDING, BindingStatus
 from services.kinds.snapshot_environment_binding.name_conflicts import has_name_conflict, with_name_conflict
@@ -187,11 +191,14 @@ def _outcome(row: PlainResource, by_name: Mapping[str, Place], older: str, conte
     addresses = context.policy.addresses
     try:
         spec = accept(row, addresses, context.policy.limits)
-        reported, labels = status_of(BindingStatus, row), metadata_of(row).labels
+        labels = metadata_of(row).labels
     except Refused as why:
         return refused(why)
     except Permanent as why:
         return Outcome(None, Problem(INVALID_SPEC.reason, str(why)))
+    reported = _reported(row)
+    if isinstance(reported, Problem):
+        return Outcome(None, reported)
     place = by_name.get(spec.environment, NO_PLACE)
     if place.is_expired:
         return Outcome((), Problem.of(ENVIRONMENT_EXPIRED, environment=spec.environment))
@@ -202,3 +209,11 @@ def _outcome(row: PlainResource, by_name: Mapping[str, Place], older: str, conte
     decision = decide(Binding(row.name, spec, reported, place.environment, place.backing, labels, older), addresses)
     children = decision.deployments.values() if decision.deployments is not None else None
     return Outcome(children, missing or decision.problem)
+
+
+def _reported(row: PlainResource) -> BindingStatus | Problem:
+    """What the build service says of a binding, or what is wrong with that."""
+    try:
+        return status_of(BindingStatus, row)
+    except Permanent as why:
+        return Problem.of(INVALID_STATUS, detail=why)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from services.kinds.environment.model import ENVIRONMENT
 from services.kinds.registry import REGISTRY
+from services.kinds.shared.projection import MAX_STATUS_BYTES
 from services.kinds.snapshot_environment_binding.kind import KIND
 from services.kinds.snapshot_environment_binding.model import BINDING
 from services.planner.domain.appstudio import bindings
@@ -245,8 +247,19 @@ def test_binding_when_a_component_is_told_twice_then_what_it_has_stays(ours: Wor
 
 def test_binding_when_what_the_build_service_says_is_of_another_shape_then_that_is_told(ours: Workspace) -> None:
     again(ours, told=[{"name": "cart"}])
-    assert condition(ours.world)[1] == "InvalidSpec"
+    assert condition(ours.world)[1] == "InvalidComponentStatus"
     assert "status.components.0.gitopsRepository" in condition(ours.world)[2]
+    assert len(wanted(ours)) == 2
+
+
+def test_binding_when_what_the_build_service_says_is_too_long_then_that_is_told(ours: Workspace) -> None:
+    projected = KIND.projection.project({"metadata": {}, "status": {"components": ["c" * MAX_STATUS_BYTES]}})
+    event = binding(ours.second + 1, components=("cart", "basket"))
+    message: Any = event.message
+    told = replace(message.event, status=projected.status, status_omitted=projected.status_omitted)
+    ours.take(replace(event, message=replace(message, event=told)))
+    assert condition(ours.world)[1] == "InvalidComponentStatus"
+    assert "the status is too long: " in condition(ours.world)[2]
     assert len(wanted(ours)) == 2
 
 
