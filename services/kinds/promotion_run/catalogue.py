@@ -69,12 +69,19 @@ NAME_TOO_LONG = error(
 SNAPSHOT_NOT_FOUND = error(
     "Snapshot: {snapshot} referred in Binding: {binding} does not exist.",
     "The snapshot was deleted, or never was. The binding is left as it is; the run waits until its time is over.",
-    "Create the snapshot again, or delete the run and create another one.",
+    "Create the snapshot again, with the same images, or delete the run and create another one.",
 )
 SNAPSHOT_OF_ANOTHER = error(
     "Snapshot '{snapshot}' is one of application '{other}', not of '{application}'; name one of this application",
     f"Images of another application would be deployed. The binding is left as it is. {_ENDS_AT_ONCE}",
     _ANOTHER_RUN,
+)
+SNAPSHOT_REMADE = error(
+    "Snapshot '{snapshot}' was deleted, and created again with other images than those that were promoted; create it "
+    "under another name, and name that in spec.snapshot of another run",
+    "Bindings and runs know a Snapshot by its name alone, so what is deployed may be of the one before. "
+    f"{_ENDS_AT_ONCE}",
+    "Create a Snapshot of a name that none has had, and another run for that.",
 )
 ENTRIES = (
     NO_ERROR,
@@ -90,6 +97,7 @@ ENTRIES = (
     NAME_TOO_LONG,
     SNAPSHOT_NOT_FOUND,
     SNAPSHOT_OF_ANOTHER,
+    SNAPSHOT_REMADE,
     QUOTA_EXCEEDED,
     TENANT_PARKED,
     *THROTTLING,

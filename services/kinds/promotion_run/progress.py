@@ -90,6 +90,8 @@ class BoundSnapshot:
     """What is wrong with it, as its own conditions say it."""
     before: Before | None = None
     """Of the run that has brought it this snapshot; None: none has, or it is gone."""
+    images: str = ""
+    """Digest of those that the snapshot had then; empty: nobody knows."""
 
 
 KeyT_contra = TypeVar("KeyT_contra", contravariant=True)

@@ -53,7 +53,7 @@ def long_complete(runs: Collection[PlainResource]) -> list[PlainResource]:
 def with_long_complete(row: PlainResource) -> PlainResource:
     """The row of such a run: what its snapshot was compared with matters to none that comes later."""
     promotion = promotion_of(row)
-    steps = tuple(replace(step, before=None, answer_due=None) for step in promotion.steps)
+    steps = tuple(replace(step, before=None, answer_due=None, images="") for step in promotion.steps)
     return replace(row, progress=text_of(replace(promotion, steps=steps)))
 
 
@@ -96,6 +96,7 @@ def text_of(promotion: Promotion) -> str:
             "sameImages": step.before.unchanged if step.before is not None else (),
             "answerDue": _time_text(step.answer_due),
             "recalled": step.is_recalled,
+            "images": step.images,
         }
         for step in promotion.steps
     ]
@@ -177,6 +178,7 @@ def _step(kept: dict[str, Any]) -> Step:
         before=_before(kept),
         answer_due=_time(kept["answerDue"]),
         is_recalled=kept.get("recalled", False),  # rows of older releases do not tell
+        images=kept.get("images", ""),  # likewise
     )
 
 

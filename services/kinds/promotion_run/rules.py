@@ -26,6 +26,7 @@ from services.kinds.promotion_run.progress import (
     unanswered,
     unchanged_components,
 )
+from services.kinds.snapshot.images import images_digest
 
 TIME_FOR_A_STEP = timedelta(minutes=texts.MINUTES)
 TIME_TO_ANSWER = timedelta(minutes=1)
@@ -57,6 +58,8 @@ class Step:
     """When the binding counts as answered though that is the same; None: it does not have the snapshot yet."""
     error: str = ""
     """What its user has to mend, or had to when it failed."""
+    images: str = ""
+    """Digest of those of the snapshot that the binding has or gets; empty: nobody knows."""
 
     @property
     def times(self) -> tuple[datetime, ...]:
@@ -164,7 +167,8 @@ def _with_time_anew(steps: tuple[Step, ...], now: datetime) -> tuple[Step, ...]:
 def _levels(spec: PromotionRunSpec, promotion: Promotion, around: Surroundings, now: datetime) -> Advance:
     """Look at the newest level; where it is over go on to the next one. There are as many at most as environments."""
     while True:
-        looked_at = [_looked_at(spec, step, around, now) for step in promotion.steps]
+        promoted = next((step.images for step in promotion.steps if step.images), "")
+        looked_at = [_looked_at(spec, step, around, now, promoted) for step in promotion.steps]
         steps = tuple(step for step, _ in looked_at)
         promotion = replace(promotion, steps=steps, error=_first_error(steps))
         following = _next_level(spec, steps, around, now)
@@ -179,11 +183,16 @@ def _first_error(steps: Iterable[Step]) -> str:
     return next((step.error for step in ordered if step.error), "")
 
 
-def _looked_at(spec: PromotionRunSpec, step: Step, around: Surroundings, now: datetime) -> tuple[Step, Order | None]:
-    """A step as it is now, and what has to be done for it to go on."""
+def _looked_at(
+    spec: PromotionRunSpec, step: Step, around: Surroundings, now: datetime, promoted: str
+) -> tuple[Step, Order | None]:
+    """A step as it is now, and what has to be done for it to go on.
+
+    ``promoted``: the images that its run has begun with.
+    """
     if step.status != "In Progress":
         return step, None
-    found = progress(spec, step.environment, around)
+    step, found = _of_same_images(step, progress(spec, step.environment, around), spec, around, promoted)
     if isinstance(found.order, SnapshotOrder) and found.bound is not None:
         step = _ordered(step, found.bound, spec, around)
     else:
@@ -195,6 +204,22 @@ def _looked_at(spec: PromotionRunSpec, step: Step, around: Surroundings, now: da
         said = texts.FAILED if found.is_final else texts.FAILED_IN_TIME
         return replace(step, status="Failed", display=f"{said} {found.shortcoming}".strip()), None
     return replace(step, display=found.display), found.order
+
+
+def _of_same_images(
+    step: Step, found: Progress, spec: PromotionRunSpec, around: Surroundings, promoted: str
+) -> tuple[Step, Progress]:
+    """With the images that the binding has or gets. That the Snapshot has other ones now is an error."""
+    images = images_digest(around.images.get(spec.snapshot, ()))
+    if found.error or not images:
+        return step, found
+    # What another run has brought under the name is there only if this one need not order it.
+    bound = found.bound.images if found.bound is not None and found.order is None else ""
+    step = replace(step, images=step.images or bound or promoted or images)
+    if step.images == images:
+        return step, found
+    error = texts.SNAPSHOT_REMADE.text(snapshot=spec.snapshot)
+    return step, Progress(error, binding=found.binding, error=error, shortcoming=error, is_final=True)
 
 
 def _ordered(step: Step, bound: BoundSnapshot, spec: PromotionRunSpec, around: Surroundings) -> Step:

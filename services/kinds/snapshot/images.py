@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping
 from hashlib import sha256
 from typing import Any
 
-from services.common.json_values import canonical, dicts_of, text_of
+from services.common.json_values import canonical, dicts_of, digest, text_of
 from services.kinds.shared.text import MAX_COMPONENTS
 
 _NAME, _IMAGE = 4, 8
@@ -46,6 +46,11 @@ def with_image(components: Collection[str], entries: Collection[str]) -> tuple[s
     """Those of ``components`` that have an image among ``entries``. Sorted."""
     keys = {each[:_NAME] for each in entries}
     return tuple(sorted(each for each in components if _key(each) in keys))
+
+
+def images_digest(entries: Collection[str]) -> str:
+    """Tells apart the images of two Snapshots; empty: nobody knows them."""
+    return digest(canonical([*entries])) if entries else ""
 
 
 def _by_key(entries: Collection[str]) -> dict[str, str]:

@@ -13,6 +13,7 @@ from services.kinds.gitops_deployment.rows import Deployment
 from services.kinds.promotion_run.model import PROMOTION_RUN
 from services.kinds.promotion_run.progress import Before, BoundSnapshot, DeployedComponent
 from services.kinds.promotion_run.rows import promotion_of
+from services.kinds.promotion_run.rules import Step
 from services.kinds.shared.projection import status_of
 from services.kinds.shared.reconciled import Problem
 from services.kinds.shared.resource import PlainResource
@@ -96,6 +97,7 @@ class Bindings:
             is_current=bool(seen) and seen is not None and seen >= row.generation,
             problem=problem.message if problem is not None else "",
             before=self._before.get((row.name, known.snapshot)),
+            images=self._images.get((row.name, known.snapshot), ""),
         )
 
     def components(self, application: str) -> frozenset[str]:
@@ -124,7 +126,11 @@ class Bindings:
 
     @cached_property
     def _before(self) -> Mapping[tuple[str, str], Before]:
-        return _before_runs(self._state)
+        return {brought: step.before for brought, step in _brought(self._state) if step.before is not None}
+
+    @cached_property
+    def _images(self) -> Mapping[tuple[str, str], str]:
+        return {brought: step.images for brought, step in _brought(self._state) if step.images}
 
     def _component(self, name: str, wanted: GitOpsRepository | None, deployment: str) -> DeployedComponent:
         commit = wanted.commit_id.strip() if wanted is not None else ""
@@ -155,15 +161,13 @@ def _deployments(row: PlainResource, known: KnownBinding) -> dict[str, str]:
     return {name: deployment_name(row.name, known.application, known.environment, name) for name in known.components}
 
 
-def _before_runs(state: TenantState) -> dict[tuple[str, str], Before]:
-    """What there was before the newest run that brought a snapshot to a binding, by the names of these."""
+def _brought(state: TenantState) -> Iterator[tuple[tuple[str, str], Step]]:
+    """Names of a binding and of the snapshot that a step has brought to it; steps of the newest run come last."""
     runs = (row for row in state.plain_resources_of_kind(PROMOTION_RUN.kind).values() if row.present and row.progress)
-    return {
-        (step.binding, row.refers_to): step.before
-        for row in sorted(runs, key=lambda each: (each.created_at, each.name))
-        for step in promotion_of(row).steps
-        if step.before is not None and step.status != "In Progress" and not step.is_recalled
-    }
+    for row in sorted(runs, key=lambda each: (each.created_at, each.name)):
+        for step in promotion_of(row).steps:
+            if step.status != "In Progress" and not step.is_recalled:
+                yield (step.binding, row.refers_to), step
 
 
 def _wanted(

@@ -540,6 +540,84 @@ def test_run_when_its_snapshot_is_deleted_then_it_says_so_and_leaves_the_binding
     assert shop.status()["completionResult"] == "Failure"
 
 
+REMADE = (
+    "Snapshot 'two' was deleted, and created again with other images than those that were promoted; create it under "
+    "another name, and name that in spec.snapshot of another run"
+)
+
+
+def remade(shop: Shop, **tags: str) -> None:
+    """Snapshot two was deleted and created again."""
+    shop.gone(SNAPSHOT.kind, "two")
+    shop.snapshot("two", **tags)
+
+
+def is_remade(shop: Shop, name: str) -> bool:
+    """Whether a run says so, and has failed."""
+    return (shop.error(name), shop.status(name)["completionResult"]) == (("True", REMADE), "Failure")
+
+
+def test_run_when_its_snapshot_was_made_anew_with_other_images_then_it_says_so_and_not_that_they_are_deployed(
+    shop: Shop,
+) -> None:
+    shop.run("first")
+    promoted(shop, "dev")
+    remade(shop, api="other", web="same")
+    shop.run("second", created_at=created(shop.second))
+    assert is_remade(shop, "second")
+    assert shop.orders == {}
+    shop.run("third", created_at=created(shop.second))
+    assert is_remade(shop, "third"), "though the second one has looked at it, too"
+
+
+def test_run_when_one_before_it_has_made_the_binding_for_a_snapshot_of_that_name_then_it_says_so() -> None:
+    shop = Shop()
+    shop.run("first")
+    promoted(shop, "dev", generation=1)
+    assert shop.status("first")["completionResult"] == "Success"
+    remade(shop, api="other", web="same")
+    shop.run("second", created_at=created(shop.second))
+    assert is_remade(shop, "second")
+
+
+def test_run_when_its_snapshot_was_made_anew_with_the_same_images_then_they_are_deployed(shop: Shop) -> None:
+    shop.run("first")
+    promoted(shop, "dev")
+    remade(shop, api="same", web="same")
+    shop.run("second", created_at=created(shop.second))
+    assert shop.status("second")["completionResult"] == "Success"
+
+
+def test_run_when_its_snapshot_is_made_anew_meanwhile_then_it_goes_on_with_the_same_images_alone(shop: Shop) -> None:
+    shop.run()
+    remade(shop, api="same", web="same")
+    assert shop.status()["state"] == "Active"
+    remade(shop, api="other", web="same")
+    assert is_remade(shop, "run")
+
+
+def test_run_when_another_snapshot_was_bound_meanwhile_then_one_that_was_made_anew_is_ordered(shop: Shop) -> None:
+    shop.run("first")
+    promoted(shop, "dev")
+    promoted(shop, "dev", "one", generation=3)
+    remade(shop, api="other", web="same")
+    shop.run("second", created_at=created(shop.second))
+    assert shop.status("second")["state"] == "Active"
+    assert json.loads(shop.orders["shop-dev"].manifest)["spec"] == {"snapshot": "two"}
+    shop.bind("two", answered="two", generation=4)
+    assert shop.status("second")["completionResult"] == "Success", "what the run before has brought counts no more"
+
+
+def test_automated_run_when_its_snapshot_is_made_anew_on_its_way_then_no_other_images_follow() -> None:
+    shop = Shop(dev="Manual", staging="AppStudioAutomated")
+    shop.run(**AUTOMATED)
+    promoted(shop, "dev", generation=1)
+    assert [step[:2] for step in shop.steps()] == [("dev", "Success"), ("staging", "In Progress")]
+    remade(shop, api="other", web="same")
+    assert is_remade(shop, "run")
+    assert shop.orders == {}
+
+
 def not_in_force(kind: str, name: str, why: str) -> tuple[str, str]:
     return "True", f"{kind} '{name}' exists, but is not in force: {why}"
 
@@ -1261,6 +1339,7 @@ def test_run_when_it_is_complete_for_long_then_its_row_does_not_keep_what_its_sn
     hopeless(ending, 1, 2)
     (after,) = progress_of(ending, "first")
     assert (after["reported"], after["deployed"], after["status"]) == (None, [], "Success")
+    assert (bool(before["images"]), after["images"]) == (True, "")
 
 
 def progress_of(shop: Shop, name: str) -> list[dict[str, Any]]:
