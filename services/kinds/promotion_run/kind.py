@@ -20,6 +20,8 @@ def is_automated_label(key: str) -> bool:
     return key == AUTOMATED_LABEL
 
 
+_FIRST_FAILED = ".status.environmentStatus[?(@.status=='Failed')]"
+"""The API server prints the first one of several that a path finds."""
 TIMES_WITH_COMPLETE = 10
 """As many as may be open are the runs that a tenant may have in all."""
 
@@ -37,8 +39,11 @@ KIND = CustomKind(
         Column("Snapshot", ".spec.snapshot"),
         Column("State", ".status.state"),
         Column("Result", ".status.completionResult"),
+        # A run goes on after the environments that have not failed, so its last step may be a success.
+        Column("Failed", f"{_FIRST_FAILED}.environmentName"),
         Column("Environment", ".status.environmentStatus[-1:].environmentName"),
         Column("Message", ".status.environmentStatus[-1:].displayStatus"),
+        Column("Failure", f"{_FIRST_FAILED}.displayStatus", is_wide=True),
         condition_column("Error", ERROR, "message", is_wide=True),
     ),
     short_names=("apr", "promotion"),

@@ -164,6 +164,7 @@ def test_columns_when_printed_then_they_are_the_documented_ones() -> None:
             ("Snapshot", ".spec.snapshot"),
             ("State", ".status.state"),
             ("Result", ".status.completionResult"),
+            ("Failed", ".status.environmentStatus[?(@.status=='Failed')].environmentName"),
             ("Environment", f"{last}.environmentName"),
             ("Message", f"{last}.displayStatus"),
             age,
