@@ -6,6 +6,8 @@ from services.kinds.shared.catalogue import ERROR, QUOTA_EXCEEDED, TENANT_PARKED
 
 MINUTES = 10
 """How long a promotion to one environment may take."""
+COMPONENTS_OF_SNAPSHOT = "kubectl get snapshot NAME -o jsonpath='{.spec.components[*].name}'"
+"""A column of ``kubectl get`` would print the first one alone."""
 
 _ENDS_AT_ONCE = "The promotion to this environment has failed at once: nothing can mend it."
 _ANOTHER_RUN = "Create another run; the spec of this one does not change."
@@ -54,7 +56,7 @@ MISSING_COMPONENTS = error(
     "The Snapshot has images of components that are not there, or not yet, and no binding is made without them. Those "
     "that another binding of the application has are named. The run waits for them until its time is over.",
     "Create the Components, or, if they were deleted on purpose, delete the run and promote a Snapshot without them. "
-    "`kubectl get snapshots --output wide` lists the components of each.",
+    f"`{COMPONENTS_OF_SNAPSHOT}` lists the components of one.",
 )
 TOO_MANY_COMPONENTS = error(
     "Application '{application}' has {count} components, and a binding at most {most}; delete some",

@@ -23,7 +23,6 @@ KIND = CustomKind(
     status=SnapshotStatus,
     columns=(
         Column("Application", ".spec.application"),
-        Column("Components", ".spec.components[*].name", is_wide=True),
         Column("Name Shown", ".spec.displayName", is_wide=True),
         Column("Quota", f".status.{QUOTA_CONDITIONS}[?(@.type=='{ERROR}')].message", is_wide=True),
     ),

@@ -17,6 +17,7 @@ from services.kinds.deployment_target_claim.model import DEPLOYMENT_TARGET_CLAIM
 from services.kinds.environment.model import ENVIRONMENT
 from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
 from services.kinds.managed_environment.model import MANAGED_ENVIRONMENT
+from services.kinds.promotion_run.catalogue import COMPONENTS_OF_SNAPSHOT
 from services.kinds.promotion_run.model import PROMOTION_RUN
 from services.kinds.registry import REGISTRY
 from services.kinds.repository_credential.model import REPOSITORY_CREDENTIAL
@@ -98,6 +99,21 @@ async def test_resource_when_printed_then_its_columns_are_filled_and_its_age_is_
     cells = dict(zip((column["name"] for column in printed["columnDefinitions"]), row["cells"], strict=True))
     assert {heading: cells[heading] for heading in shown} == shown
     assert cells["Age"].endswith("s")
+
+
+async def test_components_of_a_snapshot_when_listed_as_documented_then_all_of_them_are_printed(
+    kube: KubeClient, namespace: str, kubectl: Path, kubeconfig: Path
+) -> None:
+    components = [{"name": each, "containerImage": f"registry.example.com/{each}"} for each in ("cart", "catalogue")]
+    meta = {"name": "shop-1", "namespace": namespace}
+    manifest = {"apiVersion": SNAPSHOT.api_version, "kind": SNAPSHOT.kind, "metadata": meta}
+    spec = GOOD[SNAPSHOT] | {"components": components}
+    await kube.create_object(SNAPSHOT, manifest | {"spec": spec}, field_manager="tests")
+    _, *words = shlex.split(COMPONENTS_OF_SNAPSHOT.replace("NAME", meta["name"]))
+    where = [f"--kubeconfig={kubeconfig}", f"--namespace={namespace}"]
+    process = await asyncio.create_subprocess_exec(kubectl, *where, *words, stdout=asyncio.subprocess.PIPE)
+    printed, _ = await process.communicate()
+    assert printed.decode() == "cart catalogue"
 
 
 async def test_kinds_when_discovered_then_each_has_a_short_name_and_all_are_of_one_category(kube: KubeClient) -> None:

@@ -10,7 +10,12 @@ from typing import Any
 
 import pytest
 
-from services.kinds.promotion_run.catalogue import BEYOND_QUOTA, INVALID_SPEC
+from services.kinds.promotion_run.catalogue import (
+    BEYOND_QUOTA,
+    COMPONENTS_OF_SNAPSHOT,
+    INVALID_SPEC,
+    MISSING_COMPONENTS,
+)
 from services.kinds.promotion_run.model import PromotionRunSpec
 from services.kinds.promotion_run.progress import (
     Before,
@@ -24,6 +29,7 @@ from services.kinds.promotion_run.progress import (
 from services.kinds.promotion_run.rules import Advance, Contender, Promotion, Step, advance, runs_ahead
 from services.kinds.promotion_run.status import MAX_DISPLAY_STATUS, promotion_status
 from services.kinds.snapshot.images import image_entries
+from services.kinds.snapshot.model import SnapshotComponent, SnapshotSpec
 from services.kinds.snapshot_environment_binding.model import BindingSpec
 from tests.unit.kinds.given import at, conditions, id_of
 
@@ -311,6 +317,12 @@ def test_automated_run_when_one_of_a_level_never_can_succeed_then_the_others_go_
         "us": "Failed",
         "eu-2": "In Progress",
     }
+
+
+def test_components_of_a_snapshot_when_they_are_to_be_looked_up_then_the_command_names_the_list_of_its_spec() -> None:
+    assert COMPONENTS_OF_SNAPSHOT in MISSING_COMPONENTS.remedy
+    components, name = SnapshotSpec.model_fields["components"], SnapshotComponent.model_fields["name"]
+    assert f"jsonpath='{{.spec.{components.alias}[*].{name.alias}}}'" in COMPONENTS_OF_SNAPSHOT
 
 
 def test_run_when_its_binding_lacks_nothing_then_components_beyond_the_quota_are_not_looked_for() -> None:

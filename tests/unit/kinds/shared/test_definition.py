@@ -119,6 +119,12 @@ def test_spec_when_a_string_or_list_is_part_of_it_then_it_is_bounded(kind: Defin
             assert "maxProperties" in node, node
 
 
+@pytest.mark.parametrize("kind", REGISTRY.defined, ids=lambda kind: kind.name)
+def test_column_when_printed_then_its_path_is_not_of_a_whole_list(kind: DefinedKind) -> None:
+    """The API server prints the first value that a path finds, as if there were no other."""
+    assert not [each.heading for each in kind.columns if "[*]" in each.path]
+
+
 def test_columns_when_printed_then_they_are_the_documented_ones() -> None:
     connection = ".status.conditions[?(@.type=='ConnectionInitializationSucceeded')]"
     login = ".status.conditions[?(@.type=='ValidRepositoryCredential')]"
