@@ -26,6 +26,7 @@ from services.kinds.promotion_run.rules import TIME_FOR_A_STEP, Promotion, advan
 from services.kinds.registry import REGISTRY
 from services.kinds.shared.api_model import ApiModel
 from services.kinds.snapshot.model import SNAPSHOT, SnapshotSpec
+from services.kinds.snapshot.promotion import run_name
 from services.kinds.snapshot_environment_binding.model import BINDING, BindingSpec
 
 ModelT = TypeVar("ModelT", bound=ApiModel)
@@ -132,6 +133,10 @@ def test_run_when_it_waits_then_the_page_has_its_words() -> None:
 def test_binding_when_a_run_makes_it_then_it_has_the_name_of_the_page() -> None:
     for environment in ("development", "staging"):
         assert f"\n{generated_name('shop', environment, ())} " in PAGE
+
+
+def test_run_when_a_new_snapshot_begins_it_then_it_has_the_name_of_the_page() -> None:
+    assert f"\n{run_name('shop-2', 'development')} " in PAGE
 
 
 def shown_tables() -> list[Any]:
