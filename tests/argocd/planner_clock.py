@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 from devstack.harness.hosted import HostedStack
 
 PLANNER = "planner"
+
+
+def left_of(time: timedelta, since: str) -> timedelta:
+    """By how much it has to be later for ``time`` to be over now that began then, and no more than that."""
+    return datetime.fromisoformat(since) + time - datetime.now(UTC)
 
 
 @contextmanager

@@ -1,6 +1,7 @@
 """Promotions that fail, with real Argo CD: what a run says of it, where it stops, and what stays as it is.
 
-A run has ten minutes for each environment. Nobody waits for them here: the planner's clock is set.
+A run has ten minutes for each environment. Nobody waits for them here: the planner's clock is set to their end. If it
+were later, the planner would take it that it has been away, and the run would have some time more.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from devstack.harness.mirror import Objects
 from services.kinds.environment.model import AUTOMATED
 from services.kinds.promotion_run.catalogue import FAILED_IN_TIME, NEWER_COMMIT
 from services.kinds.promotion_run.rules import TIME_FOR_A_STEP, TIME_TO_ANSWER
-from tests.argocd.planner_clock import later
+from tests.argocd.planner_clock import later, left_of
 from tests.argocd.test_appstudio_promotions import WAITING, images, running, until_waiting
 from tests.e2e.tenant import Tenant, condition
 
@@ -58,7 +59,7 @@ async def test_automated_run_when_an_environment_is_degraded_then_it_fails_there
             f"it waits for {degraded} alone; it says {shop.displayed('first')}",
             lambda _: shop.displayed("first").endswith(f"{WAITING}{degraded}"),
         )
-        with later(stack, TIME_FOR_A_STEP):
+        with later(stack, left_of(TIME_FOR_A_STEP, shop.binding("staging")["metadata"]["creationTimestamp"])):
             assert await shop.until_complete("first") == "Failure"
         assert shop.steps("first") == [("dev", "Success"), ("staging", "Failed")]
         commit = ours.commits("staging")["api"][1]
@@ -77,7 +78,7 @@ async def test_run_when_the_build_service_is_silent_or_fails_then_it_waits_says_
         message = await until_reconciled(shop, "dev", "WaitingForComponentStatus", "nothing is known of web")
         api = {"api": images("one")["api"]}
         await ours.until_images(dev=api)
-        with later(stack, TIME_FOR_A_STEP):
+        with later(stack, left_of(TIME_FOR_A_STEP, shop.status("first")["promotionStartTime"])):
             assert await shop.until_complete("first") == "Failure"
         assert shop.displayed("first") == f"{FAILED_IN_TIME} {message}"
         assert ours.images("dev") == api
@@ -106,7 +107,7 @@ async def test_run_when_the_build_service_is_down_for_the_next_snapshot_then_it_
         await shop.bindings.until("dev has the second snapshot", lambda _: shop.bound() == {"dev": "two"})
         with later(stack, TIME_TO_ANSWER):
             await until_waiting(shop, "second")
-        with later(stack, TIME_FOR_A_STEP):
+        with later(stack, left_of(TIME_FOR_A_STEP, shop.status("second")["promotionStartTime"])):
             assert await shop.until_complete("second") == "Failure"
         for component in images("two"):
             assert f"{component} is Synced, Healthy" in shop.displayed("second")

@@ -29,6 +29,10 @@ from services.kinds.promotion_run.progress import (
 from services.kinds.snapshot.images import images_digest
 
 TIME_FOR_A_STEP = timedelta(minutes=texts.MINUTES)
+LATE_LOOK = timedelta(seconds=15)
+"""A step is looked at when its time is over. If that is more than this later, no planner was there for a while."""
+TIME_AFTER_LATE_LOOK = timedelta(minutes=2)
+"""For what others have said meanwhile to be read, and for them to say what they could not."""
 TIME_TO_ANSWER = timedelta(minutes=1)
 """For a build service that does not say which spec it has seen, to write what a snapshot changes."""
 TIME_TO_NOTICE = timedelta(minutes=6)
@@ -200,10 +204,16 @@ def _looked_at(
     step = replace(step, error=found.error, binding=found.binding or step.binding)
     if found.is_done:
         return replace(step, status="Success", display=found.display), None
+    step = _with_time_after_late_look(step, now)
     if found.is_final or now >= step.due_at:
         said = texts.FAILED if found.is_final else texts.FAILED_IN_TIME
         return replace(step, status="Failed", display=f"{said} {found.shortcoming}".strip()), None
     return replace(step, display=found.display), found.order
+
+
+def _with_time_after_late_look(step: Step, now: datetime) -> Step:
+    """What may have happened in its time is not known yet, if no planner was there when that was over."""
+    return replace(step, due_at=now + TIME_AFTER_LATE_LOOK) if now - step.due_at > LATE_LOOK else step
 
 
 def _of_same_images(

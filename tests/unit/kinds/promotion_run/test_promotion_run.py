@@ -407,6 +407,31 @@ def test_run_when_it_is_done_at_the_moment_its_time_is_over_then_it_succeeds() -
     assert after(MANUAL, (around(), 0), (around(bound("staging")), 10 * MINUTE)).promotion.result == "Success"
 
 
+WAITS = around(bound("staging", deployed(health="Progressing")))
+LATE_LOOKS: dict[str, tuple[tuple[float, ...], str, float | None]] = {
+    "as soon as it can be expected": ((0, 615), "Failure", None),
+    "later: it has two minutes from then": ((0, 616), "", 736),
+    "again and again within these": ((0, 616, 700, 735), "", 736),
+    "when these are over": ((0, 616, 736), "Failure", None),
+    "later again: it has two minutes once more": ((0, 616, 752), "", 872),
+    "when these are over, too": ((0, 616, 752, 872), "Failure", None),
+}
+"""When a step is looked at, what becomes of its run, and when it is looked at next."""
+
+
+@pytest.mark.parametrize(("looks", "result", "due"), LATE_LOOKS.values(), ids=LATE_LOOKS)
+def test_run_when_nobody_looks_as_its_time_is_over_then_it_has_some_more(
+    looks: tuple[float, ...], result: str, due: float | None
+) -> None:
+    promotion = after(MANUAL, *((WAITS, second) for second in looks)).promotion
+    assert promotion.result == result
+    assert promotion.due_after(at(looks[-1])) == (at(due) if due is not None else None)
+
+
+def test_run_when_nobody_looks_as_its_time_is_over_and_it_never_can_succeed_then_it_fails_all_the_same() -> None:
+    assert after(MANUAL, (WAITS, 0), (around(expired={"staging"}), 900)).promotion.result == "Failure"
+
+
 def test_run_when_it_is_complete_then_nothing_that_happens_changes_it() -> None:
     done = after(MANUAL, (around(bound("staging")), 0)).promotion
     assert advance(MANUAL, done, around(), at(3600), behind="other") == Advance(done)
@@ -485,7 +510,7 @@ def test_automated_run_when_environments_of_a_level_have_errors_then_it_says_the
     gone = around(bound("development"), parents={"development": "", "us": "development"}, expired={"eu"})
     absent = replace(gone, parents={"development": ""})
     errors = []
-    for surroundings, second in [(absent, 5), (absent, 6), (gone, 7), (gone, 8), (gone, 11 * MINUTE)]:
+    for surroundings, second in [(absent, 5), (absent, 6), (gone, 7), (gone, 8), (gone, 10 * MINUTE)]:
         begun = advance(AUTOMATED, begun, surroundings, at(second)).promotion
         errors.append(begun.error)
     over, missing = "Environment 'eu' is over; name another one", "Environment 'us' does not exist; create it"

@@ -487,6 +487,18 @@ def test_run_when_ten_minutes_are_over_then_it_fails_and_names_component_and_why
     assert shop.status()["completionResult"] == "Failure", "it is over"
 
 
+def test_run_when_ten_minutes_are_over_while_no_planner_is_there_then_what_it_reads_since_counts(shop: Shop) -> None:
+    shop.run()
+    shop.bind("two", answered="two", generation=2)
+    shop.deploy(health="Progressing")
+    shop.pass_time(11 * MINUTE)
+    assert shop.status()["state"] == "Active", "what engines have said meanwhile may be in the log"
+    shop.world.memory.clear()
+    shop.pass_time(2 * MINUTE - timedelta(seconds=1))
+    shop.deploy()
+    assert shop.status()["completionResult"] == "Success"
+
+
 def test_runs_when_several_are_of_one_application_then_the_next_begins_when_one_is_complete(shop: Shop) -> None:
     shop.run("first")
     shop.run("second", snapshot="one")

@@ -13,6 +13,7 @@ from services.kinds.application.kind import APPLICATION
 from services.kinds.environment.model import ENVIRONMENT
 from services.kinds.promotion_run.model import PROMOTION_RUN
 from services.kinds.promotion_run.rows import AUTOMATED_LABEL
+from services.kinds.promotion_run.rules import TIME_FOR_A_STEP
 from services.kinds.registry import REGISTRY
 from services.kinds.snapshot.model import SNAPSHOT
 from services.kinds.snapshot.promotion import MOST_WAITING, NEW_FOR, run_name
@@ -66,7 +67,7 @@ class Shop:
 
     def end_runs(self) -> None:
         """Whatever there is of open runs: their time is over."""
-        self.world.later += timedelta(hours=1)
+        self.world.later += TIME_FOR_A_STEP
         while self.world.take_due():
             pass
 
