@@ -73,7 +73,8 @@ PRINTED: dict[ApiResource, tuple[dict[str, Any], dict[str, str]]] = {
                 {"step": 4, "environmentName": "staging", "status": "In Progress", "displayStatus": "waits"},
             ],
         },
-        {"State": "Active", "Failed": "eu", "Failure": "why", "Environment": "staging", "Message": "waits"},
+        {"Snapshot": "one", "State": "Active", "Environment": "staging", "Message": "waits"}
+        | {"Failed": "eu", "Failure": "why"},
     ),
     DEPLOYMENT_TARGET_CLAIM: ({"phase": "Bound"}, {"Class": "isolation-level-namespace", "Phase": "Bound"}),
     DEPLOYMENT_TARGET: ({"phase": "Available"}, {"Class": "own", "Phase": "Available", "Namespace": "shop"}),
