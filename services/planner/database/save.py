@@ -325,7 +325,7 @@ MOVES_ORDERED = upsert(
     kept=[field.name for field in fields(Move) if field.name not in DECIDED_ON_THE_FLEET],
 )
 # What another planner has written meanwhile stays: of an order to cancel, the step that cannot be taken back is not
-# taken; a move whose source is evacuated is looked at again when that planner wants it.
+# taken; a move whose source is evacuated is looked at again when that planner wants it; one that is over stays so.
 IS_FORCED_MEANWHILE = "known.path = 'forced' AND moved.path = 'whole'"
 MOVES = f"""
 UPDATE moves AS known
@@ -337,6 +337,7 @@ UPDATE moves AS known
  WHERE known.id = moved.id
    AND NOT (moved.step IN ('releasing', 'adopting') AND known.step NOT IN ('releasing', 'adopting')
             AND known.is_cancelled)
+   AND known.step NOT IN ('done', 'cancelled')
 """
 
 ROLLOUTS = upsert(

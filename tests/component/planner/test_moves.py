@@ -310,6 +310,24 @@ def test_move_when_its_source_is_evacuated_while_its_planner_writes_it_then_that
     assert (now.path, now.step) == ("forced", "preparing")
 
 
+def test_move_when_another_takes_its_place_while_its_planner_writes_it_then_that_one_goes_on(
+    sessions: tuple[DatabaseSession, DatabaseSession],
+) -> None:
+    fleet, tenants = sessions
+    move = replace(moved(fleet, tenants), step="adopting")
+    tenants.save_changes(BatchChanges(other=Changes(moves=(move,))), ())
+    over = replace(move, step="done", message="its target is down", due_at=None)
+    following = replace(
+        move, id=UUID(int=8), source=move.target, target=move.source, step="reserved", path="forced", due_at=at(1000)
+    )
+    fleet.save_changes(BatchChanges(other=Changes(moves_ordered=(over, following))), ())
+    with pytest.raises(Retry):
+        tenants.save_changes(BatchChanges(other=Changes(moves=(replace(move, step="withdrawing"),))), ())
+    with tenants.connection() as connection:
+        (event,) = find_due_moves(connection, at(1001), [0], 10)
+    assert event.message == MoveDue(following)
+
+
 def test_move_when_it_cannot_go_back_any_more_then_the_order_to_cancel_is_refused(
     sessions: tuple[DatabaseSession, DatabaseSession], database: Database
 ) -> None:

@@ -412,6 +412,10 @@ class Fleet:
         """With this row in place of the one of its tenant."""
         return replace(self, moves={**self.moves, move.tenant_id: move})
 
+    def without_move(self, tenant: UUID) -> Fleet:
+        """As if a tenant were not moved."""
+        return replace(self, moves={known: move for known, move in self.moves.items() if known != tenant})
+
     def with_coming(self, instance: str, tenant: TenantHere) -> Fleet:
         """With room on an instance taken for a tenant that is to come."""
         held = self.holding(instance)

@@ -23,7 +23,7 @@ from services.kinds.sync_run.model import SYNC_RUN
 from services.kinds.sync_run.rules import OVER
 from services.planner.domain.events import Event, MoveDue
 from services.planner.domain.fleet.moves.moves import KEEPING, Seen, due_time, next_step
-from services.planner.domain.fleet.rows import Move
+from services.planner.domain.fleet.rows import ON_SOURCE, Move
 from services.planner.domain.planned_tenant import Context, PlannedTenant
 from services.planner.domain.state import TenantState
 from services.planner.rows import TENANT, EngineObjectKey
@@ -35,12 +35,15 @@ Reported = Mapping[str, Sequence[str]]
 
 
 def move_of(state: TenantState, events: Iterable[Event]) -> Move | None:
-    """The tenant's move as ``events`` tell of it: one that has begun, or is to go back, or has lost its source."""
+    """The tenant's move as ``events`` tell of it.
+
+    One that has begun, is to go back, has lost its source, or has taken the place of one that has lost its target.
+    """
     move = state.move
     for event in events:
         if isinstance(event.message, MoveDue):
             told = event.message.move
-            move = told if move is None else _as_told(move, told)
+            move = _as_told(move, told) if move is not None and move.id == told.id else told
     return move
 
 
@@ -52,7 +55,9 @@ def _as_told(move: Move, told: Move) -> Move:
 
 def advance(before: TenantState, move: Move, context: Context, now: datetime) -> Move:
     """The move after all steps that can be taken by what was seen until now; each waits for what the next one makes."""
-    return next_step(move, seen_of(before._replace(move=move), context), now, context.policy.move_patience)
+    after = next_step(move, seen_of(before._replace(move=move), context), now, context.policy.move_patience)
+    is_begun = move.step == "reserved" and after.step == "preparing"
+    return replace(after, reported=canonical(_known_there(before, move.target))) if is_begun else after
 
 
 def due_at(state: TenantState, move: Move, context: Context, now: datetime) -> datetime | None:
@@ -131,25 +136,52 @@ def seen_of(state: TenantState, context: Context) -> Seen:
 
 
 def is_held(state: TenantState, known: Deployment) -> bool:
-    """Whether the CR goes on showing what it shows: the source's view is out of date, and the target has none yet."""
+    """Whether the CR goes on showing what it shows: the source's view is out of date, and the target has none yet.
+
+    Also if the move is over since: its target was lost, and none other was found.
+    """
     move, observed = state.move, state.observed.get(known.id)
-    if move is None or observed is None or not observed.status or not state.is_moved(known):
+    if observed is None or not observed.status:
         return False
-    return move.step in ("pausing", "releasing") or not observed.resource_version
+    if move is None:
+        return _is_unseen(observed) and not observed.failure
+    return state.is_moved(known) and (move.step in ("pausing", "releasing") or _is_unseen(observed))
 
 
 def has_compared(known: Observed, status: str, context: Context) -> bool:
     """Whether a status says something; the first ones of the target are of before it has compared anything."""
-    if context.move is None or known.resource_version or not known.status:
+    if not _is_unseen(known):
         return True
     return "sync" in context.engine.read_status(status, None, {}).part
 
 
 def is_kept(row: Deployment | None, state: TenantState, move: Move | None) -> bool:
-    """Whether an engine shall hold what the deployment became; ``state``: of its tenant."""
-    if row is None or row.spec is None:
+    """Whether an engine shall hold what the deployment became; ``state``: of its tenant.
+
+    An engine that does not have it yet, because the move before this one lost its target, could not remove what was
+    deployed.
+    """
+    if row is None or row.spec is None or row.is_active:
+        return row is not None and row.spec is not None
+    if move is None or move.holder != state.instance_of(row):
         return False
-    return row.is_active or (move is not None and move.step in KEEPING and move.holder == state.instance_of(row))
+    is_waiting = move.path != "whole" and move.step in ON_SOURCE
+    return move.step in KEEPING or (is_waiting and _is_unseen(state.observed.get(row.id)))
+
+
+def _is_unseen(known: Observed | None) -> bool:
+    """Whether all that is known of a deployment is from the instance before the one that has it."""
+    return known is not None and bool(known.status) and not known.resource_version
+
+
+def _known_there(state: TenantState, target: str) -> dict[str, list[str]]:
+    """What the target has already, of which its agent tells nothing new: it was the source of the move before."""
+    checks = {owner: check.reason for owner, check in state.checks.items()}
+    return {
+        _name(key): [held.digest, checks.get(held.owner.id, ""), ""]
+        for key, held in state.held_on(target).items()
+        if held.is_desired and target != state.tenant.engine_instance_id
+    }
 
 
 def _unprepared(state: TenantState, reported: Reported, context: Context) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from datetime import timedelta
+from uuid import UUID
 
 import pytest
 
@@ -17,6 +18,7 @@ from tests.unit.planner.world import NOW, World
 
 __all__ = ["agents"]
 
+NEXT = UUID(int=8)
 FENCED = ("preparing", "adopting", "withdrawing", "done")
 
 
@@ -48,6 +50,37 @@ def find(world: World, agents: Agents) -> None:
     world.fleet = tuple(replace(each, is_down=False, is_out_of_reach=False) for each in world.fleet)
     agents.silent = ""
     agents.live |= agents.lost
+
+
+def lose_target(world: World, agents: Agents, step: str) -> Move:
+    """The move has come to ``step`` when nobody can do anything at its target any more; a third instance is there."""
+    move = ordered(world)
+    world.fleet = (*world.fleet, replace(world.fleet[0], id="engine-3", namespace="argocd-3"))
+    until(world, agents, step)
+    agents.silent = move.target
+    agents.settle()
+    world.fleet = tuple(replace(each, is_down=each.id == move.target) for each in world.fleet)
+    return world.moves[ID]
+
+
+def move_on(world: World, agents: Agents, target: str) -> Move:
+    """What becomes of a move whose target is evacuated: it is over, and another takes its place."""
+    known = world.moves[ID]
+    assert known.step == "adopting"
+    world.moves[ID] = replace(known, step="done", message="its target is down")
+    following = replace(
+        known, id=NEXT, source=known.target, target=target, step="reserved", path="forced", reported="{}", due_at=NOW
+    )
+    world.moves[NEXT] = following
+    world.take_due_moves()
+    assert world.moves[NEXT].step == "preparing"
+    return following
+
+
+def reach(world: World, agents: Agents, *, lost: str = "") -> None:
+    """Which instances are out of reach from now on: none but those that are ``lost``, separated by blanks."""
+    world.fleet = tuple(replace(each, is_out_of_reach=each.id in lost.split()) for each in world.fleet)
+    agents.silent = lost
 
 
 def applications(world: World, instance: str) -> list[tuple[str, bool, bool]]:
@@ -176,3 +209,89 @@ def test_tenant_when_it_is_deleted_while_its_source_is_lost_then_the_target_dele
     agents.settle()
     assert (agents.live, len(agents.deleted)) == (set(), 2)
     assert {row.kind for row in world.engine.values() if row.engine_instance_id == move.source} == set()
+
+
+@pytest.mark.parametrize("back", [False, True], ids=["to a third instance", "back to its source"])
+@pytest.mark.parametrize("step", ["releasing", "adopting"])
+def test_tenant_when_its_target_is_lost_after_its_source_has_given_it_up_then_it_is_on_another_and_nothing_is_deleted(
+    world: World, agents: Agents, step: str, back: bool
+) -> None:
+    move = lose_target(world, agents, step)
+    following = move_on(world, agents, move.source if back else "engine-3")
+    reach(world, agents, lost=move.target)
+    agents.settle()
+    assert (world.moves[NEXT].step, world.moves[NEXT].path) == ("withdrawing", "fenced")
+    assert agents.live == {(following.target, "gitopsdepl-uid-1"), (following.target, "gitopsdepl-uid-2")}
+    assert shown(world) == {"sync": "Synced", "health": "Healthy"}
+    reach(world, agents)
+    agents.settle()
+    assert (world.moves[NEXT].step, instances(world), agents.deleted) == ("done", {following.target}, [])
+    assert {place for place, _ in agents.live} == {following.target}
+
+
+def test_tenant_when_its_target_is_down_and_can_be_reached_then_that_gives_it_up_before_another_has_it(
+    world: World, agents: Agents
+) -> None:
+    move = lose_target(world, agents, "adopting")
+    move_on(world, agents, "engine-3")
+    reach(world, agents)
+    agents.settle()
+    assert (world.moves[NEXT].step, world.moves[NEXT].path) == ("done", "forced")
+    assert (instances(world), agents.deleted) == ({"engine-3"}, [])
+    assert move.target not in {place for place, _ in agents.live}
+
+
+@pytest.mark.parametrize("is_lost", [True, False])
+@pytest.mark.parametrize("step", ["adopting", "preparing"])
+def test_deployment_when_deleted_while_the_target_is_lost_then_what_it_deployed_goes_once(
+    world: World, agents: Agents, step: str, is_lost: bool
+) -> None:
+    """Also if that is back before the next one has the tenant: it never had the Application, and removes nothing."""
+    move = lose_target(world, agents, "adopting")
+    if step == "adopting":
+        world.take(gone(3000))
+    move_on(world, agents, "engine-3")
+    reach(world, agents, lost=move.target)
+    if step == "preparing":
+        world.take(gone(3000))
+    reach(world, agents, lost=move.target if is_lost else "")
+    agents.settle()
+    assert agents.deleted == ["gitopsdepl-uid-1"]
+    reach(world, agents)
+    agents.settle()
+    assert (world.moves[NEXT].step, agents.deleted) == ("done", ["gitopsdepl-uid-1"])
+    assert agents.live == {("engine-3", "gitopsdepl-uid-2")}
+
+
+def test_status_when_the_move_from_a_target_that_was_lost_goes_back_then_the_last_one_stays_until_there_is_another(
+    world: World, agents: Agents
+) -> None:
+    move = lose_target(world, agents, "adopting")
+    move_on(world, agents, "engine-3")
+    world.moves[NEXT] = replace(world.moves[NEXT], is_cancelled=True, message="engine instance engine-3 is down")
+    world.take_due_moves()
+    agents.settle()
+    assert (world.moves[NEXT].step, shown(world)) == ("cancelled", {"sync": "Synced", "health": "Healthy"})
+    reach(world, agents)
+    while agents.work():
+        assert shown(world) == {"sync": "Synced", "health": "Healthy"}
+    assert (instances(world), agents.deleted) == ({move.target}, [])
+
+
+def test_tenant_when_both_instances_of_its_move_are_lost_then_each_gives_it_up_when_it_is_back(
+    world: World, agents: Agents
+) -> None:
+    move = evacuated(world, agents, lost=True)
+    world.fleet = (*world.fleet, replace(world.fleet[0], id="engine-3", namespace="argocd-3", is_down=False))
+    until(world, agents, "adopting")
+    reach(world, agents, lost=f"{move.source} {move.target}")
+    move_on(world, agents, "engine-3")
+    agents.settle()
+    assert {place for place, _ in agents.live} == {"engine-3"}
+    reach(world, agents, lost=move.source)
+    agents.settle()
+    assert (world.moves[NEXT].step, instances(world)) == ("done", {move.source, "engine-3"})
+    find(world, agents)
+    agents.settle()
+    assert (instances(world), agents.deleted) == ({"engine-3"}, [])
+    assert {place for place, _ in agents.live} == {"engine-3"}

@@ -57,7 +57,7 @@ class Agents:
     """Applications that went with all that they had deployed."""
     second: int = 1000
     silent: str = ""
-    """The instance whose agent does nothing."""
+    """Instances whose agents do nothing, separated by blanks."""
     bad: str = ""
     """The instance where no credentials work."""
     lost: set[tuple[str, str]] = field(default_factory=set)
@@ -76,7 +76,7 @@ class Agents:
         for row in list(self.world.engine.values()):
             key = (row.engine_instance_id, row.kind, row.name)
             state = f"{row.desired} {row.digest}"
-            if row.engine_instance_id != self.silent and self._done.get(key) != state:
+            if row.engine_instance_id not in self.silent.split() and self._done.get(key) != state:
                 self._done[key] = state
                 for event in self._carried_out(row):
                     self.second += 1

@@ -28,6 +28,7 @@ from services.planner.domain.fleet.rows import (
     Holding,
     InstanceHealth,
     InstanceState,
+    MovePath,
     MoveStep,
 )
 from services.planner.domain.policy import RemedyPolicy
@@ -524,6 +525,38 @@ def test_evacuation_when_a_tenant_is_on_its_way_to_the_instance_then_that_move_i
     assert tried.look(160).moves_ordered == ()
 
 
+@pytest.mark.parametrize("path", ["whole", "forced", "fenced"])
+def test_evacuation_when_a_tenant_was_not_taken_over_by_the_instance_yet_then_another_move_takes_the_place_of_that_one(
+    path: MovePath,
+) -> None:
+    tried = on_its_way("adopting", source="i1", target="i0", path=path)
+    former, move = tried.look(160).moves_ordered
+    assert (former.id, former.step, former.due_at) == (MOVE.id, "done", None)
+    assert former.message == f"engine instance i0 is down, and its tenant goes on to {move.target}"
+    assert (move.source, move.path, move.step, move.due_at) == ("i0", "forced", "reserved", at(160))
+    assert move.tenant_id == former.tenant_id
+    tried.look(not_none(tried.due()))
+    assert [*tried.fleet.moves.values()] == [move], "the planner of the tenant has it from now on"
+
+
+def test_evacuation_when_a_tenant_was_not_taken_over_yet_then_the_audit_has_how_both_moves_go_on() -> None:
+    tried = on_its_way("adopting", source="i1", target="i0")
+    records = [each for each in tried.look_once(160).audit_records if each.kind == "Move"]
+    assert [each.message.split(":")[0] for each in records] == ["done", "reserved"]
+    assert {each.created_at for each in records} == {at(160)}
+
+
+def test_evacuation_when_a_tenant_was_not_taken_over_yet_then_it_goes_back_unless_its_source_has_it_still() -> None:
+    for path, targets in (("whole", {"i1"}), ("fenced", set[str]())):
+        tried = on_its_way("adopting", source="i1", target="i0", path=path)
+        others = {name: replace(row, state="draining") for name, row in tried.fleet.instances.items() if name > "i1"}
+        tried.fleet = replace(tried.fleet, instances={**tried.fleet.instances, **others})
+        assert {move.target for move in tried.look(160).moves_ordered if move.id != MOVE.id} == targets
+        tried.look(not_none(tried.due()))
+    assert tried.rows["i0"].state == "exhausted"
+    assert tried.rows["i0"].message.endswith("engine instance i1 has not given up what it had of the tenant")
+
+
 def test_evacuation_when_a_move_begins_only_then_then_it_does_not_wait_for_the_instance() -> None:
     tried = on_its_way("ordered")
     tried.look(160)
@@ -544,11 +577,14 @@ def test_moves_when_too_many_are_ill_at_once_then_none_is_forced() -> None:
     assert tried.fleet.moves[UUID(int=99)].path == "whole"
 
 
-def on_its_way(step: MoveStep, source: str = "i0", target: str = "i2", reason: str = "ApiFailing") -> Ladder:
+def on_its_way(
+    step: MoveStep, source: str = "i0", target: str = "i2", reason: str = "ApiFailing", path: MovePath = "whole"
+) -> Ladder:
     """The evacuation of ``i0`` is to begin, whose only tenant an operator has ordered to go elsewhere, or to come."""
     tried = at_evacuation({"i0": 1}, *instances(4)[1:], reason=reason)
     (tenant,) = tried.fleet.tenants.values()
-    tried.fleet = tried.fleet.with_move(replace(MOVE, tenant_id=tenant.id, source=source, target=target, step=step))
+    known = replace(MOVE, tenant_id=tenant.id, source=source, target=target, step=step, path=path)
+    tried.fleet = tried.fleet.with_move(known)
     return tried
 
 

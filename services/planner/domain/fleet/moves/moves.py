@@ -11,6 +11,9 @@ A move by which an instance is evacuated that is down (``forced``) waits for not
 if nobody can reach the source, it goes from 2, 3 or 4 to 5 at once: it is ``fenced`` then, and the source gives its
 Applications up when it can be reached again, while the move is at 5 or 6.
 
+One whose target is evacuated at 5 ends there, and another one takes the tenant on, from where it never arrived
+(``remediation/evacuation.py``): all that the target was to take over the next one does.
+
 Until 4 a move goes back (``cancelling``) if an operator orders it, or a step takes too long: the source has all that it
 had. From 4 on it goes on, however long that takes.
 """

@@ -2,7 +2,8 @@
 
 All of them leave that a rule lets go. Where the instance that a tenant is meant for has no room, it goes to another;
 likewise where a move there went back of late, because the tenant could not be prepared.
-Those that are leaving already go on to where they were ordered to go.
+Those that are leaving already go on to where they were ordered to go. Those that have come by a move whose target, the
+instance, has not taken them over yet leave by another one, which takes the place of that.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from services.planner.domain.fleet.moves.move_orders import move_tenant, on_tria
 from services.planner.domain.fleet.moves.rebalance import PlacedTenant, rebalance
 from services.planner.domain.fleet.moves.rebalance_orders import is_held, is_moving, load_staying, placed_tenant
 from services.planner.domain.fleet.placement.placement import order_of
-from services.planner.domain.fleet.rows import ON_SOURCE, Fleet, Refused, TenantHere
+from services.planner.domain.fleet.rows import ON_SOURCE, Fleet, Move, Refused, TenantHere
 from services.planner.domain.ids import operation_id
 from services.planner.rows import EngineInstance, TenantName
 
@@ -36,8 +37,9 @@ def evacuate(instance: str, fleet: Fleet, now: datetime) -> tuple[str, Fleet]:
         fleet: all rows, and all tenants.
         now: the time.
     """
-    after, rules = fleet, _not_here_alone(instance, fleet)
-    for placed, targets in _relocations(instance, fleet):
+    taken = _as_taken_over(instance, fleet)
+    after, rules = fleet, _not_here_alone(instance, taken)
+    for placed, targets in _relocations(instance, taken):
         rule = ""
         for target in targets:
             try:
@@ -49,6 +51,19 @@ def evacuate(instance: str, fleet: Fleet, now: datetime) -> tuple[str, Fleet]:
         else:
             rules[placed.tenant.full_name] = rule or "no other instance takes it"
     return f"tenants that cannot leave: {len(rules)}; {next(iter(rules.values()))}" if rules else "", after
+
+
+def changed_moves(before: Fleet, after: Fleet, now: datetime) -> tuple[Move, ...]:
+    """The rows of moves that change: before one that takes the place of another that one, which is over by then."""
+    found: list[Move] = []
+    for move in after.moves.values():
+        known = before.moves.get(move.tenant_id)
+        if known is not None and known.id != move.id:
+            message = f"engine instance {known.target} is down, and its tenant goes on to {move.target}"
+            found.append(replace(known, step="done", step_since=now, due_at=None, message=message))
+        if move != known:
+            found.append(move)
+    return tuple(found)
 
 
 def with_forced_moves(instance: str, fleet: Fleet, now: datetime) -> Fleet:
@@ -76,6 +91,12 @@ def find_stranded(instances: Mapping[str, object], fleet: Fleet, now: datetime) 
 
 def _is_leaving(tenant: TenantHere, fleet: Fleet) -> bool:
     return is_moving(tenant, fleet) and fleet.moves[tenant.id].source == tenant.engine_instance_id
+
+
+def _as_taken_over(instance: str, fleet: Fleet) -> Fleet:
+    """As if the instance had taken over who has come to it: what it has not done yet, the next one does."""
+    moves = {tenant: move for tenant, move in fleet.moves.items() if (move.target, move.step) != (instance, "adopting")}
+    return replace(fleet, moves=moves)
 
 
 def _not_here_alone(instance: str, fleet: Fleet) -> dict[TenantName, str]:
@@ -127,10 +148,18 @@ def _carried(instance: str, fleet: Fleet) -> Counter[str]:
 
 
 def _moved(placed: PlacedTenant, target: EngineInstance, fleet: Fleet, now: datetime) -> Fleet:
-    """With the move of a tenant. Raises Refused."""
+    """With the move of a tenant. Raises Refused.
+
+    One that takes the place of another has begun with it: what the tenant shows is held without a gap.
+    """
+    known = fleet.moves.get(placed.tenant.id)
+    if known is not None and (known.source, known.path) == (target.id, "fenced"):
+        raise Refused(f"engine instance {target.id} has not given up what it had of the tenant")
     wanted = MoveTenant(*placed.tenant.full_name, target.id)
-    _, after = move_tenant(wanted, FleetOrder(_order_id(placed.tenant.id, now), ACTOR, now, wanted), fleet)
-    return after.with_move(replace(after.moves[placed.tenant.id], path="forced"))
+    order = FleetOrder(_order_id(placed.tenant.id, now), ACTOR, now, wanted)
+    _, after = move_tenant(wanted, order, fleet.without_move(placed.tenant.id))
+    move = replace(after.moves[placed.tenant.id], path="forced")
+    return after.with_move(move if known is None else replace(move, step="reserved", due_at=now))
 
 
 def _order_id(tenant: UUID, now: datetime) -> UUID:

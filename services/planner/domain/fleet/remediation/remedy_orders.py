@@ -17,7 +17,13 @@ from services.planner.domain.audit import instance_record, move_record
 from services.planner.domain.changes import Changes
 from services.planner.domain.events import Event
 from services.planner.domain.fleet.agent_orders import agent_order
-from services.planner.domain.fleet.remediation.evacuation import ACTOR, evacuate, find_stranded, with_forced_moves
+from services.planner.domain.fleet.remediation.evacuation import (
+    ACTOR,
+    changed_moves,
+    evacuate,
+    find_stranded,
+    with_forced_moves,
+)
 from services.planner.domain.fleet.remediation.remediation import EVACUATE, REAPPLY, REPLACE, is_left, next_remedies
 from services.planner.domain.fleet.remediation.remediation_rows import Remediation, ToldRemedy
 from services.planner.domain.fleet.remediation.replacement import add_replacement, is_replaceable, retire_replaced
@@ -54,7 +60,7 @@ def decide_remedies(
             after = _without_evacuation(row.engine_instance_id, after)
         rows[number], given, after = _of_provisioner(row, remediations.get(row.engine_instance_id), after, now)
         orders += given
-    moves = tuple(move for move in after.moves.values() if move != fleet.moves.get(move.tenant_id))
+    moves, steps = changed_moves(fleet, after, now), {move.id: move.step for move in fleet.moves.values()}
     changed = [(remediations.get(row.engine_instance_id), row) for row in rows]
     return Changes(
         remediations=tuple(rows),
@@ -65,7 +71,7 @@ def decide_remedies(
         engine_gone=tuple(_key(before) for before, row in changed if before is not None and _is_over(before, row)),
         audit_records=(
             *(_record(row, fleet, now) for before, row in changed if _is_news(before, row)),
-            *(move_record(move) for move in moves if move.tenant_id not in fleet.moves),
+            *(move_record(move) for move in moves if move.step != steps.get(move.id)),
         ),
     )
 
