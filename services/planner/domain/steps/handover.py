@@ -20,7 +20,7 @@ from services.common.messages import Applied, Checked, Failed, Observation, Remo
 from services.kinds.gitops_deployment.rows import Deployment, Observed
 from services.kinds.shared.resource import Cause, Check
 from services.kinds.sync_run.model import SYNC_RUN
-from services.kinds.sync_run.rules import OVER
+from services.kinds.sync_run.rules import ACTIVE, OVER
 from services.planner.domain.events import Event, MoveDue
 from services.planner.domain.fleet.moves.moves import KEEPING, Seen, due_time, next_step
 from services.planner.domain.fleet.rows import ON_SOURCE, Move
@@ -28,6 +28,8 @@ from services.planner.domain.planned_tenant import Context, PlannedTenant
 from services.planner.domain.state import TenantState
 from services.planner.rows import TENANT, EngineObjectKey
 
+RUNNING = "Running"
+"""Phase of a sync that has begun."""
 FAILED = "Failed"
 """Reported of an object that its agent will never make."""
 Reported = Mapping[str, Sequence[str]]
@@ -69,7 +71,8 @@ def taken_over(state: TenantState, context: Context) -> TenantState:
     """What was seen at the source is no news of the target, but it is what its tenant is shown until there is some.
 
     What the target's agent has found out about credentials takes the place of what the source's had, if the target is
-    the tenant's own instance from now on.
+    the tenant's own instance from now on. Of a source that nobody reaches each sync run counts as begun that was
+    ordered there: it may have run, and would run twice.
     """
     own, taken = state.tenant.engine_instance_id, context.taken_over
     on = "" if context.move is None or context.move.target == own else context.move.target
@@ -80,6 +83,9 @@ def taken_over(state: TenantState, context: Context) -> TenantState:
         if each.deployment_id in taken
     ]
     state = state.with_deployments(*rows).with_observed(*observed)
+    if context.move is not None and context.move.path == "fenced":
+        ordered = (run for run in state.sync_runs.values() if run.deployment_id in taken and run.state in ACTIVE)
+        state = state.with_sync_runs(*(replace(run, phase=run.phase or RUNNING) for run in ordered))
     if not context.is_own_left:
         return state
     return state.with_checks(*(found for each in state.checks.values() if (found := _check_there(state, each))))

@@ -13,7 +13,7 @@ from services.common.messages.compiled import AT_ONCE, RELEASE
 from services.planner.domain.fleet.rows import HANDED_OVER, ON_SOURCE, Move, MovePath, MoveStep
 from tests.unit.planner.fleet.test_moves import ID, Agents, agents, instances, ordered, shown, steps, until
 from tests.unit.planner.given import changed, gone, sync_run
-from tests.unit.planner.tenant import MANUAL
+from tests.unit.planner.tenant import MANUAL, manifest, moved, operation, row, rows, says
 from tests.unit.planner.world import NOW, World
 
 __all__ = ["agents"]
@@ -155,6 +155,36 @@ def test_tenant_when_its_source_is_down_but_can_be_reached_then_its_sync_runs_ar
     assert world.moves[ID].step == "done"
     assert ("present", True, True) in seen
     assert agents.deleted == []
+
+
+@pytest.mark.parametrize("phase", ["", "Running"])
+def test_sync_run_when_its_source_is_lost_before_it_has_told_the_end_then_it_is_not_started_again_and_has_an_end(
+    world: World, agents: Agents, phase: str
+) -> None:
+    """Nobody knows whether it has begun if nothing was told of it: the target starts nothing, and says it ended."""
+    world.take(sync_run(20, deployment="other"))
+    source = row(world, "SyncOperation").engine_instance_id
+    if phase:
+        says(world, 21, moved("now", phase), "SyncOperation")
+    move = evacuated(world, agents, lost=True)
+    agents.settle()
+    order = row(world, "SyncOperation")
+    assert (source, order.engine_instance_id) == (move.source, move.target)
+    assert manifest(world, "SyncOperation")["operation"]["begun"] is True
+    says(world, 4000, moved("now", "Error", message="the Application was deleted"), "SyncOperation")
+    assert (rows(world, "SyncOperation"), operation(world, "now")["phase"]) == ([], "Error")
+
+
+def test_sync_run_when_it_was_not_ordered_of_a_source_that_is_lost_then_the_target_starts_it_once(
+    world: World, agents: Agents
+) -> None:
+    evacuated(world, agents, lost=False)
+    until(world, agents, "pausing")
+    world.take(sync_run(20, deployment="other"))
+    lose(world, agents)
+    world.later += timedelta(seconds=5)
+    agents.settle()
+    assert "begun" not in manifest(world, "SyncOperation")["operation"]
 
 
 def test_tenant_when_its_source_goes_down_while_it_is_released_then_that_is_not_waited_for_any_more(
