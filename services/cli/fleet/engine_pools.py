@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 
 import typer
 
-from services.cli.fleet.fleet_orders import DRY_RUN, WAIT, fleet, give_order
+from services.cli.fleet.fleet_orders import DRY_RUN, WAIT, database_time, fleet, give_order
 from services.cli.output import OUTPUT, Output, Row, print_rows
-from services.cli.owner_connection import TIMEOUT, URL
+from services.cli.owner_connection import TIMEOUT, URL, connected
 from services.common.kafka import DEFAULT_ENGINE_CLUSTER
 from services.common.messages import RemoveEnginePool, SetEnginePool
 from services.common.startup import await_dependency
+from services.planner.database.fleet_queries import load_measured_tenants_on
+from services.planner.database.pool_queries import load_burdens
+from services.planner.domain.fleet.pools.overload import explain_overload, instances_to_relieve
 from services.planner.domain.fleet.rows import RINGS, Fleet
+from services.planner.engines.available import ENGINES
 
 app = typer.Typer(help="Rings of clusters that grow and shrink by themselves.", no_args_is_help=True)
 
@@ -100,3 +105,13 @@ def pool_rows(shown: Fleet) -> list[Row]:
         }
         for key, pool in sorted(shown.pools.items())
     ]
+
+
+def overload_of(url: str, instance: str, shown: Fleet) -> str:
+    """Why an instance carries more than it should; empty if it does not. Raises Retry."""
+    now = database_time(url)
+    with connected(url) as connection:
+        burdens = load_burdens(connection, now)
+        read = instances_to_relieve(instance, shown, burdens, now)
+        tenants = load_measured_tenants_on(connection, ENGINES, read) if read else {}
+    return explain_overload(instance, replace(shown, tenants=tenants), burdens, now)

@@ -152,13 +152,14 @@ def apply(url: str = URL, namespaces: str = NAMESPACES, timeout: float = TIMEOUT
 
 @app.command()
 def show(instance: str = ID, output: Output = OUTPUT, url: str = URL, timeout: float = TIMEOUT) -> None:
-    """Show all of one instance, with the parts of split tenants that are there."""
+    """Show all of one instance, also what keeps it from being relieved, and the parts of split tenants on it."""
     shown = await_dependency("database", lambda: fleet(url), timeout)
     known = shown.instances.get(instance)
     if known is None:
         raise InvalidConfiguration(f"there is no engine instance '{instance}'; 'gitopsctl engines list' shows them")
     parts = await_dependency("database", lambda: engine_placement.parts_on(url, instance), timeout)
-    row = {**instance_row(known, shown), "parts": parts}
+    overload = await_dependency("database", lambda: engine_pools.overload_of(url, known.id, shown), timeout)
+    row = {**instance_row(known, shown), "overload": overload, "parts": parts}
     if output is not Output.TABLE:
         print_rows([row], COLUMNS, output, nothing="")
         return

@@ -171,6 +171,11 @@ POOL_IN_WANT = Gauge(
     "1 while something keeps a pool from the instances that it needs; engines pool list says what.",
     ["cluster", "ring"],
 )
+INSTANCE_OVERLOADED = Gauge(
+    "gitops_engine_overloaded",
+    "1 for an Argo CD that carries more than 85 % of its capacity; engines show says what keeps tenants on it.",
+    ["instance"],
+)
 ENGINE_HEALTH = Gauge(
     "gitops_engine_health",
     "How an Argo CD is by its agent's judgement: 0 healthy, 1 degraded, 2 down; the agent's log says why.",

@@ -21,6 +21,7 @@ SELECT i.id FROM engine_pools p JOIN engine_instances i ON i.id = p.leaving WHER
 """
 IS_SCALED = "SELECT EXISTS (SELECT FROM engine_pools) OR EXISTS (SELECT FROM engine_overloads)"
 IN_WANT = "SELECT engine_cluster, ring, message <> '' FROM engine_pools"
+OVERLOADED = "SELECT engine_instance_id FROM engine_overloads"
 UNREADY = "SELECT id, state = 'failed' FROM engine_instances WHERE state IN ('provisioning', 'failed')"
 
 
@@ -55,3 +56,8 @@ def pools_in_want(connection: Connection[Any]) -> dict[PoolKey, bool]:
 def unready_instances(connection: Connection[Any]) -> dict[str, bool]:
     """Instances that have never been ready for tenants, and of each whether it should have been by now."""
     return dict(connection.execute(UNREADY).fetchall())
+
+
+def overloaded_instances(connection: Connection[Any]) -> list[str]:
+    """Instances that carried more of their capacity than they should at the last look."""
+    return [instance for (instance,) in connection.execute(OVERLOADED)]

@@ -19,6 +19,7 @@ from services.common.telemetry.metrics import (
     COMPLETE_EPOCH_AGE,
     ENGINE_INSTANCES,
     ENGINE_REMEDIATIONS,
+    INSTANCE_OVERLOADED,
     INSTANCE_UNREADY,
     LEFT_BEHIND,
     MOVE_AGE,
@@ -262,6 +263,9 @@ class PeriodicTasks:
             INSTANCE_UNREADY.clear()
             for instance, is_overdue in pool_queries.unready_instances(connection).items():
                 INSTANCE_UNREADY.labels(instance).set(2 if is_overdue else 1)
+            INSTANCE_OVERLOADED.clear()
+            for instance in pool_queries.overloaded_instances(connection):
+                INSTANCE_OVERLOADED.labels(instance).set(1)
             POOL_IN_WANT.clear()
             for (cluster, ring), wants in pool_queries.pools_in_want(connection).items():
                 POOL_IN_WANT.labels(cluster, ring).set(wants)

@@ -22,7 +22,13 @@ from services.common.messages import (
     RetireEngineInstance,
     SetEnginePool,
 )
-from services.planner.database.pool_queries import find_leaving, is_scaled, pools_in_want, unready_instances
+from services.planner.database.pool_queries import (
+    find_leaving,
+    is_scaled,
+    overloaded_instances,
+    pools_in_want,
+    unready_instances,
+)
 from services.planner.database.session import DatabaseSession
 from services.planner.domain.events import Event, FleetDue, ScalingDue
 from services.planner.domain.policy import Policy
@@ -136,6 +142,8 @@ def test_instance_when_in_no_pool_and_overloaded_for_long_then_one_planner_has_t
 
     take(session, 10, *looks)
     assert rows(database, "SELECT engine_instance_id FROM engine_overloads") == [("one",)]
+    with session.connection() as connection:
+        assert overloaded_instances(connection) == ["one"]
     scale_at(session, 609)
     assert rows(database, MOVING) == []
     scale_at(session, 610)

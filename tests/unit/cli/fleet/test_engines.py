@@ -11,7 +11,7 @@ import pytest
 import yaml
 from typer.testing import CliRunner, Result
 
-from services.cli.fleet import engine_clusters, engine_placement, engines, fleet_orders
+from services.cli.fleet import engine_clusters, engine_placement, engine_pools, engines, fleet_orders
 from services.cli.fleet.fleet_view import FleetView
 from services.common.errors import InvalidConfiguration, Retry, Unavailable
 from services.common.messages import AddEngineInstance, FleetOrder, RebalanceFleet, RetireEngineInstance
@@ -28,6 +28,7 @@ CLUSTERS = {
     "south": EngineClusterRow("south", "", at(0), "active", at(0)),
 }
 EMPTIED = "'gitopsctl engines drain one' and then 'gitopsctl engines rebalance' move them"
+OVERLOAD = "it carries more than 85% of its capacity, and cannot be relieved"
 PARTS = ["team/shop@one", "team/web@one"]
 FLEET = Fleet(CLUSTERS, {"one": ONE, "gone": GONE}, {"one": Holding(3)}, frozenset({"argocd"}))
 
@@ -39,6 +40,7 @@ def sent(monkeypatch: pytest.MonkeyPatch) -> list[FleetOrder]:
     for module in (engines, engine_clusters, fleet_orders):
         monkeypatch.setattr(module, "fleet", lambda *_: FLEET)
     monkeypatch.setattr(engine_placement, "parts_on", lambda *_: PARTS)
+    monkeypatch.setattr(engine_pools, "overload_of", lambda *_: OVERLOAD)
     monkeypatch.setattr(fleet_orders, "load", lambda _: None)
     monkeypatch.setattr(fleet_orders, "database_time", lambda _: at(1000))
     monkeypatch.setattr(fleet_orders, "send_order", lambda _, order: orders.append(order))
@@ -106,7 +108,7 @@ def test_instances_when_watched_as_yaml_then_each_change_is_a_document(monkeypat
 
 def test_instance_when_shown_then_all_of_it_is() -> None:
     (row,) = json.loads(typed("show", "one", "-o", "json").stdout)
-    assert (row["orderedAt"], row["parts"]) == ("2026-05-04T12:00:02Z", PARTS)
+    assert (row["orderedAt"], row["overload"], row["parts"]) == ("2026-05-04T12:00:02Z", OVERLOAD, PARTS)
     lines = [line.split() for line in typed("show", "one").stdout.splitlines()]
     assert ["orderedAt", "2026-05-04", "12:00:02"] in lines
     assert ["parts", "team/shop@one,", "team/web@one"] in lines

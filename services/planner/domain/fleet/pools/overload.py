@@ -1,0 +1,47 @@
+"""Tells operators why an instance that carries too much is not relieved. Pure; ``scaling.py`` relieves it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime
+
+from services.planner.domain.fleet.pools.pool_rows import Burdens, Overload, Patience
+from services.planner.domain.fleet.pools.scaling import OVERLOAD, instances_rearranged, reason_to_hold, scale
+from services.planner.domain.fleet.rows import Fleet
+
+
+def instances_to_relieve(instance: str, fleet: Fleet, burdens: Burdens, now: datetime) -> set[str]:
+    """Ids of the instances whose tenants :func:`explain_overload` has to know; none if it tells nothing of them."""
+    if instance not in burdens.overloads or reason_to_hold(fleet):
+        return set()
+    return instances_rearranged(replace(fleet, pools={}), _due(instance, burdens, now), now, held="")
+
+
+def explain_overload(instance: str, fleet: Fleet, burdens: Burdens, now: datetime) -> str:
+    """Why an instance still carries more than it should; empty if it did not when that was looked at last.
+
+    Args:
+        instance: its id.
+        fleet: all rows, with the load of all instances; with the tenants of :func:`instances_to_relieve`, measured,
+            and what is on these.
+        burdens: of the last look.
+        now: the time.
+    """
+    overload = burdens.overloads.get(instance)
+    if overload is None:
+        return ""
+    carries = f"it carries more than {OVERLOAD:.0%} of its capacity"
+    if held := reason_to_hold(fleet):
+        return f"{carries}, and no tenant leaves it for now: {held}"
+    if fleet.is_down(instance):
+        return f"{carries}, and is down: remediation moves its tenants"
+    leaving = scale(replace(fleet, pools={}), _due(instance, burdens, now), now, Patience()).orders
+    if not leaving:
+        return f"{carries}, and cannot be relieved: no other of its region, ring, class and owner takes a tenant of it"
+    at = overload.relieved_at.isoformat(timespec="seconds")
+    return f"{carries}; from {at} on tenants leave it unless it carries less by then: {len(leaving)}"
+
+
+def _due(instance: str, burdens: Burdens, now: datetime) -> Burdens:
+    """As if it alone were to be relieved now."""
+    return replace(burdens, overloads={instance: Overload(instance, now)})
