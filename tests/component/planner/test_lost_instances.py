@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 from typing import Any
 
@@ -118,6 +118,9 @@ def test_instance_when_it_is_tried_whether_it_is_lost_then_its_tenants_and_its_h
     code, told = tried(database)
     assert (code, "engine instance one is heard of: Healthy" in told) == (1, True)
     hear(session, 90, "Down", "ApiFailing")
+    code, told = tried(database)
+    assert (code, "they have heard of no instance at all" in told) == (1, True)
+    hear(session, round((datetime.now(UTC) - at(0)).total_seconds()), "Healthy", "", "two")
     assert tried(database) == (0, "one: would be accepted\n")
 
 

@@ -49,16 +49,25 @@ def _require_unheard_of(known: EngineInstanceRow, fleet: Fleet, at: datetime) ->
             f"engine instance {known.id} is heard of: {told.health}, reported at "
             f"{told.reported_at.isoformat(timespec='seconds')}; 'gitopsctl engines drain {known.id}' it instead"
         )
+    if told is not None and not known.is_unready and not _is_anything_heard(fleet, at):
+        raise Refused(
+            f"engine instance {known.id} is {told.health}, as far as planners know, but within three minutes they have "
+            "heard of no instance at all: they may just not have come to what agents tell now; try again later"
+        )
 
 
 def _would_be_heard_of(known: EngineInstanceRow, fleet: Fleet, at: datetime) -> bool:
-    """Whether its agent had the time to tell something, and planners hear what agents tell now.
+    """Whether its agent had the time to tell something, and planners hear what agents tell now."""
+    return known.created_at < at - UNHEARD_FOR and _is_anything_heard(fleet, at)
 
-    Planners that fill a rebuilt database hear first what was told days ago.
+
+def _is_anything_heard(fleet: Fleet, at: datetime) -> bool:
+    """Whether planners hear what agents tell now, be it that an instance cannot be reached.
+
+    Those that fill a rebuilt database, or one of a backup, hear first what was told days ago, and every agent seems
+    silent until then.
     """
-    since = at - UNHEARD_FOR
-    others = (told for instance, told in fleet.health.items() if instance != known.id)
-    return known.created_at < since and any(told.reported_at > since for told in others)
+    return any(told.reported_at > at - UNHEARD_FOR for told in fleet.health.values())
 
 
 def _require_evacuated(known: EngineInstanceRow, fleet: Fleet) -> None:

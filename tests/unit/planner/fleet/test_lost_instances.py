@@ -33,7 +33,8 @@ FENCED = Move(
 def lost(on: str = "two", move: Move | None = FENCED, **more: Any) -> Fleet:
     """Instance "one" is silent, still has objects, and its only tenant is ``on`` an instance by its move."""
     held = Holding(1, 1, objects=True)
-    known = replace(fleet(held=held), health={"one": SILENT}, tenants={("local", "web"): TenantHere(TENANT, 0, on, 1)})
+    health = {"one": SILENT, "two": replace(HEARD, engine_instance_id="two")}
+    known = replace(fleet(held=held), health=health, tenants={("local", "web"): TenantHere(TENANT, 0, on, 1)})
     known = known.with_instance(TWO)
     return replace(known.with_move(move) if move is not None else known, **more)
 
@@ -93,6 +94,38 @@ def test_instance_when_nothing_was_ever_heard_of_it_then_it_is_lost_if_planners_
     told = outcome(decided(before, LOST, first=500))
     assert told[0] == result
     assert ("nothing was ever heard of engine instance one" in told[1]) == (result == "refused")
+
+
+OTHERS_SILENT = replace(SILENT, engine_instance_id="two")
+OUT_OF_REACH = replace(SILENT, health="Down", reason="ApiFailing")
+
+
+@pytest.mark.parametrize(
+    ("health", "second", "result"),
+    [
+        ((SILENT, replace(HEARD, engine_instance_id="two")), 500, "accepted"),
+        ((SILENT, replace(HEARD, engine_instance_id="two")), 600, "refused"),
+        ((SILENT, OTHERS_SILENT), 600, "refused"),
+        ((SILENT,), 600, "refused"),
+        ((OUT_OF_REACH, OTHERS_SILENT), 500, "accepted"),
+        ((OUT_OF_REACH, OTHERS_SILENT), 600, "refused"),
+    ],
+    ids=[
+        "of another something is heard",
+        "of another nothing is of late, as in a restored database that is behind its log",
+        "all agents seem silent",
+        "there is no other",
+        "its own agent tells now that it does not reach it",
+        "its own agent told so long ago",
+    ],
+)
+def test_instance_when_its_agent_is_silent_then_it_is_lost_only_if_planners_hear_what_agents_tell_now(
+    health: tuple[InstanceHealth, ...], second: int, result: str
+) -> None:
+    before = lost(health={each.engine_instance_id: each for each in health})
+    told = outcome(decided(before, LOST, first=second))
+    assert told[0] == result
+    assert ("they have heard of no instance at all" in told[1]) == (result == "refused")
 
 
 PINNED = PlacementRules().with_pin(TenantPin("local", "later", "one", at(1)))
