@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from services.common.messages import (
     AbortRollout,
+    DrainEngineInstance,
     Health,
     MoveTenant,
     PauseRollout,
@@ -526,6 +527,17 @@ def test_rollout_when_aborted_and_no_old_instance_is_left_then_it_ends_and_the_n
     assert rolled.states() == {SOURCE: "accepting", TARGET: "accepting"}
     (record,) = rolled.look(START).fleet_orders
     assert record.outcome == "accepted"
+
+
+def test_new_instance_when_an_operator_has_drained_it_and_no_old_one_is_left_then_it_stays_drained() -> None:
+    rolled = begun(20)
+    rolled.until("soaking", 10)
+    rolled.live(DrainEngineInstance(TARGET))
+    lose(rolled, SOURCE)
+    rolled.live(AbortRollout())
+    rolled.live()
+    assert rolled.rollout is not None
+    assert (rolled.rollout.step, rolled.states()[TARGET]) == ("reverting", "draining")
 
 
 def test_ring_when_it_goes_back_and_its_old_instance_is_lost_for_a_while_then_all_go_back_when_it_is_found() -> None:

@@ -211,11 +211,15 @@ def _revert(rollout: Rollout, fleet: Fleet, now: datetime) -> Fleet:
     """Back. Moves that can be cancelled are, because their targets drain; the others end, and go back after that.
 
     New instances take tenants again while all old ones that these could go back to are down: who is on one of those
-    has to go somewhere.
+    has to go somewhere. Not those that an operator has given an order about since the rollout was: they may have been
+    drained by that.
     """
     targets = rollout.target_ids
     staying = without_way_back(rollout, fleet)
-    fleet = _undrained(staying, _drained(targets - staying, fleet))
+    fleet = _undrained(
+        (each for each in staying if not _is_ordered(fleet.instances[each], rollout)),
+        _drained(targets - staying, fleet),
+    )
     tenants = tenants_of(rollout, fleet)
     back = [name for name in in_order_drawn(rollout, tenants) if may_leave(tenants[name], targets, fleet)]
     fleet, rule = send_tenants(rollout, fleet, back, rollout.source_ids, now, len(back))
@@ -340,6 +344,11 @@ def _undrained(instances: Iterable[str], fleet: Fleet) -> Fleet:
         if row.is_leaving and fleet.clusters[row.engine_cluster].state == "active":
             fleet = fleet.with_instance(replace(row, state="accepting"))
     return fleet
+
+
+def _is_ordered(row: EngineInstanceRow, rollout: Rollout) -> bool:
+    """Whether an operator has changed an instance since the rollout was ordered, beside adding it."""
+    return row.ordered_at > max(row.created_at, rollout.ordered_at)
 
 
 def _ids(rows: Iterable[EngineInstanceRow]) -> str:
