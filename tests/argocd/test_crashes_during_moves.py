@@ -185,6 +185,7 @@ async def processes_of(stack: HostedStack, source: str) -> dict[str, str]:
     return {**found, PLANNER: "planner", WATCHER: "watcher"}
 
 
+@pytest.mark.long  # a planner ends in each of these steps in tests/component/planner/test_crashes_during_moves.py
 async def test_process_when_killed_in_a_step_of_a_move_then_nothing_is_touched_and_what_is_asked_for_is_done_once(
     stack: HostedStack, user: User, mover: Mover
 ) -> None:
@@ -258,7 +259,7 @@ async def move_without_source(user: User, mover: Mover, processes: Mapping[str, 
     return target
 
 
-@pytest.mark.long  # a planner ends in each of these steps in tests/component/planner/test_crashes_during_moves.py
+@pytest.mark.long
 async def test_process_when_killed_as_a_move_goes_back_or_nobody_reaches_its_source_then_nothing_is_touched_either(
     stack: HostedStack, user: User, source: Sources, mover: Mover
 ) -> None:

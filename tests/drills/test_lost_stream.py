@@ -96,6 +96,7 @@ async def test_slot_when_lost_then_all_rows_are_streamed_again_and_what_was_dele
     await until_measured(stack, "planner", UNCONFIRMED, lambda size: size < ALERTED)
 
 
+@pytest.mark.long
 async def test_offsets_of_connect_when_lost_then_changes_of_the_meantime_take_effect_and_nothing_is_deployed_anew(
     stack: HostedStack, operator: Operator, tenant: Tenant, api: Api
 ) -> None:

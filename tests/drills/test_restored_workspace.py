@@ -225,6 +225,7 @@ async def test_workspace_when_its_api_server_alone_is_restored_then_engines_lose
     assert (await history.paths()).keys() == {*SAVED}
 
 
+@pytest.mark.long
 async def test_api_server_of_a_workspace_and_its_engines_when_restored_then_all_notice_without_a_restart(
     stack: HostedStack, operator: Operator, tenant: Tenant, history: History
 ) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 
+import pytest
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 
@@ -51,6 +52,7 @@ def truncate(stack: HostedStack) -> None:
         answer.result(10)
 
 
+@pytest.mark.long
 async def test_log_when_truncated_while_no_planner_ran_then_that_is_told_and_a_list_brings_what_was_missed(
     stack: HostedStack, operator: Operator, tenant: Tenant
 ) -> None:

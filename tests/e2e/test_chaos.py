@@ -39,9 +39,9 @@ async def until_all_synced(tenant: Tenant, created: list[Manifest]) -> None:
 @pytest.mark.parametrize(
     "victim",
     [
-        "planner",
+        pytest.param("planner", marks=pytest.mark.long),
         "watcher",
-        "agent-1",
+        pytest.param("agent-1", marks=pytest.mark.long),
         pytest.param("agent-2", marks=pytest.mark.long),
         pytest.param("connect", marks=pytest.mark.long),
         "kafka",

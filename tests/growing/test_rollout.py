@@ -124,6 +124,7 @@ async def test_version_when_it_rolls_out_then_its_instance_is_installed_tenants_
     assert (pool["version"], pool["instances"]) == (VERSION, 1)
 
 
+@pytest.mark.long
 async def test_profile_when_it_rolls_out_then_tenants_are_on_an_instance_that_is_configured_so_and_the_pool_is(
     stack: HostedStack, old: Row, deployed: Deployed, kube: KubeClient
 ) -> None:
@@ -142,6 +143,7 @@ async def test_profile_when_it_rolls_out_then_tenants_are_on_an_instance_that_is
     assert (pool["version"], pool["profile"]) == (OLD_VERSION, LARGE)
 
 
+@pytest.mark.long
 async def test_profile_when_its_gate_fails_then_tenants_go_back_and_the_pool_is_as_it_was(
     stack: HostedStack, old: Row, deployed: Deployed
 ) -> None:

@@ -255,7 +255,7 @@ def lived(life: Life, fatal: int) -> tuple[dict[str, Any], Counter[int]]:
 
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize(
-    "every", [pytest.param(3, id="each third"), pytest.param(1, id="each", marks=pytest.mark.long)]
+    "every", [pytest.param(5, id="each fifth"), pytest.param(1, id="each", marks=pytest.mark.long)]
 )
 def test_planner_when_it_ends_before_any_one_of_its_effects_then_its_successor_ends_where_it_would_have(
     life: Life, every: int
