@@ -99,7 +99,7 @@ def parent_cycles(parents: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
         if at in path:
             members = [*path][[*path].index(at) :]
             cycles |= {each: (*members[i:], *members[:i], each) for i, each in enumerate(members)}
-        done |= path.keys()
+        done.update(path)  # `|=` with keys would copy all that is done, for each start
     return cycles
 
 
