@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -37,7 +37,6 @@ class ChildManifest:
     """The part of a child object that is ours."""
 
     labels: Mapping[str, str]
-    annotations: Mapping[str, str]
     content: Manifest | SecretSource
     """The spec, whole; or where the content of a Secret is copied from."""
 
@@ -45,7 +44,7 @@ class ChildManifest:
 def resource_of(row: WorkspaceObject) -> ApiResource:
     """The kind of object that the row is about."""
     unowned = UNOWNED_RESOURCES.get(row.kind)
-    return unowned.resource if unowned is not None else CHILD_RESOURCES[row.kind]
+    return unowned.resource if unowned is not None else CHILD_RESOURCES[row.kind].resource
 
 
 def owner_resource_of(row: WorkspaceObject) -> ApiResource:
@@ -84,9 +83,31 @@ def manifest_of(row: WorkspaceObject) -> ChildManifest:
         content = _secret_source(spec) if row.kind == ChildKind.SECRET_COPY else spec
     except (orjson.JSONDecodeError, KeyError, TypeError, ValueError) as error:
         raise Poison(f"not the manifest of a {row.kind}: {error!r}") from error
+    _require_listed(row.kind, labels, annotations, spec)
     if isinstance(content, SecretSource) and content.name == row.name:
         raise Poison(f"Secret {row.namespace}/{row.name} is to be a copy of itself")
-    return ChildManifest(labels, annotations, content)
+    return ChildManifest(labels, content)
+
+
+def _require_listed(kind: str, labels: Iterable[str], annotations: Iterable[str], spec: Mapping[str, Any]) -> None:
+    """Raises Poison if the object would have anything that is not on the closed list."""
+    known = CHILD_RESOURCES[kind]
+    beyond = {
+        "spec": [path for path in _paths(spec) if path not in known.spec],
+        "labels": [key for key in labels if not known.is_label(key)],
+        "annotations": [*annotations],
+    }
+    if found := [f"{part} {name}" for part, names in beyond.items() for name in sorted(names)]:
+        raise Poison(f"this watcher gives a {kind} no {', '.join(found)}")
+
+
+def _paths(spec: Mapping[str, Any]) -> Iterator[str]:
+    """Of all fields, those of nested objects with a dot. An empty object is a field, too."""
+    for name, value in spec.items():
+        nested = [*_paths(value)] if isinstance(value, Mapping) else ()
+        yield from (f"{name}.{path}" for path in nested)
+        if not nested:
+            yield name
 
 
 def _secret_source(spec: Mapping[str, Any]) -> SecretSource:

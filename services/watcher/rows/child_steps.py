@@ -31,9 +31,8 @@ def desired_object(row: WorkspaceObject, manifest: ChildManifest, content: Manif
         "controller": True,
     }
     metadata: Manifest = {"name": row.name, "namespace": row.namespace, "ownerReferences": [owner]}
-    for field, values in (("labels", manifest.labels), ("annotations", manifest.annotations)):
-        if values:  # to apply an empty map again would be a change
-            metadata[field] = dict(values)
+    if manifest.labels:  # to apply an empty map again would be a change
+        metadata["labels"] = dict(manifest.labels)
     return {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata} | content
 
 

@@ -24,9 +24,13 @@ from tests.component.watcher.rig import DEADLINE_SECONDS, USER, Rig, Tenant, unt
 from tests.component.watcher.test_fairness import another_tenant
 from tests.component.watcher.test_status_written import SYNCED, compiled
 
-SPEC = {"type": "automated", "source": {"repoURL": "https://example.com/a.git", "path": "overlays/prod"}}
+SPEC: dict[str, Any] = {
+    "type": "automated",
+    "source": {"repoURL": "https://example.com/a.git", "path": "overlays/prod"},
+}
 COPY_TYPE = "managed-gitops.redhat.com/managed-environment"
 OTHER = "example.com/keeps-it"
+OURS, NO_MORE = "appstudio.openshift.io/application", "appstudio.openshift.io/component"
 
 
 def child(rig: Rig, owner: Manifest, name: str = "web-prod", **columns: Any) -> WorkspaceObject:
@@ -99,16 +103,16 @@ async def test_object_when_it_has_drifted_then_a_new_revision_undoes_that_and_ke
     rig: Rig, tenant: Tenant
 ) -> None:
     owner = await tenant.create("prod")
-    row = child(rig, owner, labels={"ours": "before", "no-more": "of-use"})
+    row = child(rig, owner, labels={OURS: "before", NO_MORE: "of-use"})
     async with rig.watcher():
         await applied(rig, row)
-        theirs = {"metadata": {"labels": {"theirs": "stays", "ours": "theirs"}}, "spec": {"type": "manual"}}
+        theirs = {"metadata": {"labels": {"theirs": "stays", OURS: "theirs"}}, "spec": {"type": "manual"}}
         before = await tenant.patch("web-prod", theirs)
-        await applied(rig, replace(child(rig, owner, labels={"ours": "after"}), revision=2))
+        await applied(rig, replace(child(rig, owner, labels={OURS: "after"}), revision=2))
     after = await tenant.get("web-prod")
     assert after["metadata"]["uid"] == before["metadata"]["uid"]
     assert after["spec"]["type"] == "automated"
-    assert after["metadata"]["labels"] == {"theirs": "stays", "ours": "after"}
+    assert after["metadata"]["labels"] == {"theirs": "stays", OURS: "after"}
 
 
 async def test_object_when_the_same_row_comes_again_then_nothing_is_written(rig: Rig, tenant: Tenant) -> None:
@@ -130,6 +134,20 @@ async def test_object_when_somebody_else_has_its_name_then_that_stays_and_the_ro
     assert (await tenant.get("api-prod"))["spec"]["source"]["path"] == "overlays/prod"
     (letter,) = await asyncio.to_thread(rig.dead_objects)
     assert f"{tenant.namespace}/web-prod was not made for GitOpsDeployment prod" in letter.error
+
+
+async def test_row_when_it_asks_for_more_than_is_listed_then_it_is_a_dead_letter_and_nothing_is_made(
+    rig: Rig, tenant: Tenant
+) -> None:
+    owner = await tenant.create("prod")
+    more = SPEC | {"source": SPEC["source"] | {"helm": {"values": "a"}}}
+    async with rig.watcher():
+        await applied(rig, child(rig, owner, spec=more), child(rig, owner, "api-prod"))
+    assert (await tenant.get("api-prod"))["spec"]["source"]["path"] == "overlays/prod"
+    with pytest.raises(NotFound):
+        await tenant.get("web-prod")
+    (letter,) = await asyncio.to_thread(rig.dead_objects)
+    assert "no spec source.helm.values" in letter.error
 
 
 async def test_object_when_its_owner_was_made_anew_then_it_is_not_made_for_the_former_one(

@@ -48,13 +48,15 @@ def row(name: str = "web", **columns: Any) -> WorkspaceResource:
 
 
 COPY_TYPE = "managed-gitops.redhat.com/managed-environment"
+LABELS = {"appstudio.openshift.io/application": "shop"}
+COPY_LABELS = {"appstudio.openshift.io/environment-secret": "prod"}
 
 
 def child(name: str = "web-prod", **columns: Any) -> WorkspaceObject:
     """A row of a child object of the GitOpsDeployment ``resource("prod")``."""
     is_copy = columns.get("kind") == ChildKind.SECRET_COPY
     spec = {"from": "login", "type": COPY_TYPE} if is_copy else SPEC
-    manifest = {"labels": {"appstudio.example/app": "shop"}, "annotations": {}, "spec": spec}
+    manifest = {"labels": COPY_LABELS if is_copy else LABELS, "annotations": {}, "spec": spec}
     values: dict[str, Any] = {
         "workspace": "local",
         "namespace": "team-a",

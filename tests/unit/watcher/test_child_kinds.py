@@ -50,7 +50,7 @@ def verbs(registry: Registry) -> dict[str, set[str]]:
 
 def test_list_when_read_then_every_child_is_of_a_kind_that_is_followed() -> None:
     assert set(CHILD_RESOURCES) == set(ChildKind)
-    assert set(CHILD_RESOURCES.values()) <= {kind.resource for kind in followed(REGISTRY)}
+    assert {each.resource for each in CHILD_RESOURCES.values()} <= {kind.resource for kind in followed(REGISTRY)}
 
 
 def test_rights_when_no_kind_has_children_then_nothing_may_be_made_and_secrets_are_only_read() -> None:
@@ -63,8 +63,10 @@ def test_rights_when_no_kind_has_children_then_nothing_may_be_made_and_secrets_a
 def test_rights_when_a_kind_has_children_then_those_alone_may_be_made(child: ChildKind) -> None:
     registry = with_children(child)
     granted = verbs(registry)
-    assert {plural for plural, allowed in granted.items() if MAKING & allowed} == {CHILD_RESOURCES[child].plural}
-    assert granted[CHILD_RESOURCES[child].plural] == {"get", "list", "watch", "create", "patch", "delete"}
+    assert {plural for plural, allowed in granted.items() if MAKING & allowed} == {
+        CHILD_RESOURCES[child].resource.plural
+    }
+    assert granted[CHILD_RESOURCES[child].resource.plural] == {"get", "list", "watch", "create", "patch", "delete"}
     asked_for = {
         kind.resource.plural: {verb for verb, of in access_to(kind).rights if not of} for kind in followed(registry)
     }

@@ -385,7 +385,9 @@ OBJECT_LOG = [
     child("a"),
     child("b"),
     Poison("not a row"),
-    child("a", manifest='{"labels": {"of": "now"}, "annotations": {}, "spec": {"type": "manual"}}'),
+    child(
+        "a", manifest='{"labels": {"appstudio.openshift.io/of": "now"}, "annotations": {}, "spec": {"type": "manual"}}'
+    ),
     child("foreign"),
     child("orphan", owner_uid="former"),
     child("old", desired="absent", uid="uid-child", manifest=""),

@@ -8,16 +8,16 @@ import pytest
 from services.common.errors import Poison
 from services.common.messages import ChildKind
 from services.watcher.rows.child_manifest import SecretSource, manifest_of, require_known_child, wave_of
-from tests.unit.watcher.manifests import COPY_TYPE, SPEC, child
+from tests.unit.watcher.manifests import COPY_TYPE, LABELS, SPEC, child
 
 
 def text(**parts: Any) -> str:
     return orjson.dumps({"labels": {}, "annotations": {}, "spec": {}} | parts).decode()
 
 
-def test_manifest_when_of_a_custom_resource_then_it_has_labels_annotations_and_the_spec() -> None:
+def test_manifest_when_of_a_custom_resource_then_it_has_labels_and_the_spec() -> None:
     manifest = manifest_of(child())
-    assert (manifest.labels, manifest.annotations, manifest.content) == ({"appstudio.example/app": "shop"}, {}, SPEC)
+    assert (manifest.labels, manifest.content) == (LABELS, SPEC)
 
 
 def test_manifest_when_of_a_copied_secret_then_it_says_of_which_one_and_of_what_type() -> None:
@@ -37,6 +37,18 @@ POISONS: dict[str, tuple[dict[str, Any], str]] = {
     "no-object": ({"manifest": "[]"}, "not the manifest"),
     "no-spec": ({"manifest": '{"labels": {}, "annotations": {}}'}, "'spec'"),
     "labels-that-are-no-texts": ({"manifest": text(labels={"a": 1})}, "are texts"),
+    "another-label": ({"manifest": text(labels={"a": "b"})}, "gives a GitOpsDeployment no labels a$"),
+    "label-of-a-copy": (
+        {"kind": "SecretCopy", "manifest": text(spec={"from": "a", "type": COPY_TYPE}, labels=LABELS)},
+        "no labels appstudio.openshift.io/application",
+    ),
+    "an-annotation": ({"manifest": text(annotations={"a": "b"})}, "no annotations a$"),
+    "another-field": ({"manifest": text(spec={"type": "manual", "project": "x"})}, "no spec project$"),
+    "another-field-of-a-field": (
+        {"manifest": text(spec={"source": {"path": "a", "helm": {"values": "a"}}})},
+        "no spec source.helm.values$",
+    ),
+    "a-field-that-is-an-object": ({"manifest": text(spec={"source": {"path": {"a": 1}}})}, "no spec source.path.a$"),
     "copy-of-nothing": (COPY | {"manifest": text(spec={"type": COPY_TYPE})}, "'from'"),
     "copy-of-another-type": (
         COPY | {"manifest": text(spec={"from": "a", "type": "kubernetes.io/service-account-token"})},

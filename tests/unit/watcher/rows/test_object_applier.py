@@ -11,7 +11,7 @@ from services.common.errors import AskedAgain, GitOpsError, Permanent, Retry, Wa
 from services.common.kubernetes import Manifest, NamespaceTerminating, Rejected
 from services.common.messages import ChildKind, WorkspaceObject
 from services.watcher.rows.object_applier import ObjectApplier
-from tests.unit.watcher.manifests import COPY_TYPE, SPEC, child, resource
+from tests.unit.watcher.manifests import COPY_LABELS, COPY_TYPE, LABELS, SPEC, child, resource
 from tests.unit.watcher.rows.fake_cluster import FakeCluster, controlled_by
 
 DEPLOYMENT, SECRET = "GitOpsDeployment", "Secret"
@@ -46,7 +46,7 @@ async def test_child_when_there_is_none_then_it_is_made_with_its_owner_as_contro
     assert await apply(cluster, child())
     made = cluster.get(DEPLOYMENT, "web-prod")
     assert made is not None
-    assert (made["spec"], made["metadata"]["labels"]) == (SPEC, {"appstudio.example/app": "shop"})
+    assert (made["spec"], made["metadata"]["labels"]) == (SPEC, LABELS)
     (owner,) = made["metadata"]["ownerReferences"]
     assert (owner["kind"], owner["name"], owner["uid"], owner["controller"]) == (DEPLOYMENT, "prod", "uid-prod", True)
     assert "blockOwnerDeletion" not in owner
@@ -59,7 +59,7 @@ async def test_child_when_it_is_ours_then_it_is_applied_and_labels_of_others_sta
     live = cluster.get(DEPLOYMENT, "web-prod")
     assert live is not None
     assert (live["spec"], live["metadata"]["uid"]) == (SPEC, "uid-child")
-    assert live["metadata"]["labels"] == {"theirs": "stays", "appstudio.example/app": "shop"}
+    assert live["metadata"]["labels"] == {"theirs": "stays"} | LABELS
 
 
 REFUSED: dict[str, tuple[dict[str, Any], type[GitOpsError], str]] = {
@@ -161,7 +161,7 @@ async def test_copy_when_there_is_none_then_it_has_the_content_the_type_and_the_
     copied = cluster.get(SECRET, "copy")
     assert copied is not None
     assert (copied["type"], copied["data"]) == (COPY_TYPE, {"kubeconfig": CONTENT})
-    assert copied["metadata"]["labels"] == {"appstudio.example/app": "shop"}
+    assert copied["metadata"]["labels"] == COPY_LABELS
     assert "spec" not in copied
 
 
@@ -267,6 +267,6 @@ async def test_child_when_the_api_server_refuses_it_then_that_is_what_it_says(cl
 
 
 async def test_label_when_the_manifest_names_none_then_the_object_is_applied_without(cluster: FakeCluster) -> None:
-    manifest = orjson.dumps({"labels": {}, "annotations": {"note": "a"}, "spec": SPEC}).decode()
+    manifest = orjson.dumps({"labels": {}, "annotations": {}, "spec": SPEC}).decode()
     assert await apply(cluster, child(manifest=manifest))
-    assert cluster.get(DEPLOYMENT, "web-prod")["metadata"]["annotations"] == {"note": "a"}  # type: ignore[index]
+    assert not cluster.get(DEPLOYMENT, "web-prod")["metadata"].get("labels")  # type: ignore[index]
