@@ -212,8 +212,13 @@ def _looked_at(
 
 
 def _with_time_after_late_look(step: Step, now: datetime) -> Step:
-    """What may have happened in its time is not known yet, if no planner was there when that was over."""
-    return replace(step, due_at=now + TIME_AFTER_LATE_LOOK) if now - step.due_at > LATE_LOOK else step
+    """What may have happened in its time is not known yet, if no planner was there when that was over.
+
+    A planner whose clock was ahead may have said so: it never has more time from now on than one that begins.
+    """
+    is_late = now - step.due_at > LATE_LOOK
+    due_at = now + TIME_AFTER_LATE_LOOK if is_late else min(step.due_at, now + TIME_FOR_A_STEP)
+    return replace(step, due_at=due_at)
 
 
 def _of_same_images(

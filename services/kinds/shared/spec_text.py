@@ -18,10 +18,12 @@ from services.kinds.shared.text import MAX_REFUSAL
 SpecT = TypeVar("SpecT", bound=ApiModel)
 KnownT = TypeVar("KnownT")
 
+SPEC = "spec"
+"""The part of a resource that its user writes."""
 _MAX_QUOTED = 80
 
 
-def parsed(model: type[SpecT], text: str, part: str = "spec") -> SpecT:
+def parsed(model: type[SpecT], text: str, part: str = SPEC) -> SpecT:
     """The spec, or another ``part`` of a resource, in ``text``. Raises Permanent with a message for the user."""
     try:
         return model.model_validate_json(text)
@@ -62,9 +64,11 @@ def _whole(spec: SpecT) -> SpecT:
 
 
 def _explanation(error: ValidationError, part: str) -> str:
-    """Field, problem and fix of the first error. Never the value: it may be a secret, or of any size."""
+    """Field and problem of the first error, and the fix if a user can. Never the value: it may be a secret, or long."""
     first: Any = error.errors(include_url=False, include_context=False, include_input=False)[0]
     field = ".".join([part, *(str(name)[:_MAX_QUOTED] for name in first["loc"])])
-    if first["type"] == "missing":
-        return f"{field} is missing; set it"[:MAX_REFUSAL]
-    return f"{field}: {first['msg']}; correct this field"[:MAX_REFUSAL]
+    is_missing = first["type"] == "missing"
+    problem = f"{field} is missing" if is_missing else f"{field}: {first['msg']}"
+    if part != SPEC:  # others write it
+        return problem[:MAX_REFUSAL]
+    return f"{problem}; {'set it' if is_missing else 'correct this field'}"[:MAX_REFUSAL]

@@ -167,7 +167,19 @@ def test_claim_when_another_environment_that_names_it_has_outgrown_the_quota_the
     ours.take(environment(ours.second, "other", variable="v" * more))
     assert shown(ours, "other")[0] == "QuotaExceeded"
     empty(ours)
-    assert leaving(ours) == {ENVIRONMENT.kind}
+    assert leaving(ours) == ({ENVIRONMENT.kind} if more < KEPT_BEYOND_QUOTA else set())
+    ours.take(resource_gone(ours.second, ENVIRONMENT.kind, "other"))
+    assert leaving(ours) == {CLAIM}
+
+
+def test_preview_when_nobody_knows_what_an_environment_names_that_was_never_in_force_then_it_goes(
+    ours: Workspace,
+) -> None:
+    fill_up(ours)
+    ours.take(environment(ours.second, "other", variable="v" * KEPT_BEYOND_QUOTA))
+    assert shown(ours, "other")[0] == "QuotaExceeded"
+    empty(ours)
+    assert leaving(ours) == {CLAIM}
 
 
 @pytest.mark.parametrize("more", MORE)

@@ -38,6 +38,7 @@ from services.planner.domain.appstudio.bound_pairs import (
     bound_pair,
     older_in_force,
     pair_of,
+    rivals,
 )
 from services.planner.domain.appstudio.deployment_room import next_to_have_room, within_room
 from services.planner.domain.appstudio.environments import NO_PLACE, Place, places
@@ -123,18 +124,23 @@ def _removals(
 
     That it is missing is only what was told, so the API server is asked for it once more.
     """
-    for (_, environment), group in index_of(state.plain_resources, BY_PAIR).items():
-        if by_name.get(environment, NO_PLACE).is_expired:
-            yield from map(_removal, group.values())
-    for row in index_of(state.plain_resources, REFUSED).values():
-        pair = bound_pair(state, row)
-        if pair is not None and by_name.get(pair[1], NO_PLACE).is_expired:
-            yield _removal(row)
+    if any(place.is_expired for place in by_name.values()):
+        yield from map(_removal, _bindings_of_expired(state, by_name))
     for row in index_of(state.plain_resources, WITHOUT_APPLICATION).values():
         pair, removal = pair_of(row), removal_of(row, context)
         if pair is None or removal is None or removal > now or by_name.get(pair[1], NO_PLACE).is_expired:
             continue
         yield _removal(row, unless={APPLICATION.kind: pair[0]})
+
+
+def _bindings_of_expired(state: TenantState, by_name: Mapping[str, Place]) -> Iterator[PlainResource]:
+    for (_, environment), group in index_of(state.plain_resources, BY_PAIR).items():
+        if by_name.get(environment, NO_PLACE).is_expired:
+            yield from group.values()
+    for row in index_of(state.plain_resources, REFUSED).values():
+        pair = bound_pair(state, row)
+        if pair is not None and by_name.get(pair[1], NO_PLACE).is_expired:
+            yield row
 
 
 def _removal(row: PlainResource, unless: Mapping[str, str] = MappingProxyType({})) -> UnownedRequest:
@@ -183,7 +189,10 @@ def _compiled_from(by_name: Mapping[str, Place], name: str) -> object:
 def _older(state: TenantState, pairs: Iterable[Pair | None]) -> dict[UUID, str]:
     """For each binding of these pairs that is not in force the name of the one that is."""
     return {
-        subject: name for pair in pairs if pair is not None for subject, name in older_in_force(state, pair).items()
+        subject: name
+        for pair in pairs
+        if pair is not None
+        for subject, name in older_in_force(pair, rivals(state, pair)).items()
     }
 
 

@@ -64,18 +64,18 @@ REFUSED: Subset[PlainResource] = Subset(_is_refused)
 """Bindings that there is no room for, or whose spec cannot be read. They are in no group of ``BY_PAIR``."""
 BY_ENVIRONMENT: Counts[PlainResource, str] = Counts(_environment_of)
 """How many bindings there are of each environment, refused ones among them."""
-DEPLOYED: Groups[ChildRow, Pair] = Groups(_pair_of_child)
+DEPLOYED_OF_PAIR: Groups[ChildRow, Pair] = Groups(_pair_of_child)
 """The deployments that bindings of a pair have."""
 
 
 def rivals(state: TenantState, pair: Pair) -> Mapping[UUID, PlainResource]:
     """The bindings of a pair of which one is in force: also one that was refused since, as what it deployed stays."""
-    deployed = index_of(state.child_objects, DEPLOYED).get(pair, {}).values()
+    deployed = index_of(state.child_objects, DEPLOYED_OF_PAIR).get(pair, {}).values()
     owners = {resource_id(row.workspace, row.owner_uid) for row in deployed}
     holding = {each: row for each in owners if (row := state.plain_resources.get(each)) is not None and row.present}
     return {**index_of(state.plain_resources, BY_PAIR).get(pair, NO_ROWS), **holding}
 
 
-def older_in_force(state: TenantState, pair: Pair) -> dict[UUID, str]:
-    """For each of all bindings of a pair that is not in force the name of the one that is."""
-    return older_bindings(Rival(row.id, row.name, row.created_at, *pair) for row in rivals(state, pair).values())
+def older_in_force(pair: Pair, rows: Mapping[UUID, PlainResource]) -> dict[UUID, str]:
+    """For each of the ``rivals`` of a pair that is not in force the name of the one that is."""
+    return older_bindings(Rival(row.id, row.name, row.created_at, *pair) for row in rows.values())

@@ -116,8 +116,9 @@ class Bindings:
         return ((row, known) for row in rows if row is not None and (known := known_binding(row)) is not None)
 
     def _in_force(self, pair: Pair) -> PlainResource | None:
-        others = older_in_force(self._state, pair)
-        active = [row for row in rivals(self._state, pair).values() if row.id not in others and row.is_active]
+        rows = rivals(self._state, pair)
+        others = older_in_force(pair, rows)
+        active = [row for row in rows.values() if row.id not in others and row.is_active]
         return max(active, key=lambda row: (row.created_at, row.id), default=None)
 
     @cached_property

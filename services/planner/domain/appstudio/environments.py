@@ -19,7 +19,7 @@ from services.kinds.shared.conditions import Refused
 from services.kinds.shared.resource import SECRET_ABSENT, PlainResource, within_quota
 from services.kinds.shared.unowned_objects import UnownedObject
 from services.planner.domain.appstudio.outcomes import Outcome, differs_by_kind, is_touched, refused, with_outcome
-from services.planner.domain.appstudio.previews import ended_claims
+from services.planner.domain.appstudio.previews import any_claim_may_be_needed, ended_claims
 from services.planner.domain.appstudio.targets import ClaimBacking, claim_backing
 from services.planner.domain.planned_tenant import Context, PlannedTenant
 from services.planner.domain.state import TenantState
@@ -53,6 +53,8 @@ def _is_concerned(planned: PlannedTenant, context: Context) -> bool:
 
 def _removals(rows: Iterable[PlainResource], state: TenantState) -> Iterator[UnownedRequest]:
     """Environments that are over, once nothing is left of them and their claims are going."""
+    if any_claim_may_be_needed(state):
+        return
     claims = state.plain_resources_of_kind(DEPLOYMENT_TARGET_CLAIM.kind).values()
     staying = ended_claims(state) & {each.name for each in claims if each.is_active}
     for row in rows:

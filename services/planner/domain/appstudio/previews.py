@@ -43,18 +43,19 @@ def plan_previews(planned: PlannedTenant, now: datetime) -> PlannedTenant:
 
 
 def ended_claims(state: TenantState) -> frozenset[str]:
-    """Names of claims of environments that are over and have nothing left, and that no other environment names.
-
-    One whose spec is not known may name any of them.
-    """
-    if not index_of(state.plain_resources, PREVIEWS):
+    """Names of claims of environments that are over and have nothing left, and that no other environment names."""
+    if not index_of(state.plain_resources, PREVIEWS) or any_claim_may_be_needed(state):
         return frozenset()
     rows = [row for row in state.plain_resources_of_kind(ENVIRONMENT.kind).values() if row.present]
     ended = {known.claim_name for row in rows if remaining_of(row) == 0 and (known := _known(row))}
-    others = {_known(row) for row in rows if remaining_of(row) != 0}
-    if None in others:
-        return frozenset()
-    return frozenset(ended - {known.claim_name for known in others if known is not None})
+    others = {known.claim_name for row in rows if remaining_of(row) != 0 and (known := _known(row))}
+    return frozenset(ended - others)
+
+
+def any_claim_may_be_needed(state: TenantState) -> bool:
+    """Whether some environment is in force, and its spec is not known. Then no preview goes until it is."""
+    rows = (row for row in state.plain_resources_of_kind(ENVIRONMENT.kind).values() if row.present)
+    return any(_known(row) is None and row.uid in state.child_objects_by_owner() for row in rows)
 
 
 def _expires_at(row: PlainResource) -> datetime | None:

@@ -19,7 +19,7 @@ from services.kinds.shared.spec_text import readable_spec
 from services.kinds.snapshot.model import SNAPSHOT, KnownSnapshot
 from services.kinds.snapshot_environment_binding.known import known_binding
 from services.kinds.snapshot_environment_binding.model import BINDING
-from services.planner.domain.appstudio.bound_pairs import Pair, pair_of
+from services.planner.domain.appstudio.bound_pairs import REFUSED, Pair, bound_pair, pair_of
 from services.planner.domain.appstudio.bound_snapshots import Bindings
 from services.planner.domain.appstudio.on_demand import OnDemand
 from services.planner.domain.indexed_rows import Groups, index_of
@@ -136,9 +136,12 @@ def _names_of_components(application: str, rows: Iterable[PlainResource]) -> tup
 
 
 def _idle_bindings(state: TenantState) -> dict[Pair, str]:
-    """Names of bindings that are beyond the quota, by what they bind: of each pair one."""
-    rows = sorted(_beyond_quota(state, BINDING.kind), key=lambda row: (row.created_at, row.id))
-    return {pair: row.name for row in rows if row.is_active and (pair := pair_of(row)) is not None}
+    """Names of bindings that there is no room for, or whose spec cannot be read, by what they bind or have deployed.
+
+    Of each pair the oldest, which is the one in force if it has deployed anything.
+    """
+    rows = sorted(index_of(state.plain_resources, REFUSED).values(), key=lambda row: (row.created_at, row.id))
+    return {pair: row.name for row in reversed(rows) if row.is_active and (pair := bound_pair(state, row)) is not None}
 
 
 def _beyond_quota(state: TenantState, kind: str) -> list[PlainResource]:

@@ -415,6 +415,8 @@ LATE_LOOKS: dict[str, tuple[tuple[float, ...], str, float | None]] = {
     "when these are over": ((0, 616, 736), "Failure", None),
     "later again: it has two minutes once more": ((0, 616, 752), "", 872),
     "when these are over, too": ((0, 616, 752, 872), "Failure", None),
+    "by a clock that was an hour ahead: it has no more time than one that begins": ((0, 3600, 10), "", 610),
+    "by a clock that is a second behind: its time stays": ((0, -1, 10), "", 599),
 }
 """When a step is looked at, what becomes of its run, and when it is looked at next."""
 

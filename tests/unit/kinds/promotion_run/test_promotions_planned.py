@@ -797,6 +797,23 @@ def test_run_when_its_binding_is_beyond_the_quota_then_it_says_so_until_there_is
     assert (shop.error()[0], list(shop.orders)) == ("False", [name])
 
 
+def test_run_when_its_binding_outgrows_the_quota_and_its_spec_is_not_kept_then_it_says_so_and_makes_no_other() -> None:
+    shop = Shop()
+    shop.bind("one", answered="one")
+    shop.deploy()
+    shop.run()
+    shop.world.policy = replace(shop.world.policy, limits=REGISTRY.limits({}, bytes_=1))
+    content = {
+        "application": "shop",
+        "environment": "dev",
+        "snapshot": "one",
+        "padding": "p" * quotas.KEPT_BEYOND_QUOTA,
+    }
+    shop.take(BINDING.kind, "shop-dev", content, generation=2, uid="uid-shop-dev", created_at=created(shop.second))
+    assert shop.error() == not_in_force(BINDING.kind, "shop-dev", BEYOND_QUOTA)
+    assert set(shop.orders) <= {"shop-dev"}
+
+
 def test_run_when_a_binding_of_another_pair_has_the_name_beyond_the_quota_then_it_is_not_taken_for_its_own() -> None:
     shop = Shop()
     shop.world.policy = replace(shop.world.policy, limits=REGISTRY.limits({BINDING.kind: 0}))
