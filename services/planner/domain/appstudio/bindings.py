@@ -188,12 +188,8 @@ def _compiled_from(by_name: Mapping[str, Place], name: str) -> object:
 
 def _older(state: TenantState, pairs: Iterable[Pair | None]) -> dict[UUID, str]:
     """For each binding of these pairs that is not in force the name of the one that is."""
-    return {
-        subject: name
-        for pair in pairs
-        if pair is not None
-        for subject, name in older_in_force(pair, rivals(state, pair)).items()
-    }
+    found = (older_in_force(pair, rivals(state, pair)) for pair in pairs if pair is not None)
+    return {subject: name for older in found for subject, name in older.items()}
 
 
 def _outcome(row: PlainResource, by_name: Mapping[str, Place], older: str, context: Context) -> Outcome:
