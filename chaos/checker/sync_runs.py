@@ -11,6 +11,8 @@ from chaos.checker.tenants import Tenant
 from chaos.record import Record, version_of
 from services.common.kubernetes import Manifest
 
+TERMINATED_FOR_MOVE = "because your namespace moves to another GitOps engine"
+"""What a run says that a move has waited for in vain; it may not even have begun."""
 UNSETTLED = {"Running", "Terminating", None}
 
 
@@ -42,6 +44,8 @@ def _problem(run: Manifest, tenant: Tenant, record: Record) -> str:
     operation: dict[str, Any] = status.get("operation") or {}
     phase = operation.get("phase")
     if _must_succeed(run, tenant, record):
+        if phase == "Failed" and TERMINATED_FOR_MOVE in operation.get("message", ""):
+            return ""
         # Argo CD does not try again what failed because the API server did; then that is what has to be shown.
         if phase != "Succeeded" and not record.starts.was_failed(run["metadata"]["uid"], phase or ""):
             return f"it is {phase}, not Succeeded: {operation.get('message')}"

@@ -56,6 +56,13 @@ ENGINE_NOT_ACCEPTED = error(
     "The engine lacks security fixes, and the settings that make up for them. What was deployed stays as it is.",
     "Wait until your operators have mended the engine, then create another run.",
 )
+TERMINATED_FOR_MOVE = error(
+    "the sync took too long and was terminated, because your namespace moves to another GitOps engine; create another "
+    "GitOpsDeploymentSyncRun",
+    "Your operators move your namespace. The move waits some minutes for a sync to end, and no longer: most likely a "
+    "hook did not end. What the sync had deployed until then stays as it is.",
+    "Create another run, which begins when the move is over. If it takes that long again, mend what it waits for.",
+)
 DEPLOYMENT_DELETED = error(
     "the GitOpsDeployment was deleted before the sync ended",
     "There is nothing left to sync.",
@@ -72,6 +79,7 @@ ENTRIES = (
     REVISION_REFUSED,
     REPOSITORY_NEEDS_LOGIN,
     ENGINE_NOT_ACCEPTED,
+    TERMINATED_FOR_MOVE,
     DEPLOYMENT_DELETED,
     QUOTA_EXCEEDED,
     UNKNOWN_ERROR,

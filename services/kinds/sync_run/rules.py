@@ -1,7 +1,7 @@
 """GitOpsDeploymentSyncRun: one sync each, one at a time per deployment, in the order in which they were made.
 
-A run goes Waiting → Running → Ended; by Terminating if its CR goes while it runs. Waiting → Refused if it must not
-start. Ended and Refused are final: what ran never runs again.
+A run goes Waiting → Running → Ended; by Terminating if its CR goes while it runs, or if a move of its tenant has waited
+for too long. Waiting → Refused if it must not start. Ended and Refused are final: what ran never runs again.
 """
 
 from __future__ import annotations
@@ -84,16 +84,21 @@ def started(run: SyncRun, resource: PlainResource, deployment: Deployment | None
     return replace(run, state="Running", deployment_id=deployment_id, sequence=own, message="")
 
 
+def terminated_for_move(run: SyncRun) -> SyncRun:
+    """``run``, which is under way, once the engine is told to end it; its message says why from now on."""
+    return replace(run, state="Terminating", message=texts.TERMINATED_FOR_MOVE.message)
+
+
 def moved(run: SyncRun, event: SyncMoved) -> SyncRun:
     """The engine reports how far the sync of ``run`` has come; after its end nothing counts any more."""
     if run.state not in ACTIVE:
         return run
-    has_ended = event.phase in FINAL
+    has_ended, is_cut_short = event.phase in FINAL, _is_terminated_for_move(run) and event.phase != SUCCEEDED
     return replace(
         run,
         state="Ended" if has_ended else run.state,
-        phase=readable(event.phase),
-        message=engine_words(event.message)[:MAX_SYNC_MESSAGE],
+        phase="Failed" if has_ended and is_cut_short else readable(event.phase),
+        message=run.message if is_cut_short else engine_words(event.message)[:MAX_SYNC_MESSAGE],
         synced_revision=readable(event.revision) or run.synced_revision,
         started_at=_time(event.started_at) or run.started_at,
         finished_at=_time(event.finished_at) if has_ended else "",
@@ -121,6 +126,10 @@ def _unstarted(resource: PlainResource, deployment_name: str, revision: str, ref
         started_at="",
         finished_at="",
     )
+
+
+def _is_terminated_for_move(run: SyncRun) -> bool:
+    return run.state == "Terminating" and run.message == texts.TERMINATED_FOR_MOVE.message
 
 
 def _turn(run: Run) -> tuple[int, int, str]:

@@ -51,7 +51,7 @@ from services.planner.domain.steps.observed_state import concerns, observe_event
 from services.planner.domain.steps.projects import confine
 from services.planner.domain.steps.quotas import apply_quotas
 from services.planner.domain.steps.status_rows import compile_deployment_statuses, compile_resource_statuses
-from services.planner.domain.steps.syncs import request_syncs
+from services.planner.domain.steps.syncs import request_syncs, terminate_runs
 from services.planner.domain.tenants_of_name import tenant_after
 
 
@@ -66,6 +66,7 @@ def plan(
     planned = PlannedTenant(context.before._replace(move=context.move), incarnations_named(placed, events))
     planned = begin_step(planned, events, context, now)
     planned = ingest_events(planned, events, context, now)
+    planned = terminate_runs(planned, events[-1].cause(now), context, now)
     if planned.cause is not None:
         planned = planned.after(apply_quotas(planned.state, context))
     planned = plan_previews(planned, now)

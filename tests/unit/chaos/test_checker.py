@@ -12,6 +12,7 @@ import pytest
 from chaos.checker.world import token_of
 from chaos.record import Asked, Gap
 from chaos.sync_starts import SyncStarts
+from services.kinds.sync_run.catalogue import TERMINATED_FOR_MOVE
 from tests.unit.chaos.scene import (
     ASKED_AT,
     BEGUN,
@@ -273,6 +274,12 @@ def test_run_when_argo_cd_failed_it_then_that_has_to_be_shown_and_to_be_the_api_
     scene.record.starts.note(ended)
     scene.objects["run"]["status"]["operation"]["phase"] = shown
     assert scene.sorts() == differs
+
+
+def test_run_when_a_move_has_had_it_terminated_then_it_may_have_failed_even_if_nobody_saw_it(scene: Scene) -> None:
+    scene.record.starts = SyncStarts()
+    scene.objects["run"]["status"]["operation"] = {"phase": "Failed", "message": TERMINATED_FOR_MOVE.message}
+    assert scene.judged() == []
 
 
 def test_run_when_somebody_deleted_its_application_then_it_may_have_failed_but_has_ended(scene: Scene) -> None:

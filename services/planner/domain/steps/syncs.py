@@ -7,13 +7,14 @@ from dataclasses import replace
 from datetime import datetime
 
 from services.kinds.gitops_deployment.rows import Deployment
-from services.kinds.shared.resource import PlainResource
+from services.kinds.shared.resource import Cause, PlainResource
 from services.kinds.sync_run import rules as sync_run
 from services.kinds.sync_run.model import SYNC_RUN
 from services.kinds.sync_run.rows import SyncRun
 from services.planner.domain import audit
+from services.planner.domain.fleet.moves.moves import has_waited_for_runs
 from services.planner.domain.indexed_rows import Groups, differing, index_of
-from services.planner.domain.planned_tenant import Context, PlacedKey, StepResult, upsert_objects
+from services.planner.domain.planned_tenant import Context, PlacedKey, PlannedTenant, StepResult, upsert_objects
 from services.planner.domain.state import TenantState
 from services.planner.engines.interface import Manifest
 from services.planner.rows import Owner
@@ -23,6 +24,18 @@ Runs = list[tuple[PlainResource, SyncRun]]
 
 OPEN: Groups[SyncRun, str] = Groups(lambda run: run.deployment_name if run.state not in sync_run.OVER else None)
 """Runs that are not over, by the name of what they sync."""
+
+
+def terminate_runs(planned: PlannedTenant, cause: Cause, context: Context, now: datetime) -> PlannedTenant:
+    """With those terminated that the tenant's move has waited for long enough, and that have not ended."""
+    if context.move is None or not has_waited_for_runs(context.move, now, context.policy.move_patience):
+        return planned
+    moved = {each.id for each in planned.state.deployments.values() if context.is_moved(each)}
+    for run in planned.state.sync_runs.values():
+        if run.state == "Running" and run.deployment_id in moved:
+            state = planned.state.with_sync_runs(sync_run.terminated_for_move(run))
+            planned = planned.with_state(state).touching(run.resource_id, cause)._replace(cause=cause)
+    return planned
 
 
 def request_syncs(state: TenantState, at: datetime, context: Context) -> StepResult:

@@ -15,10 +15,11 @@ from services.kinds.gitops_deployment.rows import Deployment
 from services.kinds.registry import REGISTRY
 from services.kinds.shared.conditions import Refused
 from services.kinds.shared.resource import PlainResource
+from services.kinds.sync_run.catalogue import TERMINATED_FOR_MOVE
 from services.kinds.sync_run.model import SYNC_RUN
 from services.kinds.sync_run.rows import SyncRun
-from services.kinds.sync_run.rules import ACTIVE, arrange, first_seen, moved, revision_to_sync
-from services.kinds.sync_run.status import NEVER_RUNS, sync_status
+from services.kinds.sync_run.rules import ACTIVE, arrange, first_seen, moved, revision_to_sync, terminated_for_move
+from services.kinds.sync_run.status import NEVER_RUNS, recalled, sync_status
 from services.kinds.sync_run.validation import accept
 from tests.unit.kinds.given import conditions, deployment, id_of, inputs, sync
 
@@ -26,6 +27,7 @@ MISSING = "Unable to retrieve GitOpsDeployment 'web' referenced by the GitOpsDep
 AUTOMATED = "invalid GitOpsDeploymentSyncRun 'a'. Syncing a GitOpsDeployment with Automated sync policy is not allowed"
 NAME_CHANGED = "deployment name field is immutable: changing it from its initial value is not supported"
 REVISION_CHANGED = "revision change is not supported: changing it from its initial value is not supported"
+TERMINATED = TERMINATED_FOR_MOVE.message
 DELETED = "the GitOpsDeployment was deleted before the sync ended"
 NOT_ACCEPTED = "waiting until the GitOpsDeployment has been accepted; see its conditions"
 LIMITS = REGISTRY.limits()
@@ -222,6 +224,34 @@ def test_run_when_the_engine_reports_then_it_moves(phase: str, state: str) -> No
     now = moved(run, event(phase, "m\0\x1b[2J", "abc", "2026-05-04T12:00:09Z"))
     assert (now.state, now.phase, now.message, now.synced_revision) == (state, phase, "m[2J", "abc")
     assert now.finished_at == ("2026-05-04T12:00:09Z" if state == "Ended" else "")
+
+
+@pytest.mark.parametrize(
+    ("phase", "state", "shown_phase", "message"),
+    [
+        ("Running", "Terminating", "Running", TERMINATED),
+        ("Terminating", "Terminating", "Terminating", TERMINATED),
+        ("Failed", "Ended", "Failed", TERMINATED),
+        pytest.param("Terminated", "Ended", "Failed", TERMINATED, id="before-it-began"),
+        pytest.param("Succeeded", "Ended", "Succeeded", "m", id="in-time"),
+    ],
+)
+def test_run_when_a_move_has_it_terminated_then_it_says_so_until_it_has_ended_and_after_that(
+    phase: str, state: str, shown_phase: str, message: str
+) -> None:
+    resource, run = running()
+    ordered = terminated_for_move(run)
+    assert arranged((resource, ordered), target=deployment()) == [("a", "Terminating", TERMINATED)]
+    now = moved(ordered, event(phase, "m"))
+    assert (now.state, now.phase, now.message) == (state, shown_phase, message)
+
+
+def test_status_when_a_move_has_had_it_terminated_then_that_is_an_error_and_known_once_the_database_is_lost() -> None:
+    resource, run = running()
+    ended = moved(terminated_for_move(run), event("Terminated", "", finished_at="2026-05-04T12:00:09Z"))
+    assert shown(resource, ended)[0] == error(TERMINATED)
+    again = recalled(waiting()[1], resource, sync_status(inputs(resource, ended)))
+    assert (again.state, again.phase, again.message) == ("Ended", "Failed", TERMINATED)
 
 
 @pytest.mark.parametrize("state", ["Waiting", "Ended", "Refused"])

@@ -16,6 +16,8 @@ from services.common.json_values import canonical
 from services.common.messages.compiled import RELEASE
 from services.common.messages.observation import ObservationEvent
 from services.kinds.shared.api_group import FINALIZER
+from services.kinds.sync_run.catalogue import TERMINATED_FOR_MOVE
+from services.kinds.sync_run.model import SYNC_RUN
 from services.planner.domain.events import Event
 from services.planner.domain.fleet.moves.moves import NUMBERS
 from services.planner.domain.fleet.rows import Move
@@ -40,6 +42,7 @@ from tests.unit.planner.tenant import MANUAL, REMOTE, moved
 from tests.unit.planner.world import NOW, World
 
 ID = UUID(int=7)
+TERMINATED = TERMINATED_FOR_MOVE.message
 WAY = ("preparing", "pausing", "releasing", "adopting", "withdrawing", "done")
 BACK = ("cancelling", "cancelled")
 HEALTHY = {"sync": SYNCED, "health": {"status": "Healthy"}}
@@ -151,6 +154,10 @@ def shown(world: World, name: str = "web") -> dict[str, str]:
     (found,) = [each for each in world.workspace.values() if (each.kind, each.name) == ("GitOpsDeployment", name)]
     parts = json.loads(found.status)
     return {part: parts.get(part, {}).get("status", "") for part in ("sync", "health")}
+
+
+def sync_orders(world: World) -> list[EngineRow]:
+    return [row for row in world.engine.values() if row.kind == "SyncOperation"]
 
 
 def instances(world: World) -> set[str]:
@@ -397,9 +404,9 @@ def test_sync_run_when_ordered_while_the_source_is_left_then_it_is_started_once_
     until(world, agents, "pausing")
     world.take(sync_run(3000, deployment="other"))
     until(world, agents, "releasing")
-    assert [row for row in world.engine.values() if row.kind == "SyncOperation"] == []
+    assert sync_orders(world) == []
     agents.settle()
-    (order,) = [row for row in world.engine.values() if row.kind == "SyncOperation"]
+    (order,) = sync_orders(world)
     assert order.engine_instance_id == move.target
 
 
@@ -408,11 +415,53 @@ def test_sync_run_when_it_runs_then_the_source_is_not_released_before_it_ends(wo
     move = ordered(world)
     agents.settle()
     assert world.moves[ID].step == "pausing"
-    run = next(row for row in world.engine.values() if row.kind == "SyncOperation")
+    (run,) = sync_orders(world)
     ended = moved("now", "Succeeded")
     world.take(observed(3000, ended, instance=run.engine_instance_id, kind=run.kind, name=run.name))
     agents.settle()
     assert (world.moves[ID].step, run.engine_instance_id) == ("done", move.source)
+
+
+def shown_of_run(world: World) -> tuple[str, str]:
+    (found,) = [row for row in world.workspace.values() if row.kind == SYNC_RUN.kind]
+    operation = json.loads(found.status)["operation"]
+    return operation["phase"], operation["message"]
+
+
+def test_sync_run_when_it_has_not_ended_after_half_of_the_patience_then_it_is_terminated_and_the_move_goes_on(
+    world: World, agents: Agents
+) -> None:
+    """Or a tenant would keep its instance for ever, by a hook that never ends."""
+    world.take(sync_run(90, deployment="other"))
+    (run,) = sync_orders(world)
+    report = partial(observed, instance=run.engine_instance_id, kind=run.kind, name=run.name)
+    world.take(report(91, moved("now", "Running")))
+    move = ordered(world)
+    agents.settle()
+    world.later = timedelta(minutes=4, seconds=59)
+    agents.settle()
+    assert json.loads(sync_orders(world)[0].manifest)["operation"]["state"] == "Running"
+    world.later = timedelta(minutes=5)
+    agents.settle()
+    assert json.loads(sync_orders(world)[0].manifest)["operation"]["state"] == "Terminated"
+    assert shown_of_run(world) == ("Terminating", TERMINATED)
+    world.take(report(92, replace(moved("now", "Failed"), message="Operation terminated")))
+    agents.settle()
+    assert (shown_of_run(world), sync_orders(world)) == (("Failed", TERMINATED), [])
+    assert (world.moves[ID].step, instances(world)) == ("done", {move.target})
+
+
+def test_sync_run_when_it_is_terminated_and_its_agent_is_away_then_the_move_goes_back(
+    world: World, agents: Agents
+) -> None:
+    world.take(sync_run(90, deployment="other"))
+    move = ordered(world)
+    agents.settle()
+    for minutes in (5, 11):
+        world.later = timedelta(minutes=minutes)
+        agents.settle()
+    assert world.moves[ID].message == "pausing took longer than 0:10:00: the sync run of other"
+    assert (world.moves[ID].step, instances(world)) == ("cancelled", {move.source})
 
 
 def test_deployment_when_it_waits_for_its_cr_then_the_finalizer_is_released_after_the_move(
@@ -450,17 +499,13 @@ def test_sync_run_when_a_former_instance_says_that_it_ended_then_it_is_not_start
     world: World, agents: Agents
 ) -> None:
     """A rebuild replays what was reported before a move, and knows the tenant where it is by now."""
-
-    def orders() -> list[EngineRow]:
-        return [row for row in world.engine.values() if row.kind == "SyncOperation"]
-
     world.take(sync_run(90, deployment="other"))
-    (order,) = orders()
+    (order,) = sync_orders(world)
     report = partial(observed, instance=target_of(world), kind=order.kind, name=order.name)
     world.take(report(91, moved("now", "Running")))
-    assert orders() == [order]
+    assert sync_orders(world) == [order]
     world.take(report(92, moved("now", "Succeeded")))
-    assert orders() == []
+    assert sync_orders(world) == []
     (ended,) = world.sync_runs.values()
     assert ended.phase == "Succeeded"
 

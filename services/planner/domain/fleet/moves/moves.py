@@ -2,7 +2,8 @@
 
 1. ``reserved``: the target has room for the tenant, which counts as if it were there.
 2. ``preparing``: the target gets its projects, clusters and repositories, until its agent has found all of them good.
-3. ``pausing``: Applications of the source sync no more; a sync run that is under way ends, new ones wait.
+3. ``pausing``: Applications of the source sync no more; a sync run that is under way ends, new ones wait. One that has
+   not ended after half of the time that the step has is terminated: a hook may never end.
 4. ``releasing``: Applications of the source go, and what they have deployed stays.
 5. ``adopting``: the tenant is the target's; its Applications there take over what was deployed.
 6. ``withdrawing``: projects, clusters and repositories of the source go; then it is done.
@@ -93,9 +94,20 @@ def due_time(move: Move, seen: Seen, now: datetime, patience: timedelta) -> date
     if next_step(move, seen, now, patience) is not move:
         return now
     times = [move.step_since + patience] if move.is_cancellable else []
+    if _waits_for_runs(move) and not has_waited_for_runs(move, now, patience):
+        times.append(move.step_since + patience / 2)
     if move.path == "forced" and move.step in ("preparing", *HALTED):
         times.append(now + LOOK_AGAIN)  # its source may be lost meanwhile, which is no event of the tenant's
     return min(times, default=None)
+
+
+def has_waited_for_runs(move: Move, now: datetime, patience: timedelta) -> bool:
+    """Whether sync runs of the source that are under way are terminated. The other half of ``patience`` is for that."""
+    return _waits_for_runs(move) and now >= move.step_since + patience / 2
+
+
+def _waits_for_runs(move: Move) -> bool:
+    return move.step == "pausing" and move.path == "whole"
 
 
 def _following(move: Move, seen: Seen) -> tuple[MoveStep, str]:
