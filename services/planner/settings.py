@@ -57,9 +57,14 @@ class PolicySettings(BaseSettings):
     move_patience: timedelta = Field(
         default=timedelta(minutes=10),
         gt=timedelta(0),
-        description="How long a step of a tenant's move to another engine instance may take, before it goes back.",
+        description="How long a step of a tenant's move to another engine instance may take, before it goes back. "
+        "Half of it is for a sync run to end, before that is terminated.",
     )
-    moves_at_once: int = Field(default=5, ge=1, description="Tenants that an engine instance gives or gets at a time.")
+    moves_at_once: int = Field(
+        default=5,
+        ge=1,
+        description="Tenants that an engine instance gives or gets at a time; one that is down gives any number.",
+    )
 
     splitting: Literal["on", "off"] = Field(
         default="on",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -11,6 +12,7 @@ from uuid import UUID
 import pytest
 
 from services.common.messages import CancelMove, MoveTenant, Order, RetireEngineInstance
+from services.planner.domain.fleet.moves.move_orders import settle_moves
 from services.planner.domain.fleet.orders import decide_orders
 from services.planner.domain.fleet.rows import (
     CANCELLABLE,
@@ -19,6 +21,7 @@ from services.planner.domain.fleet.rows import (
     Holding,
     InstanceHealth,
     Move,
+    MovePath,
     MoveStep,
     TenantHere,
 )
@@ -196,6 +199,25 @@ def test_moves_when_others_only_wait_until_their_source_can_be_reached_then_thes
     before = fleet(moves=[*fenced, at_step("ordered", id=UUID(int=3), tenant_id=UUID(int=3))])
     (begun,) = decide_orders([], before, NOW, moves_at_once=1).moves_ordered
     assert (begun.tenant_id.int, begun.step) == (3, "reserved")
+
+
+@pytest.mark.parametrize(
+    ("path", "begun"),
+    [("whole", {"reserved": 2, "ordered": 6}), ("forced", {"reserved": 6, "ordered": 2})],
+)
+def test_moves_when_their_source_is_down_then_as_many_begin_as_their_targets_have_places_for(
+    path: MovePath, begun: dict[str, int]
+) -> None:
+    targets = ("two", "three", "four")
+    moves = [
+        at_step("ordered", id=UUID(int=n), tenant_id=UUID(int=n), path=path, target=targets[n % 3]) for n in range(8)
+    ]
+    before = fleet(moves=moves)
+    rows = {each: replace(TWO, id=each, namespace=f"argocd-{each}") for each in targets}
+    before = replace(before, instances={**before.instances, **rows})
+    after = settle_moves(before, NOW, at_once=2)
+    assert Counter(move.step for move in after.moves.values()) == begun
+    assert settle_moves(after, NOW, at_once=2) == after, "those under way count likewise"
 
 
 def test_moves_when_one_batch_orders_more_than_there_is_room_for_then_the_rest_is_refused() -> None:

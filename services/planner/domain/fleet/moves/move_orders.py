@@ -61,26 +61,31 @@ def settle_moves(fleet: Fleet, now: datetime, at_once: int) -> Fleet:
     """With moves ended that lead nowhere, and with those begun, in their order, for which there is a place.
 
     None begins while its target is down. Those that only wait until their source is back take no place: many would
-    have to, before the next could leave it.
+    have to, before the next could leave it. Those that leave an instance which is down take none of it.
 
     Args:
         fleet: all rows.
         now: the time.
-        at_once: how many moves an instance takes part in.
+        at_once: how many moves an instance has places for.
     """
     for move in tuple(fleet.moves.values()):
         fleet = fleet.with_move(_ended(move, fleet, now))
     busy = Counter[str]()
     for move in fleet.moves.values():
         if move.step != "ordered" and not (move.is_over or move.is_fencing):
-            busy.update((move.source, move.target))
+            busy.update(_places(move))
     for move in tuple(fleet.moves.values()):
         if move.step != "ordered" or fleet.is_down(move.target):
             continue
-        if max(busy[move.source], busy[move.target]) < at_once:
-            busy.update((move.source, move.target))
+        if all(busy[each] < at_once for each in _places(move)):
+            busy.update(_places(move))
             fleet = fleet.with_move(replace(move, step="reserved", step_since=now, due_at=now))
     return fleet
+
+
+def _places(move: Move) -> tuple[str, ...]:
+    """Instances of which a move takes a place: of its source only if that is waited for."""
+    return (move.source, move.target) if move.path == "whole" else (move.target,)
 
 
 def _tenant(ordered: MoveTenant | CancelMove, fleet: Fleet) -> TenantHere:
