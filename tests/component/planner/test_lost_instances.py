@@ -112,15 +112,15 @@ def test_instance_when_it_is_tried_whether_it_is_lost_then_its_tenants_and_its_h
     assert (code, "nothing was ever heard of engine instance one" in told) == (1, True)
     hear(session, 79, "Down", "ApiFailing")
     code, told = tried(database)
+    assert (code, "they have heard of no instance at all" in told) == (1, True)
+    hear(session, round((datetime.now(UTC) - at(0)).total_seconds()), "Healthy", "", "two")
+    code, told = tried(database)
     assert (code, "engine instance one still has tenants: 1, 0 of them on their way" in told) == (1, True)
     replace_tenant(session)
     hear(session, 80, "Healthy", "")
     code, told = tried(database)
     assert (code, "engine instance one is heard of: Healthy" in told) == (1, True)
     hear(session, 90, "Down", "ApiFailing")
-    code, told = tried(database)
-    assert (code, "they have heard of no instance at all" in told) == (1, True)
-    hear(session, round((datetime.now(UTC) - at(0)).total_seconds()), "Healthy", "", "two")
     assert tried(database) == (0, "one: would be accepted\n")
 
 
