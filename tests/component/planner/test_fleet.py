@@ -92,11 +92,11 @@ def test_instance_when_retired_while_another_planner_places_a_tenant_on_it_then_
 ) -> None:
     retires, places = sessions
     changes = planned(places, changed(1))
+    with psycopg.connect(database.owner_url) as owner:
+        add_instance(owner, "two", "argocd-2")
     retires.save_changes(planned(retires, ordered(1, RetireEngineInstance("one"))), ())
     with pytest.raises(Retry, match="that are retired"):
         places.save_changes(changes, ())
-    with psycopg.connect(database.owner_url) as owner:
-        add_instance(owner, "two", "argocd")
     places.save_changes(planned(places, changed(1)), ())
     assert rows(database, "SELECT engine_instance_id FROM tenants") == [("two",)]
 

@@ -30,7 +30,7 @@ def retire_lost(known: EngineInstanceRow, fleet: Fleet, at: datetime) -> tuple[s
     _require_evacuated(known, fleet)
     require_nobody_pinned(known, fleet)
     after = fleet.with_instance(replace(known, state="retired", ordered_at=at, due_at=None, state_message=None))
-    require_served(after)
+    require_served(fleet, after)
     ending = sum(known.id in (move.source, move.target) for move in fleet.moves.values() if not move.is_over)
     return f"moves that end without it: {ending}" if ending else "", after
 

@@ -355,7 +355,7 @@ def _in_state(known: EngineInstanceRow, wanted: InstanceState, fleet: Fleet, at:
         _require_unneeded(known, fleet)
         _require_empty(known, fleet)
         require_nobody_pinned(known, fleet)
-        require_served(after)
+        require_served(fleet, after)
     return _next_order(known, wanted, fleet), after
 
 

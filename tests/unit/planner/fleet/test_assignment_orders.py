@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -31,6 +32,7 @@ ONE = INSTANCE
 TWO = replace(INSTANCE, id="two", namespace="argocd-2", ring="canary")
 THREE = replace(INSTANCE, id="three", namespace="argocd-3", engine_cluster="south", region="us")
 DEDICATED = replace(TWO, engine_class="dedicated", dedicated_to="team")
+PROVISIONING: dict[str, Any] = {"state": "provisioning", "due_at": at(2000)}
 HERE = TenantHere(UUID(int=1), 3, "one", 4)
 ASSIGNED = WorkspaceAssignment("team", "eu", "general", at(5))
 PIN = TenantPin("team", "web", "one", at(5))
@@ -100,6 +102,24 @@ DECISIONS: dict[str, tuple[Fleet, Order, str, str]] = {
         AssignWorkspace("team", "us", ""),
         "refused",
         "there is no engine instance in region 'us'",
+    ),
+    "to where none is ready yet": (
+        fleet(ONE, replace(THREE, **PROVISIONING)),
+        AssignWorkspace("team", "us", ""),
+        "refused",
+        "no engine instance in region 'us' is ready yet that workspace team may be placed on: 'gitopsctl engines show",
+    ),
+    "to where the only one has failed": (
+        fleet(ONE, replace(THREE, state="failed")),
+        AssignWorkspace("team", "us", ""),
+        "refused",
+        "'gitopsctl engines show three' shows how far that is",
+    ),
+    "to where none takes tenants but one is ready": (
+        fleet(ONE, replace(THREE, state="draining")),
+        AssignWorkspace("team", "us", ""),
+        "accepted",
+        "",
     ),
     "away from its own instance": (
         fleet(ONE, DEDICATED),
@@ -173,6 +193,31 @@ DECISIONS: dict[str, tuple[Fleet, Order, str, str]] = {
         "refused",
         "no shared engine instance would be left",
     ),
+    "the last shared one that is ready": (
+        fleet(ONE, replace(TWO, state="failed"), replace(THREE, **PROVISIONING)),
+        DedicateEngineInstance("one", "team"),
+        "refused",
+        "no shared engine instance would be left for tenants of other workspaces that is ready",
+    ),
+    "retire the last shared one that is ready": (
+        fleet(ONE, DEDICATED, replace(THREE, **PROVISIONING)),
+        RetireEngineInstance("one"),
+        "refused",
+        "no shared engine instance would be left for tenants of other workspaces that is ready; add one first",
+    ),
+    "retire a workspace's own": (fleet(ONE, DEDICATED), RetireEngineInstance("two"), "accepted", ""),
+    "retire the last ready one of an assignment": (
+        fleet(ONE, replace(TWO, ring="general", **PROVISIONING), THREE, assigned=[ASSIGNED]),
+        RetireEngineInstance("one"),
+        "refused",
+        "workspace team is assigned to region 'eu' and ring 'general': no engine instance would be left for it",
+    ),
+    "retire what an assignment without any ready one does not need": (
+        fleet(ONE, TWO, replace(THREE, **PROVISIONING), assigned=[replace(ASSIGNED, region="us")]),
+        RetireEngineInstance("two"),
+        "accepted",
+        "",
+    ),
     "retire the last one of an assignment": (
         fleet(assigned=[ASSIGNED]),
         RetireEngineInstance("one"),
@@ -208,6 +253,18 @@ DECISIONS: dict[str, tuple[Fleet, Order, str, str]] = {
         PinTenant("team", "web", "two"),
         "refused",
         "engine instance two is retired",
+    ),
+    "pin to what is not ready yet": (
+        fleet(ONE, replace(TWO, **PROVISIONING)),
+        PinTenant("team", "web", "two"),
+        "refused",
+        "engine instance two is provisioning",
+    ),
+    "pin to what never was ready": (
+        fleet(ONE, replace(TWO, state="failed")),
+        PinTenant("team", "web", "two"),
+        "refused",
+        "engine instance two is failed",
     ),
     "pin to what drains": (
         fleet(ONE, replace(TWO, state="drained")),

@@ -84,7 +84,7 @@ def test_cluster_when_undrained_then_instances_that_were_drained_before_it_stay_
 
 
 def test_cluster_when_emptied_step_by_step_then_it_is_retired_last() -> None:
-    before = replace(fleet("active", INSTANCE), holdings={})
+    before = replace(fleet("active", INSTANCE, SOUTH), holdings={})
     orders = (DRAIN, RetireEngineInstance("one"), RETIRE)
     changes = decided(before, *orders)
     assert [each.outcome for each in changes.fleet_orders] == ["accepted"] * 3

@@ -28,6 +28,7 @@ CLUSTER = EngineClusterRow("north", "eu", at(0), "active", at(0))
 INSTANCE = EngineInstanceRow(
     "one", "argocd-1", "argocd", "north", "eu", "shared", "", "general", 2500, "accepting", at(1), at(1)
 )
+OTHER = replace(INSTANCE, id="other", namespace="argocd-other")
 ADDED = AddEngineInstance("two", "north", "argocd-2", "argocd", "shared", "", "general", 2500)
 
 
@@ -104,8 +105,14 @@ STATES = {
     "undrain what accepts": (in_state("accepting"), UndrainEngineInstance("one"), "unchanged", None),
     "undrain what is retired": (in_state("retired"), UndrainEngineInstance("one"), "refused", None),
     "drain what is retired": (in_state("retired"), DrainEngineInstance("one"), "refused", None),
-    "retire": (in_state("drained"), RetireEngineInstance("one"), "accepted", "retired"),
-    "retire what was never used": (in_state("accepting"), RetireEngineInstance("one"), "accepted", "retired"),
+    "retire": (in_state("drained").with_instance(OTHER), RetireEngineInstance("one"), "accepted", "retired"),
+    "retire what was never used": (
+        in_state("accepting").with_instance(OTHER),
+        RetireEngineInstance("one"),
+        "accepted",
+        "retired",
+    ),
+    "retire the last one": (in_state("drained"), RetireEngineInstance("one"), "refused", None),
     "retire again": (in_state("retired"), RetireEngineInstance("one"), "unchanged", None),
     "drain what has failed": (in_state("failed"), DrainEngineInstance("one"), "refused", None),
     "undrain what has failed": (in_state("failed"), UndrainEngineInstance("one"), "refused", None),
@@ -184,7 +191,8 @@ def test_instance_when_it_was_retired_then_its_id_is_not_given_out_again_but_its
 
 
 def test_orders_when_one_frees_what_the_next_takes_then_rows_are_written_in_that_order() -> None:
-    changes = decided(fleet(), RetireEngineInstance("one"), replace(ADDED, namespace="argocd-1"))
+    before = fleet().with_instance(OTHER)
+    changes = decided(before, RetireEngineInstance("one"), replace(ADDED, namespace="argocd-1"))
     assert [(row.id, row.state) for row in changes.engine_instances] == [("one", "retired"), ("two", "accepting")]
 
 

@@ -156,7 +156,9 @@ REFUSED = {
     ),
     "a tenant is pinned to it": (lost(rules=PINNED), "tenants are pinned to engine instance one: local/later"),
     "no other is left for a workspace": (
-        lost(rules=PlacementRules().with_assignment(WorkspaceAssignment("local", "eu", "canary", at(1)))),
+        lost(rules=PlacementRules().with_assignment(WorkspaceAssignment("local", "eu", "canary", at(1)))).with_instance(
+            replace(INSTANCE, ring="canary")
+        ),
         "workspace local is assigned to ",
     ),
 }

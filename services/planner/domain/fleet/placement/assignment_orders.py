@@ -1,8 +1,7 @@
 """Decides on orders that say where tenants are placed: assignments of workspaces, dedicated instances, pins. Pure.
 
 Nothing moves by them: tenants that are elsewhere go with the next rebalance, or with an order to move them. No order is
-accepted after which a workspace would have no instance that it may be placed on: its next tenant would wait, and its
-partition with it.
+accepted that leaves a workspace without a ready instance that it may be placed on: its next tenant would wait.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from datetime import datetime
 
 from services.common.messages import AssignWorkspace, DedicateEngineInstance, PinTenant, UnpinTenant
 from services.planner.domain.fleet.order_validation import require_label, require_one_of, require_workspace
-from services.planner.domain.fleet.placement.assignments import TenantPin, WorkspaceAssignment
+from services.planner.domain.fleet.placement.assignments import Affinity, TenantPin, WorkspaceAssignment
 from services.planner.domain.fleet.rows import RINGS, EngineInstanceRow, Fleet, Refused
 from services.planner.rows import TenantName
 
@@ -63,8 +62,7 @@ def dedicate_instance(
     require_workspace(order.workspace)
     _require_only(order.workspace, known, fleet)
     require_fit(row, fleet)
-    _require_shared(after)
-    require_served(after)
+    require_served(fleet, after)
     return f"tenants of workspace {order.workspace} that are elsewhere go there with {REBALANCE}", after
 
 
@@ -119,16 +117,25 @@ def require_fit(row: EngineInstanceRow, fleet: Fleet) -> None:
         raise Refused(f"workspace {row.dedicated_to} is assigned to {affinity}, and {refusal}")
 
 
-def require_served(after: Fleet) -> None:
-    """Raises Refused if a workspace is assigned to where there is no instance for it ``after`` an order."""
+def require_served(before: Fleet, after: Fleet) -> None:
+    """Raises Refused if an order takes the last ready instance from an assigned workspace, or from all others."""
     for workspace in sorted(after.rules.assignments):
         affinity = after.rules.affinity(workspace)
-        if not any(affinity.admits(each) for each in _there(after)):
-            raise Refused(f"workspace {workspace} is assigned to {affinity}: no engine instance would be left for it")
+        if _is_served(affinity, before) and not _is_served(affinity, after):
+            raise Refused(
+                f"workspace {workspace} is assigned to {affinity}: no engine instance would be left for it that is "
+                "ready; add one first, or unassign it"
+            )
+    of_others = Affinity("")
+    if _is_served(of_others, before) and not _is_served(of_others, after):
+        raise Refused(
+            "no shared engine instance would be left for tenants of other workspaces that is ready; add one first"
+        )
 
 
-def _there(fleet: Fleet) -> Iterable[EngineInstanceRow]:
-    return (each for each in fleet.instances.values() if not each.is_retired)
+def _is_served(affinity: Affinity, fleet: Fleet) -> bool:
+    """Whether a new tenant can be placed, whatever other instances are full or leaving."""
+    return any(affinity.admits(each) for each in fleet.instances.values() if each.is_in_service)
 
 
 def _pins_to(known: EngineInstanceRow, fleet: Fleet) -> Iterable[TenantPin]:
@@ -137,14 +144,21 @@ def _pins_to(known: EngineInstanceRow, fleet: Fleet) -> Iterable[TenantPin]:
 
 def _require_instance(workspace: str, after: Fleet) -> None:
     affinity = after.rules.affinity(workspace)
-    if not any(affinity.admits(each) for each in _there(after)):
-        raise Refused(f"there is no engine instance in {affinity} that workspace {workspace} may be placed on")
+    if _is_served(affinity, after):
+        return
+    unready = sorted(each.id for each in after.instances.values() if each.is_unready and affinity.admits(each))
+    if unready:
+        raise Refused(
+            f"no engine instance in {affinity} is ready yet that workspace {workspace} may be placed on: "
+            f"'gitopsctl engines show {unready[0]}' shows how far that is"
+        )
+    raise Refused(f"there is no engine instance in {affinity} that workspace {workspace} may be placed on")
 
 
 def _require_dedicated_admitted(workspace: str, after: Fleet) -> None:
     """Its tenants would be placed on shared instances although it has some to itself."""
     affinity = after.rules.affinity(workspace)
-    own = [each for each in _there(after) if each.dedicated_to == workspace]
+    own = [each for each in after.instances.values() if each.dedicated_to == workspace and not each.is_retired]
     if own and not any(affinity.admits(each) for each in own):
         raise Refused(f"workspace {workspace} has an engine instance to itself, and {affinity.refusal(own[0])}")
 
@@ -161,7 +175,7 @@ def _require_pinnable(target: str, order: PinTenant, fleet: Fleet) -> None:
     known = fleet.instances.get(target)
     if known is None:
         raise Refused(f"there is no engine instance '{target}'")
-    if known.is_retired or known.is_leaving:
+    if known.is_retired or known.is_leaving or known.is_unready:
         raise Refused(f"engine instance {target} is {known.state}")
     if refusal := fleet.rules.affinity(order.workspace).refusal(known):
         raise Refused(refusal)
@@ -181,8 +195,3 @@ def _require_only(workspace: str, known: EngineInstanceRow, fleet: Fleet) -> Non
     held = fleet.holding(known.id)
     if held.tenants > len(on) or (held.objects and not on):
         raise Refused(f"engine instance {known.id} still has objects of tenants that have left it")
-
-
-def _require_shared(after: Fleet) -> None:
-    if all(each.dedicated_to for each in _there(after)):
-        raise Refused("no shared engine instance would be left for tenants of other workspaces")
