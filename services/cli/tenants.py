@@ -17,7 +17,8 @@ SELECT workspace || '/' || namespace, parked_at, error,
   FROM parked_tenants parked ORDER BY parked_at
 """
 HELP = (
-    "Report the error, and roll out a planner in which it is mended: what is kept is planned when it takes the\n"
+    "If there is no engine instance for it, add one, or see 'gitopsctl engines assignments': it is placed at once.\n"
+    "Report any other error, and roll out a planner in which it is mended: what is kept is planned when it takes the\n"
     "partition up. Every planner tries again each ten minutes, and when it starts. Delete nothing of them."
 )
 
@@ -30,7 +31,7 @@ def tenants() -> None:
 
 @app.command()
 def parked(url: str = URL, timeout: float = TIMEOUT) -> None:
-    """List tenants on which a rule of the planner failed: since when, where it failed, how many events are kept."""
+    """List tenants that are not planned, as a rule failed or no instance is there: since when, why, events kept."""
     rows = await_dependency("database", lambda: parked_tenants(url), timeout)
     for name, since, error, kept in rows:
         typer.echo(f"{name}: since {since:%Y-%m-%d %H:%M:%S}, {kept} events kept, {error}")

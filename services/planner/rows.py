@@ -190,20 +190,25 @@ class KeptOrphans:
 
 @dataclass(frozen=True, slots=True)
 class ParkedTenant:
-    """A tenant on which a rule of ours failed: nothing of it is planned until that is mended."""
+    """A tenant that a rule of ours fails on, or that has no instance: nothing of it is planned while that is so."""
 
     tenant_id: UUID
     workspace: str
     namespace: str
     partition: int
     error: str
-    """Type and place of the exception."""
+    """Type and place of the exception; or why it cannot be placed."""
     parked_at: datetime
 
     @property
     def full_name(self) -> TenantName:
         """Of the tenant."""
         return (self.workspace, self.namespace)
+
+    @property
+    def unplaced(self) -> Tenant:
+        """The tenant, as far as it is known from this alone."""
+        return Tenant(self.tenant_id, self.workspace, self.namespace, self.partition, "")
 
 
 @dataclass(frozen=True, slots=True)

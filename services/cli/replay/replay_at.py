@@ -159,7 +159,7 @@ def compare(settings: KafkaSettings, url: str, moment: datetime, tenant: TenantN
         now = read_documents(connection, tenant)
     remarks = {
         len(replay.given_up): "messages cannot be understood or stored, as when they came: see 'gitopsctl dlq list'",
-        parked: "tenants cannot be planned by this build: what is shown of them is older",
+        parked: "tenants cannot be planned by this build, or have no engine instance: what is shown of them is older",
     }
     return States(then, now, tuple(f"{count} {what}" for count, what in remarks.items() if count))
 

@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from itertools import islice
 
 from services.cli.sending import CLIENT
-from services.common.errors import InvalidConfiguration, Poison, Wait
+from services.common.errors import Poison
 from services.common.kafka import Brokers, ConsumedMessage, PartitionReader, TopicPartition, TrackedOffset
 from services.planner.database.periodic_queries import find_due_sweep
 from services.planner.database.session import DatabaseSession
@@ -49,7 +49,7 @@ class Replay:
         self._next = self.session.take_over_partitions(sources)
 
     def apply_messages(self, messages: Sequence[ConsumedMessage]) -> None:
-        """Have their effects in the database. Raises InvalidConfiguration if there is no engine instance."""
+        """Have their effects in the database."""
         batch = Batch.starting_at(self._next, messages)
         try:
             self._save(batch)
@@ -60,8 +60,6 @@ class Replay:
             else:
                 for single in batch.split_batch():
                     self.apply_messages(single.messages)
-        except Wait as error:
-            raise InvalidConfiguration(str(error)) from error
         self._remove_lacking(messages)
         self._next |= {TopicPartition(span.topic, span.partition): span.next for span in batch.spans}
 

@@ -112,17 +112,6 @@ class Consumer:
             self._held.release_partitions()
         return self._next_batch(limit, timeout_seconds)
 
-    def poll_topic(self, topic: str, limit: int, timeout_seconds: float) -> list[ConsumedMessage]:
-        """As :meth:`poll_batch`, but nothing of other topics is taken."""
-        held = self._held if self._held is not None else ()
-        assigned = [each for each in self._client.assignment() if source_of_partition(each) not in held]
-        others = [each for each in assigned if each.topic != topic]
-        self._client.pause(others)
-        try:
-            return self._next_batch(limit, timeout_seconds)
-        finally:
-            self._client.resume(others)
-
     def set_paused(self, paused: bool) -> None:
         """Whether to stop fetching. Polling goes on, so that the broker knows that this member lives."""
         if paused:  # each time: partitions may have come since

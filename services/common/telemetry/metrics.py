@@ -92,7 +92,8 @@ LEFT_BEHIND = Gauge(
 ROWS_WRITTEN = Counter("gitops_rows_written_total", "Rows that a batch changed.", ["table"])
 TENANTS_PARKED = Gauge(
     "gitops_tenants_parked",
-    "Tenants on which a rule of ours failed: what happens to them is kept, and planned when that is mended.",
+    "Tenants on which a rule of ours failed, or that have no instance: what happens to them is kept until they can be "
+    "planned.",
     ["service"],
 )
 SWEEPS_REFUSED = Gauge(

@@ -202,8 +202,8 @@ def load(connection: Connection[Any], wanted: Collection[TenantName], known: Fle
     else:
         fleet = replace(fleet, instances=_fleet(connection.execute(INSTANCES), known.engines).instances)
     parked = [ParkedTenant(*row) for row in kept]
-    # Of one that was parked at first sight there may be nothing else.
-    tenants = {each.tenant_id: Tenant(each.tenant_id, *each.full_name, each.partition, "") for each in parked}
+    # Of one that could not be placed there is nothing else.
+    tenants = {each.tenant_id: each.unplaced for each in parked}
     states, defects = _load_rows(connection, tenants | found, fleet)
     fleet = _with_named(connection, fleet, (each for state in states.values() for each in _instances_named(state)))
     of_name: dict[TenantName, list[TenantState]] = {name: [] for name in wanted}

@@ -175,6 +175,11 @@ WORKSPACE_TABLE = "workspace_resources_"
 SLOT = "gitops"
 """The connector's: slot.name in services/cli/installation/connector.json."""
 PARKED = f"SELECT {names(ParkedTenant)} FROM parked_tenants WHERE partition = ANY(%s) ORDER BY parked_at"
+UNPLACED = f"""
+SELECT {names(ParkedTenant)} FROM parked_tenants parked
+ WHERE partition = ANY(%s) AND NOT EXISTS (SELECT FROM tenants t WHERE t.id = parked.tenant_id)
+ ORDER BY parked_at
+"""
 KEPT = f"""
 SELECT {names(ParkedTenant, "p")}, (SELECT count(*) FROM parked_events kept WHERE kept.tenant_id = p.tenant_id)
   FROM parked_tenants p WHERE p.partition = ANY(%s)
@@ -337,6 +342,11 @@ def count_left_behind(connection: Connection[Any], partitions: Sequence[int]) ->
 def parked_tenants(connection: Connection[Any], partitions: Sequence[int]) -> list[ParkedTenant]:
     """Those of these partitions, the longest parked first."""
     return [ParkedTenant(*row) for row in connection.execute(PARKED, (list(partitions),))]
+
+
+def unplaced_tenants(connection: Connection[Any], partitions: Sequence[int]) -> list[ParkedTenant]:
+    """Those that were parked because there was no engine instance for them, likewise."""
+    return [ParkedTenant(*row) for row in connection.execute(UNPLACED, (list(partitions),))]
 
 
 def count_parked_events(connection: Connection[Any], partitions: Sequence[int]) -> dict[ParkedTenant, int]:

@@ -39,8 +39,10 @@ def split_by_tenant(known: Collection[TenantState], events: Iterable[Event], fle
     """The ``events`` of one name, in their order, of each tenant that has it or had it.
 
     ``known``: those that there are. One that loses its name is told so. Events that are late, those of a name that
-    nobody has, and those of a resource that another tenant of the name still has, are left out.
+    nobody has, and those of a resource that another tenant of the name still has, are left out. One that could not be
+    placed has all that is told of resources of the name, until that is split when it can be.
     """
+    unplaced = {state.tenant.id for state in known if not state.tenant.engine_instance_id}
     states = {state.tenant.id: state for state in known}
     tenants = {each: state.tenant for each, state in states.items()}
     shares: dict[UUID, list[Event]] = defaultdict(list)
@@ -50,7 +52,8 @@ def split_by_tenant(known: Collection[TenantState], events: Iterable[Event], fle
         match event.message:
             case Command(event=ResourceChanged(epoch=epoch, uid=uid)) as told:
                 current = next((each for each in tenants.values() if not each.is_former), None)
-                now = current if current is not None and _may_be(current, told) else None
+                is_its = current is not None and (current.id in unplaced or _may_be(current, told))
+                now = current if is_its else None
                 if now is None and all(_is_after(told, epoch, each) for each in tenants.values()):
                     now = _named(tenants.values(), told) or _new_tenant(told, event.partition)
                     if current is not None:
@@ -70,9 +73,14 @@ def split_by_tenant(known: Collection[TenantState], events: Iterable[Event], fle
 
 
 def tenant_after(tenant: Tenant, events: Iterable[Event], fleet: FleetView) -> Tenant:
-    """``tenant`` as these events, which are of it, tell of it; placed. Raises Wait if there is no instance."""
+    """The same as :func:`tenant_as_told`, and placed. Raises Wait if there is no instance for it."""
     if not tenant.engine_instance_id:
         tenant = replace(tenant, engine_instance_id=fleet.instance_for(tenant).id)
+    return tenant_as_told(tenant, events)
+
+
+def tenant_as_told(tenant: Tenant, events: Iterable[Event]) -> Tenant:
+    """``tenant`` as these events, which are of it, tell of it."""
     for event in events:
         tenant = _as_told(tenant, event)
     return tenant

@@ -115,13 +115,6 @@ class BatchConsumer:
         messages = self._consumer.poll_batch(limit, timeout_seconds)
         return Batch.starting_at(self._starts(), messages)
 
-    def with_orders(self, batch: Batch, limit: int) -> Batch:
-        """``batch`` and what operators have ordered since, which may be what it waits for."""
-        if self.fleet_partition is None:
-            return batch
-        orders = self._consumer.poll_topic(self._fleet_orders, limit, 0.0)
-        return Batch.starting_at(self._starts(), (*batch.messages, *orders)) if orders else batch
-
     def acknowledge_batch(self, batch: Batch) -> None:
         """The database has the effects of ``batch``."""
         for message in batch.messages:

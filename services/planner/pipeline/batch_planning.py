@@ -1,7 +1,7 @@
 """Plans a batch: routes its events to tenants, loads these, and plans each. Pure, except for reads of the database.
 
 Tenants share nothing but the fleet and the transaction. So a rule that raises for one tenant stops only that one: the
-tenant is parked, its events are kept, and the others go on.
+tenant is parked, its events are kept, and the others go on. So is a new tenant that there is no engine instance for.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from services.common.telemetry.metrics import Failure, count_failure
 from services.kinds.registry import Registry
 from services.planner import SERVICE
 from services.planner.database.load import Loaded
-from services.planner.domain.changes import BatchChanges, Changes, TenantChanges
+from services.planner.domain.changes import NOTHING, BatchChanges, Changes, TenantChanges
 from services.planner.domain.dormancy import Lookup, lookup_for
 from services.planner.domain.events import Due, Event, MoveDue, SweepDue, SweepPlace, SweepScope, Unseen
 from services.planner.domain.fleet.reports.installations import decide_installations, is_of_installation
@@ -35,10 +35,10 @@ from services.planner.domain.plan import plan
 from services.planner.domain.policy import Policy, SweepGuard
 from services.planner.domain.state import TenantState
 from services.planner.domain.sweeps import SweepFound, by_tenant, decide_sweep, scope_of
-from services.planner.domain.tenants_of_name import Share, split_by_tenant, tenant_after
+from services.planner.domain.tenants_of_name import Share, split_by_tenant, tenant_after, tenant_as_told
 from services.planner.pipeline.fleet_planning import FleetDatabase, plan_fleet, plan_reports
 from services.planner.pipeline.parking import parked_event, parked_tenant
-from services.planner.rows import ParkedTenant, RefusedSweep, SweepPart, TenantName
+from services.planner.rows import ParkedTenant, RefusedSweep, SweepPart, Tenant, TenantName
 
 log = structlog.get_logger(__name__)
 
@@ -92,10 +92,7 @@ def _begins(event: Event, before: Event) -> bool:
 def plan_batch(
     events: Sequence[Event], database: Database, policy: Policy, now: datetime, only: TenantName | None = None
 ) -> BatchChanges:
-    """What a part's ``events``, in their order, change; of the tenants of one name ``only`` if that is told.
-
-    Raises Wait if a new tenant cannot be placed.
-    """
+    """What a part's ``events``, in their order, change; of the tenants of one name ``only`` if that is told."""
     of_fleet = plan_fleet([event for event in events if event.is_of_fleet], database, policy, now)
     events = [event for event in events if not event.is_of_fleet]
     routed, sweeps = route([event for event in events if not instance_of(event)], database, policy.guard, now, only)
@@ -122,7 +119,7 @@ def plan_batch(
         planned.append(_parked(share.state, defect, now) if defect else _plan(share, loaded.fleet, policy, now))
     failed = tuple(each for each in planned if isinstance(each, ParkedTenant))
     kept = [
-        *(_kept_too(share, loaded.fleet, policy.kinds, now) for each, share in shares.items() if each not in live),
+        *(_kept_too(share, policy.kinds, now) for each, share in shares.items() if each not in live),
         *(_newly_kept(shares[each.tenant_id], loaded.fleet, policy.kinds, now) for each in failed),
     ]
     done = tuple(each for each in planned if isinstance(each, TenantChanges))
@@ -245,21 +242,22 @@ def _looked_up(
 
 
 def _plan(share: Share, fleet: FleetView, policy: Policy, now: datetime) -> TenantChanges | ParkedTenant:
-    """What becomes of a tenant; it is parked if a rule of ours fails on it."""
+    """What becomes of a tenant; it is parked if a rule of ours fails on it, or if it cannot be placed."""
     try:
         return plan(share.state, share.events, fleet, policy, now)
-    except Wait:
-        raise
-    except Exception as defect:
-        return _parked(share.state, defect, now)
+    except Wait as reason:
+        tenant = tenant_as_told(share.state.tenant, share.events)
+        # Of a new one that is a former one already there is nothing, and never will be.
+        return TenantChanges(tenant, NOTHING, None) if tenant.is_former else _parked(share.state, reason, now)
+    except Exception as reason:
+        return _parked(share.state, reason, now)
 
 
-def _parked(state: TenantState, defect: Exception, now: datetime) -> ParkedTenant:
-    """Told without the text of the exception, which may hold a tenant's values."""
-    parked = parked_tenant(state.tenant, defect, now)
-    count_failure(SERVICE, Failure.DEFECT, "plan")
+def _parked(state: TenantState, reason: Exception, now: datetime) -> ParkedTenant:
+    parked = parked_tenant(state.tenant, reason, now)
+    count_failure(SERVICE, reason if isinstance(reason, Wait) else Failure.DEFECT, "plan")
     log.error(
-        "a rule failed; the tenant is parked",
+        "the tenant is parked",
         workspace=parked.workspace,
         namespace=parked.namespace,
         error=parked.error,
@@ -267,18 +265,18 @@ def _parked(state: TenantState, defect: Exception, now: datetime) -> ParkedTenan
     return parked
 
 
-def _kept(share: Share, subjects: Callable[[], Subjects], fleet: FleetView, now: datetime) -> Changes:
-    """Of a parked tenant: its events, what they tell of itself, and what its ``subjects`` show.
+def _kept(share: Share, tenant: Tenant, subjects: Callable[[], Subjects], now: datetime) -> Changes:
+    """Of a parked tenant: its events, ``tenant`` as they tell of it, and what its ``subjects`` show.
 
-    What is due by the clock is due again.
+    What is due by the clock is due again. One that is not placed has no row: its first event tells all of it anew.
     """
     before, events = share.state.tenant, share.events
     rows = tuple(parked_event(before.id, event) for event in events if not isinstance(event.message, Due | MoveDue))
-    tenant = tenant_after(before, events, fleet)
+    is_placed = bool(tenant.engine_instance_id)
     kept = Changes(
         parked_events=rows,
-        tenants=(tenant,) if tenant != before else (),
-        tenants_replaced=(tenant,) if tenant.is_former and not before.is_former else (),
+        tenants=(tenant,) if is_placed and tenant != before else (),
+        tenants_replaced=(tenant,) if is_placed and tenant.is_former and not before.is_former else (),
     )
     try:
         shown = parked_statuses(share.state._replace(tenant=tenant), subjects(), events[-1].cause(now))
@@ -292,9 +290,17 @@ def _kept(share: Share, subjects: Callable[[], Subjects], fleet: FleetView, now:
 def _newly_kept(share: Share, fleet: FleetView, kinds: Registry, now: datetime) -> Changes:
     """What is kept of a tenant that becomes parked; all its resources are to show that it is."""
     state, events = share
-    return _kept(share, lambda: {**known_subjects(state, kinds), **named_subjects(state, events, kinds)}, fleet, now)
+    try:
+        tenant = tenant_after(state.tenant, events, fleet)
+    except Wait:
+        tenant = tenant_as_told(state.tenant, events)
+    return _kept(share, tenant, lambda: {**known_subjects(state, kinds), **named_subjects(state, events, kinds)}, now)
 
 
-def _kept_too(share: Share, fleet: FleetView, kinds: Registry, now: datetime) -> Changes:
-    """What is kept of a tenant that is parked already; resources that its events name may be new and show it, too."""
-    return _kept(share, lambda: named_subjects(*share, kinds), fleet, now)
+def _kept_too(share: Share, kinds: Registry, now: datetime) -> Changes:
+    """What is kept of a tenant that is parked already; resources that its events name may be new and show it, too.
+
+    It is not placed meanwhile: by that one is known that waits for an instance.
+    """
+    tenant = tenant_as_told(share.state.tenant, share.events)
+    return _kept(share, tenant, lambda: named_subjects(*share, kinds), now)

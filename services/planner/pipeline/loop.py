@@ -1,7 +1,7 @@
 """The planner's loop: consume a batch → decode → coalesce → plan its tenants → save → commit.
 
 Transient failures are retried with the same batch. A message that the database rejects is isolated and becomes a dead
-letter. A tenant on which a rule raises is parked. Anything else ends the process.
+letter. A tenant on which a rule raises, or that cannot be placed, is parked. Anything else ends the process.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import structlog
 
 from services.common.backoff import Backoff
 from services.common.clock import Clock, SystemClock
-from services.common.errors import Poison, Retry, Unavailable, Wait
+from services.common.errors import Poison, Retry, Unavailable
 from services.common.kafka import TooManyDeadLetters
 from services.common.telemetry import Heartbeat
 from services.common.telemetry.logging import raised_at
@@ -168,7 +168,7 @@ class Planner:
         except Unreachable as error:
             self._failed(error)
             self._step_aside()
-        except (Retry, Wait, Poison) as error:
+        except (Retry, Poison) as error:
             self._failed(error)
         except Fenced as error:
             self._failed(error)
@@ -233,7 +233,7 @@ class Planner:
             raise
         except Exception as defect:
             self.session.abandon_transaction()
-            count_failure(SERVICE, defect if isinstance(defect, Wait) else Failure.DEFECT, "parked")
+            count_failure(SERVICE, Failure.DEFECT, "parked")
             log.error(  # noqa: TRY400 - the text of the exception may hold a tenant's values
                 "the tenant stays parked",
                 workspace=tenant.workspace,
@@ -298,9 +298,6 @@ class Planner:
         while True:
             try:
                 return self.until_done(partial(self.process_batch, batch))
-            except Wait as error:
-                self._failed(error)
-                batch = self.consumer.with_orders(batch, self.batch_limit)
             except Poison as error:
                 try:
                     return self._narrow_down(batch, error)
@@ -324,9 +321,9 @@ class Planner:
     def until_done(self, work: Callable[[], None]) -> bool:
         """Do ``work``, again after each failure that may pass, until it is done or the process shall stop.
 
-        Returns whether it was done. Raises Poison, and Wait if something else has to happen first. If it was not done,
-        nothing is lost: the offsets have not moved, and who is fenced, or cannot reach the database, owns nothing until
-        the group says so. To take its partitions up again would fence its successor.
+        Returns whether it was done. Raises Poison. If it was not done, nothing is lost: the offsets have not moved, and
+        who is fenced, or cannot reach the database, owns nothing until the group says so. To take its partitions up
+        again would fence its successor.
         """
         delays = Backoff()
         while True:

@@ -1,4 +1,4 @@
-"""Events of parked tenants as text, to be kept in the database until a rule that failed has been mended."""
+"""Events of parked tenants as text, to be kept in the database until these can be planned."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import orjson
 import structlog
 from pydantic import TypeAdapter
 
+from services.common.errors import Wait
 from services.common.messages import (
     Applied,
     Checked,
@@ -53,9 +54,9 @@ MOST_KEPT_BYTES = 64 * 1024 * 1024
 """Of their messages. The one that exceeds it is the last that is kept."""
 
 
-def parked_tenant(tenant: Tenant, defect: Exception, now: datetime) -> ParkedTenant:
-    """The row that says so."""
-    error = f"{type(defect).__name__} at {raised_at(defect)}"
+def parked_tenant(tenant: Tenant, reason: Exception, now: datetime) -> ParkedTenant:
+    """The row that says so: of a rule's exception without its text, which may hold a tenant's values."""
+    error = str(reason) if isinstance(reason, Wait) else f"{type(reason).__name__} at {raised_at(reason)}"
     return ParkedTenant(tenant.id, tenant.workspace, tenant.namespace, tenant.partition, error, now)
 
 
@@ -121,8 +122,7 @@ def resolved(parked: ParkedTenant, left: Sequence[LeftStatus], now: datetime) ->
     """What becomes of statuses that still show it after all that was kept is planned. The tenant is read again."""
     if not left:
         return BatchChanges()
-    tenant = Tenant(parked.tenant_id, *parked.full_name, parked.partition, "")
-    shown = resolved_statuses(tenant, left, Cause(now, ""))
+    shown = resolved_statuses(parked.unplaced, left, Cause(now, ""))
     return BatchChanges(other=Changes(workspace=shown.rows, workspace_gone=shown.gone), unread=(parked.full_name,))
 
 

@@ -40,6 +40,7 @@ from services.planner.database.periodic_queries import LostObject
 from services.planner.domain.events import Event, FleetDue, RemediesDue, ScalingDue
 from services.planner.domain.fleet.pools.scaling import has_overloaded
 from services.planner.pipeline.loop import Planner
+from services.planner.rows import ParkedTenant
 
 log = structlog.get_logger(__name__)
 
@@ -54,6 +55,8 @@ LISTS_KEPT = timedelta(days=90)
 """Long after the log of commands has lost them: of a workspace that is gone."""
 SAMPLES_KEPT = timedelta(days=2)
 """The longest soak, with what is waited for beyond it, and more than once."""
+PLACED_AT_ONCE = 50
+"""Tenants that waited for an instance: messages do not wait for all of them."""
 KEPT_UNSEEN = 500
 """So few events of a parked tenant are not looked at before they are planned."""
 
@@ -70,6 +73,8 @@ class PeriodicTasks:
     """The last one that was looked at of what lost instances were to remove, if there are more behind it."""
     _compacted: dict[UUID, int] = field(default_factory=dict)
     """How many events of each parked tenant had to be kept when that was last looked at."""
+    _placed: set[UUID] = field(default_factory=set)
+    """Parked tenants that have been tried again since there is an instance for them."""
 
     def __call__(self, planner: Planner) -> None:
         """Do what is due."""
@@ -92,6 +97,7 @@ class PeriodicTasks:
             ("scaling", 10 * SECOND, self._look_at_pools),
             ("provisioned", SECOND, self._look_at_installations),
             ("rollout", QUARTER, self._look_at_rollout),
+            ("unplaced", SECOND, self._place),
             ("compact", 10 * SECOND, self._compact),
             ("parked", 10 * MINUTE, partial(self._retry_parked, partitions=partitions)),
         )
@@ -205,10 +211,30 @@ class PeriodicTasks:
             tenants = periodic_queries.parked_tenants(connection, sorted(partitions))
         TENANTS_PARKED.labels(SERVICE).set(len(tenants))
         for tenant in tenants:
-            with planner.session.connection() as connection:
-                rows = periodic_queries.parked_events(connection, tenant.tenant_id)
-                shown = periodic_queries.events_of_parked(connection, tenant.tenant_id)
-            planner.retry_parked(tenant, rows, shown)
+            self._retry(planner, tenant)
+
+    def _place(self, planner: Planner) -> None:
+        """Tenants that there was no engine instance for, as soon as there is one: each once, a few at a time.
+
+        One on which a rule fails then is tried again with all others that are parked.
+        """
+        fleet = planner.session.fleet
+        if not fleet.instances:
+            return
+        with planner.session.connection() as connection:
+            tenants = periodic_queries.unplaced_tenants(connection, planner.consumer.partitions)
+        placeable = [each for each in tenants if fleet.has_instance_for(each.unplaced)]
+        self._placed &= {each.tenant_id for each in placeable}
+        for tenant in [each for each in placeable if each.tenant_id not in self._placed][:PLACED_AT_ONCE]:
+            self._retry(planner, tenant)
+            self._placed.add(tenant.tenant_id)
+
+    @staticmethod
+    def _retry(planner: Planner, tenant: ParkedTenant) -> None:
+        with planner.session.connection() as connection:
+            rows = periodic_queries.parked_events(connection, tenant.tenant_id)
+            shown = periodic_queries.events_of_parked(connection, tenant.tenant_id)
+        planner.retry_parked(tenant, rows, shown)
 
     def _compact(self, planner: Planner) -> None:
         """Coalesce the kept events of a parked tenant each time that their number has doubled.

@@ -46,7 +46,7 @@ from services.planner.pipeline.loop import Planner
 from services.planner.pipeline.periodic_tasks import PeriodicTasks
 from tests.component.conftest import Database
 from tests.component.fleet import add_instance
-from tests.unit.planner.given import Applied, changed, gone, observed, resource, resync
+from tests.unit.planner.given import WORKSPACE, Applied, changed, gone, observed, resource, resync
 from tests.unit.planner.world import FLEET
 
 pytestmark = pytest.mark.short
@@ -172,6 +172,12 @@ def _await_topics(bootstrap_servers: str, topics: set[str]) -> None:
 
 
 ORDERS: LiteralString = "SELECT subject, outcome FROM fleet_orders ORDER BY decided_at, ordered_at"
+PLACED: LiteralString = "SELECT workspace, engine_instance_id FROM tenants ORDER BY workspace"
+WAITING: LiteralString = """
+SELECT workspace, (SELECT count(*) FROM parked_events kept WHERE kept.tenant_id = parked.tenant_id),
+       error LIKE 'there is no engine instance for it%'
+  FROM parked_tenants parked
+"""
 STATES: LiteralString = "SELECT id, state FROM engine_instances ORDER BY id"
 FULL_DISK: LiteralString = """
 CREATE FUNCTION fill() RETURNS trigger LANGUAGE plpgsql AS
@@ -182,16 +188,24 @@ CREATE CONSTRAINT TRIGGER fill AFTER INSERT ON deployments DEFERRABLE INITIALLY 
 APPLICATIONS: LiteralString = "SELECT name, desired FROM engine_resources WHERE kind = 'Application' ORDER BY name"
 
 
-def test_tenant_when_there_is_no_instance_then_it_waits_until_operators_order_one_and_is_placed_there(rig: Rig) -> None:
+def test_tenant_when_there_is_no_instance_for_it_then_it_alone_waits_until_operators_order_one_and_is_placed_there(
+    rig: Rig,
+) -> None:
     with psycopg.connect(rig.database.owner_url) as owner:
         owner.execute("DELETE FROM engine_instances")
-    with rig.planner() as planner:
+    with rig.planner():
         rig.send(changed(1))
-        while "there is no engine instance" not in planner.failing:
-            time.sleep(0.02)
+        rig.until("that it waits", WAITING, [(WORKSPACE, 1, True)])
+        own = AddEngineInstance("own", "default", "argocd-own", "argocd", "dedicated", "other", "general", 10)
+        rig.order(own)
+        rig.send(changed(2, generation=2), changed(2, workspace="other"))
+        rig.until("the other", PLACED, [("other", "own")])
+        rig.until("that it waits", WAITING, [(WORKSPACE, 2, True)])
         rig.order(AddEngineInstance("new", "default", "argocd-new", "argocd", "shared", "", "general", 10))
-        rig.until("the application", "SELECT engine_instance_id FROM tenants", [("new",)])
-        rig.until("the audit", ORDERS, [("new", "accepted")])
+        rig.until("both", PLACED, [(WORKSPACE, "new"), ("other", "own")])
+        assert rig.query(WAITING) == []
+        rig.until("the audit", ORDERS, [("own", "accepted"), ("new", "accepted")])
+    assert rig.query("SELECT generation FROM deployments ORDER BY generation") == [(1,), (2,)]
 
 
 def test_orders_when_sent_then_they_are_decided_and_what_has_tenants_is_not_retired(rig: Rig) -> None:

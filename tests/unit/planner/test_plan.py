@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from services.common.errors import Wait
 from services.kinds.gitops_deployment.catalogue import ENGINE_NOT_ACCEPTED
 from services.kinds.shared.api_group import FINALIZER
 from services.planner.domain.audit import forced_deletion
@@ -126,11 +125,6 @@ def test_event_when_versions_start_again_under_a_newer_epoch_then_it_counts(depl
     deployed.take(changed(1000, generation=9, content=spec(source={"path": "new"})))
     deployed.take(changed(1001, version=3, generation=2, epoch=8, content=spec(source={"path": "restored"})))
     assert json.loads(application(deployed).manifest)["spec"]["source"]["path"] == "restored"
-
-
-def test_tenant_when_no_instance_accepts_then_the_batch_waits() -> None:
-    with pytest.raises(Wait):
-        World(fleet=()).take(changed(1))
 
 
 def test_tenant_when_its_partition_changed_then_its_row_follows(deployed: World) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from uuid import UUID
 
+from services.common.errors import Wait
 from services.planner.domain.fleet.placement.assignments import PlacementRules
 from services.planner.domain.fleet.placement.placement import place
 from services.planner.domain.ids import tenant_id
@@ -49,7 +50,7 @@ class FleetView:
     def instance_for(self, tenant: Tenant) -> EngineInstance:
         """Where a tenant that is not known belongs: where it was, where it is pinned to, or else by its id.
 
-        Raises Wait if there is no instance for it.
+        Raises Wait if there is no instance for it, or if it is pinned to one that was never ready.
 
         One of before namespaces' uids were told was there by the id of its names, which is another by now.
         """
@@ -57,9 +58,19 @@ class FleetView:
         before = self.placements.get(tenant.id) or self.placements.get(of_names, "")
         pinned = self.rules.pinned_to(tenant.full_name)
         known = next((each for each in (before, pinned) if self.is_there(each)), None)
-        if known is not None:
-            return self.instances[known]
-        return place(tenant, self.usable, self.load, self.rules.affinity(tenant.workspace))
+        if known is None:
+            return place(tenant, self.usable, self.load, self.rules.affinity(tenant.workspace))
+        if self.instances[known].unready:
+            raise Wait(f"engine instance {known}, where it belongs, is not ready")
+        return self.instances[known]
+
+    def has_instance_for(self, tenant: Tenant) -> bool:
+        """Whether a tenant that is not known can be placed."""
+        try:
+            self.instance_for(tenant)
+        except Wait:
+            return False
+        return True
 
     def engine(self, tenant: Tenant) -> Engine:
         """The engine of the tenant's instance. Raises KeyError if this build does not know it."""

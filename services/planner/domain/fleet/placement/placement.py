@@ -68,7 +68,7 @@ def candidates_of(
 ) -> Collection[EngineInstance]:
     """Those of the open ones that are dedicated to the workspace if there are some; none that it does not admit.
 
-    While none is open, any of these will do: to refuse a new tenant would hold up its whole partition.
+    While none is open, any of these will do, or a new tenant would have to wait.
     """
     known = [instance for instance in instances if affinity.admits(instance) and not instance.unready]
     wanted = [instance for instance in known if is_open(instance)] or known
