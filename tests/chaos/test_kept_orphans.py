@@ -28,6 +28,7 @@ def operator(stack: HostedStack, tmp_path: Path) -> Operator:
     return Operator(stack, tmp_path)
 
 
+@pytest.mark.long  # what an approval removes is in tests/component/agent/test_kept_orphans.py
 async def test_orphans_when_an_intruder_makes_many_then_they_are_listed_and_go_once_an_operator_approves(
     tenant: Tenant, projects: Mirror, operator: Operator
 ) -> None:
