@@ -78,7 +78,7 @@ def test_status_when_another_controller_changes_it_then_no_operation_of_the_user
 @pytest.mark.parametrize(
     ("told", "message"),
     [
-        pytest.param({"status": {"verdict": {}}}, "status.verdict.outcome is missing; set it", id="another-shape"),
+        pytest.param({"status": {"verdict": {}}}, "status.verdict.outcome is missing", id="another-shape"),
         pytest.param({"status": None}, "", id="not-told"),
     ],
 )
