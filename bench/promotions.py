@@ -35,6 +35,8 @@ MOST_GROWTH, NOISE_SECONDS = 1.5, 0.2
 """Half of all promotions take no more than so many times as long among many Snapshots, and a little."""
 AT_ONCE = 50
 """Snapshots that are created side by side."""
+PATIENCE_SECONDS = 900
+"""After thousands of Snapshots: a tenant's changes are sent at the rate that it has, in their order."""
 SUCCESS = "Success"
 
 console = Console(highlight=False)
@@ -58,7 +60,8 @@ async def promote(shop: Shop, deployments: Mirror, number: int) -> Round:
     await shop.environment(name)
     await shop.promote(name, name, manualPromotion={"targetEnvironment": name})
     wanted = before + len(shop.components)
-    await deployments.until(f"{wanted} GitOpsDeployments", lambda objects: len(objects) == wanted, 120)
+    what = f"{wanted} GitOpsDeployments"
+    await deployments.until(what, lambda objects: len(objects) == wanted, PATIENCE_SECONDS)
     there = time.monotonic() - began
     if await shop.until_complete(name) != SUCCESS:
         raise RuntimeError(f"{name}: {shop.status(name)}")
