@@ -355,8 +355,13 @@ def _in_state(known: EngineInstanceRow, wanted: InstanceState, fleet: Fleet, at:
         _require_unneeded(known, fleet)
         _require_empty(known, fleet)
         require_nobody_pinned(known, fleet)
-        require_served(fleet, after)
+        # Before there is any tenant a fleet may be made anew, in the namespaces that it has.
+        require_served(fleet, after, are_others=_may_have_tenants(fleet))
     return _next_order(known, wanted, fleet), after
+
+
+def _may_have_tenants(fleet: Fleet) -> bool:
+    return bool(fleet.uncounted) or any(held.tenants for held in fleet.holdings.values())
 
 
 def _next_order(known: EngineInstanceRow, wanted: InstanceState, fleet: Fleet) -> str:

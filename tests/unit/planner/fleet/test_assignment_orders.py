@@ -200,7 +200,7 @@ DECISIONS: dict[str, tuple[Fleet, Order, str, str]] = {
         "no shared engine instance would be left for tenants of other workspaces that is ready",
     ),
     "retire the last shared one that is ready": (
-        fleet(ONE, DEDICATED, replace(THREE, **PROVISIONING)),
+        fleet(ONE, DEDICATED, replace(THREE, **PROVISIONING)).with_holdings({"two": Holding(tenants=1)}),
         RetireEngineInstance("one"),
         "refused",
         "no shared engine instance would be left for tenants of other workspaces that is ready; add one first",

@@ -112,7 +112,12 @@ STATES = {
         "accepted",
         "retired",
     ),
-    "retire the last one": (in_state("drained"), RetireEngineInstance("one"), "refused", None),
+    "retire the last one before there are tenants": (
+        in_state("drained"),
+        RetireEngineInstance("one"),
+        "accepted",
+        "retired",
+    ),
     "retire again": (in_state("retired"), RetireEngineInstance("one"), "unchanged", None),
     "drain what has failed": (in_state("failed"), DrainEngineInstance("one"), "refused", None),
     "undrain what has failed": (in_state("failed"), UndrainEngineInstance("one"), "refused", None),

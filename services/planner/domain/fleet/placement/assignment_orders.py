@@ -117,8 +117,11 @@ def require_fit(row: EngineInstanceRow, fleet: Fleet) -> None:
         raise Refused(f"workspace {row.dedicated_to} is assigned to {affinity}, and {refusal}")
 
 
-def require_served(before: Fleet, after: Fleet) -> None:
-    """Raises Refused if an order takes the last ready instance from an assigned workspace, or from all others."""
+def require_served(before: Fleet, after: Fleet, *, are_others: bool = True) -> None:
+    """Raises Refused if an order takes the last ready instance from an assigned workspace, or from all others.
+
+    ``are_others``: whether there may be any others.
+    """
     for workspace in sorted(after.rules.assignments):
         affinity = after.rules.affinity(workspace)
         if _is_served(affinity, before) and not _is_served(affinity, after):
@@ -127,7 +130,7 @@ def require_served(before: Fleet, after: Fleet) -> None:
                 "ready; add one first, or unassign it"
             )
     of_others = Affinity("")
-    if _is_served(of_others, before) and not _is_served(of_others, after):
+    if are_others and _is_served(of_others, before) and not _is_served(of_others, after):
         raise Refused(
             "no shared engine instance would be left for tenants of other workspaces that is ready; add one first"
         )
