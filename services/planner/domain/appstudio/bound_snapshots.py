@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache, cached_property
 from typing import NamedTuple
 from uuid import UUID
@@ -127,11 +127,15 @@ class Bindings:
 
     @cached_property
     def _before(self) -> Mapping[tuple[str, str], Before]:
-        return {brought: step.before for brought, step in _brought(self._state) if step.before is not None}
+        return {names: step.before for names, step in self._brought if step.before is not None}
 
     @cached_property
     def _images(self) -> Mapping[tuple[str, str], str]:
-        return {brought: step.images for brought, step in _brought(self._state) if step.images}
+        return {names: step.images for names, step in self._brought if step.images}
+
+    @cached_property
+    def _brought(self) -> Sequence[tuple[tuple[str, str], Step]]:
+        return [*_brought(self._state)]
 
     def _component(self, name: str, wanted: GitOpsRepository | None, deployment: str) -> DeployedComponent:
         commit = wanted.commit_id.strip() if wanted is not None else ""
