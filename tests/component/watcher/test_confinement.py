@@ -9,6 +9,7 @@ import asyncio
 import uuid
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ from services.kinds.application.kind import APPLICATION
 from services.kinds.deployment_target.model import DEPLOYMENT_TARGET
 from services.kinds.deployment_target_claim.model import DEPLOYMENT_TARGET_CLAIM
 from services.kinds.deployment_target_claim.rows import FINALIZER
+from services.kinds.environment.rules import SECRET_LABEL
 from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
 from services.kinds.managed_environment.model import MANAGED_ENVIRONMENT
 from services.kinds.registry import REGISTRY, Registry
@@ -141,12 +143,14 @@ async def refusal(confined: Confined, kind: ApiResource, meta: Manifest, **conte
 async def test_watcher_when_it_applies_children_then_the_policy_lets_it(rig: Rig, confined: Confined) -> None:
     tenant, applier = confined.tenant, ObjectApplier(confined.kube, 1000)
     await tenant.create_secret("login", "Opaque", kubeconfig="k")
-    environment = child(
-        rig, confined.owner, "prod-env", kind=ChildKind.MANAGED_ENVIRONMENT.value, spec=ENVIRONMENT_SPEC
-    )
-    for row in (environment, copied(rig, confined.owner)):
+    environment = partial(child, rig, confined.owner, "prod-env", kind=ChildKind.MANAGED_ENVIRONMENT.value)
+    secret = partial(copied, rig, confined.owner)
+    for row, changed in (
+        (environment(spec=ENVIRONMENT_SPEC), environment(spec=ENVIRONMENT_SPEC | {"createNewServiceAccount": True})),
+        (secret(), secret(labels={SECRET_LABEL: "prod"})),
+    ):
         assert await applier.apply_row(row)
-        assert await applier.apply_row(replace(row, manifest=row.manifest.replace('"labels":{}', '"labels":{"a":"b"}')))
+        assert await applier.apply_row(changed)
         assert await applier.apply_row(replace(row, desired="absent"))
 
 
