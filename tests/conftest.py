@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Iterator
-from pathlib import Path, PurePath
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -54,13 +54,17 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
+def folder_of(nodeid: str) -> str:
+    """Of tests, the one that a test is in."""
+    return nodeid.split("/", 2)[1]
+
+
 class StackScheduling(LoadScopeScheduling):
     """How ``make test`` divides tests among processes: those that share a stack are run by one of them."""
 
     def _split_scope(self, nodeid: str) -> str:
-        path = PurePath(nodeid.partition("::")[0])
-        folder = path.parts[1]
-        return folder if folder == "component" or folder in WHOLE_SYSTEM else str(path)
+        folder = folder_of(nodeid)
+        return folder if folder == "component" or folder in WHOLE_SYSTEM else nodeid.partition("::")[0]
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> StackScheduling:
@@ -68,9 +72,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> StackSchedul
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    folders = tuple(Path(__file__).parent / name for name in WHOLE_SYSTEM)
     for item in items:
-        if any(item.path.is_relative_to(folder) for folder in folders):
+        if folder_of(item.nodeid) in WHOLE_SYSTEM:
             item.add_marker(pytest.mark.timeout(WHOLE_SYSTEM_SECONDS))
 
 

@@ -185,7 +185,7 @@ ATTEMPTS: Mapping[str, Attempt] = {
     "manifests aliases": plain("document contains excessive aliasing", {"app/bomb.yaml": bomb(9)}),
     "manifests too large": plain(
         "exceeded max combined manifest file size",
-        {f"app/large-{n}.yaml": yaml.safe_dump(config_map("x" * 900_000, f"large-{n}")) for n in range(12)},
+        {f"app/large-{n}.yaml": config_map("x" * 900_000, f"large-{n}") for n in range(12)},
     ),
     "manifests path that is a link": plain(LINK, {"other": Path("/etc")}, path="other"),
 }

@@ -100,6 +100,7 @@ async def remote(tenant: Tenant, api: Api, source: Sources, far: Deployed, clust
     return Web("remote", repository, created, far, there)
 
 
+@pytest.mark.long  # the simulator's namespace is lost in tests/drills/test_lost_namespace.py
 async def test_namespace_when_deleted_while_its_controllers_run_then_what_they_had_deployed_is_never_taken_down(
     stack: HostedStack, operator: Operator, tenant: Tenant, own: Web, remote: Web
 ) -> None:

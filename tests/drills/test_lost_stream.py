@@ -57,7 +57,8 @@ def require_unknown(operator: Operator, unseen: Manifest, *wanted: Manifest) -> 
     assert [each["metadata"]["name"] for each in wanted if application_name(each) in swept] == []
 
 
-@pytest.mark.parametrize("loss", ["dropped", pytest.param("limit reached", marks=pytest.mark.long)])
+@pytest.mark.long  # all rows are streamed again in tests/drills/test_lost_kafka.py, too
+@pytest.mark.parametrize("loss", ["dropped", "limit reached"])
 async def test_slot_when_lost_then_all_rows_are_streamed_again_and_what_was_deleted_unseen_is_withdrawn(
     stack: HostedStack, operator: Operator, tenant: Tenant, loss: str
 ) -> None:

@@ -148,6 +148,7 @@ def test_readme_when_it_shows_commands_then_those_of_every_section_are_typed() -
     assert shown >= NOT_TYPED.keys()
 
 
+@pytest.mark.long  # the same manifests become pods in tests/node/test_deployed.py
 async def test_installation_when_every_command_is_typed_then_a_deployment_goes_there_and_back(
     installation: Installation,
 ) -> None:
@@ -163,6 +164,7 @@ async def test_installation_when_every_command_is_typed_then_a_deployment_goes_t
         await tenant.until_status("is healthy", health__status="Healthy")
 
 
+@pytest.mark.long
 def test_upgrade_when_every_command_is_typed_then_each_succeeds(installation: Installation) -> None:
     for command in commands("Upgrading"):
         if command == MIGRATED:
