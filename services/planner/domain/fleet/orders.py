@@ -54,7 +54,7 @@ from services.planner.domain.fleet.placement.assignment_orders import (
     unpin_tenant,
 )
 from services.planner.domain.fleet.placement.assignments import PinKey, PlacementRules
-from services.planner.domain.fleet.pools.pools import MOST_CAPACITY, change_pool, require_version
+from services.planner.domain.fleet.pools.pools import MOST_CAPACITY, change_pool, require_version, without_leaving
 from services.planner.domain.fleet.pools.provisioning import settle_provisioning
 from services.planner.domain.fleet.rollouts.ring_instances import missing_instances
 from services.planner.domain.fleet.rollouts.rollout import settle_rollout
@@ -342,7 +342,10 @@ def _require_free(added: AddEngineInstance, fleet: Fleet) -> None:
 
 def _in_state(known: EngineInstanceRow, wanted: InstanceState, fleet: Fleet, at: datetime) -> tuple[str, Fleet]:
     """To another state."""
-    if known.state == wanted or (wanted == "draining" and known.is_leaving):
+    if wanted == "draining" and known.is_leaving:
+        after = without_leaving(known.id, fleet)
+        return f"it is {known.state}" if after is fleet else _next_order(known, wanted, fleet), after
+    if known.state == wanted:
         return f"it is {known.state}", fleet
     if known.is_retired:
         raise Refused(f"engine instance {known.id} is retired")

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from services.common.messages import RemoveEnginePool, SetEnginePool
+from services.common.messages import DrainEngineInstance, RemoveEnginePool, SetEnginePool
 from services.planner.domain.fleet.pools.pool_rows import EnginePool
-from tests.unit.planner.fleet.test_fleet_orders import decided, fleet, outcome
+from tests.unit.planner.fleet.test_fleet_orders import decided, fleet, in_state, outcome
 from tests.unit.planner.given import at
 
 WANTED = SetEnginePool("north", "general", 1, 9, 1, 2500, "3.2.11", "fast")
@@ -59,3 +59,20 @@ def test_pool_when_removed_then_its_row_goes_and_its_instances_stay() -> None:
     changes = decided(fleet().with_pool(POOL), RemoveEnginePool("north", "general"))
     assert (changes.engine_pools_gone, changes.engine_instances) == ((POOL,), ())
     assert outcome(decided(fleet(), RemoveEnginePool("north", "general"))) == ("unchanged", "there is none")
+
+
+def test_instance_when_an_operator_drains_what_its_pool_gives_up_then_it_is_the_operators() -> None:
+    before = in_state("draining", tenants=2).with_pool(POOL)
+    changes = decided(before, DrainEngineInstance("one"))
+    assert outcome(changes) == (
+        "accepted",
+        "its tenants stay on it (2) until 'gitopsctl engines rebalance' moves them",
+    )
+    (pool,) = changes.engine_pools
+    assert (pool, changes.engine_instances) == (replace(POOL, leaving=None), ())
+
+
+def test_instance_when_an_operator_drains_it_and_its_pool_gives_another_up_then_nothing_changes() -> None:
+    before = in_state("draining", tenants=2).with_pool(replace(POOL, leaving="other"))
+    changes = decided(before, DrainEngineInstance("one"))
+    assert (outcome(changes), changes.engine_pools) == (("unchanged", "it is draining"), ())

@@ -18,10 +18,12 @@ from hypothesis import strategies as st
 from services.common.messages import (
     AddEngineInstance,
     DrainEngineInstance,
+    FleetOrder,
     MoveTenant,
     RetireEngineInstance,
     UndrainEngineInstance,
 )
+from services.planner.domain.fleet.orders import decide_order
 from services.planner.domain.fleet.placement.measured_load import load_of_deployments
 from services.planner.domain.fleet.pools.pool_rows import Burdens, EnginePool, Overload, Patience
 from services.planner.domain.fleet.pools.scaling import (
@@ -221,6 +223,16 @@ def test_instance_when_it_is_given_up_and_needed_again_then_it_stays() -> None:
     pool = replace(POOL, leaving=SECOND)
     before = row_of(loaded({FIRST: (2400,), SECOND: (100,)}, pool), SECOND, state="draining")
     assert ordered(scaled(before)) == [UndrainEngineInstance(SECOND)]
+
+
+@pytest.mark.parametrize(("state", "on_second"), [("draining", (100,)), ("drained", ())])
+def test_instance_when_an_operator_has_drained_it_too_then_the_pool_grows_without_it(
+    state: str, on_second: tuple[int, ...]
+) -> None:
+    pool = replace(POOL, leaving=SECOND)
+    before = row_of(loaded({FIRST: (2400,), SECOND: on_second}, pool), SECOND, state=state)
+    drained = decide_order(FleetOrder(UUID(int=9), "ada", NOW, DrainEngineInstance(SECOND)), before)
+    assert [type(order) for order in ordered(scaled(drained.fleet))] == [AddEngineInstance, AddEngineInstance]
 
 
 def test_instance_when_an_operator_undrains_it_then_it_is_not_given_up_any_more() -> None:

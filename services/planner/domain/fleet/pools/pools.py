@@ -22,6 +22,15 @@ def change_pool(wanted: SetEnginePool | RemoveEnginePool, fleet: Fleet, at: date
     return _set_pool(wanted, fleet, at) if isinstance(wanted, SetEnginePool) else _remove_pool(wanted, fleet)
 
 
+def without_leaving(instance: str, fleet: Fleet) -> Fleet:
+    """With a pool that gives ``instance`` up no more; the very same if none does.
+
+    Who orders to drain it, too, has it stay so, whatever the pool needs.
+    """
+    pool = next((each for each in fleet.pools.values() if each.leaving == instance), None)
+    return fleet if pool is None else fleet.with_pool(replace(pool, leaving=None))
+
+
 def _set_pool(wanted: SetEnginePool, fleet: Fleet, at: datetime) -> tuple[str, Fleet]:
     known = fleet.pools.get((wanted.engine_cluster, wanted.ring))
     if known is not None and at <= known.ordered_at:
