@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from services.kinds.shared.catalogue import ERROR, QUOTA_EXCEEDED, TENANT_PARKED, THROTTLING, Entry, error
+from services.kinds.shared.catalogue import ERROR, PARKED, QUOTA_EXCEEDED, THROTTLING, Entry, error
 
 NO_ERROR = Entry(ERROR, "False", "Success", "", "Nothing is wrong; status.phase says who has it.")
 NOT_TERMINATED = error(
@@ -12,4 +12,4 @@ NOT_TERMINATED = error(
     "Ask your operators.",
 )
 
-ENTRIES = (NO_ERROR, NOT_TERMINATED, QUOTA_EXCEEDED, TENANT_PARKED, *THROTTLING)
+ENTRIES = (NO_ERROR, NOT_TERMINATED, QUOTA_EXCEEDED, *PARKED, *THROTTLING)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from services.kinds.shared.catalogue import ERROR, QUOTA_EXCEEDED, TENANT_PARKED, THROTTLING, Entry, error
+from services.kinds.shared.catalogue import ERROR, PARKED, QUOTA_EXCEEDED, THROTTLING, Entry, error
 
 MINUTES = 5
 """How long a SpaceRequest, or a provisioner of others, may take before the claim says so."""
@@ -94,6 +94,6 @@ ENTRIES = (
     TARGET_NOT_IN_FORCE,
     TARGET_NAME_TAKEN,
     QUOTA_EXCEEDED,
-    TENANT_PARKED,
+    *PARKED,
     *THROTTLING,
 )

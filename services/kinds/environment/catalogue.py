@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from services.kinds.shared.catalogue import TENANT_PARKED, THROTTLING, Reason
+from services.kinds.shared.catalogue import PARKED, THROTTLING, Reason
 from services.kinds.shared.reconciled import (
     INVALID_SPEC,
     NAME_EXISTS,
@@ -149,6 +149,6 @@ ENTRIES = (
         )
     ),
     *PAIR_RESOLVED,
-    TENANT_PARKED,
+    *PARKED,
     *THROTTLING,
 )

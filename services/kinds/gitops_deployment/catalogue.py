@@ -5,9 +5,9 @@ from __future__ import annotations
 from services.kinds.gitops_deployment.model import ENVIRONMENT_MESSAGE, SYNC_OPTION_MESSAGE, TYPE_MESSAGE
 from services.kinds.shared.catalogue import (
     DELETING,
+    PARKED,
     QUOTA_EXCEEDED,
     RESOLVED,
-    TENANT_PARKED,
     THROTTLING,
     UNKNOWN_ERROR,
     Entry,
@@ -208,6 +208,6 @@ ENTRIES = (
     STATUS_WHOLE,
     LEFT_BEHIND,
     NOTHING_LEFT_BEHIND,
-    TENANT_PARKED,
+    *PARKED,
     *THROTTLING,
 )

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from services.kinds.managed_environment.model import ENVIRONMENT_SECRET
 from services.kinds.shared.catalogue import (
+    PARKED,
     QUOTA_EXCEEDED,
     RESOLVED,
-    TENANT_PARKED,
     THROTTLING,
     UNKNOWN_ERROR,
     Entry,
@@ -203,6 +203,6 @@ ENTRIES = (
     NOT_CREATED,
     QUOTA_EXCEEDED,
     RESOLVED,
-    TENANT_PARKED,
+    *PARKED,
     *THROTTLING,
 )

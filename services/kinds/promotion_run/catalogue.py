@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from services.kinds.shared.catalogue import ERROR, QUOTA_EXCEEDED, TENANT_PARKED, THROTTLING, Entry, error
+from services.kinds.shared.catalogue import ERROR, PARKED, QUOTA_EXCEEDED, THROTTLING, Entry, error
 
 MINUTES = 10
 """How long a promotion to one environment may take."""
@@ -101,7 +101,7 @@ ENTRIES = (
     SNAPSHOT_OF_ANOTHER,
     SNAPSHOT_REMADE,
     QUOTA_EXCEEDED,
-    TENANT_PARKED,
+    *PARKED,
     *THROTTLING,
 )
 

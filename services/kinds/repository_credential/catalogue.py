@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from services.kinds.repository_credential.model import CREDENTIAL_SECRET
-from services.kinds.shared.catalogue import ERROR, TENANT_PARKED, THROTTLING, UNKNOWN_ERROR, Entry, Reason
+from services.kinds.shared.catalogue import ERROR, PARKED, THROTTLING, UNKNOWN_ERROR, Entry, Reason
 
 CREDENTIAL = "ValidRepositoryCredential"
 URL = "ValidRepositoryURL"
@@ -116,6 +116,6 @@ ENTRIES = (
     *SECRET_INVALID_TYPE,
     *USE_REFUSED,
     *ENGINE_REFUSED,
-    TENANT_PARKED,
+    *PARKED,
     *THROTTLING,
 )

@@ -64,6 +64,13 @@ TENANT_PARKED = error(
     "What you change meanwhile is kept, and looked at when the fault is mended.",
     "Nothing: the condition goes by itself then. If it stays for long, ask your operators.",
 )
+TENANT_UNPLACED = error(
+    "there is no Argo CD instance for your namespace yet; the operators have been told",
+    "Your namespace is new and waits for its place: nothing of it is looked at yet. What you change meanwhile is kept.",
+    "Nothing: the condition goes by itself as soon as there is one. If it stays for long, ask your operators.",
+)
+PARKED = (TENANT_PARKED, TENANT_UNPLACED)
+"""What every kind shows while its tenant is parked."""
 QUOTA_EXCEEDED = error(
     "quota exceeded: {detail}",
     "Your namespace has more resources, or larger ones, than it may have. The oldest ones work; this one does not.",

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from services.kinds.shared.catalogue import QUOTA_EXCEEDED, RESOLVED, TENANT_PARKED
+from services.kinds.shared.catalogue import PARKED, QUOTA_EXCEEDED, RESOLVED
 
-ENTRIES = (QUOTA_EXCEEDED, RESOLVED, TENANT_PARKED)
+ENTRIES = (QUOTA_EXCEEDED, RESOLVED, *PARKED)

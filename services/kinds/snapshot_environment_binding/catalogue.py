@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from services.kinds.shared.catalogue import TENANT_PARKED, THROTTLING, Entry
+from services.kinds.shared.catalogue import PARKED, THROTTLING, Entry
 from services.kinds.shared.reconciled import (
     INVALID_SPEC,
     NAME_EXISTS,
@@ -163,6 +163,6 @@ ENTRIES = (
     PAIR_RESOLVED[0],
     COMMITS_SYNCED,
     COMMITS_UNSYNCED,
-    TENANT_PARKED,
+    *PARKED,
     *THROTTLING,
 )

@@ -5,8 +5,8 @@ from __future__ import annotations
 from services.kinds.gitops_deployment import catalogue as deployment
 from services.kinds.shared.catalogue import (
     ERROR,
+    PARKED,
     QUOTA_EXCEEDED,
-    TENANT_PARKED,
     THROTTLING,
     UNKNOWN_ERROR,
     Entry,
@@ -83,6 +83,6 @@ ENTRIES = (
     DEPLOYMENT_DELETED,
     QUOTA_EXCEEDED,
     UNKNOWN_ERROR,
-    TENANT_PARKED,
+    *PARKED,
     *THROTTLING,
 )

@@ -1,8 +1,8 @@
-"""What the custom resources of a parked tenant show: that something failed which its users cannot mend.
+"""What the custom resources of a parked tenant show: what its users wait for, and cannot mend.
 
-None of the kinds' rules is asked: one of them has failed. What a status showed before stays in it. When the tenant goes
-on, all its resources are looked at again, and the rules write what is true of them; where that is no status at all,
-the condition is resolved.
+None of the rules of a kind is asked: one has failed, or has no instance to compile for. What a status showed before
+stays in it. When the tenant goes on, all its resources are looked at again, and the rules write what is true of them;
+where that is no status at all, the condition is resolved.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from services.common.json_values import dicts_of
 from services.common.messages import Command, ResourceChanged, ResourceGone
 from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
 from services.kinds.registry import Registry
-from services.kinds.shared.catalogue import RESOLVED, TENANT_PARKED, Entry
+from services.kinds.shared.catalogue import PARKED, RESOLVED, TENANT_PARKED, TENANT_UNPLACED, Entry
 from services.kinds.shared.conditions import compile_status, parsed_status
 from services.kinds.shared.resource import Cause
 from services.planner.domain.events import Event
@@ -36,7 +36,8 @@ class Shown:
 LeftStatus = tuple[StatusKey, StoredStatus, bool]
 """A status that shows that its tenant was parked, and whether its resource exists."""
 
-PARKED = (TENANT_PARKED.type, TENANT_PARKED.message)
+TOLD = frozenset((entry.type, entry.message) for entry in PARKED)
+"""Types and messages of conditions that say so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,18 +111,19 @@ def shows_parked(status: str) -> bool:
 def _member_parked(status: str) -> str:
     """The member of a status whose conditions say that its tenant is parked; empty if none does."""
     for member, listed in parsed_status(status).items():
-        if any((each.get("type"), each.get("message")) == PARKED for each in dicts_of(listed)):
+        if any((each.get("type"), each.get("message")) in TOLD for each in dicts_of(listed)):
             return str(member)
     return ""
 
 
 def _statuses(state: TenantState, subjects: Subjects, cause: Cause) -> Iterator[tuple[StatusKey, StoredStatus]]:
+    entry = TENANT_PARKED if state.tenant.engine_instance_id else TENANT_UNPLACED
     for key, shown in subjects.items():
         if isinstance(shown, Gone):
             continue
         stored = state.statuses.get(key)
         own = stored if stored is not None and stored.uid == shown.uid else None
-        now = _with(TENANT_PARKED, own.status if own is not None else NO_STATUS, shown.conditions, cause)
+        now = _with(entry, own.status if own is not None else NO_STATUS, shown.conditions, cause)
         if own is None or own.status != now:
             yield key, StoredStatus(shown.uid, shown.generation, now, own is not None and own.release_finalizer)
 

@@ -10,7 +10,7 @@ from uuid import UUID
 
 import pytest
 
-from services.kinds.shared.catalogue import TENANT_PARKED
+from services.kinds.shared.catalogue import PARKED, TENANT_UNPLACED
 from services.planner.database import periodic_queries
 from services.planner.database.save import Span
 from services.planner.domain import plan as plan_module
@@ -40,6 +40,12 @@ def names(world: World) -> set[tuple[str, str]]:
     return {(tenants[each.tenant_id].workspace, each.name) for each in world.deployments.values() if each.present}
 
 
+def shown(world: World) -> set[str]:
+    """What the resources of the tenant without an instance say of that it is parked."""
+    statuses = [row.status for key, row in world.workspace.items() if key[0] == UNPLACED]
+    return {entry.message for entry in PARKED for status in statuses if entry.message in status}
+
+
 @pytest.fixture
 def world() -> World:
     """In which one workspace has an instance, and another has none that is ready."""
@@ -53,8 +59,7 @@ def test_batch_when_one_tenant_has_no_instance_then_the_others_are_planned_and_i
     (parked,) = world.parked.values()
     assert parked.full_name == (UNPLACED, NAMESPACE)
     assert parked.error.startswith("there is no engine instance for it in any region and ring; add one with")
-    (shown,) = [row.status for key, row in world.workspace.items() if key[0] == UNPLACED]
-    assert TENANT_PARKED.message in shown
+    assert shown(world) == {TENANT_UNPLACED.message}
 
 
 def test_tenant_when_it_has_no_instance_then_it_has_no_row_and_its_later_events_are_kept(world: World) -> None:
@@ -107,7 +112,7 @@ def test_tenant_when_an_instance_is_ready_for_it_then_all_that_has_happened_is_p
     place.run()
     assert (world.parked, world.parked_events) == ({}, [])
     assert names(world) == {(PLACED, "api"), (UNPLACED, "web")}
-    assert not any(TENANT_PARKED.message in row.status for row in world.workspace.values())
+    assert shown(world) == set()
     (tenant,) = [each for each in world.tenants.values() if each.workspace == UNPLACED]
     assert tenant.engine_instance_id == SHARED.id
 
