@@ -359,6 +359,11 @@ class Fleet:
         told = self.health.get(instance)
         return told is not None and told.is_down
 
+    def down_in_words(self, instance: str) -> str:
+        """Of an instance that is down, as operators are told."""
+        told = self.health[instance]
+        return f"engine instance {instance} is down: {told.message or told.reason}"
+
     def is_out_of_reach(self, instance: str) -> bool:
         """Whether nobody can do anything there, as far as anybody knows."""
         told = self.health.get(instance)

@@ -109,8 +109,7 @@ def _require_suitable(target: EngineInstanceRow, source: EngineInstanceRow, orde
 
 def _require_working(target: EngineInstanceRow, fleet: Fleet) -> None:
     if fleet.is_down(target.id):
-        told = fleet.health[target.id]
-        raise Refused(f"engine instance {target.id} is down: {told.message or told.reason}")
+        raise Refused(fleet.down_in_words(target.id))
     if target.id in fleet.cordoned:
         raise Refused(f"engine instance {target.id} is cordoned: {fleet.cordoned[target.id]}")
 
@@ -217,9 +216,7 @@ def _ended(move: Move, fleet: Fleet, now: datetime) -> Move:
     if move.is_cancellable and not move.is_cancelled and (target.is_leaving or target.is_retired):
         move = replace(move, is_cancelled=True, message=f"engine instance {target.id} is {target.state}")
     if move.is_cancellable and not move.is_cancelled and move.step != "ordered" and fleet.is_down(target.id):
-        told = fleet.health[target.id]
-        message = f"engine instance {target.id} is down: {told.message or told.reason}"
-        move = replace(move, is_cancelled=True, message=message)
+        move = replace(move, is_cancelled=True, message=fleet.down_in_words(target.id))
     if move.step == "ordered" and move.is_cancelled:
         return replace(move, step="cancelled", step_since=now)
     return move

@@ -30,9 +30,9 @@ def find_trouble(rollout: Rollout, fleet: Fleet) -> Trouble:
     new = _down(rollout.target_ids, fleet)
     told = [each for each in new if fleet.health[each].reason != SILENT]
     if told and not old:
-        return Trouble(_in_words(told[0], fleet), is_of_version=True)
+        return Trouble(fleet.down_in_words(told[0]), is_of_version=True)
     waited_for = [*(each for each in old if told or each in inhabited), *new]
-    return Trouble(_in_words(waited_for[0], fleet)) if waited_for else Trouble()
+    return Trouble(fleet.down_in_words(waited_for[0])) if waited_for else Trouble()
 
 
 def occupied(instances: Iterable[str], fleet: Fleet) -> list[str]:
@@ -64,8 +64,3 @@ def _down(instances: Iterable[str], fleet: Fleet) -> list[str]:
 
 def _inhabited(fleet: Fleet) -> frozenset[str]:
     return frozenset(each.engine_instance_id for each in fleet.tenants.values())
-
-
-def _in_words(instance: str, fleet: Fleet) -> str:
-    told = fleet.health[instance]
-    return f"engine instance {instance} is down: {told.message or told.reason}"
