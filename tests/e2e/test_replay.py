@@ -75,7 +75,7 @@ async def test_spec_when_it_is_put_in_force_as_it_was_then_it_stays_so_until_the
     await until_deployed_from(tenant, created, "before")
 
     async def audit() -> list[tuple[Any, ...]]:
-        shown, _ = await gitopsctl(stack, "audit", "--tenant", name, "-o", "json")
+        shown, _ = await gitopsctl(stack, "audit", "--tenant", name, "--resource", "GitOpsDeployment/web", "-o", "json")
         return [(each["action"], each["manager"], each["generation"], each["outcome"]) for each in json.loads(shown)]
 
     found = await until_seen(audit, lambda found: found[0][-1] == "Completed")

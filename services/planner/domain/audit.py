@@ -43,6 +43,8 @@ REISSUE_ACTOR = "gitopsctl"
 """Of the commands by which operators put a former spec in force again. The resource, and so its generation, stays."""
 MOVE = "Move"
 """Kind of an audit row that is of a tenant's move, and so of no custom resource."""
+PLACEMENT = "Placement"
+"""Likewise of where a tenant was placed first, and so of no custom resource either."""
 ROLLOUT = "Rollout"
 """Likewise of a rollout, and so of no tenant either."""
 ENGINE_INSTANCE = "EngineInstance"
@@ -126,6 +128,31 @@ def move_record(move: Move) -> AuditRecord:
         trace_id="",
         created_at=move.step_since,
     )
+
+
+def audit_of_placement(tenant: Tenant, before: Tenant, cause: Cause) -> tuple[AuditRecord, ...]:
+    """A row for where a tenant is placed first; none if it was placed before. What takes it elsewhere is a move.
+
+    One that has no resource any more is forgotten, and may be placed again.
+    """
+    if before.engine_instance_id or not tenant.engine_instance_id:
+        return ()
+    record = AuditRecord(
+        id=operation_id(tenant.id, f"{PLACEMENT} {cause.at.isoformat()}"),
+        deployment_id=tenant.id,
+        workspace=tenant.workspace,
+        namespace=tenant.namespace,
+        kind=PLACEMENT,
+        name=tenant.engine_instance_id,
+        generation=0,
+        action="create",
+        actor=PLANNER,
+        state="Completed",
+        message=f"placed on {tenant.engine_instance_id}",
+        trace_id=cause.trace_id,
+        created_at=cause.at,
+    )
+    return (record,)
 
 
 def rollout_records(rollout: Rollout | None, before: Rollout | None, now: datetime) -> tuple[AuditRecord, ...]:

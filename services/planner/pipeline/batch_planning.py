@@ -23,6 +23,7 @@ from services.common.telemetry.metrics import Failure, count_failure
 from services.kinds.registry import Registry
 from services.planner import SERVICE
 from services.planner.database.load import Loaded
+from services.planner.domain.audit import audit_of_placement
 from services.planner.domain.changes import NOTHING, BatchChanges, Changes, TenantChanges
 from services.planner.domain.dormancy import Lookup, lookup_for
 from services.planner.domain.events import Due, Event, MoveDue, SweepDue, SweepPlace, SweepScope, Unseen
@@ -277,6 +278,7 @@ def _kept(share: Share, tenant: Tenant, subjects: Callable[[], Subjects], now: d
         parked_events=rows,
         tenants=(tenant,) if is_placed and tenant != before else (),
         tenants_replaced=(tenant,) if is_placed and tenant.is_former and not before.is_former else (),
+        audit_records=audit_of_placement(tenant, before, events[-1].cause(now)),
     )
     try:
         shown = parked_statuses(share.state._replace(tenant=tenant), subjects(), events[-1].cause(now))

@@ -15,7 +15,8 @@ from services.kinds.gitops_deployment.catalogue import ENVIRONMENT_UNUSABLE_ON_C
 from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
 from services.kinds.managed_environment.model import MANAGED_ENVIRONMENT
 from services.kinds.registry import REGISTRY
-from services.planner.domain.audit import REISSUE_ACTOR, RESTORED_ACTOR
+from services.planner.domain import plan as plan_module
+from services.planner.domain.audit import PLACEMENT, REISSUE_ACTOR, RESTORED_ACTOR
 from services.planner.domain.events import Event
 from services.planner.rows import AuditRecord
 from tests.unit.planner.given import (
@@ -270,3 +271,42 @@ def test_environment_when_it_is_back_at_an_older_generation_then_that_has_a_reco
         (at(2), 2, "update", "kubectl"),
         (at(3), 1, "update", RESTORED_ACTOR),
     ]
+
+
+def placed(world: World) -> list[tuple[str, str, str, datetime]]:
+    records = [each for each in world.audit_records.values() if each.kind == PLACEMENT]
+    return [(each.namespace, each.name, each.message, each.created_at) for each in records]
+
+
+def test_tenant_when_it_is_placed_first_then_the_audit_says_where_and_since_when_and_no_more_later() -> None:
+    world = World(fleet=[FLEET[0]])
+    world.take(changed(1))
+    world.take(changed(2, generation=2), changed(3, "api", uid="uid-2"))
+    assert placed(world) == [("team-a", FLEET[0].id, f"placed on {FLEET[0].id}", at(1))]
+
+
+def test_tenant_when_a_rule_fails_on_it_at_once_then_the_audit_says_where_it_was_placed_all_the_same(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = World(fleet=[FLEET[0]])
+    with monkeypatch.context() as broken:
+        broken.setattr(plan_module, "deploy", lambda *_: 1 / 0)
+        world.take(changed(1))
+    assert [name for _, name, *_ in placed(world)] == [FLEET[0].id]
+    world.take(changed(2, generation=2))
+    assert len(placed(world)) == 1
+
+
+def test_tenant_when_it_is_forgotten_and_comes_again_then_it_is_placed_a_second_time() -> None:
+    world = World(fleet=[FLEET[0]])
+    world.take(environment(1))
+    world.take(resource_gone(2, MANAGED_ENVIRONMENT.kind, "prod"))
+    assert world.tenants == {}
+    world.take(environment(3))
+    assert [at_ for *_, at_ in placed(world)] == [at(1), at(3)]
+
+
+def test_tenant_when_there_is_no_instance_for_it_then_nothing_says_that_it_was_placed() -> None:
+    world = World(fleet=[])
+    world.take(changed(1))
+    assert placed(world) == []

@@ -78,7 +78,7 @@ def condition(world: World, type_: str = "ErrorOccurred") -> dict[str, Any]:
 
 
 def operation(world: World, action: str) -> AuditRecord:
-    (found,) = [operation for operation in world.audit_records.values() if operation.action == action]
+    (found,) = [operation for operation in world.resources_audited if operation.action == action]
     return found
 
 

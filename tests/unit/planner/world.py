@@ -16,7 +16,7 @@ from services.kinds.gitops_deployment.rows import Deployment, ForcedDeletion, Ob
 from services.kinds.shared.resource import Check, PlainResource
 from services.kinds.sync_run.rows import SyncRun
 from services.planner.database.load import Loaded
-from services.planner.domain.audit import RESTORED_ACTOR
+from services.planner.domain.audit import PLACEMENT, RESTORED_ACTOR
 from services.planner.domain.changes import BatchChanges, Changes
 from services.planner.domain.dormancy import Lookup, is_admitted, woken
 from services.planner.domain.events import Due, Event, MoveDue, SweepDue, SweepPlace, SweepScope
@@ -171,6 +171,11 @@ class World:
 
     def load_remediations(self) -> Mapping[str, Remediation]:
         return self.remediations
+
+    @property
+    def resources_audited(self) -> list[AuditRecord]:
+        """The audit without where tenants were placed."""
+        return [each for each in self.audit_records.values() if each.kind != PLACEMENT]
 
     @property
     def view(self) -> FleetView:

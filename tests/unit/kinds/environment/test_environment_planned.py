@@ -267,7 +267,7 @@ def test_change_when_users_make_one_then_its_audit_says_what_came_of_it() -> Non
     claim = {"target": {"deploymentTargetClaim": {"claimName": "staging"}}}
     world.take(environment(1, secret_type="Opaque"))
     world.take(environment(2, secret_type="Opaque", configuration=claim))
-    told = [(known.action, known.state, known.message) for known in world.audit_records.values()]
+    told = [(known.action, known.state, known.message) for known in world.resources_audited]
     assert told[0][:2] == ("create", "Completed")
     assert told[1][:2] == ("update", "Failed")
     assert told[1][2].startswith("InvalidEnvironment: Environment is invalid")

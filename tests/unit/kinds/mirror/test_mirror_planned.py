@@ -50,7 +50,7 @@ def shown(world: World, name: str = "copy") -> tuple[str, str, str]:
 
 
 def audit(world: World) -> Iterator[tuple[str, str]]:
-    return ((known.action, known.state) for known in world.audit_records.values())
+    return ((known.action, known.state) for known in world.resources_audited)
 
 
 def test_kind_when_it_wants_an_object_then_that_is_compiled_for_its_resource(world: World) -> None:

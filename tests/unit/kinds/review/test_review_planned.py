@@ -72,7 +72,7 @@ def test_projection_when_a_list_shows_it_again_then_it_is_no_news(world: World) 
 def test_status_when_another_controller_changes_it_then_no_operation_of_the_user_is_recorded(world: World) -> None:
     world.take(review(1, status={}))
     world.take(review(2, status=APPROVED))
-    assert [(known.action, known.state) for known in world.audit_records.values()] == [("create", "Completed")]
+    assert [(known.action, known.state) for known in world.resources_audited] == [("create", "Completed")]
 
 
 @pytest.mark.parametrize(

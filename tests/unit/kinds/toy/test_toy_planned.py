@@ -29,7 +29,7 @@ def freeze(second: int, name: str = "holidays", reason: str = "nobody is here", 
 
 def audit_records(planned: World) -> list[tuple[str, str, str]]:
     """Kind, action and state of each, in order."""
-    return [(known.kind, known.action, known.state) for known in planned.audit_records.values()]
+    return [(known.kind, known.action, known.state) for known in planned.resources_audited]
 
 
 def test_kind_when_its_command_comes_then_its_status_is_shown_and_its_operation_has_ended() -> None:
