@@ -55,9 +55,16 @@ class Mirror:
 @asynccontextmanager
 async def mirrored(kube: KubeClient, resource: ApiResource, namespace: str | None = None) -> AsyncIterator[Mirror]:
     """A mirror of ``resource`` for as long as the block runs; complete when it begins."""
+    async with mirror_of(reflect(kube, resource, namespace), resource.plural) as mirror:
+        yield mirror
+
+
+@asynccontextmanager
+async def mirror_of(events: AsyncGenerator[Reflection], what: str) -> AsyncIterator[Mirror]:
+    """A mirror of ``what`` the events show for as long as the block runs; complete when it begins."""
     mirror = Mirror()
-    following = asyncio.create_task(mirror.follow(reflect(kube, resource, namespace)))
-    listing = asyncio.create_task(mirror.until(f"a list of {resource.plural}", lambda _: True, LIST_SECONDS))
+    following = asyncio.create_task(mirror.follow(events))
+    listing = asyncio.create_task(mirror.until(f"a list of {what}", lambda _: True, LIST_SECONDS))
     try:
         done, _ = await asyncio.wait({following, listing}, return_when=asyncio.FIRST_COMPLETED)
         for task in done:

@@ -25,7 +25,8 @@ from tests.argocd.test_health import frozen, until_health
 from tests.argocd.test_moves import DEPLOYED_SECONDS, identities, mover, until_rolled_out, watched
 from tests.argocd.test_outages import complete
 from tests.e2e.api import Api
-from tests.e2e.moving import HEALTHY_VIEW, Mover, seen_by_user
+from tests.e2e.moving import Mover
+from tests.e2e.status_history import BY_COMMIT, seen_by_user
 from tests.e2e.tenant import Tenant
 from tests.e2e.unreachable import out_of_reach
 
@@ -146,15 +147,15 @@ async def unnoticed(user: User, *others: str) -> AsyncIterator[SyncStarts]:
     async with (
         watched(kube, namespace) as history,
         starts_seen(kube) as starts,
-        seen_by_user(user.tenant) as views,
-        seen_by_user(user.tenant, "automated") as views_of_automated,
+        seen_by_user(user.tenant) as seen,
+        seen_by_user(user.tenant, "automated") as seen_of_automated,
     ):
         yield starts
+        assert (await seen.changes(), await seen_of_automated.changes(BY_COMMIT)) == ([], [])
     assert await identities(kube, namespace, "kept") == before
     changed = [*("released", "settings") * len(user.runs), *others]
     assert sorted(history.changed) == sorted(("ConfigMap", name) for name in changed)
-    assert (history.deleted, views) == ([], [HEALTHY_VIEW])
-    assert {health for _, health in views_of_automated} == {"Healthy"}
+    assert history.deleted == []
     assert [starts.count(run["metadata"]["uid"]) for run in user.runs] == [1] * len(user.runs)
 
 

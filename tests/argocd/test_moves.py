@@ -20,7 +20,8 @@ from tests.argocd.sources import NAME, Sources, config_map, service, workload
 from tests.argocd.test_environments import SERVICE_ACCOUNT, there
 from tests.argocd.test_outages import CONTROLLERS, without
 from tests.e2e.api import Api, Cluster
-from tests.e2e.moving import HEALTHY_VIEW, Mover, seen_by_user
+from tests.e2e.moving import Mover
+from tests.e2e.status_history import seen_by_user
 from tests.e2e.tenant import Tenant
 
 __all__ = ["there"]
@@ -100,12 +101,12 @@ async def test_tenant_when_moved_then_nothing_that_was_deployed_is_written_and_i
     await until_rolled_out(tenant)
     before = await identities(kube, tenant.namespace)
     async with watched(kube, tenant.namespace) as history:
-        async with seen_by_user(tenant) as views:
+        async with seen_by_user(tenant) as seen:
             target = await mover.order(created)
             await mover.until_done()
+            assert await seen.changes() == []
         assert mover.places(created) == {target}
         assert (await identities(kube, tenant.namespace), history.changed, history.deleted) == (before, [], [])
-        assert views == [HEALTHY_VIEW]
         repository.commit(config_map("second"))
         await tenant.until_status("goes on", sync__revision=repository.repository.head(), **HEALTHY)
         repository.remove(service("app"))
@@ -146,10 +147,11 @@ async def test_environment_when_its_tenant_is_moved_then_the_target_deploys_ther
     account = ("kube-system", f"argocd-manager-{environment['metadata']['uid']}")
     async with mirrored(far.kube, SERVICE_ACCOUNT, account[0]) as accounts, watched(far.kube, there) as history:
         known = accounts.objects[account]["metadata"]["uid"]
-        async with seen_by_user(tenant) as views:
+        async with seen_by_user(tenant) as seen:
             await mover.order(created)
             await mover.until_done()
-        assert (history.changed, history.deleted, views) == ([], [], [HEALTHY_VIEW])
+            assert await seen.changes() == []
+        assert (history.changed, history.deleted) == ([], [])
         assert accounts.objects[account]["metadata"]["uid"] == known
         repository.commit(config_map("second"))
         await far.until(there, "second", timeout_seconds=60)
@@ -178,12 +180,12 @@ async def test_target_when_its_argocd_dies_in_a_move_then_that_goes_on_when_it_r
     repository = source()
     created = await tenant.create(source=repository.spec())
     await tenant.until_status("deployed", timeout_seconds=DEPLOYED_SECONDS, **HEALTHY)
-    async with watched(kube, tenant.namespace) as history, seen_by_user(tenant) as views:
+    async with watched(kube, tenant.namespace) as history, seen_by_user(tenant) as seen:
         target = await mover.order(created)
         async with without(stack, CONTROLLERS[ENGINE_NAMESPACES.index(target)]):
             await mover.until_past("preparing", "pausing", "releasing")
             await mover.applications.until("its Application is there", lambda _: mover.places(created) == {target})
-            assert (await mover.step(), views, history.changed) == ("adopting", [HEALTHY_VIEW], [])
+            assert (await mover.step(), await seen.changes(), history.changed) == ("adopting", [], [])
             repository.commit(config_map("second"))
         await mover.until_done()
         await deployed.until(tenant.namespace, "second")

@@ -15,8 +15,8 @@ from services.common.kubernetes import KubeClient
 from tests.argocd.deployed import HEALTHY
 from tests.argocd.sources import Sources, config_map
 from tests.argocd.test_moves import DEPLOYED_SECONDS, watched
-from tests.e2e.moving import HEALTHY_VIEW, seen_by_user
 from tests.e2e.operators import listed, sole_instance, typed, until_seen
+from tests.e2e.status_history import seen_by_user
 from tests.e2e.tenant import Tenant, application_name, fresh_tenant
 from tests.e2e.test_rebalance import until_moved
 
@@ -58,7 +58,7 @@ async def test_tenants_when_an_instance_accepts_and_the_fleet_is_rebalanced_then
     await until_load(stack, {FIRST: TENANTS * LOAD, SECOND: 0.0})
     async with AsyncExitStack() as watching:
         histories = [await watching.enter_async_context(watched(kube, tenant.namespace)) for tenant in crowd]
-        views = [await watching.enter_async_context(seen_by_user(tenant)) for tenant in crowd]
+        seen = [await watching.enter_async_context(seen_by_user(tenant)) for tenant in crowd]
         assert (await typed(stack, "rebalance")).startswith("fleet: accepted, tenants that move: 2 of ")
         await until_moved(stack, crowd)
         places = sorted(
@@ -66,7 +66,7 @@ async def test_tenants_when_an_instance_accepts_and_the_fleet_is_rebalanced_then
         )
         assert places == [FIRST, FIRST, SECOND, SECOND]
         assert [(each.changed, each.deleted) for each in histories] == [([], [])] * TENANTS
-        assert views == [[HEALTHY_VIEW]] * TENANTS
+        assert [await each.changes() for each in seen] == [[]] * TENANTS
         for repository in repositories:
             repository.commit(config_map("second"))
         for tenant, repository in zip(crowd, repositories, strict=True):

@@ -16,8 +16,9 @@ from tests.argocd.deployed import HEALTHY, Deployed
 from tests.argocd.sources import Source, Sources, config_map
 from tests.argocd.test_moves import DEPLOYED_SECONDS, mover, watched
 from tests.e2e.api import Api, Cluster
-from tests.e2e.moving import HEALTHY_VIEW, Mover, seen_by_user
+from tests.e2e.moving import Mover
 from tests.e2e.operators import states, typed, until_seen
+from tests.e2e.status_history import seen_by_user
 from tests.e2e.tenant import Tenant, create_namespace
 
 __all__ = ["mover"]
@@ -110,10 +111,11 @@ async def test_tenant_when_split_then_each_argocd_deploys_its_environments_and_a
         await far.until(places["dev"], "second", "map-0")
         for name, of in (("late", private), ("web-0", sources[0])):
             await tenant.until_status("goes on", name, sync__revision=of.repository.head(), **HEALTHY)
-        async with seen_by_user(tenant, "late") as views, seen_by_user(tenant, "web-0") as others:
+        async with seen_by_user(tenant, "late") as seen, seen_by_user(tenant, "web-0") as seen_of_other:
             await typed(stack, "move", part, "--to", OWN)
             await mover.until_done()
-        assert (mover.places(late), views, others) == ({OWN}, [HEALTHY_VIEW], [HEALTHY_VIEW])
+            assert (await seen.changes(), await seen_of_other.changes()) == ([], [])
+        assert mover.places(late) == {OWN}
         private.commit(config_map("third"))
         await far.until(places["prod"], "third")
         assert history_dev.changed == [("ConfigMap", "map-0")]

@@ -17,8 +17,8 @@ from services.common.kubernetes import KubeClient, Manifest
 from tests.argocd.deployed import HEALTHY
 from tests.argocd.sources import Source, Sources, config_map
 from tests.argocd.test_moves import DEPLOYED_SECONDS, watched
-from tests.e2e.moving import HEALTHY_VIEW, seen_by_user
 from tests.e2e.operators import listed, states, typed, until_drained, until_seen
+from tests.e2e.status_history import seen_by_user
 from tests.e2e.tenant import Tenant, application_name, fresh_tenant
 
 pytestmark = pytest.mark.long
@@ -107,7 +107,7 @@ async def test_ring_when_its_new_instance_does_worse_then_its_tenants_go_back_an
     async with AsyncExitStack() as watching:
         others = [each for number, each in enumerate(crowd.tenants) if number != moved]
         histories = [await watching.enter_async_context(watched(kube, each.namespace)) for each in crowd.tenants]
-        views = [await watching.enter_async_context(seen_by_user(each)) for each in others]
+        seen = [await watching.enter_async_context(seen_by_user(each)) for each in others]
         crowd.sources[moved].write("broken.yaml", BROKEN)
         failed = await crowd.until(state="failed")
         assert failed["reason"].startswith(f"at 1 %: engine instance {NEW}: ")
@@ -116,7 +116,7 @@ async def test_ring_when_its_new_instance_does_worse_then_its_tenants_go_back_an
         assert (shown[FIRST], shown[NEW]) == ("accepting", "drained")
         crowd.sources[moved].repository.commit({"app/broken.yaml": None})
         await crowd.tenants[moved].until_status("mended", timeout_seconds=DEPLOYED_SECONDS, **HEALTHY)
-        assert views == [[HEALTHY_VIEW]] * len(others)
+        assert [await each.changes() for each in seen] == [[]] * len(others)
         assert [(each.changed, each.deleted) for each in histories] == [([], [])] * TENANTS
 
 
@@ -125,13 +125,13 @@ async def test_ring_when_all_is_well_then_its_tenants_are_on_the_new_version_and
 ) -> None:
     async with AsyncExitStack() as watching:
         histories = [await watching.enter_async_context(watched(kube, each.namespace)) for each in crowd.tenants]
-        views = [await watching.enter_async_context(seen_by_user(each)) for each in crowd.tenants]
+        seen = [await watching.enter_async_context(seen_by_user(each)) for each in crowd.tenants]
         await typed(stack, "rollout", "start", VERSION, "--soak", "5s", "--rings", "general")
         done = await crowd.until(state="done")
         assert (done["oldInstances"], done["newInstances"]) == ([FIRST], [NEW])
         assert crowd.places() == {SECOND: TENANTS}
         assert (await states(stack))[FIRST] == "retired"
-        assert views == [[HEALTHY_VIEW]] * TENANTS
+        assert [await each.changes() for each in seen] == [[]] * TENANTS
         assert [(each.changed, each.deleted) for each in histories] == [([], [])] * TENANTS
         for source in crowd.sources:
             source.commit(config_map("second"))

@@ -1,4 +1,4 @@
-"""Moves a tenant by the commands that operators type, and looks at how far it is and at what its user sees."""
+"""Moves a tenant by the commands that operators type, and looks at how far it is."""
 
 from __future__ import annotations
 
@@ -20,7 +20,6 @@ from tests.e2e.operators import of_instances
 from tests.e2e.tenant import Tenant, application_name
 
 MOVED_SECONDS = 180
-LOOK_SECONDS = 0.05
 STEP_LOOK_SECONDS = 0.01
 """A step of a small tenant takes a few hundredths of a second."""
 OVER = ("done", "cancelled")
@@ -32,8 +31,6 @@ SELECT gen_random_uuid(), id, workspace, namespace, partition, engine_instance_i
        '', 'remediation', now(), now(), 'forced'
   FROM tenants WHERE namespace = %s
 """
-View = tuple[str, str]
-HEALTHY_VIEW: View = ("Synced", "Healthy")
 
 
 @dataclass(frozen=True)
@@ -118,23 +115,3 @@ class Mover:
         listed = json.loads((await self.typed("moves", "--all", "-o", "json")).stdout)
         found: dict[str, Any] = [each for each in listed if each["namespace"] == self.tenant.namespace][-1]
         return found
-
-
-@asynccontextmanager
-async def seen_by_user(tenant: Tenant, name: str = "web") -> AsyncIterator[list[View]]:
-    """What a deployment's status shows while the block runs, at each change."""
-    views: list[View] = []
-
-    async def record() -> None:
-        while True:
-            status = tenant.status(name)
-            view = (str(status.get("sync", {}).get("status")), str(status.get("health", {}).get("status")))
-            if not views or views[-1] != view:
-                views.append(view)
-            await asyncio.sleep(LOOK_SECONDS / 5)
-
-    recording = asyncio.create_task(record())
-    try:
-        yield views
-    finally:
-        recording.cancel()

@@ -23,8 +23,9 @@ from services.common.messages import Command, ResourceChanged
 from services.common.sealing import OpeningKeys, SecretContext, Unopenable
 from services.kinds.managed_environment.model import MANAGED_ENVIRONMENT
 from tests.e2e.api import Api, Cluster
-from tests.e2e.moving import HEALTHY_VIEW, Mover, seen_by_user
+from tests.e2e.moving import Mover
 from tests.e2e.operators import sole_instance
+from tests.e2e.status_history import seen_by_user
 from tests.e2e.tenant import Tenant, path
 from tests.engine_clusters.conftest import Held
 
@@ -153,7 +154,7 @@ async def test_tenant_when_moved_to_the_other_cluster_and_back_then_all_of_it_go
     with sole_instance(stack, FIRST):
         created = await deployed(api, tenant, cluster)
     names = await first.objects_of(created)
-    async with seen_by_user(tenant) as views:
+    async with seen_by_user(tenant) as seen:
         for target, name, there, elsewhere in ((SECOND, NAME, second, first), (FIRST, ENGINE_CLUSTER, first, second)):
             ordered = await mover.typed("move", tenant.namespace, "--to", target)
             assert ordered.stdout == f"local/{tenant.namespace}: accepted\n", ordered.output
@@ -165,7 +166,7 @@ async def test_tenant_when_moved_to_the_other_cluster_and_back_then_all_of_it_go
             await api.change_secret("kubeconfig", moved_to=target)
             sent = await until_more(stack, tenant, before)
             assert opened_by(stack, sent) == {frozenset({name})}, "what is new is for the agents that have it now"
-    assert views == [HEALTHY_VIEW]
+        assert await seen.changes() == []
     await tenant.patch("web", path("apps/after"))
     await tenant.until_path(created, "apps/after")
 

@@ -18,8 +18,8 @@ from devstack.harness.hosted import HostedStack
 from devstack.harness.mirror import Mirror
 from services.common.kubernetes import CONFIG_MAP, KubeClient, Manifest, NotFound
 from tests.component.agent.worker import Worker
-from tests.e2e.moving import HEALTHY_VIEW, seen_by_user
 from tests.e2e.operators import listed, typed, until_seen
+from tests.e2e.status_history import seen_by_user
 from tests.e2e.tenant import Tenant, application_name, fresh_tenant, path
 from tests.growing.conftest import EARLY, VERSION, simulator
 from tests.growing.fleet import (
@@ -104,9 +104,9 @@ async def served(
 @asynccontextmanager
 async def without_gap(tenant: Tenant) -> AsyncIterator[None]:
     """Meanwhile its user sees that the deployment is in sync and healthy, and nothing else."""
-    async with seen_by_user(tenant) as views:
+    async with seen_by_user(tenant) as seen:
         yield
-    assert views == [HEALTHY_VIEW]
+        assert await seen.changes() == []
 
 
 @pytest.mark.long  # on a busy machine it is not well again before the next remedy is due

@@ -13,8 +13,8 @@ from devstack.argocd_simulator.behaviour import COMPARISON_ERROR
 from devstack.harness.hosted import HostedStack
 from devstack.harness.mirror import Mirror
 from services.common.kubernetes import CONFIG_MAP, KubeClient, Manifest
-from tests.e2e.moving import HEALTHY_VIEW, seen_by_user
 from tests.e2e.operators import listed, of_instances, typed, until_seen
+from tests.e2e.status_history import seen_by_user
 from tests.e2e.tenant import Tenant, application_name, fresh_tenant, path
 from tests.growing.conftest import LARGE, OLD_VERSION, PROFILES, VERSION
 from tests.growing.fleet import Row, instances, placed_in, retire_ring, until_accepting, until_removed
@@ -67,11 +67,11 @@ class Deployed:
 
     @asynccontextmanager
     async def without_gap(self) -> AsyncIterator[None]:
-        """Meanwhile users see nothing but that all is in sync and healthy; then what they change has its effect."""
+        """Meanwhile users see that all is in sync and healthy, and no change; then what they change has its effect."""
         async with AsyncExitStack() as watching:
-            views = [await watching.enter_async_context(seen_by_user(tenant)) for tenant in self.tenants]
+            seen = [await watching.enter_async_context(seen_by_user(tenant)) for tenant in self.tenants]
             yield
-            assert views == [[HEALTHY_VIEW]] * TENANTS
+            assert [await each.changes() for each in seen] == [[]] * TENANTS
         for tenant, created in zip(self.tenants, self.created, strict=True):
             await tenant.patch("web", path("apps/after"))
             await tenant.until_path(created, "apps/after")
@@ -152,14 +152,14 @@ async def test_profile_when_its_gate_fails_then_tenants_go_back_and_the_pool_is_
     moved = deployed.on((await instances(stack))[new]["namespace"])
     others = [tenant for number, tenant in enumerate(deployed.tenants) if number != moved]
     async with AsyncExitStack() as watching:
-        views = [await watching.enter_async_context(seen_by_user(tenant)) for tenant in others]
+        seen = [await watching.enter_async_context(seen_by_user(tenant)) for tenant in others]
         await deployed.tenants[moved].patch("web", path(COMPARISON_ERROR))
         failed = await until_rolled_out(stack)
         assert (failed["state"], failed["stage"], failed["oldInstances"]) == ("failed", 1, [old["id"]])
         assert failed["reason"].startswith(f"at 1 %: engine instance {new}: ")
         assert "of 1.0 Applications could not be compared" in failed["reason"]
         assert deployed.places() == [old["namespace"]] * TENANTS
-        assert views == [[HEALTHY_VIEW]] * len(others)
+        assert [await each.changes() for each in seen] == [[]] * len(others)
     known, pool = await instances(stack), await pool_of(stack)
     assert (known[old["id"]]["state"], known[new]["state"]) == ("accepting", "drained")
     assert (pool["version"], pool["profile"]) == (OLD_VERSION, "")

@@ -26,9 +26,9 @@ from services.cli.kafka import topics
 from services.common.kubernetes import APPLICATION, KubeClient, Manifest
 from tests.argocd.deployed import HEALTHY
 from tests.argocd.sources import Source, config_map
-from tests.e2e.moving import HEALTHY_VIEW, seen_by_user
 from tests.e2e.operators import of_instances, sole_instance, typed
 from tests.e2e.remedy_orders import order_reapplication
+from tests.e2e.status_history import seen_by_user
 from tests.e2e.tenant import Tenant, application_name
 from tests.node.kubectl import OURS, Kubectl, is_ready, until
 from tests.node_argocd.next_commit import DEPLOYED_SECONDS, deploy_next_commit
@@ -160,11 +160,11 @@ async def test_configuration_when_applied_anew_then_what_somebody_has_added_is_g
         await tenant.until_status("deployed", timeout_seconds=DEPLOYED_SECONDS, **HEALTHY)
     await asyncio.to_thread(meddle, kubectl)
     before = await asyncio.to_thread(uids, kubectl)
-    async with seen_by_user(tenant) as views:
+    async with seen_by_user(tenant) as seen:
         await order_reapplication(stack, INSTANCE)
         await until("the configuration is as it was rendered", lambda: is_as_rendered(kubectl))
         await until("other pods are ready", lambda: are_new(kubectl, before))
-    assert views == [HEALTHY_VIEW]
+        assert await seen.changes() == []
     await deploy_next_commit(tenant, repository)
 
 

@@ -11,9 +11,9 @@ from devstack.harness.hosted import HostedStack
 from services.common.messages import Remedy
 from tests.argocd.deployed import HEALTHY
 from tests.argocd.sources import Source, config_map
-from tests.e2e.moving import HEALTHY_VIEW, seen_by_user
 from tests.e2e.operators import listed
 from tests.e2e.remedy_orders import remedy_ordered
+from tests.e2e.status_history import seen_by_user
 from tests.e2e.tenant import Tenant
 from tests.node.kubectl import Kubectl, is_ready, until
 from tests.node_argocd.next_commit import DEPLOYED_SECONDS, deploy_next_commit
@@ -42,7 +42,8 @@ async def test_workload_when_its_restart_is_ordered_then_other_pods_are_ready_an
         pods = kubectl.pods_of(workload, namespace)
         return bool(pods) and all(pod["metadata"]["uid"] not in before and is_ready(pod) for pod in pods)
 
-    async with seen_by_user(tenant) as views, remedy_ordered(stack, instance, remedy):
-        await until(f"other pods of {workload} are ready", are_others)
-    assert views == [HEALTHY_VIEW]
+    async with seen_by_user(tenant) as seen:
+        async with remedy_ordered(stack, instance, remedy):
+            await until(f"other pods of {workload} are ready", are_others)
+        assert await seen.changes() == []
     await deploy_next_commit(tenant, repository)
