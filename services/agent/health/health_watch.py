@@ -117,6 +117,8 @@ class HealthWatch:
             late=signals.applications.late,
             failed_syncs=signals.applications.failed_syncs,
             comparison_errors=signals.applications.comparison_errors,
+            tenants=signals.applications.tenants,
+            failing_tenants=signals.applications.failing_tenants,
             comparison_p95_ms=signals.applications.comparison_p95_ms,
             sync_p95_ms=signals.applications.sync_p95_ms,
             certificate_expires_at=min((each.expires_at for each in signals.certificates), default=None),

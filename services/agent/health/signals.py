@@ -14,6 +14,7 @@ from datetime import datetime, timedelta
 from services.agent.objects.live import LiveObject
 from services.agent.objects.managed_kinds import ObjectKey
 from services.agent.objects.reconciliation import REFRESH, SKIP, time_of
+from services.common.argocd_names import CLUSTER_SUFFIX
 from services.common.json_values import dict_of, dicts_of, text_of
 from services.common.kubernetes import Manifest
 
@@ -79,10 +80,15 @@ class ApplicationsSignal:
     """Those whose last sync has failed."""
     comparison_errors: int = 0
     """Those that could not be compared."""
+    tenants: int = 0
+    """Whose they are."""
+    failing_tenants: int = 0
+    """Of whose at least one could not be compared, or has failed in its last sync."""
     comparison_p95_ms: int | None = None
     """Since they were compared last; None: none ever was."""
     sync_p95_ms: int | None = None
-    """Of syncs that have ended within :data:`SYNCED_OF_LATE`; None: none has."""
+    """Of syncs that have ended within :data:`SYNCED_OF_LATE`, but for those of the tenant with the longest, which hooks
+    of its own may prolong; None: no other has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,15 +212,17 @@ def applications_signal(
         waiting=len(asked | never),
         longest_wait_seconds=refreshes.follow(asked, now),
         lacking_repo_server=len(lacking),
-        lacking_projects=len({text_of(dict_of(each.owned.get("spec")).get("project")) for each in lacking}),
+        lacking_projects=len(set(map(_project_of, lacking))),
         failed_syncs=sum(each.operation.has_failed for each in ours.values()),
         comparison_errors=sum(bool(each.reconciliation.comparison_error) for each in ours.values()),
+        tenants=len(set(map(_tenant_of, ours.values()))),
+        failing_tenants=len({_tenant_of(each) for each in ours.values() if _is_failing(each)}),
         comparison_p95_ms=p95_ms(
             now - each.reconciliation.reconciled_at
             for each in ours.values()
             if each.reconciliation.reconciled_at is not None
         ),
-        sync_p95_ms=p95_ms(_syncs(ours.values(), now)),
+        sync_p95_ms=p95_ms(_without_slowest_tenant(_syncs(ours.values(), now))),
     )
 
 
@@ -227,12 +235,32 @@ def p95_ms(durations: Iterable[timedelta]) -> int | None:
     return max(0, round(nearest / timedelta(milliseconds=1)))
 
 
-def _syncs(applications: Iterable[LiveObject], now: datetime) -> Iterator[timedelta]:
-    """How long those took that have ended of late."""
+def _syncs(applications: Iterable[LiveObject], now: datetime) -> Iterator[tuple[str, timedelta]]:
+    """Whose have ended of late, and how long each took."""
     for each in applications:
         began, ended = time_of(each.operation.started_at), time_of(each.operation.finished_at)
         if began is not None and ended is not None and not each.operation.in_progress and now - ended <= SYNCED_OF_LATE:
-            yield ended - began
+            yield _tenant_of(each), ended - began
+
+
+def _without_slowest_tenant(syncs: Iterable[tuple[str, timedelta]]) -> list[timedelta]:
+    """How long those of all tenants took but the one with the longest."""
+    known = [*syncs]
+    slowest, _ = max(known, key=lambda each: each[1], default=("", timedelta(0)))
+    return [took for tenant, took in known if tenant != slowest]
+
+
+def _is_failing(live: LiveObject) -> bool:
+    return live.operation.has_failed or bool(live.reconciliation.comparison_error)
+
+
+def _tenant_of(live: LiveObject) -> str:
+    """The project that each tenant has, also for an Application in its other one."""
+    return _project_of(live).removesuffix(CLUSTER_SUFFIX)
+
+
+def _project_of(live: LiveObject) -> str:
+    return text_of(dict_of(live.owned.get("spec")).get("project"))
 
 
 def late_applications(

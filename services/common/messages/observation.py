@@ -119,10 +119,14 @@ class EngineHealth:
     """Applications whose last sync has failed."""
     comparison_errors: int = 0
     """Applications that could not be compared."""
+    tenants: int = 0
+    """Whose Applications they are; 0, too, from an agent of before."""
+    failing_tenants: int = 0
+    """Those with an Application that could not be compared, or whose last sync has failed."""
     comparison_p95_ms: int | None = None
     """Since they were compared last: of 95 in 100 not more; None: there is none."""
     sync_p95_ms: int | None = None
-    """For syncs that ended of late, likewise; None: none did."""
+    """For syncs that ended of late, likewise, but for those of the tenant with the longest; None: no other did."""
     certificate_expires_at: datetime | None = None
     """When the first of the certificates expires that it depends on; None: none is to be seen."""
 

@@ -29,7 +29,7 @@ NEWEST = f"SELECT {names(Rollout)} FROM rollouts ORDER BY ordered_at DESC LIMIT 
 FIGURES = """
 SELECT engine_instance_id, count(*), sum(applications)::int8, sum(late)::int8, sum(failed_syncs)::int8,
        sum(comparison_errors)::int8, percentile_disc(0.5) WITHIN GROUP (ORDER BY comparison_p95_ms),
-       percentile_disc(0.5) WITHIN GROUP (ORDER BY sync_p95_ms)
+       percentile_disc(0.5) WITHIN GROUP (ORDER BY sync_p95_ms), sum(tenants)::int8, sum(failing_tenants)::int8
   FROM engine_samples
  WHERE engine_instance_id = ANY(ARRAY(SELECT id FROM engine_instances WHERE ring = %s)) AND sampled_at > %s
  GROUP BY engine_instance_id

@@ -317,6 +317,14 @@ engine_samples = Table(
     Column("comparison_errors", Integer, nullable=False),
     Column("comparison_p95_ms", BigInteger, comment="Since they were compared last. Null: there is none."),
     Column("sync_p95_ms", BigInteger, comment="Of syncs that ended of late. Null: none did."),
+    Column("tenants", Integer, nullable=False, server_default="0", comment="Whose Applications they are."),
+    Column(
+        "failing_tenants",
+        Integer,
+        nullable=False,
+        server_default="0",
+        comment="With an Application that could not be compared, or whose last sync has failed.",
+    ),
     Index(None, "sampled_at"),
     comment="What agents count of each instance's Applications each minute, for rollouts. Pruned soon.",
 )

@@ -40,7 +40,7 @@ from tests.unit.planner.given import at, changed
 
 OLD, NEW = "old", "new"
 VERSIONS = {OLD: "3.1.16", NEW: "3.2.11"}
-TENANTS = 12
+TENANTS = 24
 START = StartRollout("3.2.11", "", (), 120, is_security=False)
 EVERY = timedelta(seconds=60)
 LOOK = Event(FleetDue(is_of_states=False), 0, "")
@@ -70,7 +70,7 @@ class Fleet:
     """Where each process ends that looks: ``before`` the commit, ``after`` it; empty: nowhere."""
     now: datetime = field(default_factory=lambda: at(10_000))
     failing: int = 0
-    """Applications of the new instance that cannot be compared."""
+    """Applications of the new instance that cannot be compared, each of another tenant."""
     lost: str = ""
     """The instance that nobody reaches; empty: none."""
     course: list[tuple[str, int]] = field(default_factory=list)
@@ -98,11 +98,15 @@ class Fleet:
     def tell(self) -> None:
         """Of both instances, by their agents."""
         healthy = EngineHealth(
-            "Healthy", "", "", "", self.now, applications=12, comparison_p95_ms=30_000, sync_p95_ms=1_000
+            *("Healthy", "", "", "", self.now),
+            applications=TENANTS,
+            tenants=TENANTS,
+            comparison_p95_ms=30_000,
+            sync_p95_ms=1_000,
         )
+        failing = replace(healthy, comparison_errors=self.failing, failing_tenants=self.failing)
         told = {
-            name: replace(healthy, version=version, comparison_errors=self.failing if name == NEW else 0)
-            for name, version in VERSIONS.items()
+            name: replace(failing if name == NEW else healthy, version=version) for name, version in VERSIONS.items()
         }
         if self.lost:
             told[self.lost] = EngineHealth("Down", "ApiFailing", "", "", self.now)
@@ -182,9 +186,9 @@ def test_gate_when_it_fails_and_planners_end_at_each_step_then_every_tenant_is_b
     fleet.order(START)
     while fleet.live().stage < 100:
         pass
-    fleet.failing = 12
+    fleet.failing = TENANTS
     over = fleet.until("failed")
-    assert over.reason.startswith("at 100 %: engine instance new: 12.0 of 12.0 Applications could not be compared")
+    assert over.reason.startswith("at 100 %: engine instance new: Applications of 24.0 of 24.0 tenants fail")
     assert fleet.rows(PLACES) == [(OLD, TENANTS)]
     assert fleet.rows(STATES) == [(NEW, "drained"), (OLD, "accepting")]
     assert max(count for _, _, count in fleet.rows(MOVES)) <= TENANTS  # type: ignore[type-var]
@@ -249,8 +253,8 @@ def test_rollout_when_aborted_and_its_old_instance_is_lost_then_it_ends_after_a_
     fleet.now += STALLED_AFTER
     over = fleet.live()
     assert over.step == "aborted"
-    assert "left as it is: tenants on new instances: 1, on their way: 0" in over.reason
-    assert fleet.rows(PLACES) == [(NEW, 1), (OLD, TENANTS - 1)]
+    assert "left as it is: tenants on new instances: 2, on their way: 0" in over.reason
+    assert fleet.rows(PLACES) == [(NEW, 2), (OLD, TENANTS - 2)]
     assert fleet.rows(STATES) == [(NEW, "accepting"), (OLD, "accepting")]
 
 

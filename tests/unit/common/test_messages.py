@@ -112,6 +112,7 @@ SAMPLES: dict[str, list[Any]] = {
         observation(Failed("abc", permanent=True, message="no")),
         observation(EngineHealth("Healthy", "", "", "3.2.11", NOW)),
         observation(EngineHealth("Down", "HeartbeatLost", "…", "", None, queue=7, certificate_expires_at=NOW)),
+        observation(EngineHealth("Healthy", "", "", "", None, applications=9, tenants=3, failing_tenants=2)),
         observation(EngineInstallation("Failed", "3.2.11", "no manifests")),
         observation(OrphansKept(100, 20, ("Application/a", "Secret/b"), ("abc",))),
     ],

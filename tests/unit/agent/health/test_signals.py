@@ -121,9 +121,10 @@ def test_refresh_when_it_is_not_taken_up_then_it_is_told_how_long_it_waits_since
     assert measured(asked, refreshes=refreshes, later=60).longest_wait_seconds == 0
 
 
-def synced(began: str, ended: str, phase: str = "Succeeded") -> LiveObject:
+def synced(began: str, ended: str, phase: str = "Succeeded", project: str = "one") -> LiveObject:
     manifest = {
         "metadata": {"uid": "1", "resourceVersion": "1", "creationTimestamp": ago(days=1)},
+        "spec": {"project": project},
         "status": {"operationState": {"phase": phase, "startedAt": began, "finishedAt": ended}},
     }
     return live_object(APPLICATION_KIND, manifest)
@@ -135,13 +136,34 @@ def test_syncs_when_some_have_failed_then_these_are_counted_and_the_times_of_tho
         synced(ago(minutes=2), ago(minutes=1, seconds=50), "Failed"),
         synced(ago(days=2), ago(days=1), "Error"),
         synced(ago(minutes=1), "", "Running"),
+        synced(ago(minutes=9), ago(minutes=7), project="two"),
     )
     assert (found.failed_syncs, found.sync_p95_ms) == (2, 60_000)
 
 
+def test_syncs_when_those_of_one_tenant_take_long_then_they_are_left_out_and_no_other_time_is_hidden() -> None:
+    hooked = synced(ago(minutes=10), ago(minutes=1))
+    assert measured(hooked).sync_p95_ms is None
+    assert measured(hooked, hooked, synced(ago(seconds=9), ago(seconds=5), project="two")).sync_p95_ms == 4_000
+    slow = [synced(ago(minutes=9), ago(minutes=1), project=f"project-{number}") for number in range(3)]
+    assert measured(hooked, *slow).sync_p95_ms == 480_000
+
+
+def test_tenants_when_applications_of_theirs_fail_then_each_counts_once_however_many_and_in_whatever_project() -> None:
+    found = measured(
+        *(application(project="one", error="no such path") for _ in range(9)),
+        synced(ago(minutes=2), ago(minutes=1), "Failed", "one-cluster"),
+        synced(ago(minutes=2), ago(minutes=1), "Failed", "two"),
+        application(ago(minutes=1), project="two"),
+        application(ago(minutes=1), project="three"),
+    )
+    assert (found.tenants, found.failing_tenants) == (3, 2)
+    assert (measured().tenants, measured().failing_tenants) == (0, 0)
+
+
 @pytest.mark.parametrize("began", ["", "yesterday", "2026-01-01T11:59:00", 7])
 def test_sync_when_its_time_is_none_then_it_is_left_out(began: Any) -> None:
-    assert measured(synced(began, ago(minutes=1))).sync_p95_ms is None
+    assert measured(synced(began, ago(minutes=1)), synced(began, ago(minutes=1), project="two")).sync_p95_ms is None
 
 
 def test_comparisons_when_they_fail_then_they_are_counted_and_how_old_they_are_is_told() -> None:

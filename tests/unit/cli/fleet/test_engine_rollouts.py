@@ -73,9 +73,9 @@ def test_rollout_when_only_tried_then_each_ring_is_shown_with_how_many_move_at_e
     sent: list[FleetOrder],
 ) -> None:
     lines = typed("start", "3.2.11", "--dry-run").stdout.splitlines()
-    assert lines[1].split() == ["canary", "canary-old-0", "canary-new-0", "30", "1,", "3,", "30"]
+    assert lines[1].split() == ["canary", "canary-old-0", "canary-new-0", "30", "2,", "3,", "30"]
     assert lines[2].split() == [
-        "general", "general-old-0,", "general-old-1", "general-new-0", "60", "1,", "6,", "60",
+        "general", "general-old-0,", "general-old-1", "general-new-0", "60", "2,", "6,", "60",
     ]  # fmt: skip
     assert lines[3] == "rollout: would be accepted, rings canary, general, each stage soaks 1:00:00"
     assert sent == []

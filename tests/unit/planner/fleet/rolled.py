@@ -32,9 +32,10 @@ OLD, NEW = "3.1.16", "3.2.11"
 EVERY = timedelta(minutes=1)
 """Between two looks."""
 START = StartRollout(NEW, "", (), 300, is_security=False)
-PAST = Figures(60, 600, 0, 0, 0, 60_000, 2_000)
-WELL = Figures(5, 50, 0, 0, 0, 60_000, 2_000)
-BAD = replace(WELL, comparison_errors=50)
+PAST = Figures(60, 600, 0, 0, 0, 60_000, 2_000, tenants=300)
+WELL = Figures(5, 50, 0, 0, 0, 60_000, 2_000, tenants=25)
+BAD = replace(WELL, comparison_errors=50, failing_tenants=25)
+OF_ONE_TENANT = replace(WELL, comparison_errors=50, failed_syncs=50, failing_tenants=5)
 
 
 def instance(name: str, ring: str = "general", **changes: object) -> EngineInstanceRow:

@@ -30,7 +30,7 @@ from services.planner.domain.fleet.rollouts.ring_tenants import stage_tenants
 from services.planner.domain.fleet.rollouts.rollout import DATA_PATIENCE
 from services.planner.domain.fleet.rollouts.rollout_rows import NO_FIGURES, STALLED_AFTER, Rollout, rings_affected
 from tests.unit.examples import in_proportion
-from tests.unit.planner.fleet.rolled import BAD, EVERY, NEW, OLD, START, WELL, Rolled, instance, told
+from tests.unit.planner.fleet.rolled import BAD, EVERY, NEW, OF_ONE_TENANT, OLD, START, WELL, Rolled, instance, told
 from tests.unit.planner.fleet.test_fleet_orders import CLUSTER
 from tests.unit.planner.given import at
 
@@ -89,6 +89,17 @@ def test_parts_when_a_tenant_is_split_then_they_move_one_at_a_time_and_stay_apar
     assert len({target for _, target in moved}) == 2
 
 
+def test_gate_when_both_parts_of_a_tenant_fail_then_they_are_of_one_tenant() -> None:
+    rolled = Rolled.of({"general": (2, 2)}, tenants=1)
+    (name, whole), (_, other) = rolled.tenants.items()
+    part = (name[0], f"{name[1]}@{other.engine_instance_id}")
+    rolled.tenants = {name: replace(whole, is_split=True), part: replace(other, id=whole.id, is_split=True)}
+    failing = replace(WELL, applications=10, tenants=5, failing_tenants=5)
+    rolled.figures = lambda name: failing if "new" in name else WELL
+    rolled.look(START)
+    assert rolled.until_over().step == "done"
+
+
 def test_stages_when_a_ring_is_small_then_none_is_soaked_twice_for_the_same_tenants() -> None:
     assert course(begun(3)) == [
         ("provisioning", 0), ("moving", 1), ("soaking", 1), ("moving", 100), ("soaking", 100), ("draining", 100),
@@ -113,8 +124,8 @@ def test_tenants_when_drawn_then_the_same_ones_each_time_and_those_with_applicat
     }
     bare.live(START)
     bare.until("soaking", 1)
-    (moved,) = (each for each in bare.tenants.values() if each.engine_instance_id == TARGET)
-    assert moved.deployments
+    moved = [each for each in bare.tenants.values() if each.engine_instance_id == TARGET]
+    assert [each.deployments for each in moved] == [2, 2]
 
 
 def test_rings_when_there_are_several_then_one_after_the_other_in_their_order() -> None:
@@ -186,13 +197,22 @@ def test_gate_when_it_fails_then_the_tenants_of_the_ring_go_back_and_no_other_ri
     over = rolled.until_over()
     assert (over.step, over.ring, over.stage) == ("failed", "canary", 1)
     assert over.reason.startswith(
-        "at 1 %: engine instance canary-new-0: 10.0 of 10.0 Applications could not be compared"
+        "at 1 %: engine instance canary-new-0: Applications of 5.0 of 5.0 tenants fail, and of 0.0% of the"
     )
     assert rolled.places() == {"canary-old-0": 20, "general-old-0": 20}
     assert rolled.states() == {
         "canary-new-0": "drained", "canary-old-0": "accepting",
         "general-new-0": "accepting", "general-old-0": "accepting",
     }  # fmt: skip
+
+
+@pytest.mark.parametrize("is_security", [False, True])
+def test_rollout_when_one_tenant_breaks_all_that_it_has_at_each_stage_then_it_goes_on(is_security: bool) -> None:
+    rolled = Rolled.of(ONE_RING, 50)
+    rolled.figures = lambda name: OF_ONE_TENANT if name == TARGET else WELL
+    rolled.live(replace(START, is_security=is_security))
+    assert rolled.until_over().step == "done"
+    assert rolled.places() == {TARGET: 50}
 
 
 def test_gate_when_it_fails_at_the_last_stage_then_all_go_back() -> None:
@@ -471,7 +491,7 @@ def live_evacuated(rolled: Rolled, looks: int = 2000) -> None:
 
 def test_old_instance_when_it_is_lost_then_the_new_one_has_its_tenants_and_soaks_anew_and_the_rollout_goes_on() -> None:
     rolled = begun(20)
-    rolled.until("soaking", 10)
+    rolled.until("soaking", 1)
     lose(rolled, SOURCE)
     while rolled.places()[TARGET] < 20:
         live_evacuated(rolled, 1)
@@ -485,13 +505,13 @@ def test_old_instance_when_it_is_lost_then_the_new_one_has_its_tenants_and_soaks
 
 def test_old_instance_when_it_is_lost_and_the_new_one_fails_its_gate_then_who_is_there_stays_and_it_ends() -> None:
     rolled = begun(20)
-    rolled.until("soaking", 10)
+    rolled.until("soaking", 1)
     lose(rolled, SOURCE)
     live_evacuated(rolled, 20)
     rolled.figures = lambda _: BAD
     over = rolled.until_over()
     assert over.step == "failed"
-    assert over.reason.startswith("at 10 %: engine instance general-new-0: 10.0 of 10.0 Applications could not be")
+    assert over.reason.startswith("at 1 %: engine instance general-new-0: Applications of 5.0 of 5.0 tenants fail")
     assert "left as it is: tenants on new instances: 20, on their way: 0" in over.reason
     assert rolled.places() == {TARGET: 20}
     assert rolled.states()[TARGET] == "accepting"
@@ -500,7 +520,7 @@ def test_old_instance_when_it_is_lost_and_the_new_one_fails_its_gate_then_who_is
 def test_old_instance_when_it_is_lost_and_another_works_then_that_one_has_its_tenants() -> None:
     rolled = Rolled.of({"general": (2, 1)}, 10)
     rolled.live(START)
-    rolled.until("soaking", 10)
+    rolled.until("soaking", 1)
     lose(rolled, SOURCE)
     live_evacuated(rolled, 20)
     assert {move.target for move in rolled.moves.values() if move.source == SOURCE} == {"general-old-1"}
@@ -513,7 +533,7 @@ def test_old_instance_when_it_is_lost_and_another_works_then_that_one_has_its_te
 
 def test_rollout_when_aborted_and_no_old_instance_is_left_then_it_ends_and_the_new_one_takes_tenants() -> None:
     rolled = begun(20)
-    rolled.until("soaking", 10)
+    rolled.until("soaking", 1)
     lose(rolled, SOURCE)
     rolled.live(AbortRollout())
     rolled.live()
@@ -531,7 +551,7 @@ def test_rollout_when_aborted_and_no_old_instance_is_left_then_it_ends_and_the_n
 
 def test_new_instance_when_an_operator_has_drained_it_and_no_old_one_is_left_then_it_stays_drained() -> None:
     rolled = begun(20)
-    rolled.until("soaking", 10)
+    rolled.until("soaking", 1)
     rolled.live(DrainEngineInstance(TARGET))
     lose(rolled, SOURCE)
     rolled.live(AbortRollout())
@@ -610,13 +630,13 @@ def test_moves_when_a_rollout_is_paused_then_those_that_leave_a_dead_instance_go
 def test_new_instance_when_it_is_down_and_another_is_silent_then_the_ring_goes_back() -> None:
     rolled = Rolled.of({"general": (1, 2)})
     rolled.live(START)
-    rolled.until("soaking", 10)
+    rolled.until("soaking", 1)
     rolled.hear(TARGET, Health.UNKNOWN, "AgentSilent")
     rolled.hear("general-new-1", Health.DOWN)
     rolled.look()
     assert rolled.rollout is not None
     assert (rolled.rollout.step, rolled.rollout.reason) == (
-        "reverting", "at 10 %: engine instance general-new-1 is down: ControllerNotReady",
+        "reverting", "at 1 %: engine instance general-new-1 is down: ControllerNotReady",
     )  # fmt: skip
 
 
@@ -625,7 +645,7 @@ def test_new_instance_when_it_is_down_and_of_the_old_ones_only_one_that_is_lost_
 ):
     rolled = Rolled.of({"general": (2, 1)}, 10)
     rolled.live(START)
-    rolled.until("soaking", 10)
+    rolled.until("soaking", 1)
     lose(rolled, SOURCE)
     while rolled.places()[SOURCE]:
         live_evacuated(rolled, 1)
@@ -677,8 +697,8 @@ def test_rebalance_when_a_ring_is_rolled_out_then_it_leaves_that_alone_and_evens
     assert {(move.source, move.target) for move in changes.moves_ordered} == {("early-old-0", "early-new-0")}
 
 
-def test_number_of_tenants_when_a_stage_is_a_part_of_one_then_it_is_one() -> None:
-    assert [stage_tenants(1, each) for each in (0, 1, 99, 100, 101, 1000)] == [0, 1, 1, 1, 2, 10]
+def test_number_of_tenants_when_a_stage_is_a_part_of_one_then_there_are_two_unless_the_ring_has_but_one() -> None:
+    assert [stage_tenants(1, each) for each in (0, 1, 2, 100, 201, 1000)] == [0, 1, 2, 2, 3, 10]
 
 
 LOOKS = st.lists(

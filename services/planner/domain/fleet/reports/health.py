@@ -95,6 +95,8 @@ def _sample(instance: str, told: EngineHealth, applications: int, at: datetime) 
         late=told.late,
         failed_syncs=told.failed_syncs,
         comparison_errors=told.comparison_errors,
+        tenants=told.tenants,
+        failing_tenants=told.failing_tenants,
         comparison_p95_ms=told.comparison_p95_ms,
         sync_p95_ms=told.sync_p95_ms,
     )

@@ -1,15 +1,19 @@
 """Whether the new instances of a ring do as well as its old ones did: what decides if a rollout goes on. Pure.
 
-Shares of Applications are compared with those that the ring's own instances had before: not compared in time, last sync
-failed, comparison failed. A share alone says little of few Applications, so more have to be affected than chance makes
-of the old share: three standard deviations, and two in a hundred besides. Times (p95) may be twice the old, or half a
-minute longer. What was not told often enough is not judged: the gate waits.
+Shares are compared with those that the ring's own instances had before: of Applications that were not compared in time,
+and of tenants some of whose Applications fail, in a comparison or in their last sync. A share alone says little of few,
+so more have to be affected than chance makes of the old share: three standard deviations, and two in a hundred besides.
+Times (p95) may be twice the old, or half a minute longer. What was not told often enough is not judged: the gate waits.
+
+What fails may fail because of what its tenant has committed, and nobody can tell: a comparison that fails names no
+commit. So each tenant counts as one, however many Applications it has, and one alone says nothing of an instance. It
+neither stops a rollout by what it breaks, nor makes the old share so large that what breaks for others passes.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Literal, NamedTuple
 
 from services.planner.domain.fleet.rollouts.rollout_rows import Figures
@@ -17,17 +21,14 @@ from services.planner.domain.fleet.rollouts.rollout_rows import Figures
 FEWEST_SAMPLES = 3
 """Of each instance: agents tell one each minute."""
 TOLERATED = 0.02
-"""By so much of all Applications a share may be larger."""
+"""By so much a share may be larger."""
 DEVIATIONS = 3.0
 LEAST_SHARE = 0.01
 """Of which deviations are counted, though the ring's own past had none."""
 TIMES, SLACK_MS = 2, 30_000
 """A p95 may be so many times as long, or so many milliseconds longer."""
-SHARES: Mapping[str, str] = {
-    "late": "were not compared in time",
-    "failed_syncs": "have failed in their last sync",
-    "comparison_errors": "could not be compared",
-}
+ONE_TENANT = 1
+"""No more than so many fail: that may be what it has committed."""
 P95S: Mapping[str, str] = {
     "comparison_p95_ms": "since they were compared last",
     "sync_p95_ms": "for a sync",
@@ -45,20 +46,24 @@ class Verdict(NamedTuple):
 PASSED = Verdict("pass")
 
 
-def judge(past: Figures, present: Mapping[str, Figures]) -> Verdict:
+def judge(past: Figures, present: Mapping[str, Figures], parts: int = 1) -> Verdict:
     """Whether a ring may go on: the worst that is said of one of its new instances.
 
     Args:
         past: of the ring's old instances, before the first tenant moved.
         present: of each new instance that has tenants, by its id, since the stage was reached.
+        parts: on how many of these one tenant is, at most: each counts it.
     """
     for instance, figures in sorted(present.items()):
-        if figures.samples >= FEWEST_SAMPLES and (reason := _failure(past, figures)):
+        if is_enough(figures) and (reason := _failure(past, figures)):
             return Verdict("fail", f"engine instance {instance}: {reason}")
+    told = {instance: figures for instance, figures in present.items() if is_enough(figures)}
+    if reason := _of_tenants(past, told.values(), parts):
+        return Verdict("fail", f"engine instances {', '.join(sorted(told))}: {reason}")
     for instance, figures in sorted(present.items()):
         if figures.samples < FEWEST_SAMPLES:
-            told = f"was measured {figures.samples} times since, and {FEWEST_SAMPLES} are needed"
-            return Verdict("wait", f"engine instance {instance} {told}")
+            lacking = f"was measured {figures.samples} times since, and {FEWEST_SAMPLES} are needed"
+            return Verdict("wait", f"engine instance {instance} {lacking}")
     return PASSED
 
 
@@ -67,22 +72,22 @@ def is_enough(figures: Figures) -> bool:
     return figures.samples >= FEWEST_SAMPLES
 
 
-def most_affected(applications: float, past_share: float) -> float:
-    """How many Applications of so many may be affected if the share is still what it was."""
+def most_affected(total: float, past_share: float) -> float:
+    """How many of so many Applications, or tenants, may be affected if the share is still what it was."""
     share = max(past_share, LEAST_SHARE)
-    deviation = math.sqrt(applications * share * (1 - share))
-    return applications * (past_share + TOLERATED) + DEVIATIONS * deviation
+    deviation = math.sqrt(total * share * (1 - share))
+    return total * (past_share + TOLERATED) + DEVIATIONS * deviation
 
 
 def _failure(past: Figures, present: Figures) -> str:
     """The first that is worse than it may be; empty if nothing is."""
-    applications = present.applications / present.samples
-    for name, words in SHARES.items():
-        affected, before = getattr(present, name) / present.samples, _share(past, name)
-        if affected > most_affected(applications, before):
-            return (
-                f"{affected:.1f} of {applications:.1f} Applications {words}, and {before:.1%} of the ring's did before"
-            )
+    late, applications = present.late / present.samples, present.applications / present.samples
+    before = _share(past.late, past.applications)
+    if late > most_affected(applications, before):
+        told = f"{late:.1f} of {applications:.1f} Applications were not compared in time"
+        return f"{told}, and {before:.1%} of the ring's were not before"
+    if reason := _of_tenants(past, [present]):
+        return reason
     for name, words in P95S.items():
         now, was = getattr(present, name), getattr(past, name)
         if now is not None and was is not None and now > max(TIMES * was, was + SLACK_MS):
@@ -90,5 +95,20 @@ def _failure(past: Figures, present: Figures) -> str:
     return ""
 
 
-def _share(figures: Figures, name: str) -> float:
-    return float(getattr(figures, name) / figures.applications) if figures.applications else 0.0
+def _of_tenants(past: Figures, present: Collection[Figures], parts: int = 1) -> str:
+    """Whether more tenants fail on these instances together than may, in words; empty: no."""
+    failing, tenants, uncompared, unsynced, applications = (
+        sum(getattr(each, name) / each.samples for each in present)
+        for name in ("failing_tenants", "tenants", "comparison_errors", "failed_syncs", "applications")
+    )
+    before = _share(past.failing_tenants, past.tenants)
+    if failing - (parts - 1) <= max(ONE_TENANT, most_affected(tenants, before)):
+        return ""
+    return (
+        f"Applications of {failing:.1f} of {tenants:.1f} tenants fail, and of {before:.1%} of the ring's before: "
+        f"{uncompared:.1f} of {applications:.1f} could not be compared, {unsynced:.1f} have failed in their last sync"
+    )
+
+
+def _share(affected: int, total: int) -> float:
+    return affected / total if total else 0.0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 from uuid import UUID, uuid5
@@ -17,10 +18,13 @@ from services.planner.domain.fleet.rollouts.rollout_rows import Rollout
 from services.planner.domain.fleet.rows import Fleet, Refused, TenantHere
 from services.planner.rows import TenantName
 
+FEWEST_TENANTS = 2
+"""At any stage: of one alone a gate takes no word that anything fails."""
+
 
 def stage_tenants(stage: int, tenants: int) -> int:
-    """How many of a ring's tenants are on new instances at a stage: at least one."""
-    return min(tenants, max(1, math.ceil(tenants * stage / 100)))
+    """How many of a ring's tenants are on new instances at a stage."""
+    return min(tenants, max(FEWEST_TENANTS, math.ceil(tenants * stage / 100)))
 
 
 def tenants_of(rollout: Rollout, fleet: Fleet) -> dict[TenantName, TenantHere]:
@@ -41,6 +45,12 @@ def _draw(rollout: UUID, tenant: UUID) -> bytes:
 def is_on(tenant: TenantHere, instances: frozenset[str]) -> bool:
     """Whether its instance is one of these."""
     return tenant.engine_instance_id in instances
+
+
+def most_parts(rollout: Rollout, fleet: Fleet) -> int:
+    """On how many new instances one tenant is, at most."""
+    there = Counter(each.id for each in tenants_of(rollout, fleet).values() if is_on(each, rollout.target_ids))
+    return max(there.values(), default=1)
 
 
 def is_settled(tenant: TenantHere, rollout: Rollout, fleet: Fleet) -> bool:

@@ -36,6 +36,7 @@ from services.planner.domain.fleet.rollouts.ring_tenants import (
     is_on,
     is_settled,
     may_leave,
+    most_parts,
     send_tenants,
     stage_tenants,
     tenants_of,
@@ -157,7 +158,8 @@ def _soak(rollout: Rollout, fleet: Fleet, now: datetime) -> Fleet:
     if trouble.reason:
         return _waiting(rollout, trouble.reason, fleet)
     over = rollout.step_since + rollout.soak
-    verdict = judge(past_of(rollout), {each: fleet.figures.get(each, Figures()) for each in _judged(rollout, fleet)})
+    present = {each: fleet.figures.get(each, Figures()) for each in _judged(rollout, fleet)}
+    verdict = judge(past_of(rollout), present, most_parts(rollout, fleet))
     if verdict.outcome == "wait" and now >= over + DATA_PATIENCE:
         verdict = Verdict("fail", f"too little was told in {rollout.soak + DATA_PATIENCE}: {verdict.reason}")
     if verdict.outcome == "fail":

@@ -127,7 +127,11 @@ class EngineSample:
     comparison_p95_ms: int | None
     """Since they were compared last; None: there is none."""
     sync_p95_ms: int | None
-    """Of the syncs that ended of late; None: there was none."""
+    """Of the syncs that ended of late, but for those of the tenant with the longest; None: there was no other."""
+    tenants: int
+    """Whose Applications they are; 0, too, if its agent does not tell."""
+    failing_tenants: int
+    """Those with an Application that could not be compared, or whose last sync has failed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +145,8 @@ class Figures:
     comparison_errors: int = 0
     comparison_p95_ms: int | None = None
     sync_p95_ms: int | None = None
+    tenants: int = 0
+    failing_tenants: int = 0
 
 
 NO_FIGURES = Figures()
@@ -157,6 +163,8 @@ def together(parts: Iterable[Figures]) -> Figures:
         comparison_errors=sum(each.comparison_errors for each in parts),
         comparison_p95_ms=_largest(each.comparison_p95_ms for each in parts),
         sync_p95_ms=_largest(each.sync_p95_ms for each in parts),
+        tenants=sum(each.tenants for each in parts),
+        failing_tenants=sum(each.failing_tenants for each in parts),
     )
 
 
