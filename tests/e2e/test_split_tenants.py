@@ -80,6 +80,7 @@ async def test_tenant_when_its_instance_has_no_room_then_an_environment_is_on_an
     assert there != small
     await tenant.patch("late", path("apps/there"))
     await tenant.until_path(late, "apps/there")
+    await tenant.until_status("it is told", "late", reconciledState__source__path="apps/there")
 
     listed = json.loads(await typed(stack, "list", "-o", "json"))
     (instance,) = (each["id"] for each in listed if each["namespace"] == there and each["state"] != "retired")
