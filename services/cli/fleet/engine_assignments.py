@@ -125,8 +125,9 @@ def assignment_rows(shown: Fleet) -> list[Row]:
 
 def _admitted(workspace: str, shown: Fleet) -> list[str]:
     """Instances that its tenants may be placed on."""
-    affinity = shown.rules.affinity(workspace)
-    return sorted(each.id for each in shown.instances.values() if not each.is_retired and affinity.admits(each))
+    instances = [each for each in shown.instances.values() if not each.is_retired]
+    affinity = shown.rules.affinity(workspace).among(instances)
+    return sorted(each.id for each in instances if affinity.admits(each))
 
 
 def _row(  # noqa: PLR0917 - the columns

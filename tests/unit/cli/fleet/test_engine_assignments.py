@@ -102,6 +102,12 @@ def test_assignments_when_listed_then_each_says_of_whom_it_is_and_which_instance
     assert yaml.safe_load(typed("assignments", "-o", "yaml").stdout)[0]["region"] == "eu"
 
 
+def test_assignment_when_its_workspace_has_an_instance_to_itself_then_no_shared_one_is_meant() -> None:
+    rules = PlacementRules({"team": WorkspaceAssignment("team", "eu", "", at(3))})
+    assigned, _ = engine_assignments.assignment_rows(replace(ASSIGNED, rules=rules))
+    assert (assigned["kind"], assigned["instances"]) == ("assign", "one")
+
+
 def test_instance_when_listed_then_its_load_is_told_in_applications(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("services.cli.fleet.engines.fleet", lambda *_: replace(ASSIGNED, load={"two": 85}))
     rows = json.loads(typed("list", "-o", "json").stdout)

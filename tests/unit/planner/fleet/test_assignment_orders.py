@@ -206,6 +206,12 @@ DECISIONS: dict[str, tuple[Fleet, Order, str, str]] = {
         "no shared engine instance would be left for tenants of other workspaces that is ready; add one first",
     ),
     "retire a workspace's own": (fleet(ONE, DEDICATED), RetireEngineInstance("two"), "accepted", ""),
+    "retire the last ready one that an assigned workspace has to itself": (
+        fleet(ONE, DEDICATED, replace(DEDICATED, id="four", **PROVISIONING), assigned=[replace(ASSIGNED, ring="")]),
+        RetireEngineInstance("two"),
+        "refused",
+        "workspace team is assigned to region 'eu': no engine instance would be left for it that is ready",
+    ),
     "retire the last ready one of an assignment": (
         fleet(ONE, replace(TWO, ring="general", **PROVISIONING), THREE, assigned=[ASSIGNED]),
         RetireEngineInstance("one"),

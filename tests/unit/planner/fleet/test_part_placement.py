@@ -19,6 +19,7 @@ from tests.unit.planner.world import FLEET
 OWN, *_ = FLEET
 OWN = replace(OWN, id="own", capacity=10)
 PART, FREE, OTHER = (replace(OWN, id=each, namespace=f"argocd-{each}") for each in ("part", "free", "other"))
+ITS_OWN = replace(OWN, dedicated_to="local")
 TENANT = Tenant(UUID(int=1), "local", "team-a", 0, OWN.id)
 PROD = UUID(int=7)
 
@@ -51,6 +52,19 @@ CASES: dict[str, tuple[FleetView, dict[str, int], str]] = {
     "another of another cluster": (fleet(OWN, replace(FREE, engine_cluster="far")), {"own": 7}, "own"),
     "another of another engine": (fleet(OWN, replace(FREE, engine="flux")), {"own": 7}, "own"),
     "another workspace's": (fleet(OWN, replace(FREE, dedicated_to="team")), {"own": 7}, "own"),
+    "a shared one beside its workspace's": (fleet(ITS_OWN, FREE), {"own": 7}, "own"),
+    "another of its workspace": (fleet(ITS_OWN, FREE, replace(OTHER, dedicated_to="local")), {"own": 7}, "other"),
+    "a shared one beside one of its workspace that is full": (
+        fleet(OWN, FREE, replace(OTHER, dedicated_to="local", accepting=False)),
+        {"own": 7},
+        "own",
+    ),
+    "a part on a shared one": (fleet(ITS_OWN, PART, FREE), {"own": 7, "part": 1}, "own"),
+    "a shared one while its workspace's are of another cluster": (
+        fleet(OWN, FREE, replace(OTHER, dedicated_to="local", engine_cluster="far")),
+        {"own": 7},
+        "free",
+    ),
     "another of another ring": (fleet(OWN, replace(FREE, ring="early"), ring="general"), {"own": 7}, "own"),
     "another that carries more than its share": (fleet(OWN, FREE, OTHER, load={"free": 90}), {"own": 7}, "other"),
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from dataclasses import replace
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -82,6 +83,38 @@ def test_instances_when_more_than_three_in_ten_are_down_then_none_is_passed_over
 def test_tenant_when_the_instance_dedicated_to_its_workspace_is_down_then_it_is_placed_on_no_shared_one() -> None:
     dedicated = replace(FLEET[0], dedicated_to=WORKSPACE, is_down=True)
     assert {place(tenant, [dedicated, *FLEET[1:]], NOTHING) for tenant in TENANTS[:100]} == {dedicated}
+
+
+UNUSABLE: dict[str, dict[str, Any]] = {
+    "it is full": {"accepting": False},
+    "it drains": {"accepting": False, "leaving": True},
+    "it is cordoned and down": {"accepting": False, "is_down": True},
+}
+
+
+@pytest.mark.parametrize("changes", UNUSABLE.values(), ids=UNUSABLE)
+def test_tenant_when_the_only_instance_of_its_workspace_takes_no_others_then_it_is_placed_on_no_shared_one(
+    changes: dict[str, Any],
+) -> None:
+    own = replace(FLEET[0], dedicated_to=WORKSPACE, **changes)
+    unready = replace(FLEET[1], dedicated_to=WORKSPACE, unready=True)
+    assert {place(tenant, [own, unready, *FLEET[2:]], NOTHING) for tenant in TENANTS[:100]} == {own}
+
+
+def test_tenant_when_no_instance_of_its_workspace_is_ready_yet_then_it_waits_for_that_and_those_of_others_do_not() -> (
+    None
+):
+    fleet = [replace(FLEET[0], dedicated_to=WORKSPACE, unready=True), *FLEET[1:]]
+    with pytest.raises(Wait, match=f"no engine instance that workspace {WORKSPACE} has to itself in any region"):
+        place(TENANTS[0], fleet, NOTHING)
+    assert place(replace(TENANTS[0], workspace="other"), fleet, NOTHING) in FLEET[1:]
+
+
+def test_tenant_when_the_instance_of_its_workspace_is_elsewhere_than_it_may_be_then_it_is_placed_on_a_shared_one() -> (
+    None
+):
+    own = replace(FLEET[0], dedicated_to=WORKSPACE, region="us")
+    assert place(TENANTS[0], [own, *FLEET[1:]], NOTHING, Affinity(WORKSPACE, "")) in FLEET[1:]
 
 
 def test_instance_when_it_has_three_times_the_capacity_then_it_gets_three_times_as_many_tenants() -> None:

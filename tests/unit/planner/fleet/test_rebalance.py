@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -138,6 +139,13 @@ def test_workspace_when_an_instance_is_dedicated_to_it_then_its_tenants_go_there
     placed = settled([5] * 50, FLEET[:9])
     (move,) = [each for each in rebalance(placed, [*FLEET[:9], own], {}) if each.target == own]
     assert move.placed.tenant.workspace == "workspace-3"
+
+
+@pytest.mark.parametrize("changes", [{"accepting": False}, LEAVING, {"unready": True}], ids=str)
+def test_workspace_when_its_own_instance_takes_nobody_then_its_tenants_go_to_no_shared_one(changes: Any) -> None:
+    own = replace(FLEET[0], dedicated_to="workspace-3", **changes)
+    placed = [placed_on(own, 3, 5), *(placed_on(FLEET[1], number, 5) for number in range(10, 50))]
+    assert own.id not in {move.placed.tenant.engine_instance_id for move in rebalance(placed, [own, *FLEET[1:]], {})}
 
 
 BOUND_HERE, BOUND_THERE = "here", "there"

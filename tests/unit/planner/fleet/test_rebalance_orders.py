@@ -114,6 +114,11 @@ LEFT_ALONE: dict[str, tuple[Fleet, str, str]] = {
         "refused",
         "no tenant moves, and 1 cannot: engine instance two is full",
     ),
+    "draining, of a workspace that has no other to itself": (
+        fleet({"one": 1}, replace(DRAINING, dedicated_to="local"), TWO),
+        "refused",
+        "1 cannot: no other instance that workspace local has to itself takes tenants of engine instance one",
+    ),
     "bound to the cluster that is given up": (
         fleet({"one": 1}, DRAINING, SOUTH, at_engines_cluster=1),
         "refused",

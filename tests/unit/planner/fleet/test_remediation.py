@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -362,10 +363,16 @@ def test_instance_when_it_was_never_ready_then_nothing_is_done_for_it_and_it_cou
 
 # Evacuation
 
+(FIRST,) = instances(1)
 
-def at_evacuation(on: Mapping[str, int], *others: EngineInstanceRow, reason: str = "ApiFailing") -> Ladder:
-    """A ladder at whose next look the evacuation of ``i0`` begins."""
-    first, *_ = instances(1)
+
+def at_evacuation(
+    on: Mapping[str, int],
+    *others: EngineInstanceRow,
+    reason: str = "ApiFailing",
+    first: EngineInstanceRow = FIRST,
+) -> Ladder:
+    """A ladder at whose next look the evacuation of ``i0``, the first one, begins."""
     tried = Ladder(fleet_with_tenants(on, first, *others))
     tried.tell("Down", reason)
     tried.look(60)
@@ -410,6 +417,38 @@ def test_evacuation_when_there_is_nowhere_to_go_then_tenants_stay_and_the_rule_i
     assert (tried.rows["i0"].state, tried.rows["i0"].rung) == ("exhausted", "Evacuate")
     assert tried.rows["i0"].message.startswith("tenants that cannot leave: 2; ")
     assert rule in tried.rows["i0"].message
+
+
+OF_LOCAL = {"engine_class": "dedicated", "dedicated_to": "local"}
+SHARED_ALONE = "engine instance i3 is shared, and workspace local has one to itself"
+OTHERS_OF_LOCAL: dict[str, tuple[dict[str, Any] | None, str]] = {
+    "there is none": (None, SHARED_ALONE),
+    "it is installed first": ({"state": "provisioning"}, SHARED_ALONE),
+    "it is full": ({"capacity": 1}, "engine instance i1 has room for 1 Applications, and the tenant has 2"),
+}
+
+
+@pytest.mark.parametrize(("other", "rule"), OTHERS_OF_LOCAL.values(), ids=OTHERS_OF_LOCAL)
+def test_evacuation_when_its_workspace_has_the_instance_to_itself_then_its_tenants_go_to_no_shared_one(
+    other: dict[str, Any] | None, rule: str
+) -> None:
+    own, second, _, shared = (replace(each, **OF_LOCAL) for each in instances(4))
+    others = [] if other is None else [replace(second, **other)]
+    tried = at_evacuation({"i0": 2}, *others, replace(shared, engine_class="shared", dedicated_to=""), first=own)
+    assert tried.look(160).moves_ordered == ()
+    tried.look(180)
+    assert tried.rows["i0"].state == "exhausted"
+    assert rule in tried.rows["i0"].message
+
+
+def test_evacuation_when_another_instance_of_the_workspace_is_ready_then_its_tenants_go_there() -> None:
+    own, second, _, shared = instances(4)
+    second = replace(second, **OF_LOCAL)
+    tried = at_evacuation({"i0": 2}, replace(second, state="provisioning"), shared, first=replace(own, **OF_LOCAL))
+    assert tried.look(160).moves_ordered == ()
+    tried.look(180)
+    tried.fleet = tried.fleet.with_instance(second)
+    assert {move.target for move in tried.look(200).moves_ordered} == {"i1"}
 
 
 def test_evacuation_when_a_tenant_was_not_given_up_yet_by_where_it_was_before_then_it_stays_and_that_is_told() -> None:

@@ -106,6 +106,7 @@ def _stranded(fleet: Fleet) -> Iterator[tuple[TenantName, str]]:
         if instance.is_leaving and (pinned := fleet.rules.pinned_to(name)):
             yield name, f"tenant {'/'.join(name)} is pinned to engine instance {pinned}: unpin it first"
         elif instance.is_leaving:
-            yield name, f"no other instance takes tenants of engine instance {instance.id}"
+            owned = f" that workspace {instance.dedicated_to} has to itself" if instance.dedicated_to else ""
+            yield name, f"no other instance{owned} takes tenants of engine instance {instance.id}"
         elif refusal := fleet.rules.affinity(name[0]).refusal(instance):
             yield name, f"no instance that may have it takes tenant {'/'.join(name)}, and {refusal}"

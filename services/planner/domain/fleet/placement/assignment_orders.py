@@ -138,7 +138,9 @@ def require_served(before: Fleet, after: Fleet, *, are_others: bool = True) -> N
 
 def _is_served(affinity: Affinity, fleet: Fleet) -> bool:
     """Whether a new tenant can be placed, whatever other instances are full or leaving."""
-    return any(affinity.admits(each) for each in fleet.instances.values() if each.is_in_service)
+    instances = [each for each in fleet.instances.values() if not each.is_retired]
+    affinity = affinity.among(instances)
+    return any(affinity.admits(each) for each in instances if each.is_in_service)
 
 
 def _pins_to(known: EngineInstanceRow, fleet: Fleet) -> Iterable[TenantPin]:

@@ -6,8 +6,8 @@ placed: no field of a resource, no label or annotation of its namespace.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import NamedTuple, Protocol
 
@@ -83,6 +83,12 @@ class Affinity:
     """Empty: any."""
     engine_cluster: str = ""
     """Empty: any."""
+    has_own: bool = False
+    """Whether the workspace has some of these instances to itself: no shared one may have the tenant then."""
+
+    def among(self, instances: Iterable[Located]) -> Affinity:
+        """As it is if these are all instances that are not retired. One that is not ready yet is waited for."""
+        return replace(self, has_own=any(each.dedicated_to and self.admits(each) for each in instances))
 
     def admits(self, instance: Located) -> bool:
         """Whether the instance may have the tenant, whatever its state."""
@@ -90,14 +96,22 @@ class Affinity:
 
     def refusal(self, instance: Located) -> str:
         """Why the instance may not have the tenant, as operators are told; empty if it may."""
-        if instance.dedicated_to not in {"", self.workspace}:
-            return f"engine instance {instance.id} is dedicated to workspace {instance.dedicated_to}"
+        if refusal := self.refusal_by_owner(instance):
+            return refusal
         if self.region not in {None, instance.region}:
             return f"region of engine instance {instance.id} is '{instance.region}', not '{self.region}'"
         if self.ring not in {"", instance.ring}:
             return f"ring of engine instance {instance.id} is '{instance.ring}', not '{self.ring}'"
         if self.engine_cluster not in {"", instance.engine_cluster}:
             return f"engine instance {instance.id} is in cluster {instance.engine_cluster}, not {self.engine_cluster}"
+        return ""
+
+    def refusal_by_owner(self, instance: Located) -> str:
+        """The same, as far as it depends on which workspace has the instance to itself."""
+        if instance.dedicated_to not in {"", self.workspace}:
+            return f"engine instance {instance.id} is dedicated to workspace {instance.dedicated_to}"
+        if self.has_own and not instance.dedicated_to:
+            return f"engine instance {instance.id} is shared, and workspace {self.workspace} has one to itself"
         return ""
 
     def __str__(self) -> str:

@@ -8,7 +8,7 @@ without: then it deploys to the engine's own cluster. So all instances of a tena
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from uuid import UUID
 
 from services.planner.domain.fleet.placement.placement import first_within_bound, order_of, passed_over
@@ -38,18 +38,18 @@ def part_for(environment: UUID, tenant: Tenant, parts: Mapping[str, int], fleet:
         none, its own.
     """
     own = fleet.instances[tenant.engine_instance_id]
-    known = [own, *(fleet.instances[each] for each in sorted(parts) if each != own.id and each in fleet.instances)]
-    for instance in known:
-        if has_room(instance, parts.get(instance.id, 0)) and (instance is own or instance.accepting):
+    others = _others(tenant, own, fleet)
+    for instance in (own, *(each for each in others if each.id in parts)):
+        if has_room(instance, parts.get(instance.id, 0)):
             return instance.id
-    others = [each for each in _candidates(tenant, own, fleet) if each.id not in parts]
-    return first_within_bound(order_of(environment, others), fleet.load).id if others else own.id
+    down = passed_over(fleet.usable)
+    free = [each for each in others if each.id not in parts and each.id not in down]
+    return first_within_bound(order_of(environment, free), fleet.load).id if free else own.id
 
 
-def _candidates(tenant: Tenant, own: EngineInstance, fleet: FleetView) -> Iterator[EngineInstance]:
-    """Those beside its own, in the same cluster, that may have the tenant."""
-    down, affinity = passed_over(fleet.usable), fleet.rules.affinity(tenant.workspace)
-    for each in fleet.usable:
-        is_alike = (each.engine, each.engine_cluster) == (own.engine, own.engine_cluster) and each.id != own.id
-        if is_alike and each.accepting and not each.unready and each.id not in down and affinity.admits(each):
-            yield each
+def _others(tenant: Tenant, own: EngineInstance, fleet: FleetView) -> list[EngineInstance]:
+    """Those beside its own, in the same cluster, that accept and may have the tenant, by their ids."""
+    alike = [each for each in fleet.usable if (each.engine, each.engine_cluster) == (own.engine, own.engine_cluster)]
+    affinity = fleet.rules.affinity(tenant.workspace).among(alike)
+    found = (each for each in alike if each.id != own.id and each.accepting and not each.unready)
+    return sorted((each for each in found if affinity.admits(each)), key=lambda each: each.id)

@@ -4,7 +4,8 @@ A tenant has an order of all instances, in which others keep their places when o
 weighted by capacity). It goes to the first that carries at most 1.25 times its share of the load then (bounded load).
 So tenants spread evenly, an instance that is added draws its own share and no more, and from the same values the same
 placement follows. One that is down is passed over while others of the tenant's work. Instances outside the region and
-the ring that the workspace is assigned to are none for it, whatever the state of the others is.
+the ring that the workspace is assigned to are none for it, whatever the state of the others is; likewise shared ones,
+if it has an instance to itself.
 
 Load is what ``measured_load`` makes of the objects that an instance holds for tenants, and of its queue.
 
@@ -44,12 +45,14 @@ def place(
     Raises:
         Wait: there is no instance for it.
     """
-    instances = tuple(each for each in instances if not each.unready)
-    affinity = affinity or Affinity(tenant.workspace)
+    instances = tuple(instances)
+    affinity = (affinity or Affinity(tenant.workspace)).among(instances)
     candidates = candidates_of(affinity, instances, lambda each: each.accepting)
+    if not candidates and affinity.has_own:
+        raise Wait(f"no engine instance that workspace {tenant.workspace} has to itself in {affinity} is ready")
     if not candidates:
         raise Wait(f"there is no engine instance for it in {affinity}; add one with 'gitopsctl engines add'")
-    down = passed_over(instances)
+    down = passed_over([each for each in instances if not each.unready])
     working = [each for each in candidates if each.id not in down]
     return first_within_bound(order_of(tenant.id, working or candidates), load)
 
@@ -64,15 +67,15 @@ def passed_over(instances: Collection[EngineInstance]) -> Collection[str]:
 
 
 def candidates_of(
-    affinity: Affinity, instances: Iterable[EngineInstance], is_open: Callable[[EngineInstance], bool]
+    affinity: Affinity, instances: Collection[EngineInstance], is_open: Callable[[EngineInstance], bool]
 ) -> Collection[EngineInstance]:
-    """Those of the open ones that are dedicated to the workspace if there are some; none that it does not admit.
+    """The open ones of those that may have a tenant: of its workspace's own, if that has some; none that is not ready.
 
     While none is open, any of these will do, or a new tenant would have to wait.
     """
+    affinity = affinity.among(instances)
     known = [instance for instance in instances if affinity.admits(instance) and not instance.unready]
-    wanted = [instance for instance in known if is_open(instance)] or known
-    return [instance for instance in wanted if instance.dedicated_to] or wanted
+    return [instance for instance in known if is_open(instance)] or known
 
 
 def order_of(tenant: UUID, instances: Iterable[EngineInstance]) -> list[EngineInstance]:

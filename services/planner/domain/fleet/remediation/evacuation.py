@@ -135,7 +135,7 @@ def _relocations(instance: str, fleet: Fleet) -> Iterator[tuple[PlacedTenant, li
         def precedence(each: EngineInstance, tenant: UUID = placed.tenant.id) -> tuple[int, bool]:
             return fleet.returned.get((tenant, each.id), 0), each.id in trial
 
-        yield placed, sorted(targets, key=precedence)
+        yield replace(placed, affinity=placed.affinity.among(alike)), sorted(targets, key=precedence)
 
 
 def _carried(instance: str, fleet: Fleet) -> Counter[str]:
@@ -150,8 +150,11 @@ def _carried(instance: str, fleet: Fleet) -> Counter[str]:
 def _moved(placed: PlacedTenant, target: EngineInstance, fleet: Fleet, now: datetime) -> Fleet:
     """With the move of a tenant. Raises Refused.
 
-    One that takes the place of another has begun with it: what the tenant shows is held without a gap.
+    Only an operator orders a tenant to a shared instance whose workspace has some to itself. A move that takes
+    the place of another has begun with it: what the tenant shows is held without a gap.
     """
+    if refusal := placed.affinity.refusal_by_owner(target):
+        raise Refused(refusal)
     known = fleet.moves.get(placed.tenant.id)
     if known is not None and (known.source, known.path) == (target.id, "fenced"):
         raise Refused(f"engine instance {target.id} has not given up what it had of the tenant")
