@@ -48,6 +48,8 @@ class EngineInstance:
     """It has never been ready for tenants: not even one for which there is no other is placed on it."""
     retired: bool = False
     """It is given up, but rows name it still: nothing comes to it any more."""
+    drained: bool = False
+    """It is leaving, and no tenant is left on it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,7 +53,7 @@ ValueT = TypeVar("ValueT")
 VIEWED = f"""
        id, namespace, state = 'accepting' AND NOT {IS_CORDONED} AND NOT {IS_CLOSED}, engine, dedicated_to, capacity,
        state IN ('draining', 'drained'), engine_cluster, {IS_DOWN}, {IS_OUT_OF_REACH}, region, ring,
-       state IN ('provisioning', 'failed'), state = 'retired'
+       state IN ('provisioning', 'failed'), state = 'retired', state = 'drained'
 """
 # Nothing comes to a retired instance. Rows name one that was lost until planners have withdrawn what it had.
 IS_NAMED = f"""

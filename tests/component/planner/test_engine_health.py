@@ -141,6 +141,13 @@ def test_order_when_decided_while_another_planner_is_told_of_the_instance_then_n
     assert rows(database, query) == [("Down", "ApiFailing", "drained")]
 
 
+def test_instance_when_drained_then_every_planner_sees_that_it_counts_among_no_others(sessions: Sessions) -> None:
+    session, other = sessions
+    take(session, 3, ordered(2, DrainEngineInstance(ONE)))
+    other.refresh_fleet()
+    assert {name: each.drained for name, each in other.fleet.instances.items()} == {ONE: True, TWO: False}
+
+
 def test_tenant_when_its_first_choice_is_down_then_it_is_placed_elsewhere_by_any_planner(
     sessions: Sessions, database: Database
 ) -> None:

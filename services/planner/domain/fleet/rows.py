@@ -119,6 +119,11 @@ class EngineInstanceRow:
         return self.state in ("draining", "drained")
 
     @property
+    def is_drained(self) -> bool:
+        """Whether it is leaving, and no tenant is left on it."""
+        return self.state == "drained"
+
+    @property
     def as_candidate(self) -> EngineInstance:
         """As placement sees it, whatever its health."""
         return EngineInstance(
@@ -133,6 +138,7 @@ class EngineInstanceRow:
             region=self.region,
             ring=self.ring,
             unready=self.is_unready,
+            drained=self.is_drained,
         )
 
 

@@ -85,6 +85,26 @@ def test_tenant_when_the_instance_dedicated_to_its_workspace_is_down_then_it_is_
     assert {place(tenant, [dedicated, *FLEET[1:]], NOTHING) for tenant in TENANTS[:100]} == {dedicated}
 
 
+DRAINED: dict[str, Any] = {"accepting": False, "leaving": True, "drained": True}
+
+
+def test_instance_when_it_is_down_and_drained_then_it_does_not_count_among_those_that_are_down() -> None:
+    """Such as what a rollout that has failed leaves."""
+    left = [replace(each, id=f"left-{each.id}", is_down=True, **DRAINED) for each in fleet_with(0, of=2)]
+    assert used([*fleet_with(1, of=2), *left]) == {"engine-1"}
+    assert used([*fleet_with(2, of=4), *left]) == used(fleet_with(0, of=4))
+
+
+def test_instance_when_it_works_and_is_drained_then_it_is_none_of_those_that_are_not_down() -> None:
+    spare = [replace(each, id=f"spare-{each.id}", **DRAINED) for each in fleet_with(0, of=4)]
+    assert used([*fleet_with(2, of=4), *spare]) == used(fleet_with(0, of=4))
+
+
+def test_tenant_when_all_instances_are_drained_then_it_comes_to_one_that_works() -> None:
+    left = [replace(each, **DRAINED) for each in fleet_with(1, of=2)]
+    assert used(left) == {"engine-1"}
+
+
 UNUSABLE: dict[str, dict[str, Any]] = {
     "it is full": {"accepting": False},
     "it drains": {"accepting": False, "leaving": True},

@@ -326,6 +326,42 @@ def test_fleet_when_more_than_three_tenths_are_ill_then_nothing_is_touched_and_i
     assert tried.rows["i0"].rung == "Evacuate"
 
 
+def test_fleet_when_what_is_ill_was_drained_then_it_counts_among_no_others_and_another_that_is_ill_is_helped() -> None:
+    """Such as what a rollout that has failed leaves."""
+    tried = ladder(4)
+    for name in ("i2", "i3"):
+        tried.fleet = tried.fleet.with_instance(replace(tried.fleet.instances[name], state="drained", ring="early"))
+        tried.tell("Down", "ControllerNotReady", name)
+    tried.tell("Down", "ControllerNotReady", "i0")
+    tried.look(60)
+    assert {name: row.state for name, row in tried.rows.items()} == {"i0": "acting", "i2": "acting", "i3": "waiting"}
+    tried.tell("Down", "ControllerNotReady", "i1", since=0)
+    tried.look(61)
+    assert {row.message for row in tried.rows.values()} == {"2 of 2 instances are ill at once: the cause is shared"}
+
+
+def test_ring_when_one_of_it_that_was_drained_is_ill_then_it_does_not_keep_the_others_waiting_until_all_was_tried() -> (
+    None
+):
+    tried = ladder(4)
+    tried.fleet = tried.fleet.with_instance(replace(tried.fleet.instances["i3"], state="drained"))
+    tried.tell("Degraded", "RepoServerFailing", "i3", since=0)
+    tried.look(60)
+    tried.tell("Degraded", "RedisNotReady", "i0", since=60)
+    tried.look(160)
+    assert (tried.rows["i0"].rung, tried.rows["i3"].message) == ("FlushCache", "for i0, of the same ring")
+
+
+def test_fleet_when_instances_that_work_are_drained_then_they_are_none_of_those_that_are_not_ill() -> None:
+    tried = ladder(8)
+    for name in ("i5", "i6", "i7"):
+        tried.fleet = tried.fleet.with_instance(replace(tried.fleet.instances[name], state="drained"))
+    for name in ("i0", "i1"):
+        tried.tell("Down", "ControllerNotReady", name, since=0)
+    tried.look(60)
+    assert {row.message for row in tried.rows.values()} == {"2 of 5 instances are ill at once: the cause is shared"}
+
+
 def test_remediation_when_switched_off_then_nothing_is_done_and_what_was_is_taken_back() -> None:
     tried = ladder()
     tried.tell("Degraded", "RedisNotReady")

@@ -26,7 +26,7 @@ from services.planner.rows import EngineInstance, Tenant
 BOUND = 1.25
 """Times its share of the load: an instance that would carry more is passed over."""
 MOST_DOWN = 0.3
-"""Of all instances: if more are down, none is passed over for that. One alone always is."""
+"""Of all instances that are not drained: if more are down, none is passed over for that. One alone always is."""
 _HASH_BYTES = 6
 """As many as a float holds exactly."""
 
@@ -60,10 +60,13 @@ def place(
 def passed_over(instances: Collection[EngineInstance]) -> Collection[str]:
     """Ids of those that are down, unless they are so many that they are down for one reason, which may be ours.
 
-    To place all tenants on the others would then be wrong twice: that does not help, and those have to carry it.
+    To place all tenants on the others would then be wrong twice: that does not help, and those have to carry it. One
+    that is drained does not count: it may stay down, as what a failed rollout leaves.
     """
-    down = {each.id for each in instances if each.is_down}
-    return down if len(down) <= max(1, MOST_DOWN * len(instances)) else frozenset()
+    counted = [each for each in instances if not each.drained]
+    if sum(each.is_down for each in counted) > max(1, MOST_DOWN * len(counted)):
+        return frozenset()
+    return {each.id for each in instances if each.is_down}
 
 
 def candidates_of(

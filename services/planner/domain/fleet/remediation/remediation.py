@@ -13,9 +13,10 @@ else a person is told so.
 
 Of each ring one instance at a time, so that a remedy that harms does so once; while one does no more than wait for its
 tenants to leave, the next has its turn. If more than three tenths of the fleet are ill at once (and more than one
-instance), the cause is shared, and nothing is touched. An instance that has been healthy for a while is well: its
-cordon is lifted, and the next time the ladder begins anew. One that was never ready is not ill: who ordered it is told
-what it lacks (``pools/provisioning.py``), and another like it would lack the same.
+instance), the cause is shared, and nothing is touched. One that is drained, as after a failed rollout, may stay ill:
+it does not count in that, and has its turn last. An instance that has been healthy for a while is well: its cordon is
+lifted, and the next time the ladder begins anew. One that was never ready is not ill: who ordered it is told what it
+lacks (``pools/provisioning.py``), and another like it would lack the same.
 """
 
 from __future__ import annotations
@@ -115,8 +116,10 @@ def next_remedies(
         return [_well(row, now, "remediation is off") for row in known.values() if row.state != "well"]
     ill = _illnesses(fleet, known, now)
     after = {name: _of_others(row, fleet, now, policy) for name, row in known.items() if name not in ill}
-    if len(ill) > max(1, MOST_DOWN * _in_service(fleet)):
-        message = f"{len(ill)} of {_in_service(fleet)} instances are ill at once: the cause is shared"
+    counted = {row.id for row in fleet.instances.values() if row.is_in_service and not row.is_drained}
+    count = len(counted & ill.keys())
+    if count > max(1, MOST_DOWN * len(counted)):
+        message = f"{count} of {len(counted)} instances are ill at once: the cause is shared"
         after |= {name: _in_state(each.known, "held", message, now, _look(now, policy)) for name, each in ill.items()}
     else:
         after |= _of_ill([*ill.values()], Look(fleet, now, policy, stranded))
@@ -160,12 +163,8 @@ def _illnesses(fleet: Fleet, known: Mapping[str, Remediation], now: datetime) ->
     return {each.instance.id: each for each in ordered}
 
 
-def _in_service(fleet: Fleet) -> int:
-    return sum(row.is_in_service for row in fleet.instances.values())
-
-
 def _of_ill(illnesses: Sequence[Illness], look: Look) -> dict[str, Remediation]:
-    """One instance of each ring at a time: what is under way goes on first, then others may begin.
+    """One instance of each ring at a time: what is under way goes on first, then others may begin; drained ones last.
 
     An evacuation takes no turn: it does nothing to the instance itself, and may wait for what a tenant decides.
     """
@@ -173,7 +172,7 @@ def _of_ill(illnesses: Sequence[Illness], look: Look) -> dict[str, Remediation]:
     found = {name: _with_due_time(each, look) for name, each in helped.items()}
     busy = {each.instance.ring: name for name, each in helped.items() if each.known.rung != EVACUATE}
     others = [each for each in illnesses if each.instance.id not in helped]
-    for each in sorted(others, key=lambda each: each.known.state != "acting"):
+    for each in sorted(others, key=lambda each: (each.instance.is_drained, each.known.state != "acting")):
         row = _step(each, busy.get(each.instance.ring, ""), look)
         found[row.engine_instance_id] = row
         if row.state == "acting" and row.rung != EVACUATE:
