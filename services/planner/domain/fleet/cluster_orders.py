@@ -1,7 +1,8 @@
 """Decides on orders about engine clusters. Pure.
 
 A cluster that is drained drains its instances: their states say what becomes of each, and what is known of draining
-instances (``orders``, ``rebalance_orders``) holds for them.
+instances (``orders``, ``rebalance_orders``) holds for them. One that was never ready for tenants is drained once it is
+(``pools/provisioning.py``): if it were before, it would take tenants when the cluster is undrained.
 """
 
 from __future__ import annotations
@@ -65,7 +66,7 @@ def _drain(known: EngineClusterRow, fleet: Fleet, at: datetime) -> tuple[str, Fl
         return "it is draining", fleet
     _require_not_retired(known)
     after = fleet.with_cluster(replace(known, state="draining", ordered_at=at))
-    drained = [each for each in _instances_of(known, fleet) if not each.is_leaving]
+    drained = [each for each in _instances_of(known, fleet) if not (each.is_leaving or each.is_unready)]
     for each in drained:
         after = after.with_instance(replace(each, state="draining", ordered_at=at))
     return f"engine instances that drain: {', '.join(each.id for each in drained) or 'none'}", after

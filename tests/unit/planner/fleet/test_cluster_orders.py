@@ -16,12 +16,21 @@ from services.common.messages import (
     UndrainEngineCluster,
     UndrainEngineInstance,
 )
-from services.planner.domain.fleet.rows import ClusterState, EngineInstanceRow, Fleet, Holding
-from tests.unit.planner.fleet.test_fleet_orders import ADDED, CLUSTER, INSTANCE, decided, outcome
+from services.planner.domain.fleet.orders import decide_orders
+from services.planner.domain.fleet.rows import (
+    ClusterState,
+    EngineInstanceRow,
+    Fleet,
+    Holding,
+    InstanceHealth,
+    InstanceState,
+)
+from tests.unit.planner.fleet.test_fleet_orders import ADDED, CLUSTER, INSTANCE, NOW, decided, outcome
 from tests.unit.planner.given import at
 
 TWO = replace(INSTANCE, id="two", namespace="argocd-2")
 SOUTH = replace(TWO, id="south", engine_cluster="south")
+READY = InstanceHealth("two", 0, "Healthy", "", "", "3.2.11", at(5), at(5), at(5), at(99))
 DRAIN, UNDRAIN, RETIRE = DrainEngineCluster("north"), UndrainEngineCluster("north"), RetireEngineCluster("north")
 
 
@@ -75,6 +84,35 @@ def test_cluster_when_drained_then_its_instances_drain_and_no_others() -> None:
     changes = decided(fleet("active", INSTANCE, TWO, SOUTH), DRAIN)
     assert [(row.id, row.state) for row in changes.engine_clusters] == [("north", "draining")]
     assert [(row.id, row.state) for row in changes.engine_instances] == [("one", "draining"), ("two", "draining")]
+
+
+@pytest.mark.parametrize("state", ["provisioning", "failed"])
+def test_cluster_when_drained_then_an_instance_that_was_never_ready_drains_once_it_is_and_takes_tenants_after_undrain(
+    state: InstanceState,
+) -> None:
+    unready = replace(TWO, state=state, due_at=at(2000), wanted_version="3.2.11")
+    drained = decided(fleet("active", INSTANCE, unready), DRAIN)
+    assert outcome(drained) == ("accepted", "engine instances that drain: one")
+    assert [(row.id, row.state) for row in drained.engine_instances] == [("one", "draining")]
+    undrained = decided(fleet("active", INSTANCE, unready), DRAIN, UNDRAIN)
+    assert "two" not in {row.id for row in undrained.engine_instances}
+
+    (cluster,) = drained.engine_clusters
+    ready = replace(fleet("draining", unready), clusters={"north": cluster}, holdings={}, health={"two": READY})
+    (settled,) = decide_orders([], ready, NOW).engine_instances
+    assert (settled.state, settled.due_at) == ("drained", None)
+    (taking,) = decided(replace(ready, instances={"two": settled}), UNDRAIN, first=20).engine_instances
+    assert taking.state == "accepting"
+
+
+def test_instance_when_ready_in_a_cluster_that_was_drained_before_its_newest_order_then_that_is_still_the_newest() -> (
+    None
+):
+    unready = replace(TWO, state="provisioning", ordered_at=at(15))
+    cluster = replace(CLUSTER, state="draining", ordered_at=at(10))
+    ready = replace(fleet("draining", unready), clusters={"north": cluster}, holdings={}, health={"two": READY})
+    (settled,) = decide_orders([], ready, NOW).engine_instances
+    assert (settled.state, settled.ordered_at) == ("drained", at(15))
 
 
 def test_cluster_when_undrained_then_instances_that_were_drained_before_it_stay_so() -> None:

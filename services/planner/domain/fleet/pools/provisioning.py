@@ -2,7 +2,8 @@
 
 It is ready when its agent tells that it is healthy and that its heartbeat Application was compared: its Argo CD is
 there, as it has to be, and does its work. One that is not ready in time has failed; operators are told why. It is not
-given up for that: if it becomes ready after all, as when its cause was mended, tenants are placed on it.
+given up for that: if it becomes ready after all, as when its cause was mended, tenants are placed on it. While its
+engine cluster is drained, it is drained with that.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from services.common.messages import InstallationPhase
-from services.planner.domain.fleet.rows import EngineInstanceRow, Fleet, InstanceHealth
+from services.planner.domain.fleet.rows import EngineClusterRow, EngineInstanceRow, Fleet, InstanceHealth
 
 REMEDY = "mend that, and it is used; or retire it, and add another"
 
@@ -34,7 +35,7 @@ def settle_provisioning(fleet: Fleet, now: datetime, patience: timedelta) -> Fle
 def _settled(row: EngineInstanceRow, fleet: Fleet, now: datetime, patience: timedelta) -> EngineInstanceRow:
     told = fleet.health.get(row.id)
     if told is not None and is_ready(told):
-        return replace(row, state="accepting", due_at=None, state_message=None)
+        return replace(_ready(row, fleet.clusters[row.engine_cluster]), due_at=None, state_message=None)
     if row.state == "failed":
         return row
     if (found := fleet.installations.get(row.id)) is not None and found.phase == InstallationPhase.FAILED.value:
@@ -46,6 +47,13 @@ def _settled(row: EngineInstanceRow, fleet: Fleet, now: datetime, patience: time
     lacking = found.message if found is not None and found.message else _lacking(told)
     message = f"it was not ready by {row.due_at.isoformat(timespec='seconds')}: {lacking}; {REMEDY}"
     return replace(row, state="failed", due_at=None, state_message=message)
+
+
+def _ready(row: EngineInstanceRow, cluster: EngineClusterRow) -> EngineInstanceRow:
+    """In service, or drained with its cluster: by the order that has drained that, so that undraining it counts."""
+    if cluster.state == "active":
+        return replace(row, state="accepting")
+    return replace(row, state="draining", ordered_at=max(row.ordered_at, cluster.ordered_at))
 
 
 def is_ready(told: InstanceHealth) -> bool:
