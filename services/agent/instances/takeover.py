@@ -33,13 +33,16 @@ class Takeover:
         self._released: set[ObjectKey] = set()
         for key, row in rows.items():
             self._note_row(key, row)
-            if key.kind == APPLICATION.kind and MARK in row.manifest:
+            if _is_released_at_once(key, row):
                 self._released.add(key)
 
     def admit_row(self, key: ObjectKey, row: EngineResource) -> list[ObjectKey]:
         """``row`` is newer than what was loaded. Returns what may be worked on thereby: its AppProjects first."""
         self._note_row(key, row)
         self._ahead.discard(key)
+        if _is_released_at_once(key, row):
+            self._ahead.add(key)
+            return [key]
         if row.desired == "absent" or key.kind not in AHEAD or row.lane in self._with_logins:
             return []
         ahead = [*sorted(self._projects[row.lane]), key]
@@ -49,7 +52,8 @@ class Takeover:
     def admit_releases(self) -> list[ObjectKey]:
         """Applications that another instance has by now, while this one was out of reach: they go before all else.
 
-        Whatever this Argo CD does with them meanwhile, it does beside the other one.
+        Whatever this Argo CD does with them meanwhile, it does beside the other one. What is to go later is
+        admitted with its row.
         """
         self._ahead.update(self._released)
         return sorted(self._released)
@@ -75,3 +79,8 @@ class Takeover:
             (projects.add if row.desired == "present" else projects.discard)(key)
         elif key.kind == SECRET.kind and row.desired == "present":
             self._with_logins.add(row.lane)
+
+
+def _is_released_at_once(key: ObjectKey, row: EngineResource) -> bool:
+    """Without parsing the manifest: there may be many."""
+    return key.kind == APPLICATION.kind and MARK in row.manifest

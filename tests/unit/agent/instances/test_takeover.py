@@ -9,8 +9,11 @@ from dataclasses import replace
 import pytest
 
 from services.agent.instances.instance_controller import REPORTS_AT_ONCE, REPORTS_PAUSE_SECONDS
+from services.agent.reconcile.instance_workers import PAUSE_LIMIT_SECONDS
+from services.common.errors import Retry
 from services.common.json_values import canonical
 from services.common.messages import Applied, EngineResource, Removed
+from services.common.messages.compiled import AT_ONCE, RELEASE
 from services.common.queueing import SLICE
 from tests.unit.agent.driver import Driver
 from tests.unit.agent.rows import application_row, cluster_row, project_row, repository_row
@@ -118,17 +121,49 @@ async def test_rows_when_all_are_as_desired_then_they_are_reported_at_a_pace_and
     assert all(driver.reports.of(row.name) for row in rows)
 
 
+def given_up(driver: Driver, name: str) -> EngineResource:
+    """The row of an Application that exists, and that another instance has by now."""
+    driver.cluster.put("Application", name, {"metadata": {"finalizers": ["cascade"]}, "spec": {"project": "p"}})
+    row = application_row(name, desired="absent")
+    return replace(row, manifest=canonical(json.loads(row.manifest) | {AT_ONCE: True, RELEASE: True}))
+
+
 async def test_applications_when_another_instance_has_them_by_now_then_they_go_before_anything_is_listed(
     driver: Driver,
 ) -> None:
     """Their Argo CD, which is back, too, may do something with them at any moment."""
-    given_up = application_row("given-up", desired="absent")
-    manifest = json.loads(given_up.manifest) | {"atOnce": True, "release": True}
-    given_up = replace(given_up, manifest=canonical(manifest))
-    driver.cluster.put("Application", "given-up", {"metadata": {"finalizers": ["cascade"]}, "spec": {"project": "p"}})
-    await take_over(driver, application_row("kept"), given_up)
+    await take_over(driver, application_row("kept"), given_up(driver, "given-up"))
     await settle()
     assert driver.cluster.names("Application") == []
     assert driver.reports.of("kept") == []
     await list_everything(driver)
     assert driver.reports.of("given-up") == [Removed(forced=False)]
+
+
+@pytest.mark.parametrize("loaded", [[application_row()], [application_row(), repository_row()], []])
+async def test_application_when_it_is_given_up_after_what_was_loaded_then_it_goes_before_anything_is_listed(
+    driver: Driver, loaded: list[EngineResource]
+) -> None:
+    await take_over(driver, *loaded)
+    await driver.apply(given_up(driver, "app"))
+    assert driver.cluster.names("Application") == []
+    await list_everything(driver)
+    assert driver.reports.of("app") == [Removed(forced=False)]
+    assert driver.acknowledged == [0]
+
+
+async def test_application_when_it_is_given_up_while_a_change_of_it_waits_then_only_the_former_is_done(
+    driver: Driver,
+) -> None:
+    """The API server is away while both rows arrive."""
+    await take_over(driver, application_row())
+    released = given_up(driver, "app")
+    driver.cluster.failing = Retry("away")
+    await driver.apply(application_row(path="elsewhere"), released)
+    driver.cluster.failing = None
+    driver.cluster.calls.clear()
+    await driver.clock.advance(PAUSE_LIMIT_SECONDS)
+    assert driver.cluster.names("Application") == []
+    assert {verb for verb, _ in driver.cluster.writes()} == {"patch", "delete"}
+    await list_everything(driver)
+    assert driver.acknowledged == [0, 1]
