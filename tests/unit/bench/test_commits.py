@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
-from bench.commits import Overhead, Pair, Round, by_hand, commit_of, overhead, rows
+from bench.commits import Outcome, Overhead, Pair, Round, by_hand, commit_of, overhead, rows, tell_outcomes
 from services.common.ownership import OURS
 
 
@@ -77,15 +78,32 @@ def test_pairs_when_shown_then_with_their_spread_and_with_what_ours_take_more() 
     ]
 
 
+OUTCOMES: dict[str, tuple[Overhead, Outcome]] = {
+    "less": (Overhead(0.04, 0.001), "kept"),
+    "less, and exactly so with what may be chance": (Overhead(0.0, 0.025), "kept"),
+    "less, as it may be by chance": (Overhead(0.017, 0.031), "undecided"),
+    "nothing, but nobody knows": (Overhead(0.0, 0.5), "undecided"),
+    "more, as it may be by chance": (Overhead(0.06, 0.01), "undecided"),
+    "more": (Overhead(0.06, 0.001), "exceeded"),
+    "more, whatever chance makes of it": (Overhead(0.10, 0.02), "exceeded"),
+}
+
+
+@pytest.mark.parametrize(("found", "outcome"), OUTCOMES.values(), ids=OUTCOMES)
+def test_bound_when_measured_then_it_is_kept_or_exceeded_only_if_chance_is_not_the_cause(
+    found: Overhead, outcome: Outcome
+) -> None:
+    assert found.outcome == outcome
+
+
 @pytest.mark.parametrize(
-    ("found", "is_exceeded"),
-    [
-        (Overhead(0.04, 0.001), False),
-        (Overhead(0.06, 0.001), True),
-        (Overhead(0.06, 0.01), False),
-        (Overhead(0.10, 0.02), True),
-    ],
-    ids=["less", "more", "more by chance", "more, whatever chance makes of it"],
+    ("errors", "code"),
+    [((0.001, 0.001), 0), ((0.001, 0.031), 1)],
+    ids=["all kept", "one undecided"],
 )
-def test_bound_when_chance_may_be_the_cause_then_it_is_not_exceeded(found: Overhead, is_exceeded: bool) -> None:
-    assert found.is_exceeded is is_exceeded
+def test_measurement_when_it_is_over_then_it_succeeds_only_if_the_bound_is_kept_on_every_number_of_instances(
+    capsys: pytest.CaptureFixture[str], errors: Sequence[float], code: int
+) -> None:
+    assert tell_outcomes({number: Overhead(0.01, error) for number, error in enumerate(errors, start=1)}) == code
+    told = capsys.readouterr().out.splitlines()
+    assert ["--pairs" in line for line in told] == [error > 0.01 for error in errors]
