@@ -37,8 +37,8 @@ FEWEST = 5
 LATE, LACKING = (0.25, 0.9), (0.2, 0.9)
 """Beyond which share of the Applications an instance is degraded, and down: not compared in time; without an answer of
 the repo server."""
-LACKING_PROJECTS = 3
-"""So many tenants at least: with fewer it may be what these have committed."""
+TENANTS = 3
+"""So many are affected at least: with fewer it may be what these have committed."""
 RENEWED_BEFORE, LAST_PART = timedelta(days=14), 10
 """A certificate should have been renewed so long before it expires, or before the last tenth of its lifetime if that is
 shorter: whatever renews certificates by itself does so earlier."""
@@ -164,11 +164,15 @@ def _of_applications(found: ApplicationsSignal) -> Iterator[Judgement]:
         yield Judgement(Health.DEGRADED, "RefreshNotTakenUp", told)
     if found.total < FEWEST:
         return
-    if found.lacking_projects >= LACKING_PROJECTS and (level := _level(found.lacking_repo_server, found, LACKING)):
+    if found.lacking_tenants >= TENANTS and (level := _level(found.lacking_repo_server / found.total, LACKING)):
         told = f"the repo server does not answer: {found.lacking_repo_server} of {found.total} Applications say so"
         yield Judgement(level, "RepoServerFailing", told)
-    if level := _level(found.late, found, LATE):
-        told = f"{found.late} of {found.total} Applications were not compared in time"
+    # Where there are fewer tenants all of them are asked for: a controller that hangs is to be found there, too.
+    if found.late_tenants >= min(TENANTS, found.tenants) and (level := _level(found.late_share, LATE)):
+        told = (
+            f"{found.late} of {found.total} Applications were not compared in time, "
+            f"of {found.late_tenants} of {found.tenants} tenants"
+        )
         yield Judgement(level, "ReconciliationLate", told)
 
 
@@ -188,9 +192,8 @@ def _of_certificate(certificate: CertificateSignal) -> Iterator[Judgement]:
         yield Judgement(Health.DEGRADED, "CertificateExpiring", told)
 
 
-def _level(count: int, found: ApplicationsSignal, bounds: tuple[float, float]) -> Health | None:
+def _level(share: float, bounds: tuple[float, float]) -> Health | None:
     some, most = bounds
-    share = count / found.total
     if share > most:
         return Health.DOWN
     return Health.DEGRADED if share > some else None

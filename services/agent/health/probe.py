@@ -6,7 +6,6 @@ What may not be read, or is not there, is no signal.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from datetime import timedelta
 
 import structlog
 
@@ -40,11 +39,6 @@ POD = ApiResource("", "v1", "Pod", "pods")
 OWNERS = {CONTROLLER: STATEFUL_SET, REPO_SERVER: DEPLOYMENT}
 """An agent may not read Redis', but its pods."""
 PODS = f"{NAME_LABEL} in ({CONTROLLER},{REPO_SERVER},{REDIS})"
-
-NEW_FOR = timedelta(minutes=2)
-"""How old an Application is that should have been compared once."""
-TIMES, SLACK = 2, timedelta(minutes=1)
-"""An Application is late when it should have been compared twice, and this besides."""
 
 
 class Probe:
@@ -82,7 +76,6 @@ class Probe:
             error = str(failure)
         seconds = self._clock.time() - began
         heartbeat = None if error else await self._beat()
-        compared_within = engine.compares_within and TIMES * engine.compares_within + SLACK
         return Signals(
             api_error=error,
             api_seconds=seconds,
@@ -91,7 +84,7 @@ class Probe:
             workloads=workloads,
             heartbeat=heartbeat,
             applications=applications_signal(
-                self._applications, self._refreshes, self._clock.now(), compared_within, NEW_FOR
+                self._applications, self._refreshes, self._clock.now(), engine.compares_within
             ),
             version=engine.version,
             wanted_version=self._wanted_version(),

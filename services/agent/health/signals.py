@@ -7,6 +7,7 @@ no signal then.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -22,6 +23,11 @@ CONTROLLER, REPO_SERVER, REDIS = "argocd-application-controller", "argocd-repo-s
 NAME_LABEL = "app.kubernetes.io/name"
 P95 = 0.95
 SYNCED_OF_LATE = timedelta(minutes=15)
+TIMES, SLACK = 2, timedelta(minutes=1)
+"""An Application is late when it should have been compared twice, and this besides."""
+ERRORS_KEPT = timedelta(minutes=3)
+"""Argo CD keeps to itself for so long that it cannot read a repository (repo error grace period). A new Application
+with a wrong path looks as if nothing had compared it until the first comparison after that."""
 OFTEN, OF_LATE = 3, timedelta(minutes=10)
 """A container that was restarted so many times, the last time so recently, does not stay up."""
 
@@ -69,19 +75,23 @@ class ApplicationsSignal:
     total: int = 0
     late: int = 0
     """Compared longer ago than Argo CD compares by itself, or never though they are not new."""
+    late_share: float = 0.0
+    """Of the Applications of each tenant: the average of all tenants, so that none of them weighs more than another."""
+    tenants: int = 0
+    """Whose they are."""
+    late_tenants: int = 0
+    """Those of which an Application is late."""
     waiting: int = 0
     """Never compared yet, or asked to be compared again."""
     longest_wait_seconds: float = 0.0
     """For a comparison that was asked for."""
     lacking_repo_server: int = 0
-    lacking_projects: int = 0
-    """AppProjects of these."""
+    lacking_tenants: int = 0
+    """Whose these are."""
     failed_syncs: int = 0
     """Those whose last sync has failed."""
     comparison_errors: int = 0
     """Those that could not be compared."""
-    tenants: int = 0
-    """Whose they are."""
     failing_tenants: int = 0
     """Of whose at least one could not be compared, or has failed in its last sync."""
     comparison_p95_ms: int | None = None
@@ -190,8 +200,7 @@ def applications_signal(
     applications: Mapping[ObjectKey, LiveObject],
     refreshes: Refreshes,
     now: datetime,
-    compared_within: timedelta | None,
-    new_for: timedelta,
+    compares_within: timedelta | None,
 ) -> ApplicationsSignal:
     """Of these Applications.
 
@@ -199,23 +208,26 @@ def applications_signal(
         applications: those of tenants.
         refreshes: what was asked for before; it is brought up to date.
         now: when they were looked at.
-        compared_within: how long ago each has been compared if Argo CD keeps up; None: it does not compare by itself.
-        new_for: how old an Application is that should have been compared once.
+        compares_within: in which time Argo CD compares each anew; None: it does not by itself.
     """
     ours = {key: each for key, each in applications.items() if _is_judged(each)}
     asked = {key for key, each in ours.items() if REFRESH in each.annotations}
     never = {key for key, each in ours.items() if each.reconciliation.reconciled_at is None}
     lacking = [each for each in ours.values() if each.reconciliation.lacks_repo_server]
+    late = late_applications(ours, now, compares_within)
+    by_tenant, late_by_tenant = Counter(map(_tenant_of, ours.values())), Counter(_tenant_of(ours[key]) for key in late)
     return ApplicationsSignal(
         total=len(ours),
-        late=len(late_applications(ours, now, compared_within, new_for)),
+        late=len(late),
+        late_share=_average(late_by_tenant[each] / count for each, count in by_tenant.items()),
+        tenants=len(by_tenant),
+        late_tenants=len(late_by_tenant),
         waiting=len(asked | never),
         longest_wait_seconds=refreshes.follow(asked, now),
         lacking_repo_server=len(lacking),
-        lacking_projects=len(set(map(_project_of, lacking))),
+        lacking_tenants=len(set(map(_tenant_of, lacking))),
         failed_syncs=sum(each.operation.has_failed for each in ours.values()),
         comparison_errors=sum(bool(each.reconciliation.comparison_error) for each in ours.values()),
-        tenants=len(set(map(_tenant_of, ours.values()))),
         failing_tenants=len({_tenant_of(each) for each in ours.values() if _is_failing(each)}),
         comparison_p95_ms=p95_ms(
             now - each.reconciliation.reconciled_at
@@ -255,27 +267,28 @@ def _is_failing(live: LiveObject) -> bool:
 
 
 def _tenant_of(live: LiveObject) -> str:
-    """The project that each tenant has, also for an Application in its other one."""
-    return _project_of(live).removesuffix(CLUSTER_SUFFIX)
-
-
-def _project_of(live: LiveObject) -> str:
-    return text_of(dict_of(live.owned.get("spec")).get("project"))
+    """By the name of its first AppProject; it may have a second one."""
+    return text_of(dict_of(live.owned.get("spec")).get("project")).removesuffix(CLUSTER_SUFFIX)
 
 
 def late_applications(
-    applications: Mapping[ObjectKey, LiveObject], now: datetime, compared_within: timedelta | None, new_for: timedelta
+    applications: Mapping[ObjectKey, LiveObject], now: datetime, compares_within: timedelta | None
 ) -> set[ObjectKey]:
     """Those that were not compared in time; the arguments are those of :func:`applications_signal`."""
     judged = {key: each for key, each in applications.items() if _is_judged(each)}
-    return {key for key, each in judged.items() if _is_late(each, now, compared_within, new_for)}
+    return {key for key, each in judged.items() if _is_late(each, now, compares_within)}
 
 
-def _is_late(live: LiveObject, now: datetime, compared_within: timedelta | None, new_for: timedelta) -> bool:
+def _is_late(live: LiveObject, now: datetime, compares_within: timedelta | None) -> bool:
     found = live.reconciliation
     if found.reconciled_at is None:
-        return _is_older(found.created_at, now, new_for)
-    return compared_within is not None and _is_older(found.reconciled_at, now, compared_within)
+        return _is_older(found.created_at, now, ERRORS_KEPT + (compares_within or timedelta()) + SLACK)
+    return compares_within is not None and _is_older(found.reconciled_at, now, TIMES * compares_within + SLACK)
+
+
+def _average(values: Iterable[float]) -> float:
+    found = [*values]
+    return sum(found) / len(found) if found else 0.0
 
 
 def _is_judged(live: LiveObject) -> bool:

@@ -15,7 +15,7 @@ from datetime import datetime
 import structlog
 
 from services.agent.health.heartbeat import NAME as HEARTBEAT
-from services.agent.health.probe import NEW_FOR, POD, SLACK, TIMES
+from services.agent.health.probe import POD
 from services.agent.health.signals import CONTROLLER, NAME_LABEL, REDIS, REPO_SERVER, late_applications
 from services.agent.objects.engine_state import EngineState
 from services.agent.objects.live import LiveObject
@@ -85,8 +85,7 @@ class RemedyActions:
 
     async def _refresh(self, order: RemedyOrder) -> None:
         """The heartbeat Application, and those that are late or wait: only what may be looked at again is."""
-        within = self._engine.compares_within
-        late = late_applications(self._applications, self._clock.now(), within and TIMES * within + SLACK, NEW_FOR)
+        late = late_applications(self._applications, self._clock.now(), self._engine.compares_within)
         waiting = {key for key, live in self._applications.items() if REFRESH in live.annotations}
         names = sorted(key.name for key in late | waiting)[:REFRESHED_AT_ONCE]
         asked = [await self._ask(name, order) for name in (*names, HEARTBEAT)]

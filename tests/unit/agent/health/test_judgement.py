@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -33,6 +34,11 @@ def workload(name: str, ready: int, wanted: int = 2, restarting: int = 0) -> Sig
 
 def applications(**counted: Any) -> Signals:
     return Signals(applications=ApplicationsSignal(**counted))
+
+
+def late(share: float, total: int = 100, tenants: int = 10, late_tenants: int = 3) -> Signals:
+    counted = round(share * total)
+    return applications(total=total, late=counted, late_share=share, tenants=tenants, late_tenants=late_tenants)
 
 
 def certificate(days_left: float, lifetime_days: float = 365) -> Signals:
@@ -71,22 +77,30 @@ CASES = [
         (Health.DEGRADED, "RefreshNotTakenUp"),
         id="a refresh that nobody takes up",
     ),
-    pytest.param(applications(total=100, late=25), UP, id="a quarter is late"),
-    pytest.param(applications(total=100, late=26), (Health.DEGRADED, "ReconciliationLate"), id="more is late"),
-    pytest.param(applications(total=100, late=91), (Health.DOWN, "ReconciliationLate"), id="nearly all are late"),
-    pytest.param(applications(total=4, late=4), UP, id="too few to tell a share"),
+    pytest.param(late(0.25), UP, id="a quarter is late"),
+    pytest.param(late(0.26), (Health.DEGRADED, "ReconciliationLate"), id="more is late"),
+    pytest.param(late(0.91), (Health.DOWN, "ReconciliationLate"), id="nearly all are late"),
+    pytest.param(late(1, total=4), UP, id="too few to tell a share"),
+    pytest.param(late(0.91, late_tenants=2), UP, id="late ones of two tenants alone"),
+    pytest.param(late(1, tenants=2, late_tenants=1), UP, id="late ones of one of two tenants"),
     pytest.param(
-        applications(total=100, lacking_repo_server=21, lacking_projects=3),
+        late(1, tenants=2, late_tenants=2), (Health.DOWN, "ReconciliationLate"), id="late ones of both tenants"
+    ),
+    pytest.param(
+        late(1, tenants=1, late_tenants=1), (Health.DOWN, "ReconciliationLate"), id="late ones of the only tenant"
+    ),
+    pytest.param(
+        applications(total=100, lacking_repo_server=21, lacking_tenants=3),
         (Health.DEGRADED, "RepoServerFailing"),
         id="some tenants' have no answer of the repo server",
     ),
     pytest.param(
-        applications(total=100, lacking_repo_server=91, lacking_projects=3),
+        applications(total=100, lacking_repo_server=91, lacking_tenants=3),
         (Health.DOWN, "RepoServerFailing"),
         id="nearly nobody has",
     ),
     pytest.param(
-        applications(total=100, lacking_repo_server=91, lacking_projects=2), UP, id="what two tenants have committed"
+        applications(total=100, lacking_repo_server=91, lacking_tenants=2), UP, id="what two tenants have committed"
     ),
     pytest.param(Signals(version="3.2.11", wanted_version="v3.2.11"), UP, id="the version that was ordered"),
     pytest.param(
@@ -118,8 +132,8 @@ def test_symptoms_when_they_are_equally_bad_then_the_one_that_is_closer_to_the_c
 
 def test_certificate_when_something_else_is_wrong_too_then_that_is_told_which_remedies_help() -> None:
     expired = certificate(-1).certificates
-    late = ApplicationsSignal(total=100, late=50)
-    assert judged(Signals(applications=late, certificates=expired), DEADLINE).reason == "ReconciliationLate"
+    signals = replace(late(0.5), certificates=expired)
+    assert judged(signals, DEADLINE).reason == "ReconciliationLate"
 
 
 ILL, DOWN = Judgement(Health.DEGRADED, "ApiSlow", "…"), Judgement(Health.DOWN, "ApiFailing", "…")

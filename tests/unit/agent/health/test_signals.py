@@ -23,7 +23,7 @@ from services.agent.objects.reconciliation import REFRESH, SKIP
 from services.common.times import rfc3339
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
-WITHIN, NEW_FOR = timedelta(minutes=7), timedelta(minutes=2)
+WITHIN = timedelta(minutes=3)
 CONTROLLER, REPO_SERVER, REDIS = "argocd-application-controller", "argocd-repo-server", "argocd-redis"
 
 
@@ -91,7 +91,7 @@ def measured(
 ) -> ApplicationsSignal:
     by_key = {ObjectKey("Application", "argocd", str(number)): each for number, each in enumerate(found)}
     at = NOW + timedelta(seconds=later)
-    return applications_signal(by_key, refreshes or Refreshes(), at, within, NEW_FOR)
+    return applications_signal(by_key, refreshes or Refreshes(), at, within)
 
 
 def test_application_when_it_was_not_compared_in_time_then_it_is_late() -> None:
@@ -103,9 +103,28 @@ def test_application_when_argocd_does_not_compare_by_itself_then_none_that_was_c
     assert measured(application(ago(days=8)), within=None).late == 0
 
 
-def test_application_when_it_was_never_compared_then_it_waits_and_is_late_once_it_is_not_new() -> None:
-    found = measured(application(created=ago(minutes=1)), application(created=ago(minutes=3)), within=None)
+@pytest.mark.parametrize(("within", "minutes"), [(WITHIN, 7), (timedelta(minutes=12), 16), (None, 4)])
+def test_application_when_it_was_never_compared_then_it_is_late_once_argocd_could_not_keep_an_error_to_itself(
+    within: timedelta | None, minutes: int
+) -> None:
+    """For three minutes it does, and tells it with the next comparison."""
+    new, other = application(created=ago(minutes=minutes)), application(created=ago(minutes=minutes, seconds=1))
+    found = measured(new, other, within=within)
     assert (found.late, found.waiting) == (1, 2)
+
+
+def test_applications_when_some_are_late_then_each_tenant_weighs_the_same_however_many_it_has() -> None:
+    late, in_time = ago(minutes=8), ago(minutes=1)
+    found = measured(
+        *[application(late, project="app-project-one") for _ in range(19)],
+        application(late, project="app-project-one-cluster"),
+        application(late, project="app-project-two"),
+        application(in_time, project="app-project-two"),
+        application(in_time, project="app-project-three"),
+    )
+    assert (found.total, found.late) == (23, 21)
+    assert (found.tenants, found.late_tenants, found.late_share) == (3, 2, 0.5)
+    assert (measured().tenants, measured().late_share) == (0, 0)
 
 
 def test_application_when_argocd_is_to_leave_it_alone_then_it_is_not_counted() -> None:
@@ -185,7 +204,7 @@ def test_repo_server_when_it_does_not_answer_then_who_says_so_is_counted_and_err
         application(error=UNAVAILABLE, project="two"),
         application(error=OF_GIT, project="three"),
     )
-    assert (found.lacking_repo_server, found.lacking_projects) == (3, 2)
+    assert (found.lacking_repo_server, found.lacking_tenants) == (3, 2)
 
 
 @pytest.mark.parametrize(

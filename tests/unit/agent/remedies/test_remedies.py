@@ -137,7 +137,7 @@ async def test_refresh_when_ordered_then_the_heartbeat_and_what_is_late_are_comp
     driver = Driver(bench())
     await driver.begin(application_row("late"), application_row("in-time"))
     now = driver.clock.now()
-    times = {"late": now - timedelta(minutes=5), "in-time": now}
+    times = {"late": now - timedelta(minutes=8), "in-time": now}
     for name, created in times.items():
         driver.cluster.edit("Application", name, {"metadata": {"creationTimestamp": created.isoformat()}})
     driver.cluster.put("Application", HEARTBEAT, {"spec": {}})
