@@ -269,7 +269,7 @@ SELECT {names(Installation, "told")}
   FROM {recordset(Installation, "told")} JOIN engine_instances i ON i.id = told.engine_instance_id
     ON CONFLICT (engine_instance_id) DO UPDATE
    SET {", ".join(f"{column} = EXCLUDED.{column}" for column in columns_of(Installation)[1:])}
- WHERE known.reported_at < EXCLUDED.reported_at
+ WHERE known.reported_at <= EXCLUDED.reported_at
 """
 ENGINE_HEALTH = upsert(tables.engine_health, InstanceHealth)
 # Streamed, so it is written only when it is news. The other columns are the planner's that decides on the fleet.

@@ -138,10 +138,23 @@ def decode_event(message: ConsumedMessage, codecs: Mapping[str, Codec]) -> Event
     codec = codecs.get(message.topic)
     if codec is None:
         raise Poison(f"topic {message.topic} is not one of ours")
-    decoded = _checked(codec.decode_message(message.value))
-    if isinstance(decoded, FleetOrder):
-        decoded = _not_of_future(decoded, datetime.fromtimestamp(message.timestamp, UTC))
+    decoded = _of_brokers_time(
+        _checked(codec.decode_message(message.value)), datetime.fromtimestamp(message.timestamp, UTC)
+    )
     return Event(decoded, message.partition, traceparent(message.headers))
+
+
+def _of_brokers_time(
+    message: Command | Observation | FleetOrder, taken_at: datetime
+) -> Command | Observation | FleetOrder:
+    """Reports of instances are of the time at which the brokers took them: an agent's clock may be set back."""
+    match message:
+        case FleetOrder():
+            return _not_of_future(message, taken_at)
+        case Observation(event=EngineHealth() | EngineInstallation() | OrphansKept()):
+            return replace(message, observed_at=taken_at)
+        case _:
+            return message
 
 
 def _not_of_future(order: FleetOrder, taken_at: datetime) -> FleetOrder:

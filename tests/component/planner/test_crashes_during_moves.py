@@ -77,9 +77,19 @@ Place = tuple[str, str]
 
 @dataclass
 class PlayedConsumer(PlayedTenants):
-    """Of the planner that decides on the fleet, too."""
+    """Of the planner that decides on the fleet, too; the brokers take what agents tell at once."""
 
     fleet_partition = 0
+
+    def poll_batch(self, limit: int, timeout_seconds: float) -> Any:
+        messages = super().poll_batch(limit, timeout_seconds)
+        return [message._replace(timestamp=taken_at(message.value)) for message in messages]
+
+
+def taken_at(value: bytes) -> float:
+    """In seconds since 1970."""
+    message = pickle.loads(value).message  # noqa: S301 - written by this test
+    return float(message.observed_at.timestamp()) if isinstance(message, Observation) else 0.0
 
 
 @dataclass

@@ -62,8 +62,11 @@ def test_fleet_orders_when_many_planners_read_then_one_decides_on_all_of_them() 
     assert TOPICS[FLEET_ORDERS].partitions == 1
 
 
-def test_fleet_orders_when_sent_by_a_machine_with_another_clock_then_the_brokers_say_when_that_was() -> None:
-    assert TOPICS[FLEET_ORDERS].config["message.timestamp.type"] == "LogAppendTime"
+@pytest.mark.parametrize("topic", [FLEET_ORDERS, OBSERVATIONS])
+def test_topic_when_its_order_counts_and_senders_have_other_clocks_then_the_brokers_say_when_that_was(
+    topic: str,
+) -> None:
+    assert TOPICS[topic].config["message.timestamp.type"] == "LogAppendTime"
 
 
 def test_fleet_orders_when_a_service_would_write_them_then_it_may_not() -> None:

@@ -86,8 +86,22 @@ def test_queue_when_an_agent_tells_it_then_it_is_remembered_though_the_health_is
 def test_health_when_a_report_is_late_or_comes_again_then_it_changes_nothing() -> None:
     world = world_at(10)
     world.take(told(2))
-    for late in (told(1, "Down", "ApiFailing"), told(2, "Down", "ApiFailing")):
+    for late in (told(1, "Down", "ApiFailing"), told(2)):
         assert world.take(late).engine_health == ()
+
+
+def test_health_when_two_reports_are_of_the_same_time_then_the_later_in_the_log_counts() -> None:
+    world = world_at(10)
+    world.take(told(2))
+    world.take(told(2, "Down", "ApiFailing"))
+    assert only(world).health == "Down"
+
+
+def test_health_when_what_is_known_is_of_the_future_then_the_clock_was_wrong_and_the_next_report_counts() -> None:
+    world = world_at(10)
+    world.take(told(3600))
+    world.take(told(9, "Down", "ApiFailing"))
+    assert (only(world).health, only(world).reported_at) == ("Down", at(9))
 
 
 def test_health_when_nothing_is_told_in_time_then_it_is_unknown_until_something_is() -> None:

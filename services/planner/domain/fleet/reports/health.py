@@ -1,7 +1,8 @@
 """How engine instances are, by what their agents tell and when they told it last. Pure.
 
 An agent tells it again and again. Of an instance of which nothing is heard for longer than operators lay down nobody
-knows how it is: that is due at a time, which is in its row. A report is of its time: a late one changes nothing.
+knows how it is: that is due at a time, which is in its row. A report is of the brokers' time: one that is read again
+after later ones changes nothing, and of two of the same time the later in the log counts.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ def decide_health(
         match event.message:
             case Observation(engine_instance_id=instance, event=EngineHealth() as told, observed_at=at):
                 before = health.get(instance)
-                if before is None or before.reported_at < at:
+                if before is None or _is_news(before, at, now):
                     health[instance] = _reported(instance, told, event.partition, at, before, patience)
                     audit += _audited(health[instance], before)
                     if told.applications is not None:
@@ -50,6 +51,11 @@ def decide_health(
         engine_health=tuple(each for each in health.values() if each != known.get(each.engine_instance_id)),
         engine_samples=tuple(samples.values()),
     )
+
+
+def _is_news(before: InstanceHealth, at: datetime, now: datetime) -> bool:
+    """Whether a report of that time is; what was told by a clock that was ahead does not keep others from counting."""
+    return before.reported_at <= at or before.reported_at > now
 
 
 def _audited(health: InstanceHealth, before: InstanceHealth | None) -> list[AuditRecord]:

@@ -1,4 +1,7 @@
-"""What provisioners tell of installations, as rows. A report is of its time: a late one changes nothing. Pure."""
+"""What provisioners tell of installations, as rows. Pure.
+
+A report is of the brokers' time: one that is read again after later ones changes nothing.
+"""
 
 from __future__ import annotations
 
