@@ -28,6 +28,7 @@ from services.common.kafka.consumed_message import (
     source_of_partition,
 )
 from services.common.kafka.group_session import GroupSession
+from services.common.kafka.log_end import end_offset
 from services.common.kafka.offset_tracker import OffsetTracker, TopicPartition
 from services.common.kafka.topic_order import HeldPartitions, TopicOrder
 from services.common.telemetry import metrics
@@ -119,6 +120,10 @@ class Consumer:
         elif self._paused:
             self._client.resume(self._client.assignment())
         self._paused = paused
+
+    def end_offset(self, source: TopicPartition) -> int | None:
+        """The offset after the last message that this partition has now; None if the brokers do not answer."""
+        return end_offset(self._client, source)
 
     def rejoin_group(self) -> None:
         """Give all partitions up at once, and join the group anew: only it knows whose they are.

@@ -12,13 +12,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
-from confluent_kafka import KafkaException
 from confluent_kafka import TopicPartition as ClientPartition
 
+from services.common.kafka.log_end import LogClient, end_offset
 from services.common.kafka.offset_tracker import OffsetTracker, TopicPartition
-
-QUESTION_SECONDS = 1.0
-"""How long an answer to where a partition ends is waited for; it is asked for again with the next poll."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +26,7 @@ class TopicOrder:
     later: str
 
 
-class Client(Protocol):
+class Client(LogClient, Protocol):
     """What it takes of librdkafka's consumer."""
 
     def pause(self, partitions: list[ClientPartition]) -> None:
@@ -37,9 +34,6 @@ class Client(Protocol):
 
     def resume(self, partitions: list[ClientPartition]) -> None:
         """Fetch them again."""
-
-    def get_watermark_offsets(self, partition: ClientPartition, timeout: float) -> tuple[int, int] | None:
-        """First offset and end. Raises KafkaException."""
 
 
 class HeldPartitions:
@@ -72,14 +66,11 @@ class HeldPartitions:
         return self._order.earlier, self._order.later
 
     def _known_ends(self) -> list[tuple[int, int]]:
-        try:
-            for number, end in self._ends.items():
-                if end is None:
-                    earlier = ClientPartition(self._order.earlier, number)
-                    answer = self._client.get_watermark_offsets(earlier, QUESTION_SECONDS)
-                    self._ends[number] = answer[1] if answer is not None else None
-        except KafkaException:
-            pass  # the brokers do not answer: nothing is fetched either
+        for number, end in self._ends.items():
+            if end is None:
+                self._ends[number] = end_offset(self._client, TopicPartition(self._order.earlier, number))
+                if self._ends[number] is None:
+                    break  # the brokers do not answer: nothing is fetched either
         return [(number, end) for number, end in self._ends.items() if end is not None]
 
     def _is_taken_in(self, number: int, end: int) -> bool:

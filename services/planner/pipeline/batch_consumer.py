@@ -84,7 +84,7 @@ class BatchConsumer:
         topics: Topics = TOPICS,
     ) -> None:
         """``load_offsets`` reads the database; it is called at each assignment, and says nothing if it cannot."""
-        self._fleet_orders = topics.fleet_orders
+        self._observations, self._fleet_orders = topics.observations, topics.fleet_orders
         order = TopicOrder(earlier=topics.commands, later=topics.observations)
         self._consumer = Consumer(
             brokers, Membership(SERVICE, group, tuple(topics), "range", load_offsets, order=order)
@@ -124,6 +124,21 @@ class BatchConsumer:
         """Spans without messages: they can be saved only as long as these partitions are ours."""
         wanted = set(partitions)
         return [Span(*source, end, end) for source, end in sorted(self._starts().items()) if source.partition in wanted]
+
+    def ends_of_observations(self, partitions: Iterable[int]) -> dict[TopicPartition, int] | None:
+        """Where these partitions of what agents tell end now; None if the brokers do not answer."""
+        ends: dict[TopicPartition, int] = {}
+        for source in (TopicPartition(self._observations, number) for number in sorted(set(partitions))):
+            end = self._consumer.end_offset(source)
+            if end is None:
+                return None
+            ends[source] = end
+        return ends
+
+    def has_taken_in(self, ends: Mapping[TopicPartition, int]) -> bool:
+        """Whether the database has the effects of all before these offsets, as far as the partitions are ours."""
+        taken_in = {source: self.offsets.committable_offset(source) for source in ends}
+        return all(offset is None or offset >= ends[source] for source, offset in taken_in.items())
 
     def _starts(self) -> dict[TopicPartition, int]:
         return {source: self.offsets.committable_offset(source) or 0 for source in self.offsets.partitions}

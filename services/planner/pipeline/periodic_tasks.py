@@ -40,6 +40,7 @@ from services.planner.database.periodic_queries import LostObject
 from services.planner.domain.events import Event, FleetDue, RemediesDue, ScalingDue
 from services.planner.domain.fleet.pools.scaling import has_overloaded
 from services.planner.pipeline.loop import Planner
+from services.planner.pipeline.silent_instances import SilentInstances
 from services.planner.rows import ParkedTenant
 
 log = structlog.get_logger(__name__)
@@ -75,6 +76,7 @@ class PeriodicTasks:
     """How many events of each parked tenant had to be kept when that was last looked at."""
     _placed: set[UUID] = field(default_factory=set)
     """Parked tenants that have been tried again since there is an instance for them."""
+    _silent_instances: SilentInstances = field(default_factory=SilentInstances)
 
     def __call__(self, planner: Planner) -> None:
         """Do what is due."""
@@ -88,7 +90,7 @@ class PeriodicTasks:
             ("sweep", QUARTER, self._sweep),
             ("look", SECOND, self._look_again),
             ("lost", 5 * SECOND, self._end_lost),
-            ("health", SECOND, self._look_at_health),
+            ("health", SECOND, self._silent_instances.look),
             ("prune", MINUTE, self._prune),
             ("count", 10 * SECOND, self._count),
             ("fleet", 10 * SECOND, partial(self._look_at_fleet, is_due=fleet_queries.is_due, is_of_states=True)),
@@ -157,14 +159,6 @@ class PeriodicTasks:
             due = periodic_queries.find_due_sweep(connection, planner.consumer.partitions)
         if due is not None:
             planner.remove_part(due)
-
-    def _look_at_health(self, planner: Planner) -> None:
-        """Engine instances of which nobody knows how they are any more."""
-        with planner.session.connection() as connection:
-            now = planner.clock.now()
-            events = periodic_queries.find_due_health(connection, now, planner.consumer.partitions, NOTICED_AT_ONCE)
-        if events:
-            planner.look_again(events)
 
     def _look_at_fleet(
         self, planner: Planner, is_due: Callable[[Connection[Any]], bool], *, is_of_states: bool = False

@@ -216,6 +216,16 @@ def test_topics_in_order_when_one_has_a_past_then_the_other_begins_after_it_and_
     assert b"effect" not in [message.value for message in again]
 
 
+def test_end_of_a_partition_when_asked_for_then_it_is_after_what_is_written_by_now(
+    log: Log, start: Callable[..., Consumer]
+) -> None:
+    log.write(b"first", b"second")
+    consumer = start()
+    (first, *_) = consume(consumer, 2)
+    log.write(b"third")
+    assert consumer.end_offset(first.tracked.source) == 3
+
+
 def test_batch_when_more_is_there_then_it_has_no_more_than_was_asked_for(
     log: Log, start: Callable[..., Consumer]
 ) -> None:

@@ -1,0 +1,135 @@
+"""No agent counts as silent whose reports are in the log, and have only not been read yet."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import nullcontext
+from datetime import datetime
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from services.common.kafka import OBSERVATIONS, OffsetTracker, TopicPartition
+from services.planner.database import periodic_queries
+from services.planner.domain.events import Event, HealthDue
+from services.planner.pipeline.batch_consumer import BatchConsumer
+from services.planner.pipeline.silent_instances import SilentInstances
+from tests.unit.planner.given import at
+
+
+class Log:
+    """Where the consumer is: observations, of which so many are written and taken in."""
+
+    ends_of_observations = BatchConsumer.ends_of_observations
+    has_taken_in = BatchConsumer.has_taken_in
+    _observations = OBSERVATIONS
+
+    def __init__(self) -> None:
+        self.offsets, self._consumer = OffsetTracker(), self
+        self.ends: dict[int, int | None] = {0: 0, 1: 0}
+        self.assign(0, 1)
+
+    def assign(self, *partitions: int) -> None:
+        self.offsets.revoke_partitions(self.offsets.partitions)
+        self.offsets.assign_partitions({TopicPartition(OBSERVATIONS, each): 0 for each in partitions})
+
+    @property
+    def partitions(self) -> list[int]:
+        return [source.partition for source in self.offsets.partitions]
+
+    def end_offset(self, source: TopicPartition) -> int | None:
+        return self.ends[source.partition]
+
+    def take_in(self, count: int, partition: int = 0) -> None:
+        source = TopicPartition(OBSERVATIONS, partition)
+        for _ in range(count):
+            tracked = self.offsets.track_offset(source, self.offsets.next_offset(source) or 0)
+            assert tracked is not None
+            self.offsets.acknowledge_offset(tracked)
+
+
+class Watch:
+    """Looks for silent instances: each has a partition, and a second from which on it is due."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, **due: tuple[int, int]) -> None:
+        self.log, self.due, self.second = Log(), due, 0
+        self.silent: list[str] = []
+        self._silent_instances = SilentInstances()
+        self._planner: Any = SimpleNamespace(
+            consumer=self.log,
+            clock=SimpleNamespace(now=lambda: at(self.second)),
+            session=SimpleNamespace(connection=lambda: nullcontext(None)),
+            look_again=self._look_again,
+        )
+        monkeypatch.setattr(periodic_queries, "find_due_health", self._find)
+
+    def look(self, second: int) -> list[str]:
+        """Which were found, and have been silent by then."""
+        self.second, self.silent = second, []
+        self._silent_instances.look(self._planner)
+        return self.silent
+
+    def _find(self, _: Any, now: datetime, partitions: Sequence[int], __: int) -> list[Event]:
+        found = {name: at_ for name, (at_, due) in self.due.items() if at_ in partitions and at(due) <= now}
+        return [Event(HealthDue(name), partition, "") for name, partition in found.items()]
+
+    def _look_again(self, events: list[Event]) -> None:
+        self.silent = [event.message.engine_instance_id for event in events if isinstance(event.message, HealthDue)]
+
+
+def test_instance_when_all_that_was_told_has_been_read_then_it_is_silent_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    watch = Watch(monkeypatch, one=(0, 100))
+    watch.log.ends[0] = 3
+    watch.log.take_in(3)
+    assert (watch.look(99), watch.look(100)) == ([], ["one"])
+
+
+def test_instances_when_planners_are_behind_the_log_then_only_those_are_silent_of_which_it_has_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    watch = Watch(monkeypatch, one=(0, 100), two=(0, 100), three=(1, 100))
+    watch.log.ends[0] = 3
+    assert watch.look(500) == []
+    watch.log.take_in(2)
+    assert watch.look(501) == []
+    watch.log.take_in(1)
+    watch.due["one"] = (0, 680)  # its agent has told something
+    assert watch.look(502) == ["two", "three"]
+
+
+def test_instance_when_it_seems_silent_only_after_the_mark_then_it_is_looked_at_with_the_next(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    watch = Watch(monkeypatch, one=(0, 100), two=(0, 400))
+    watch.log.ends[0] = 1
+    assert watch.look(300) == []
+    watch.log.take_in(1)
+    watch.log.ends[0] = 2  # of what was told since then nothing has been read yet
+    assert watch.look(500) == ["one"]
+    del watch.due["one"]
+    assert watch.look(501) == []
+    watch.log.take_in(1)
+    assert watch.look(502) == ["two"]
+
+
+def test_instances_when_a_partition_is_another_planners_by_now_then_the_others_are_looked_at(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    watch = Watch(monkeypatch, one=(0, 100), two=(1, 100))
+    watch.log.ends[0] = 1
+    assert watch.look(500) == []
+    watch.log.assign(1)
+    assert watch.look(501) == ["two"]
+
+
+def test_instances_when_the_brokers_do_not_say_where_the_log_ends_then_they_are_asked_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    watch = Watch(monkeypatch, one=(0, 100))
+    watch.log.ends[0] = None
+    assert watch.look(500) == []
+    watch.log.ends[0] = 0
+    assert watch.look(501) == ["one"]
