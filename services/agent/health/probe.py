@@ -36,8 +36,8 @@ log = structlog.get_logger(__name__)
 DEPLOYMENT = ApiResource("apps", "v1", "Deployment", "deployments")
 STATEFUL_SET = ApiResource("apps", "v1", "StatefulSet", "statefulsets")
 POD = ApiResource("", "v1", "Pod", "pods")
-OWNERS = {CONTROLLER: STATEFUL_SET, REPO_SERVER: DEPLOYMENT}
-"""An agent may not read Redis', but its pods."""
+OWNERS = {CONTROLLER: STATEFUL_SET, REPO_SERVER: DEPLOYMENT, REDIS: DEPLOYMENT}
+"""A Redis in high availability, or somebody else's, has another name, or none: of that there is no signal."""
 PODS = f"{NAME_LABEL} in ({CONTROLLER},{REPO_SERVER},{REDIS})"
 
 

@@ -11,6 +11,7 @@ from prometheus_client import REGISTRY
 
 from services.agent.health.certificates import API_SERVER, LOOK_SECONDS
 from services.agent.health.heartbeat import NAME
+from services.agent.health.signals import REDIS
 from services.agent.objects.reconciliation import REFRESH
 from services.common.errors import GitOpsError, Retry
 from services.common.kubernetes import Rejected
@@ -231,6 +232,15 @@ async def test_instance_when_it_is_out_of_reach_then_that_is_told_within_half_a_
     await engine.live(5 * EVERY)
     assert engine.course[-1] == ("Healthy", "")
     assert (metric("unreachable"), len(engine.driver.inspections)) == (0, 2)
+
+
+async def test_redis_when_it_is_scaled_to_none_then_that_is_told_though_it_has_no_pod(engine: Engine) -> None:
+    redis = {"spec": {"replicas": 1}, "status": {"observedGeneration": 1, "readyReplicas": 1}}
+    engine.driver.cluster.put("Deployment", REDIS, redis)
+    await engine.live(60)
+    engine.driver.cluster.edit("Deployment", REDIS, {"spec": {"replicas": 0}, "status": {"readyReplicas": None}})
+    await engine.live(3 * EVERY)
+    assert engine.course == [("Healthy", ""), ("Degraded", "RedisNotReady")]
 
 
 async def test_instance_when_it_has_no_configuration_then_it_is_not_taken_for_closed(engine: Engine) -> None:

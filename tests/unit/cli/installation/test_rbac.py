@@ -12,6 +12,7 @@ import yaml
 from devstack.components.steps import SIMULATOR_RBAC
 from devstack.stack.identities import ACCOUNTS, ACCOUNTS_NAMESPACE
 from devstack.stack.pki import Account
+from services.agent.health.probe import OWNERS
 from services.agent.instances.controller_rights import REVIEW
 from services.agent.instances.workload_requirements import GENERATORS, PARAMETERS
 from services.agent.objects.managed_kinds import KINDS as AGENT_KINDS
@@ -68,8 +69,12 @@ def test_agent_when_granted_then_exactly_what_it_needs_in_its_namespaces() -> No
         ("apps", "statefulsets", "get"),
         (REVIEW.group, REVIEW.plural, "create"),
     }
-    (rule,) = [rule for rule in rules("Role", "gitops-service-agent") if rule["resources"] == ["configmaps"]]
-    assert rule["resourceNames"] == [CONFIG, PARAMETERS, GENERATORS]
+    named = {tuple(rule["resources"]): rule.get("resourceNames") for rule in rules("Role", "gitops-service-agent")}
+    assert named["configmaps",] == [CONFIG, PARAMETERS, GENERATORS]
+    owners: dict[str, list[str]] = {resource.plural: [] for resource in OWNERS.values()}
+    for name, resource in OWNERS.items():
+        owners[resource.plural].append(name)
+    assert {plural: named[plural,] for plural in owners} == owners
     assert granted("ClusterRole", "gitops-service-agent") == set()
     placed_in = {item["metadata"]["namespace"] for item in MANIFESTS if item["metadata"]["name"].endswith("-agent")}
     assert placed_in == set(NAMESPACES)
