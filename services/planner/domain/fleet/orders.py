@@ -188,6 +188,8 @@ def settle_fleet(
 
 def _assigned(before: PlacementRules, after: PlacementRules) -> dict[str, tuple[Any, ...]]:
     """Rows that are new or others than before, and keys of those that are gone."""
+    if after is before:
+        return {}
     return {
         "assignments": tuple(row for key, row in after.assignments.items() if row != before.assignments.get(key)),
         "assignments_gone": tuple(key for key in before.assignments if key not in after.assignments),

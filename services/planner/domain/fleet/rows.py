@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Literal
@@ -332,7 +332,7 @@ class Fleet:
     cordoned: Mapping[str, str] = field(default_factory=dict)
     """Instances that remediation keeps new tenants from, with why."""
     rules: PlacementRules = field(default_factory=PlacementRules)
-    """What workspaces and tenants are assigned to."""
+    """What workspaces and tenants are assigned to; none where no order and no look at the fleet goes by it."""
     load: Mapping[str, int] = field(default_factory=dict)
     """What instances carry, by their ids, as measured last. Only pools and relief are decided on it."""
     installations: Mapping[str, Installation] = field(default_factory=dict)
@@ -421,11 +421,12 @@ class Fleet:
 
     def with_move(self, move: Move) -> Fleet:
         """With this row in place of the one of its tenant."""
-        return replace(self, moves={**self.moves, move.tenant_id: move})
+        return self.with_moves([move])
 
-    def without_move(self, tenant: UUID) -> Fleet:
-        """As if a tenant were not moved."""
-        return replace(self, moves={known: move for known, move in self.moves.items() if known != tenant})
+    def with_moves(self, moves: Iterable[Move]) -> Fleet:
+        """With these rows in place of those of their tenants; the very same if each is the one that is there."""
+        others = {move.tenant_id: move for move in moves if move is not self.moves.get(move.tenant_id)}
+        return replace(self, moves={**self.moves, **others}) if others else self
 
     def with_coming(self, instance: str, tenant: TenantHere) -> Fleet:
         """With room on an instance taken for a tenant that is to come."""

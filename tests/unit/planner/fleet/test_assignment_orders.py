@@ -392,3 +392,27 @@ def test_tenant_when_its_deployments_are_in_its_engines_cluster_then_it_stays_an
         "no tenant moves, and 1 cannot: no instance that may have it takes tenant team/web, and "
         "region of engine instance one is 'eu', not 'us'",
     )
+
+
+RULES = PlacementRules({"team": ASSIGNED}, {PIN.tenant: PIN})
+
+
+@pytest.mark.parametrize(
+    ("read", "is_same"),
+    [
+        (RULES, True),
+        (PlacementRules({"team": replace(ASSIGNED, ring="canary")}, RULES.pins), False),
+        (PlacementRules({}, RULES.pins), False),
+        (PlacementRules(RULES.assignments, {PIN.tenant: replace(PIN, engine_instance_id="two")}), False),
+        (PlacementRules(RULES.assignments), False),
+    ],
+    ids=["as they were", "assigned otherwise", "assigned no more", "pinned elsewhere", "pinned no more"],
+)
+def test_rules_when_read_again_for_some_tenants_then_all_others_are_copied_only_if_those_have_changed(
+    read: PlacementRules, is_same: bool
+) -> None:
+    other = replace(ASSIGNED, workspace="other")
+    before = RULES.with_assignment(other)
+    after = before.with_read([PIN.tenant], read)
+    assert (after is before) == is_same
+    assert after == read.with_assignment(other)

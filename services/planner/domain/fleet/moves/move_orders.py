@@ -23,11 +23,22 @@ def move_tenant(ordered: MoveTenant, order: FleetOrder, fleet: Fleet) -> tuple[s
     known = fleet.moves.get(tenant.id)
     if known is not None and fleet.is_on_its_way(tenant) and known.target == ordered.target and not known.is_cancelled:
         return f"it is being moved there: {known.step}", fleet
-    if known is not None:
-        raise Refused(f"tenant {ordered.id} is being moved to {known.target}: {known.step}")
+    require_unmoved(ordered, tenant, fleet)
     if tenant.engine_instance_id == ordered.target:
         return "it is there", fleet
-    target = fleet.instances.get(ordered.target)
+    move = new_move(ordered, order, fleet)
+    return "", fleet.with_move(move).with_coming(move.target, tenant)
+
+
+def require_unmoved(ordered: MoveTenant, tenant: TenantHere, fleet: Fleet) -> None:
+    """Raises Refused if the tenant, or another part of it, is on its way."""
+    if (known := fleet.moves.get(tenant.id)) is not None:
+        raise Refused(f"tenant {ordered.id} is being moved to {known.target}: {known.step}")
+
+
+def new_move(ordered: MoveTenant, order: FleetOrder, fleet: Fleet) -> Move:
+    """The row of the move that an order asks for, whatever move the tenant has already. Raises Refused."""
+    tenant, target = _tenant(ordered, fleet), fleet.instances.get(ordered.target)
     if target is None:
         raise Refused(f"there is no engine instance '{ordered.target}'")
     source = fleet.instances[tenant.engine_instance_id]
@@ -38,8 +49,7 @@ def move_tenant(ordered: MoveTenant, order: FleetOrder, fleet: Fleet) -> tuple[s
     require_apart(ordered.tenant, tenant, target.id, fleet)
     require_room(target, tenant, fleet)
     require_left_to_rollout(source, target, fleet)
-    move = begun_move(order.id, ordered.tenant, tenant, target.id, order.actor, order.ordered_at)
-    return "", fleet.with_move(move).with_coming(target.id, tenant)
+    return begun_move(order.id, ordered.tenant, tenant, target.id, order.actor, order.ordered_at)
 
 
 def cancel_move(ordered: CancelMove, fleet: Fleet) -> tuple[str, Fleet]:
@@ -68,19 +78,19 @@ def settle_moves(fleet: Fleet, now: datetime, at_once: int) -> Fleet:
         now: the time.
         at_once: how many moves an instance has places for.
     """
-    for move in tuple(fleet.moves.values()):
-        fleet = fleet.with_move(_ended(move, fleet, now))
+    fleet = fleet.with_moves(_ended(move, fleet, now) for move in fleet.moves.values())
     busy = Counter[str]()
     for move in fleet.moves.values():
         if move.step != "ordered" and not (move.is_over or move.is_fencing):
             busy.update(_places(move))
-    for move in tuple(fleet.moves.values()):
+    begun: list[Move] = []
+    for move in fleet.moves.values():
         if move.step != "ordered" or fleet.is_down(move.target):
             continue
         if all(busy[each] < at_once for each in _places(move)):
             busy.update(_places(move))
-            fleet = fleet.with_move(replace(move, step="reserved", step_since=now, due_at=now))
-    return fleet
+            begun.append(replace(move, step="reserved", step_since=now, due_at=now))
+    return fleet.with_moves(begun)
 
 
 def _places(move: Move) -> tuple[str, ...]:

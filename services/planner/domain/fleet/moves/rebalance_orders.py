@@ -8,7 +8,7 @@ from dataclasses import replace
 from uuid import uuid5
 
 from services.common.messages import FleetOrder, MoveTenant
-from services.planner.domain.fleet.moves.move_orders import held_by_rollout, move_tenant
+from services.planner.domain.fleet.moves.move_orders import held_by_rollout, new_move, require_unmoved
 from services.planner.domain.fleet.moves.rebalance import PlacedTenant, Relocation, rebalance
 from services.planner.domain.fleet.placement.measured_load import WAITING
 from services.planner.domain.fleet.rows import EngineInstanceRow, Fleet, Refused, TenantHere
@@ -21,19 +21,24 @@ def rebalance_fleet(order: FleetOrder, fleet: Fleet) -> tuple[str, Fleet]:
     A tenant that a rule keeps where it is does not keep the others: how many stay, and the first rule, is told. One
     that is being moved is left alone, and counts where it will be.
     """
-    after, rules = fleet, dict[TenantName, str]()
+    rules = dict[TenantName, str]()
+    moves = {**fleet.moves}  # it grows: to copy all moves for each one takes seconds where thousands move
+    after = replace(fleet, moves=moves)
     for relocation in _relocations(fleet):
         name, target = relocation.placed.tenant.full_name, relocation.target.id
-        wanted = MoveTenant(*name, target)
-        each = replace(order, id=uuid5(order.id, str(relocation.placed.tenant.id)), order=wanted)
+        wanted, tenant = MoveTenant(*name, target), fleet.tenants[name]
+        each = replace(order, id=uuid5(order.id, str(tenant.id)), order=wanted)
         try:
-            _, after = move_tenant(wanted, each, after)
+            require_unmoved(wanted, tenant, after)
+            moves[tenant.id] = new_move(wanted, each, after)
         except Refused as rule:
             rules[name] = str(rule)
+        else:
+            after = after.with_coming(target, tenant)
     rules |= {name: rule for name, rule in _stranded(after) if name not in rules}
     stay = f"{len(rules)} cannot: {next(iter(rules.values()))}" if rules else ""
-    if after is not fleet:
-        told = f"tenants that move: {len(after.moves) - len(fleet.moves)} of {len(fleet.tenants)}"
+    if len(moves) > len(fleet.moves):
+        told = f"tenants that move: {len(moves) - len(fleet.moves)} of {len(fleet.tenants)}"
         return f"{told}; {stay}" if stay else told, after
     if stay:
         raise Refused(f"no tenant moves, and {stay}")

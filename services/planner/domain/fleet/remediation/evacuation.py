@@ -15,7 +15,7 @@ from datetime import datetime, timedelta
 from uuid import UUID
 
 from services.common.messages import FleetOrder, MoveTenant
-from services.planner.domain.fleet.moves.move_orders import move_tenant, on_trial
+from services.planner.domain.fleet.moves.move_orders import new_move, on_trial
 from services.planner.domain.fleet.moves.rebalance import PlacedTenant, rebalance
 from services.planner.domain.fleet.moves.rebalance_orders import is_held, is_moving, load_staying, placed_tenant
 from services.planner.domain.fleet.placement.placement import order_of
@@ -38,19 +38,21 @@ def evacuate(instance: str, fleet: Fleet, now: datetime) -> tuple[str, Fleet]:
         now: the time.
     """
     taken = _as_taken_over(instance, fleet)
-    after, rules = fleet, _not_here_alone(instance, taken)
+    after, begun, rules = fleet, list[Move](), _not_here_alone(instance, taken)
     for placed, targets in _relocations(instance, taken):
-        rule = ""
+        rule, name = "", placed.tenant.full_name
         for target in targets:
             try:
-                after = _moved(placed, target, after, now)
+                begun.append(_begun(placed, target, after, now))
             except Refused as refused:
                 rule = rule or str(refused)
             else:
+                after = after.with_coming(target.id, fleet.tenants[name])
                 break
         else:
-            rules[placed.tenant.full_name] = rule or "no other instance takes it"
-    return f"tenants that cannot leave: {len(rules)}; {next(iter(rules.values()))}" if rules else "", after
+            rules[name] = rule or "no other instance takes it"
+    told = f"tenants that cannot leave: {len(rules)}; {next(iter(rules.values()))}" if rules else ""
+    return told, after.with_moves(begun)
 
 
 def changed_moves(before: Fleet, after: Fleet, now: datetime) -> tuple[Move, ...]:
@@ -71,10 +73,11 @@ def with_forced_moves(instance: str, fleet: Fleet, now: datetime) -> Fleet:
 
     One that has not begun stays as it is until then: the instance may be healthy again.
     """
-    for move in tuple(fleet.moves.values()):
-        if move.source == instance and move.path == "whole" and move.step in ON_SOURCE:
-            fleet = fleet.with_move(replace(move, path="forced", due_at=now))
-    return fleet
+    return fleet.with_moves(
+        replace(move, path="forced", due_at=now)
+        for move in fleet.moves.values()
+        if move.source == instance and move.path == "whole" and move.step in ON_SOURCE
+    )
 
 
 def find_stranded(instances: Mapping[str, object], fleet: Fleet, now: datetime) -> dict[str, str]:
@@ -147,8 +150,8 @@ def _carried(instance: str, fleet: Fleet) -> Counter[str]:
     return carried
 
 
-def _moved(placed: PlacedTenant, target: EngineInstance, fleet: Fleet, now: datetime) -> Fleet:
-    """With the move of a tenant. Raises Refused.
+def _begun(placed: PlacedTenant, target: EngineInstance, fleet: Fleet, now: datetime) -> Move:
+    """The move of a tenant. Raises Refused.
 
     Only an operator orders a tenant to a shared instance whose workspace has some to itself. A move that takes
     the place of another has begun with it: what the tenant shows is held without a gap.
@@ -160,9 +163,8 @@ def _moved(placed: PlacedTenant, target: EngineInstance, fleet: Fleet, now: date
         raise Refused(f"engine instance {target.id} has not given up what it had of the tenant")
     wanted = MoveTenant(*placed.tenant.full_name, target.id)
     order = FleetOrder(_order_id(placed.tenant.id, now), ACTOR, now, wanted)
-    _, after = move_tenant(wanted, order, fleet.without_move(placed.tenant.id))
-    move = replace(after.moves[placed.tenant.id], path="forced")
-    return after.with_move(move if known is None else replace(move, step="reserved", due_at=now))
+    move = replace(new_move(wanted, order, fleet), path="forced")
+    return move if known is None else replace(move, step="reserved", due_at=now)
 
 
 def _order_id(tenant: UUID, now: datetime) -> UUID:

@@ -137,10 +137,11 @@ def _told(events: Iterable[Event]) -> Iterator[ToldRemedy]:
 
 def _without_evacuation(instance: str, fleet: Fleet) -> Fleet:
     """Without those of its moves that have not begun: its tenants may as well stay."""
-    for move in tuple(fleet.moves.values()):
-        if move.source == instance and move.actor == ACTOR and move.step == "ordered":
-            fleet = fleet.with_move(replace(move, is_cancelled=True, message="its instance is healthy again"))
-    return fleet
+    return fleet.with_moves(
+        replace(move, is_cancelled=True, message="its instance is healthy again")
+        for move in fleet.moves.values()
+        if move.source == instance and move.actor == ACTOR and move.step == "ordered"
+    )
 
 
 def _is_news(before: Remediation | None, row: Remediation) -> bool:

@@ -15,7 +15,7 @@ from services.planner.domain.fleet.placement.assignment_orders import require_un
 from services.planner.domain.fleet.placement.placement import order_of
 from services.planner.domain.fleet.rollouts.ring_instances import TAKING, cell_of
 from services.planner.domain.fleet.rollouts.rollout_rows import Rollout
-from services.planner.domain.fleet.rows import Fleet, Refused, TenantHere
+from services.planner.domain.fleet.rows import Fleet, Move, Refused, TenantHere
 from services.planner.rows import TenantName
 
 FEWEST_TENANTS = 2
@@ -74,12 +74,12 @@ def send_tenants(
     rollout: Rollout, fleet: Fleet, names: Iterable[TenantName], to: frozenset[str], now: datetime, most: int
 ) -> tuple[Fleet, str]:
     """With a move ordered for the first ``most`` that find an instance, and the last rule that kept one."""
-    rule, sent = "", 0
+    rule, sent = "", dict[UUID, Move]()
     for name in names:
-        if sent == most:
+        if len(sent) == most:
             break
         tenant = fleet.tenants[name]
-        if is_moving(tenant, fleet):
+        if tenant.id in sent or is_moving(tenant, fleet):
             continue  # another part of it is on its way: one at a time
         try:
             if rollout.step != "reverting":
@@ -89,9 +89,9 @@ def send_tenants(
             rule = f"{'/'.join(name)}: {refused}"
             continue
         known = uuid5(rollout.id, f"{tenant.id} {target} {now.isoformat()}")
-        move = begun_move(known, name, tenant, target, rollout.actor, now)
-        fleet, sent = fleet.with_move(move).with_coming(target, tenant), sent + 1
-    return fleet, rule
+        sent[tenant.id] = begun_move(known, name, tenant, target, rollout.actor, now)
+        fleet = fleet.with_coming(target, tenant)
+    return fleet.with_moves(sent.values()), rule
 
 
 def _target(name: TenantName, to: frozenset[str], rollout: Rollout, fleet: Fleet) -> str:

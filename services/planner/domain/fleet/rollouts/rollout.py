@@ -250,12 +250,13 @@ def withdrawn(fleet: Fleet, now: datetime, reason: str) -> Fleet:
     if rollout is None:
         return fleet
     ways = ((rollout.source_ids, rollout.target_ids), (rollout.target_ids, rollout.source_ids))
-    for move in tuple(fleet.moves.values()):
-        is_of_rollout = any(move.source in source and move.target in target for source, target in ways)
-        if move.step == "ordered" and move.path == "whole" and is_of_rollout:
-            ended = replace(move, step="cancelled", is_cancelled=True, step_since=now, message=reason)
-            fleet = fleet.with_move(ended)
-    return fleet
+    return fleet.with_moves(
+        replace(move, step="cancelled", is_cancelled=True, step_since=now, message=reason)
+        for move in fleet.moves.values()
+        if move.step == "ordered"
+        and move.path == "whole"
+        and any(move.source in source and move.target in target for source, target in ways)
+    )
 
 
 def _at(rollout: Rollout, step: RolloutStep, now: datetime) -> Rollout:
