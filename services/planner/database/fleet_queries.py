@@ -14,7 +14,7 @@ from psycopg import Connection
 from services.common.messages import REMEDY, Health, InstallationPhase
 from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
 from services.planner.database.assignment_queries import load_rules
-from services.planner.database.columns import names
+from services.planner.database.columns import columns_of, names
 from services.planner.database.pool_queries import load_pools
 from services.planner.database.rollout_queries import load_figures, load_rollout
 from services.planner.domain.fleet.placement.measured_load import measured_load
@@ -185,7 +185,10 @@ SELECT m.target, sum((SELECT count(d.spec) FROM deployments d
  GROUP BY m.target
 """
 QUEUES = "SELECT engine_instance_id, queue FROM engine_health"
-MOVES = f"SELECT {names(Move)} FROM moves WHERE {UNDER_WAY} ORDER BY ordered_at, id"
+# What agents have reported of a move is for its tenant's planner alone, and may be long.
+MOVE = ", ".join("'{}'" if column == "reported" else column for column in columns_of(Move))
+MOVES = f"SELECT {MOVE} FROM moves WHERE {UNDER_WAY} ORDER BY ordered_at, id"
+LOCK_MOVES = f"SELECT {MOVE} FROM moves WHERE id = ANY(%s) ORDER BY id FOR UPDATE"
 # One that was cancelled says nothing of its target.
 RETURNED = """
 SELECT tenant_id, target, count(*) FROM moves
@@ -195,13 +198,26 @@ SELECT tenant_id, target, count(*) FROM moves
 TENANTS_GONE = f"""
 SELECT tenant_id FROM moves m WHERE {UNDER_WAY} AND NOT EXISTS (SELECT FROM tenants t WHERE t.id = m.tenant_id)
 """
+# By the rules of settle_moves: thousands may wait for hours, while the next one begins each time that one is over.
 IS_MOVE_DUE = f"""
+WITH busy AS MATERIALIZED (
+    SELECT place.id
+      FROM moves m
+     CROSS JOIN LATERAL (VALUES (m.target), (CASE WHEN m.path = 'whole' THEN m.source END)) AS place(id)
+     WHERE {UNDER_WAY} AND m.step <> 'ordered' AND NOT (m.path = 'fenced' AND m.step = 'withdrawing')
+       AND place.id IS NOT NULL
+     GROUP BY place.id
+    HAVING count(*) >= %(at_once)s
+)
 SELECT EXISTS (
     SELECT FROM moves m JOIN engine_instances i ON i.id = m.target
      WHERE {UNDER_WAY}
-       AND (m.step = 'ordered'
-        OR ((i.state IN ('draining', 'drained') OR {IS_DOWN}) AND NOT m.is_cancelled
+       AND ((m.step = 'ordered' AND m.is_cancelled)
+        OR (m.step = 'ordered' AND NOT {IS_DOWN} AND m.target NOT IN (SELECT id FROM busy)
+            AND (m.path <> 'whole' OR m.source NOT IN (SELECT id FROM busy)))
+        OR (i.state IN ('draining', 'drained', 'retired') AND NOT m.is_cancelled
             AND m.step IN ('ordered', 'reserved', 'preparing', 'pausing'))
+        OR ({IS_DOWN} AND NOT m.is_cancelled AND m.step IN ('reserved', 'preparing', 'pausing'))
         OR NOT EXISTS (SELECT FROM tenants t WHERE t.id = m.tenant_id))
 )
 """
@@ -240,19 +256,18 @@ def load_fleet_rows(
     orders: Collection[UUID] = (),
     closing: Collection[str] = (),
     tenants: Collection[TenantName] = (),
-    *,
-    moves_locked: bool = False,
 ) -> Fleet:
-    """All rows, those of ``tenants``, and which of ``orders`` are decided; nothing is counted (:func:`load_holdings`).
+    """All rows, those of ``tenants``, and which of ``orders`` are decided; without what operators have assigned.
 
-    Instances that are ``closing``, or that the rollout gives up now, are locked, in a transaction, and so are moves if
-    ``moves_locked``: no planner takes a step of one meanwhile.
+    Nothing is counted (:func:`load_holdings`). Instances that are ``closing``, or that the rollout gives up now, are
+    locked, in a transaction. Moves are read before tenants: of one that its planner takes a step of meanwhile, the
+    tenant may have come further than the row says, and never less far.
     """
     rollout = load_rollout(connection)
     closed = {*closing, *(rollout.source_ids if rollout is not None and rollout.step == "retiring" else ())}
     if closed:
         connection.execute(LOCK, (sorted(closed),))
-    moves = [Move(*row) for row in connection.execute(f"{MOVES} FOR UPDATE" if moves_locked else MOVES)]
+    moves = [Move(*row) for row in connection.execute(MOVES, binary=True)]
     gone = frozenset(tenant for (tenant,) in connection.execute(TENANTS_GONE))
     named = sorted({tenant_of_part(each) for each in tenants})
     found = connection.execute(NAMED, ([each for each, _ in named], [each for _, each in named])) if named else ()
@@ -273,7 +288,6 @@ def load_fleet_rows(
         decided,
         {each.engine_instance_id: each for each in health},
         cordoned,
-        load_rules(connection),
         installations={each.engine_instance_id: each for each in installations},
         pools=load_pools(connection),
         rollout=rollout,
@@ -281,6 +295,15 @@ def load_fleet_rows(
         knows_version=lambda engine, version: engine in engines and engines[engine].knows_version(version),
         uncounted=frozenset(each.id for each in instances),
     )
+
+
+def lock_moves(connection: Connection[Any], moves: Collection[Move]) -> bool:
+    """Keep planners from taking steps of ``moves`` until the transaction ends; returns whether each is as it was read.
+
+    In one order, whoever locks them.
+    """
+    rows = connection.execute(LOCK_MOVES, (sorted(move.id for move in moves),), binary=True)
+    return {Move(*row) for row in rows} == {*moves}
 
 
 def load_holdings(connection: Connection[Any], instances: Collection[str]) -> dict[str, Holding]:
@@ -302,7 +325,7 @@ def load_counted_fleet(
     connection: Connection[Any], engines: Mapping[str, Engine], tenants: Collection[TenantName] = ()
 ) -> Fleet:
     """All rows, those of ``tenants``, and what is on every instance: what operators are shown."""
-    fleet = load_fleet_rows(connection, engines, tenants=tenants)
+    fleet = replace(load_fleet_rows(connection, engines, tenants=tenants), rules=load_rules(connection))
     return fleet.with_holdings(load_holdings(connection, fleet.instances))
 
 
@@ -382,9 +405,12 @@ def is_provisioned(connection: Connection[Any], now: datetime) -> bool:
     return row is not None and row[0]
 
 
-def is_move_due(connection: Connection[Any]) -> bool:
-    """Whether a move may begin, or is to end because its target is drained or its tenant is gone."""
-    row = connection.execute(IS_MOVE_DUE).fetchone()
+def is_move_due(connection: Connection[Any], at_once: int) -> bool:
+    """Whether a move may begin, or is to end because its target is drained or its tenant is gone.
+
+    ``at_once``: how many moves an instance has places for.
+    """
+    row = connection.execute(IS_MOVE_DUE, {"at_once": at_once}).fetchone()
     return row is not None and row[0]
 
 

@@ -317,7 +317,7 @@ FLEET_ORDERS = f"""
 INSERT INTO fleet_orders ({names(FleetOrderRecord)}) SELECT * FROM {recordset(FleetOrderRecord, "decided")}
 """
 
-# Rows of moves were locked when they were read: what the tenants' planners write of them stays.
+# Rows of moves that there are were locked when this was decided: what the tenants' planners write of them stays.
 DECIDED_ON_THE_FLEET = {"step", "step_since", "is_cancelled", "message", "due_at", "path"}
 MOVES_ORDERED = upsert(
     tables.moves,
@@ -325,7 +325,8 @@ MOVES_ORDERED = upsert(
     kept=[field.name for field in fields(Move) if field.name not in DECIDED_ON_THE_FLEET],
 )
 # What another planner has written meanwhile stays: of an order to cancel, the step that cannot be taken back is not
-# taken; a move whose source is evacuated is looked at again when that planner wants it; one that is over stays so.
+# taken; a move whose source is evacuated is looked at again when that planner wants it; one that is over stays so. In
+# the order in which that planner locks them.
 IS_FORCED_MEANWHILE = "known.path = 'forced' AND moved.path = 'whole'"
 MOVES = f"""
 UPDATE moves AS known
@@ -333,7 +334,7 @@ UPDATE moves AS known
        message = CASE WHEN moved.message = '' THEN known.message ELSE moved.message END, step_since = moved.step_since,
        due_at = CASE WHEN {IS_FORCED_MEANWHILE} THEN known.due_at ELSE moved.due_at END,
        path = CASE WHEN {IS_FORCED_MEANWHILE} THEN known.path ELSE moved.path END
-  FROM {recordset(Move, "moved")}
+  FROM (SELECT * FROM {recordset(Move, "moved")} ORDER BY id) AS moved
  WHERE known.id = moved.id
    AND NOT (moved.step IN ('releasing', 'adopting') AND known.step NOT IN ('releasing', 'adopting')
             AND known.is_cancelled)

@@ -27,6 +27,7 @@ from services.common.kafka import LogExtent, TopicPartition
 from services.common.telemetry.metrics import BATCH_SECONDS
 from services.planner import SERVICE
 from services.planner.database.answer_watch import AnswerWatch
+from services.planner.database.assignment_queries import load_rules
 from services.planner.database.errors import decision_on, described
 from services.planner.database.fleet_queries import (
     count_returned_moves,
@@ -36,6 +37,7 @@ from services.planner.database.fleet_queries import (
     load_measured_tenants_on,
     load_remediations,
     load_tenants_on,
+    lock_moves,
 )
 from services.planner.database.load import (
     Loaded,
@@ -57,9 +59,10 @@ from services.planner.database.tenant_clusters import CLUSTERS_OF_PARTITIONS
 from services.planner.domain.changes import BatchChanges
 from services.planner.domain.dormancy import Lookup
 from services.planner.domain.events import SweepPlace, SweepScope
+from services.planner.domain.fleet.placement.assignments import PlacementRules
 from services.planner.domain.fleet.pools.pool_rows import Burdens
 from services.planner.domain.fleet.remediation.remediation_rows import Remediation
-from services.planner.domain.fleet.rows import Fleet, Holding, InstanceHealth, TenantHere
+from services.planner.domain.fleet.rows import Fleet, Holding, InstanceHealth, Move, TenantHere
 from services.planner.domain.fleet.view import FleetView
 from services.planner.domain.parked_statuses import LeftStatus
 from services.planner.domain.state import TenantState
@@ -179,13 +182,23 @@ class DatabaseSession:
     ) -> Fleet:
         """All rows of the fleet, those of ``tenants``, and which of these orders are decided; nothing is counted.
 
-        Until the transaction ends, which this opens, no other planner places a tenant on who is ``closing``, or takes
-        a step of a move.
+        Without what operators have assigned. Until the transaction ends, which this opens, no other planner places a
+        tenant on who is ``closing``.
         """
         with self._translated() as connection:
             if connection.info.transaction_status == TransactionStatus.IDLE:
                 connection.execute("BEGIN")
-            return load_fleet_rows(connection, self._engines, orders, closing, tenants, moves_locked=True)
+            return load_fleet_rows(connection, self._engines, orders, closing, tenants)
+
+    def lock_moves(self, moves: Collection[Move]) -> bool:
+        """Keep planners from taking steps of ``moves`` until the transaction ends; whether each is as it was read."""
+        with self._translated() as connection:
+            return lock_moves(connection, moves)
+
+    def load_rules(self) -> PlacementRules:
+        """What operators have assigned."""
+        with self._translated() as connection:
+            return load_rules(connection)
 
     def load_holdings(self, instances: Collection[str]) -> Mapping[str, Holding]:
         """What is on each of these instances."""

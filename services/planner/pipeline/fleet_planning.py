@@ -5,9 +5,10 @@ Called by ``batch_planning``, first of all: tenants are placed on what this leav
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
+from functools import partial
 from typing import Protocol
 from uuid import UUID
 
@@ -22,6 +23,7 @@ from services.planner.domain.fleet.orders import (
     is_of_all_tenants,
     settle_fleet,
 )
+from services.planner.domain.fleet.placement.assignments import PlacementRules
 from services.planner.domain.fleet.pools.pool_rows import Burdens
 from services.planner.domain.fleet.pools.scaling import instances_rearranged, reason_to_hold, scale
 from services.planner.domain.fleet.remediation.evacuation import RETURNED_WITHIN
@@ -36,7 +38,7 @@ from services.planner.domain.fleet.remediation.remedy_orders import (
 from services.planner.domain.fleet.reports.health import decide_health, is_of_health
 from services.planner.domain.fleet.reports.installations import is_of_installation
 from services.planner.domain.fleet.reports.orphans import decide_orphans, instance_of
-from services.planner.domain.fleet.rows import Fleet, Holding, InstanceHealth, TenantHere
+from services.planner.domain.fleet.rows import Fleet, Holding, InstanceHealth, Move, TenantHere
 from services.planner.domain.fleet.view import FleetView
 from services.planner.domain.policy import Policy
 from services.planner.rows import KeptOrphans, TenantName
@@ -60,8 +62,14 @@ class FleetDatabase(Protocol):
     ) -> Fleet:
         """All rows of the fleet, those of ``tenants``, and which of these orders are decided; nothing is counted.
 
-        No tenant comes to who is ``closing``, and no move takes a step.
+        Without what operators have assigned. No tenant comes to who is ``closing``.
         """
+
+    def lock_moves(self, moves: Collection[Move]) -> bool:
+        """Keep others from taking steps of ``moves`` until this is written; whether each is as it was read."""
+
+    def load_rules(self) -> PlacementRules:
+        """What operators have assigned."""
 
     def load_holdings(self, instances: Collection[str]) -> Mapping[str, Holding]:
         """What is on each of these instances."""
@@ -95,12 +103,27 @@ def plan_fleet(events: Sequence[Event], database: FleetDatabase, policy: Policy,
     if any(isinstance(message, FleetOrder | FleetDue) for message in messages):
         orders = [message for message in messages if isinstance(message, FleetOrder)]
         is_of_states = any(isinstance(message, FleetDue) and message.is_of_states for message in messages)
-        planned.append(_ordered(orders, database, policy, now, is_of_states=is_of_states))
+        ordered = partial(_ordered, orders, database, policy, now, is_of_states=is_of_states)
+        planned.append(_decided(ordered, database))
     if any(isinstance(message, RemediesDue) for message in messages):
-        planned.append(_remedied(database, policy, now))
+        planned.append(_decided(partial(_remedied, database, policy, now), database))
     if any(isinstance(message, ScalingDue) for message in messages):
-        planned.append(_scaled(database, policy, now))
+        planned.append(_decided(partial(_scaled, database, policy, now), database))
     return planned
+
+
+def _decided(decide: Callable[[], tuple[Fleet, Changes]], database: FleetDatabase) -> Changes:
+    """What follows from the fleet, where each move that changes is one that nobody else takes a step of any more.
+
+    Those alone are locked: tenants' planners go on with thousands of others meanwhile. If one of them has taken a step
+    since the fleet was read, that is read and decided again, with these moves as they are by now.
+    """
+    while True:
+        fleet, changes = decide()
+        known = {move.id: move for move in fleet.moves.values()}
+        changed = [known[move.id] for move in changes.moves_ordered if move.id in known]
+        if not changed or database.lock_moves(changed):
+            return changes
 
 
 def plan_reports(events: Sequence[Event], database: FleetDatabase, policy: Policy, now: datetime) -> list[Changes]:
@@ -115,7 +138,7 @@ def plan_reports(events: Sequence[Event], database: FleetDatabase, policy: Polic
 
 def _ordered(
     orders: Sequence[FleetOrder], database: FleetDatabase, policy: Policy, now: datetime, *, is_of_states: bool
-) -> Changes:
+) -> tuple[Fleet, Changes]:
     """What becomes of operators' orders, of states of instances, of moves, and of the rollout that is due.
 
     An order may be about whatever there is. Without one only what is looked at is read.
@@ -123,13 +146,17 @@ def _ordered(
     closing = {each.order.id for each in orders if isinstance(each.order, ORDERS_THAT_CLOSE)}
     named = {each.order.tenant for each in orders if isinstance(each.order, ORDERS_OF_A_TENANT)}
     fleet = database.load_fleet_rows([each.id for each in orders], closing, named)
+    if orders or (fleet.rollout is not None and fleet.rollout.is_due(now)):
+        fleet = replace(fleet, rules=database.load_rules())
     if orders or is_of_states:
         fleet = fleet.with_holdings(database.load_holdings([*fleet.instances]))
     if any(is_of_all_tenants(each.order) for each in orders):
         fleet = replace(fleet, tenants=database.load_all_tenants())
     decided = carry_out_orders(orders, fleet, now)
     decided = replace(decided, fleet=_with_ring(decided.fleet, database, now))
-    return settle_fleet(decided, now, policy.moves_at_once, policy.provisioning_patience, policy.rollout_interval)
+    return fleet, settle_fleet(
+        decided, now, policy.moves_at_once, policy.provisioning_patience, policy.rollout_interval
+    )
 
 
 def _with_ring(fleet: Fleet, database: FleetDatabase, now: datetime) -> Fleet:
@@ -145,27 +172,34 @@ def _with_ring(fleet: Fleet, database: FleetDatabase, now: datetime) -> Fleet:
     return replace(fleet, tenants={**database.load_tenants_on(ring), **fleet.tenants})
 
 
-def _remedied(database: FleetDatabase, policy: Policy, now: datetime) -> Changes:
-    """What is done for instances that are ill."""
+def _remedied(database: FleetDatabase, policy: Policy, now: datetime) -> tuple[Fleet, Changes]:
+    """What is done for instances that are ill.
+
+    Whether tenants can leave one follows from them and from their moves together: while one is evacuated, no planner
+    takes a step of any move between that these are read and those.
+    """
     remediations = database.load_remediations()
     replaced = replaced_instances(remediations.values())
     fleet = database.load_fleet_rows((), replaced, ())
     is_evacuated = is_of_tenants(remediations.values(), fleet)
+    if is_evacuated and not database.lock_moves([*fleet.moves.values()]):
+        fleet = database.load_fleet_rows((), replaced, ())
+    fleet = replace(fleet, rules=database.load_rules())
     fleet = fleet.with_holdings(database.load_holdings([*fleet.instances] if is_evacuated else replaced))
     if is_evacuated:
         returned = database.count_returned_moves(now - RETURNED_WITHIN)
         fleet = replace(fleet, tenants=database.load_all_tenants(), returned=returned)
-    return decide_remedies(fleet, remediations, now, policy.remedies)
+    return fleet, decide_remedies(fleet, remediations, now, policy.remedies)
 
 
-def _scaled(database: FleetDatabase, policy: Policy, now: datetime) -> Changes:
+def _scaled(database: FleetDatabase, policy: Policy, now: datetime) -> tuple[Fleet, Changes]:
     """What becomes of pools, and of instances that carry too much.
 
     What is on instances, and their tenants, are read of those alone among which some may move.
     """
     drained = database.find_leaving()
     fleet, burdens = database.load_fleet_rows((), drained, ()), database.load_burdens(now)
-    fleet, held = replace(fleet, load=database.fleet.load), reason_to_hold(fleet)
+    fleet, held = replace(fleet, load=database.fleet.load, rules=database.load_rules()), reason_to_hold(fleet)
     rearranged = instances_rearranged(fleet, burdens, now, held)
     fleet = fleet.with_holdings(database.load_holdings(rearranged.union(drained)))
     if rearranged:
@@ -174,7 +208,7 @@ def _scaled(database: FleetDatabase, policy: Policy, now: datetime) -> Changes:
         fleet = fleet.with_rollout(replace(fleet.rollout, due_at=None))
     scaling = scale(fleet, burdens, now, policy.scaling, held)
     decided = decide_orders(scaling.orders, fleet, now, policy.moves_at_once, policy.provisioning_patience)
-    return decided._replace(
+    return fleet, decided._replace(
         engine_pools=scaling.pools,
         engine_overloads=scaling.overloads,
         engine_overloads_gone=scaling.overloads_gone,

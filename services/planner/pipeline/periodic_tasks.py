@@ -94,7 +94,7 @@ class PeriodicTasks:
             ("prune", MINUTE, self._prune),
             ("count", 10 * SECOND, self._count),
             ("fleet", 10 * SECOND, partial(self._look_at_fleet, is_due=fleet_queries.is_due, is_of_states=True)),
-            ("ordered", SECOND, partial(self._look_at_fleet, is_due=fleet_queries.is_move_due)),
+            ("ordered", SECOND, self._look_at_moves),
             ("remedies", SECOND, self._remedy),
             ("scaling", 10 * SECOND, self._look_at_pools),
             ("provisioned", SECOND, self._look_at_installations),
@@ -171,6 +171,10 @@ class PeriodicTasks:
             found = is_due(connection)
         if found:
             planner.look_again([Event(FleetDue(is_of_states), partition, "")])
+
+    def _look_at_moves(self, planner: Planner) -> None:
+        """A move may begin, or has to go back."""
+        self._look_at_fleet(planner, partial(fleet_queries.is_move_due, at_once=planner.policy.moves_at_once))
 
     def _remedy(self, planner: Planner) -> None:
         """Engine instances that are ill, or have been."""

@@ -20,6 +20,7 @@ from services.planner.domain.audit import PLACEMENT, RESTORED_ACTOR
 from services.planner.domain.changes import BatchChanges, Changes
 from services.planner.domain.dormancy import Lookup, is_admitted, woken
 from services.planner.domain.events import Due, Event, MoveDue, SweepDue, SweepPlace, SweepScope
+from services.planner.domain.fleet.placement.assignments import PlacementRules
 from services.planner.domain.fleet.remediation.remediation_rows import Remediation
 from services.planner.domain.fleet.rows import Fleet, Holding, InstanceHealth, Move, TenantHere
 from services.planner.domain.fleet.view import FleetView
@@ -156,6 +157,12 @@ class World:
     ) -> Fleet:
         """Instances of a world are as they are: nobody orders anything of them."""
         return Fleet({}, {}, {}, frozenset(self.engines))
+
+    def lock_moves(self, moves: Collection[Move]) -> bool:
+        return True
+
+    def load_rules(self) -> PlacementRules:
+        return PlacementRules()
 
     def load_holdings(self, instances: Collection[str]) -> Mapping[str, Holding]:
         return {}

@@ -11,6 +11,7 @@ import pytest
 
 from services.common.messages import (
     AbortRollout,
+    CancelMove,
     FleetOrder,
     Health,
     Order,
@@ -20,9 +21,10 @@ from services.common.messages import (
 )
 from services.planner.domain.changes import Changes
 from services.planner.domain.events import Event, FleetDue, RemediesDue, ScalingDue
+from services.planner.domain.fleet.placement.assignments import PlacementRules
 from services.planner.domain.fleet.pools.pool_rows import Burdens, EnginePool, Overload
 from services.planner.domain.fleet.remediation.remediation_rows import Remediation
-from services.planner.domain.fleet.rows import Fleet, Holding, InstanceHealth, TenantHere
+from services.planner.domain.fleet.rows import Fleet, Holding, InstanceHealth, Move, TenantHere
 from services.planner.domain.fleet.view import FleetView
 from services.planner.domain.policy import Policy
 from services.planner.pipeline.fleet_planning import plan_fleet
@@ -51,13 +53,23 @@ class FleetRows:
     """Instances whose tenants were read."""
     overloads: dict[str, Overload] = field(default_factory=dict)
     load: dict[str, int] = field(default_factory=dict)
+    steps_meanwhile: list[Move] = field(default_factory=list)
+    """What planners of tenants write between that the fleet is read and that a move is locked."""
+    locked: set[UUID] = field(default_factory=set)
+    """Moves that nobody else takes a step of any more."""
+    are_rules_read: bool = False
+
+    @property
+    def begun(self) -> Move:
+        """The first of the moves that have begun, and are not over."""
+        return next(move for move in self.rolled.moves.values() if move.step != "ordered" and not move.is_over)
 
     @property
     def fleet(self) -> FleetView:
         return FleetView({}, {}, load=self.load)
 
     def plan(self, *messages: FleetDue | RemediesDue | ScalingDue | FleetOrder) -> list[Changes]:
-        self.counted, self.tenants_of = set(), set()
+        self.counted, self.tenants_of, self.locked, self.are_rules_read = set(), set(), set(), False
         return plan_fleet([Event(each, 0, "") for each in messages], self, Policy(), self.rolled.now)
 
     def order(self, order: Order) -> Changes:
@@ -67,7 +79,24 @@ class FleetRows:
     def load_fleet_rows(
         self, orders: Collection[UUID], closing: Collection[str], tenants: Collection[TenantName]
     ) -> Fleet:
-        return replace(self.rolled.fleet, tenants={}, holdings={}, uncounted=frozenset(self.rolled.instances))
+        return replace(
+            self.rolled.fleet,
+            tenants={name: self.rolled.tenants[name] for name in tenants},
+            holdings={},
+            uncounted=frozenset(self.rolled.instances),
+            rules=PlacementRules(),
+        )
+
+    def lock_moves(self, moves: Collection[Move]) -> bool:
+        for step in self.steps_meanwhile:
+            self.rolled.moves[step.tenant_id] = step
+        self.steps_meanwhile = []
+        self.locked |= {move.id for move in moves}
+        return all(self.rolled.moves.get(move.tenant_id) == move for move in moves)
+
+    def load_rules(self) -> PlacementRules:
+        self.are_rules_read = True
+        return self.rolled.rules
 
     def load_holdings(self, instances: Collection[str]) -> Mapping[str, Holding]:
         self.counted |= set(instances)
@@ -194,3 +223,35 @@ def test_remedies_when_they_are_looked_at_then_tenants_are_read_only_if_some_may
     database.rolled.hear(OTHER, health)
     database.plan(RemediesDue())
     assert (database.counted, database.tenants_of) == (read, read)
+
+
+def test_look_when_moves_wait_then_those_alone_are_locked_that_begin_and_no_assignment_is_read(
+    database: FleetRows,
+) -> None:
+    (changes,) = database.plan(FleetDue(is_of_states=False))
+    assert (changes.moves_ordered, database.locked, database.are_rules_read) == ((), set(), False)
+    assert any(move.step == "ordered" for move in database.rolled.moves.values())
+    first = database.begun
+    database.rolled.moves[first.tenant_id] = replace(first, step="done")
+    (changes,) = database.plan(FleetDue(is_of_states=False))
+    begun = {move.id for move in changes.moves_ordered}
+    assert (len(begun), database.locked, database.are_rules_read) == (1, begun, False)
+
+
+def test_order_when_it_cancels_a_move_that_its_planner_takes_further_meanwhile_then_it_is_decided_on_what_is(
+    database: FleetRows,
+) -> None:
+    move = database.begun
+    database.steps_meanwhile = [replace(move, step="releasing")]
+    changes = database.order(CancelMove(move.workspace, move.namespace))
+    ((outcome, message),) = [(record.outcome, record.message) for record in changes.fleet_orders]
+    assert (outcome, message.rpartition(": ")[2], changes.moves_ordered) == ("refused", "releasing", ())
+
+
+def test_remedies_when_an_instance_is_evacuated_then_no_planner_takes_a_step_of_any_move_while_tenants_are_read(
+    database: FleetRows,
+) -> None:
+    database.remediations = {OTHER: replace(ILL, tried=EVACUATED)}
+    database.rolled.hear(OTHER, Health.DOWN)
+    database.plan(RemediesDue())
+    assert database.locked.issuperset(move.id for move in database.rolled.moves.values() if not move.is_over)
