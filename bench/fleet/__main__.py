@@ -19,6 +19,7 @@ from devstack.stack.second_cluster import MOST_ENGINE_CLUSTERS
 from services.common.errors import GitOpsError
 
 SIZES = [1, 10, 100, 300]
+WAITING = "moves waiting"
 WIDTH = 160
 """Columns where there is no terminal, but a file: no cell of a table is broken there."""
 
@@ -50,12 +51,14 @@ def measure_placement(workspaces: int, applications: int, instances: int) -> Ite
 
 
 def measure_planner(sizes: Sequence[int], tenants_each: int, applications_each: int, times: int) -> Iterable[str]:
-    """Print what batches cost; returns those that cost more in a larger fleet."""
+    """Print what batches cost; returns those that cost more in a larger fleet, or while many moves wait."""
     with own_stack("--infra") as stack:
-        found = batches.measure(stack, sizes, tenants_each, applications_each, times)
+        by_size, by_waiting = batches.measure(stack, sizes, tenants_each, applications_each, times)
     console.print(f"for each instance {tenants_each} tenants and {applications_each} Applications")
-    console.print(batches.table_of(found))
-    return batches.find_growing(found)
+    console.print(batches.table_of(by_size))
+    console.print("in the largest fleet, with as many instances retired, workspaces assigned and tenants pinned")
+    console.print(batches.table_of(by_waiting, WAITING))
+    return [*batches.find_growing(by_size), *batches.find_growing(by_waiting, WAITING)]
 
 
 def measure_drain(sizes: drain.Sizes) -> Iterable[str]:

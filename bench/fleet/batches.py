@@ -1,6 +1,7 @@
 """What a batch of each kind costs the planner, while the fleet grows: on PostgreSQL, without Kafka and engines.
 
-The fleet that grows is ring general. Ring canary stays as it is, with a rollout that is under way in it.
+The fleet that grows is ring general. Ring canary stays as it is, with a rollout that is under way in it. The largest
+fleet is measured twice: alone, and while thousands of tenants wait to be moved, with as many rows of what is kept.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from typing import Any
 from uuid import uuid4
 
 import psycopg
@@ -50,15 +52,50 @@ GROWS_WITH_FLEET = "FleetDue, states"
 GROWS_WITH_OBJECTS = "the load of all instances"
 """It counts all that they hold: each planner does so every ten seconds, between batches."""
 REMEDIES, LOOK, POOLS = "RemediesDue", "a look at a rollout", "ScalingDue"
+MOVES = "FleetDue, moves"
+OF_ALL_ROWS = {REMEDIES, LOOK, POOLS, MOVES}
+"""They decide by how all instances are, and by all moves."""
 MOST_GROWTH, NOISE_MS = 2.0, 2.0
 """A batch of any other kind takes no more than so many times as long in the largest fleet, and a little."""
 ROW_MS = 0.05
-"""More for each instance, of those that decide by how all instances are: its row and its health, and nothing on it."""
+"""More for each instance, of those that decide by how all are: its row and its health, and nothing on it. Likewise for
+each move."""
 EMPTY = "DELETE FROM engine_instances; DELETE FROM engine_clusters"
 TIDY = "VACUUM ANALYZE"
+MANY = 8_000
+"""Moves that wait, as when a rollout comes to all of a large ring; and instances retired, workspaces and pins."""
+MANY_RETIRED = """
+INSERT INTO engine_instances (id, namespace, state, created_at, engine, engine_cluster, region, engine_class,
+                              dedicated_to, ring, capacity, ordered_at)
+SELECT 'gone-' || number, 'gone-' || number, 'retired', now(), engine, engine_cluster, region, engine_class,
+       dedicated_to, ring, capacity, ordered_at
+  FROM engine_instances CROSS JOIN generate_series(1, %(many)s) AS number WHERE id = %(source)s
+"""
+MANY_ASSIGNED = """
+WITH assigned AS (
+    INSERT INTO workspace_assignments (workspace, region, ring, assigned_at)
+    SELECT 'workspace-' || number, '', 'general', now() FROM generate_series(1, %(many)s) AS number
+)
+INSERT INTO tenant_pins (workspace, namespace, engine_instance_id, pinned_at)
+SELECT 'workspace-' || number, 'default', %(source)s, now() FROM generate_series(1, %(many)s) AS number
+"""
+# The first of them take up all places, and cannot go back.
+MANY_MOVES = """
+WITH movers AS (
+    INSERT INTO tenants (id, workspace, namespace, partition, engine_instance_id)
+    SELECT gen_random_uuid(), 'movers', 'mover-' || number, 1, %(source)s
+      FROM generate_series(1, %(many)s + %(at_once)s) AS number
+    RETURNING id, workspace, namespace, engine_instance_id
+), numbered AS (SELECT *, row_number() OVER () AS number FROM movers)
+INSERT INTO moves (id, tenant_id, workspace, namespace, partition, source, target, step, is_cancelled, reported,
+                   message, actor, ordered_at, step_since)
+SELECT gen_random_uuid(), id, workspace, namespace, 1, engine_instance_id, %(target)s,
+       CASE WHEN number <= %(at_once)s THEN 'releasing' ELSE 'ordered' END, false, '{}', '', 'bench', now(), now()
+  FROM numbered
+"""
 
 Costs = Mapping[str, Mapping[int, float]]
-"""Median milliseconds: by kind of batch, and number of instances."""
+"""Median milliseconds: by kind of batch, and number of instances, or of moves that wait."""
 
 
 @dataclass
@@ -174,6 +211,10 @@ class Fleet:
         self.now += Policy().rollout_interval
         return self.take(Event(FleetDue(is_of_states=False), 0, ""))
 
+    def look_at_moves(self) -> float:
+        """One may begin, and none does; the rollout is not looked at."""
+        return self.take(Event(FleetDue(is_of_states=False), 0, ""))
+
     def scale(self) -> float:
         """All instances of ring general are in a pool."""
         return self.take(Event(ScalingDue(), 0, ""))
@@ -198,6 +239,7 @@ class Fleet:
             "HealthDue": self.fall_silent,
             REMEDIES: self.remedy,
             LOOK: self.look,
+            MOVES: self.look_at_moves,  # right after that: it is not due again
             POOLS: self.scale,
             GROWS_WITH_FLEET: self.settle_states,
             GROWS_WITH_OBJECTS: self.measure_load,
@@ -214,13 +256,23 @@ def instance(name: str, ring: str) -> AddEngineInstance:
     return AddEngineInstance(name, CLUSTER, name, DEFAULT_ENGINE, "shared", "", ring, CAPACITY)
 
 
-def measure(stack: HostedStack, sizes: Sequence[int], tenants_each: int, applications_each: int, times: int) -> Costs:
-    """Each kind of batch in fleets of these sizes."""
+def add_waiting(owner: psycopg.Connection[Any], source: str, target: str) -> None:
+    """Moves that wait, and what is kept of before."""
+    given = {"many": MANY, "at_once": Policy().moves_at_once, "source": source, "target": target}
+    for statement in (MANY_RETIRED, MANY_ASSIGNED, MANY_MOVES):
+        owner.execute(statement, given)
+
+
+def measure(
+    stack: HostedStack, sizes: Sequence[int], tenants_each: int, applications_each: int, times: int
+) -> tuple[Costs, Costs]:
+    """Each kind of batch in fleets of these sizes; and in the largest, without and with moves that wait."""
     owner_url = stack.environment["DATABASE_OWNER_URL"]
     stack.kill("connect")  # nothing is streamed
     with psycopg.connect(owner_url, autocommit=True) as owner:
         owner.execute(EMPTY)
     found: dict[str, dict[int, float]] = {}
+    largest = max(sizes)
     with closing(DatabaseSession(stack.environment["DATABASE_URL"], ENGINES)) as session:
         fleet = Fleet(session, tenants_each, applications_each)
         fleet.begin_rollout()
@@ -228,26 +280,37 @@ def measure(stack: HostedStack, sizes: Sequence[int], tenants_each: int, applica
             fleet.grow(size)
             with psycopg.connect(owner_url, autocommit=True) as owner:
                 owner.execute(TIDY)
-            for name, batch in fleet.batches.items():
-                batch()
-                found.setdefault(name, {})[size] = statistics.median(batch() for _ in range(times))
-    return found
+            for name, spent in medians(fleet, times):
+                found.setdefault(name, {})[size] = spent
+        with psycopg.connect(owner_url, autocommit=True) as owner:
+            add_waiting(owner, named(0), named(largest - 1))
+            owner.execute(TIDY)
+        session.refresh_fleet()
+        waiting = {name: {0: found[name][largest], MANY: spent} for name, spent in medians(fleet, times)}
+    return found, waiting
 
 
-def find_growing(found: Costs) -> Iterator[str]:
-    """Kinds of batches that take longer in a larger fleet, though they are not about all of it."""
+def medians(fleet: Fleet, times: int) -> Iterator[tuple[str, float]]:
+    """Of each kind of batch, as the fleet is."""
+    for name, batch in fleet.batches.items():
+        batch()
+        yield name, statistics.median(batch() for _ in range(times))
+
+
+def find_growing(found: Costs, of: str = "instances") -> Iterator[str]:
+    """Kinds of batches that take longer with more instances, or whatever the columns are of, than they may."""
     for name, costs in found.items():
         fewest, most = min(costs), max(costs)
-        rows = ROW_MS * (most - fewest) if name in {REMEDIES, LOOK, POOLS} else 0.0
+        rows = ROW_MS * (most - fewest) if name in OF_ALL_ROWS else 0.0
         exceeds = costs[most] > MOST_GROWTH * costs[fewest] + NOISE_MS + rows
         if exceeds and name not in {GROWS_WITH_FLEET, GROWS_WITH_OBJECTS}:
-            yield f"{name}: {costs[fewest]:.1f} ms with {fewest} instances, {costs[most]:.1f} ms with {most}"
+            yield f"{name}: {costs[fewest]:.1f} ms with {fewest} {of}, {costs[most]:.1f} ms with {most}"
 
 
-def table_of(found: Costs) -> Table:
+def table_of(found: Costs, of: str = "instances") -> Table:
     """The figures, for people."""
     sizes = sorted(next(iter(found.values()), {}))
-    table = Table("milliseconds of a batch", *(f"{size} instances" for size in sizes), title="The planner's batches")
+    table = Table("milliseconds of a batch", *(f"{size} {of}" for size in sizes), title="The planner's batches")
     for name, costs in found.items():
         table.add_row(name, *(f"{costs[size]:.1f}" for size in sizes))
     return table

@@ -27,7 +27,6 @@ from services.common.messages import (
     RetireEngineInstance,
 )
 from services.planner.database import session as session_module
-from services.planner.database.fleet_queries import is_move_due
 from services.planner.database.session import DatabaseSession
 from services.planner.domain.changes import Changes
 from services.planner.domain.events import Event
@@ -174,7 +173,7 @@ class Life(CrashingLife):
                 planner._until_done(batch)
             self.session.refresh_fleet()
             tasks._remedy(planner)
-            tasks._look_at_fleet(planner, is_move_due)
+            tasks._look_at_moves(planner)
             tasks._move(planner)
             tasks._end_lost(planner)
         finally:

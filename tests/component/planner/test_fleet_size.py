@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from datetime import datetime, timedelta
+from typing import Any
 from uuid import UUID
 
 import psycopg
@@ -154,6 +155,94 @@ def test_batch_when_it_is_about_one_tenant_or_instance_then_it_reads_as_much_of_
     few = batch(fleet)
     fleet.grow(LARGE)
     assert 0 < batch(fleet) <= few
+
+
+MANY = 300
+RETIRE = """
+INSERT INTO engine_instances (id, namespace, state, created_at, engine, engine_cluster, region, engine_class,
+                              dedicated_to, ring, capacity, ordered_at)
+SELECT 'gone-' || number, 'gone-' || number, 'retired', to_timestamp(0), 'argocd', 'default', '', 'shared', '',
+       'general', 2500, to_timestamp(0)
+  FROM generate_series(1, %s) AS number
+"""
+ASSIGN = """
+WITH assigned AS (
+    INSERT INTO workspace_assignments (workspace, region, ring, assigned_at)
+    SELECT 'workspace-' || number, '', 'general', to_timestamp(0) FROM generate_series(1, %(many)s) AS number
+)
+INSERT INTO tenant_pins (workspace, namespace, engine_instance_id, pinned_at)
+SELECT 'workspace-' || number, 'default', 'i0', to_timestamp(0) FROM generate_series(1, %(many)s) AS number
+"""
+# Their target takes none of them: one that is down is waited for.
+ORDER_MOVES = """
+WITH movers AS (
+    INSERT INTO tenants (id, workspace, namespace, partition, engine_instance_id)
+    SELECT gen_random_uuid(), 'movers', 'mover-' || number, 1, 'i1' FROM generate_series(1, %(many)s) AS number
+    RETURNING id, workspace, namespace
+)
+INSERT INTO moves (id, tenant_id, workspace, namespace, partition, source, target, step, is_cancelled, reported,
+                   message, actor, ordered_at, step_since)
+SELECT gen_random_uuid(), id, workspace, namespace, 1, 'i1', 'i2', 'ordered', false, '{}', '', 'ada',
+       to_timestamp(0), to_timestamp(0)
+  FROM movers
+"""
+MOVED_READ = 6
+"""Rows and entries of indexes at most, of a move that waits: it is read, and whether there is its tenant."""
+
+
+def looked_at_moves(fleet: Fleet) -> int:
+    """A move may begin; none does."""
+    return fleet.read(Event(FleetDue(is_of_states=False), 0, ""))
+
+
+def retire_many(owner: psycopg.Connection[Any]) -> None:
+    """Rows of instances that were given up, which are kept for their ids."""
+    owner.execute(RETIRE, (MANY,))
+
+
+def assign_many(owner: psycopg.Connection[Any]) -> None:
+    """Workspaces to a ring, and tenants that are still to come to an instance."""
+    owner.execute(ASSIGN, {"many": MANY})
+
+
+def order_many_moves(owner: psycopg.Connection[Any]) -> None:
+    """Of tenants of one instance, to another one."""
+    owner.execute(ORDER_MOVES, {"many": MANY})
+
+
+@pytest.fixture
+def waiting(fleet: Fleet) -> Fleet:
+    """With three instances in ring general, of which the last is down."""
+    fleet.grow(3)
+    fleet.take(fleet.told("i2", "Down"))
+    return fleet
+
+
+@pytest.mark.parametrize(
+    ("batch", "add"),
+    [
+        *((batch, add) for batch in (evicted, reported, silent) for add in (retire_many, assign_many)),
+        *((batch, order_many_moves) for batch in (evicted, reported, silent)),
+        (looked_at_moves, assign_many),
+    ],
+)
+def test_batch_when_many_instances_are_retired_or_much_is_assigned_or_waits_to_move_then_it_reads_none_of_that(
+    waiting: Fleet, batch: Callable[[Fleet], int], add: Callable[[psycopg.Connection[Any]], None]
+) -> None:
+    batch(waiting)
+    few = batch(waiting)
+    with psycopg.connect(waiting.database.owner_url) as owner:
+        add(owner)
+    waiting.session.refresh_fleet()
+    assert 0 < batch(waiting) <= few
+
+
+def test_look_when_many_moves_wait_then_it_reads_a_few_rows_of_each(waiting: Fleet) -> None:
+    looked_at_moves(waiting)
+    few = looked_at_moves(waiting)
+    with psycopg.connect(waiting.database.owner_url) as owner:
+        order_many_moves(owner)
+    assert looked_at_moves(waiting) <= few + MOVED_READ * MANY
 
 
 @pytest.mark.parametrize("batch", [evicted, reported, silent, remedied, cordoned, looked_at, overloaded])

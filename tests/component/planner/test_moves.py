@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
 from dataclasses import replace
 from datetime import timedelta
@@ -37,7 +38,7 @@ from services.planner.database.periodic_queries import delete_moves, find_due_mo
 from services.planner.database.session import DatabaseSession
 from services.planner.domain.changes import BatchChanges, Changes, TenantPart
 from services.planner.domain.events import Event, FleetDue, MoveDue
-from services.planner.domain.fleet.rows import Move, MoveStep
+from services.planner.domain.fleet.rows import Move, MovePath, MoveStep
 from services.planner.domain.policy import Policy
 from services.planner.engines.argocd.load import LOADS
 from services.planner.engines.available import ENGINES
@@ -45,9 +46,11 @@ from services.planner.pipeline.batch_planning import plan_batch
 from services.planner.pipeline.periodic_tasks import PeriodicTasks
 from tests.component.conftest import Database
 from tests.component.fleet import add_instance
+from tests.component.planner.test_fleet import DEADLINE_SECONDS, await_lock
 from tests.unit.planner.given import NAMESPACE, WORKSPACE, at, changed, in_namespace, secret
 
 NAME = (WORKSPACE, NAMESPACE)
+AT_ONCE = Policy().moves_at_once
 LOAD = LOADS["Application"] + LOADS["AppProject"]
 """Of what each tenant here has."""
 
@@ -228,10 +231,10 @@ def test_move_when_its_target_goes_down_then_it_is_due_and_goes_back(
     health = EngineHealth("Down", "ApiFailing", "no answer", "", None)
     told = Event(Observation("", "", target, "", "", at(3), health), 7, "")
     with fleet.connection() as connection:
-        assert not is_move_due(connection)
+        assert not is_move_due(connection, AT_ONCE)
     fleet.save_changes(planned(fleet, told), ())
     with fleet.connection() as connection:
-        assert is_move_due(connection)
+        assert is_move_due(connection, AT_ONCE)
     fleet.save_changes(planned(fleet, Event(FleetDue(), 0, "")), ())
     tenants.tenants.forget_tenants()
     _, move, _ = state_of(tenants)
@@ -342,6 +345,107 @@ def test_move_when_it_cannot_go_back_any_more_then_the_order_to_cancel_is_refuse
     assert steps == [("releasing", False)]
 
 
+def test_move_when_its_planner_is_about_to_take_the_step_of_no_return_then_the_order_to_cancel_waits_and_is_refused(
+    sessions: tuple[DatabaseSession, DatabaseSession], database: Database
+) -> None:
+    fleet, tenants = sessions
+    move = moved(fleet, tenants)
+    tenants.write_changes(BatchChanges(other=Changes(moves=(replace(move, step="releasing"),))), ())
+    with ThreadPoolExecutor(1) as thread:
+        refusal = thread.submit(planned, fleet, Event(FleetOrder(UUID(int=3), "ada", at(3), CancelMove(*NAME)), 0, ""))
+        await_lock(database)
+        tenants.save_changes(BatchChanges(), ())
+        fleet.save_changes(refusal.result(DEADLINE_SECONDS), ())
+    with psycopg.connect(database.owner_url) as owner:
+        outcomes = owner.execute("SELECT kind, outcome FROM fleet_orders ORDER BY ordered_at").fetchall()
+        steps = owner.execute("SELECT step, is_cancelled FROM moves").fetchall()
+    assert outcomes == [("MoveTenant", "accepted"), ("CancelMove", "refused")]
+    assert steps == [("releasing", False)]
+
+
+def test_move_when_it_is_to_be_cancelled_then_its_planner_takes_no_step_until_that_is_written(
+    sessions: tuple[DatabaseSession, DatabaseSession], database: Database
+) -> None:
+    fleet, tenants = sessions
+    move = moved(fleet, tenants)
+    cancelled = planned(fleet, Event(FleetOrder(UUID(int=3), "ada", at(3), CancelMove(*NAME)), 0, ""))
+    late = BatchChanges(other=Changes(moves=(replace(move, step="releasing"),)))
+    with ThreadPoolExecutor(1) as thread:
+        step = thread.submit(tenants.save_changes, late, ())
+        await_lock(database)
+        fleet.save_changes(cancelled, ())
+        with pytest.raises(Retry, match="cancelled meanwhile"):
+            step.result(DEADLINE_SECONDS)
+    assert step_of(database, move) == "preparing"
+
+
+def test_moves_when_a_batch_about_the_fleet_changes_none_then_their_planners_go_on_with_them_meanwhile(
+    sessions: tuple[DatabaseSession, DatabaseSession], database: Database
+) -> None:
+    fleet, tenants = sessions
+    move = moved(fleet, tenants)
+    unwritten = planned(fleet, Event(FleetDue(), 0, ""))
+    tenants.save_changes(BatchChanges(other=Changes(moves=(replace(move, step="releasing"),))), ())
+    fleet.save_changes(unwritten, ())
+    assert step_of(database, move) == "releasing"
+
+
+DUE: dict[str, tuple[MoveStep, str, str, bool]] = {
+    "it may begin": ("ordered", "accepting", "Healthy", True),
+    "its target drains": ("ordered", "draining", "Healthy", True),
+    "its target is retired": ("ordered", "retired", "Healthy", True),
+    "it waits for a target that is down": ("ordered", "accepting", "Down", False),
+    "it has begun": ("preparing", "accepting", "Healthy", False),
+    "it has begun, and its target drains": ("preparing", "draining", "Healthy", True),
+    "it has begun, and its target is retired": ("preparing", "retired", "Healthy", True),
+    "it has begun, and its target is down": ("preparing", "accepting", "Down", True),
+    "it cannot go back": ("releasing", "draining", "Down", False),
+}
+
+
+@pytest.mark.parametrize(("step", "state", "health", "is_due"), DUE.values(), ids=[*DUE])
+def test_move_when_it_is_under_way_then_the_fleet_is_looked_at_only_if_something_becomes_of_it(
+    sessions: tuple[DatabaseSession, DatabaseSession],
+    database: Database,
+    step: MoveStep,
+    state: str,
+    health: str,
+    is_due: bool,
+) -> None:
+    fleet, tenants = sessions
+    move = moved(fleet, tenants)
+    with psycopg.connect(database.owner_url) as owner:
+        owner.execute("UPDATE moves SET step = %s", (step,))
+        owner.execute("UPDATE engine_instances SET state = %s, health = %s WHERE id = %s", (state, health, move.target))
+    with fleet.connection() as connection:
+        assert is_move_due(connection, AT_ONCE) == is_due
+
+
+@pytest.mark.parametrize(
+    ("path", "busy", "is_due"),
+    [("whole", "source", False), ("whole", "target", False), ("forced", "source", True), ("forced", "target", False)],
+)
+def test_move_when_it_waits_for_a_place_then_it_is_due_if_those_instances_have_one_that_are_waited_for(
+    sessions: tuple[DatabaseSession, DatabaseSession], database: Database, path: MovePath, busy: str, is_due: bool
+) -> None:
+    fleet, tenants = sessions
+    move = moved(fleet, tenants)
+    there = {"source": move.source, "target": move.target}[busy]
+    with psycopg.connect(database.owner_url) as owner:
+        add_instance(owner, "three", "argocd-3")
+        owner.execute("UPDATE moves SET step = 'ordered', path = %s", (path,))
+        for number in range(20, 20 + AT_ONCE):
+            owner.execute(TENANT, {"id": UUID(int=number), "namespace": str(number), "instance": there})
+    others = [
+        replace(move, id=UUID(int=n), tenant_id=UUID(int=n), source=there, target="three", step="preparing")
+        for n in range(20, 20 + AT_ONCE)
+    ]
+    fleet.save_changes(BatchChanges(other=Changes(moves_ordered=tuple(others))), ())
+    with fleet.connection() as connection:
+        assert is_move_due(connection, AT_ONCE) == is_due
+        assert is_move_due(connection, AT_ONCE + 1)
+
+
 def test_moves_when_more_are_ordered_than_may_go_on_then_the_next_begins_when_one_is_over(
     sessions: tuple[DatabaseSession, DatabaseSession], database: Database
 ) -> None:
@@ -356,9 +460,11 @@ def test_moves_when_more_are_ordered_than_may_go_on_then_the_next_begins_when_on
     look = Event(FleetDue(), 0, "")
     fleet.save_changes(planned(fleet, look), ())
     assert step_of(database, waiting) == "ordered"
+    with fleet.connection() as connection:
+        assert not is_move_due(connection, AT_ONCE), "there is no place for it"
     tenants.save_changes(BatchChanges(other=Changes(moves=(replace(others[0], step="done"),))), ())
     with fleet.connection() as connection:
-        assert is_move_due(connection)
+        assert is_move_due(connection, AT_ONCE)
     fleet.save_changes(planned(fleet, look), ())
     assert step_of(database, waiting) == "reserved"
     with fleet.connection() as connection:

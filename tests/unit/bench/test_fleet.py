@@ -109,6 +109,20 @@ def test_batch_when_it_costs_more_in_a_larger_fleet_then_it_is_told_unless_it_is
     ]
 
 
+def test_batches_when_many_moves_wait_then_those_are_told_that_cost_more_than_to_read_each() -> None:
+    costs = {
+        "health report": {0: 2.0, 8000: 2.1},
+        batches.MOVES: {0: 3.0, 8000: 200.0},
+        batches.LOOK: {0: 3.0, 8000: 900.0},
+    }
+    assert list(batches.find_growing(costs, "moves waiting")) == [
+        "a look at a rollout: 3.0 ms with 0 moves waiting, 900.0 ms with 8000"
+    ]
+    assert [column.header for column in batches.table_of(costs, "moves waiting").columns][1:] == [
+        "0 moves waiting", "8000 moves waiting",
+    ]  # fmt: skip
+
+
 def test_application_when_its_path_changes_then_that_is_an_arrival_of_its_own() -> None:
     application = {"metadata": {"name": "app"}, "spec": {"source": {"path": "environments/new"}}}
     assert by_path(application) == with_path("app", "environments/new") != with_path("app", "environments/old")
