@@ -65,7 +65,10 @@ UNDER_WAY = "step NOT IN ('done', 'cancelled')"
 CLUSTERS = f"SELECT {names(EngineClusterRow)} FROM engine_clusters"
 HEALTH = f"SELECT {names(InstanceHealth)} FROM engine_health ORDER BY engine_instance_id"
 INSTALLATIONS = f"SELECT {names(Installation)} FROM engine_installations"
-INSTANCES = f"SELECT {names(EngineInstanceRow)} FROM engine_instances ORDER BY id"
+INSTANCES = (
+    f"SELECT {names(EngineInstanceRow)} FROM engine_instances WHERE state <> 'retired' OR id = ANY(%s) ORDER BY id"
+)
+RETIRED = f"SELECT {names(EngineInstanceRow)} FROM engine_instances WHERE state = 'retired'"
 # Who inserts a tenant holds a share of its instance's row until the commit (save.py): no tenant that another planner
 # places meanwhile is missed.
 LOCK = "SELECT FROM engine_instances WHERE id = ANY(%s) ORDER BY id FOR UPDATE"
@@ -257,11 +260,12 @@ def load_fleet_rows(
     closing: Collection[str] = (),
     tenants: Collection[TenantName] = (),
 ) -> Fleet:
-    """All rows, those of ``tenants``, and which of ``orders`` are decided; without what operators have assigned.
+    """All rows, those of ``tenants``, and which of ``orders`` are decided; without :func:`with_kept_rows`.
 
-    Nothing is counted (:func:`load_holdings`). Instances that are ``closing``, or that the rollout gives up now, are
-    locked, in a transaction. Moves are read before tenants: of one that its planner takes a step of meanwhile, the
-    tenant may have come further than the row says, and never less far.
+    Nothing is counted (:func:`load_holdings`). Of retired instances those are read that moves lead to. Instances that
+    are ``closing``, or that the rollout gives up now, are locked, in a transaction. Moves are read before tenants: of
+    one that its planner takes a step of meanwhile, the tenant may have come further than the row says, and never less
+    far.
     """
     rollout = load_rollout(connection)
     closed = {*closing, *(rollout.source_ids if rollout is not None and rollout.step == "retiring" else ())}
@@ -272,7 +276,8 @@ def load_fleet_rows(
     named = sorted({tenant_of_part(each) for each in tenants})
     found = connection.execute(NAMED, ([each for each, _ in named], [each for _, each in named])) if named else ()
     clusters = [EngineClusterRow(*row) for row in connection.execute(CLUSTERS)]
-    instances = [EngineInstanceRow(*row) for row in connection.execute(INSTANCES)]
+    targets = sorted({move.target for move in moves})
+    instances = [EngineInstanceRow(*row) for row in connection.execute(INSTANCES, (targets,))]
     health = [InstanceHealth(*row) for row in connection.execute(HEALTH)]
     cordoned = dict(connection.execute(CORDONED).fetchall())
     installations = [Installation(*row) for row in connection.execute(INSTALLATIONS)]
@@ -294,6 +299,20 @@ def load_fleet_rows(
         figures=load_figures(connection, rollout) if rollout is not None else {},
         knows_version=lambda engine, version: engine in engines and engines[engine].knows_version(version),
         uncounted=frozenset(each.id for each in instances),
+    )
+
+
+def with_kept_rows(connection: Connection[Any], fleet: Fleet) -> Fleet:
+    """``fleet`` with what grows for years, and is read only for what goes by it.
+
+    That is what operators have assigned, and instances that are retired: their ids are not given out again.
+    """
+    retired = {row[0]: EngineInstanceRow(*row) for row in connection.execute(RETIRED)}
+    return replace(
+        fleet,
+        instances=dict(sorted({**retired, **fleet.instances}.items())),
+        uncounted=fleet.uncounted | (retired.keys() - fleet.instances.keys()),
+        rules=load_rules(connection),
     )
 
 
@@ -325,7 +344,7 @@ def load_counted_fleet(
     connection: Connection[Any], engines: Mapping[str, Engine], tenants: Collection[TenantName] = ()
 ) -> Fleet:
     """All rows, those of ``tenants``, and what is on every instance: what operators are shown."""
-    fleet = replace(load_fleet_rows(connection, engines, tenants=tenants), rules=load_rules(connection))
+    fleet = with_kept_rows(connection, load_fleet_rows(connection, engines, tenants=tenants))
     return fleet.with_holdings(load_holdings(connection, fleet.instances))
 
 

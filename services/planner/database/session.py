@@ -27,7 +27,6 @@ from services.common.kafka import LogExtent, TopicPartition
 from services.common.telemetry.metrics import BATCH_SECONDS
 from services.planner import SERVICE
 from services.planner.database.answer_watch import AnswerWatch
-from services.planner.database.assignment_queries import load_rules
 from services.planner.database.errors import decision_on, described
 from services.planner.database.fleet_queries import (
     count_returned_moves,
@@ -38,6 +37,7 @@ from services.planner.database.fleet_queries import (
     load_remediations,
     load_tenants_on,
     lock_moves,
+    with_kept_rows,
 )
 from services.planner.database.load import (
     Loaded,
@@ -59,7 +59,6 @@ from services.planner.database.tenant_clusters import CLUSTERS_OF_PARTITIONS
 from services.planner.domain.changes import BatchChanges
 from services.planner.domain.dormancy import Lookup
 from services.planner.domain.events import SweepPlace, SweepScope
-from services.planner.domain.fleet.placement.assignments import PlacementRules
 from services.planner.domain.fleet.pools.pool_rows import Burdens
 from services.planner.domain.fleet.remediation.remediation_rows import Remediation
 from services.planner.domain.fleet.rows import Fleet, Holding, InstanceHealth, Move, TenantHere
@@ -182,7 +181,7 @@ class DatabaseSession:
     ) -> Fleet:
         """All rows of the fleet, those of ``tenants``, and which of these orders are decided; nothing is counted.
 
-        Without what operators have assigned. Until the transaction ends, which this opens, no other planner places a
+        Without :meth:`with_kept_rows`. Until the transaction ends, which this opens, no other planner places a
         tenant on who is ``closing``.
         """
         with self._translated() as connection:
@@ -195,10 +194,10 @@ class DatabaseSession:
         with self._translated() as connection:
             return lock_moves(connection, moves)
 
-    def load_rules(self) -> PlacementRules:
-        """What operators have assigned."""
+    def with_kept_rows(self, fleet: Fleet) -> Fleet:
+        """``fleet`` with retired instances, and what operators have assigned."""
         with self._translated() as connection:
-            return load_rules(connection)
+            return with_kept_rows(connection, fleet)
 
     def load_holdings(self, instances: Collection[str]) -> Mapping[str, Holding]:
         """What is on each of these instances."""

@@ -23,7 +23,6 @@ from services.planner.domain.fleet.orders import (
     is_of_all_tenants,
     settle_fleet,
 )
-from services.planner.domain.fleet.placement.assignments import PlacementRules
 from services.planner.domain.fleet.pools.pool_rows import Burdens
 from services.planner.domain.fleet.pools.scaling import instances_rearranged, reason_to_hold, scale
 from services.planner.domain.fleet.remediation.evacuation import RETURNED_WITHIN
@@ -62,14 +61,14 @@ class FleetDatabase(Protocol):
     ) -> Fleet:
         """All rows of the fleet, those of ``tenants``, and which of these orders are decided; nothing is counted.
 
-        Without what operators have assigned. No tenant comes to who is ``closing``.
+        Without :meth:`with_kept_rows`. No tenant comes to who is ``closing``.
         """
 
     def lock_moves(self, moves: Collection[Move]) -> bool:
         """Keep others from taking steps of ``moves`` until this is written; whether each is as it was read."""
 
-    def load_rules(self) -> PlacementRules:
-        """What operators have assigned."""
+    def with_kept_rows(self, fleet: Fleet) -> Fleet:
+        """``fleet`` with retired instances, and what operators have assigned."""
 
     def load_holdings(self, instances: Collection[str]) -> Mapping[str, Holding]:
         """What is on each of these instances."""
@@ -147,7 +146,7 @@ def _ordered(
     named = {each.order.tenant for each in orders if isinstance(each.order, ORDERS_OF_A_TENANT)}
     fleet = database.load_fleet_rows([each.id for each in orders], closing, named)
     if orders or (fleet.rollout is not None and fleet.rollout.is_due(now)):
-        fleet = replace(fleet, rules=database.load_rules())
+        fleet = database.with_kept_rows(fleet)
     if orders or is_of_states:
         fleet = fleet.with_holdings(database.load_holdings([*fleet.instances]))
     if any(is_of_all_tenants(each.order) for each in orders):
@@ -184,7 +183,7 @@ def _remedied(database: FleetDatabase, policy: Policy, now: datetime) -> tuple[F
     is_evacuated = is_of_tenants(remediations.values(), fleet)
     if is_evacuated and not database.lock_moves([*fleet.moves.values()]):
         fleet = database.load_fleet_rows((), replaced, ())
-    fleet = replace(fleet, rules=database.load_rules())
+    fleet = database.with_kept_rows(fleet)
     fleet = fleet.with_holdings(database.load_holdings([*fleet.instances] if is_evacuated else replaced))
     if is_evacuated:
         returned = database.count_returned_moves(now - RETURNED_WITHIN)
@@ -198,8 +197,9 @@ def _scaled(database: FleetDatabase, policy: Policy, now: datetime) -> tuple[Fle
     What is on instances, and their tenants, are read of those alone among which some may move.
     """
     drained = database.find_leaving()
-    fleet, burdens = database.load_fleet_rows((), drained, ()), database.load_burdens(now)
-    fleet, held = replace(fleet, load=database.fleet.load, rules=database.load_rules()), reason_to_hold(fleet)
+    fleet = database.with_kept_rows(database.load_fleet_rows((), drained, ()))
+    burdens = database.load_burdens(now)
+    fleet, held = replace(fleet, load=database.fleet.load), reason_to_hold(fleet)
     rearranged = instances_rearranged(fleet, burdens, now, held)
     fleet = fleet.with_holdings(database.load_holdings(rearranged.union(drained)))
     if rearranged:

@@ -20,7 +20,6 @@ from services.planner.domain.audit import PLACEMENT, RESTORED_ACTOR
 from services.planner.domain.changes import BatchChanges, Changes
 from services.planner.domain.dormancy import Lookup, is_admitted, woken
 from services.planner.domain.events import Due, Event, MoveDue, SweepDue, SweepPlace, SweepScope
-from services.planner.domain.fleet.placement.assignments import PlacementRules
 from services.planner.domain.fleet.remediation.remediation_rows import Remediation
 from services.planner.domain.fleet.rows import Fleet, Holding, InstanceHealth, Move, TenantHere
 from services.planner.domain.fleet.view import FleetView
@@ -161,8 +160,8 @@ class World:
     def lock_moves(self, moves: Collection[Move]) -> bool:
         return True
 
-    def load_rules(self) -> PlacementRules:
-        return PlacementRules()
+    def with_kept_rows(self, fleet: Fleet) -> Fleet:
+        return fleet
 
     def load_holdings(self, instances: Collection[str]) -> Mapping[str, Holding]:
         return {}

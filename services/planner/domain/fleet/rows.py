@@ -313,7 +313,7 @@ class Fleet:
 
     clusters: Mapping[str, EngineClusterRow]
     instances: Mapping[str, EngineInstanceRow]
-    """Retired ones included."""
+    """Retired ones included; only those that moves lead to where no order and no look at the fleet goes by them."""
     holdings: Mapping[str, Holding]
     """By instance; none of one that is empty, or :attr:`uncounted`."""
     engines: frozenset[str]

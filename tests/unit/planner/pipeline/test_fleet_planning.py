@@ -57,7 +57,7 @@ class FleetRows:
     """What planners of tenants write between that the fleet is read and that a move is locked."""
     locked: set[UUID] = field(default_factory=set)
     """Moves that nobody else takes a step of any more."""
-    are_rules_read: bool = False
+    are_kept_rows_read: bool = False
 
     @property
     def begun(self) -> Move:
@@ -69,7 +69,7 @@ class FleetRows:
         return FleetView({}, {}, load=self.load)
 
     def plan(self, *messages: FleetDue | RemediesDue | ScalingDue | FleetOrder) -> list[Changes]:
-        self.counted, self.tenants_of, self.locked, self.are_rules_read = set(), set(), set(), False
+        self.counted, self.tenants_of, self.locked, self.are_kept_rows_read = set(), set(), set(), False
         return plan_fleet([Event(each, 0, "") for each in messages], self, Policy(), self.rolled.now)
 
     def order(self, order: Order) -> Changes:
@@ -79,11 +79,13 @@ class FleetRows:
     def load_fleet_rows(
         self, orders: Collection[UUID], closing: Collection[str], tenants: Collection[TenantName]
     ) -> Fleet:
+        instances = {row.id: row for row in self.rolled.instances.values() if not row.is_retired}
         return replace(
             self.rolled.fleet,
+            instances=instances,
             tenants={name: self.rolled.tenants[name] for name in tenants},
             holdings={},
-            uncounted=frozenset(self.rolled.instances),
+            uncounted=frozenset(instances),
             rules=PlacementRules(),
         )
 
@@ -94,9 +96,10 @@ class FleetRows:
         self.locked |= {move.id for move in moves}
         return all(self.rolled.moves.get(move.tenant_id) == move for move in moves)
 
-    def load_rules(self) -> PlacementRules:
-        self.are_rules_read = True
-        return self.rolled.rules
+    def with_kept_rows(self, fleet: Fleet) -> Fleet:
+        self.are_kept_rows_read = True
+        uncounted = fleet.uncounted | {row.id for row in self.rolled.instances.values() if row.is_retired}
+        return replace(fleet, instances=self.rolled.instances, uncounted=uncounted, rules=self.rolled.rules)
 
     def load_holdings(self, instances: Collection[str]) -> Mapping[str, Holding]:
         self.counted |= set(instances)
@@ -225,17 +228,17 @@ def test_remedies_when_they_are_looked_at_then_tenants_are_read_only_if_some_may
     assert (database.counted, database.tenants_of) == (read, read)
 
 
-def test_look_when_moves_wait_then_those_alone_are_locked_that_begin_and_no_assignment_is_read(
+def test_look_when_moves_wait_then_those_alone_are_locked_that_begin_and_nothing_that_is_kept_is_read(
     database: FleetRows,
 ) -> None:
     (changes,) = database.plan(FleetDue(is_of_states=False))
-    assert (changes.moves_ordered, database.locked, database.are_rules_read) == ((), set(), False)
+    assert (changes.moves_ordered, database.locked, database.are_kept_rows_read) == ((), set(), False)
     assert any(move.step == "ordered" for move in database.rolled.moves.values())
     first = database.begun
     database.rolled.moves[first.tenant_id] = replace(first, step="done")
     (changes,) = database.plan(FleetDue(is_of_states=False))
     begun = {move.id for move in changes.moves_ordered}
-    assert (len(begun), database.locked, database.are_rules_read) == (1, begun, False)
+    assert (len(begun), database.locked, database.are_kept_rows_read) == (1, begun, False)
 
 
 def test_order_when_it_cancels_a_move_that_its_planner_takes_further_meanwhile_then_it_is_decided_on_what_is(
