@@ -17,6 +17,9 @@ CONNECTIONS = {
     "no secret": "SecretNotFound",
     "refused": "UnableToValidateClusterCredentials",
 }
+ENDED = ("Succeeded", "Failed", "Error")
+NO_OPERATION = dict.fromkeys(("phase", "startedAt", "finishedAt"))
+"""Of an Application that another Argo CD had, or that was made anew; the last one may be shown, if it has ended."""
 NO_ACCOUNT = "UnableToInstallServiceAccount"
 """Where an account is to be made with a token that is refused: that comes before anything is validated."""
 
@@ -64,7 +67,10 @@ def _deployment(tenant: Tenant, deployment: Deployment, application: Manifest | 
         yield f"there is an error: {error.get('message')}"
     if application is not None:
         yield from _settled(deployment, application)
-        yield from differing_parts(_shown(tenant, application), _showing(deployment.manifest))
+        shown, showing = _shown(tenant, application), _showing(deployment.manifest)
+        if shown["operation"] == NO_OPERATION and showing["operation"]["phase"] in ENDED:
+            shown["operation"] = showing["operation"]
+        yield from differing_parts(shown, showing)
 
 
 def _settled(deployment: Deployment, application: Manifest) -> Iterator[str]:
@@ -86,7 +92,7 @@ def _shown(tenant: Tenant, application: Manifest) -> dict[str, Any]:
     return {
         "sync": {name: sync.get(name) for name in ("status", "revision")},
         "health": health.get("status"),
-        "operation": {name: operation.get(name) for name in ("phase", "startedAt", "finishedAt")},
+        "operation": {name: operation.get(name) for name in NO_OPERATION},
         "resources": sorted(_resource(item) for item in status.get("resources") or ()),
         "reconciled": _reconciled(tenant, sync.get("comparedTo") or {}),
     }
@@ -100,7 +106,7 @@ def _showing(deployment: Manifest) -> dict[str, Any]:
     return {
         "sync": {name: sync.get(name) for name in ("status", "revision")},
         "health": health.get("status"),
-        "operation": {name: operation.get(name) for name in ("phase", "startedAt", "finishedAt")},
+        "operation": {name: operation.get(name) for name in NO_OPERATION},
         "resources": sorted(_resource(item) for item in status.get("resources") or ()),
         "reconciled": reconciled,
     }

@@ -14,8 +14,10 @@ from services.common.kubernetes import Changed, Deleted, Manifest, Reflection, S
 from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
 from tests.e2e.tenant import Tenant
 
-BY_COMMIT = frozenset({"sync", "resources"})
+BY_COMMIT = frozenset({"sync", "resources", "operationState"})
 """Parts of a status that a commit accounts for."""
+BY_SIMULATOR = frozenset({"operationState"})
+"""Likewise a move, where the simulator is Argo CD: it does not know what is deployed, and syncs once on the target."""
 WATCHED_SECONDS = 30.0
 """Until a watch has shown what the API server has."""
 
@@ -67,17 +69,15 @@ def changes_seen(statuses: Sequence[Status], accounted_for: Collection[str] = ()
 
 
 def lasting(status: Status) -> Status:
-    """What stays as it is unless somebody changes what is wanted or deployed: all of it, but for two things.
+    """What stays as it is unless somebody changes what is wanted or deployed: all of it, but for one thing.
 
-    - ``lastProbeTime`` of a condition is when the status was last written, of whatever part.
-    - ``operationState`` is what one Argo CD did last. The one that a tenant comes to has done nothing yet: it finds all
-      in sync, and shows none until the next sync. The simulator does not know what is deployed, and syncs once.
+    ``lastProbeTime`` of a condition is when the status was last written, of whatever part.
     """
     conditions = [
         {name: value for name, value in each.items() if name != "lastProbeTime"}
         for each in status.get("conditions", ())
     ]
-    return {name: part for name, part in status.items() if name != "operationState"} | {"conditions": conditions}
+    return status | {"conditions": conditions}
 
 
 @asynccontextmanager

@@ -10,7 +10,7 @@ from devstack.harness.hosted import HostedStack
 from devstack.harness.mirror import Mirror
 from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
 from tests.e2e.moving import MOVED_SECONDS, Mover
-from tests.e2e.status_history import seen_by_user
+from tests.e2e.status_history import BY_SIMULATOR, seen_by_user
 from tests.e2e.tenant import Tenant, path
 from tests.e2e.test_former_tenants import end_namespace
 
@@ -41,7 +41,7 @@ async def test_tenant_when_moved_then_its_deployment_is_on_the_target_and_its_us
                 await asyncio.to_thread(stack.kill, killed[number % len(killed)])
                 await asyncio.to_thread(stack.start, killed[number % len(killed)])
             assert len(mover.places(created)) <= 1
-        assert await seen.changes() == []
+        assert await seen.changes(BY_SIMULATOR) == []
     assert (last, mover.places(created)) == ("done", {target})
     await tenant.patch("web", path("apps/after"))
     await tenant.until_path(created, "apps/after")

@@ -15,7 +15,7 @@ from devstack.harness.hosted import HostedStack
 from devstack.harness.mirror import Mirror
 from services.common.kubernetes import KubeClient
 from tests.e2e.operators import listed, of_instances, sole_instance, typed, until_seen
-from tests.e2e.status_history import seen_by_user
+from tests.e2e.status_history import BY_SIMULATOR, seen_by_user
 from tests.e2e.tenant import Tenant, application_name, fresh_tenant, path
 from tests.e2e.test_fleet import namespace
 
@@ -99,7 +99,7 @@ async def test_tenants_when_an_instance_is_added_and_given_up_again_then_they_ar
         assert (await typed(stack, "rebalance")).startswith("fleet: accepted, tenants that move: ")
         await until_moved(stack, crowd)
         assert (sum(places().values()), places()[namespace]) == (TENANTS, 0)
-        assert [await each.changes() for each in seen] == [[]] * TENANTS
+        assert [await each.changes(BY_SIMULATOR) for each in seen] == [[]] * TENANTS
         await retire(stack, namespace)
     await crowd[0].patch("web", path("apps/after"))
     await crowd[0].until_path(created[0], "apps/after")

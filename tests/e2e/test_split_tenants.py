@@ -15,7 +15,7 @@ from services.kinds.snapshot_environment_binding.model import BINDING
 from tests.e2e.api import Api, Cluster
 from tests.e2e.moving import Mover
 from tests.e2e.operators import of_instances, typed
-from tests.e2e.status_history import seen_by_user
+from tests.e2e.status_history import BY_SIMULATOR, seen_by_user
 from tests.e2e.tenant import Tenant, path
 from tests.e2e.test_appstudio import MANAGED, create_binding, create_environment, tell_components
 from tests.e2e.test_fleet import namespace
@@ -88,7 +88,7 @@ async def test_tenant_when_its_instance_has_no_room_then_an_environment_is_on_an
         ordered = await typed(stack, "move", f"{tenant.namespace}@{instance}", "--to", small)
         assert ordered == f"local/{tenant.namespace}@{instance}: accepted\n"
         await mover.until_done()
-        assert await seen.changes() == []
+        assert await seen.changes(BY_SIMULATOR) == []
     assert (mover.places(late), [mover.places(each) for each in filled]) == ({small}, [{small}] * 3)
     await tenant.patch("late", path("apps/back"))
     await tenant.until_path(late, "apps/back")

@@ -25,7 +25,7 @@ from services.kinds.managed_environment.model import MANAGED_ENVIRONMENT
 from tests.e2e.api import Api, Cluster
 from tests.e2e.moving import Mover
 from tests.e2e.operators import sole_instance
-from tests.e2e.status_history import seen_by_user
+from tests.e2e.status_history import BY_SIMULATOR, seen_by_user
 from tests.e2e.tenant import Tenant, path
 from tests.engine_clusters.conftest import Held
 
@@ -166,7 +166,7 @@ async def test_tenant_when_moved_to_the_other_cluster_and_back_then_all_of_it_go
             await api.change_secret("kubeconfig", moved_to=target)
             sent = await until_more(stack, tenant, before)
             assert opened_by(stack, sent) == {frozenset({name})}, "what is new is for the agents that have it now"
-        assert await seen.changes() == []
+        assert await seen.changes(BY_SIMULATOR) == []
     await tenant.patch("web", path("apps/after"))
     await tenant.until_path(created, "apps/after")
 

@@ -19,7 +19,7 @@ from devstack.harness.mirror import Mirror
 from services.common.kubernetes import CONFIG_MAP, KubeClient, Manifest, NotFound
 from tests.component.agent.worker import Worker
 from tests.e2e.operators import listed, typed, until_seen
-from tests.e2e.status_history import seen_by_user
+from tests.e2e.status_history import BY_SIMULATOR, seen_by_user
 from tests.e2e.tenant import Tenant, application_name, fresh_tenant, path
 from tests.growing.conftest import EARLY, VERSION, simulator
 from tests.growing.fleet import (
@@ -106,7 +106,7 @@ async def without_gap(tenant: Tenant) -> AsyncIterator[None]:
     """Meanwhile its user sees that the deployment is in sync and healthy, and nothing else."""
     async with seen_by_user(tenant) as seen:
         yield
-        assert await seen.changes() == []
+        assert await seen.changes(BY_SIMULATOR) == []
 
 
 @pytest.mark.long  # on a busy machine it is not well again before the next remedy is due

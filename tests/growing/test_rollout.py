@@ -14,7 +14,7 @@ from devstack.harness.hosted import HostedStack
 from devstack.harness.mirror import Mirror
 from services.common.kubernetes import CONFIG_MAP, KubeClient, Manifest
 from tests.e2e.operators import listed, of_instances, typed, until_seen
-from tests.e2e.status_history import seen_by_user
+from tests.e2e.status_history import BY_SIMULATOR, seen_by_user
 from tests.e2e.tenant import Tenant, application_name, fresh_tenant, path
 from tests.growing.conftest import LARGE, OLD_VERSION, PROFILES, VERSION
 from tests.growing.fleet import Row, instances, placed_in, retire_ring, until_accepting, until_removed
@@ -69,7 +69,7 @@ class Deployed:
         async with AsyncExitStack() as watching:
             seen = [await watching.enter_async_context(seen_by_user(tenant)) for tenant in self.tenants]
             yield
-            assert [await each.changes() for each in seen] == [[]] * TENANTS
+            assert [await each.changes(BY_SIMULATOR) for each in seen] == [[]] * TENANTS
         for tenant, created in zip(self.tenants, self.created, strict=True):
             await tenant.patch("web", path("apps/after"))
             await tenant.until_path(created, "apps/after")
@@ -158,7 +158,7 @@ async def test_profile_when_its_gate_fails_then_tenants_go_back_and_the_pool_is_
         assert failed["reason"].startswith(f"at 1 %: engine instance {new}: ")
         assert "of 2.0 tenants fail, and of 0.0% of the ring's before" in failed["reason"]
         assert deployed.places() == [old["namespace"]] * TENANTS
-        assert [await each.changes() for each in seen] == [[]] * len(others)
+        assert [await each.changes(BY_SIMULATOR) for each in seen] == [[]] * len(others)
     known, pool = await instances(stack), await pool_of(stack)
     assert (known[old["id"]]["state"], known[new]["state"]) == ("accepting", "drained")
     assert (pool["version"], pool["profile"]) == (OLD_VERSION, "")

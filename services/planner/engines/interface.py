@@ -149,9 +149,19 @@ class Engine(Hashable, Protocol):
         """What a reported status says.
 
         Args:
-            status: JSON text as an agent sent it; empty if none did yet.
+            status: JSON text as an agent sent it, with the last operation; empty if none did yet.
             sync_error: the message of the condition that says why a sync failed, if it holds now.
             environments: names of the tenant's environments.
+        """
+
+    def with_last_operation(self, status: str, before: str) -> str:
+        """A reported status that shows what was done last, if it tells nothing of that and ``before`` does.
+
+        The engine has done nothing since, or is another one that the deployment has come to, and has nothing to do.
+
+        Args:
+            status: JSON text as an agent sent it; empty if there is nothing to tell.
+            before: what this has returned of the report before; empty if there was none.
         """
 
     def needs_login(self, failure: str) -> bool:

@@ -160,6 +160,15 @@ def test_status_when_it_is_stale_then_it_is_told(scene: Scene, change: Callable[
     assert set(scene.sorts()) == {"status"}
 
 
+@pytest.mark.parametrize(("phase", "sorts"), [("Succeeded", []), ("Failed", []), ("Running", ["status"])])
+def test_operation_when_argo_cd_tells_of_none_then_the_last_one_may_be_shown_if_it_has_ended(
+    scene: Scene, phase: str, sorts: list[str]
+) -> None:
+    scene.objects["web application"]["status"].pop("operationState")
+    scene.objects["web"]["status"]["operationState"]["phase"] = phase
+    assert sorted(set(scene.sorts())) == sorts
+
+
 def test_application_when_argo_cd_has_not_compared_its_source_then_it_is_told(scene: Scene) -> None:
     scene.objects["web"]["spec"]["source"] = {"repoURL": "https://git.example.com/chaos-000/config", "path": "new"}
     scene.record.acknowledge(scene.objects["web"])

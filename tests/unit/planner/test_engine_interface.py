@@ -85,6 +85,9 @@ class Flux:
             {"health": {"status": word}} if word else {}, {"Sick": ("Sick", "!")} if word == "bad" else {}
         )
 
+    def with_last_operation(self, status: str, before: str) -> str:
+        return status
+
     def knows_version(self, version: str) -> bool:
         return version == "1.0.0"
 

@@ -278,7 +278,8 @@ def _observed(
         case StatusReported() as status if not has_compared(known, status.status, context):
             return planned
         case StatusReported() as status:
-            now = deployment_rules.update_status(known, status, cause)
+            whole = context.engine.with_last_operation(status.status, known.status)
+            now = deployment_rules.update_status(known, replace(status, status=whole), cause)
         case Applied() as applied:
             now = deployment_rules.mark_applied(known, applied, deployment)
             if deployment.is_active:

@@ -7,7 +7,7 @@ from typing import Any
 from uuid import UUID
 
 from services.common.argocd_names import LOCAL_CLUSTER
-from services.common.json_values import dict_of, dicts_of, text_of
+from services.common.json_values import canonical, dict_of, dicts_of, text_at, text_of
 from services.kinds.gitops_deployment.catalogue import SYNC_FAILED
 from services.kinds.gitops_deployment.status import EngineReport
 from services.kinds.shared.conditions import Json, parsed_status
@@ -16,13 +16,30 @@ from services.planner.engines.argocd.names import id_of
 from services.planner.engines.argocd.repository_access import is_closed
 from services.planner.engines.argocd.sync_error import sync_error
 
+OPERATION = "operationState"
+_ENDED = frozenset({"Succeeded", "Failed", "Error"})
+
+
+def with_last_operation(status: str, before: str) -> str:
+    """``status`` with the operation that ``before`` tells of, if it tells of none itself.
+
+    Argo CD forgets an operation when the next one is asked for, and knows none of an Application that it was given in
+    sync. One that had not ended is left out: nobody will tell how it ends.
+    """
+    engine = parsed_status(status)
+    if not engine or OPERATION in engine:
+        return status
+    last = parsed_status(before)
+    is_kept = text_at(last, f"{OPERATION}.phase") in _ENDED
+    return canonical(engine | {OPERATION: last[OPERATION]}) if is_kept else status
+
 
 def read_application_status(status: str, shown: str | None, environments: Mapping[UUID, str]) -> EngineReport:
     """What ``status`` says; ``shown`` is the message of the condition that says why a sync failed, if it holds now."""
     if not status and shown is None:
         return EngineReport()
     engine = parsed_status(status)
-    error = sync_error(dict_of(engine.get("operationState")), shown)
+    error = sync_error(dict_of(engine.get(OPERATION)), shown)
     failed = {} if error is None else {SYNC_FAILED.type: (SYNC_FAILED.reason, error)}
     needs_login = any(is_closed(condition) for condition in dicts_of(engine.get("conditions")))
     return EngineReport(_part(engine, environments), failed | _conditions(engine), needs_login)
@@ -43,7 +60,7 @@ def _part(engine: Json, environments: Mapping[UUID, str]) -> Json:
         "sync": _texts(sync, ("status", "revision")),
         "health": _texts(health, ("status", "message")),
         "resources": [_resource(item) for item in dicts_of(engine.get("resources"))],
-        "operationState": _operation_state(dict_of(engine.get("operationState"))),
+        OPERATION: _operation_state(dict_of(engine.get(OPERATION))),
         "reconciledState": _reconciled(dict_of(sync.get("comparedTo")), environments),
     }
     return {name: value for name, value in part.items() if value}

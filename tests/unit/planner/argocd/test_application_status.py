@@ -12,6 +12,7 @@ import pytest
 from services.kinds.gitops_deployment.rules import unobserved
 from services.kinds.shared.api_model import Condition
 from services.kinds.shared.text import MAX_CONDITION_MESSAGE
+from services.planner.engines.argocd.implementation import ArgoCD
 from tests.unit.kinds.given import at, conditions, deployment
 from tests.unit.planner.argocd.shown import compiled
 
@@ -86,3 +87,26 @@ def test_status_when_the_engine_says_more_than_a_condition_holds_then_it_is_cut(
     status = shown(conditions=endless)
     assert len(conditions(json.dumps(status))["SyncError"][2]) == MAX_CONDITION_MESSAGE
     assert Condition.model_json_schema()["properties"]["message"]["maxLength"] == MAX_CONDITION_MESSAGE
+
+
+SUCCEEDED = {"phase": "Succeeded", "syncResult": {"revision": "abc"}}
+COMPARED = {"sync": {"status": "Synced"}}
+LAST: dict[str, tuple[dict[str, Any], dict[str, Any], Any]] = {
+    "it tells of none": (COMPARED, SUCCEEDED, SUCCEEDED),
+    "it tells of another": (COMPARED | {"operationState": {"phase": "Running"}}, SUCCEEDED, {"phase": "Running"}),
+    "the last one failed": (COMPARED, {"phase": "Failed"}, {"phase": "Failed"}),
+    "the last one had not ended": (COMPARED, {"phase": "Running", "finishedAt": "2026-05-04T12:00:00Z"}, None),
+    "the last one is nonsense": (COMPARED, {"phase": ["Failed"]}, None),
+    "there was none": (COMPARED, {}, None),
+    "it tells nothing at all": ({}, SUCCEEDED, None),
+}
+
+
+@pytest.mark.parametrize(("told", "last", "expected"), LAST.values(), ids=LAST)
+def test_operation_when_argocd_tells_a_status_then_the_last_one_that_has_ended_stays_unless_there_is_another(
+    told: dict[str, Any], last: dict[str, Any], expected: Any
+) -> None:
+    status, before = (json.dumps(each) if each else "" for each in (told, {"operationState": last}))
+    found = ArgoCD().with_last_operation(status, before)
+    assert json.loads(found or "{}") == told | ({"operationState": expected} if expected else {})
+    assert ArgoCD().with_last_operation(status, "") == status

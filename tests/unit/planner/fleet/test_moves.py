@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import partial
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -150,9 +151,14 @@ def steps(world: World) -> list[str]:
     return [each.message.split(":")[0] for each in sorted(found, key=lambda each: each.generation)]
 
 
-def shown(world: World, name: str = "web") -> dict[str, str]:
+def status_of(world: World, name: str = "web") -> dict[str, Any]:
     (found,) = [each for each in world.workspace.values() if (each.kind, each.name) == ("GitOpsDeployment", name)]
-    parts = json.loads(found.status)
+    parts: dict[str, Any] = json.loads(found.status)
+    return parts
+
+
+def shown(world: World, name: str = "web") -> dict[str, str]:
+    parts = status_of(world, name)
     return {part: parts.get(part, {}).get("status", "") for part in ("sync", "health")}
 
 
@@ -215,6 +221,38 @@ def test_move_when_it_is_over_then_the_tenants_row_and_its_statuses_say_nothing_
     ordered(world)
     agents.settle()
     assert {key: row.status for key, row in world.workspace.items()} == {key: row.status for key, row in before.items()}
+
+
+SUCCEEDED = {"phase": "Succeeded", "syncResult": {"revision": SYNCED["revision"]}}
+FAILED = {"phase": "Failed", "message": "no such kind"}
+RUNNING = {"phase": "Running"}
+OPERATIONS = {
+    "ended before": ([SUCCEEDED], SUCCEEDED),
+    "failed before": ([FAILED], FAILED),
+    "ends at the source": ([RUNNING, SUCCEEDED], SUCCEEDED),
+    "no end is told": ([RUNNING], None),
+}
+
+
+@pytest.mark.parametrize(("told", "expected"), OPERATIONS.values(), ids=OPERATIONS)
+def test_operation_when_the_target_has_nothing_to_sync_then_the_last_one_of_the_source_is_still_shown_if_it_has_ended(
+    world: World, agents: Agents, told: list[dict[str, Any]], expected: dict[str, Any] | None
+) -> None:
+    """Promotions read of it what was deployed."""
+    move = ordered(world)
+    for number, operation in enumerate(told):
+        if number:
+            until(world, agents, "pausing")
+        reported = status(900 + number, **HEALTHY, operationState=operation)
+        world.take(observed(990 + number, reported, instance=move.source))
+    agents.settle()
+    for number, compared in enumerate((HEALTHY, OUT_OF_SYNC), start=3):
+        world.take(observed(5000 + number, status(number, **compared), instance=move.target))
+        found = status_of(world)
+        assert (world.moves[ID].step, found["sync"]["status"]) == ("done", compared["sync"]["status"])
+        assert found.get("operationState") == expected
+        holding = [each["type"] for each in found["conditions"] if each["status"] == "True"]
+        assert holding == (["SyncError"] if expected == FAILED else [])
 
 
 def test_status_when_the_source_reports_while_it_is_left_then_the_last_one_stays_until_the_target_reports(
