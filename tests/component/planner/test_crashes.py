@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pickle
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -19,7 +19,7 @@ import pytest
 from psycopg import sql
 
 from services.common.errors import Poison, Retry
-from services.common.kafka import DeadLetterLimit, OffsetTracker, TopicPartition
+from services.common.kafka import OBSERVATIONS, DeadLetterLimit, OffsetTracker, TopicPartition
 from services.kinds.registry import REGISTRY
 from services.planner.database.session import DatabaseSession
 from services.planner.database.tables import metadata
@@ -90,10 +90,14 @@ class PlayedConsumer:
     partitions = BatchConsumer.partitions
     fleet_partition = None
     spans_of = BatchConsumer.spans_of
+    has_taken_in = BatchConsumer.has_taken_in
     _starts = BatchConsumer._starts
 
     def __post_init__(self) -> None:
         self._consumer = self
+
+    def ends_of_observations(self, partitions: Iterable[int]) -> dict[TopicPartition, int]:
+        return {TopicPartition(OBSERVATIONS, number): 0 for number in partitions}
 
     def poll_batch(self, limit: int, timeout_seconds: float) -> Any:
         first = self.offsets.next_offset(SOURCE) or 0

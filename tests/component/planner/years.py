@@ -8,7 +8,7 @@ tenant something is promoted each month for all these years, and in one that beg
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
@@ -20,6 +20,7 @@ import pytest
 from psycopg import sql
 
 from services.common.errors import Poison
+from services.common.kafka import OBSERVATIONS, TopicPartition
 from services.common.messages import (
     Command,
     DrainEngineInstance,
@@ -116,6 +117,12 @@ class PlayedLog:
 
     def spans_of(self, partitions: Any) -> list[Span]:
         return [Span(TOPIC, 0, self.next, self.next)]
+
+    def ends_of_observations(self, partitions: Iterable[int]) -> dict[TopicPartition, int]:
+        return {TopicPartition(OBSERVATIONS, number): self.next for number in partitions}
+
+    def has_taken_in(self, ends: Any) -> bool:
+        return True
 
     def acknowledge_batch(self, batch: Any) -> None:
         """Nobody asks."""

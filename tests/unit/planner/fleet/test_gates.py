@@ -36,6 +36,12 @@ CASES: dict[str, tuple[Figures, Figures, str, str]] = {
     "one tenant that is well": (PAST, FEW, "pass", ""),
     "one tenant, and it fails": (PAST, replace(FEW, failed_syncs=4, failing_tenants=4), "pass", ""),
     "one of two tenants fails": (PAST, replace(FEW, tenants=8, failing_tenants=4), "pass", ""),
+    "one of two tenants fails, and the other at times": (
+        PAST, replace(FEW, tenants=8, failing_tenants=7), "pass", ""
+    ),
+    "many tenants fail, and nobody counted them before": (
+        replace(PAST, tenants=0, failing_tenants=0), replace(WELL, failing_tenants=500), "pass", ""
+    ),
     "both of two tenants fail": (PAST, replace(FEW, tenants=8, failing_tenants=8), "fail", "of 2.0 of 2.0 tenants"),
     "all of three tenants fail": (PAST, replace(FEW, tenants=12, failing_tenants=12), "fail", "of 3.0 of 3.0 tenants"),
     "two of a ring where many fail": (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from dataclasses import replace
 from datetime import timedelta
@@ -27,7 +28,7 @@ from services.planner.domain.fleet.placement.assignments import PlacementRules, 
 from services.planner.domain.fleet.pools.pool_rows import EnginePool, namespace_of
 from services.planner.domain.fleet.rollouts.ring_instances import ring_of
 from services.planner.domain.fleet.rollouts.ring_tenants import stage_tenants
-from services.planner.domain.fleet.rollouts.rollout import DATA_PATIENCE
+from services.planner.domain.fleet.rollouts.rollout import DATA_PATIENCE, past_of
 from services.planner.domain.fleet.rollouts.rollout_rows import NO_FIGURES, STALLED_AFTER, Rollout, rings_affected
 from tests.unit.examples import in_proportion
 from tests.unit.planner.fleet.rolled import BAD, EVERY, NEW, OF_ONE_TENANT, OLD, START, WELL, Rolled, instance, told
@@ -241,6 +242,13 @@ def test_gate_when_the_past_was_not_told_then_it_is_waited_for_and_then_left_out
     rolled.live()
     assert rolled.rollout is not None
     assert rolled.rollout.step == "moving"
+
+
+def test_past_when_a_newer_planner_has_written_more_of_it_then_the_rest_is_understood() -> None:
+    soaking = begun().until("soaking")
+    told = json.loads(soaking.baseline)
+    assert told["applications"] > 0
+    assert past_of(replace(soaking, baseline=json.dumps(told | {"fonts": 7}))) == past_of(soaking)
 
 
 def test_soak_when_it_is_for_security_then_it_is_a_sixth_but_no_less_than_five_minutes() -> None:

@@ -27,8 +27,8 @@ LEAST_SHARE = 0.01
 """Of which deviations are counted, though the ring's own past had none."""
 TIMES, SLACK_MS = 2, 30_000
 """A p95 may be so many times as long, or so many milliseconds longer."""
-ONE_TENANT = 1
-"""No more than so many fail: that may be what it has committed."""
+FEWEST_FAILING = 2
+"""Tenants, at all times that are looked at: what one alone has committed is not what an engine does."""
 P95S: Mapping[str, str] = {
     "comparison_p95_ms": "since they were compared last",
     "sync_p95_ms": "for a sync",
@@ -96,13 +96,16 @@ def _failure(past: Figures, present: Figures) -> str:
 
 
 def _of_tenants(past: Figures, present: Collection[Figures], parts: int = 1) -> str:
-    """Whether more tenants fail on these instances together than may, in words; empty: no."""
+    """Whether more tenants fail on these instances together than may, in words; empty: no, or nobody counted before."""
+    if past.applications and not past.tenants:
+        return ""
     failing, tenants, uncompared, unsynced, applications = (
         sum(getattr(each, name) / each.samples for each in present)
         for name in ("failing_tenants", "tenants", "comparison_errors", "failed_syncs", "applications")
     )
     before = _share(past.failing_tenants, past.tenants)
-    if failing - (parts - 1) <= max(ONE_TENANT, most_affected(tenants, before)):
+    different = failing - (parts - 1)
+    if different < FEWEST_FAILING or different <= most_affected(tenants, before):
         return ""
     return (
         f"Applications of {failing:.1f} of {tenants:.1f} tenants fail, and of {before:.1%} of the ring's before: "

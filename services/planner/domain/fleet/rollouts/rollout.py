@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, replace
+from dataclasses import asdict, fields, replace
 from datetime import datetime, timedelta
 
 from services.planner.domain.fleet.moves.rebalance_orders import is_moving
@@ -174,7 +174,9 @@ def _soak(rollout: Rollout, fleet: Fleet, now: datetime) -> Fleet:
 
 def past_of(rollout: Rollout) -> Figures:
     """Of the ring's old instances, before the first tenant moved."""
-    return Figures(**json.loads(rollout.baseline)) if rollout.baseline else Figures()
+    told = json.loads(rollout.baseline or "{}")
+    # A newer planner may have written more.
+    return Figures(**{each.name: told[each.name] for each in fields(Figures) if each.name in told})
 
 
 def _drain(rollout: Rollout, fleet: Fleet, now: datetime) -> Fleet:
