@@ -7,7 +7,7 @@ import typer
 from services.cli.output import OUTPUT, Output, Row, print_rows
 from services.cli.owner_connection import TIMEOUT, URL, connected
 from services.common.startup import await_dependency
-from services.planner.database.fleet_queries import load_remediations
+from services.planner.database.remedy_queries import load_remediations
 from services.planner.domain.fleet.remediation.remediation_rows import Remediation
 from services.planner.domain.fleet.remediation.remedy_orders import REMEDIATION
 

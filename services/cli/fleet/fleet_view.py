@@ -16,7 +16,8 @@ from rich.text import Text
 
 from services.cli.owner_connection import connected
 from services.common.messages import Health
-from services.planner.database.fleet_queries import load_counted_fleet, load_measured, load_remediations
+from services.planner.database.fleet_queries import load_counted_fleet, load_measured
+from services.planner.database.remedy_queries import load_remediations
 from services.planner.database.rollout_queries import load_newest_rollout, shown_state
 from services.planner.domain.fleet.moves.moves import NUMBERS as MOVE_NUMBERS
 from services.planner.domain.fleet.placement.measured_load import in_applications

@@ -14,54 +14,25 @@ from psycopg import Connection
 from services.common.messages import REMEDY, Health, InstallationPhase
 from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
 from services.planner.database.assignment_queries import load_rules
-from services.planner.database.columns import columns_of, names
+from services.planner.database.columns import names
+from services.planner.database.move_queries import TENANTS_GONE, UNDER_WAY, load_moves
 from services.planner.database.pool_queries import load_pools
+from services.planner.database.remedy_queries import CORDONED, REASONS_BY_HAND
 from services.planner.database.rollout_queries import load_figures, load_rollout
 from services.planner.domain.fleet.placement.measured_load import measured_load
-from services.planner.domain.fleet.remediation.remediation_rows import Remediation
 from services.planner.domain.fleet.rows import (
-    BY_HAND,
-    OUT_OF_REACH,
     ROOM_AGAIN,
-    SILENT,
     EngineClusterRow,
     EngineInstanceRow,
     Fleet,
     Holding,
     Installation,
     InstanceHealth,
-    Move,
     TenantHere,
 )
 from services.planner.engines.interface import Engine
 from services.planner.rows import PART, TenantName, tenant_of_part
 
-IS_DOWN = f"coalesce(health = '{Health.DOWN.value}' OR health_reason = '{SILENT}', false)"
-"""``InstanceHealth.is_down``, of a row of ``engine_instances``."""
-REASONS_BY_HAND = ", ".join(f"'{reason}'" for reason in BY_HAND)
-IS_OUT_OF_REACH = f"""
-({IS_DOWN} AND health_reason IN ({", ".join(f"'{reason}'" for reason in OUT_OF_REACH)}))
-"""
-IS_CORDONED = "EXISTS (SELECT FROM remediations r WHERE r.engine_instance_id = engine_instances.id AND r.is_cordoned)"
-REMEDIATIONS = f"SELECT {names(Remediation)} FROM remediations ORDER BY engine_instance_id"
-CORDONED = "SELECT engine_instance_id, message FROM remediations WHERE is_cordoned"
-# Of those that are ill, and that no row says so of, none was looked at yet.
-IS_REMEDY_DUE = f"""
-SELECT EXISTS (
-    SELECT FROM remediations
-     WHERE due_at <= %(now)s
-        OR (state = 'acting' AND told_number = number AND told_outcome = 'skipped')
-        OR (state <> 'well' AND NOT %(is_on)s)
-        OR (state <> 'well' AND EXISTS (SELECT FROM engine_instances i
-                                         WHERE i.id = engine_instance_id AND i.state = 'retired'))
-) OR %(is_on)s AND EXISTS (
-    SELECT FROM engine_instances i LEFT JOIN remediations r ON r.engine_instance_id = i.id AND r.state <> 'well'
-     WHERE i.state NOT IN ('provisioning', 'failed', 'retired') AND r.engine_instance_id IS NULL
-       AND (i.health = '{Health.DOWN.value}' OR i.health_reason = '{SILENT}'
-        OR (i.health = '{Health.DEGRADED.value}' AND i.health_reason NOT IN ({REASONS_BY_HAND})))
-)
-"""
-UNDER_WAY = "step NOT IN ('done', 'cancelled')"
 CLUSTERS = f"SELECT {names(EngineClusterRow)} FROM engine_clusters"
 HEALTH = f"SELECT {names(InstanceHealth)} FROM engine_health ORDER BY engine_instance_id"
 INSTALLATIONS = f"SELECT {names(Installation)} FROM engine_installations"
@@ -188,42 +159,6 @@ SELECT m.target, sum((SELECT count(d.spec) FROM deployments d
  GROUP BY m.target
 """
 QUEUES = "SELECT engine_instance_id, queue FROM engine_health"
-# What agents have reported of a move is for its tenant's planner alone, and may be long.
-MOVE = ", ".join("'{}'" if column == "reported" else column for column in columns_of(Move))
-MOVES = f"SELECT {MOVE} FROM moves WHERE {UNDER_WAY} ORDER BY ordered_at, id"
-LOCK_MOVES = f"SELECT {MOVE} FROM moves WHERE id = ANY(%s) ORDER BY id FOR UPDATE"
-# One that was cancelled says nothing of its target.
-RETURNED = """
-SELECT tenant_id, target, count(*) FROM moves
- WHERE step = 'cancelled' AND NOT is_cancelled AND step_since > %s
- GROUP BY tenant_id, target
-"""
-TENANTS_GONE = f"""
-SELECT tenant_id FROM moves m WHERE {UNDER_WAY} AND NOT EXISTS (SELECT FROM tenants t WHERE t.id = m.tenant_id)
-"""
-# By the rules of settle_moves: thousands may wait for hours, while the next one begins each time that one is over.
-IS_MOVE_DUE = f"""
-WITH busy AS MATERIALIZED (
-    SELECT place.id
-      FROM moves m
-     CROSS JOIN LATERAL (VALUES (m.target), (CASE WHEN m.path = 'whole' THEN m.source END)) AS place(id)
-     WHERE {UNDER_WAY} AND m.step <> 'ordered' AND NOT (m.path = 'fenced' AND m.step = 'withdrawing')
-       AND place.id IS NOT NULL
-     GROUP BY place.id
-    HAVING count(*) >= %(at_once)s
-)
-SELECT EXISTS (
-    SELECT FROM moves m JOIN engine_instances i ON i.id = m.target
-     WHERE {UNDER_WAY}
-       AND ((m.step = 'ordered' AND m.is_cancelled)
-        OR (m.step = 'ordered' AND NOT {IS_DOWN} AND m.target NOT IN (SELECT id FROM busy)
-            AND (m.path <> 'whole' OR m.source NOT IN (SELECT id FROM busy)))
-        OR (i.state IN ('draining', 'drained', 'retired') AND NOT m.is_cancelled
-            AND m.step IN ('ordered', 'reserved', 'preparing', 'pausing'))
-        OR ({IS_DOWN} AND NOT m.is_cancelled AND m.step IN ('reserved', 'preparing', 'pausing'))
-        OR NOT EXISTS (SELECT FROM tenants t WHERE t.id = m.tenant_id))
-)
-"""
 IS_PROVISIONED = f"""
 SELECT EXISTS (
     SELECT FROM engine_instances i
@@ -271,7 +206,7 @@ def load_fleet_rows(
     closed = {*closing, *(rollout.source_ids if rollout is not None and rollout.step == "retiring" else ())}
     if closed:
         connection.execute(LOCK, (sorted(closed),))
-    moves = [Move(*row) for row in connection.execute(MOVES, binary=True)]
+    moves = load_moves(connection)
     gone = frozenset(tenant for (tenant,) in connection.execute(TENANTS_GONE))
     named = sorted({tenant_of_part(each) for each in tenants})
     found = connection.execute(NAMED, ([each for each, _ in named], [each for _, each in named])) if named else ()
@@ -316,15 +251,6 @@ def with_kept_rows(connection: Connection[Any], fleet: Fleet) -> Fleet:
     )
 
 
-def lock_moves(connection: Connection[Any], moves: Collection[Move]) -> bool:
-    """Keep planners from taking steps of ``moves`` until the transaction ends; returns whether each is as it was read.
-
-    In one order, whoever locks them.
-    """
-    rows = connection.execute(LOCK_MOVES, (sorted(move.id for move in moves),), binary=True)
-    return {Move(*row) for row in rows} == {*moves}
-
-
 def load_holdings(connection: Connection[Any], instances: Collection[str]) -> dict[str, Holding]:
     """What is on each of ``instances``: nothing is read of others."""
     if not instances:
@@ -346,17 +272,6 @@ def load_counted_fleet(
     """All rows, those of ``tenants``, and what is on every instance: what operators are shown."""
     fleet = with_kept_rows(connection, load_fleet_rows(connection, engines, tenants=tenants))
     return fleet.with_holdings(load_holdings(connection, fleet.instances))
-
-
-def count_returned_moves(connection: Connection[Any], since: datetime) -> dict[tuple[UUID, str], int]:
-    """By tenant and target, how many moves went back since then because a step took too long."""
-    return {(tenant, target): count for tenant, target, count in connection.execute(RETURNED, (since,))}
-
-
-def load_remediations(connection: Connection[Any]) -> dict[str, Remediation]:
-    """Of all instances that are ill or have been, by their ids."""
-    rows = [Remediation(*row) for row in connection.execute(REMEDIATIONS)]
-    return {row.engine_instance_id: row for row in rows}
 
 
 def load_measured(connection: Connection[Any], engines: Mapping[str, Engine]) -> dict[str, int]:
@@ -421,21 +336,6 @@ def is_due(connection: Connection[Any]) -> bool:
 def is_provisioned(connection: Connection[Any], now: datetime) -> bool:
     """Whether an instance that is being installed is ready by ``now``, or should be."""
     row = connection.execute(IS_PROVISIONED, (now,)).fetchone()
-    return row is not None and row[0]
-
-
-def is_move_due(connection: Connection[Any], at_once: int) -> bool:
-    """Whether a move may begin, or is to end because its target is drained or its tenant is gone.
-
-    ``at_once``: how many moves an instance has places for.
-    """
-    row = connection.execute(IS_MOVE_DUE, {"at_once": at_once}).fetchone()
-    return row is not None and row[0]
-
-
-def is_remedy_due(connection: Connection[Any], now: datetime, *, is_on: bool) -> bool:
-    """Whether an instance has to be looked at that is ill or has been; ``is_on``: something is done for them."""
-    row = connection.execute(IS_REMEDY_DUE, {"now": now, "is_on": is_on}).fetchone()
     return row is not None and row[0]
 
 

@@ -22,7 +22,9 @@ from services.kinds.shared.resource import Check, PlainResource
 from services.kinds.sync_run.rows import SyncRun
 from services.planner.database.assignment_queries import ASSIGNMENTS, load_rules, rules_of
 from services.planner.database.columns import columns_of, names
-from services.planner.database.fleet_queries import IS_CORDONED, IS_DOWN, IS_OUT_OF_REACH, UNDER_WAY, load_measured
+from services.planner.database.fleet_queries import load_measured
+from services.planner.database.move_queries import UNDER_WAY
+from services.planner.database.remedy_queries import IS_CORDONED, IS_DOWN, IS_OUT_OF_REACH
 from services.planner.database.rollout_queries import IS_CLOSED
 from services.planner.domain.changes import Changes
 from services.planner.domain.dormancy import Lookup, woken

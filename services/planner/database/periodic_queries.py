@@ -19,7 +19,7 @@ from services.common.messages import ORPHAN_REMOVAL, REMEDY, Health, Observation
 from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
 from services.planner.database import tables
 from services.planner.database.columns import names
-from services.planner.database.fleet_queries import UNDER_WAY
+from services.planner.database.move_queries import UNDER_WAY
 from services.planner.domain.events import Due, Event, HealthDue, MoveDue, SweepDue
 from services.planner.domain.fleet.remediation.remediation_rows import RemediationState
 from services.planner.domain.fleet.rows import OVER, Move, MoveStep

@@ -29,14 +29,11 @@ from services.planner import SERVICE
 from services.planner.database.answer_watch import AnswerWatch
 from services.planner.database.errors import decision_on, described
 from services.planner.database.fleet_queries import (
-    count_returned_moves,
     load_all_tenants,
     load_fleet_rows,
     load_holdings,
     load_measured_tenants_on,
-    load_remediations,
     load_tenants_on,
-    lock_moves,
     with_kept_rows,
 )
 from services.planner.database.load import (
@@ -49,9 +46,11 @@ from services.planner.database.load import (
     look_up,
     reload_fleet,
 )
+from services.planner.database.move_queries import count_returned_moves, lock_moves
 from services.planner.database.periodic_queries import find_parked_statuses
 from services.planner.database.pool_queries import find_leaving, load_burdens
 from services.planner.database.positions import Position, resume, take_up
+from services.planner.database.remedy_queries import load_remediations
 from services.planner.database.save import Span, prepare, save
 from services.planner.database.sweeps import find_unseen, find_unseen_of, load_newest_lists
 from services.planner.database.tenant_cache import TenantCache

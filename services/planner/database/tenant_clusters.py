@@ -7,7 +7,7 @@ taken up, of all its tenants at once: a planner of a release before this table h
 from __future__ import annotations
 
 from services.planner.database.columns import recordset
-from services.planner.database.fleet_queries import UNDER_WAY
+from services.planner.database.move_queries import UNDER_WAY
 from services.planner.domain.fleet.rows import Move
 from services.planner.rows import Tenant
 

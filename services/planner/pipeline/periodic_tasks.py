@@ -35,7 +35,14 @@ from services.common.telemetry.metrics import (
 )
 from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
 from services.planner import SERVICE
-from services.planner.database import fleet_queries, periodic_queries, pool_queries, rollout_queries
+from services.planner.database import (
+    fleet_queries,
+    move_queries,
+    periodic_queries,
+    pool_queries,
+    remedy_queries,
+    rollout_queries,
+)
 from services.planner.database.periodic_queries import LostObject
 from services.planner.domain.events import Event, FleetDue, RemediesDue, ScalingDue
 from services.planner.domain.fleet.pools.scaling import has_overloaded
@@ -174,7 +181,7 @@ class PeriodicTasks:
 
     def _look_at_moves(self, planner: Planner) -> None:
         """A move may begin, or has to go back."""
-        self._look_at_fleet(planner, partial(fleet_queries.is_move_due, at_once=planner.policy.moves_at_once))
+        self._look_at_fleet(planner, partial(move_queries.is_move_due, at_once=planner.policy.moves_at_once))
 
     def _remedy(self, planner: Planner) -> None:
         """Engine instances that are ill, or have been."""
@@ -182,7 +189,7 @@ class PeriodicTasks:
         if partition is None:
             return
         with planner.session.connection() as connection:
-            found = fleet_queries.is_remedy_due(connection, planner.clock.now(), is_on=planner.policy.remedies.is_on)
+            found = remedy_queries.is_remedy_due(connection, planner.clock.now(), is_on=planner.policy.remedies.is_on)
         if found:
             planner.look_again([Event(RemediesDue(), partition, "")])
 

@@ -23,13 +23,13 @@ from services.common.messages import (
     OrphansKept,
     RetireEngineInstance,
 )
-from services.planner.database.fleet_queries import is_remedy_due
 from services.planner.database.periodic_queries import (
     count_kept_orphans,
     count_remediations,
     find_lost_objects,
     forget_retired,
 )
+from services.planner.database.remedy_queries import is_remedy_due
 from services.planner.database.session import DatabaseSession
 from services.planner.domain.events import Event, RemediesDue
 from services.planner.engines.available import ENGINES

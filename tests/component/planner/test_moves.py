@@ -28,12 +28,8 @@ from services.common.messages import (
     RebalanceFleet,
     namespace_digest,
 )
-from services.planner.database.fleet_queries import (
-    is_move_due,
-    load_all_tenants,
-    load_counted_fleet,
-    load_tenants_on,
-)
+from services.planner.database.fleet_queries import load_all_tenants, load_counted_fleet, load_tenants_on
+from services.planner.database.move_queries import is_move_due
 from services.planner.database.periodic_queries import delete_moves, find_due_moves, move_ages
 from services.planner.database.session import DatabaseSession
 from services.planner.domain.changes import BatchChanges, Changes, TenantPart
