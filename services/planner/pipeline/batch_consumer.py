@@ -125,15 +125,11 @@ class BatchConsumer:
         wanted = set(partitions)
         return [Span(*source, end, end) for source, end in sorted(self._starts().items()) if source.partition in wanted]
 
-    def ends_of_observations(self, partitions: Iterable[int]) -> dict[TopicPartition, int] | None:
-        """Where these partitions of what agents tell end now; None if the brokers do not answer."""
-        ends: dict[TopicPartition, int] = {}
-        for source in (TopicPartition(self._observations, number) for number in sorted(set(partitions))):
-            end = self._consumer.end_offset(source)
-            if end is None:
-                return None
-            ends[source] = end
-        return ends
+    def ends_of_observations(self, partitions: Iterable[int]) -> dict[TopicPartition, int]:
+        """Where these partitions of what agents tell end now; without those of which the brokers do not say it."""
+        sources = [TopicPartition(self._observations, number) for number in sorted(set(partitions))]
+        ends = ((source, self._consumer.end_offset(source)) for source in sources)
+        return {source: end for source, end in ends if end is not None}
 
     def has_taken_in(self, ends: Mapping[TopicPartition, int]) -> bool:
         """Whether the database has the effects of all before these offsets, as far as the partitions are ours."""

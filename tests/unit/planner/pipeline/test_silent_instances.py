@@ -28,6 +28,7 @@ class Log:
     def __init__(self) -> None:
         self.offsets, self._consumer = OffsetTracker(), self
         self.ends: dict[int, int | None] = {0: 0, 1: 0}
+        self.asked: list[int] = []
         self.assign(0, 1)
 
     def assign(self, *partitions: int) -> None:
@@ -39,6 +40,7 @@ class Log:
         return [source.partition for source in self.offsets.partitions]
 
     def end_offset(self, source: TopicPartition) -> int | None:
+        self.asked.append(source.partition)
         return self.ends[source.partition]
 
     def take_in(self, count: int, partition: int = 0) -> None:
@@ -58,7 +60,7 @@ class Watch:
         self._silent_instances = SilentInstances()
         self._planner: Any = SimpleNamespace(
             consumer=self.log,
-            clock=SimpleNamespace(now=lambda: at(self.second)),
+            clock=SimpleNamespace(now=lambda: at(self.second), time=lambda: float(self.second)),
             session=SimpleNamespace(connection=lambda: nullcontext(None)),
             look_again=self._look_again,
         )
@@ -75,7 +77,7 @@ class Watch:
         return [Event(HealthDue(name), partition, "") for name, partition in found.items()]
 
     def _look_again(self, events: list[Event]) -> None:
-        self.silent = [event.message.engine_instance_id for event in events if isinstance(event.message, HealthDue)]
+        self.silent += [event.message.engine_instance_id for event in events if isinstance(event.message, HealthDue)]
 
 
 def test_instance_when_all_that_was_told_has_been_read_then_it_is_silent_at_once(
@@ -90,14 +92,29 @@ def test_instance_when_all_that_was_told_has_been_read_then_it_is_silent_at_once
 def test_instances_when_planners_are_behind_the_log_then_only_those_are_silent_of_which_it_has_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    watch = Watch(monkeypatch, one=(0, 100), two=(0, 100), three=(1, 100))
+    watch = Watch(monkeypatch, one=(0, 100), two=(0, 100))
     watch.log.ends[0] = 3
     assert watch.look(500) == []
     watch.log.take_in(2)
     assert watch.look(501) == []
     watch.log.take_in(1)
     watch.due["one"] = (0, 680)  # its agent has told something
-    assert watch.look(502) == ["two", "three"]
+    assert watch.look(502) == ["two"]
+
+
+def test_instances_when_one_partition_is_far_behind_then_those_of_the_others_are_silent_meanwhile(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    watch = Watch(monkeypatch, one=(0, 100), two=(1, 100), three=(1, 502))
+    watch.log.ends[0] = 3
+    assert watch.look(500) == ["two"]
+    del watch.due["two"]
+    watch.log.take_in(2)
+    assert watch.look(502) == ["three"]
+    del watch.due["three"]
+    watch.due["four"] = (0, 501)
+    watch.log.take_in(1)
+    assert watch.look(503) == ["one"]  # as of its own mark: that of 500
 
 
 def test_instance_when_it_seems_silent_only_after_the_mark_then_it_is_looked_at_with_the_next(
@@ -115,21 +132,52 @@ def test_instance_when_it_seems_silent_only_after_the_mark_then_it_is_looked_at_
     assert watch.look(502) == ["two"]
 
 
-def test_instances_when_a_partition_is_another_planners_by_now_then_the_others_are_looked_at(
+def test_instances_when_a_partition_was_another_planners_meanwhile_then_it_is_marked_anew(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    watch = Watch(monkeypatch, one=(0, 100), two=(1, 100))
+    watch = Watch(monkeypatch, one=(0, 100), two=(1, 501))
     watch.log.ends[0] = 1
     assert watch.look(500) == []
     watch.log.assign(1)
     assert watch.look(501) == ["two"]
+    del watch.due["two"]
+    watch.log.assign(0, 1)
+    watch.log.ends[0] = 2
+    assert watch.look(502) == []
+    watch.log.take_in(1)
+    assert watch.look(503) == []
+    watch.log.take_in(1)
+    assert watch.look(504) == ["one"]
 
 
-def test_instances_when_the_brokers_do_not_say_where_the_log_ends_then_they_are_asked_again(
+def test_instances_when_the_brokers_do_not_say_where_a_log_ends_then_they_are_asked_again_after_a_while(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     watch = Watch(monkeypatch, one=(0, 100))
     watch.log.ends[0] = None
-    assert watch.look(500) == []
+    assert [watch.look(second) for second in range(500, 510)] == [[]] * 10
+    assert watch.log.asked == [0]
     watch.log.ends[0] = 0
-    assert watch.look(501) == ["one"]
+    assert watch.look(510) == ["one"]
+
+
+def test_instances_when_a_partition_has_no_leader_then_those_of_the_others_are_silent_all_the_same(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    watch = Watch(monkeypatch, one=(0, 100), two=(1, 100))
+    watch.log.ends[0] = None
+    assert [watch.look(500), watch.look(501)] == [[], ["two"]]
+
+
+def test_instances_when_many_partitions_have_no_leader_then_a_look_waits_for_one_answer_and_all_are_asked(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    watch = Watch(monkeypatch, **{f"of-{number}": (number, 100) for number in range(13)})
+    watch.log.assign(*range(13))
+    watch.log.ends = dict.fromkeys(range(12)) | {12: 0}
+    found = [watch.look(second) for second in range(500, 513)]
+    assert found == [[]] * 12 + [["of-12"]]
+    assert watch.log.asked[:12] == [*range(12)]
+    del watch.due["of-12"]
+    watch.look(513)
+    assert watch.log.asked[12:] == [12, 0, 1]
