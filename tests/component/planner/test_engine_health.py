@@ -113,14 +113,14 @@ def test_health_when_no_agent_tells_it_in_time_then_it_is_unknown_and_the_planne
 ) -> None:
     session, _ = sessions
     take(session, 2, told(1, "Down", "HeartbeatLost"))
-    due = at(1) + PATIENCE
+    due = at(2) + PATIENCE
 
     def found(*partitions: int, early: float = 0) -> list[Event]:
         with session.connection() as connection:
             return periodic_queries.find_due_health(connection, due - timedelta(seconds=early), partitions, 10)
 
     assert (found(PARTITION, early=1), found(PARTITION + 1)) == ([], [])
-    take(session, 181, *found(PARTITION))
+    take(session, 182, *found(PARTITION))
     assert rows(database, STREAMED)[0] == (ONE, "Unknown", "AgentSilent", "3.2.11")
     assert found(PARTITION) == []
     with session.connection() as connection:

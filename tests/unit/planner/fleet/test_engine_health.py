@@ -28,10 +28,15 @@ def told(second: int, health: str = "Healthy", reason: str = "", instance: str =
 
 
 def world_at(second: int) -> World:
-    """Nothing is known yet; what is due is due at that second."""
+    """Nothing is known yet."""
     world = World(policy=Policy(health_patience=PATIENCE))
-    world.later = timedelta(seconds=second - 1_000_000)
+    turn_to(world, second)
     return world
+
+
+def turn_to(world: World, second: int) -> None:
+    """What happens next happens at that second."""
+    world.later = timedelta(seconds=second - 1_000_000)
 
 
 def only(world: World) -> InstanceHealth:
@@ -52,7 +57,7 @@ def test_health_when_an_agent_tells_it_then_all_of_it_is_remembered_and_when_it_
         heartbeat_at=at(1),
         since=at(1),
         reported_at=at(1),
-        due_at=at(1) + PATIENCE,
+        due_at=at(10) + PATIENCE,
         certificate_expires_at=EXPIRES_AT,
     )
 
@@ -105,8 +110,9 @@ def test_health_when_what_is_known_is_of_the_future_then_the_clock_was_wrong_and
 
 
 def test_health_when_nothing_is_told_in_time_then_it_is_unknown_until_something_is() -> None:
-    world = world_at(182)
+    world = world_at(1)
     world.take(told(1))
+    turn_to(world, 182)
     world.take(DUE)
     row = only(world)
     assert (row.health, row.reason, row.since, row.due_at) == ("Unknown", "AgentSilent", at(181), None)
@@ -117,10 +123,31 @@ def test_health_when_nothing_is_told_in_time_then_it_is_unknown_until_something_
 
 
 def test_health_when_something_is_told_before_what_was_due_is_looked_at_then_it_is_known() -> None:
-    world = world_at(182)
+    world = world_at(1)
     world.take(told(1))
+    turn_to(world, 182)
     world.take(told(181), DUE)
     assert only(world).health == "Healthy"
+
+
+def test_health_when_the_brokers_clock_is_behind_then_an_agent_that_tells_it_each_minute_is_not_silent() -> None:
+    world = world_at(1000)
+    for second in range(1000, 1300, 60):
+        turn_to(world, second)
+        world.take(told(second - 600))
+        turn_to(world, second + 59)
+        world.take(DUE)
+        row = only(world)
+        assert (row.health, row.since, row.reported_at) == ("Healthy", at(400), at(second - 600))
+    turn_to(world, 1240 + 180)
+    world.take(DUE)
+    assert (only(world).reason, only(world).since) == ("AgentSilent", at(1420))
+
+
+def test_health_when_the_brokers_clock_is_ahead_then_it_is_unknown_only_later() -> None:
+    world = world_at(10)
+    world.take(told(70))
+    assert only(world).due_at == at(70) + PATIENCE
 
 
 def test_health_when_it_is_of_an_instance_that_there_is_not_then_it_is_passed_over() -> None:
@@ -129,8 +156,11 @@ def test_health_when_it_is_of_an_instance_that_there_is_not_then_it_is_passed_ov
 
 
 def test_health_when_it_changes_then_that_is_an_audit_row_and_when_it_is_told_again_it_is_none() -> None:
-    world = world_at(400)
-    for event in (told(1), told(2), told(3, "Down", "HeartbeatLost"), told(4, "Down", "ApiFailing"), DUE, told(300)):
+    world = world_at(4)
+    for event in (told(1), told(2), told(3, "Down", "HeartbeatLost"), told(4, "Down", "ApiFailing")):
+        world.take(event)
+    turn_to(world, 300)
+    for event in (DUE, told(300)):
         world.take(event)
     rows = sorted(world.audit_records.values(), key=lambda each: each.created_at)
     assert [(row.kind, row.name, row.actor, row.message, row.created_at) for row in rows] == [

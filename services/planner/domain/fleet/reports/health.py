@@ -2,7 +2,8 @@
 
 An agent tells it again and again. Of an instance of which nothing is heard for longer than operators lay down nobody
 knows how it is: that is due at a time, which is in its row. A report is of the brokers' time: one that is read again
-after later ones changes nothing, and of two of the same time the later in the log counts.
+after later ones changes nothing, and of two of the same time the later in the log counts. How long nothing has been
+heard is measured by the planner's clock: brokers whose clock is behind make no instance silent.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ def decide_health(
             case Observation(engine_instance_id=instance, event=EngineHealth() as told, observed_at=at):
                 before = health.get(instance)
                 if before is None or _is_news(before, at, now):
-                    health[instance] = _reported(instance, told, event.partition, at, before, patience)
+                    health[instance] = _reported(instance, told, event.partition, at, before, max(at, now) + patience)
                     audit += _audited(health[instance], before)
                     if told.applications is not None:
                         samples[instance, at] = _sample(instance, told, told.applications, at)
@@ -73,7 +74,7 @@ def is_of_health(event: Event) -> bool:
 
 
 def _reported(
-    instance: str, told: EngineHealth, partition: int, at: datetime, before: InstanceHealth | None, patience: timedelta
+    instance: str, told: EngineHealth, partition: int, at: datetime, before: InstanceHealth | None, due_at: datetime
 ) -> InstanceHealth:
     reported = InstanceHealth(
         engine_instance_id=instance,
@@ -85,7 +86,7 @@ def _reported(
         heartbeat_at=told.heartbeat_at,
         since=at,
         reported_at=at,
-        due_at=at + patience,
+        due_at=due_at,
         queue=told.queue,
         certificate_expires_at=told.certificate_expires_at,
     )
