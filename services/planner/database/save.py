@@ -325,8 +325,8 @@ MOVES_ORDERED = upsert(
     kept=[field.name for field in fields(Move) if field.name not in DECIDED_ON_THE_FLEET],
 )
 # What another planner has written meanwhile stays: of an order to cancel, the step that cannot be taken back is not
-# taken; a move whose source is evacuated is looked at again when that planner wants it; one that is over stays so. In
-# the order in which that planner locks them.
+# taken; a move whose source is evacuated is looked at again when that planner wants it; one that is over stays so.
+# In the order in which that planner locks them, if PostgreSQL joins so; else one may end the other, which tries again.
 IS_FORCED_MEANWHILE = "known.path = 'forced' AND moved.path = 'whole'"
 MOVES = f"""
 UPDATE moves AS known
