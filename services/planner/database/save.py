@@ -326,7 +326,8 @@ MOVES_ORDERED = upsert(
 )
 # What another planner has written meanwhile stays: of an order to cancel, the step that cannot be taken back is not
 # taken; a move whose source is evacuated is looked at again when that planner wants it; one that is over stays so.
-# In the order in which that planner locks them, if PostgreSQL joins so; else one may end the other, which tries again.
+# In the order in which that planner locks them, as a rule: where PostgreSQL joins in another way it may end one of the
+# two, which tries again.
 IS_FORCED_MEANWHILE = "known.path = 'forced' AND moved.path = 'whole'"
 MOVES = f"""
 UPDATE moves AS known
