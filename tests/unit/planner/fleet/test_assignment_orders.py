@@ -212,6 +212,37 @@ DECISIONS: dict[str, tuple[Fleet, Order, str, str]] = {
         "refused",
         "workspace team is assigned to region 'eu': no engine instance would be left for it that is ready",
     ),
+    "retire the last ready one that a workspace has to itself": (
+        fleet(ONE, DEDICATED, replace(DEDICATED, id="four", state="failed"), on_one=["other"]),
+        RetireEngineInstance("two"),
+        "refused",
+        "workspace team has an engine instance to itself: no engine instance would be left for it that is ready; add "
+        "one first, or retire what is not",
+    ),
+    "retire the last ready one that a workspace has to itself before there is any tenant": (
+        fleet(ONE, DEDICATED, replace(DEDICATED, id="four", state="failed")),
+        RetireEngineInstance("two"),
+        "accepted",
+        "",
+    ),
+    "the last ready one that a workspace has to itself back to all": (
+        fleet(ONE, DEDICATED, replace(DEDICATED, id="four", **PROVISIONING)),
+        DedicateEngineInstance("two", ""),
+        "refused",
+        "workspace team has an engine instance to itself: no engine instance would be left for it that is ready",
+    ),
+    "the last ready one that a workspace has to itself to another": (
+        fleet(ONE, DEDICATED, replace(DEDICATED, id="four", **PROVISIONING)),
+        DedicateEngineInstance("two", "other"),
+        "refused",
+        "workspace team has an engine instance to itself: no engine instance would be left for it that is ready",
+    ),
+    "one that is not ready yet to a workspace that shares a ready one": (
+        fleet(ONE, replace(TWO, **PROVISIONING)),
+        DedicateEngineInstance("two", "team"),
+        "refused",
+        "workspace team has an engine instance to itself: no engine instance would be left for it that is ready",
+    ),
     "retire the last ready one of an assignment": (
         fleet(ONE, replace(TWO, ring="general", **PROVISIONING), THREE, assigned=[ASSIGNED]),
         RetireEngineInstance("one"),

@@ -57,12 +57,13 @@ def dedicate_instance(
         ordered_at=at,
     )
     after = fleet.with_instance(row)
+    if order.workspace:
+        require_workspace(order.workspace)
+        _require_only(order.workspace, known, fleet)
+        require_fit(row, fleet)
+    require_served(fleet, after)
     if not order.workspace:
         return "tenants of any workspace are placed on it", after
-    require_workspace(order.workspace)
-    _require_only(order.workspace, known, fleet)
-    require_fit(row, fleet)
-    require_served(fleet, after)
     return f"tenants of workspace {order.workspace} that are elsewhere go there with {REBALANCE}", after
 
 
@@ -118,22 +119,30 @@ def require_fit(row: EngineInstanceRow, fleet: Fleet) -> None:
 
 
 def require_served(before: Fleet, after: Fleet, *, are_others: bool = True) -> None:
-    """Raises Refused if an order takes the last ready instance from an assigned workspace, or from all others.
+    """Raises Refused if an order takes the last ready instance from an assigned workspace, or from any other one.
 
-    ``are_others``: whether there may be any others.
+    ``are_others``: whether there may be tenants of any others. Of these each that has instances to itself is looked at.
     """
-    for workspace in sorted(after.rules.assignments):
+    assigned, owners = after.rules.assignments, _owners(before) | _owners(after) if are_others else set()
+    for workspace in sorted({*assigned, *owners}):
         affinity = after.rules.affinity(workspace)
         if _is_served(affinity, before) and not _is_served(affinity, after):
+            is_assigned = workspace in assigned
+            reason = f"is assigned to {affinity}" if is_assigned else "has an engine instance to itself"
             raise Refused(
-                f"workspace {workspace} is assigned to {affinity}: no engine instance would be left for it that is "
-                "ready; add one first, or unassign it"
+                f"workspace {workspace} {reason}: no engine instance would be left for it that is ready; add one "
+                f"first, or {'unassign it' if is_assigned else 'retire what is not'}"
             )
     of_others = Affinity("")
     if are_others and _is_served(of_others, before) and not _is_served(of_others, after):
         raise Refused(
             "no shared engine instance would be left for tenants of other workspaces that is ready; add one first"
         )
+
+
+def _owners(fleet: Fleet) -> set[str]:
+    """Workspaces that have instances to themselves."""
+    return {each.dedicated_to for each in fleet.instances.values() if each.dedicated_to and not each.is_retired}
 
 
 def _is_served(affinity: Affinity, fleet: Fleet) -> bool:
