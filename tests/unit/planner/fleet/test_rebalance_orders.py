@@ -119,6 +119,16 @@ LEFT_ALONE: dict[str, tuple[Fleet, str, str]] = {
         "refused",
         "1 cannot: no other instance that workspace local has to itself takes tenants of engine instance one",
     ),
+    "draining, of a workspace whose own is not ready": (
+        fleet({"one": 1}, DRAINING, replace(TWO, dedicated_to="local", state="provisioning"), THREE),
+        "refused",
+        "1 cannot: no other instance that workspace local has to itself takes tenants of engine instance one",
+    ),
+    "draining, of a workspace whose own is of another region": (
+        fleet({"one": 1}, DRAINING, replace(TWO, dedicated_to="local", region="us")),
+        "refused",
+        "1 cannot: no other instance takes tenants of engine instance one",
+    ),
     "bound to the cluster that is given up": (
         fleet({"one": 1}, DRAINING, SOUTH, at_engines_cluster=1),
         "refused",

@@ -111,7 +111,9 @@ def _stranded(fleet: Fleet) -> Iterator[tuple[TenantName, str]]:
         if instance.is_leaving and (pinned := fleet.rules.pinned_to(name)):
             yield name, f"tenant {'/'.join(name)} is pinned to engine instance {pinned}: unpin it first"
         elif instance.is_leaving:
-            owned = f" that workspace {instance.dedicated_to} has to itself" if instance.dedicated_to else ""
+            alike = (row for row in fleet.instances.values() if row.engine == instance.engine and not row.is_retired)
+            has_own = placed_tenant(name, tenant, instance, fleet).affinity.among(alike).has_own
+            owned = f" that workspace {name[0]} has to itself" if has_own else ""
             yield name, f"no other instance{owned} takes tenants of engine instance {instance.id}"
         elif refusal := fleet.rules.affinity(name[0]).refusal(instance):
             yield name, f"no instance that may have it takes tenant {'/'.join(name)}, and {refusal}"
