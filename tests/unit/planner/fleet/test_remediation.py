@@ -487,6 +487,32 @@ def test_evacuation_when_another_instance_of_the_workspace_is_ready_then_its_ten
     assert {move.target for move in tried.look(200).moves_ordered} == {"i1"}
 
 
+TAKE_NOBODY: dict[str, dict[str, Any]] = {
+    "it is full": {"state": "full"},
+    "it has no room": {"capacity": 1},
+    "it is installed": {"state": "provisioning"},
+    "it has failed": {"state": "failed"},
+    "it is drained": {"state": "drained"},
+}
+
+
+@pytest.mark.parametrize("changes", TAKE_NOBODY.values(), ids=TAKE_NOBODY)
+def test_evacuation_of_a_shared_instance_when_the_workspaces_own_takes_nobody_then_its_tenants_go_to_shared_ones(
+    changes: dict[str, Any],
+) -> None:
+    _, own, *shared = instances(4)
+    tried = at_evacuation({"i0": 4}, replace(own, **OF_LOCAL, **changes), *shared)
+    targets = Counter(move.target for move in tried.look(160).moves_ordered)
+    assert targets.total() == 4
+    assert targets.keys() <= {"i2", "i3"}
+
+
+def test_evacuation_of_a_shared_instance_when_the_workspaces_own_has_room_then_its_tenants_go_there() -> None:
+    _, own, *shared = instances(4)
+    tried = at_evacuation({"i0": 4}, replace(own, **OF_LOCAL), *shared)
+    assert Counter(move.target for move in tried.look(160).moves_ordered) == {"i1": 4}
+
+
 def test_evacuation_when_a_tenant_was_not_given_up_yet_by_where_it_was_before_then_it_stays_and_that_is_told() -> None:
     tried = at_evacuation({"i0": 1}, *instances(3)[1:])
     (tenant,) = tried.fleet.tenants.values()

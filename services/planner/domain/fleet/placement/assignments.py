@@ -96,22 +96,16 @@ class Affinity:
 
     def refusal(self, instance: Located) -> str:
         """Why the instance may not have the tenant, as operators are told; empty if it may."""
-        if refusal := self.refusal_by_owner(instance):
-            return refusal
+        if instance.dedicated_to not in {"", self.workspace}:
+            return f"engine instance {instance.id} is dedicated to workspace {instance.dedicated_to}"
+        if self.has_own and not instance.dedicated_to:
+            return f"engine instance {instance.id} is shared, and workspace {self.workspace} has one to itself"
         if self.region not in {None, instance.region}:
             return f"region of engine instance {instance.id} is '{instance.region}', not '{self.region}'"
         if self.ring not in {"", instance.ring}:
             return f"ring of engine instance {instance.id} is '{instance.ring}', not '{self.ring}'"
         if self.engine_cluster not in {"", instance.engine_cluster}:
             return f"engine instance {instance.id} is in cluster {instance.engine_cluster}, not {self.engine_cluster}"
-        return ""
-
-    def refusal_by_owner(self, instance: Located) -> str:
-        """The same, as far as it depends on which workspace has the instance to itself."""
-        if instance.dedicated_to not in {"", self.workspace}:
-            return f"engine instance {instance.id} is dedicated to workspace {instance.dedicated_to}"
-        if self.has_own and not instance.dedicated_to:
-            return f"engine instance {instance.id} is shared, and workspace {self.workspace} has one to itself"
         return ""
 
     def __str__(self) -> str:

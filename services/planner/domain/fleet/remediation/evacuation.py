@@ -18,6 +18,7 @@ from services.common.messages import FleetOrder, MoveTenant
 from services.planner.domain.fleet.moves.move_orders import new_move, on_trial
 from services.planner.domain.fleet.moves.rebalance import PlacedTenant, rebalance
 from services.planner.domain.fleet.moves.rebalance_orders import is_held, is_moving, load_staying, placed_tenant
+from services.planner.domain.fleet.placement.assignments import Affinity
 from services.planner.domain.fleet.placement.placement import order_of
 from services.planner.domain.fleet.rows import ON_SOURCE, Fleet, Move, Refused, TenantHere
 from services.planner.domain.ids import operation_id
@@ -138,7 +139,7 @@ def _relocations(instance: str, fleet: Fleet) -> Iterator[tuple[PlacedTenant, li
         def precedence(each: EngineInstance, tenant: UUID = placed.tenant.id) -> tuple[int, bool]:
             return fleet.returned.get((tenant, each.id), 0), each.id in trial
 
-        yield replace(placed, affinity=placed.affinity.among(alike)), sorted(targets, key=precedence)
+        yield placed, sorted(targets, key=precedence)
 
 
 def _carried(instance: str, fleet: Fleet) -> Counter[str]:
@@ -153,10 +154,12 @@ def _carried(instance: str, fleet: Fleet) -> Counter[str]:
 def _begun(placed: PlacedTenant, target: EngineInstance, fleet: Fleet, now: datetime) -> Move:
     """The move of a tenant. Raises Refused.
 
-    Only an operator orders a tenant to a shared instance whose workspace has some to itself. A move that takes
-    the place of another has begun with it: what the tenant shows is held without a gap.
+    Only an operator orders a tenant from an instance that its workspace has to itself to a shared one; from a shared
+    one it goes to another, lest it stay on one that is down. A move that takes the place of another has begun with it:
+    what the tenant shows is held without a gap.
     """
-    if refusal := placed.affinity.refusal_by_owner(target):
+    workspace, source = placed.tenant.workspace, fleet.instances[placed.tenant.engine_instance_id]
+    if refusal := Affinity(workspace, has_own=source.dedicated_to == workspace).refusal(target):
         raise Refused(refusal)
     known = fleet.moves.get(placed.tenant.id)
     if known is not None and (known.source, known.path) == (target.id, "fenced"):
