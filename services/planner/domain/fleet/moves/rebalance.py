@@ -53,7 +53,7 @@ def rebalance(
         alike[each.affinity].append(each)
     pools: defaultdict[tuple[EngineInstance, ...], list[PlacedTenant]] = defaultdict(list)
     for affinity, tenants in alike.items():
-        staying = candidates_of(affinity, instances, lambda each: not each.leaving)
+        staying = candidates_of(affinity.among(instances), instances, lambda each: not each.leaving)
         pools[tuple(sorted(staying, key=lambda each: each.id))] += tenants
     load = Counter(coming)
     for each in pools.pop((), []):  # there is none for it: it stays

@@ -38,9 +38,11 @@ def part_for(environment: UUID, tenant: Tenant, parts: Mapping[str, int], fleet:
         none, its own.
     """
     own = fleet.instances[tenant.engine_instance_id]
+    if has_room(own, parts.get(own.id, 0)):
+        return own.id
     others = _others(tenant, own, fleet)
-    for instance in (own, *(each for each in others if each.id in parts)):
-        if has_room(instance, parts.get(instance.id, 0)):
+    for instance in others:
+        if instance.id in parts and has_room(instance, parts[instance.id]):
             return instance.id
     down = passed_over(fleet.usable)
     free = [each for each in others if each.id not in parts and each.id not in down]

@@ -72,11 +72,10 @@ def passed_over(instances: Collection[EngineInstance]) -> Collection[str]:
 def candidates_of(
     affinity: Affinity, instances: Collection[EngineInstance], is_open: Callable[[EngineInstance], bool]
 ) -> Collection[EngineInstance]:
-    """The open ones of those that may have a tenant: of its workspace's own, if that has some; none that is not ready.
+    """The open ones of those that an affinity ``among`` them admits; none that is not ready.
 
     While none is open, any of these will do, or a new tenant would have to wait.
     """
-    affinity = affinity.among(instances)
     known = [instance for instance in instances if affinity.admits(instance) and not instance.unready]
     return [instance for instance in known if is_open(instance)] or known
 
