@@ -24,6 +24,7 @@ from services.common.messages import (
     UndrainEngineInstance,
 )
 from services.planner.domain.fleet.orders import decide_order
+from services.planner.domain.fleet.placement.assignments import TenantPin
 from services.planner.domain.fleet.placement.measured_load import load_of_deployments
 from services.planner.domain.fleet.pools.pool_rows import Burdens, EnginePool, Overload, Patience
 from services.planner.domain.fleet.pools.scaling import (
@@ -66,6 +67,10 @@ def loaded(sizes: Mapping[str, tuple[int, ...]], pool: EnginePool = POOL, **chan
 
 def row_of(fleet: Fleet, instance: str, **changes: Any) -> Fleet:
     return fleet.with_instance(replace(fleet.instances[instance], **changes))
+
+
+def pinned(fleet: Fleet, tenant: str, instance: str) -> Fleet:
+    return replace(fleet, rules=fleet.rules.with_pin(TenantPin("local", tenant, instance, at(0))))
 
 
 def scaled(fleet: Fleet, burdens: Burdens | None = None, held: str = "") -> Scaling:
@@ -208,6 +213,28 @@ def test_instance_when_it_may_not_be_given_up_then_another_is(changes: dict[str,
     before = row_of(before, FIRST, **changes)
     late = frozenset() if changes else frozenset({UUID(int=1)})
     assert ordered(scaled(before, Burdens(moved_of_late=late))) == [DrainEngineInstance(SECOND)]
+
+
+@pytest.mark.parametrize("tenant", ["team-0", "to-come"])
+def test_instance_when_a_tenant_is_pinned_to_it_then_another_is_given_up(tenant: str) -> None:
+    before = loaded({FIRST: (10,), SECOND: (20,), THIRD: (30,)}, replace(POOL, shrinks_at=NOW))
+    assert ordered(scaled(pinned(before, tenant, FIRST))) == [DrainEngineInstance(SECOND)]
+
+
+def test_pool_when_tenants_are_pinned_to_all_of_its_instances_then_it_does_not_shrink() -> None:
+    before = loaded({FIRST: (10,), SECOND: (20,), THIRD: ()}, replace(POOL, shrinks_at=NOW))
+    for tenant, instance in (("team-0", FIRST), ("team-1", SECOND), ("to-come", THIRD)):
+        before = pinned(before, tenant, instance)
+    scaling = scaled(before)
+    assert (ordered(scaling), scaling.pools[0].shrinks_at) == ([], None)
+
+
+def test_instance_when_it_is_given_up_and_a_rule_keeps_it_then_the_pool_says_which() -> None:
+    pool = replace(POOL, leaving=SECOND)
+    drained = row_of(loaded({FIRST: (10,), SECOND: (), THIRD: (25,)}, pool), SECOND, state="drained")
+    scaling = scaled(pinned(drained, "to-come", SECOND))
+    message = f"{SECOND} is not retired: tenants are pinned to engine instance {SECOND}: local/to-come"
+    assert (ordered(scaling), scaling.pools[0].message) == ([], message)
 
 
 def test_instance_when_it_is_given_up_then_its_tenants_move_and_then_it_is_retired() -> None:

@@ -7,7 +7,7 @@ those that placement measures (``placement/measured_load.py``), and capacities a
   It grows at once. It shrinks by one instance at a time, when the others that serve would have been enough for as long
   as operators lay down, at :data:`SLACK` of their capacities: so it does not grow again for the next tenant.
 - The emptiest that the others can do without is given up: drained, its tenants moved, then retired. One with a tenant
-  that was moved within a day is not: no tenant is moved twice a day.
+  that was moved within a day is not: no tenant is moved twice a day. Nor is one that a tenant is pinned to.
 - An instance that remediation gives up counts no more: another is added before its tenants leave. One that is not ready
   or down is no reason to give up one that serves.
 - An instance that carries more than :data:`OVERLOAD` of its capacity for long, in a pool or not, gives away the fewest
@@ -278,13 +278,19 @@ def _sized(pool: EnginePool, scaler: _Scaler, patience: Patience, held: str) -> 
 def _dispensable(
     pool: EnginePool, scaler: _Scaler, members: Iterable[EngineInstanceRow], load: int
 ) -> list[EngineInstanceRow]:
-    """Instances that we have installed, and without which the others that serve are enough: without any one of them."""
+    """Instances that we have installed, and without which the others that serve are enough: without any one of them.
+
+    None that a tenant is pinned to, also one that is still to come: it could not be retired.
+    """
     serving = [row for row in members if scaler.is_serving(row)]
+    pinned = {pin.engine_instance_id for pin in scaler.fleet.rules.pins.values()}
     count, capacity = len(serving), sum(row.capacity for row in serving)
     return [
         row
         for row in serving
-        if row.wanted_version and not lacking_instances(load, pool, count - 1, capacity - row.capacity, SLACK)
+        if row.wanted_version
+        and row.id not in pinned
+        and not lacking_instances(load, pool, count - 1, capacity - row.capacity, SLACK)
     ]
 
 
@@ -338,8 +344,8 @@ def _given_up(pool: EnginePool, scaler: _Scaler, held: str, *, is_needed: bool) 
         return replace(pool, leaving=None)
     if is_needed and scaler.give(UndrainEngineInstance(row.id)):
         return replace(pool, leaving=None, message="")
-    if row.state == "drained" and scaler.give(RetireEngineInstance(row.id)):
-        return replace(pool, leaving=None, message="")
+    if row.state == "drained":
+        return _retired(pool, row, scaler)
     if held:
         return replace(pool, message=f"{row.id} waits to be given up: {held}")
     others = scaler.members(pool.key)
@@ -348,6 +354,13 @@ def _given_up(pool: EnginePool, scaler: _Scaler, held: str, *, is_needed: bool) 
         return replace(pool, message="")
     why = scaler.refusal or "no other instance of the pool has room for them"
     return replace(pool, message=f"{len(left)} tenants cannot leave {row.id}: {why}")
+
+
+def _retired(pool: EnginePool, row: EngineInstanceRow, scaler: _Scaler) -> EnginePool:
+    """Without the instance that leaves, or with the rule that keeps it."""
+    if scaler.give(RetireEngineInstance(row.id)):
+        return replace(pool, leaving=None, message="")
+    return replace(pool, message=scaler.refusal and f"{row.id} is not retired: {scaler.refusal}")
 
 
 def _overloads(scaler: _Scaler, patience: Patience, held: str) -> dict[str, Overload]:
