@@ -13,11 +13,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import orjson
 import yaml
 
 from services.agent.instances.workload_requirements import CONTROLLER, REPO_SERVER, Workloads, version_of
 from services.common.argocd_versions import parsed_version
 from services.common.errors import Permanent
+from services.common.json_values import dict_of, dicts_of, text_of
 from services.common.kubernetes import APP_PROJECT, CONFIG_MAP, NAMESPACE, SECRET, ApiResource, Manifest
 from services.common.messages import FleetInstance
 
@@ -62,7 +64,10 @@ class Renderings:
         self._folder = folder
 
     def manifests_of(self, version: str, profile: str) -> list[Manifest]:
-        """Those of one version and profile. Raises Permanent if there are none, or if they are not to be read."""
+        """Those of one version and profile. Raises Permanent if there are none, or if they are not to be read.
+
+        Each of them has the fields that are read here, of the types that API servers take.
+        """
         path = self._folder / f"{self._name(version, profile)}.yaml"
         if not path.is_file():
             known = ", ".join(self.names()) or "none"
@@ -71,9 +76,13 @@ class Renderings:
                 f"{known}: render them (k8s/README.md), or order another version"
             )
         try:
-            found = list(yaml.safe_load_all(path.read_text()))
-        except (OSError, yaml.YAMLError) as error:
+            # As API servers take it: YAML has keys that are no texts, and bytes, which JSON has not.
+            found = orjson.loads(orjson.dumps(list(yaml.safe_load_all(path.read_text()))))
+        except (OSError, ValueError, TypeError, yaml.YAMLError) as error:  # ValueError also where it is no UTF-8
             raise Permanent(f"the manifests in {path.name} are not to be read: {error}") from error
+        for number, each in enumerate(found, 1):
+            if each is not None and not _is_object(each):
+                raise Permanent(f"document {number} in {path.name} is no Kubernetes object: render it again")
         return [each for each in found if each is not None]
 
     def names(self) -> list[str]:
@@ -82,6 +91,19 @@ class Renderings:
 
     def _name(self, version: str, profile: str) -> str:
         return f"{version}-{profile}" if profile else version
+
+
+def _is_object(document: Any) -> bool:
+    """Whether it has a kind and a name, and its namespace, labels and subjects can be read and replaced."""
+    known = dict_of(document)
+    metadata, subjects = dict_of(known.get("metadata")), known.get("subjects") or []
+    namespaces = [each.get("namespace") or "" for each in (metadata, *dicts_of(subjects))]
+    return (
+        bool(text_of(known.get("kind")) and text_of(metadata.get("name")))
+        and all(isinstance(each, str) for each in namespaces)
+        and isinstance(metadata.get("labels") or {}, dict)
+        and dicts_of(subjects) == subjects
+    )
 
 
 def namespace_of(instance: FleetInstance) -> Manifest:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from services.agent.provisioning.installation import INSTANCE_LABEL, Renderings, differs, installation, namespace_of
 from services.common.errors import Permanent
@@ -78,10 +79,49 @@ def test_manifests_when_there_are_none_of_a_version_then_operators_are_told_whic
         renderings.manifests_of("3.1.16", "fast")
 
 
-def test_manifests_when_they_are_no_yaml_then_that_is_told(tmp_path: Path) -> None:
-    (tmp_path / "3.2.11.yaml").write_text("{")
+UNREADABLE = {
+    "no YAML": b"{",
+    "no UTF-8": b"kind: \xff",
+    "a date that there is not": b"kind: 2026-13-01",
+    "a key that is no text": b"data: {8080: x}",
+    "bytes": b"data: {x: !!binary aGk=}",
+}
+
+
+@pytest.mark.parametrize("content", UNREADABLE.values(), ids=UNREADABLE)
+def test_manifests_when_they_cannot_be_read_then_that_is_told(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "3.2.11.yaml").write_bytes(content)
     with pytest.raises(Permanent, match=r"the manifests in 3\.2\.11\.yaml are not to be read"):
         Renderings(tmp_path).manifests_of("3.2.11", "")
+
+
+RBAC = "rbac.authorization.k8s.io/v1"
+MALFORMED = {
+    "a text": "Error: no such kustomization",
+    "a list": [named("v1", "ConfigMap", "x")],
+    "no kind": {"apiVersion": "v1", "metadata": {"name": "x"}},
+    "a kind that is no text": {"kind": ["ConfigMap"], "metadata": {"name": "x"}},
+    "no metadata": {"kind": "ConfigMap", "metadata": None},
+    "no name": {"kind": "ConfigMap", "metadata": {"namespace": "x"}},
+    "a name that is no text": {"kind": "ConfigMap", "metadata": {"name": 1}},
+    "a namespace that is no text": {"kind": "ConfigMap", "metadata": {"name": "x", "namespace": ["y"]}},
+    "labels that are none": {"kind": "ConfigMap", "metadata": {"name": "x", "labels": ["y"]}},
+    "subjects that are no list": named(RBAC, "RoleBinding", "x", subjects={"name": "y"}),
+    "a subject that is none": named(RBAC, "RoleBinding", "x", subjects=["y"]),
+    "a subject whose namespace is no text": named(RBAC, "RoleBinding", "x", subjects=[{"namespace": ["y"]}]),
+}
+
+
+@pytest.mark.parametrize("document", MALFORMED.values(), ids=MALFORMED)
+def test_manifests_when_one_of_them_is_no_kubernetes_object_then_that_is_told(tmp_path: Path, document: Any) -> None:
+    write(tmp_path, "3.2.11", [named("v1", "ConfigMap", "first"), document])
+    with pytest.raises(Permanent, match=r"document 2 in 3\.2\.11\.yaml is no Kubernetes object: render it again"):
+        Renderings(tmp_path).manifests_of("3.2.11", "")
+
+
+def test_manifests_when_a_document_is_empty_then_the_others_are_read(tmp_path: Path) -> None:
+    (tmp_path / "3.2.11.yaml").write_text(f"---\n---\n{yaml.safe_dump(named('v1', 'ConfigMap', 'x'))}---\n")
+    assert [each["metadata"]["name"] for each in Renderings(tmp_path).manifests_of("3.2.11", "")] == ["x"]
 
 
 def test_namespace_when_made_then_it_is_the_platforms_and_known_by_its_instance() -> None:
