@@ -77,7 +77,7 @@ def undrain(cluster: str = KNOWN, url: str = URL, timeout: float = WAIT, *, dry_
 
 @app.command()
 def retire(cluster: str = KNOWN, url: str = URL, timeout: float = WAIT, *, dry_run: bool = DRY_RUN) -> None:
-    """Order that a cluster is given up, for good. Refused while it has an instance that is not retired.
+    """Order that a cluster is given up, for good. Refused while it has an instance that is not retired, or a pool.
 
     Its topic and its principal stay at the brokers.
     """

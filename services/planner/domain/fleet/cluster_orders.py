@@ -89,6 +89,11 @@ def _retire(known: EngineClusterRow, fleet: Fleet, at: datetime) -> tuple[str, F
         return "it is retired", fleet
     if left := [each.id for each in _instances_of(known, fleet)]:
         raise Refused(f"engine cluster {known.id} still has engine instances: {', '.join(left)}")
+    if rings := sorted(ring for cluster, ring in fleet.pools if cluster == known.id):
+        raise Refused(
+            f"engine cluster {known.id} still has pools, of rings: {', '.join(rings)}; "
+            "'gitopsctl engines pool remove' them first"
+        )
     return "", fleet.with_cluster(replace(known, state="retired", ordered_at=at))
 
 

@@ -25,6 +25,7 @@ from services.planner.domain.fleet.rows import (
     InstanceHealth,
     InstanceState,
 )
+from tests.unit.planner.fleet.simulated_fleet import POOL
 from tests.unit.planner.fleet.test_fleet_orders import ADDED, CLUSTER, INSTANCE, NOW, decided, outcome
 from tests.unit.planner.given import at
 
@@ -56,6 +57,12 @@ DECISIONS: dict[str, tuple[Fleet, Order, str, str]] = {
         RETIRE,
         "refused",
         "engine cluster north still has engine instances: one",
+    ),
+    "retire with a pool": (
+        fleet("draining").with_pool(POOL),
+        RETIRE,
+        "refused",
+        "engine cluster north still has pools, of rings: general; 'gitopsctl engines pool remove' them first",
     ),
     "what is not there": (fleet("active"), DrainEngineCluster("west"), "refused", "there is no engine cluster 'west'"),
     "add a retired one": (fleet("retired"), AddEngineCluster("north", "eu"), "refused", "is not given out again"),

@@ -8,7 +8,8 @@ import pytest
 
 from services.common.messages import DrainEngineInstance, RemoveEnginePool, SetEnginePool
 from services.planner.domain.fleet.pools.pool_rows import EnginePool
-from tests.unit.planner.fleet.test_fleet_orders import decided, fleet, in_state, outcome
+from services.planner.domain.fleet.rows import ClusterState
+from tests.unit.planner.fleet.test_fleet_orders import CLUSTER, decided, fleet, in_state, outcome
 from tests.unit.planner.given import at
 
 WANTED = SetEnginePool("north", "general", 1, 9, 1, 2500, "3.2.11", "fast")
@@ -25,6 +26,7 @@ REFUSALS = {
     "less than none to spare": (replace(WANTED, spare=-1), "spare instances are between 0 and 1000, not -1"),
     "no capacity": (replace(WANTED, capacity=0), "a capacity is between 1 and 1000000 Applications, not 0"),
     "a version that is none": (replace(WANTED, version=""), "a version is one of Argo CD's, such as 3.2.11, not ''"),
+    "a profile that is no label": (replace(WANTED, profile="A b"), "a profile is a DNS label"),
 }
 
 
@@ -34,6 +36,12 @@ def test_pool_when_it_breaks_a_rule_then_it_is_refused_and_the_rule_is_named(ord
     result, message = outcome(changes)
     assert (result, changes.engine_pools) == ("refused", ())
     assert rule in message
+
+
+@pytest.mark.parametrize("state", ["draining", "retired"])
+def test_pool_when_its_cluster_takes_no_instances_then_it_is_refused(state: ClusterState) -> None:
+    before = fleet().with_cluster(replace(CLUSTER, state=state))
+    assert outcome(decided(before, WANTED)) == ("refused", f"engine cluster north is {state}")
 
 
 def test_pool_when_ordered_then_it_is_so_and_again_nothing_changes() -> None:
@@ -59,6 +67,15 @@ def test_pool_when_removed_then_its_row_goes_and_its_instances_stay() -> None:
     changes = decided(fleet().with_pool(POOL), RemoveEnginePool("north", "general"))
     assert (changes.engine_pools_gone, changes.engine_instances) == ((POOL,), ())
     assert outcome(decided(fleet(), RemoveEnginePool("north", "general"))) == ("unchanged", "there is none")
+
+
+def test_pool_when_removed_while_it_gives_an_instance_up_then_that_is_named() -> None:
+    changes = decided(in_state("draining", tenants=2).with_pool(POOL), RemoveEnginePool("north", "general"))
+    message = (
+        "its instances stay; engine instance one, which it was giving up, is draining: "
+        "'gitopsctl engines undrain one' has it take tenants again"
+    )
+    assert (outcome(changes), changes.engine_instances) == (("accepted", message), ())
 
 
 def test_instance_when_an_operator_drains_what_its_pool_gives_up_then_it_is_the_operators() -> None:

@@ -262,6 +262,16 @@ def test_instance_when_an_operator_has_drained_it_too_then_the_pool_grows_withou
     assert [type(order) for order in ordered(scaled(drained.fleet))] == [AddEngineInstance, AddEngineInstance]
 
 
+@pytest.mark.parametrize("leaving", [None, SECOND])
+def test_pool_when_its_cluster_is_drained_then_it_neither_grows_nor_is_in_want(leaving: str | None) -> None:
+    pool = replace(POOL, leaving=leaving, shrinks_at=NOW, message="why")
+    before = loaded({FIRST: (2400,), SECOND: (100,)}, pool, state="draining")
+    scaling = scaled(before.with_cluster(replace(before.clusters["north"], state="draining")))
+    assert (ordered(scaling), scaling.pools) == ([], (replace(pool, shrinks_at=None, message=""),))
+    (after,) = scaling.pools
+    assert len(ordered(scaled(before.with_pool(after)))) > 0
+
+
 def test_instance_when_an_operator_undrains_it_then_it_is_not_given_up_any_more() -> None:
     before = loaded({FIRST: (1000,), SECOND: (1000,)}, replace(POOL, leaving=SECOND))
     assert scaled(before).pools[0].leaving is None

@@ -8,6 +8,8 @@ from datetime import datetime
 
 from services.common.messages import RemoveEnginePool, SetEnginePool
 from services.kinds.shared.text import MAX_LABEL
+from services.planner.domain.fleet.cluster_orders import require_active
+from services.planner.domain.fleet.order_validation import require_label
 from services.planner.domain.fleet.pools.pool_rows import EnginePool
 from services.planner.domain.fleet.rows import RINGS, Fleet, Refused
 
@@ -39,8 +41,11 @@ def _set_pool(wanted: SetEnginePool, fleet: Fleet, at: datetime) -> tuple[str, F
         raise Refused(f"there is no engine cluster '{wanted.engine_cluster}': 'gitopsctl engine-clusters add' adds it")
     if wanted.ring not in RINGS:
         raise Refused(f"there is no ring '{wanted.ring}', but {', '.join(sorted(RINGS))}")
+    require_active(wanted.engine_cluster, fleet)
     _require_numbers(wanted)
     require_version(wanted.version)
+    if wanted.profile:
+        require_label("a profile", wanted.profile)
     row = EnginePool(
         engine_cluster=wanted.engine_cluster,
         ring=wanted.ring,
@@ -59,10 +64,17 @@ def _set_pool(wanted: SetEnginePool, fleet: Fleet, at: datetime) -> tuple[str, F
 
 
 def _remove_pool(wanted: RemoveEnginePool, fleet: Fleet) -> tuple[str, Fleet]:
-    key = (wanted.engine_cluster, wanted.ring)
-    if key not in fleet.pools:
+    pool = fleet.pools.get((wanted.engine_cluster, wanted.ring))
+    if pool is None:
         return "there is none", fleet
-    return "its instances stay", fleet.without_pool(key)
+    leaving = fleet.instances.get(pool.leaving or "")
+    told = "its instances stay"
+    if leaving is not None and leaving.is_leaving:
+        told = (
+            f"{told}; engine instance {leaving.id}, which it was giving up, is {leaving.state}: "
+            f"'gitopsctl engines undrain {leaving.id}' has it take tenants again"
+        )
+    return told, fleet.without_pool(pool.key)
 
 
 def _require_numbers(wanted: SetEnginePool) -> None:

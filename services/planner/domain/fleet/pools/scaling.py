@@ -13,7 +13,8 @@ those that placement measures (``placement/measured_load.py``), and capacities a
 - An instance that carries more than :data:`OVERLOAD` of its capacity for long, in a pool or not, gives away the fewest
   tenants that bring it to :data:`TARGET`, each to one that then carries no more than that itself. So none comes back.
 
-Nothing of that happens while the fleet is rearranged by somebody else, but growing: a rollout, an evacuation.
+Nothing of that happens while the fleet is rearranged by somebody else, but growing: a rollout, an evacuation. While its
+engine cluster is drained a pool does nothing at all.
 """
 
 from __future__ import annotations
@@ -253,7 +254,9 @@ def _alike(row: EngineInstanceRow, fleet: Fleet) -> list[EngineInstanceRow]:
 
 
 def _sized(pool: EnginePool, scaler: _Scaler, patience: Patience, held: str) -> EnginePool:
-    """The pool after its instances have been ordered."""
+    """The pool after its instances have been ordered; while its cluster is drained that is operators' business."""
+    if scaler.fleet.clusters[pool.engine_cluster].state != "active":
+        return replace(pool, shrinks_at=None, message="")
     members = scaler.members(pool.key)
     load = sum(scaler.load(row.id) for row in members)
     counted = [row.capacity for row in members if scaler.is_counted(row)]
