@@ -7,8 +7,18 @@ from dataclasses import replace
 
 import pytest
 
-from services.common.messages import AbortRollout, Health, Order, PauseRollout, ResumeRollout, RetireEngineInstance
-from tests.unit.planner.fleet.rolled import EVERY, START, Rolled
+from services.common.messages import (
+    AbortRollout,
+    Health,
+    Order,
+    PauseRollout,
+    ResumeRollout,
+    RetireEngineInstance,
+    StartRollout,
+)
+from services.planner.domain.fleet.pools.pool_rows import EnginePool
+from tests.unit.planner.fleet.rolled import EVERY, OLD, START, Rolled
+from tests.unit.planner.given import at
 
 PAUSE, RESUME, ABORT = PauseRollout(), ResumeRollout(), AbortRollout()
 ONE_RING, ROOMLESS = {"general": (1, 1)}, {"general": (1, 0)}
@@ -72,6 +82,34 @@ def test_order_when_it_is_about_a_rollout_then_its_outcome_names_the_rule(
     record = Rolled.of(rings, 3).look(*orders).fleet_orders[-1]
     assert record.outcome == expected
     assert words in record.message
+
+
+def with_profile(of_instance: str, of_pool: str) -> Rolled:
+    """Rings early and general; the old instance of that, or its pool, has a profile."""
+    rolled = Rolled.of({"early": (1, 1), "general": (1, 1)}, 3)
+    old = rolled.instances["general-old-0"]
+    rolled.instances[old.id] = replace(old, profile=of_instance or None)
+    pool = EnginePool("north", "general", 1, 9, 1, 2500, OLD, of_pool, at(0))
+    rolled.pools = {pool.key: pool}
+    return rolled
+
+
+@pytest.mark.parametrize("profiles", [("large", ""), ("", "large"), ("large", "large")])
+def test_order_when_a_ring_loses_its_profile_then_its_answer_says_so(profiles: tuple[str, str]) -> None:
+    (record,) = with_profile(*profiles).look(START).fleet_orders
+    assert (record.outcome, record.message) == (
+        "accepted",
+        "rings early, general, each stage soaks 0:05:00; no --profile was given: "
+        "ring general gets the usual one in place of 'large'",
+    )
+
+
+@pytest.mark.parametrize(
+    "order", [replace(START, rings=("general",), profile="large"), replace(START, rings=("early",))], ids=str
+)
+def test_order_when_no_ring_loses_its_profile_then_its_answer_is_the_usual_one(order: StartRollout) -> None:
+    (record,) = with_profile("large", "large").look(order).fleet_orders
+    assert (record.outcome, record.message) == ("accepted", f"ring {order.rings[0]}, each stage soaks 0:05:00")
 
 
 MEANWHILE: dict[str, tuple[str, Order, str, str]] = {

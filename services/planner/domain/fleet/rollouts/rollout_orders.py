@@ -52,7 +52,8 @@ def _start(wanted: StartRollout, order: FleetOrder, fleet: Fleet) -> tuple[str, 
     if serving and all(runs(row, rollout, fleet) for row in serving):
         raise Refused(f"every instance of {_named(rollout.ring_names)} runs {release(rollout)}")
     _require_room(rollout, fleet)
-    return f"{_named(rollout.ring_names)}, each stage soaks {rollout.soak}", fleet.with_rollout(rollout)
+    told = f"{_named(rollout.ring_names)}, each stage soaks {rollout.soak}{_lost_profiles(rollout, fleet)}"
+    return told, fleet.with_rollout(rollout)
 
 
 def _ordered(wanted: StartRollout, order: FleetOrder, rings: Iterable[str]) -> Rollout:
@@ -113,6 +114,20 @@ def _require_room(rollout: Rollout, fleet: Fleet) -> None:
                 if engine_class != "shared" or (cluster, name) not in fleet.pools:
                     raise Refused(lacking_room(lacking, replace(rollout, ring=name), fleet))
             return
+
+
+def _lost_profiles(rollout: Rollout, fleet: Fleet) -> str:
+    """Rings whose old instances or pools have a profile, in words, if none was ordered; empty if there is no such ring.
+
+    An order without one is not refused: it does not tell whether the usual one is meant.
+    """
+    lost = []
+    for ring in () if rollout.profile else rollout.ring_names:
+        pools = (pool.profile for pool in fleet.pools.values() if pool.ring == ring)
+        known = {row.profile or "" for row in ring_of(rollout, ring, fleet).sources}.union(pools) - {""}
+        if known:
+            lost.append(f"ring {ring} gets the usual one in place of '{', '.join(sorted(known))}'")
+    return f"; no --profile was given: {', '.join(lost)}" if lost else ""
 
 
 def _pause(known: Rollout, fleet: Fleet, at: datetime) -> tuple[str, Fleet]:
