@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Sequence
 from importlib import import_module
 from importlib.metadata import version
 from importlib.util import find_spec
+from itertools import pairwise
 from typing import Any
 
 import typer
 from typer.core import TyperGroup
 from typer.main import get_command, get_group
 
-from services.common.errors import Retry, Unavailable
+from services.common.errors import InvalidConfiguration, Retry, Unavailable
 from services.common.startup import run
 
 DISTRIBUTION = "gitops-service"
@@ -98,10 +101,26 @@ def main() -> None:
 
 def _run_command() -> None:
     """What no command has tried again is told like what was tried in vain."""
+    require_utf8(sys.argv)
     try:
         app()
     except Retry as error:
         raise Unavailable(str(error)) from error
+
+
+def require_utf8(arguments: Sequence[str]) -> None:
+    """Refuse, for all commands, what neither the database nor a message can hold. Raises InvalidConfiguration.
+
+    Args:
+        arguments: as ``sys.argv``, the program's name first.
+    """
+    for before, argument in pairwise(arguments):
+        try:
+            argument.encode()
+        except UnicodeEncodeError:  # bytes that the locale cannot decode are surrogates in it
+            raise InvalidConfiguration(
+                f"what follows '{before}' is not UTF-8: {argument!r}; copy the name from a list, or type it in UTF-8"
+            ) from None
 
 
 if __name__ == "__main__":

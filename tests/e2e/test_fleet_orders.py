@@ -112,9 +112,9 @@ def test_order_when_only_tried_then_the_same_rules_answer_and_nothing_is_sent(
 ) -> None:
     tried = add(stack, instance, "--dry-run")
     assert tried.stdout == f"{instance}: would be accepted\n"
-    refused = add(stack, instance, "--capacity", "0", "--dry-run")
+    refused = add(stack, instance, "--ring", "outer", "--dry-run")
     assert (refused.exit_code, refused.stderr) == (
-        1, f"{instance}: would be refused, a capacity is between 1 and 1000000 Applications, not 0\n",
+        1, f"{instance}: would be refused, there is no ring 'outer', but canary, early, general\n",
     )  # fmt: skip
     assert isinstance(of_instances(stack, "show", instance).exception, InvalidConfiguration)
     assert add(stack, instance).stdout == f"{instance}: accepted\n"

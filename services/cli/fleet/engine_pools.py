@@ -16,6 +16,7 @@ from services.common.startup import await_dependency
 from services.planner.database.fleet_queries import load_measured_tenants_on
 from services.planner.database.pool_queries import load_burdens
 from services.planner.domain.fleet.pools.overload import explain_overload, instances_to_relieve
+from services.planner.domain.fleet.pools.pools import MOST_CAPACITY, MOST_INSTANCES
 from services.planner.domain.fleet.rows import RINGS, Fleet
 from services.planner.engines.available import ENGINES
 
@@ -23,10 +24,12 @@ app = typer.Typer(help="Rings of clusters that grow and shrink by themselves.", 
 
 CLUSTER = typer.Option(DEFAULT_ENGINE_CLUSTER, "--cluster", help="Engine cluster that the instances run in.")
 RING = typer.Option("general", "--ring", help=f"Their ring: {', '.join(RINGS)}.")
-MINIMUM = typer.Option(1, "--min", help="Instances that there are at least.")
-MAXIMUM = typer.Option(..., "--max", help="Instances that there are at most.")
-SPARE = typer.Option(1, "--spare", help="Instances beyond those that the load needs.")
-CAPACITY = typer.Option(2500, "--capacity", help="Applications, of each instance that is added.")
+MINIMUM = typer.Option(1, "--min", min=0, max=MOST_INSTANCES, help="Instances that there are at least.")
+MAXIMUM = typer.Option(..., "--max", min=0, max=MOST_INSTANCES, help="Instances that there are at most.")
+SPARE = typer.Option(1, "--spare", min=0, max=MOST_INSTANCES, help="Instances beyond those that the load needs.")
+CAPACITY = typer.Option(
+    2500, "--capacity", min=1, max=MOST_CAPACITY, help="Applications, of each instance that is added."
+)
 VERSION = typer.Option(..., "--version", help="Of Argo CD, of each instance that is added.")
 PROFILE = typer.Option("", "--profile", help="Configuration of each that is added; if not given, the usual one.")
 COLUMNS = {

@@ -35,6 +35,7 @@ from services.common.messages import (
 from services.common.settings import parse_engine_namespaces
 from services.common.startup import await_dependency
 from services.planner.domain.fleet.placement.measured_load import in_applications
+from services.planner.domain.fleet.pools.pools import MOST_CAPACITY
 from services.planner.domain.fleet.rows import CLASSES, RINGS, EngineInstanceRow, Fleet
 from services.planner.engines.available import ENGINES
 from services.planner.rows import DEFAULT_ENGINE
@@ -70,7 +71,7 @@ DEDICATED_TO = typer.Option("", "--dedicated-to", help="Workspace whose tenants 
 RING = typer.Option("general", "--ring", help=f"When it gets a new version: {', '.join(RINGS)}.")
 VERSION = typer.Option("", "--version", help="Of Argo CD: it is installed first. If not given, it is there already.")
 PROFILE = typer.Option("", "--profile", help="Configuration that it is installed with; if not given, the usual one.")
-CAPACITY = typer.Option(DEFAULT_CAPACITY, "--capacity", help="Applications.")
+CAPACITY = typer.Option(DEFAULT_CAPACITY, "--capacity", min=1, max=MOST_CAPACITY, help="Applications.")
 LOST = typer.Option(
     False, "--lost", help="Nobody will ever reach it again: what it was still to remove is not waited for."
 )

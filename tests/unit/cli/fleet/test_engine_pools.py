@@ -65,3 +65,13 @@ def test_pool_when_only_tried_then_its_rules_answer_and_nothing_is_sent(
     tried = typed("set", "--cluster", "north", "--min", "3", "--max", "2", "--version", "3.2.11", "--dry-run")
     assert (tried.exit_code, sent) == (1, [])
     assert "at least --min and at most --max instances" in tried.stderr
+
+
+@pytest.mark.parametrize("option", ["--min", "--max", "--spare", "--capacity"])
+@pytest.mark.parametrize("number", ["-1", "1" + 20 * "0"])
+def test_pool_when_a_number_is_out_of_bounds_then_its_option_is_named_and_nothing_is_sent(
+    sent: list[FleetOrder], option: str, number: str
+) -> None:
+    tried = typed("set", "--cluster", "north", "--max", "9", "--version", "3.2.11", option, number)
+    assert (tried.exit_code, sent) == (2, [])
+    assert f"'{option}'" in tried.stderr

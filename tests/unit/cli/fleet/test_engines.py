@@ -125,6 +125,15 @@ def test_instance_when_added_without_a_namespace_then_its_id_is_that(sent: list[
     assert sent[0].order == AddEngineInstance("two", "default", "two", "argocd", "shared", "", "general", 9)
 
 
+@pytest.mark.parametrize("capacity", ["0", "99999999999999999999"])
+def test_instance_when_its_capacity_is_out_of_bounds_then_that_is_told_and_nothing_is_sent(
+    sent: list[FleetOrder], capacity: str
+) -> None:
+    added = typed("add", "two", "--capacity", capacity)
+    assert (added.exit_code, sent) == (2, [])
+    assert "'--capacity'" in added.stderr
+
+
 def test_order_when_given_then_its_time_is_the_databases_whatever_the_clock_of_who_gives_it(
     sent: list[FleetOrder],
 ) -> None:
