@@ -54,7 +54,7 @@ def print_rows(rows: Sequence[Row], columns: Mapping[str, str], output: Output, 
         nothing: what is said in place of a table without rows.
     """
     if output is not Output.TABLE:
-        _print_values(list(rows), output)
+        print_values(list(rows), output)
     elif rows:
         console().print(table_of(rows, columns))
     else:
@@ -66,14 +66,24 @@ def print_tree(values: Mapping[str, Any], tree: Callable[[], Tree], output: Outp
     if output is Output.TABLE:
         console().print(tree())
     else:
-        _print_values(values, output)
+        print_values(values, output)
+
+
+def print_values(values: Any, output: Output, indent: int = orjson.OPT_INDENT_2) -> None:
+    """Show ``values`` as JSON or YAML."""
+    if output is Output.JSON:
+        text = orjson.dumps(values, option=indent | orjson.OPT_UTC_Z).decode()
+        typer.echo(_RAW_CONTROLS.sub(lambda found: f"\\u{ord(found[0]):04x}", text))
+    else:
+        plain = orjson.loads(orjson.dumps(values, option=orjson.OPT_UTC_Z))
+        typer.echo(yaml.safe_dump(plain, sort_keys=False, allow_unicode=True), nl=False)
 
 
 def print_document(row: Row, output: Output) -> None:
     """Show one row of a stream: in a line of its own, or after a line that separates documents."""
     if output is Output.YAML:
         typer.echo("---")
-    _print_values(row, output, indent=0)
+    print_values(row, output, indent=0)
 
 
 def tell(text: str) -> None:
@@ -92,16 +102,6 @@ def table_of(rows: Sequence[Row], columns: Mapping[str, str]) -> Table:
     for row in rows:
         table.add_row(*(Text(_cell(row[name])) for name in columns))
     return table
-
-
-def _print_values(values: Any, output: Output, indent: int = orjson.OPT_INDENT_2) -> None:
-    """As JSON or YAML."""
-    if output is Output.JSON:
-        text = orjson.dumps(values, option=indent | orjson.OPT_UTC_Z).decode()
-        typer.echo(_RAW_CONTROLS.sub(lambda found: f"\\u{ord(found[0]):04x}", text))
-    else:
-        plain = orjson.loads(orjson.dumps(values, option=orjson.OPT_UTC_Z))
-        typer.echo(yaml.safe_dump(plain, sort_keys=False, allow_unicode=True), nl=False)
 
 
 def _cell(value: Any) -> str:

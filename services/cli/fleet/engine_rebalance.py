@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 
-from services.cli.fleet.fleet_orders import DRY_RUN, WAIT, give_order, tell_decision, try_order
-from services.cli.output import Output, Row, print_rows
+from services.cli.fleet.fleet_orders import DRY_RUN, PLAN_OUTPUT, WAIT, PlanTable, give_order, show_plan
+from services.cli.output import Output, Row
 from services.cli.owner_connection import URL
 from services.common.messages import RebalanceFleet
 from services.planner.domain.fleet.placement.measured_load import WAITING, in_applications
@@ -15,21 +15,17 @@ TENANTS = {"tenant": "tenant", "load": "load", "from": "from", "to": "to", "step
 INSTANCES = {"instance": "instance", "state": "state", "capacity": "capacity", "before": "load", "after": "then"}
 
 
-def rebalance(url: str = URL, timeout: float = WAIT, *, dry_run: bool = DRY_RUN) -> None:
+def rebalance(url: str = URL, timeout: float = WAIT, output: Output = PLAN_OUTPUT, *, dry_run: bool = DRY_RUN) -> None:
     """Order that tenants move until no instance carries more than 1.25 times its share; draining ones are emptied.
 
     As few tenants as that takes; those that are on their way already count where they will be.
     --dry-run shows who would go where.
     """
-    order = RebalanceFleet()
-    if not dry_run:
-        give_order(order, url, timeout, dry_run=False)
-        return
-    tried = try_order(order, url, timeout)
-    if tried.outcome == "accepted":
-        print_rows(tenant_rows(tried.fleet), TENANTS, Output.TABLE, nothing="")
-        print_rows(instance_rows(tried.fleet), INSTANCES, Output.TABLE, nothing="")
-    tell_decision(order, tried)
+    if dry_run:
+        plan = {"tenants": PlanTable(tenant_rows, TENANTS), "instances": PlanTable(instance_rows, INSTANCES)}
+        show_plan(RebalanceFleet(), plan, url, timeout, output)
+    else:
+        give_order(RebalanceFleet(), url, timeout, dry_run=False)
 
 
 def tenant_rows(planned: Fleet) -> list[Row]:

@@ -11,7 +11,7 @@ import pydantic
 import typer
 from rich.live import Live
 
-from services.cli.fleet.fleet_orders import DRY_RUN, WAIT, give_order, tell_decision, try_order
+from services.cli.fleet.fleet_orders import DRY_RUN, PLAN_OUTPUT, WAIT, PlanTable, give_order, show_plan
 from services.cli.output import OUTPUT, Output, Row, console, print_rows, table_of
 from services.cli.owner_connection import TIMEOUT, URL, connected
 from services.cli.watching import look_every, print_changes
@@ -43,8 +43,8 @@ COLUMNS = {
 }
 PLANNED = {
     "ring": "ring",
-    "old": "old instances",
-    "new": "new instances",
+    "oldInstances": "old instances",
+    "newInstances": "new instances",
     "tenants": "tenants",
     "stages": "moved by stage",
 }
@@ -70,13 +70,14 @@ WATCH = typer.Option(False, "--watch", "-w", help="Go on until it is over: the t
 
 
 @app.command()
-def start(
+def start(  # noqa: PLR0913, PLR0917 - an option for each thing that is ordered, and those of all orders
     version: str = VERSION,
     profile: str = PROFILE,
     rings: str = RINGS,
     soak: Any = SOAK,
     url: str = URL,
     timeout: float = WAIT,
+    output: Output = PLAN_OUTPUT,
     *,
     security: bool = SECURITY,
     dry_run: bool = DRY_RUN,
@@ -87,13 +88,10 @@ def start(
     """
     wanted = tuple(filter(None, map(str.strip, rings.split(","))))
     order = StartRollout(version, profile, wanted, int(soak.total_seconds()), is_security=security)
-    if not dry_run:
+    if dry_run:
+        show_plan(order, {"rings": PlanTable(planned_rows, PLANNED)}, url, timeout, output)
+    else:
         give_order(order, url, timeout, dry_run=False)
-        return
-    tried = try_order(order, url, timeout)
-    if tried.outcome == "accepted":
-        print_rows(planned_rows(tried.fleet), PLANNED, Output.TABLE, nothing="")
-    tell_decision(order, tried)
 
 
 @app.command()
@@ -135,10 +133,10 @@ def _planned_row(rollout: Rollout, name: str, planned: Fleet) -> Row:
     stages = dict.fromkeys(stage_tenants(stage, tenants) for stage in STAGES)
     return {
         "ring": name,
-        "old": ", ".join(row.id for row in ring.sources),
-        "new": ", ".join(row.id for row in ring.targets),
+        "oldInstances": [row.id for row in ring.sources],
+        "newInstances": [row.id for row in ring.targets],
         "tenants": tenants,
-        "stages": ", ".join(map(str, stages)),
+        "stages": list(stages),
     }
 
 

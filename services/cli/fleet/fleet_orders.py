@@ -5,12 +5,15 @@ from __future__ import annotations
 import getpass
 import os
 import socket
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
+from typing import NamedTuple
 from uuid import UUID, uuid4
 
 import typer
 
+from services.cli.output import Output, Row, print_rows, print_values
 from services.cli.owner_connection import connected
 from services.cli.sending import publishing
 from services.common.avro import AvroCodec, SchemaRegistry, value_subject
@@ -34,9 +37,19 @@ REFUSED = 1
 """Exit code."""
 
 DRY_RUN = typer.Option(False, "--dry-run", help="Only tell what would be decided, by what the database shows.")
+PLAN_OUTPUT = typer.Option(Output.TABLE, "-o", "--output", help="With --dry-run: how to show it.")
 WAIT = typer.Option(60.0, "--timeout", help="Seconds to wait for the database, and for a planner to decide.")
 TIME = "SELECT now()"
 OUTCOME = "SELECT outcome, message FROM fleet_orders WHERE id = %s"
+
+
+class PlanTable(NamedTuple):
+    """A part of what an order would make of the fleet."""
+
+    rows: Callable[[Fleet], list[Row]]
+    """Of the fleet as it would be."""
+    columns: Mapping[str, str]
+    """Heading by name of the value."""
 
 
 def give_order(order: Order, url: str, timeout: float, *, dry_run: bool) -> None:
@@ -45,7 +58,7 @@ def give_order(order: Order, url: str, timeout: float, *, dry_run: bool) -> None
     Raises Exit with code 1 if it is refused, Unavailable if it is not decided in time: then it may be later.
     """
     if dry_run:
-        tell_decision(order, try_order(order, url, timeout))
+        _tell_decision(order, try_order(order, url, timeout))
         return
     given = _given(order, url, timeout)
     send_order(load(KafkaSettings), given)
@@ -58,8 +71,25 @@ def try_order(order: Order, url: str, timeout: float) -> Decision:
     return decide_order(given, await_dependency("database", lambda: fleet(url, order), timeout))
 
 
-def tell_decision(order: Order, tried: Decision) -> None:
-    """Print what was found by :func:`try_order`. Raises Exit with code 1 if it would be refused."""
+def show_plan(order: Order, plan: Mapping[str, PlanTable], url: str, timeout: float, output: Output) -> None:
+    """Print what would become of the fleet, and what would be decided; nothing is sent.
+
+    People are shown tables, if it would be accepted. Programs are shown one document whatever is decided: ``outcome``,
+    ``message``, and the rows by the names in ``plan``. A refusal goes to stderr, too. Raises Exit with code 1 for one.
+    """
+    tried = try_order(order, url, timeout)
+    planned = {name: table.rows(tried.fleet) if tried.outcome == "accepted" else [] for name, table in plan.items()}
+    if output is not Output.TABLE:
+        print_values({"outcome": tried.outcome, "message": tried.message, **planned}, output)
+        if tried.outcome != "refused":
+            return
+    elif tried.outcome == "accepted":
+        for name, table in plan.items():
+            print_rows(planned[name], table.columns, output, nothing="")
+    _tell_decision(order, tried)
+
+
+def _tell_decision(order: Order, tried: Decision) -> None:
     _tell(order, f"would be {tried.outcome}", tried.message)
 
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+import yaml
 from typer.testing import CliRunner, Result
 
 from services.cli.fleet import engine_rollouts, engines, fleet_orders
@@ -79,6 +80,28 @@ def test_rollout_when_only_tried_then_each_ring_is_shown_with_how_many_move_at_e
     ]  # fmt: skip
     assert lines[3] == "rollout: would be accepted, rings canary, general, each stage soaks 1:00:00"
     assert sent == []
+
+
+def test_rollout_when_a_program_tries_it_then_it_reads_the_decision_and_each_ring(sent: list[FleetOrder]) -> None:
+    plan = json.loads(typed("start", "3.2.11", "--dry-run", "-o", "json").stdout)
+    assert (plan["outcome"], plan["message"]) == ("accepted", "rings canary, general, each stage soaks 1:00:00")
+    assert [each["ring"] for each in plan["rings"]] == ["canary", "general"]
+    assert plan["rings"][1] == {
+        "ring": "general",
+        "oldInstances": ["general-old-0", "general-old-1"],
+        "newInstances": ["general-new-0"],
+        "tenants": 60,
+        "stages": [2, 6, 60],
+    }
+    assert yaml.safe_load(typed("start", "3.2.11", "--dry-run", "-o", "yaml").stdout) == plan
+    assert sent == []
+
+
+def test_rollout_when_a_program_tries_it_and_a_rule_is_broken_then_it_reads_that_and_it_is_on_stderr_too() -> None:
+    result = typed("start", "1.0.0", "--dry-run", "-o", "json")
+    plan = json.loads(result.stdout)
+    assert (result.exit_code, plan["outcome"], plan["rings"]) == (1, "refused", [])
+    assert plan["message"] in result.stderr
 
 
 def test_rollout_when_only_tried_and_a_rule_is_broken_then_that_is_told(sent: list[FleetOrder]) -> None:

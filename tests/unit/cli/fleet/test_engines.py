@@ -212,6 +212,30 @@ def test_rebalance_when_only_tried_then_it_shows_who_would_go_where_and_nothing_
     assert sent == []
 
 
+def test_rebalance_when_a_program_tries_it_then_it_reads_the_decision_and_who_would_go_where(
+    sent: list[FleetOrder], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fleet_orders, "fleet", lambda *_: CROWDED)
+    tried = typed("rebalance", "--dry-run", "-o", "json")
+    plan = json.loads(tried.stdout)
+    assert (plan["outcome"], plan["message"]) == ("accepted", "tenants that move: 2 of 4")
+    assert [(each["from"], each["to"], each["load"]) for each in plan["tenants"]] == [("one", "two", 1.0)] * 2
+    assert [(each["instance"], each["before"], each["after"]) for each in plan["instances"]] == [
+        ("one", 4.0, 2.0),
+        ("two", 0.0, 2.0),
+    ]
+    assert yaml.safe_load(typed("rebalance", "--dry-run", "-o", "yaml").stdout) == plan
+    assert sent == []
+
+
+def test_rebalance_when_a_program_tries_it_and_nothing_would_change_then_nobody_is_listed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(fleet_orders, "fleet", lambda *_: replace(CROWDED, tenants={}))
+    plan = json.loads(typed("rebalance", "--dry-run", "-o", "json").stdout)
+    assert (plan["outcome"], plan["tenants"], plan["instances"]) == ("unchanged", [], [])
+
+
 def test_rebalance_when_the_fleet_is_even_then_that_is_told_and_no_table(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fleet_orders, "fleet", lambda *_: replace(CROWDED, tenants={}))
     told = "fleet: would be unchanged, each instance carries what it should\n"
