@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import typer
-from rich.live import Live
+from rich.console import RenderableType
 
 from services.cli.fleet.fleet_orders import DRY_RUN, WAIT, give_order
-from services.cli.output import OUTPUT, Output, Row, console, print_rows, table_of
+from services.cli.output import OUTPUT, Output, Row, print_rows, table_of
 from services.cli.owner_connection import TIMEOUT, URL, connected
-from services.cli.watching import look_every, print_changes
+from services.cli.watching import FittedTable, look_every, print_changes, show_screens
 from services.common.messages import CancelMove, MoveTenant
 from services.common.startup import await_dependency
 from services.planner.database.columns import names
@@ -78,9 +80,13 @@ def _watch(url: str, timeout: float, output: Output, *, over: bool) -> None:
     if output is not Output.TABLE:
         looks = look_every(LOOK_EVERY_SECONDS, lambda: _listed(url, timeout, over=True))
         print_changes(looks, output, lambda row: over or row["step"] not in OVER_STEPS)
-    with Live(console=console(), auto_refresh=False) as live:
-        for rows in look_every(LOOK_EVERY_SECONDS, lambda: _listed(url, timeout, over=over)):
-            live.update(table_of(rows, COLUMNS), refresh=True)
+    show_screens(map(screen, look_every(LOOK_EVERY_SECONDS, lambda: _listed(url, timeout, over=over))))
+
+
+def screen(rows: Sequence[Row]) -> RenderableType:
+    """Moves that have begun before those that wait for their turn, and these before those that are over."""
+    ordered = sorted(rows, key=lambda row: (row["step"] in OVER_STEPS, row["step"] == "ordered"))
+    return FittedTable((), lambda count: table_of(ordered[:count], COLUMNS), len(ordered))
 
 
 def _listed(url: str, timeout: float, *, over: bool) -> list[Row]:

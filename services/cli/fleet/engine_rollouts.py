@@ -9,12 +9,11 @@ from typing import Any
 
 import pydantic
 import typer
-from rich.live import Live
 
 from services.cli.fleet.fleet_orders import DRY_RUN, PLAN_OUTPUT, WAIT, PlanTable, give_order, show_plan
-from services.cli.output import OUTPUT, Output, Row, console, print_rows, table_of
+from services.cli.output import OUTPUT, Output, Row, print_rows, table_of
 from services.cli.owner_connection import TIMEOUT, URL, connected
-from services.cli.watching import look_every, print_changes
+from services.cli.watching import look_every, print_changes, show_screens
 from services.common.messages import AbortRollout, PauseRollout, ResumeRollout, StartRollout
 from services.common.startup import await_dependency
 from services.planner.database.rollout_queries import load_newest_rollout, shown_state
@@ -171,10 +170,8 @@ def status_rows(rollout: Rollout | None) -> list[Row]:
 def _watch(url: str, timeout: float, output: Output) -> None:
     if output is not Output.TABLE:
         print_changes(_until_over(url, timeout), output)
-        return
-    with Live(console=console(), auto_refresh=False) as live:
-        for rows in _until_over(url, timeout):
-            live.update(table_of(rows, COLUMNS), refresh=True)
+    else:
+        show_screens(table_of(rows, COLUMNS) for rows in _until_over(url, timeout))
 
 
 def _until_over(url: str, timeout: float) -> Iterator[list[Row]]:

@@ -6,7 +6,6 @@ What changes them is an order, which a planner decides on; but for ``apply``, by
 from __future__ import annotations
 
 import typer
-from rich.live import Live
 
 from services.cli.fleet import (
     engine_assignments,
@@ -20,9 +19,9 @@ from services.cli.fleet import (
 )
 from services.cli.fleet.fleet_orders import DRY_RUN, WAIT, fleet, give_order
 from services.cli.fleet.fleet_view import load_view, screen
-from services.cli.output import OUTPUT, Output, Row, console, print_rows
+from services.cli.output import OUTPUT, Output, Row, print_rows
 from services.cli.owner_connection import TIMEOUT, URL, connected
-from services.cli.watching import look_every, print_changes
+from services.cli.watching import look_every, print_changes, show_screens
 from services.common.errors import InvalidConfiguration
 from services.common.kafka import DEFAULT_ENGINE_CLUSTER
 from services.common.messages import (
@@ -284,11 +283,8 @@ def _watch(url: str, timeout: float, output: Output, *, retired: bool) -> None:
     if output is not Output.TABLE:
         looks = look_every(LOOK_EVERY_SECONDS, lambda: _listed(url, timeout))
         print_changes(looks, output, lambda row: retired or not _is_retired(row))
-    with Live(console=console(), auto_refresh=False) as live:
-        for view in look_every(
-            LOOK_EVERY_SECONDS, lambda: await_dependency("database", lambda: load_view(url), timeout)
-        ):
-            live.update(screen(view, retired=retired), refresh=True)
+    views = look_every(LOOK_EVERY_SECONDS, lambda: await_dependency("database", lambda: load_view(url), timeout))
+    show_screens(screen(view, retired=retired) for view in views)
 
 
 def _write(url: str, instances: dict[str, str]) -> None:

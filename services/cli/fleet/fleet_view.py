@@ -1,20 +1,22 @@
 """The whole fleet on one screen: what ``gitopsctl engines list --watch`` and the demo show live.
 
-A row for each instance, and below them what is under way: remedies, moves, and the rollout. Everything comes from one
-look at the database; how it is shown is decided without another.
+What is under way, which is the rollout, remedies and moves, and below it a row for each instance, those that are ill
+first: as many as the terminal has room for. Everything comes from one look at the database; how it is shown is decided
+without another.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from psycopg import IsolationLevel
-from rich.console import Group, RenderableType
+from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from services.cli.owner_connection import connected
+from services.cli.watching import FittedTable
 from services.common.messages import Health
 from services.planner.database.fleet_queries import load_counted_fleet, load_measured
 from services.planner.database.remedy_queries import load_remediations
@@ -44,8 +46,8 @@ HEALTH_COLOURS: Mapping[str, str] = {
 }
 QUIET = "dim"
 BAR_CELLS = 6
-MOST_MOVES = 8
-"""Lines of moves; how many there are besides is told."""
+MOST_LINES = 8
+"""Of moves, and of instances that are ill; how many there are besides is told."""
 Cell = Callable[["FleetView", EngineInstanceRow], Text]
 
 
@@ -88,17 +90,25 @@ def load_view(url: str) -> FleetView:
 
 
 def screen(view: FleetView, *, retired: bool = False) -> RenderableType:
-    """The table of the instances, and a line for each thing that is under way."""
+    """A line for each thing that is under way, and the table of the instances."""
     rows = view.instances(retired=retired)
     if not rows:
         return Text("there is no engine instance")
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    troubles = {row.id: trouble for row in view.instances() if (trouble := _trouble(view, row))}
+    ill_first = sorted(rows, key=lambda row: row.id not in troubles)
     columns = {**COLUMNS, **_columns_in_use(rows)}
+    under_way = [*_under_way(view, troubles)]
+    above = [*under_way, Text()] if under_way else []
+    return FittedTable(above, lambda count: _table(view, ill_first[:count], columns), len(rows))
+
+
+def _table(view: FleetView, rows: Sequence[EngineInstanceRow], columns: Mapping[str, Cell]) -> Table:
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for heading in columns:
         table.add_column(heading, no_wrap=True)
     for row in rows:
         table.add_row(*(cell(view, row) for cell in columns.values()))
-    return Group(table, *_under_way(view))
+    return table
 
 
 def version_of(view: FleetView, row: EngineInstanceRow) -> str:
@@ -164,20 +174,23 @@ def _columns_in_use(rows: list[EngineInstanceRow]) -> dict[str, Cell]:
     return found
 
 
-def _under_way(view: FleetView) -> Iterator[Text]:
-    """What is done for instances, then moves, then the rollout."""
-    moves = view.moves()
-    yield Text()
-    for row in view.instances():
-        if trouble := _trouble(view, row):
-            yield Text(f"{row.id}: {trouble}")
-    for move in moves[:MOST_MOVES]:
-        yield Text(f"move of {move.namespace}: {move.source} → {move.target}, {MOVE_NUMBERS[move.step]} {move.step}")
-    if len(moves) > MOST_MOVES:
-        yield Text(f"and {len(moves) - MOST_MOVES} moves more: gitopsctl engines moves", QUIET)
+def _under_way(view: FleetView, troubles: Mapping[str, str]) -> Iterator[Text]:
+    """The rollout, what is done for instances, then moves."""
     if view.rollout is not None:
         words = rollout_words(view.rollout)
         yield Text(f"{words}; {view.rollout.reason}" if view.rollout.reason else words)
+    yield from _lines([f"{name}: {trouble}" for name, trouble in troubles.items()], "instances", "list")
+    moves = [
+        f"move of {move.namespace}: {move.source} → {move.target}, {MOVE_NUMBERS[move.step]} {move.step}"
+        for move in view.moves()
+    ]
+    yield from _lines(moves, "moves", "moves")
+
+
+def _lines(texts: Sequence[str], what: str, command: str) -> Iterator[Text]:
+    yield from map(Text, texts[:MOST_LINES])
+    if len(texts) > MOST_LINES:
+        yield Text(f"and {len(texts) - MOST_LINES} {what} more: gitopsctl engines {command}", QUIET)
 
 
 def _trouble(view: FleetView, row: EngineInstanceRow) -> str:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 
 import pytest
+from rich.console import Console
 
 from services.cli.fleet import engine_moves
 from services.cli.output import Output, Row
-from services.cli.watching import print_changes
+from services.cli.watching import print_changes, show_screens
 from tests.unit.cli.fleet.test_engines import typed
 
 
@@ -62,3 +64,33 @@ def test_moves_when_watched_by_a_program_then_it_is_told_of_their_end_and_of_non
     monkeypatch.setattr(engine_moves, "LOOK_EVERY_SECONDS", 0)
     told = typed("moves", "--watch", "-o", "json").stdout
     assert [json.loads(line)["step"] for line in told.splitlines()] == ["adopting", "done"]
+
+
+def test_screens_when_there_is_no_terminal_then_each_that_differs_is_printed_at_once(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    read: list[str] = []
+
+    def looks() -> Iterator[str]:
+        for screen in ("one", "one", "other"):
+            yield screen
+            read.append(capsys.readouterr().out)
+
+    show_screens(looks())
+    assert read == ["one\n\n", "", "other\n\n"]
+
+
+def test_moves_when_they_are_more_than_the_terminal_has_lines_then_those_that_have_begun_are_on_it() -> None:
+    rows = [
+        {**dict.fromkeys(engine_moves.COLUMNS, ""), "step": step, "namespace": f"{step}-{n}"}
+        for step in ("done", "ordered", "releasing")
+        for n in range(3)
+    ]
+    terminal = Console(width=80, height=7, force_terminal=True, color_system=None)
+    with terminal.capture() as captured:
+        terminal.print(engine_moves.screen(rows))
+    _, *lines, rest = captured.get().splitlines()
+    assert [line.split()[1] for line in lines] == [
+        "releasing-0", "releasing-1", "releasing-2", "ordered-0", "ordered-1",
+    ]  # fmt: skip
+    assert rest == "and 4 more"

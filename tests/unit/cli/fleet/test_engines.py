@@ -70,7 +70,9 @@ def test_instances_when_watched_then_they_are_shown_again_until_interrupted(monk
 
     monkeypatch.setattr(engines, "load_view", look)
     monkeypatch.setattr(engines, "LOOK_EVERY_SECONDS", 0)
-    assert "draining" in typed("list", "--watch").stdout
+    told = typed("list", "--watch").stdout
+    assert told.count("instance  ring") == 2
+    assert told.index("accepting") < told.index("draining")
 
 
 def watched_by_program(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> str:
