@@ -13,6 +13,7 @@ from devstack.paths import DOCS, ROOT
 from services.common.telemetry import metrics
 from services.planner.domain.fleet.rows import OVER, MoveStep
 from tests.unit.docs.promql import NOW, Series, firing
+from tests.unit.docs.test_links import anchor_of
 
 (GROUP,) = yaml.safe_load((ROOT / "k8s" / "alerts" / "rules.yaml").read_text())["groups"]
 RULES: list[dict[str, Any]] = GROUP["rules"]
@@ -23,11 +24,16 @@ DECLARED = {
     for name in (item._name, f"{item._name}_total")
 }
 
+
+def by_alert(rule: dict[str, Any]) -> str:
+    return str(rule["alert"])
+
+
 OF_KUBERNETES = {"kube_cronjob_status_last_successful_time": {"namespace", "cronjob"}}
 """Metrics of kube-state-metrics that rules ask for, with their labels."""
 
 
-@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule["alert"])
+@pytest.mark.parametrize("rule", RULES, ids=by_alert)
 def test_alert_when_evaluated_then_its_metric_has_the_labels_that_it_groups_by(rule: dict[str, Any]) -> None:
     metrics, others = ({*re.findall(rf"\b{prefix}_\w+", rule["expr"])} for prefix in ("gitops", "kube"))
     assert others <= OF_KUBERNETES.keys()
@@ -46,9 +52,32 @@ def test_alerts_when_read_then_each_says_what_it_means_and_how_bad_it_is() -> No
     assert all(rule["annotations"]["summary"].endswith(".") for rule in RULES)
 
 
-@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule["alert"])
+@pytest.mark.parametrize("rule", RULES, ids=by_alert)
 def test_alert_when_it_comes_then_its_runbook_is_there_and_names_it(rule: dict[str, Any]) -> None:
-    assert f"`{rule['alert']}`" in (ROOT / rule["annotations"]["runbook"]).read_text()
+    assert f"`{rule['alert']}`" in runbook(rule)
+
+
+@pytest.mark.parametrize("rule", [rule for rule in RULES if "#" in rule["annotations"]["runbook"]], ids=by_alert)
+def test_alert_when_its_runbook_is_a_section_then_that_says_how_it_shows_what_to_type_and_that_it_worked(
+    rule: dict[str, Any],
+) -> None:
+    text = runbook(rule)
+    assert text.partition("\n")[2].startswith("**Symptom**")
+    assert "```sh\ngitopsctl " in text
+    assert "**It worked** when" in text
+
+
+def test_alert_when_a_rollout_has_stopped_then_its_runbook_is_the_section_about_that() -> None:
+    (rule,) = [rule for rule in RULES if rule["alert"] == "GitOpsRolloutStopped"]
+    assert rule["annotations"]["runbook"] == "docs/operations/fleet.md#a-rollout-has-stopped"
+
+
+def runbook(rule: dict[str, Any]) -> str:
+    """The page, or the section of it that the alert leads to, from its heading to the next."""
+    page, _, anchor = rule["annotations"]["runbook"].partition("#")
+    text = (ROOT / page).read_text()
+    sections = re.split(r"^#+ (?=.)", text, flags=re.MULTILINE) if anchor else []
+    return next((each for each in sections if anchor_of(each.partition("\n")[0]) == anchor), "" if anchor else text)
 
 
 def test_readiness_when_no_process_of_a_service_tells_anything_then_that_is_an_alert_too() -> None:

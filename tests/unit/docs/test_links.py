@@ -58,5 +58,9 @@ def test_module_when_a_page_names_it_then_it_is_there(name: str) -> None:
 
 def _anchors(page: Path) -> set[str]:
     """The anchors that GitHub makes of headings."""
-    headings = HEADING.findall(page.read_text())
-    return {NOT_IN_ANCHORS.sub("", heading.lower()).replace(" ", "-") for heading in headings}
+    return {anchor_of(heading) for heading in HEADING.findall(page.read_text())}
+
+
+def anchor_of(heading: str) -> str:
+    """The one that GitHub makes of it."""
+    return NOT_IN_ANCHORS.sub("", heading.lower()).replace(" ", "-")
