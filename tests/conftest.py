@@ -59,10 +59,16 @@ def folder_of(nodeid: str) -> str:
     return nodeid.split("/", 2)[1]
 
 
+PLANNER = "tests/component/planner/"
+"""Takes about as long as all other tests of one service together: beside these, with a stack of its own."""
+
+
 class StackScheduling(LoadScopeScheduling):
     """How ``make test`` divides tests among processes: those that share a stack are run by one of them."""
 
     def _split_scope(self, nodeid: str) -> str:
+        if nodeid.startswith(PLANNER):
+            return PLANNER
         folder = folder_of(nodeid)
         return folder if folder == "component" or folder in WHOLE_SYSTEM else nodeid.partition("::")[0]
 
