@@ -93,6 +93,11 @@ def bomb(depth: int) -> str:
     return "\n".join([yaml.safe_dump(config_map("bomb", "bomb")), *lines])
 
 
+def large(name: str) -> str:
+    """A manifest of nearly a megabyte, which takes seconds to dump."""
+    return yaml.safe_dump(config_map("VALUE", name)).replace("VALUE", "x" * 900_000)
+
+
 ABOVE = "/".join([".."] * 20)
 NO_GIT = "no 'git' program on path"
 NOWHERE = "127.0.0.1:9: connect: connection refused"
@@ -185,7 +190,7 @@ ATTEMPTS: Mapping[str, Attempt] = {
     "manifests aliases": plain("document contains excessive aliasing", {"app/bomb.yaml": bomb(9)}),
     "manifests too large": plain(
         "exceeded max combined manifest file size",
-        {f"app/large-{n}.yaml": config_map("x" * 900_000, f"large-{n}") for n in range(12)},
+        {f"app/large-{n}.yaml": large(f"large-{n}") for n in range(12)},
     ),
     "manifests path that is a link": plain(LINK, {"other": Path("/etc")}, path="other"),
 }
