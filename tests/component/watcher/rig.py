@@ -30,6 +30,10 @@ from services.watcher.watcher import Watcher
 
 DEADLINE_SECONDS = 60
 USER = "a-user"
+BATCH = 500
+"""Messages that are read at once, at most."""
+SHOWN = 20
+"""Commands that a failure tells, at most."""
 
 ROW_SCHEMA: dict[str, Any] = {
     "type": "record",
@@ -100,16 +104,19 @@ class CommandReader:
         """Read on until ``condition`` holds of all that was sent; returns what it returned."""
         deadline = time.monotonic() + DEADLINE_SECONDS
         while not (answer := condition(self.sent)):
-            assert time.monotonic() < deadline, f"{what}; seen: {[item.event for item in self.sent]}"
+            newest = [item.event for item in self.sent[-SHOWN:]]
+            assert time.monotonic() < deadline, f"{what}; {len(self.sent)} seen, the newest: {newest}"
             await asyncio.to_thread(self._read)
         return answer
 
     def _read(self) -> None:
-        message = self._consumer.poll(0.2)
-        if message is not None and message.error() is None:
-            headers = dict(message.headers() or ())
-            command = self._codec.decode_message(message.value())  # type: ignore[arg-type]
-            self.sent.append(Sent(message.partition() or 0, message.key(), headers, command))  # type: ignore[arg-type]
+        """All that is there: whoever lists all resources every few seconds sends hundreds each time."""
+        first = self._consumer.poll(0.2)
+        for message in () if first is None else (first, *self._consumer.consume(BATCH, timeout=0)):
+            if message.error() is None:
+                headers = dict(message.headers() or ())
+                command = self._codec.decode_message(message.value())  # type: ignore[arg-type]
+                self.sent.append(Sent(message.partition() or 0, message.key(), headers, command))  # type: ignore[arg-type]
 
     def in_bytes(self) -> bytes:
         """Everything in the topic, as it lies there."""
