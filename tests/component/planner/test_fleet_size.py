@@ -189,6 +189,9 @@ SELECT gen_random_uuid(), id, workspace, namespace, 1, 'i1', 'i2', 'ordered', fa
 MOVED_READ = 6
 """Rows and entries of indexes at most, of a move that waits: it is read, and whether there is its tenant."""
 
+RETIRED_READ = 6
+"""Likewise of an instance that was given up: whether anything names it still."""
+
 
 def looked_at_moves(fleet: Fleet) -> int:
     """A move may begin; none does."""
@@ -243,6 +246,21 @@ def test_look_when_many_moves_wait_then_it_reads_a_few_rows_of_each(waiting: Fle
     with psycopg.connect(waiting.database.owner_url) as owner:
         order_many_moves(owner)
     assert looked_at_moves(waiting) <= few + MOVED_READ * MANY
+
+
+def test_fleet_when_it_is_read_anew_then_few_rows_are_read_of_each_move_and_each_retired_instance(
+    waiting: Fleet,
+) -> None:
+    """And not of each move for each retired instance."""
+
+    def read() -> int:
+        return rows_read(waiting.database, waiting.session, waiting.session.refresh_fleet)
+
+    few = read()
+    with psycopg.connect(waiting.database.owner_url) as owner:
+        retire_many(owner)
+        order_many_moves(owner)
+    assert few < read() <= few + (MOVED_READ + RETIRED_READ) * MANY
 
 
 @pytest.mark.parametrize("batch", [evicted, reported, silent, remedied, cordoned, looked_at, overloaded])
