@@ -8,6 +8,7 @@ from typing import Any
 from psycopg import Connection
 
 from services.planner.database.columns import names
+from services.planner.database.remedy_queries import IS_DOWN
 from services.planner.domain.fleet.rollouts.rollout_rows import Figures, Rollout
 
 PAST = timedelta(hours=1)
@@ -15,17 +16,39 @@ PAST = timedelta(hours=1)
 TOLD_FOR = timedelta(days=1)
 """How one has ended is in the metrics for so long."""
 UNDER_WAY = "step NOT IN ('done', 'failed', 'aborted')"
-# New tenants of a ring are placed on its old instances until the last stage, and on its new ones from then on.
-IS_CLOSED = """EXISTS (
+NEWEST = f"SELECT {names(Rollout)} FROM rollouts ORDER BY ordered_at DESC LIMIT 1"
+
+
+def _runs(instance: str) -> str:
+    """Whether an instance is of the release of rollout ``r``."""
+    return (
+        f"(coalesce(nullif({instance}.version, ''), {instance}.wanted_version, '') = r.version"
+        f" AND coalesce({instance}.profile, '') = r.profile)"
+    )
+
+
+# New tenants of a ring are placed on its old instances until the last stage, and on its new ones from then on. Who is
+# of a release that has not come to its ring, or was given up before it did, takes none while others like it do: no gate
+# has looked at it.
+IS_CLOSED = f"""(
+EXISTS (
     SELECT FROM rollouts r
-     WHERE r.ring = engine_instances.ring AND r.step NOT IN ('done', 'failed', 'aborted')
-       AND (coalesce(nullif(engine_instances.version, ''), wanted_version, '') = r.version
-            AND coalesce(engine_instances.profile, '') = r.profile)
-        <> (r.stage = 100 AND r.step <> 'reverting'))
-"""
+     WHERE r.ring = engine_instances.ring AND {UNDER_WAY}
+       AND {_runs("engine_instances")} <> (r.stage = 100 AND r.step <> 'reverting')
+) OR EXISTS (
+    SELECT FROM ({NEWEST}) AS r
+     WHERE r.step <> 'done' AND {_runs("engine_instances")}
+       AND array_position(string_to_array(r.rings, ','), engine_instances.ring)
+         > coalesce(array_position(string_to_array(r.rings, ','), r.ring), 0) - (NOT {UNDER_WAY})::int
+       AND EXISTS (
+           SELECT FROM engine_instances o
+            WHERE (o.ring, o.engine_cluster, o.engine, o.engine_class, o.dedicated_to)
+                = (engine_instances.ring, engine_instances.engine_cluster, engine_instances.engine,
+                   engine_instances.engine_class, engine_instances.dedicated_to)
+              AND o.state = 'accepting' AND NOT {IS_DOWN} AND NOT {_runs("o")})
+))"""
 """Of a row of ``engine_instances``: a rollout has no new tenant placed on it."""
 ROLLOUT = f"SELECT {names(Rollout)} FROM rollouts WHERE {UNDER_WAY} ORDER BY ordered_at LIMIT 1"
-NEWEST = f"SELECT {names(Rollout)} FROM rollouts ORDER BY ordered_at DESC LIMIT 1"
 FIGURES = """
 SELECT engine_instance_id, count(*), sum(applications)::int8, sum(late)::int8, sum(failed_syncs)::int8,
        sum(comparison_errors)::int8, percentile_disc(0.5) WITHIN GROUP (ORDER BY comparison_p95_ms),

@@ -13,6 +13,7 @@ import pytest
 
 from services.common.messages import (
     AbortRollout,
+    DrainEngineInstance,
     EngineHealth,
     FleetOrder,
     Observation,
@@ -208,6 +209,30 @@ def test_tenants_when_new_ones_come_then_they_are_placed_where_the_stage_wants_t
     fleet.order(AbortRollout())
     fleet.live()
     assert placed("back") == OLD
+
+
+def test_instance_when_no_gate_has_looked_at_its_release_then_it_takes_tenants_only_where_no_other_does(
+    fleet: Fleet,
+) -> None:
+    """Its ring waits for its turn; and then the rollout is aborted, and the old one drained."""
+
+    def taking() -> set[str]:
+        known = fleet.session.fleet.instances
+        assert fleet.session.fleet.instances.keys() == {"first", OLD, NEW}
+        return {each for each in (OLD, NEW) if known[each].accepting}
+
+    with psycopg.connect(fleet.database.owner_url) as owner:
+        add_instance(owner, "first", "argocd-first")
+        owner.execute("UPDATE engine_instances SET ring = 'canary' WHERE id = 'first'")
+    fleet.session.refresh_fleet()
+    assert taking() == {OLD, NEW}
+    fleet.order(START)
+    assert taking() == {OLD}
+    fleet.order(AbortRollout())
+    assert taking() == {OLD}
+    fleet.order(DrainEngineInstance(OLD))
+    fleet.session.refresh_fleet()  # as each planner does every ten seconds
+    assert taking() == {NEW}
 
 
 def test_rollout_when_it_waits_or_is_over_then_it_is_looked_at_when_due_and_counted_and_forgotten(fleet: Fleet) -> None:

@@ -811,11 +811,11 @@ def _require_ended(rolled: Rolled, over: Rollout) -> None:
         ({}, {"due_at": at(9), "moved": 3, "reason": "it waits"}, ()),
         ({"stage": 1}, {"stage": 10}, ()),
         ({"step": "moving"}, {"step": "soaking"}, ()),
-        ({"stage": 10}, {"stage": 100}, ("general",)),
-        ({"stage": 100}, {"stage": 100, "step": "reverting"}, ("general",)),
-        ({"stage": 100, "step": "retiring"}, {"stage": 100, "step": "done"}, ("general",)),
+        ({"stage": 10}, {"stage": 100}, ("canary", "general")),
+        ({"stage": 100}, {"stage": 100, "step": "reverting"}, ("canary", "general")),
+        ({"stage": 100, "step": "retiring"}, {"stage": 100, "step": "done"}, ("canary", "general")),
         ({"ring": "canary", "stage": 100}, {"stage": 0}, ("canary", "general")),
-        ({"ring": ""}, {"ring": "canary"}, ("canary",)),
+        ({"ring": ""}, {"ring": "canary"}, ("canary", "general")),
     ],
     ids=["nothing new", "a stage before", "another step", "the last stage", "back", "done", "next ring", "first ring"],
 )
@@ -824,10 +824,12 @@ def test_rollout_when_looked_at_then_rings_of_which_others_take_new_tenants_are_
 ) -> None:
     rollout = begun().rollout
     assert rollout is not None
-    known = replace(rollout, step="moving", ring="general", stage=10)
+    known = replace(rollout, step="moving", rings="canary,general", ring="general", stage=10)
     assert rings_affected(replace(known, **before), replace(known, **after)) == rings
 
 
-def test_rollout_when_ordered_or_there_is_none_then_no_ring_is_affected_yet() -> None:
-    assert rings_affected(None, replace(begun().rollout, ring="")) == ()  # type: ignore[type-var]
+def test_rollout_when_ordered_then_all_its_rings_are_affected_and_none_if_there_is_no_rollout() -> None:
+    """Who is of its release and waits for the turn of its ring takes no new tenant from then on."""
+    ordered = replace(begun().rollout, rings="early,general", ring="")  # type: ignore[type-var]
+    assert rings_affected(None, ordered) == ("early", "general")
     assert rings_affected(None, None) == ()

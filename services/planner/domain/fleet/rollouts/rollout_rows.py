@@ -173,7 +173,7 @@ def _largest(values: Iterable[int | None]) -> int | None:
 
 
 def rings_affected(before: Rollout | None, after: Rollout | None) -> tuple[str, ...]:
-    """Rings of which other instances take new tenants from now on; none at a look that finds nothing new."""
+    """Rings of which other instances may take new tenants from now on; none at a look that finds nothing new."""
     if before is not None and after is not None and before.placement == after.placement:
         return ()
-    return tuple(sorted({each.ring for each in (before, after) if each is not None and each.ring}))
+    return tuple(sorted({ring for each in (before, after) if each is not None for ring in each.ring_names}))
