@@ -11,7 +11,7 @@ from psycopg import Connection
 
 from services.planner.database.columns import columns_of
 from services.planner.database.remedy_queries import IS_DOWN
-from services.planner.domain.fleet.rows import Move
+from services.planner.domain.fleet.rows import CANCELLABLE, Move
 
 UNDER_WAY = "step NOT IN ('done', 'cancelled')"
 # What agents have reported of a move is for its tenant's planner alone, and may be long.
@@ -24,6 +24,7 @@ SELECT tenant_id, target, count(*) FROM moves
  WHERE step = 'cancelled' AND NOT is_cancelled AND step_since > %s
  GROUP BY tenant_id, target
 """
+GOES_BACK = ", ".join(f"'{step}'" for step in CANCELLABLE)
 TENANTS_GONE = f"""
 SELECT tenant_id FROM moves m WHERE {UNDER_WAY} AND NOT EXISTS (SELECT FROM tenants t WHERE t.id = m.tenant_id)
 """
@@ -45,8 +46,8 @@ SELECT EXISTS (
         OR (m.step = 'ordered' AND NOT {IS_DOWN} AND m.target NOT IN (SELECT id FROM busy)
             AND (m.path <> 'whole' OR m.source NOT IN (SELECT id FROM busy)))
         OR (i.state IN ('draining', 'drained', 'retired') AND NOT m.is_cancelled
-            AND m.step IN ('ordered', 'reserved', 'preparing', 'pausing'))
-        OR ({IS_DOWN} AND NOT m.is_cancelled AND m.step IN ('reserved', 'preparing', 'pausing'))
+            AND m.step IN ({GOES_BACK}))
+        OR ({IS_DOWN} AND NOT m.is_cancelled AND m.step <> 'ordered' AND m.step IN ({GOES_BACK}))
         OR NOT EXISTS (SELECT FROM tenants t WHERE t.id = m.tenant_id))
 )
 """
