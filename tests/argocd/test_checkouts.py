@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
+import pytest
+
 from devstack.paths import ROOT
 from devstack.toolchain.gobuild import go_command
 from tests.unit.agent.private_repositories.checkouts import KEYS
@@ -20,6 +22,7 @@ func main() {
 """
 
 
+@pytest.mark.long  # what it asks is compiled first, and changes with the version of Argo CD alone
 def test_checkout_when_argo_cd_itself_is_asked_then_it_is_named_as_expected(tmp_path: Path) -> None:
     folder = go("list", "-m", "-f", "{{.Dir}}", MODULE, cwd=ROOT / "toolchain" / "argocd").strip()
     source = (Path(folder) / "util" / "git" / "git.go").read_text()

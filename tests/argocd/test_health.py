@@ -57,6 +57,7 @@ async def frozen(stack: HostedStack, process: str) -> AsyncIterator[None]:
         await asyncio.to_thread(stack.thaw, process)
 
 
+@pytest.mark.long  # it is killed below, and one in a pod hangs in tests/node_argocd/test_hung_controller.py
 async def test_instance_when_its_controller_is_frozen_then_it_is_degraded_then_down_and_well_again_once_it_goes_on(
     stack: HostedStack, instance: str
 ) -> None:

@@ -110,7 +110,8 @@ async def test_tenant_when_split_then_each_argocd_deploys_its_environments_and_a
         await far.until(places["prod"], "second")
         await far.until(places["dev"], "second", "map-0")
         for name, of in (("late", private), ("web-0", sources[0])):
-            await tenant.until_status("goes on", name, sync__revision=of.repository.head(), **HEALTHY)
+            settled = HEALTHY | {"operationState__phase": "Succeeded"}  # which Argo CD tells last
+            await tenant.until_status("goes on", name, sync__revision=of.repository.head(), **settled)
         async with seen_by_user(tenant, "late") as seen, seen_by_user(tenant, "web-0") as seen_of_other:
             await typed(stack, "move", part, "--to", OWN)
             await mover.until_done()

@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from devstack.harness.failures import FAILURES, at_work, inflict
+from devstack.harness.failures import FAILURES, KILLED, at_work, inflict
 from devstack.harness.hosted import HostedStack
 from devstack.harness.owners import await_replaced, await_shares
 from tests.chaos.written import commands_sent, is_in_order, recorded
@@ -30,7 +30,14 @@ async def until_synced(tenant: Tenant, *names: str) -> None:
         )
 
 
-@pytest.mark.parametrize(("service", "failure"), FAILURES)
+SEEN_ELSEWHERE = {KILLED, "kafka"}
+"""By ``make test`` in ``test_random_changes.py`` and ``tests/e2e/test_chaos.py``."""
+
+
+@pytest.mark.parametrize(
+    ("service", "failure"),
+    [pytest.param(*each, marks=pytest.mark.long if each[1] in SEEN_ELSEWHERE else ()) for each in FAILURES],
+)
 async def test_process_at_work_when_it_fails_then_another_goes_on_and_the_first_changes_nothing_when_it_is_back(
     stack: HostedStack, tenant: Tenant, api: Api, service: str, failure: str
 ) -> None:

@@ -25,6 +25,7 @@ from services.common.ownership import AGENT_FIELD_MANAGER
 from tests.drills.alert_metrics import measured
 from tests.e2e.tenant import Tenant, application_name, path
 
+pytestmark = pytest.mark.long  # a database is restored in test_restored_database.py
 RESTORED_SECONDS = 120
 CONVERGED_SECONDS = 60
 ENGINE_SIDE = (*AGENTS, SIMULATOR)
@@ -54,7 +55,7 @@ def of_etcd(stack: HostedStack, snapshot: Path) -> dict[str, str]:
     }
 
 
-@pytest.fixture(params=[Operator, pytest.param(Hasty, id="Hasty", marks=pytest.mark.long)])
+@pytest.fixture(params=[Operator, Hasty])
 def operator(request: pytest.FixtureRequest, stack: HostedStack, tmp_path: Path) -> Operator:
     """Who restores etcd, one way or the other."""
     made: Operator = request.param(stack, tmp_path / "backups", **of_etcd(stack, tmp_path / "etcd.db"))
@@ -225,7 +226,6 @@ async def test_workspace_when_its_api_server_alone_is_restored_then_engines_lose
     assert (await history.paths()).keys() == {*SAVED}
 
 
-@pytest.mark.long
 async def test_api_server_of_a_workspace_and_its_engines_when_restored_then_all_notice_without_a_restart(
     stack: HostedStack, operator: Operator, tenant: Tenant, history: History
 ) -> None:

@@ -9,6 +9,7 @@ import asyncio
 from typing import Any
 
 import psycopg
+import pytest
 
 from devstack.harness.hosted import HostedStack
 from devstack.harness.mirror import Mirror
@@ -82,6 +83,7 @@ async def rows_of(stack: HostedStack, instance: str) -> int:
     return int(row[0])
 
 
+@pytest.mark.long  # what is left of its rows then is in tests/component/planner
 async def test_instance_when_it_is_retired_as_lost_then_nothing_waits_for_it_and_agents_leave_it_alone_if_it_comes_back(
     stack: HostedStack, kube: KubeClient, tenant: Tenant, applications: Mirror
 ) -> None:

@@ -23,6 +23,7 @@ from devstack.supervisor.child import is_alive, tree
 from services.common.errors import InvalidConfiguration, Unavailable
 from tests.stack.small import ESSENTIAL, SMALL, Gitopsctl, await_gone
 
+pytestmark = pytest.mark.long  # all stacks of other tests come up, lose processes and go likewise
 UNAVAILABLE = 69
 INVALID = 2
 
