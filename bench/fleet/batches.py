@@ -53,9 +53,10 @@ GROWS_WITH_OBJECTS = "the load of all instances"
 """It counts all that they hold: each planner does so every ten seconds, between batches."""
 REMEDIES, LOOK, POOLS = "RemediesDue", "a look at a rollout", "ScalingDue"
 MOVES = "FleetDue, moves"
-OF_ALL_ROWS = {MOVES: 1, LOOK: 4, REMEDIES: 4, POOLS: 4}
+OF_ALL_ROWS = {MOVES: 1, LOOK: 4, REMEDIES: 4, POOLS: 5}
 """They decide by how all instances are, and by all moves: how many rows of each they read. Those of four also read what
-is assigned to whom, and what is retired: :func:`add_waiting` adds as many of these as moves."""
+is assigned to whom, and what is retired, and that of five the tenants that may leave an instance: :func:`add_waiting`
+adds as many of these as moves."""
 MOST_GROWTH, NOISE_MS = 2.0, 2.0
 """A batch of any other kind takes no more than so many times as long in the largest fleet, and a little."""
 ROW_MS = 0.025
