@@ -53,14 +53,13 @@ GROWS_WITH_OBJECTS = "the load of all instances"
 """It counts all that they hold: each planner does so every ten seconds, between batches."""
 REMEDIES, LOOK, POOLS = "RemediesDue", "a look at a rollout", "ScalingDue"
 MOVES = "FleetDue, moves"
-OF_ALL_ROWS = {MOVES: 1, LOOK: 4, REMEDIES: 4, POOLS: 5}
-"""They decide by how all instances are, and by all moves: how many rows of each they read. Those of four also read what
-is assigned to whom, and what is retired, and that of five the tenants that may leave an instance: :func:`add_waiting`
-adds as many of these as moves."""
+OF_ALL_ROWS = {REMEDIES, LOOK, POOLS, MOVES}
+"""They decide by how all instances are, and by all moves."""
 MOST_GROWTH, NOISE_MS = 2.0, 2.0
 """A batch of any other kind takes no more than so many times as long in the largest fleet, and a little."""
-ROW_MS = 0.025
-"""More for each of these rows."""
+ROW_MS = 0.05
+"""More for each instance, of those that decide by how all are: its row and its health, and nothing on it. Likewise for
+each move."""
 EMPTY = "DELETE FROM engine_instances; DELETE FROM engine_clusters"
 TIDY = "VACUUM ANALYZE"
 MANY = 8_000
@@ -302,7 +301,7 @@ def find_growing(found: Costs, of: str = "instances") -> Iterator[str]:
     """Kinds of batches that take longer with more instances, or whatever the columns are of, than they may."""
     for name, costs in found.items():
         fewest, most = min(costs), max(costs)
-        rows = ROW_MS * OF_ALL_ROWS.get(name, 0) * (most - fewest)
+        rows = ROW_MS * (most - fewest) if name in OF_ALL_ROWS else 0.0
         exceeds = costs[most] > MOST_GROWTH * costs[fewest] + NOISE_MS + rows
         if exceeds and name not in {GROWS_WITH_FLEET, GROWS_WITH_OBJECTS}:
             yield f"{name}: {costs[fewest]:.1f} ms with {fewest} {of}, {costs[most]:.1f} ms with {most}"

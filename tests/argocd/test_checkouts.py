@@ -22,7 +22,7 @@ func main() {
 """
 
 
-@pytest.mark.long  # what it asks is compiled first, and changes with the version of Argo CD alone
+@pytest.mark.long  # our names are in tests/unit/agent/private_repositories; Argo CD's change with its version alone
 def test_checkout_when_argo_cd_itself_is_asked_then_it_is_named_as_expected(tmp_path: Path) -> None:
     folder = go("list", "-m", "-f", "{{.Dir}}", MODULE, cwd=ROOT / "toolchain" / "argocd").strip()
     source = (Path(folder) / "util" / "git" / "git.go").read_text()

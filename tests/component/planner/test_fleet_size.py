@@ -188,7 +188,6 @@ SELECT gen_random_uuid(), id, workspace, namespace, 1, 'i1', 'i2', 'ordered', fa
 """
 MOVED_READ = 6
 """Rows and entries of indexes at most, of a move that waits: it is read, and whether there is its tenant."""
-
 RETIRED_READ = 6
 """Likewise of an instance that was given up: whether anything names it still."""
 

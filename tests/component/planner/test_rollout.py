@@ -218,7 +218,7 @@ def test_instance_when_no_gate_has_looked_at_its_release_then_it_takes_tenants_o
 
     def taking() -> set[str]:
         known = fleet.session.fleet.instances
-        assert fleet.session.fleet.instances.keys() == {"first", OLD, NEW}
+        assert known.keys() == {"first", OLD, NEW}
         return {each for each in (OLD, NEW) if known[each].accepting}
 
     with psycopg.connect(fleet.database.owner_url) as owner:
