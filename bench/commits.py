@@ -317,13 +317,12 @@ async def _make_namespace(kubeconfig: Path) -> None:
         await create_namespaces(users, [SYSTEM_NAMESPACE])
 
 
-def set_apart(stack: HostedStack, watcher: SideProcess) -> None:
-    """Give Argo CD, its API server and its git server one half of the processors, and our services the other half.
+def set_apart(stack: HostedStack, watcher: SideProcess, processors: Sequence[int]) -> None:
+    """Give Argo CD, its API server and its git server one half of `processors`, and our services the other half.
 
     This program is with Argo CD, so that it tells of commits and sees what comes of them as fast for either sort. It
     comes first, because it has started the stack: what is said of its tree is said of all.
     """
-    processors = sorted(os.sched_getaffinity(0))
     half = len(processors) // 2
     for name, pid in ((BENCH, os.getpid()), *stack.pids().items(), (WATCHER, watcher.pid)):
         own = processors[:half] if name.startswith((*ENGINES, BENCH)) else processors[half:]
@@ -405,6 +404,7 @@ def main(
 ) -> None:
     """Measure on one instance, on two, … each on a new stack; exits with 1 unless we cost at most 5 % beyond chance."""
     found = {}
+    processors = sorted(os.sched_getaffinity(0))  # before this program sets itself apart, too
     for number in range(first, instances + 1):
         with tempfile.TemporaryDirectory(prefix="gitops-bench-") as folder:
             console.print(f"starting a stack with {number} Argo CD …")
@@ -414,7 +414,7 @@ def main(
                 for added in range(2, number + 1):
                     join(stack, added)
                 if apart:
-                    set_apart(stack, watcher)
+                    set_apart(stack, watcher, processors)
                 found[number] = asyncio.run(measure(stack, applications, pairs))
                 watcher.require_running()
     table = Table("instances", "", "by hand", "ours", f"overhead ± {ERRORS:.0f} errors")

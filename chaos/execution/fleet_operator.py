@@ -13,9 +13,9 @@ from uuid import uuid4
 from chaos.identity import WORKSPACE
 from chaos.plan.operations import DrainInstance, FleetOperation, MoveTenant, ReplaceInstance, UndrainInstance
 from devstack.harness.hosted import HostedStack
+from services.cli.database_connection import connected
 from services.cli.fleet.fleet_orders import OUTCOME, send_order
 from services.cli.guards.kept_orphans import kept_orphans, send_approvals
-from services.cli.owner_connection import connected
 from services.common.backoff import Backoff
 from services.common.errors import InvalidConfiguration, Retry, Unavailable
 from services.common.kafka import DEFAULT_ENGINE_CLUSTER

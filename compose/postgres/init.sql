@@ -5,12 +5,14 @@
 \getenv planner_password GITOPS_PLANNER_PASSWORD
 \getenv replication_password GITOPS_REPLICATION_PASSWORD
 \getenv backup_password GITOPS_BACKUP_PASSWORD
+\getenv reader_password GITOPS_READER_PASSWORD
 
 -- gitops_owner: migrations. gitops_planner: the planner's reads and writes. gitops_replication: Debezium, which
 -- reads what its publication holds and nothing else. gitops_backup: gitopsctl backup, which reads everything and
--- writes nothing. Grants on tables are part of the migrations.
+-- writes nothing. gitops_reader: gitopsctl engines and engine-clusters, which read what operators are shown. Grants on tables are part of the migrations.
 SELECT format('CREATE ROLE %I', name)
-  FROM unnest(ARRAY['gitops_owner', 'gitops_planner', 'gitops_replication', 'gitops_backup']) AS wanted(name)
+  FROM unnest(ARRAY['gitops_owner', 'gitops_planner', 'gitops_replication', 'gitops_backup',
+                  'gitops_reader']) AS wanted(name)
  WHERE NOT EXISTS (SELECT FROM pg_roles WHERE rolname = name) \gexec
 
 ALTER ROLE gitops_owner LOGIN NOSUPERUSER NOCREATEDB NOCREATEROLE NOREPLICATION NOBYPASSRLS
@@ -21,12 +23,16 @@ ALTER ROLE gitops_replication LOGIN NOSUPERUSER NOCREATEDB NOCREATEROLE REPLICAT
     PASSWORD :'replication_password' CONNECTION LIMIT 10;
 ALTER ROLE gitops_backup LOGIN NOSUPERUSER NOCREATEDB NOCREATEROLE NOREPLICATION NOBYPASSRLS
     PASSWORD :'backup_password' CONNECTION LIMIT 2;
+ALTER ROLE gitops_reader LOGIN NOSUPERUSER NOCREATEDB NOCREATEROLE NOREPLICATION NOBYPASSRLS
+    PASSWORD :'reader_password' CONNECTION LIMIT 10;
 
 -- A planner that hangs in the middle of a transaction would hold its locks, and vacuum, for ever. A batch takes
 -- milliseconds. Debezium gets no limit: the snapshot of a large table is one statement.
 ALTER ROLE gitops_planner SET statement_timeout = '60s';
 ALTER ROLE gitops_planner SET lock_timeout = '30s';
 ALTER ROLE gitops_planner SET idle_in_transaction_session_timeout = '60s';
+ALTER ROLE gitops_reader SET statement_timeout = '60s';
+ALTER ROLE gitops_reader SET idle_in_transaction_session_timeout = '60s';
 -- Its statements carry tenants' rows: the server's log says what failed, and not the statement.
 ALTER ROLE gitops_planner SET log_min_error_statement = 'panic';
 
@@ -35,4 +41,4 @@ SELECT 'CREATE DATABASE gitops OWNER gitops_owner'
 
 -- By default everybody may enter every database, and make temporary tables there.
 REVOKE ALL ON DATABASE gitops, postgres, template1 FROM PUBLIC;
-GRANT CONNECT ON DATABASE gitops TO gitops_planner, gitops_replication, gitops_backup;
+GRANT CONNECT ON DATABASE gitops TO gitops_planner, gitops_replication, gitops_backup, gitops_reader;

@@ -20,7 +20,7 @@ from devstack.supervisor.process import Node, Process, Step
 
 CONFIGURATION = COMPOSE / "postgres"
 SUPERUSER = "postgres"
-ROLES = ("owner", "planner", "replication", "backup")
+ROLES = ("owner", "planner", "replication", "backup", "reader")
 
 # A development database that is thrown away may lose its last commits with the machine, not with a process.
 NOT_DURABLE = "fsync = off\nfull_page_writes = off\n"

@@ -106,6 +106,7 @@ class Stack:
             "DATABASE_URL": self.database_url("planner"),
             "DATABASE_OWNER_URL": self.database_url("owner"),
             "DATABASE_BACKUP_URL": self.database_url("backup"),
+            "DATABASE_READER_URL": self.database_url("reader"),
             "KUBECONFIG": str(self.state.kubeconfig),
             "SEALING_PRIVATE_KEYS": str(private_keys),
             "SEALING_PUBLIC_KEYS": str(public_keys),

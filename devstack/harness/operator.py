@@ -38,7 +38,7 @@ REMARK = re.compile(r"\s+# .*")
 INIT = """
 CREATE DATABASE gitops OWNER gitops_owner;
 REVOKE ALL ON DATABASE gitops FROM PUBLIC;
-GRANT CONNECT ON DATABASE gitops TO gitops_planner, gitops_replication, gitops_backup
+GRANT CONNECT ON DATABASE gitops TO gitops_planner, gitops_replication, gitops_backup, gitops_reader
 """
 
 PROGRAMS: Mapping[str, Callable[[], Sequence[str]]] = {

@@ -25,7 +25,7 @@ MARKER = ".gitops-stack"
 """A file that says the folder is ours: only such a folder is ever wiped."""
 
 SECRETS = (
-    *("postgres", "owner", "planner", "replication", "backup", "admin_token"),
+    *("postgres", "owner", "planner", "replication", "backup", "reader", "admin_token"),
     *("remote_admin_token", "git", "redis", "token-argocd-1", "token-argocd-2"),
     *("token-argocd-3", "token-argocd-4"),
     *("kafka-operator", "connect-stores"),

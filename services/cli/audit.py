@@ -9,6 +9,7 @@ import typer
 from psycopg import Connection, sql
 from psycopg.rows import dict_row
 
+from services.cli.database_connection import TIMEOUT, URL, connected
 from services.cli.filters import (
     SINCE,
     TENANT,
@@ -18,7 +19,6 @@ from services.cli.filters import (
     parse_tenant,
 )
 from services.cli.output import OUTPUT, Output, Row, print_rows, tell
-from services.cli.owner_connection import TIMEOUT, URL, connected
 from services.common.errors import InvalidConfiguration
 from services.common.startup import await_dependency
 from services.planner.rows import TenantName

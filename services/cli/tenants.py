@@ -6,7 +6,7 @@ from datetime import datetime
 
 import typer
 
-from services.cli.owner_connection import TIMEOUT, URL, connected
+from services.cli.database_connection import TIMEOUT, URL, connected
 from services.common.startup import await_dependency
 
 app = typer.Typer(help="Tenants that need an operator.", no_args_is_help=True)

@@ -127,6 +127,7 @@ def containers() -> Iterator[Servers]:
     settings = COMPOSE / "postgres"
     passwords = {"GITOPS_OWNER_PASSWORD": "owner", "GITOPS_PLANNER_PASSWORD": "planner"}
     passwords |= {"GITOPS_REPLICATION_PASSWORD": "replication", "GITOPS_BACKUP_PASSWORD": "backup"}
+    passwords["GITOPS_READER_PASSWORD"] = "reader"
     with ExitStack() as running:
         postgres = PostgresContainer(postgres_image(), dbname="postgres", driver=None)
         postgres.with_command("postgres -c config_file=/etc/postgresql/postgresql.conf -c listen_addresses='*'")

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from devstack.components.postgres import SUPERUSER, superusers_socket
+from devstack.components.postgres import ROLES, SUPERUSER, superusers_socket
 from devstack.git.repository import Repository
 from devstack.harness.hosted import HostedStack
 from devstack.stack.identities import PRINCIPALS
@@ -69,7 +69,7 @@ def variables(servers: HostedStack, tokens: Mapping[str, str]) -> dict[str, str]
         "PATH": f"{psql.parent}:{os.environ['PATH']}",
         "LD_LIBRARY_PATH": str(psql.parents[1] / "lib"),
     }
-    roles = {f"GITOPS_{role.upper()}_PASSWORD": secrets[role] for role in ("owner", "planner", "replication", "backup")}
+    roles = {f"GITOPS_{role.upper()}_PASSWORD": secrets[role] for role in ROLES}
     principals = {password_variable(name): secrets[f"kafka-{name}"] for name in PRINCIPALS}
     own = {"SCHEMA_REGISTRY_TOKEN": tokens["operator"], "ENGINE_NAMESPACES": ENGINE}
     return servers.environment | superuser | roles | principals | own

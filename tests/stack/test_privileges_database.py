@@ -87,6 +87,30 @@ BACKUP_MAY_NOT = (
     "SELECT pg_create_logical_replication_slot('mine', 'pgoutput')",
     "SET ROLE gitops_owner",
 )
+READER_MAY = (
+    "SELECT FROM engine_instances, engine_health, moves, rollouts, tenants",
+    "SELECT count(spec) FROM deployments",
+    "SELECT lane, kind, count(*) FROM engine_resources GROUP BY lane, kind",
+    "SELECT message FROM audit_records",
+    "SELECT id, name FROM resources",
+)
+READER_MAY_NOT = (
+    "SELECT manifest FROM engine_resources",
+    "SELECT environment FROM deployments",
+    "SELECT workspace FROM audit_records",
+    "SELECT spec FROM resources",
+    "SELECT secret_binding FROM resources",
+    "SELECT FROM workspace_statuses",
+    "SELECT FROM parked_events",
+    "SELECT FROM engine_instances FOR UPDATE",
+    "UPDATE engine_instances SET state = state",
+    "INSERT INTO fleet_orders SELECT * FROM fleet_orders",
+    "DELETE FROM moves",
+    "CREATE TABLE mine ()",
+    "SET ROLE gitops_owner",
+    "SELECT rolpassword FROM pg_authid",
+    "SELECT pg_read_file('postgresql.conf')",
+)
 OWNER_MAY_NOT = (
     "CREATE ROLE mine",
     "CREATE DATABASE mine",
@@ -118,7 +142,8 @@ def as_role(infrastructure: HostedStack) -> Callable[[str], psycopg.Connection]:
     ("role", "statement"),
     [("planner", text) for text in PLANNER_MAY]
     + [("replication", text) for text in REPLICATION_MAY]
-    + [("backup", text) for text in BACKUP_MAY],
+    + [("backup", text) for text in BACKUP_MAY]
+    + [("reader", text) for text in READER_MAY],
 )
 def test_database_when_a_role_does_its_work_then_it_may(
     as_role: Callable[[str], psycopg.Connection], role: str, statement: Any
@@ -136,6 +161,7 @@ def test_database_when_a_role_does_its_work_then_it_may(
     [("planner", text) for text in PLANNER_MAY_NOT]
     + [("replication", text) for text in REPLICATION_MAY_NOT]
     + [("backup", text) for text in BACKUP_MAY_NOT]
+    + [("reader", text) for text in READER_MAY_NOT]
     + [("owner", text) for text in OWNER_MAY_NOT],
 )
 def test_database_when_a_role_does_more_than_its_work_then_it_is_refused(
@@ -152,7 +178,7 @@ def test_database_when_a_role_does_more_than_its_work_then_it_is_refused(
 
 
 @pytest.mark.parametrize("database", ["postgres", "template1"])
-@pytest.mark.parametrize("role", ["planner", "replication", "backup", "owner"])
+@pytest.mark.parametrize("role", ["planner", "replication", "backup", "reader", "owner"])
 def test_database_when_it_is_not_ours_then_no_role_may_enter(
     as_role: Callable[..., psycopg.Connection], role: str, database: str
 ) -> None:

@@ -9,23 +9,23 @@ import typer
 
 from services.cli.backups.archive import write_archive
 from services.cli.backups.store import archive_name, open_store
-from services.cli.owner_connection import TIMEOUT, checked_url, connected
+from services.cli.database_connection import BACKUP, TIMEOUT, checked_url, connected
 from services.common.startup import await_dependency
 
 app = typer.Typer(add_completion=False)
 
 PLACE = typer.Argument(..., envvar="BACKUP_STORE", help="A folder, or s3://BUCKET/PREFIX.")
-READER_URL = typer.Option(
+BACKUP_URL = typer.Option(
     ...,
     "--url",
-    envvar="DATABASE_BACKUP_URL",
+    envvar=BACKUP,
     callback=checked_url,
     help="postgresql://gitops_backup:…@host:port/gitops?sslmode=verify-full&sslrootcert=FILE",
 )
 
 
 @app.command()
-def backup(place: str = PLACE, url: str = READER_URL, timeout: float = TIMEOUT) -> None:
+def backup(place: str = PLACE, url: str = BACKUP_URL, timeout: float = TIMEOUT) -> None:
     """Write all tables, as they are in one moment, to an archive in PLACE. Nothing stands still meanwhile.
 
     Where an S3-compatible store is, and who we are there: AWS_ENDPOINT_URL, AWS_REGION, AWS_ACCESS_KEY_ID,

@@ -24,10 +24,10 @@ from psycopg import Connection, sql
 from services.cli.backups.archive import Description, load_table, opened, read_description, verify_archive
 from services.cli.backups.backup import PLACE
 from services.cli.backups.store import open_store
+from services.cli.database_connection import TIMEOUT, URL, connected
 from services.cli.installation import connector, database
 from services.cli.installation.workspaces import make_tables, move_rows
 from services.cli.output import tell
-from services.cli.owner_connection import TIMEOUT, URL, connected
 from services.cli.rebuild.start import require_empty
 from services.common.errors import InvalidConfiguration, Unavailable
 from services.common.startup import await_dependency

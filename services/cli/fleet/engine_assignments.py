@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import typer
 
+from services.cli.database_connection import READING_URL, TIMEOUT
 from services.cli.fleet.fleet_orders import DRY_RUN, WAIT, fleet, give_order
 from services.cli.output import OUTPUT, Output, Row, print_rows
-from services.cli.owner_connection import TIMEOUT, URL
 from services.common.errors import InvalidConfiguration
 from services.common.messages import AssignWorkspace, DedicateEngineInstance, PinTenant, UnpinTenant
 from services.common.startup import await_dependency
@@ -37,7 +37,7 @@ def assign(
     workspace: str = OF_WORKSPACE,
     region: str = REGION,
     ring: str = RING,
-    url: str = URL,
+    url: str = READING_URL,
     timeout: float = WAIT,
     *,
     dry_run: bool = DRY_RUN,
@@ -51,7 +51,9 @@ def assign(
     give_order(AssignWorkspace(workspace, region, ring), url, timeout, dry_run=dry_run)
 
 
-def unassign(workspace: str = OF_WORKSPACE, url: str = URL, timeout: float = WAIT, *, dry_run: bool = DRY_RUN) -> None:
+def unassign(
+    workspace: str = OF_WORKSPACE, url: str = READING_URL, timeout: float = WAIT, *, dry_run: bool = DRY_RUN
+) -> None:
     """Order that tenants of a workspace may be placed in any region and ring; those that are placed stay."""
     give_order(AssignWorkspace(workspace, "", ""), url, timeout, dry_run=dry_run)
 
@@ -59,7 +61,7 @@ def unassign(workspace: str = OF_WORKSPACE, url: str = URL, timeout: float = WAI
 def dedicate(
     instance: str = INSTANCE,
     workspace: str = DEDICATED_TO,
-    url: str = URL,
+    url: str = READING_URL,
     timeout: float = WAIT,
     *,
     shared: bool = SHARED,
@@ -75,7 +77,7 @@ def pin(
     namespace: str = TENANT,
     workspace: str = WORKSPACE,
     target: str = PINNED_TO,
-    url: str = URL,
+    url: str = READING_URL,
     timeout: float = WAIT,
     *,
     dry_run: bool = DRY_RUN,
@@ -87,7 +89,7 @@ def pin(
 def unpin(
     namespace: str = TENANT,
     workspace: str = WORKSPACE,
-    url: str = URL,
+    url: str = READING_URL,
     timeout: float = WAIT,
     *,
     dry_run: bool = DRY_RUN,
@@ -96,7 +98,7 @@ def unpin(
     give_order(UnpinTenant(workspace, namespace), url, timeout, dry_run=dry_run)
 
 
-def list_assignments(output: Output = OUTPUT, url: str = URL, timeout: float = TIMEOUT) -> None:
+def list_assignments(output: Output = OUTPUT, url: str = READING_URL, timeout: float = TIMEOUT) -> None:
     """List assignments of workspaces, dedicated instances and pinned tenants."""
     shown = await_dependency("database", lambda: fleet(url), timeout)
     print_rows(assignment_rows(shown), COLUMNS, output, nothing="nothing is assigned, dedicated or pinned")

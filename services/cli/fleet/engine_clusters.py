@@ -6,10 +6,10 @@ from collections import Counter
 
 import typer
 
+from services.cli.database_connection import READING_URL, TIMEOUT
 from services.cli.fleet.fleet_orders import DRY_RUN, WAIT, fleet, give_order
 from services.cli.kafka import topics
 from services.cli.output import OUTPUT, Output, Row, print_rows
-from services.cli.owner_connection import TIMEOUT, URL
 from services.common.kafka import load_acls, load_topics
 from services.common.messages import (
     AddEngineCluster,
@@ -29,7 +29,7 @@ COLUMNS = {"id": "id", "region": "region", "state": "state", "instances": "insta
 
 
 @app.command("list")
-def list_(output: Output = OUTPUT, url: str = URL, timeout: float = TIMEOUT) -> None:
+def list_(output: Output = OUTPUT, url: str = READING_URL, timeout: float = TIMEOUT) -> None:
     """List the clusters, and how many instances each has that are not retired."""
     shown = await_dependency("database", lambda: fleet(url), timeout)
     print_rows(cluster_rows(shown), COLUMNS, output, nothing="there is no engine cluster")
@@ -39,7 +39,7 @@ def list_(output: Output = OUTPUT, url: str = URL, timeout: float = TIMEOUT) -> 
 def add(
     cluster: str = ID,
     region: str = REGION,
-    url: str = URL,
+    url: str = READING_URL,
     timeout: float = WAIT,
     replication_factor: int = topics.REPLICATION_FACTOR,
     *,
@@ -64,19 +64,19 @@ def add(
 
 
 @app.command()
-def drain(cluster: str = KNOWN, url: str = URL, timeout: float = WAIT, *, dry_run: bool = DRY_RUN) -> None:
+def drain(cluster: str = KNOWN, url: str = READING_URL, timeout: float = WAIT, *, dry_run: bool = DRY_RUN) -> None:
     """Order that a cluster takes no instances, and its own take no tenants. Those stay until a rebalance moves them."""
     give_order(DrainEngineCluster(cluster), url, timeout, dry_run=dry_run)
 
 
 @app.command()
-def undrain(cluster: str = KNOWN, url: str = URL, timeout: float = WAIT, *, dry_run: bool = DRY_RUN) -> None:
+def undrain(cluster: str = KNOWN, url: str = READING_URL, timeout: float = WAIT, *, dry_run: bool = DRY_RUN) -> None:
     """Order that a cluster takes instances again, and that those take tenants which were drained with it."""
     give_order(UndrainEngineCluster(cluster), url, timeout, dry_run=dry_run)
 
 
 @app.command()
-def retire(cluster: str = KNOWN, url: str = URL, timeout: float = WAIT, *, dry_run: bool = DRY_RUN) -> None:
+def retire(cluster: str = KNOWN, url: str = READING_URL, timeout: float = WAIT, *, dry_run: bool = DRY_RUN) -> None:
     """Order that a cluster is given up, for good. Refused while it has an instance that is not retired, or a pool.
 
     Its topic and its principal stay at the brokers.

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import typer
 from rich.console import RenderableType
 
+from services.cli.database_connection import READING_URL, TIMEOUT, connected
 from services.cli.fleet.fleet_orders import DRY_RUN, WAIT, give_order
 from services.cli.output import OUTPUT, Output, Row, print_rows, table_of
-from services.cli.owner_connection import TIMEOUT, URL, connected
 from services.cli.watching import FittedTable, look_every, print_changes, show_screens
 from services.common.messages import CancelMove, MoveTenant
 from services.common.startup import await_dependency
@@ -46,7 +46,7 @@ def move(
     namespace: str = TENANT,
     workspace: str = WORKSPACE,
     target: str = TARGET,
-    url: str = URL,
+    url: str = READING_URL,
     timeout: float = WAIT,
     *,
     dry_run: bool = DRY_RUN,
@@ -58,7 +58,7 @@ def move(
 def cancel_move(
     namespace: str = TENANT,
     workspace: str = WORKSPACE,
-    url: str = URL,
+    url: str = READING_URL,
     timeout: float = WAIT,
     *,
     dry_run: bool = DRY_RUN,
@@ -68,7 +68,7 @@ def cancel_move(
 
 
 def list_moves(
-    output: Output = OUTPUT, url: str = URL, timeout: float = TIMEOUT, *, over: bool = OVER, watch: bool = WATCH
+    output: Output = OUTPUT, url: str = READING_URL, timeout: float = TIMEOUT, *, over: bool = OVER, watch: bool = WATCH
 ) -> None:
     """List tenants that are on their way to another instance, with the step that each is at."""
     if watch:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import typer
 
+from services.cli.database_connection import READING_URL, TIMEOUT, connected
 from services.cli.output import OUTPUT, Output, Row, print_rows
-from services.cli.owner_connection import TIMEOUT, URL, connected
 from services.common.startup import await_dependency
 
 SUBJECT = typer.Option(
@@ -31,7 +31,11 @@ COLUMNS = {
 
 
 def list_orders(
-    subject: str = SUBJECT, limit: int = LIMIT, output: Output = OUTPUT, url: str = URL, timeout: float = TIMEOUT
+    subject: str = SUBJECT,
+    limit: int = LIMIT,
+    output: Output = OUTPUT,
+    url: str = READING_URL,
+    timeout: float = TIMEOUT,
 ) -> None:
     """List orders about the fleet, the newest first: who gave them, and what was decided; the fleet's audit."""
     rows = await_dependency("database", lambda: _orders(url, subject, limit), timeout)

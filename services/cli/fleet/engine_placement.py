@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import typer
 
+from services.cli.database_connection import READING_URL, TIMEOUT, connected
 from services.cli.output import OUTPUT, Output, Row, print_rows
-from services.cli.owner_connection import TIMEOUT, URL, connected
 from services.common.errors import InvalidConfiguration
 from services.common.startup import await_dependency
 from services.planner.database.fleet_queries import PART_NAME, WITH_PARTS, load_tenants_on
@@ -39,7 +39,7 @@ def placement(
     namespace: str = TENANT,
     workspace: str = WORKSPACE,
     output: Output = OUTPUT,
-    url: str = URL,
+    url: str = READING_URL,
     timeout: float = TIMEOUT,
 ) -> None:
     """Show on which instances a tenant is: its own first, then each part of one that is too large for that.

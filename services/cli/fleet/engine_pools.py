@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import typer
 
+from services.cli.database_connection import READING_URL, TIMEOUT, connected
 from services.cli.fleet.fleet_orders import DRY_RUN, WAIT, database_time, fleet, give_order
 from services.cli.output import OUTPUT, Output, Row, print_rows
-from services.cli.owner_connection import TIMEOUT, URL, connected
 from services.common.kafka import DEFAULT_ENGINE_CLUSTER
 from services.common.messages import RemoveEnginePool, SetEnginePool
 from services.common.startup import await_dependency
@@ -49,7 +49,7 @@ COLUMNS = {
 
 
 @app.command("list")
-def list_(output: Output = OUTPUT, url: str = URL, timeout: float = TIMEOUT) -> None:
+def list_(output: Output = OUTPUT, url: str = READING_URL, timeout: float = TIMEOUT) -> None:
     """List the pools, with what each carries, and what it lacks."""
     shown = await_dependency("database", lambda: fleet(url), timeout)
     print_rows(pool_rows(shown), COLUMNS, output, nothing="there is no pool: instances are added by hand")
@@ -65,7 +65,7 @@ def set_(  # noqa: PLR0913, PLR0917 - an option for each thing that a pool has
     capacity: int = CAPACITY,
     version: str = VERSION,
     profile: str = PROFILE,
-    url: str = URL,
+    url: str = READING_URL,
     timeout: float = WAIT,
     *,
     dry_run: bool = DRY_RUN,
@@ -77,7 +77,7 @@ def set_(  # noqa: PLR0913, PLR0917 - an option for each thing that a pool has
 
 @app.command()
 def remove(
-    cluster: str = CLUSTER, ring: str = RING, url: str = URL, timeout: float = WAIT, *, dry_run: bool = DRY_RUN
+    cluster: str = CLUSTER, ring: str = RING, url: str = READING_URL, timeout: float = WAIT, *, dry_run: bool = DRY_RUN
 ) -> None:
     """Order that a ring of a cluster does not change by itself any more; its instances stay."""
     give_order(RemoveEnginePool(cluster, ring), url, timeout, dry_run=dry_run)

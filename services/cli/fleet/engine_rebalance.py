@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 
+from services.cli.database_connection import READING_URL
 from services.cli.fleet.fleet_orders import DRY_RUN, PLAN_OUTPUT, WAIT, PlanTable, give_order, show_plan
 from services.cli.output import Output, Row
-from services.cli.owner_connection import URL
 from services.common.messages import RebalanceFleet
 from services.planner.domain.fleet.placement.measured_load import WAITING, in_applications
 from services.planner.domain.fleet.rows import Fleet
@@ -15,7 +15,9 @@ TENANTS = {"tenant": "tenant", "load": "load", "from": "from", "to": "to", "step
 INSTANCES = {"instance": "instance", "state": "state", "capacity": "capacity", "before": "load", "after": "then"}
 
 
-def rebalance(url: str = URL, timeout: float = WAIT, output: Output = PLAN_OUTPUT, *, dry_run: bool = DRY_RUN) -> None:
+def rebalance(
+    url: str = READING_URL, timeout: float = WAIT, output: Output = PLAN_OUTPUT, *, dry_run: bool = DRY_RUN
+) -> None:
     """Order that tenants move until no instance carries more than 1.25 times its share; draining ones are emptied.
 
     As few tenants as that takes; those that are on their way already count where they will be.

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import typer
 
+from services.cli.database_connection import READING_URL, TIMEOUT, connected
 from services.cli.output import OUTPUT, Output, Row, print_rows
-from services.cli.owner_connection import TIMEOUT, URL, connected
 from services.common.startup import await_dependency
 from services.planner.database.remedy_queries import load_remediations
 from services.planner.domain.fleet.remediation.remediation_rows import Remediation
@@ -28,7 +28,9 @@ SELECT created_at, name, message FROM audit_records WHERE kind = %s ORDER BY cre
 """
 
 
-def list_remedies(output: Output = OUTPUT, url: str = URL, timeout: float = TIMEOUT, *, past: bool = PAST) -> None:
+def list_remedies(
+    output: Output = OUTPUT, url: str = READING_URL, timeout: float = TIMEOUT, *, past: bool = PAST
+) -> None:
     """List engine instances that are ill or recovering, with what is done for each, and when what is next."""
     if past:
         rows = await_dependency("database", lambda: _past(url), timeout)

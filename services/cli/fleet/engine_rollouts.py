@@ -10,9 +10,9 @@ from typing import Any
 import pydantic
 import typer
 
+from services.cli.database_connection import READING_URL, TIMEOUT, connected
 from services.cli.fleet.fleet_orders import DRY_RUN, PLAN_OUTPUT, WAIT, PlanTable, give_order, show_plan
 from services.cli.output import OUTPUT, Output, Row, print_rows, table_of
-from services.cli.owner_connection import TIMEOUT, URL, connected
 from services.cli.watching import look_every, print_changes, show_screens
 from services.common.messages import AbortRollout, PauseRollout, ResumeRollout, StartRollout
 from services.common.startup import await_dependency
@@ -74,7 +74,7 @@ def start(  # noqa: PLR0913, PLR0917 - an option for each thing that is ordered,
     profile: str = PROFILE,
     rings: str = RINGS,
     soak: Any = SOAK,
-    url: str = URL,
+    url: str = READING_URL,
     timeout: float = WAIT,
     output: Output = PLAN_OUTPUT,
     *,
@@ -94,25 +94,25 @@ def start(  # noqa: PLR0913, PLR0917 - an option for each thing that is ordered,
 
 
 @app.command()
-def pause(url: str = URL, timeout: float = WAIT, *, dry_run: bool = DRY_RUN) -> None:
+def pause(url: str = READING_URL, timeout: float = WAIT, *, dry_run: bool = DRY_RUN) -> None:
     """Order that no further tenant moves, and no gate is asked, until the rollout is resumed."""
     give_order(PauseRollout(), url, timeout, dry_run=dry_run)
 
 
 @app.command()
-def resume(url: str = URL, timeout: float = WAIT, *, dry_run: bool = DRY_RUN) -> None:
+def resume(url: str = READING_URL, timeout: float = WAIT, *, dry_run: bool = DRY_RUN) -> None:
     """Order that a rollout that is paused goes on; a soak begins anew."""
     give_order(ResumeRollout(), url, timeout, dry_run=dry_run)
 
 
 @app.command()
-def abort(url: str = URL, timeout: float = WAIT, *, dry_run: bool = DRY_RUN) -> None:
+def abort(url: str = READING_URL, timeout: float = WAIT, *, dry_run: bool = DRY_RUN) -> None:
     """Order that the tenants of the present ring go back, if they still can, and that no other ring follows."""
     give_order(AbortRollout(), url, timeout, dry_run=dry_run)
 
 
 @app.command()
-def status(output: Output = OUTPUT, url: str = URL, timeout: float = TIMEOUT, *, watch: bool = WATCH) -> None:
+def status(output: Output = OUTPUT, url: str = READING_URL, timeout: float = TIMEOUT, *, watch: bool = WATCH) -> None:
     """Show the newest rollout: its ring and stage, how many tenants have moved, what it waits for, or why it ended."""
     if watch:
         _watch(url, timeout, output)

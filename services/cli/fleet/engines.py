@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import typer
 
+from services.cli.database_connection import READING_URL, TIMEOUT, URL, connected
 from services.cli.fleet import (
     engine_assignments,
     engine_moves,
@@ -20,7 +21,6 @@ from services.cli.fleet import (
 from services.cli.fleet.fleet_orders import DRY_RUN, WAIT, fleet, give_order
 from services.cli.fleet.fleet_view import load_view, screen
 from services.cli.output import OUTPUT, Output, Row, print_rows
-from services.cli.owner_connection import TIMEOUT, URL, connected
 from services.cli.watching import look_every, print_changes, show_screens
 from services.common.errors import InvalidConfiguration
 from services.common.kafka import DEFAULT_ENGINE_CLUSTER
@@ -129,7 +129,12 @@ COLUMNS = {
 
 @app.command("list")
 def list_(
-    output: Output = OUTPUT, url: str = URL, timeout: float = TIMEOUT, *, retired: bool = RETIRED, watch: bool = WATCH
+    output: Output = OUTPUT,
+    url: str = READING_URL,
+    timeout: float = TIMEOUT,
+    *,
+    retired: bool = RETIRED,
+    watch: bool = WATCH,
 ) -> None:
     """List the instances, with how many tenants are on each, and what it carries: in Applications' worth of work."""
     if watch:
@@ -151,7 +156,7 @@ def apply(url: str = URL, namespaces: str = NAMESPACES, timeout: float = TIMEOUT
 
 
 @app.command()
-def show(instance: str = ID, output: Output = OUTPUT, url: str = URL, timeout: float = TIMEOUT) -> None:
+def show(instance: str = ID, output: Output = OUTPUT, url: str = READING_URL, timeout: float = TIMEOUT) -> None:
     """Show all of one instance, also what keeps it from being relieved, and the parts of split tenants on it."""
     shown = await_dependency("database", lambda: fleet(url), timeout)
     known = shown.instances.get(instance)
@@ -179,7 +184,7 @@ def add(  # noqa: PLR0913, PLR0917 - an option for each thing that an instance i
     capacity: int = CAPACITY,
     version: str = VERSION,
     profile: str = PROFILE,
-    url: str = URL,
+    url: str = READING_URL,
     timeout: float = WAIT,
     *,
     dry_run: bool = DRY_RUN,
@@ -195,13 +200,13 @@ def add(  # noqa: PLR0913, PLR0917 - an option for each thing that an instance i
 
 
 @app.command()
-def drain(instance: str = ID, url: str = URL, timeout: float = WAIT, *, dry_run: bool = DRY_RUN) -> None:
+def drain(instance: str = ID, url: str = READING_URL, timeout: float = WAIT, *, dry_run: bool = DRY_RUN) -> None:
     """Order that no new tenant is placed on an instance. Those that are there stay, until a rebalance moves them."""
     give_order(DrainEngineInstance(instance), url, timeout, dry_run=dry_run)
 
 
 @app.command()
-def undrain(instance: str = ID, url: str = URL, timeout: float = WAIT, *, dry_run: bool = DRY_RUN) -> None:
+def undrain(instance: str = ID, url: str = READING_URL, timeout: float = WAIT, *, dry_run: bool = DRY_RUN) -> None:
     """Order that new tenants are placed on an instance again."""
     give_order(UndrainEngineInstance(instance), url, timeout, dry_run=dry_run)
 
@@ -209,7 +214,7 @@ def undrain(instance: str = ID, url: str = URL, timeout: float = WAIT, *, dry_ru
 @app.command()
 def retire(
     instance: str = ID,
-    url: str = URL,
+    url: str = READING_URL,
     timeout: float = WAIT,
     *,
     lost: bool = LOST,

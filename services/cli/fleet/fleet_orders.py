@@ -13,8 +13,8 @@ from uuid import UUID, uuid4
 
 import typer
 
+from services.cli.database_connection import connected
 from services.cli.output import Output, Row, print_rows, print_values
-from services.cli.owner_connection import connected
 from services.cli.sending import publishing
 from services.common.avro import AvroCodec, SchemaRegistry, value_subject
 from services.common.errors import Retry

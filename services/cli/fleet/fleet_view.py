@@ -15,7 +15,7 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from services.cli.owner_connection import connected
+from services.cli.database_connection import connected
 from services.cli.watching import FittedTable
 from services.common.messages import Health
 from services.planner.database.fleet_queries import load_counted_fleet, load_measured

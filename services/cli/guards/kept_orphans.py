@@ -15,9 +15,9 @@ import orjson
 import typer
 from psycopg.rows import class_row
 
+from services.cli.database_connection import TIMEOUT, URL, connected
 from services.cli.guards.approvals import name_of, named
 from services.cli.output import OUTPUT, Output, print_rows, tell
-from services.cli.owner_connection import TIMEOUT, URL, connected
 from services.cli.sending import Addressed, send_addressed
 from services.common.messages import ORPHAN_REMOVAL, Command, OrphansApproved
 from services.common.settings import KafkaSettings, load

@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 import typer
 
+from services.cli.database_connection import TIMEOUT, URL, connected
 from services.cli.guards import kept_orphans
-from services.cli.owner_connection import TIMEOUT, URL, connected
 from services.common.startup import await_dependency
 from services.kinds.gitops_deployment.left_behind import kept_resources, listed
 from services.planner.domain.audit import FORCED

@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 import typer
 from psycopg.rows import class_row, dict_row
 
+from services.cli.database_connection import TIMEOUT, URL, connected
 from services.cli.guards.approvals import name_of, named
 from services.cli.output import OUTPUT, Output, Row, print_rows, tell
-from services.cli.owner_connection import TIMEOUT, URL, connected
 from services.cli.sending import Addressed, send_addressed
 from services.common.messages import Command, ResyncCompleted
 from services.common.settings import KafkaSettings, load

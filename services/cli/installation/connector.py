@@ -12,10 +12,10 @@ from typing import Any
 import httpx2
 import typer
 
+from services.cli.database_connection import TIMEOUT as DATABASE_TIMEOUT
+from services.cli.database_connection import URL
 from services.cli.installation.connect import ConnectorSettings, ConnectSettings, connect_client
 from services.cli.installation.signals import quoted, send_signal
-from services.cli.owner_connection import TIMEOUT as DATABASE_TIMEOUT
-from services.cli.owner_connection import URL
 from services.common.backoff import Backoff
 from services.common.clock import Clock, SystemClock
 from services.common.errors import InvalidConfiguration, Retry, Unavailable

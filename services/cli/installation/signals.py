@@ -7,7 +7,7 @@ import uuid
 from collections.abc import Mapping
 from typing import Any
 
-from services.cli.owner_connection import connected
+from services.cli.database_connection import connected
 
 SIGNAL = "INSERT INTO debezium_signals VALUES (%s, 'execute-snapshot', %s)"
 FORGET_SIGNAL = "DELETE FROM debezium_signals WHERE id = %s"

@@ -8,8 +8,8 @@ from typing import LiteralString, NamedTuple
 import typer
 from psycopg import Connection, sql
 
+from services.cli.database_connection import TIMEOUT, URL, connected
 from services.cli.kafka import topics
-from services.cli.owner_connection import TIMEOUT, URL, connected
 from services.common.errors import InvalidConfiguration
 from services.common.kafka import WORKSPACE_NAME, load_acls, load_topics
 from services.common.startup import await_dependency

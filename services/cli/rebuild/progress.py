@@ -16,8 +16,8 @@ from psycopg import Connection
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from services.cli.database_connection import connected
 from services.cli.output import tell
-from services.cli.owner_connection import connected
 from services.cli.replay.complete_lists import Gap, LoggedLists, Scope, listed_kinds, read_lists
 from services.common.avro import AvroCodec, SchemaRegistry, value_subject
 from services.common.clock import Clock, SystemClock

@@ -27,11 +27,11 @@ from dataclasses import replace
 
 import typer
 
+from services.cli.database_connection import TIMEOUT, URL, connected
 from services.cli.fleet.fleet_orders import fleet
 from services.cli.guards.approvals import name_of
 from services.cli.installation import connector
 from services.cli.output import tell
-from services.cli.owner_connection import TIMEOUT, URL, connected
 from services.cli.rebuild import streamed_topics, topic_sweep
 from services.cli.rebuild.live_placements import parse_kubeconfigs, read_applications
 from services.cli.rebuild.placements import Placements, placements_of

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from psycopg import Connection, RawCursor
 
-from services.cli.owner_connection import connected
+from services.cli.database_connection import connected
 from services.cli.rebuild.moved_since import follow_moves
 from services.cli.rebuild.placements import Placements
 from services.cli.rebuild.streamed_topics import PlacementTold

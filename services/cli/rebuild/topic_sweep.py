@@ -25,8 +25,8 @@ from uuid import UUID
 
 from psycopg import Connection
 
+from services.cli.database_connection import connected
 from services.cli.guards.approvals import name_of
-from services.cli.owner_connection import connected
 from services.cli.rebuild.streamed_topics import Key, StreamedTopics, child_rows, claim_rows, engine_rows, status_rows
 from services.cli.sending import CLIENT
 from services.common.avro import AvroCodec, SchemaRegistry, value_subject

@@ -15,9 +15,9 @@ import typer
 from rich.console import Console
 from rich.progress import Progress
 
+from services.cli.database_connection import TIMEOUT, URL, connected
 from services.cli.filters import TENANT, parse_kind, parse_tenant
 from services.cli.output import tell
-from services.cli.owner_connection import TIMEOUT, URL, connected
 from services.cli.sending import send_commands
 from services.common.errors import InvalidConfiguration
 from services.common.messages import Command, LookAgain

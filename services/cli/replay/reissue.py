@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import orjson
 from psycopg.rows import class_row
 
-from services.cli.owner_connection import connected
+from services.cli.database_connection import connected
 from services.cli.replay.desired_state import Documents
 from services.cli.sending import send_commands
 from services.common.errors import InvalidConfiguration

@@ -18,9 +18,9 @@ from aiokafka.partitioner import murmur2
 from rich.console import Console
 from rich.progress import Progress, TaskID
 
+from services.cli.database_connection import URL, connected
 from services.cli.filters import TENANT, parse_resource, parse_since, parse_tenant
 from services.cli.output import Output, print_rows, tell
-from services.cli.owner_connection import URL, connected
 from services.cli.replay import reissue
 from services.cli.replay.complete_lists import Gap, added_workspaces, listed_kinds, read_lists
 from services.cli.replay.desired_state import Documents, diff_lines, differing, read_documents

@@ -24,8 +24,8 @@ from joserfc.jwk import ECKey
 from pydantic import TypeAdapter, ValidationError
 
 from services.cli import sending
+from services.cli.database_connection import TIMEOUT, URL
 from services.cli.output import OUTPUT, Output, print_rows, tell
-from services.cli.owner_connection import TIMEOUT, URL
 from services.cli.sealing import key_rotation, sealed_rows
 from services.common.errors import InvalidConfiguration
 from services.common.kafka import ENGINE_CLUSTER_NAME

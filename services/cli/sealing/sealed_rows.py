@@ -10,7 +10,7 @@ from datetime import datetime
 import orjson
 from psycopg.rows import class_row
 
-from services.cli.owner_connection import connected
+from services.cli.database_connection import connected
 from services.common.api_resource import SECRET
 from services.common.errors import Permanent
 from services.common.json_values import canonical, dict_of, text_of

@@ -188,24 +188,27 @@ ObjectsHeld = dict[tuple[str, str], list[tuple[str, int]]]
 """Kinds of objects and how many, by lane and instance."""
 
 
-def load_fleet_rows(
-    connection: Connection[Any],
-    engines: Mapping[str, Engine],
-    orders: Collection[UUID] = (),
-    closing: Collection[str] = (),
-    tenants: Collection[TenantName] = (),
-) -> Fleet:
-    """All rows, those of ``tenants``, and which of ``orders`` are decided; without :func:`with_kept_rows`.
-
-    Nothing is counted (:func:`load_holdings`). Of retired instances those are read that moves lead to. Instances that
-    are ``closing``, or that the rollout gives up now, are locked, in a transaction. Moves are read before tenants: of
-    one that its planner takes a step of meanwhile, the tenant may have come further than the row says, and never less
-    far.
-    """
+def lock_closing(connection: Connection[Any], closing: Collection[str]) -> None:
+    """Keep tenants from who is ``closing``, and from what the rollout gives up now, until the transaction ends."""
     rollout = load_rollout(connection)
     closed = {*closing, *(rollout.source_ids if rollout is not None and rollout.step == "retiring" else ())}
     if closed:
         connection.execute(LOCK, (sorted(closed),))
+
+
+def load_fleet_rows(
+    connection: Connection[Any],
+    engines: Mapping[str, Engine],
+    orders: Collection[UUID] = (),
+    tenants: Collection[TenantName] = (),
+) -> Fleet:
+    """All rows, those of ``tenants``, and which of ``orders`` are decided; without :func:`with_kept_rows`.
+
+    Nothing is counted (:func:`load_holdings`). Of retired instances those are read that moves lead to. Moves are read
+    before tenants: of one that its planner takes a step of meanwhile, the tenant may have come further than the row
+    says, and never less far.
+    """
+    rollout = load_rollout(connection)
     moves = load_moves(connection)
     gone = frozenset(tenant for (tenant,) in connection.execute(TENANTS_GONE))
     named = sorted({tenant_of_part(each) for each in tenants})

@@ -34,6 +34,7 @@ from services.planner.database.fleet_queries import (
     load_holdings,
     load_measured_tenants_on,
     load_tenants_on,
+    lock_closing,
     with_kept_rows,
 )
 from services.planner.database.load import (
@@ -186,7 +187,8 @@ class DatabaseSession:
         with self._translated() as connection:
             if connection.info.transaction_status == TransactionStatus.IDLE:
                 connection.execute("BEGIN")
-            return load_fleet_rows(connection, self._engines, orders, closing, tenants)
+            lock_closing(connection, closing)
+            return load_fleet_rows(connection, self._engines, orders, tenants)
 
     def lock_moves(self, moves: Collection[Move]) -> bool:
         """Keep planners from taking steps of ``moves`` until the transaction ends; whether each is as it was read."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from urllib.parse import urlsplit, urlunsplit
 
 import psycopg
@@ -71,12 +71,24 @@ def empty(servers: Servers) -> Iterator[Database]:
             admin.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name)))
 
 
+UrlOf = Callable[[Database, str], str]
+
+
 @pytest.fixture
-def reader_url(filled: Database, stack: HostedStack, with_containers: bool) -> str:
-    """Of role gitops_backup."""
-    password = "backup" if with_containers else stack.state.secrets()["backup"]
-    parts = urlsplit(filled.owner_url)
-    return urlunsplit(parts._replace(netloc=f"gitops_backup:{password}@{parts.hostname}:{parts.port}"))
+def url_of(stack: HostedStack, with_containers: bool) -> UrlOf:
+    """A database's URL for role ``gitops_…``."""
+
+    def url(database: Database, role: str) -> str:
+        password = role if with_containers else stack.state.secrets()[role]
+        parts = urlsplit(database.owner_url)
+        return urlunsplit(parts._replace(netloc=f"gitops_{role}:{password}@{parts.hostname}:{parts.port}"))
+
+    return url
+
+
+@pytest.fixture
+def backup_url(filled: Database, url_of: UrlOf) -> str:
+    return url_of(filled, "backup")
 
 
 def renamed(url: str, database: str) -> str:

@@ -113,10 +113,10 @@ def rows(database: Database) -> dict[str, list[str]]:
 
 @pytest.mark.parametrize("kind", ["folder", "s3"])
 def test_database_when_restored_then_it_holds_every_row_partition_and_offset(
-    filled: Database, empty: Database, reader_url: str, bucket: Bucket, tmp_path: Path, kind: str
+    filled: Database, empty: Database, backup_url: str, bucket: Bucket, tmp_path: Path, kind: str
 ) -> None:
     place = str(tmp_path) if kind == "folder" else f"s3://{BUCKET}/gitops"
-    told = gitopsctl("backup", place, "--url", reader_url)
+    told = gitopsctl("backup", place, "--url", backup_url)
     assert gitopsctl("restore", place, "--dry-run", "--url", empty.owner_url).startswith(told.split(":")[0])
     gitopsctl("restore", place, "--url", empty.owner_url)
     assert rows(empty) == rows(filled)
@@ -165,11 +165,11 @@ def add_incompressible_rows(database: Database) -> None:
 
 
 def test_archive_when_it_is_larger_than_a_part_then_the_store_puts_it_together_and_it_is_restored(
-    filled: Database, empty: Database, reader_url: str, bucket: Bucket
+    filled: Database, empty: Database, backup_url: str, bucket: Bucket
 ) -> None:
     add_incompressible_rows(filled)
     place = f"s3://{BUCKET}/gitops"
-    gitopsctl("backup", place, "--url", reader_url)
+    gitopsctl("backup", place, "--url", backup_url)
     (key,) = bucket.keys()
     assert bucket.parts_of(key) > 1
     assert len(bucket.content_of(key)) > LARGE_ROWS * LARGE_BYTES
@@ -178,7 +178,7 @@ def test_archive_when_it_is_larger_than_a_part_then_the_store_puts_it_together_a
 
 
 def test_archive_when_a_planner_commits_meanwhile_then_it_is_of_one_moment(
-    filled: Database, empty: Database, reader_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    filled: Database, empty: Database, backup_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = rows(filled)
     write = zipfile.ZipFile.open
@@ -191,16 +191,16 @@ def test_archive_when_a_planner_commits_meanwhile_then_it_is_of_one_moment(
 
     with monkeypatch.context() as meanwhile:
         meanwhile.setattr(zipfile.ZipFile, "open", commit_and_open)
-        gitopsctl("backup", str(tmp_path), "--url", reader_url)
+        gitopsctl("backup", str(tmp_path), "--url", backup_url)
     gitopsctl("restore", str(tmp_path), "--url", empty.owner_url)
     assert rows(empty) == before
 
 
 def test_restore_when_the_database_has_tenants_then_it_is_refused_and_they_stay(
-    filled: Database, reader_url: str, tmp_path: Path
+    filled: Database, backup_url: str, tmp_path: Path
 ) -> None:
     before = rows(filled)
-    gitopsctl("backup", str(tmp_path), "--url", reader_url)
+    gitopsctl("backup", str(tmp_path), "--url", backup_url)
     with pytest.raises(InvalidConfiguration, match="the database is not empty"):
         gitopsctl("restore", str(tmp_path), "--url", filled.owner_url)
     assert rows(filled) == before
@@ -212,9 +212,9 @@ def has_tables(database: Database) -> bool:
 
 
 @pytest.fixture
-def archives(filled: Database, reader_url: str, tmp_path: Path) -> str:
+def archives(filled: Database, backup_url: str, tmp_path: Path) -> str:
     """A folder with a backup of the filled database."""
-    gitopsctl("backup", str(tmp_path), "--url", reader_url)
+    gitopsctl("backup", str(tmp_path), "--url", backup_url)
     return str(tmp_path)
 
 
@@ -256,9 +256,9 @@ def test_restore_when_connect_runs_and_does_not_tell_then_nothing_is_loaded(
 
 @pytest.mark.parametrize("damage", ["cut off", "changed"])
 def test_archive_when_it_is_not_as_it_was_written_then_nothing_of_it_is_loaded(
-    filled: Database, empty: Database, reader_url: str, tmp_path: Path, damage: str
+    filled: Database, empty: Database, backup_url: str, tmp_path: Path, damage: str
 ) -> None:
-    gitopsctl("backup", str(tmp_path), "--url", reader_url)
+    gitopsctl("backup", str(tmp_path), "--url", backup_url)
     (file,) = tmp_path.glob("*.zip")
     content = bytearray(file.read_bytes())
     with zipfile.ZipFile(io.BytesIO(content)) as opened:
@@ -273,11 +273,11 @@ def test_archive_when_it_is_not_as_it_was_written_then_nothing_of_it_is_loaded(
 
 
 def test_archive_when_the_database_goes_away_then_the_store_has_none(
-    filled: Database, reader_url: str, bucket: Bucket, monkeypatch: pytest.MonkeyPatch
+    filled: Database, backup_url: str, bucket: Bucket, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("services.cli.backups.backup.write_archive", _fail)
     with pytest.raises(Unavailable):
-        gitopsctl("backup", f"s3://{BUCKET}/gitops", "--url", reader_url)
+        gitopsctl("backup", f"s3://{BUCKET}/gitops", "--url", backup_url)
     assert bucket.keys() == []
 
 
@@ -287,11 +287,11 @@ def _fail(_: object, target: io.RawIOBase) -> None:
 
 
 def test_backup_when_the_store_refuses_then_it_says_so(
-    reader_url: str, bucket: Bucket, monkeypatch: pytest.MonkeyPatch
+    backup_url: str, bucket: Bucket, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "another")
     with pytest.raises(Unavailable, match="s3://backups/gitops"):
-        gitopsctl("backup", f"s3://{BUCKET}/gitops", "--url", reader_url)
+        gitopsctl("backup", f"s3://{BUCKET}/gitops", "--url", backup_url)
 
 
 def test_logs_when_the_database_is_restored_then_their_topics_are_compared_with_those_of_the_backup(

@@ -27,7 +27,7 @@ STORE = {"AWS_ENDPOINT_URL", "AWS_REGION", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCE
 COMMANDS: dict[str, set[str]] = {
     "connector-keeper": {name.upper() for name in ConnectSettings.model_fields},
     "database-upgrade": {database.URL.envvar} | OF_LIBRARIES,
-    "backup": {backup.READER_URL.envvar, backup.PLACE.envvar} | STORE | OF_LIBRARIES,
+    "backup": {backup.BACKUP_URL.envvar, backup.PLACE.envvar} | STORE | OF_LIBRARIES,
 }
 TOKEN = "SCHEMA_REGISTRY_TOKEN"
 

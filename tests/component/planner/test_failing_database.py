@@ -13,7 +13,7 @@ import psycopg
 import pytest
 from psycopg import sql
 
-from services.cli.owner_connection import connected
+from services.cli.database_connection import connected
 from services.common.errors import Retry
 from services.planner.database.save import Span
 from services.planner.database.session import DatabaseSession

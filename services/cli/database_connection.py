@@ -1,7 +1,8 @@
-"""Connections to the database as its owner. What every command says of it is here."""
+"""Connections to the database, as its owner or as who only reads. What every command says of it is here."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -12,22 +13,38 @@ from services.common.errors import InvalidConfiguration, Retry
 from services.planner.database.errors import decision_on, described
 from services.planner.database_url import check_database_url
 
+OWNER, READER, BACKUP = "DATABASE_OWNER_URL", "DATABASE_READER_URL", "DATABASE_BACKUP_URL"
+"""Variables of operators' environments."""
 
-def checked_url(option: typer.CallbackParam, url: str) -> str:
+
+def checked_url(url: str) -> str:
     """``url``, if it says what a connection needs. Raises InvalidConfiguration."""
     try:
         check_database_url(url)
     except ValueError as error:
-        raise InvalidConfiguration(f"{option.envvar}: {error}") from None
+        raise InvalidConfiguration(f"{_source_of(url)}: {error}") from None
     return url
+
+
+def _source_of(url: str) -> str:
+    """Where an operator has it from, in words."""
+    return next((name for name in (READER, OWNER, BACKUP) if os.environ.get(name) == url), "--url")
 
 
 URL = typer.Option(
     ...,
-    envvar="DATABASE_OWNER_URL",
+    envvar=OWNER,
     callback=checked_url,
     help="postgresql://gitops_owner:…@host:port/gitops?sslmode=verify-full&sslrootcert=FILE",
 )
+READING_URL = typer.Option(
+    ...,
+    "--url",
+    envvar=[READER, OWNER],
+    callback=checked_url,
+    help="postgresql://gitops_reader:…@host:port/gitops?sslmode=verify-full&sslrootcert=FILE",
+)
+"""Of commands that write nothing there; the owner may do that, too."""
 TIMEOUT = typer.Option(30.0, help="Seconds to wait for the database.")
 
 
@@ -44,4 +61,4 @@ def connected(url: str) -> Iterator[psycopg.Connection]:
             raise Retry(described(error)) from error
         # Without a primary message it is about a parameter of the URL, and the text shows parts of the password.
         reason = error.diag.message_primary or "a parameter is not one of PostgreSQL's"
-        raise InvalidConfiguration(f"DATABASE_OWNER_URL: {reason}") from None
+        raise InvalidConfiguration(f"{_source_of(url)}: {reason}") from None

@@ -1,0 +1,60 @@
+"""Who only looks at the fleet reads it as a role that writes nothing."""
+
+from __future__ import annotations
+
+import psycopg
+import pytest
+from typer.testing import CliRunner
+
+from services.cli.__main__ import app
+from services.cli.fleet.fleet_view import load_view
+from tests.component.cli.conftest import UrlOf
+from tests.component.conftest import Database
+
+ROLLOUT = """
+INSERT INTO rollouts (id, version, profile, rings, soak_seconds, is_security, step, ring, stage, is_paused, outcome,
+                      sources, targets, baseline, tenants, moved, reason, actor, ordered_at, step_since, moved_at,
+                      due_at)
+VALUES (gen_random_uuid(), '3.2.11', '', 'general', 60, false, %s, 'general', 100, false, '', '["argocd"]', '[]', '{}',
+        0, 0, '', 'someone', now(), now(), now(), now())
+"""
+LOOKS = (
+    "engines list",
+    "engines list -o json",
+    "engines show argocd",
+    "engines moves --all",
+    "engines remedies --past",
+    "engines assignments",
+    "engines orders",
+    "engines placement team-1 --workspace teams",
+    "engines pool list",
+    "engines rollout status",
+    "engines rebalance --dry-run",
+    "engines drain argocd --dry-run",
+    "engines pin team-1 --workspace teams --dry-run",
+    "engine-clusters list",
+    "engine-clusters drain default --dry-run",
+)
+
+
+@pytest.mark.parametrize("command", LOOKS)
+def test_fleet_when_looked_at_by_who_only_reads_then_it_is_shown(filled: Database, url_of: UrlOf, command: str) -> None:
+    with psycopg.connect(filled.owner_url) as owner:
+        owner.execute(ROLLOUT, ("soaking",))
+    known = {"DATABASE_READER_URL": url_of(filled, "reader"), "DATABASE_OWNER_URL": "postgresql://nobody@nowhere/none"}
+    outcome = CliRunner(env=known).invoke(app, command.split(), catch_exceptions=False)
+    assert outcome.exit_code == 0, outcome.output
+
+
+def test_fleet_when_looked_at_while_a_rollout_retires_instances_then_it_is_shown_and_nothing_is_locked(
+    filled: Database, url_of: UrlOf
+) -> None:
+    """A planner that retires them locks their rows."""
+    with psycopg.connect(filled.owner_url) as owner:
+        owner.execute(ROLLOUT, ("retiring",))
+        owner.commit()
+        owner.execute("SELECT FROM engine_instances FOR UPDATE")
+        view = load_view(url_of(filled, "reader"))
+    assert view.rollout is not None
+    assert view.rollout.step == "retiring"
+    assert [each.id for each in view.instances()] == ["argocd"]
