@@ -37,6 +37,9 @@ STEPS = ("preparing", "pausing", "releasing", "adopting", "withdrawing")
 SOURCE_AGENT, TARGET_AGENT, PLANNER, WATCHER = "source's agent", "target's agent", "planner", "watcher"
 VICTIMS = ((SOURCE_AGENT,), (TARGET_AGENT,), (PLANNER, WATCHER))
 """Of one move after another, in each of its steps. The watcher has no part in a move."""
+API_SERVER = "kube-apiserver"
+SERVERS = ("connect", "postgres", API_SERVER)
+"""Killed, and started again, in each step of a move."""
 MOST_MOVES = 10
 """Three are enough if each step is seen."""
 HELD = "held"
@@ -81,6 +84,24 @@ class Kills:
             self._starting[process] = asyncio.create_task(asyncio.to_thread(stack.start, process))
         if planner not in named:
             await asyncio.to_thread(stack.thaw, planner)
+
+    async def kill_server(self, server: str) -> None:
+        """Kill one that everybody needs in the step that the move is at, and start it again.
+
+        The planner is stopped meanwhile, so that the step is not over before.
+        """
+        stack, step = self.mover.stack, ""
+        await asyncio.to_thread(stack.freeze, PLANNER)
+        try:
+            step = await self.mover.step()
+            if (step, server) not in self.left:
+                return
+            await asyncio.to_thread(stack.kill, server)
+            await asyncio.to_thread(stack.start, server)
+            if await self.mover.step() == step:
+                self.left.remove((step, server))
+        finally:
+            await asyncio.to_thread(stack.thaw, PLANNER)
 
     async def until_all_are_ready(self) -> None:
         """Wait for whatever was killed."""
@@ -201,6 +222,25 @@ async def test_process_when_killed_in_a_step_of_a_move_then_nothing_is_touched_a
                 if number == len(user.runs) and step in (*STEPS[number % len(STEPS) :], "done"):
                     await user.ask()
             await kills.until_all_are_ready()
+            await user.until_it_is_there()
+            assert mover.places(user.created) == {target}
+    assert kills.left == set()
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("server", SERVERS)
+async def test_server_when_killed_in_each_step_of_a_move_then_nothing_is_touched_and_what_is_asked_for_is_done_once(
+    user: User, mover: Mover, server: str
+) -> None:
+    kills = Kills(mover, set(product(STEPS, (server,))))
+    async with unnoticed(user):
+        while kills.left and len(user.runs) < MOST_MOVES:
+            number, target = len(user.runs), await mover.order(user.created)
+            async for step in mover.steps():
+                await kills.kill_server(server)
+                # What is not shown before an API server is killed is not shown as a change by the next one.
+                if number == len(user.runs) and (server != API_SERVER or step == "done"):
+                    await user.ask()
             await user.until_it_is_there()
             assert mover.places(user.created) == {target}
     assert kills.left == set()

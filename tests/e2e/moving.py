@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -75,13 +75,21 @@ class Mover:
     async def steps(self) -> AsyncIterator[str]:
         """The steps of the newest move as they are seen, until it is over. Raises TimeoutError."""
         seen = ""
-        async with self._database() as database, asyncio.timeout(MOVED_SECONDS):
+        async with asyncio.timeout(MOVED_SECONDS):
             while seen not in OVER:
-                step = await self._step(database)
-                if step != seen:
-                    yield step
-                seen = step
-                await asyncio.sleep(STEP_LOOK_SECONDS)
+                with suppress(psycopg.OperationalError):  # the database was killed by who looks on
+                    async with self._database() as database:
+                        async for step in self._steps_after(seen, database):
+                            seen = step
+                            yield step
+
+    async def _steps_after(self, seen: str, database: psycopg.AsyncConnection) -> AsyncGenerator[str]:
+        while seen not in OVER:
+            step = await self._step(database)
+            if step != seen:
+                yield step
+            seen = step
+            await asyncio.sleep(STEP_LOOK_SECONDS)
 
     async def step(self) -> str:
         """The step that the newest move is at."""
