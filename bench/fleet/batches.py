@@ -20,6 +20,7 @@ from rich.table import Table
 
 from bench.workload import seen_deployment
 from devstack.harness.hosted import HostedStack
+from services.common.garbage_collection import collect_rarely
 from services.common.messages import (
     AddEngineCluster,
     AddEngineInstance,
@@ -266,7 +267,11 @@ def add_waiting(owner: psycopg.Connection[Any], source: str, target: str) -> Non
 def measure(
     stack: HostedStack, sizes: Sequence[int], tenants_each: int, applications_each: int, times: int
 ) -> tuple[Costs, Costs]:
-    """Each kind of batch in fleets of these sizes; and in the largest, without and with moves that wait."""
+    """Each kind of batch in fleets of these sizes; and in the largest, without and with moves that wait.
+
+    From then on this process looks for cycles as rarely as a planner does.
+    """
+    collect_rarely()
     owner_url = stack.environment["DATABASE_OWNER_URL"]
     stack.kill("connect")  # nothing is streamed
     with psycopg.connect(owner_url, autocommit=True) as owner:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import math
 import tempfile
 from collections import defaultdict
@@ -36,6 +35,7 @@ from services.agent.stream.stall_detector import StallDetector
 from services.common.avro import SchemaRegistry, decode_record, report_token_expiry
 from services.common.clock import Clock, SystemClock
 from services.common.errors import InvalidConfiguration, NoPermission
+from services.common.garbage_collection import collect_rarely
 from services.common.kafka import (
     OBSERVATIONS,
     Brokers,
@@ -81,16 +81,6 @@ def _read_fleet(settings: AgentSettings, registry: SchemaRegistry) -> FleetFollo
     reader = WholeTopicReader(settings, settings.fleet_topic, settings.consumer_group, decode, SERVICE)
     rows = await_dependency(f"topic {settings.fleet_topic}", reader.read_news, settings.start_timeout_seconds)
     return FleetFollower(Fleet(settings.engine_cluster, rows), reader, SystemClock())
-
-
-def collect_rarely() -> None:
-    """Look for cycles among young objects mainly.
-
-    Taking over 12,500 rows, a third of the time went into collections that found nothing, and some stopped the loop for
-    a second: rows and live objects are many, stay, and are in no cycles.
-    """
-    gc.freeze()
-    gc.set_threshold(50_000, 10, 10)
 
 
 async def _serve(

@@ -12,6 +12,7 @@ import structlog
 from services.common.avro import AvroCodec, RegistryCheck, SchemaRegistry, report_token_expiry, value_subject
 from services.common.backoff import Backoff
 from services.common.errors import InvalidConfiguration, NoPermission, Retry
+from services.common.garbage_collection import collect_rarely
 from services.common.kafka import (
     COMMANDS,
     DEAD_LETTERS,
@@ -58,6 +59,7 @@ def start(settings: PlannerSettings) -> None:
         probes = Probes(SERVICE, alive=planner.heartbeat.silence, ready=lambda: _ready(planner))
         probes.start(settings.metrics_host, settings.metrics_port)
         closing.callback(probes.stop)
+        collect_rarely()
         planner.run()
 
 

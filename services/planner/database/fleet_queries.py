@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
@@ -302,8 +302,8 @@ def load_measured_tenants_on(
     objects = _by_lane(connection.execute(OBJECTS_OF_ASKED, asked))
     running: dict[str, str] = dict(connection.execute(ENGINES_OF_ASKED, asked).fetchall())
     return {
-        name: _measured(here, engines.get(running[here.engine_instance_id]), objects)
-        for name, here in load_tenants_on(connection, instances).items()
+        (workspace, namespace): _measured((tenant, partition, on, *counts), engines.get(running[on]), objects)
+        for workspace, namespace, tenant, partition, on, *counts in connection.execute(TENANTS_HERE, asked)
     }
 
 
@@ -311,7 +311,7 @@ def load_all_tenants(connection: Connection[Any], engines: Mapping[str, Engine])
     """All tenants that are current, with what their instances carry for them; of an engine unknown here nothing."""
     objects = _by_lane(connection.execute(OBJECTS))
     return {
-        (workspace, namespace): _measured(TenantHere(*rest), engines.get(engine), objects)
+        (workspace, namespace): _measured(rest, engines.get(engine), objects)
         for workspace, namespace, *rest, engine in connection.execute(ALL_TENANTS)
     }
 
@@ -323,11 +323,14 @@ def _by_lane(rows: Iterable[tuple[str, str, str, int]]) -> ObjectsHeld:
     return held
 
 
-def _measured(here: TenantHere, engine: Engine | None, objects: ObjectsHeld) -> TenantHere:
-    if engine is None:
-        return here
-    held = objects.get((engine.lane(here.id), here.engine_instance_id), ())
-    return replace(here, load=sum(engine.load_of(kind) * count for kind, count in held))
+def _measured(row: Sequence[Any], engine: Engine | None, objects: ObjectsHeld) -> TenantHere:
+    """Made with its load: to add that to what is made would take as long again, of thousands."""
+    tenant, partition, instance, deployments, of_engine_cluster, is_split = row
+    load = 0
+    if engine is not None:
+        held = objects.get((engine.lane(tenant), instance), ())
+        load = sum(engine.load_of(kind) * count for kind, count in held)
+    return TenantHere(tenant, partition, instance, deployments, of_engine_cluster, is_split, load)
 
 
 def is_due(connection: Connection[Any]) -> bool:

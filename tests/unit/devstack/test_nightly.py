@@ -20,7 +20,7 @@ def test_night_when_it_comes_then_all_runs_that_no_change_waits_for() -> None:
 def test_night_when_it_comes_then_measurements_that_have_bounds_are_made() -> None:
     script = (ROOT / ".ci" / "nightly").read_text()
     measured = re.findall(r"^\.venv/bin/python -m bench\.(\w+(?: --part \w+)?)", script, re.MULTILINE)
-    assert measured == ["failover", "fleet --part placement", "fleet --part drain", "fleet --part planner"]
+    assert measured == ["failover", "fleet --part placement", "fleet --part planner", "fleet --part drain"]
 
 
 def test_night_when_it_runs_a_target_then_the_makefile_has_it() -> None:
