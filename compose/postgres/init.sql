@@ -9,10 +9,11 @@
 
 -- gitops_owner: migrations. gitops_planner: the planner's reads and writes. gitops_replication: Debezium, which
 -- reads what its publication holds and nothing else. gitops_backup: gitopsctl backup, which reads everything and
--- writes nothing. gitops_reader: gitopsctl engines and engine-clusters, which read what operators are shown. Grants on tables are part of the migrations.
+-- writes nothing. gitops_reader: gitopsctl engines and engine-clusters, which read what operators are shown. Grants on
+-- tables are part of the migrations.
 SELECT format('CREATE ROLE %I', name)
-  FROM unnest(ARRAY['gitops_owner', 'gitops_planner', 'gitops_replication', 'gitops_backup',
-                  'gitops_reader']) AS wanted(name)
+  FROM unnest(ARRAY['gitops_owner', 'gitops_planner', 'gitops_replication', 'gitops_backup', 'gitops_reader'])
+    AS wanted(name)
  WHERE NOT EXISTS (SELECT FROM pg_roles WHERE rolname = name) \gexec
 
 ALTER ROLE gitops_owner LOGIN NOSUPERUSER NOCREATEDB NOCREATEROLE NOREPLICATION NOBYPASSRLS
@@ -31,10 +32,11 @@ ALTER ROLE gitops_reader LOGIN NOSUPERUSER NOCREATEDB NOCREATEROLE NOREPLICATION
 ALTER ROLE gitops_planner SET statement_timeout = '60s';
 ALTER ROLE gitops_planner SET lock_timeout = '30s';
 ALTER ROLE gitops_planner SET idle_in_transaction_session_timeout = '60s';
-ALTER ROLE gitops_reader SET statement_timeout = '60s';
-ALTER ROLE gitops_reader SET idle_in_transaction_session_timeout = '60s';
 -- Its statements carry tenants' rows: the server's log says what failed, and not the statement.
 ALTER ROLE gitops_planner SET log_min_error_statement = 'panic';
+-- Nor may a look that somebody has left open.
+ALTER ROLE gitops_reader SET statement_timeout = '60s';
+ALTER ROLE gitops_reader SET idle_in_transaction_session_timeout = '60s';
 
 SELECT 'CREATE DATABASE gitops OWNER gitops_owner'
  WHERE NOT EXISTS (SELECT FROM pg_database WHERE datname = 'gitops') \gexec
@@ -42,3 +44,7 @@ SELECT 'CREATE DATABASE gitops OWNER gitops_owner'
 -- By default everybody may enter every database, and make temporary tables there.
 REVOKE ALL ON DATABASE gitops, postgres, template1 FROM PUBLIC;
 GRANT CONNECT ON DATABASE gitops TO gitops_planner, gitops_replication, gitops_backup, gitops_reader;
+
+-- By default everybody may make large objects, of any size and in any number, also who only reads.
+\connect gitops
+REVOKE EXECUTE ON FUNCTION lo_create(oid), lo_creat(integer), lo_from_bytea(oid, bytea) FROM PUBLIC;

@@ -71,7 +71,7 @@ class FleetWatch:
 
 async def look(environment: Mapping[str, str]) -> FleetView:
     """At the fleet, now. Raises Unavailable."""
-    url = environment["DATABASE_OWNER_URL"]
+    url = environment["DATABASE_READER_URL"]
     return await asyncio.to_thread(await_dependency, "database", lambda: load_view(url), DATABASE_SECONDS)
 
 

@@ -34,12 +34,17 @@ TABLES = (
     "workspace_assignments",
 )
 PARTS = (
-    "audit_records (kind, name, generation, message, created_at)",
-    "deployments (id, tenant_id, name, engine_instance_id, environment_id, spec)",
-    "engine_resources (engine_instance_id, kind, lane, desired, owner_kind, owner_id)",
+    "deployments (tenant_id, engine_instance_id, environment_id, spec)",
+    "engine_resources (engine_instance_id, kind, lane, desired, owner_kind)",
     "resources (id, name)",
 )
 """Of the other tables, what is counted or named."""
+VIEW = "past_remedies"
+MAKE_VIEW = """
+CREATE VIEW past_remedies WITH (security_barrier) AS
+SELECT created_at, generation, name AS engine_instance_id, message FROM audit_records WHERE kind = 'Remediation'
+"""
+"""Of the audit, what planners did for engine instances: the rest tells of tenants, and what they were answered."""
 
 
 def upgrade() -> None:
@@ -48,9 +53,12 @@ def upgrade() -> None:
     for part in PARTS:
         table, columns = part.split(" ", 1)
         op.execute(f"GRANT SELECT {columns} ON {table} TO {ROLE}")
+    op.execute(MAKE_VIEW)
+    op.execute(f"GRANT SELECT ON {VIEW} TO {ROLE}")
 
 
 def downgrade() -> None:
+    op.execute(f"DROP VIEW {VIEW}")
     parts = (part.partition(" ")[0] for part in PARTS)
     op.execute(f"REVOKE ALL ON {', '.join((*TABLES, *parts))} FROM {ROLE}")
     op.execute(f"REVOKE USAGE ON SCHEMA public FROM {ROLE}")

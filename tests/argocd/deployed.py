@@ -12,6 +12,8 @@ from tests.e2e.tenant import Tenant
 JOB = ApiResource("batch", "v1", "Job", "jobs")
 HEALTHY = {"sync__status": "Synced", "health__status": "Healthy"}
 """Of a status: the resources are as git says, and work."""
+SETTLED = HEALTHY | {"operationState__phase": "Succeeded"}
+"""Likewise, and the sync has ended, which Argo CD tells last: nothing follows any more."""
 
 
 @dataclass(frozen=True)

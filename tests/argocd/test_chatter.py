@@ -13,7 +13,7 @@ import pytest
 from devstack.harness.mirror import Mirror
 from services.common.kubernetes import APPLICATION, ApiResource, Changed, KubeClient, ListCompleted, Manifest, reflect
 from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
-from tests.argocd.deployed import HEALTHY
+from tests.argocd.deployed import SETTLED
 from tests.argocd.sources import Source, Sources, config_map
 from tests.e2e.tenant import Tenant, application_name, find
 
@@ -73,7 +73,7 @@ def figures(created: dict[str, Manifest], written: Changes, said: Changes) -> di
 async def until_healthy(tenant: Tenant, commits: dict[str, str]) -> None:
     """Wait until each deployment is at its commit."""
     for name, commit in commits.items():
-        await tenant.until_status("deployed", name, sync__revision=commit, operationState__phase="Succeeded", **HEALTHY)
+        await tenant.until_status("deployed", name, sync__revision=commit, **SETTLED)
 
 
 async def until_compared(applications: Mirror, created: dict[str, Manifest]) -> None:

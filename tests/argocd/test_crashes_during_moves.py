@@ -19,7 +19,7 @@ from devstack.components.stack import ENGINE_NAMESPACES
 from devstack.harness.hosted import HostedStack
 from devstack.harness.owners import agent_of, await_shares
 from services.common.kubernetes import APPLICATION, Changed, KubeClient, Manifest, reflect
-from tests.argocd.deployed import HEALTHY, Deployed
+from tests.argocd.deployed import HEALTHY, SETTLED, Deployed
 from tests.argocd.sources import Source, Sources, config_map, endless_hook, service, workload
 from tests.argocd.test_health import frozen, until_health
 from tests.argocd.test_moves import DEPLOYED_SECONDS, identities, mover, until_rolled_out, watched
@@ -90,7 +90,7 @@ class Kills:
 
         The planner is stopped meanwhile, so that the step is not over before.
         """
-        stack, step = self.mover.stack, ""
+        stack = self.mover.stack
         await asyncio.to_thread(stack.freeze, PLANNER)
         try:
             step = await self.mover.step()
@@ -152,7 +152,7 @@ async def user(tenant: Tenant, api: Api, source: Sources, deployed: Deployed) ->
     await tenant.create("automated", source=automated.spec())
     await tenant.create("by-hand", type="manual", source=manual.spec())
     await until_rolled_out(tenant)
-    await tenant.until_status("deployed", "automated", timeout_seconds=DEPLOYED_SECONDS, **HEALTHY)
+    await tenant.until_status("deployed", "automated", timeout_seconds=DEPLOYED_SECONDS, **SETTLED)
     await tenant.until_status("compared", "by-hand", timeout_seconds=DEPLOYED_SECONDS, sync__status="OutOfSync")
     return User(tenant, api, deployed, automated, manual, created)
 

@@ -15,7 +15,7 @@ from devstack.harness.hosted import HostedStack
 from devstack.harness.mirror import Mirror, mirrored
 from services.common.kubernetes import CONFIG_MAP, ApiResource, Changed, Deleted, KubeClient, reflect
 from services.kinds.managed_environment.model import MANAGED_ENVIRONMENT
-from tests.argocd.deployed import HEALTHY, Deployed
+from tests.argocd.deployed import HEALTHY, SETTLED, Deployed
 from tests.argocd.sources import NAME, Sources, config_map, service, workload
 from tests.argocd.test_environments import SERVICE_ACCOUNT, there
 from tests.argocd.test_outages import CONTROLLERS, without
@@ -81,7 +81,7 @@ async def until_rolled_out(tenant: Tenant) -> None:
     await tenant.kube.patch_object(
         WORKLOAD, tenant.namespace, "app", rolled_out, field_manager="tests", subresource="status"
     )
-    await tenant.until_status("deployed", **HEALTHY)
+    await tenant.until_status("deployed", **SETTLED)
 
 
 async def identities(kube: KubeClient, namespace: str, config: str = NAME) -> dict[str, Any]:
@@ -143,7 +143,7 @@ async def test_environment_when_its_tenant_is_moved_then_the_target_deploys_ther
     await api.until_connection("Succeeded")
     repository = source()
     created = await tenant.create(source=repository.spec(), destination={"environment": "prod", "namespace": there})
-    await tenant.until_status("deployed", timeout_seconds=DEPLOYED_SECONDS, **HEALTHY)
+    await tenant.until_status("deployed", timeout_seconds=DEPLOYED_SECONDS, **SETTLED)
     account = ("kube-system", f"argocd-manager-{environment['metadata']['uid']}")
     async with mirrored(far.kube, SERVICE_ACCOUNT, account[0]) as accounts, watched(far.kube, there) as history:
         known = accounts.objects[account]["metadata"]["uid"]
@@ -179,7 +179,7 @@ async def test_target_when_its_argocd_dies_in_a_move_then_that_goes_on_when_it_r
 ) -> None:
     repository = source()
     created = await tenant.create(source=repository.spec())
-    await tenant.until_status("deployed", timeout_seconds=DEPLOYED_SECONDS, **HEALTHY)
+    await tenant.until_status("deployed", timeout_seconds=DEPLOYED_SECONDS, **SETTLED)
     async with watched(kube, tenant.namespace) as history, seen_by_user(tenant) as seen:
         target = await mover.order(created)
         async with without(stack, CONTROLLERS[ENGINE_NAMESPACES.index(target)]):

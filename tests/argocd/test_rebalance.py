@@ -12,7 +12,7 @@ from devstack.components.stack import ENGINE_NAMESPACES
 from devstack.harness.hosted import HostedStack
 from devstack.harness.mirror import Mirror
 from services.common.kubernetes import KubeClient
-from tests.argocd.deployed import HEALTHY
+from tests.argocd.deployed import HEALTHY, SETTLED
 from tests.argocd.sources import Sources, config_map
 from tests.argocd.test_moves import DEPLOYED_SECONDS, watched
 from tests.e2e.operators import listed, sole_instance, typed, until_seen
@@ -54,7 +54,7 @@ async def test_tenants_when_an_instance_accepts_and_the_fleet_is_rebalanced_then
             for tenant, repository in zip(crowd, repositories, strict=True)
         ]
         for tenant in crowd:
-            await tenant.until_status("deployed", timeout_seconds=DEPLOYED_SECONDS, **HEALTHY)
+            await tenant.until_status("deployed", timeout_seconds=DEPLOYED_SECONDS, **SETTLED)
     await until_load(stack, {FIRST: TENANTS * LOAD, SECOND: 0.0})
     async with AsyncExitStack() as watching:
         histories = [await watching.enter_async_context(watched(kube, tenant.namespace)) for tenant in crowd]

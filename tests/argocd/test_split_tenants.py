@@ -12,7 +12,7 @@ import pytest
 from devstack.components.stack import ENGINE_NAMESPACES
 from devstack.git.site import PRIVATE, USERNAME, GitSite
 from devstack.harness.hosted import HostedStack
-from tests.argocd.deployed import HEALTHY, Deployed
+from tests.argocd.deployed import HEALTHY, SETTLED, Deployed
 from tests.argocd.sources import Source, Sources, config_map
 from tests.argocd.test_moves import DEPLOYED_SECONDS, mover, watched
 from tests.e2e.api import Api, Cluster
@@ -110,8 +110,7 @@ async def test_tenant_when_split_then_each_argocd_deploys_its_environments_and_a
         await far.until(places["prod"], "second")
         await far.until(places["dev"], "second", "map-0")
         for name, of in (("late", private), ("web-0", sources[0])):
-            settled = HEALTHY | {"operationState__phase": "Succeeded"}  # which Argo CD tells last
-            await tenant.until_status("goes on", name, sync__revision=of.repository.head(), **settled)
+            await tenant.until_status("goes on", name, sync__revision=of.repository.head(), **SETTLED)
         async with seen_by_user(tenant, "late") as seen, seen_by_user(tenant, "web-0") as seen_of_other:
             await typed(stack, "move", part, "--to", OWN)
             await mover.until_done()

@@ -82,6 +82,7 @@ class Mover:
                         async for step in self._steps_after(seen, database):
                             seen = step
                             yield step
+                await asyncio.sleep(STEP_LOOK_SECONDS)
 
     async def _steps_after(self, seen: str, database: psycopg.AsyncConnection) -> AsyncGenerator[str]:
         while seen not in OVER:

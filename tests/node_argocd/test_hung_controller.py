@@ -13,7 +13,7 @@ from collections.abc import Callable
 import pytest
 
 from devstack.harness.hosted import HostedStack
-from tests.argocd.deployed import HEALTHY
+from tests.argocd.deployed import SETTLED
 from tests.argocd.sources import Source, config_map
 from tests.e2e.operators import listed
 from tests.e2e.status_history import seen_by_user
@@ -38,7 +38,7 @@ async def test_controller_when_it_hangs_then_it_is_found_and_restarted_and_deplo
 ) -> None:
     repository = source(config_map("before"))
     created = await tenant.create(source=repository.spec())
-    await tenant.until_status("deployed", timeout_seconds=DEPLOYED_SECONDS, **HEALTHY)
+    await tenant.until_status("deployed", timeout_seconds=DEPLOYED_SECONDS, **SETTLED)
     namespace = (await tenant.application_of(created))["metadata"]["namespace"]
     (instance,) = [each["id"] for each in await listed(stack, "list") if each["namespace"] == namespace]
     (hung,) = await asyncio.to_thread(kubectl.pods_of, CONTROLLER, namespace)

@@ -24,7 +24,7 @@ from devstack.stack.node_addresses import GIT, NODE
 from services.agent.provisioning.installation import INSTANCE_LABEL
 from services.cli.kafka import topics
 from services.common.kubernetes import APPLICATION, KubeClient, Manifest
-from tests.argocd.deployed import HEALTHY
+from tests.argocd.deployed import HEALTHY, SETTLED
 from tests.argocd.sources import Source, config_map
 from tests.e2e.operators import of_instances, sole_instance, typed
 from tests.e2e.remedy_orders import order_reapplication
@@ -157,7 +157,7 @@ async def test_configuration_when_applied_anew_then_what_somebody_has_added_is_g
     repository = source(config_map("before"))
     with sole_instance(stack, INSTANCE):
         await tenant.create(source=repository.spec())
-        await tenant.until_status("deployed", timeout_seconds=DEPLOYED_SECONDS, **HEALTHY)
+        await tenant.until_status("deployed", timeout_seconds=DEPLOYED_SECONDS, **SETTLED)
     await asyncio.to_thread(meddle, kubectl)
     before = await asyncio.to_thread(uids, kubectl)
     async with seen_by_user(tenant) as seen:

@@ -9,7 +9,7 @@ import pytest
 
 from devstack.harness.hosted import HostedStack
 from services.common.messages import Remedy
-from tests.argocd.deployed import HEALTHY
+from tests.argocd.deployed import SETTLED
 from tests.argocd.sources import Source, config_map
 from tests.e2e.operators import listed
 from tests.e2e.remedy_orders import remedy_ordered
@@ -33,7 +33,7 @@ async def test_workload_when_its_restart_is_ordered_then_other_pods_are_ready_an
 ) -> None:
     repository = source(config_map("before"))
     created = await tenant.create(source=repository.spec())
-    await tenant.until_status("deployed", timeout_seconds=DEPLOYED_SECONDS, **HEALTHY)
+    await tenant.until_status("deployed", timeout_seconds=DEPLOYED_SECONDS, **SETTLED)
     namespace = (await tenant.application_of(created))["metadata"]["namespace"]
     (instance,) = [each["id"] for each in await listed(stack, "list") if each["namespace"] == namespace]
     before = {pod["metadata"]["uid"] for pod in await asyncio.to_thread(kubectl.pods_of, workload, namespace)}

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
+from subprocess import run
 
 import pytest
 
 from devstack.harness.hosted import HostedStack
 from devstack.harness.mirror import Mirror
+from devstack.paths import COMPOSE
 from services.common.kubernetes import KubeClient, Manifest
 from tests.component.k8s.readme import carry_out, commands
 from tests.e2e.tenant import Tenant, fresh_tenant
@@ -30,6 +33,7 @@ from tests.node.upgrade import (
     undo,
     upgrade,
 )
+from tests.stack.operator import superuser
 
 TWO_OF_EACH = dict.fromkeys(SERVICES, 2)
 REFUSED = 2
@@ -61,7 +65,9 @@ async def upgraded(
     deployed: Deployed,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Upgrade:
-    """To this release, by the README's commands."""
+    """To this release, by the README's commands, after what its row of the revision says."""
+    initial = ["psql", "--quiet", "--file", str(COMPOSE / "postgres" / "init.sql")]
+    await asyncio.to_thread(run, initial, env=os.environ | superuser(stack), check=True)
     return await upgrade(stack, kubectl, kube, deployed.tenant, tmp_path_factory.mktemp("upgrade"))
 
 

@@ -58,10 +58,20 @@ def equip(operator: Operator, servers: HostedStack, tokens: Mapping[str, str]) -
 def variables(servers: HostedStack, tokens: Mapping[str, str]) -> dict[str, str]:
     """Those that the README names."""
     secrets = servers.state.secrets()
+    principals = {password_variable(name): secrets[f"kafka-{name}"] for name in PRINCIPALS}
+    own = {"SCHEMA_REGISTRY_TOKEN": tokens["operator"], "ENGINE_NAMESPACES": ENGINE}
+    return servers.environment | superuser(servers) | principals | own
+
+
+def superuser(servers: HostedStack) -> dict[str, str]:
+    """What ``psql`` takes to run ``compose/postgres/init.sql``: where it is, and all passwords."""
+    secrets = servers.state.secrets()
     port = port_of(servers, "postgres", "sql")
+    is_encrypted = "sslrootcert" in servers.environment["DATABASE_OWNER_URL"]
     psql = toolchain.psql()
-    superuser = {
-        "PGHOST": superusers_socket(port),
+    roles = {f"GITOPS_{role.upper()}_PASSWORD": secrets[role] for role in ROLES}
+    return roles | {
+        "PGHOST": superusers_socket(port) if is_encrypted else HOST,
         "PGPORT": str(port),
         "PGUSER": SUPERUSER,
         "PGDATABASE": SUPERUSER,
@@ -69,10 +79,6 @@ def variables(servers: HostedStack, tokens: Mapping[str, str]) -> dict[str, str]
         "PATH": f"{psql.parent}:{os.environ['PATH']}",
         "LD_LIBRARY_PATH": str(psql.parents[1] / "lib"),
     }
-    roles = {f"GITOPS_{role.upper()}_PASSWORD": secrets[role] for role in ROLES}
-    principals = {password_variable(name): secrets[f"kafka-{name}"] for name in PRINCIPALS}
-    own = {"SCHEMA_REGISTRY_TOKEN": tokens["operator"], "ENGINE_NAMESPACES": ENGINE}
-    return servers.environment | superuser | roles | principals | own
 
 
 def port_of(servers: HostedStack, process: str, name: str) -> int:

@@ -24,6 +24,7 @@ PLANNER_MAY = (
 )
 PLANNER_MAY_NOT = (
     "CREATE TABLE mine ()",
+    "SELECT lo_create(0)",
     "CREATE TEMPORARY TABLE mine ()",
     "CREATE SCHEMA mine",
     "CREATE ROLE mine",
@@ -71,6 +72,7 @@ REPLICATION_MAY_NOT = (
     "DELETE FROM workspace_objects_local",
     "DELETE FROM workspace_statuses",
     "CREATE TABLE mine ()",
+    "SELECT lo_create(0)",
     "ALTER PUBLICATION gitops_compiled ADD TABLE tenants",
     "CREATE PUBLICATION mine FOR ALL TABLES",
     "SET ROLE gitops_owner",
@@ -82,6 +84,7 @@ BACKUP_MAY_NOT = (
     "UPDATE consumer_offsets SET next_offset = 0",
     "INSERT INTO debezium_signals VALUES ('1', 'execute-snapshot', '{}')",
     "CREATE TABLE mine ()",
+    "SELECT lo_create(0)",
     "SELECT rolpassword FROM pg_authid",
     "SELECT pg_read_file('postgresql.conf')",
     "SELECT pg_create_logical_replication_slot('mine', 'pgoutput')",
@@ -91,13 +94,14 @@ READER_MAY = (
     "SELECT FROM engine_instances, engine_health, moves, rollouts, tenants",
     "SELECT count(spec) FROM deployments",
     "SELECT lane, kind, count(*) FROM engine_resources GROUP BY lane, kind",
-    "SELECT message FROM audit_records",
+    "SELECT message FROM past_remedies",
     "SELECT id, name FROM resources",
 )
 READER_MAY_NOT = (
     "SELECT manifest FROM engine_resources",
     "SELECT environment FROM deployments",
-    "SELECT workspace FROM audit_records",
+    "SELECT message FROM audit_records",
+    "SELECT name FROM deployments",
     "SELECT spec FROM resources",
     "SELECT secret_binding FROM resources",
     "SELECT FROM workspace_statuses",
@@ -107,6 +111,7 @@ READER_MAY_NOT = (
     "INSERT INTO fleet_orders SELECT * FROM fleet_orders",
     "DELETE FROM moves",
     "CREATE TABLE mine ()",
+    "SELECT lo_create(0)",
     "SET ROLE gitops_owner",
     "SELECT rolpassword FROM pg_authid",
     "SELECT pg_read_file('postgresql.conf')",

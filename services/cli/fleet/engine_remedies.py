@@ -9,7 +9,6 @@ from services.cli.output import OUTPUT, Output, Row, print_rows
 from services.common.startup import await_dependency
 from services.planner.database.remedy_queries import load_remediations
 from services.planner.domain.fleet.remediation.remediation_rows import Remediation
-from services.planner.domain.fleet.remediation.remedy_orders import REMEDIATION
 
 PAST = typer.Option(False, "--past", help="What was done until now instead, for as long as the audit is kept.")
 COLUMNS = {
@@ -23,9 +22,8 @@ COLUMNS = {
     "message": "message",
 }
 PAST_COLUMNS = {"at": "at", "instance": "instance", "message": "message"}
-RECORDS = """
-SELECT created_at, name, message FROM audit_records WHERE kind = %s ORDER BY created_at, generation
-"""
+RECORDS = "SELECT created_at, engine_instance_id, message FROM past_remedies ORDER BY created_at, generation"
+"""A view of the audit."""
 
 
 def list_remedies(
@@ -64,5 +62,5 @@ def _present(url: str) -> list[Row]:
 
 def _past(url: str) -> list[Row]:
     with connected(url) as connection:
-        found = connection.execute(RECORDS, (REMEDIATION,)).fetchall()
+        found = connection.execute(RECORDS).fetchall()
     return [{"at": at, "instance": instance, "message": message} for at, instance, message in found]

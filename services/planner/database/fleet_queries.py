@@ -20,6 +20,7 @@ from services.planner.database.pool_queries import load_pools
 from services.planner.database.remedy_queries import CORDONED, REASONS_BY_HAND
 from services.planner.database.rollout_queries import load_figures, load_rollout
 from services.planner.domain.fleet.placement.measured_load import measured_load
+from services.planner.domain.fleet.rollouts.rollout_rows import Rollout
 from services.planner.domain.fleet.rows import (
     ROOM_AGAIN,
     EngineClusterRow,
@@ -188,9 +189,7 @@ ObjectsHeld = dict[tuple[str, str], list[tuple[str, int]]]
 """Kinds of objects and how many, by lane and instance."""
 
 
-def lock_closing(connection: Connection[Any], closing: Collection[str]) -> None:
-    """Keep tenants from who is ``closing``, and from what the rollout gives up now, until the transaction ends."""
-    rollout = load_rollout(connection)
+def _lock_closing(connection: Connection[Any], closing: Collection[str], rollout: Rollout | None) -> None:
     closed = {*closing, *(rollout.source_ids if rollout is not None and rollout.step == "retiring" else ())}
     if closed:
         connection.execute(LOCK, (sorted(closed),))
@@ -201,14 +200,18 @@ def load_fleet_rows(
     engines: Mapping[str, Engine],
     orders: Collection[UUID] = (),
     tenants: Collection[TenantName] = (),
+    closing: Collection[str] | None = None,
 ) -> Fleet:
     """All rows, those of ``tenants``, and which of ``orders`` are decided; without :func:`with_kept_rows`.
 
     Nothing is counted (:func:`load_holdings`). Of retired instances those are read that moves lead to. Moves are read
     before tenants: of one that its planner takes a step of meanwhile, the tenant may have come further than the row
-    says, and never less far.
+    says, and never less far. No tenant comes to who is ``closing``, or to what the rollout gives up now, until the
+    transaction ends; None is for who only looks, and locks nothing.
     """
     rollout = load_rollout(connection)
+    if closing is not None:
+        _lock_closing(connection, closing, rollout)
     moves = load_moves(connection)
     gone = frozenset(tenant for (tenant,) in connection.execute(TENANTS_GONE))
     named = sorted({tenant_of_part(each) for each in tenants})

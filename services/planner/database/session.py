@@ -34,7 +34,6 @@ from services.planner.database.fleet_queries import (
     load_holdings,
     load_measured_tenants_on,
     load_tenants_on,
-    lock_closing,
     with_kept_rows,
 )
 from services.planner.database.load import (
@@ -187,8 +186,7 @@ class DatabaseSession:
         with self._translated() as connection:
             if connection.info.transaction_status == TransactionStatus.IDLE:
                 connection.execute("BEGIN")
-            lock_closing(connection, closing)
-            return load_fleet_rows(connection, self._engines, orders, tenants)
+            return load_fleet_rows(connection, self._engines, orders, tenants, closing)
 
     def lock_moves(self, moves: Collection[Move]) -> bool:
         """Keep planners from taking steps of ``moves`` until the transaction ends; whether each is as it was read."""

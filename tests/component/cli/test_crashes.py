@@ -420,11 +420,11 @@ class Folder:
 def test_restore_when_killed_at_any_moment_and_run_again_then_it_has_all_rows_or_says_that_it_has(
     filled: Database,
     empty: Database,
-    reader_url: str,
+    backup_url: str,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    gitopsctl("backup", str(tmp_path), "--url", reader_url)
+    gitopsctl("backup", str(tmp_path), "--url", backup_url)
     monkeypatch.setattr(restore_command, "open_store", Folder)
     monkeypatch.setattr(connector, "is_stopped", lambda: True)
 

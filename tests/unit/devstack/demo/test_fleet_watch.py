@@ -16,7 +16,7 @@ from services.cli.fleet.fleet_view import FleetView
 from services.common.errors import Unavailable
 from tests.unit.cli.fleet.test_fleet_view import FLEET, ONE
 
-ENVIRONMENT = {"DATABASE_OWNER_URL": "postgresql://gitops_owner@localhost/gitops?sslmode=disable"}
+ENVIRONMENT = {"DATABASE_READER_URL": "postgresql://gitops_reader@localhost/gitops?sslmode=disable"}
 BEFORE = FleetView(FLEET)
 AFTER = FleetView(replace(FLEET, instances={"one": replace(ONE, state="draining")}))
 
@@ -27,7 +27,7 @@ def _looks(monkeypatch: pytest.MonkeyPatch) -> None:
     seen = [BEFORE]
     monkeypatch.setattr(fleet_watch, "load_view", lambda _: seen.pop() if seen else AFTER)
     monkeypatch.setattr(fleet_watch, "LOOK_EVERY_SECONDS", 0)
-    monkeypatch.setenv("DATABASE_OWNER_URL", "")
+    monkeypatch.setenv("DATABASE_READER_URL", "")
 
 
 async def test_watch_when_what_is_waited_for_is_seen_then_it_goes_on_and_has_told_of_it() -> None:
