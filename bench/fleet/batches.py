@@ -48,6 +48,9 @@ VERSIONS = {OLD: "3.1.16", NEW: "3.2.11"}
 CAPACITY = 5_000
 AT_ONCE = 500
 """Events of a batch that fills the fleet."""
+POLICY = Policy(local_workspaces=frozenset({CANARY, GENERAL}))
+"""Tenants are in workspaces that are named as their ring, and may deploy to the engines' own cluster."""
+APPLICATIONS = "SELECT count(*) FROM engine_resources WHERE kind = 'Application'"
 GROWS_WITH_FLEET = "FleetDue, states"
 """It counts what is on all instances, every ten seconds."""
 GROWS_WITH_OBJECTS = "the load of all instances"
@@ -109,12 +112,13 @@ class Fleet:
     """Of all tenants of an instance."""
     now: datetime = field(default_factory=lambda: datetime.now(UTC))
     size: int = 0
+    applications: int = 0
     generation: int = 1
 
     def take(self, *events: Event) -> float:
         """Plan a batch and commit it; returns its milliseconds. Raises RuntimeError if an order is refused."""
         began = time.perf_counter()
-        changes = plan_batch(events, self.session, Policy(), self.now)
+        changes = plan_batch(events, self.session, POLICY, self.now)
         self.session.save_changes(changes, ())
         spent = time.perf_counter() - began
         for record in changes.other.fleet_orders:
@@ -163,6 +167,11 @@ class Fleet:
         ]
         for begin in range(0, len(wanted), AT_ONCE):
             self.take(*(Event(each, 0, "") for each in wanted[begin : begin + AT_ONCE]))
+        self.applications += len(wanted)
+        with self.session.connection() as connection:
+            row = connection.execute(APPLICATIONS).fetchone()
+        if row != (self.applications,):
+            raise RuntimeError(f"{row} of {self.applications} Applications are wanted of engines")
 
     def tenant(self, workspace: str, place: int, number: int) -> TenantName:
         """Whose an Application is."""
@@ -197,7 +206,7 @@ class Fleet:
     def fall_silent(self) -> float:
         """An agent tells nothing for long."""
         self.take(self.told(named(0), Health.HEALTHY, VERSIONS[OLD]))
-        told_at, self.now = self.now, self.now + Policy().health_patience
+        told_at, self.now = self.now, self.now + POLICY.health_patience
         spent = self.take(Event(HealthDue(named(0)), 0, ""))
         self.now = told_at
         return spent
@@ -209,7 +218,7 @@ class Fleet:
 
     def look(self) -> float:
         """At the rollout."""
-        self.now += Policy().rollout_interval
+        self.now += POLICY.rollout_interval
         return self.take(Event(FleetDue(is_of_states=False), 0, ""))
 
     def look_at_moves(self) -> float:
@@ -259,7 +268,7 @@ def instance(name: str, ring: str) -> AddEngineInstance:
 
 def add_waiting(owner: psycopg.Connection[Any], source: str, target: str) -> None:
     """Moves that wait, and what is kept of before."""
-    given = {"many": MANY, "at_once": Policy().moves_at_once, "source": source, "target": target}
+    given = {"many": MANY, "at_once": POLICY.moves_at_once, "source": source, "target": target}
     for statement in (MANY_RETIRED, MANY_ASSIGNED, MANY_MOVES):
         owner.execute(statement, given)
 

@@ -16,7 +16,7 @@ PINS = f"SELECT {names(TenantPin)} FROM tenant_pins"
 
 def load_rules(connection: Connection[Any]) -> PlacementRules:
     """All of it."""
-    return rules_of(connection.execute(ASSIGNMENTS), connection.execute(PINS))
+    return rules_of(connection.execute(ASSIGNMENTS).fetchall(), connection.execute(PINS).fetchall())
 
 
 def rules_of(assignments: Iterable[Sequence[Any]], pins: Iterable[Sequence[Any]]) -> PlacementRules:

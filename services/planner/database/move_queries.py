@@ -55,7 +55,7 @@ SELECT EXISTS (
 
 def load_moves(connection: Connection[Any]) -> list[Move]:
     """All that are under way, in the order in which they were ordered; without what agents have reported of them."""
-    return [Move(*row) for row in connection.execute(MOVES, binary=True)]
+    return [Move(*row) for row in connection.execute(MOVES, binary=True).fetchall()]
 
 
 def lock_moves(connection: Connection[Any], moves: Collection[Move]) -> bool:
