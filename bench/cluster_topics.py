@@ -1,9 +1,10 @@
 """``python -m bench.cluster_topics``: two ways to bring rows to the topic of their engine cluster, compared.
 
 The connector makes the topic's name from a column, as it is, or ``engine_resources`` is partitioned by that column and
-each partition is streamed under a name of its own, as statuses are for each workspace. Measured for one and then for
-the other, on one stack: what a batch costs the planner while clusters grow in number, how long it takes to add one, and
-how many rows Connect streams in a second, for how much CPU time.
+each partition is streamed under a name of its own, as statuses are for each workspace. Measured on one stack, one way,
+twice the other, and the first again, so that what a stack becomes with the time comes to both: what a batch costs the
+planner while clusters grow in number, how long the DDL of a new one takes, and how many rows Connect streams in a
+second, for how much CPU time. The table is made anew for each.
 """
 
 from __future__ import annotations
@@ -13,9 +14,10 @@ import statistics
 import sys
 import tempfile
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import Annotated, Any
 from uuid import uuid4
@@ -48,18 +50,19 @@ COLUMNS = "engine_instance_id,kind,namespace,name"
 WHOLE, PARTS = r"public\.engine_resources", r"public\.engine_resources_.+"
 """What the connector reads."""
 
-PARTITIONED = """
-CREATE TABLE parted (LIKE engine_resources INCLUDING ALL) PARTITION BY LIST (engine_cluster);
+WHOLE_TABLE = "CREATE TABLE fresh (LIKE engine_resources INCLUDING ALL) WITH (fillfactor = 80)"
+PARTED_TABLE = "CREATE TABLE fresh (LIKE engine_resources INCLUDING ALL) PARTITION BY LIST (engine_cluster)"
+IN_ITS_PLACE = """
 ALTER PUBLICATION gitops_compiled DROP TABLE engine_resources;
 DROP TABLE engine_resources;
-ALTER TABLE parted RENAME TO engine_resources;
+ALTER TABLE fresh RENAME TO engine_resources;
 ALTER TABLE engine_resources ADD FOREIGN KEY (engine_instance_id, engine_cluster)
                              REFERENCES engine_instances (id, engine_cluster);
 GRANT SELECT, INSERT, UPDATE, DELETE ON engine_resources TO gitops_planner;
 GRANT SELECT ON engine_resources TO gitops_replication;
 ALTER PUBLICATION gitops_compiled ADD TABLE engine_resources
 """
-PARTITION = "CREATE TABLE {} PARTITION OF engine_resources FOR VALUES IN ({})"
+PARTITION = "CREATE TABLE {} PARTITION OF engine_resources FOR VALUES IN ({}) WITH (fillfactor = 80)"
 ADD_CLUSTER = "INSERT INTO engine_clusters (id, region, created_at) VALUES (%s, '', now()) ON CONFLICT DO NOTHING"
 TOUCH = "UPDATE engine_resources SET updated_at = now()"
 FORGET = "TRUNCATE engine_clusters, engine_instances, engine_resources, deployments, resources, tenants CASCADE"
@@ -74,7 +77,10 @@ class Layout:
 
     name: str
     connector: Mapping[str, str]
-    is_partitioned: bool
+    table: str
+    """Makes it, empty."""
+    partition: str = ""
+    """Makes that of a cluster."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +92,7 @@ class Costs:
     thousand: float
     """New deployments of new tenants."""
     add: float
-    """A cluster: for how long planners may have to wait."""
+    """A cluster: its DDL, which has the table to itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,8 +132,9 @@ def by_partition() -> dict[str, str]:
     return {name: text for name, text in found.items() if not name.startswith("transforms.engineColumns.")}
 
 
-LAYOUTS = (Layout("a column", by_column(), False), Layout("partitions", by_partition(), True))
-"""In the order in which they are measured: the table is partitioned for the second."""
+COLUMN = Layout("a column", by_column(), WHOLE_TABLE)
+PARTITIONS = Layout("partitions", by_partition(), PARTED_TABLE, PARTITION)
+IN_TURN = (COLUMN, PARTITIONS, PARTITIONS, COLUMN)
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,14 +156,14 @@ class Bench:
                 owner.execute(each)
 
     def add_cluster(self, name: str, layout: Layout) -> float:
-        """As ``layout`` needs it; returns the milliseconds in which planners may have to wait."""
+        """As ``layout`` needs it; returns the milliseconds of its DDL."""
         with psycopg.connect(self.owner_url) as owner:
             owner.execute(ADD_CLUSTER, [name])
             owner.commit()
             began = time.perf_counter()
-            if layout.is_partitioned:
+            if layout.partition:
                 table = sql.Identifier(f"{TABLE}_{name}")
-                owner.execute(sql.SQL(PARTITION).format(table, sql.Literal(name)))
+                owner.execute(sql.SQL(layout.partition).format(table, sql.Literal(name)))
                 owner.execute(sql.SQL("GRANT SELECT ON {} TO gitops_replication").format(table))
             owner.commit()
             return (time.perf_counter() - began) * 1000
@@ -196,11 +203,13 @@ class Bench:
         self.execute(TOUCH)
         pid = {"connect": self.stack.pids()["connect"]}
         with closing(self._consumer()) as consumer:
-            before = cpu_seconds(pid)["connect"]
             self.resume()
-            arrived = [*self._arrivals(consumer, count)]
+            arrivals = self._arrivals(consumer, count)
+            began = next(arrivals)
+            before = cpu_seconds(pid)["connect"]
+            *_, ended = arrivals
             spent = cpu_seconds(pid)["connect"] - before
-        return Stream((count - 1) / (arrived[-1] - arrived[0]), spent / count * 1e6)
+        return Stream((count - 1) / (ended - began), spent / (count - 1) * 1e6)
 
     def _consumer(self) -> Consumer:
         """At the end of the cluster's topic."""
@@ -238,15 +247,14 @@ def measure(bench: Bench, layout: Layout, sizes: Sequence[int], times: int) -> t
     """The planner's batches with so many clusters, and then rounds of the stream."""
     bench.execute(FORGET)
     bench.stop()
-    if layout.is_partitioned:
-        bench.execute(PARTITIONED)
+    bench.execute(f"{layout.table};{IN_ITS_PLACE}")
     bench.add_cluster(CLUSTER, layout)
     bench.set_connector(layout)
     found, clusters = {}, 1
     with closing(DatabaseSession(bench.stack.environment["DATABASE_URL"], ENGINES)) as session:
         fleet = Fleet(session, TENANTS_EACH, APPLICATIONS_EACH)
         fleet.grow(INSTANCES)
-        for size in sorted(sizes):
+        for size in sorted({*sizes}):
             added = [bench.add_cluster(f"other-{number}", layout) for number in range(clusters, size)]
             clusters = size
             bench.execute(TIDY)
@@ -264,9 +272,7 @@ def measure(bench: Bench, layout: Layout, sizes: Sequence[int], times: int) -> t
 def filled(fleet: Fleet) -> float:
     """As many new deployments as an instance has, of tenants that were not there; milliseconds."""
     place = fleet.applications // fleet.applications_each
-    began = time.perf_counter()
-    fleet.fill(GENERAL, place, place + 1)
-    return (time.perf_counter() - began) * 1000
+    return fleet.fill(GENERAL, place, place + 1)
 
 
 def median(batch: Callable[[], float], times: int) -> float:
@@ -275,14 +281,20 @@ def median(batch: Callable[[], float], times: int) -> float:
     return statistics.median(batch() for _ in range(times))
 
 
-def table_of(found: Mapping[str, Mapping[int, Costs]]) -> Table:
-    """What batches cost, for people."""
-    columns = ("clusters", "deployment changed", "tenant not in memory", "1,000 new deployments", "a cluster is added")
-    table = Table("rows are routed by", *columns, title="milliseconds, medians")
-    for layout, costs in found.items():
-        for size, each in costs.items():
-            figures = (each.change, each.change_after_eviction, each.thousand, each.add)
-            table.add_row(layout, str(size), *(f"{figure:.1f}" for figure in figures))
+def table_of(found: Mapping[str, Sequence[Mapping[int, Costs]]]) -> Table:
+    """What batches cost in each turn, for people."""
+    columns = (
+        "clusters",
+        "deployment changed",
+        "tenant not in memory",
+        "1,000 new deployments",
+        "DDL of a new cluster",
+    )
+    table = Table("rows are routed by", *columns, title="milliseconds, the median of each turn")
+    for layout, turns in found.items():
+        for size in turns[0]:
+            figures = zip(*(astuple(turn[size]) for turn in turns), strict=True)
+            table.add_row(layout, str(size), *(" ".join(f"{each:.1f}" for each in figure) for figure in figures))
     return table
 
 
@@ -301,20 +313,22 @@ def spread(figures: Sequence[float]) -> str:
 
 
 def main(
-    size: Annotated[list[int], typer.Option(help="Clusters, several times.")] = SIZES,
-    times: Annotated[int, typer.Option(help="Of each batch, and rounds of the stream.", min=2)] = 7,
+    size: Annotated[list[int], typer.Option(help="Clusters, several times.", min=2)] = SIZES,
+    times: Annotated[int, typer.Option(help="Of each batch, and rounds of the stream, in each turn.", min=2)] = 5,
 ) -> None:
     """Measure both ways, and print two tables."""
     collect_rarely()
-    costs, streams = {}, {}
+    costs, streams = defaultdict[str, list[dict[int, Costs]]](list), defaultdict[str, list[Stream]](list)
     with tempfile.TemporaryDirectory(prefix="gitops-bench-") as folder:
         console.print("starting a stack …")
         with hosted(Path(folder) / "stack", "--infra", output=Path(folder) / "stack.out") as stack:
             make_topic(stack.environment["KAFKA_BOOTSTRAP_SERVERS"])
             with connect_client(ConnectSettings(connect_url=stack.environment["CONNECT_URL"])) as client:
-                for layout in LAYOUTS:
+                for layout in IN_TURN:
                     console.print(f"rows are routed by {layout.name} …")
-                    costs[layout.name], streams[layout.name] = measure(Bench(stack, client), layout, size, times)
+                    found, rounds = measure(Bench(stack, client), layout, size, times)
+                    costs[layout.name].append(found)
+                    streams[layout.name] += rounds
     console.print(table_of(costs))
     console.print(stream_table_of(streams))
 

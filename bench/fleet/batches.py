@@ -50,7 +50,7 @@ AT_ONCE = 500
 """Events of a batch that fills the fleet."""
 POLICY = Policy(local_workspaces=frozenset({CANARY, GENERAL}))
 """Tenants are in workspaces that are named as their ring, and may deploy to the engines' own cluster."""
-APPLICATIONS = "SELECT count(*) FROM engine_resources WHERE kind = 'Application'"
+APPLICATIONS = "SELECT count(*) FROM engine_resources WHERE kind = 'Application' AND desired = 'present'"
 GROWS_WITH_FLEET = "FleetDue, states"
 """It counts what is on all instances, every ten seconds."""
 GROWS_WITH_OBJECTS = "the load of all instances"
@@ -158,20 +158,21 @@ class Fleet:
         self.session.refresh_fleet()
         self.size = size
 
-    def fill(self, workspace: str, first: int, last: int) -> None:
-        """Tenants and Applications of the instances with these numbers."""
+    def fill(self, workspace: str, first: int, last: int) -> float:
+        """Tenants and Applications of the instances with these numbers; returns the milliseconds of their batches."""
         wanted = [
             seen_deployment(self.tenant(workspace, place, number), f"app-{number}", self.now)
             for place in range(first, last)
             for number in range(self.applications_each)
         ]
-        for begin in range(0, len(wanted), AT_ONCE):
-            self.take(*(Event(each, 0, "") for each in wanted[begin : begin + AT_ONCE]))
+        begins = range(0, len(wanted), AT_ONCE)
+        spent = sum(self.take(*(Event(each, 0, "") for each in wanted[begin : begin + AT_ONCE])) for begin in begins)
         self.applications += len(wanted)
         with self.session.connection() as connection:
-            row = connection.execute(APPLICATIONS).fetchone()
-        if row != (self.applications,):
-            raise RuntimeError(f"{row} of {self.applications} Applications are wanted of engines")
+            ((count,),) = connection.execute(APPLICATIONS).fetchall()
+        if count != self.applications:
+            raise RuntimeError(f"{count} of {self.applications} Applications are wanted of engines")
+        return spent
 
     def tenant(self, workspace: str, place: int, number: int) -> TenantName:
         """Whose an Application is."""

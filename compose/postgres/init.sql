@@ -34,7 +34,7 @@ ALTER ROLE gitops_planner SET lock_timeout = '30s';
 ALTER ROLE gitops_planner SET idle_in_transaction_session_timeout = '60s';
 -- Its statements carry tenants' rows: the server's log says what failed, and not the statement.
 ALTER ROLE gitops_planner SET log_min_error_statement = 'panic';
--- Nor may a look that somebody has left open.
+-- A look that somebody has left open would hold back vacuum, too.
 ALTER ROLE gitops_reader SET statement_timeout = '60s';
 ALTER ROLE gitops_reader SET idle_in_transaction_session_timeout = '60s';
 

@@ -20,8 +20,9 @@ from urllib.parse import urlsplit, urlunsplit
 import psycopg
 from rich.console import Console
 
+from devstack.components.postgres import ROLES, SUPERUSER, superusers_socket
 from devstack.harness.hosted import HostedStack
-from devstack.paths import DOCS
+from devstack.paths import COMPOSE, DOCS
 from devstack.stack.identities import PRINCIPALS
 from devstack.toolchain.install import etcd_tools, psql
 from devstack.toolchain.progress_bar import reporter
@@ -35,11 +36,8 @@ BLOCK = re.compile(r"```sh\n(.*?)```", re.DOTALL)
 STEP = re.compile(r"# (\d)\. ")
 REMARK = re.compile(r"\s+# .*")
 
-INIT = """
-CREATE DATABASE gitops OWNER gitops_owner;
-REVOKE ALL ON DATABASE gitops FROM PUBLIC;
-GRANT CONNECT ON DATABASE gitops TO gitops_planner, gitops_replication, gitops_backup, gitops_reader
-"""
+INIT = COMPOSE / "postgres" / "init.sql"
+"""Makes roles and database."""
 
 PROGRAMS: Mapping[str, Callable[[], Sequence[str]]] = {
     "gitopsctl": lambda: (sys.executable, "-m", "services.cli"),
@@ -177,8 +175,7 @@ class Operator:
             superuser.execute("SELECT pg_terminate_backend(active_pid) FROM pg_replication_slots WHERE active")
             superuser.execute("SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots")
             superuser.execute("DROP DATABASE gitops WITH (FORCE)")
-            for statement in INIT.split(";"):
-                superuser.execute(statement)
+        initialize_database(self._stack)
 
     def superuser(self, database: str = "postgres") -> psycopg.Connection:
         """Of the database cluster."""
@@ -196,6 +193,28 @@ class Operator:
     def owner(self) -> psycopg.Connection:
         """Of the database."""
         return psycopg.connect(self._stack.environment["DATABASE_OWNER_URL"])
+
+
+def initialize_database(stack: HostedStack) -> None:
+    """Have ``psql`` carry out what a database needs before its first migration; safe to run again."""
+    command = [*PROGRAMS["psql"](), "--quiet", "--file", str(INIT)]
+    subprocess.run(command, env=os.environ | superusers_variables(stack), check=True)
+
+
+def superusers_variables(stack: HostedStack) -> dict[str, str]:
+    """What :data:`INIT` takes: where the database is for a superuser, and the passwords of all roles."""
+    secrets, url = stack.state.secrets(), urlsplit(stack.environment["DATABASE_OWNER_URL"])
+    is_encrypted = "sslrootcert" in url.query
+    program = psql()
+    return {f"GITOPS_{role.upper()}_PASSWORD": secrets[role] for role in ROLES} | {
+        "PGHOST": superusers_socket(url.port or 0) if is_encrypted else str(url.hostname),
+        "PGPORT": str(url.port),
+        "PGUSER": SUPERUSER,
+        "PGDATABASE": SUPERUSER,
+        "PGPASSWORD": secrets[SUPERUSER],
+        "PATH": f"{program.parent}:{os.environ['PATH']}",
+        "LD_LIBRARY_PATH": str(program.parents[1] / "lib"),
+    }
 
 
 def _etcd_tools() -> Path:

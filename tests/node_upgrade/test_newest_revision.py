@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import sys
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
-from subprocess import run
 
 import pytest
 
 from devstack.harness.hosted import HostedStack
 from devstack.harness.mirror import Mirror
-from devstack.paths import COMPOSE
+from devstack.harness.operator import initialize_database
 from services.common.kubernetes import KubeClient, Manifest
 from tests.component.k8s.readme import carry_out, commands
 from tests.e2e.tenant import Tenant, fresh_tenant
@@ -33,7 +31,6 @@ from tests.node.upgrade import (
     undo,
     upgrade,
 )
-from tests.stack.operator import superuser
 
 TWO_OF_EACH = dict.fromkeys(SERVICES, 2)
 REFUSED = 2
@@ -66,8 +63,7 @@ async def upgraded(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Upgrade:
     """To this release, by the README's commands, after what its row of the revision says."""
-    initial = ["psql", "--quiet", "--file", str(COMPOSE / "postgres" / "init.sql")]
-    await asyncio.to_thread(run, initial, env=os.environ | superuser(stack), check=True)
+    await asyncio.to_thread(initialize_database, stack)
     return await upgrade(stack, kubectl, kube, deployed.tenant, tmp_path_factory.mktemp("upgrade"))
 
 

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from devstack.components.postgres import ROLES, SUPERUSER, superusers_socket
 from devstack.git.repository import Repository
 from devstack.harness.hosted import HostedStack
+from devstack.harness.operator import superusers_variables
 from devstack.stack.identities import PRINCIPALS
 from devstack.supervisor.health_checks import HOST
 from devstack.toolchain import install as toolchain
@@ -60,25 +59,7 @@ def variables(servers: HostedStack, tokens: Mapping[str, str]) -> dict[str, str]
     secrets = servers.state.secrets()
     principals = {password_variable(name): secrets[f"kafka-{name}"] for name in PRINCIPALS}
     own = {"SCHEMA_REGISTRY_TOKEN": tokens["operator"], "ENGINE_NAMESPACES": ENGINE}
-    return servers.environment | superuser(servers) | principals | own
-
-
-def superuser(servers: HostedStack) -> dict[str, str]:
-    """What ``psql`` takes to run ``compose/postgres/init.sql``: where it is, and all passwords."""
-    secrets = servers.state.secrets()
-    port = port_of(servers, "postgres", "sql")
-    is_encrypted = "sslrootcert" in servers.environment["DATABASE_OWNER_URL"]
-    psql = toolchain.psql()
-    roles = {f"GITOPS_{role.upper()}_PASSWORD": secrets[role] for role in ROLES}
-    return roles | {
-        "PGHOST": superusers_socket(port) if is_encrypted else HOST,
-        "PGPORT": str(port),
-        "PGUSER": SUPERUSER,
-        "PGDATABASE": SUPERUSER,
-        "PGPASSWORD": secrets[SUPERUSER],
-        "PATH": f"{psql.parent}:{os.environ['PATH']}",
-        "LD_LIBRARY_PATH": str(psql.parents[1] / "lib"),
-    }
+    return servers.environment | superusers_variables(servers) | principals | own
 
 
 def port_of(servers: HostedStack, process: str, name: str) -> int:

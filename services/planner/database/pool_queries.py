@@ -33,7 +33,7 @@ def load_pools(connection: Connection[Any]) -> dict[PoolKey, EnginePool]:
 def load_burdens(connection: Connection[Any], now: datetime) -> Burdens:
     """Overloaded instances, and the tenants that were moved within a day."""
     overloads = [Overload(*row) for row in connection.execute(OVERLOADS)]
-    moved = connection.execute(MOVED_SINCE, (now - STAYS,))
+    moved = connection.execute(MOVED_SINCE, (now - STAYS,)).fetchall()
     return Burdens({each.engine_instance_id: each for each in overloads}, frozenset(tenant for (tenant,) in moved))
 
 

@@ -207,9 +207,7 @@ def _scaled(database: FleetDatabase, policy: Policy, now: datetime) -> tuple[Fle
     if fleet.rollout is not None:  # it has a time of its own
         fleet = fleet.with_rollout(replace(fleet.rollout, due_at=None))
     scaling = scale(fleet, burdens, now, policy.scaling, held)
-    decided = Changes()
-    if scaling.orders or drained:  # what follows from nothing new, looks at states and moves find by themselves
-        decided = decide_orders(scaling.orders, fleet, now, policy.moves_at_once, policy.provisioning_patience)
+    decided = decide_orders(scaling.orders, fleet, now, policy.moves_at_once, policy.provisioning_patience)
     return fleet, decided._replace(
         engine_pools=scaling.pools,
         engine_overloads=scaling.overloads,
