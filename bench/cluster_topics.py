@@ -15,7 +15,7 @@ import sys
 import tempfile
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import astuple, dataclass
 from pathlib import Path
@@ -31,7 +31,7 @@ from psycopg import sql
 from rich.console import Console
 from rich.table import Table
 
-from bench.fleet.batches import CLUSTER, GENERAL, Fleet
+from bench.fleet.batches import CLUSTER, GENERAL, Fleet, median
 from bench.processes import cpu_seconds
 from devstack.harness.hosted import HostedStack, hosted
 from services.cli.installation.connect import ConnectSettings, connect_client
@@ -273,12 +273,6 @@ def filled(fleet: Fleet) -> float:
     """As many new deployments as an instance has, of tenants that were not there; milliseconds."""
     place = fleet.applications // fleet.applications_each
     return fleet.fill(GENERAL, place, place + 1)
-
-
-def median(batch: Callable[[], float], times: int) -> float:
-    """Of some, after one that is not counted."""
-    batch()
-    return statistics.median(batch() for _ in range(times))
 
 
 def table_of(found: Mapping[str, Sequence[Mapping[int, Costs]]]) -> Table:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+from collections.abc import Mapping
 from pathlib import Path
 
 from devstack.components.stack import Stack
@@ -19,6 +20,8 @@ from devstack.supervisor.privileges import way_to_drop_root
 from devstack.supervisor.process import Node, Process, Step
 
 CONFIGURATION = COMPOSE / "postgres"
+INIT = CONFIGURATION / "init.sql"
+"""Makes roles and database."""
 SUPERUSER = "postgres"
 ROLES = ("owner", "planner", "replication", "backup", "reader")
 
@@ -51,18 +54,13 @@ def nodes(stack: Stack) -> list[Node]:
 
 
 def _roles(stack: Stack, environment: dict[str, str]) -> Step:
-    passwords = {f"GITOPS_{role.upper()}_PASSWORD": stack.secrets[role] for role in ROLES}
+    port, is_encrypted = stack.ports["postgres"], stack.transport is not None
     return Step(
         name="database-roles",
-        argv=(
-            str(stack.tools.psql), "--no-psqlrc", "--quiet",
-            "--file", str(CONFIGURATION / "init.sql"),
-            "--host", HOST if stack.transport is None else superusers_socket(stack.ports["postgres"]),
-            "--port", str(stack.ports["postgres"]), "--username", SUPERUSER, "--dbname", "postgres",
-        ),
-        env=environment | passwords | {"PGPASSWORD": stack.secrets[SUPERUSER]},
+        argv=(str(stack.tools.psql), "--no-psqlrc", "--quiet", "--file", str(INIT)),
+        env=environment | superusers_variables(port, stack.secrets, is_encrypted=is_encrypted),
         depends_on=("postgres",),
-    )  # fmt: skip
+    )
 
 
 async def _prepare(stack: Stack, data: Path, environment: dict[str, str]) -> None:
@@ -108,6 +106,22 @@ def _copy_certificate(transport: Transport, data: Path) -> None:
     """Where the server finds it as its own: it refuses another user's key."""
     for file, name in zip(transport.server("postgres"), ("server.crt", "server.key"), strict=True):
         write_private(data / name, file.read_bytes())
+
+
+def superusers_variables(port: int, secrets: Mapping[str, str], *, is_encrypted: bool) -> dict[str, str]:
+    """What ``psql`` takes to carry out :data:`INIT`: where the server is for a superuser, and all passwords."""
+    return passwords(secrets) | {
+        "PGHOST": superusers_socket(port) if is_encrypted else HOST,
+        "PGPORT": str(port),
+        "PGUSER": SUPERUSER,
+        "PGDATABASE": SUPERUSER,
+        "PGPASSWORD": secrets[SUPERUSER],
+    }
+
+
+def passwords(secrets: Mapping[str, str]) -> dict[str, str]:
+    """By the variable that :data:`INIT` has each from; ``secrets`` are by role, without its prefix."""
+    return {f"GITOPS_{role.upper()}_PASSWORD": secrets[role] for role in ROLES}
 
 
 def superusers_socket(port: int) -> str:

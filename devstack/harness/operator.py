@@ -20,9 +20,9 @@ from urllib.parse import urlsplit, urlunsplit
 import psycopg
 from rich.console import Console
 
-from devstack.components.postgres import ROLES, SUPERUSER, superusers_socket
+from devstack.components.postgres import INIT, superusers_variables
 from devstack.harness.hosted import HostedStack
-from devstack.paths import COMPOSE, DOCS
+from devstack.paths import DOCS
 from devstack.stack.identities import PRINCIPALS
 from devstack.toolchain.install import etcd_tools, psql
 from devstack.toolchain.progress_bar import reporter
@@ -35,9 +35,6 @@ RUNBOOKS = DOCS / "operations"
 BLOCK = re.compile(r"```sh\n(.*?)```", re.DOTALL)
 STEP = re.compile(r"# (\d)\. ")
 REMARK = re.compile(r"\s+# .*")
-
-INIT = COMPOSE / "postgres" / "init.sql"
-"""Makes roles and database."""
 
 PROGRAMS: Mapping[str, Callable[[], Sequence[str]]] = {
     "gitopsctl": lambda: (sys.executable, "-m", "services.cli"),
@@ -198,20 +195,14 @@ class Operator:
 def initialize_database(stack: HostedStack) -> None:
     """Have ``psql`` carry out what a database needs before its first migration; safe to run again."""
     command = [*PROGRAMS["psql"](), "--quiet", "--file", str(INIT)]
-    subprocess.run(command, env=os.environ | superusers_variables(stack), check=True)
+    subprocess.run(command, env=os.environ | superusers_shell(stack), check=True)
 
 
-def superusers_variables(stack: HostedStack) -> dict[str, str]:
-    """What :data:`INIT` takes: where the database is for a superuser, and the passwords of all roles."""
-    secrets, url = stack.state.secrets(), urlsplit(stack.environment["DATABASE_OWNER_URL"])
+def superusers_shell(stack: HostedStack) -> dict[str, str]:
+    """Variables with which an operator types what a superuser of the database may, with ``psql`` in the path."""
+    url, program = urlsplit(stack.environment["DATABASE_OWNER_URL"]), psql()
     is_encrypted = "sslrootcert" in url.query
-    program = psql()
-    return {f"GITOPS_{role.upper()}_PASSWORD": secrets[role] for role in ROLES} | {
-        "PGHOST": superusers_socket(url.port or 0) if is_encrypted else str(url.hostname),
-        "PGPORT": str(url.port),
-        "PGUSER": SUPERUSER,
-        "PGDATABASE": SUPERUSER,
-        "PGPASSWORD": secrets[SUPERUSER],
+    return superusers_variables(url.port or 0, stack.state.secrets(), is_encrypted=is_encrypted) | {
         "PATH": f"{program.parent}:{os.environ['PATH']}",
         "LD_LIBRARY_PATH": str(program.parents[1] / "lib"),
     }

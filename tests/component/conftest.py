@@ -24,6 +24,7 @@ import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 from psycopg import sql
 
+from devstack.components.postgres import ROLES, passwords
 from devstack.containers.base_images import NAMES
 from devstack.harness.hosted import HostedStack, hosted
 from devstack.paths import COMPOSE
@@ -125,15 +126,12 @@ def containers() -> Iterator[Servers]:
     from testcontainers.community.postgres import PostgresContainer  # noqa: PLC0415
 
     settings = COMPOSE / "postgres"
-    passwords = {"GITOPS_OWNER_PASSWORD": "owner", "GITOPS_PLANNER_PASSWORD": "planner"}
-    passwords |= {"GITOPS_REPLICATION_PASSWORD": "replication", "GITOPS_BACKUP_PASSWORD": "backup"}
-    passwords["GITOPS_READER_PASSWORD"] = "reader"
     with ExitStack() as running:
         postgres = PostgresContainer(postgres_image(), dbname="postgres", driver=None)
         postgres.with_command("postgres -c config_file=/etc/postgresql/postgresql.conf -c listen_addresses='*'")
         postgres.with_volume_mapping(str(settings / "postgresql.conf"), "/etc/postgresql/postgresql.conf")
         postgres.with_volume_mapping(str(settings / "init.sql"), "/docker-entrypoint-initdb.d/init.sql")
-        for name, value in passwords.items():
+        for name, value in passwords({role: role for role in ROLES}).items():
             postgres.with_env(name, value)
         running.enter_context(postgres)
         kafka = KafkaContainer(KAFKA_IMAGE).with_kraft()

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from devstack.git.repository import Repository
 from devstack.harness.hosted import HostedStack
-from devstack.harness.operator import superusers_variables
+from devstack.harness.operator import superusers_shell
 from devstack.stack.identities import PRINCIPALS
 from devstack.supervisor.health_checks import HOST
 from devstack.toolchain import install as toolchain
@@ -59,7 +59,7 @@ def variables(servers: HostedStack, tokens: Mapping[str, str]) -> dict[str, str]
     secrets = servers.state.secrets()
     principals = {password_variable(name): secrets[f"kafka-{name}"] for name in PRINCIPALS}
     own = {"SCHEMA_REGISTRY_TOKEN": tokens["operator"], "ENGINE_NAMESPACES": ENGINE}
-    return servers.environment | superusers_variables(servers) | principals | own
+    return servers.environment | superusers_shell(servers) | principals | own
 
 
 def port_of(servers: HostedStack, process: str, name: str) -> int:
