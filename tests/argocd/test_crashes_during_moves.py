@@ -173,10 +173,10 @@ async def unnoticed(user: User, *others: str) -> AsyncIterator[SyncStarts]:
     ):
         yield starts
         assert (await seen.changes(), await seen_of_automated.changes(BY_COMMIT)) == ([], [])
+        changed, deleted = await history.changes()
     assert await identities(kube, namespace, "kept") == before
-    changed = [*("released", "settings") * len(user.runs), *others]
-    assert sorted(history.changed) == sorted(("ConfigMap", name) for name in changed)
-    assert history.deleted == []
+    asked_for = [*("released", "settings") * len(user.runs), *others]
+    assert (sorted(changed), deleted) == (sorted(("ConfigMap", name) for name in asked_for), [])
     assert [starts.count(run["metadata"]["uid"]) for run in user.runs] == [1] * len(user.runs)
 
 

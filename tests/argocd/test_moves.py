@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -13,7 +12,7 @@ import pytest
 from devstack.components.stack import ENGINE_NAMESPACES
 from devstack.harness.hosted import HostedStack
 from devstack.harness.mirror import Mirror, mirrored
-from services.common.kubernetes import CONFIG_MAP, ApiResource, Changed, Deleted, KubeClient, reflect
+from services.common.kubernetes import CONFIG_MAP, ApiResource, Deleted, KubeClient, Seen
 from services.kinds.managed_environment.model import MANAGED_ENVIRONMENT
 from tests.argocd.deployed import HEALTHY, SETTLED, Deployed
 from tests.argocd.sources import NAME, Sources, config_map, service, workload
@@ -23,6 +22,7 @@ from tests.e2e.api import Api, Cluster
 from tests.e2e.moving import Mover
 from tests.e2e.status_history import seen_by_user
 from tests.e2e.tenant import Tenant
+from tests.e2e.version_history import VersionHistory, versions_seen
 
 __all__ = ["there"]
 
@@ -33,39 +33,33 @@ DEPLOYED_SECONDS = 90
 """Argo CDs that have just begun may need so long for the first one."""
 OF_EVERY_NAMESPACE = {"kube-root-ca.crt"}
 
+KindAndName = tuple[str, str]
 
-@dataclass
+
+@dataclass(frozen=True)
 class History:
-    """What a watch has shown of a namespace's objects since it began."""
+    """What has happened to a namespace's objects since it began."""
 
-    changed: list[tuple[str, str]] = field(default_factory=list)
-    """Kind and name of each that was made or changed, at each change."""
-    deleted: list[tuple[str, str]] = field(default_factory=list)
+    kinds: list[VersionHistory]
 
-    async def follow(self, kube: KubeClient, resource: ApiResource, namespace: str) -> None:
-        async for event in reflect(kube, resource, namespace):
-            if isinstance(event, Changed | Deleted):
-                name = event.object["metadata"]["name"]
-                found = self.changed if isinstance(event, Changed) else self.deleted
-                if name not in OF_EVERY_NAMESPACE:
-                    found.append((resource.kind, name))
+    async def changes(self) -> tuple[list[KindAndName], list[KindAndName]]:
+        """Each that was made or changed until now, at each change, and each that was deleted; kind by kind."""
+        changed: list[KindAndName] = []
+        deleted: list[KindAndName] = []
+        for kind in self.kinds:
+            for version in await kind.until_now():
+                name = version.object["metadata"]["name"]
+                if not isinstance(version, Seen) and name not in OF_EVERY_NAMESPACE:
+                    (deleted if isinstance(version, Deleted) else changed).append((kind.resource.kind, name))
+        return changed, deleted
 
 
 @asynccontextmanager
 async def watched(kube: KubeClient, namespace: str) -> AsyncIterator[History]:
     """The history of what is deployed in a namespace; whatever there is already is no part of it."""
-    history = History()
-    resources = (CONFIG_MAP, WORKLOAD, SERVICE)
-    following = [asyncio.create_task(history.follow(kube, each, namespace)) for each in resources]
-    for each in resources:
-        async with mirrored(kube, each, namespace):
-            pass
-    try:
-        yield history
-    finally:
-        for task in following:
-            task.cancel()
-        await asyncio.gather(*following, return_exceptions=True)
+    async with AsyncExitStack() as watching:
+        kinds = [versions_seen(kube, each, namespace) for each in (CONFIG_MAP, WORKLOAD, SERVICE)]
+        yield History([await watching.enter_async_context(each) for each in kinds])
 
 
 @pytest.fixture
@@ -106,12 +100,12 @@ async def test_tenant_when_moved_then_nothing_that_was_deployed_is_written_and_i
             await mover.until_done()
             assert await seen.changes() == []
         assert mover.places(created) == {target}
-        assert (await identities(kube, tenant.namespace), history.changed, history.deleted) == (before, [], [])
+        assert (await identities(kube, tenant.namespace), await history.changes()) == (before, ([], []))
         repository.commit(config_map("second"))
         await tenant.until_status("goes on", sync__revision=repository.repository.head(), **HEALTHY)
         repository.remove(service("app"))
         await tenant.until_status("pruned", sync__revision=repository.repository.head(), **HEALTHY)
-    assert (history.changed, history.deleted) == ([("ConfigMap", "settings")], [("Service", "app")])
+        assert await history.changes() == ([("ConfigMap", "settings")], [("Service", "app")])
 
 
 async def test_commit_and_sync_run_when_made_while_a_tenant_is_moved_then_each_has_its_effect_once(
@@ -131,8 +125,8 @@ async def test_commit_and_sync_run_when_made_while_a_tenant_is_moved_then_each_h
         await deployed.until(tenant.namespace, "second")
         await api.until_phase("release", "Succeeded")
         await tenant.until_status("deployed", sync__revision=automated.repository.head(), **HEALTHY)
-    assert sorted(history.changed) == [("ConfigMap", "released"), ("ConfigMap", "settings")]
-    assert history.deleted == []
+        changed, deleted = await history.changes()
+    assert (sorted(changed), deleted) == ([("ConfigMap", "released"), ("ConfigMap", "settings")], [])
 
 
 async def test_environment_when_its_tenant_is_moved_then_the_target_deploys_there_and_its_account_is_the_same(  # noqa: PLR0917 - fixtures
@@ -151,7 +145,7 @@ async def test_environment_when_its_tenant_is_moved_then_the_target_deploys_ther
             await mover.order(created)
             await mover.until_done()
             assert await seen.changes() == []
-        assert (history.changed, history.deleted) == ([], [])
+        assert await history.changes() == ([], [])
         assert accounts.objects[account]["metadata"]["uid"] == known
         repository.commit(config_map("second"))
         await far.until(there, "second", timeout_seconds=60)
@@ -185,9 +179,9 @@ async def test_target_when_its_argocd_dies_in_a_move_then_that_goes_on_when_it_r
         async with without(stack, CONTROLLERS[ENGINE_NAMESPACES.index(target)]):
             await mover.until_past("preparing", "pausing", "releasing")
             await mover.applications.until("its Application is there", lambda _: mover.places(created) == {target})
-            assert (await mover.step(), await seen.changes(), history.changed) == ("adopting", [], [])
+            assert (await mover.step(), await seen.changes(), await history.changes()) == ("adopting", [], ([], []))
             repository.commit(config_map("second"))
         await mover.until_done()
         await deployed.until(tenant.namespace, "second")
         await tenant.until_status("goes on", sync__revision=repository.repository.head(), **HEALTHY)
-    assert (history.changed, history.deleted) == ([("ConfigMap", NAME)], [])
+        assert await history.changes() == ([("ConfigMap", NAME)], [])

@@ -65,10 +65,10 @@ async def test_tenants_when_an_instance_accepts_and_the_fleet_is_rebalanced_then
             place for each in created for place, name in applications.objects if name == application_name(each)
         )
         assert places == [FIRST, FIRST, SECOND, SECOND]
-        assert [(each.changed, each.deleted) for each in histories] == [([], [])] * TENANTS
+        assert [await each.changes() for each in histories] == [([], [])] * TENANTS
         assert [await each.changes() for each in seen] == [[]] * TENANTS
         for repository in repositories:
             repository.commit(config_map("second"))
         for tenant, repository in zip(crowd, repositories, strict=True):
             await tenant.until_status("goes on", sync__revision=repository.repository.head(), **HEALTHY)
-    assert [each.changed for each in histories] == [[("ConfigMap", "settings")]] * TENANTS
+        assert [await each.changes() for each in histories] == [([("ConfigMap", "settings")], [])] * TENANTS

@@ -127,10 +127,10 @@ async def test_ring_when_its_new_instance_does_worse_then_its_tenants_go_back_an
             shown = await states(stack)
             assert (shown[FIRST], shown[NEW]) == ("accepting", "drained")
             assert [await each.changes() for each in seen] == [[]] * TENANTS
-        assert [(each.changed, each.deleted) for each in histories] == [([], [])] * TENANTS
+        assert [await each.changes() for each in histories] == [([], [])] * TENANTS
         await crowd.go_on()
         assert crowd.places() == {FIRST: TENANTS}
-    assert [(each.changed, each.deleted) for each in histories] == [(CHANGED, [])] * TENANTS
+        assert [await each.changes() for each in histories] == [(CHANGED, [])] * TENANTS
     await until_health(stack, NEW, "Healthy", SLACK_SECONDS)
 
 
@@ -156,7 +156,7 @@ async def test_ring_when_one_tenant_breaks_its_own_then_all_are_on_the_new_versi
         assert crowd.places() == {SECOND: TENANTS}
         assert (await states(stack))[FIRST] == "retired"
         assert [await each.changes() for each in seen] == [[]] * len(others)
-        assert [(each.changed, each.deleted) for each in histories] == [([], [])] * TENANTS
+        assert [await each.changes() for each in histories] == [([], [])] * TENANTS
         crowd.sources[breaking].remove(namespace("refused"))
         await crowd.go_on()
-    assert [each.changed for each in histories] == [CHANGED] * TENANTS
+        assert [await each.changes() for each in histories] == [(CHANGED, [])] * TENANTS

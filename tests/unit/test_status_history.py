@@ -2,27 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncGenerator
 from typing import Any, cast
 
 import pytest
 
 from devstack.harness.mirror import Mirror
-from services.common.errors import Unavailable
-from services.common.kubernetes import (
-    Changed,
-    Deleted,
-    KubeClient,
-    ListCompleted,
-    ListStarted,
-    Manifest,
-    Reflection,
-    Seen,
-)
-from tests.e2e import status_history
-from tests.e2e.status_history import BY_COMMIT, Version, changes_seen, seen_by_user, statuses_of
+from services.common.kubernetes import Changed, Deleted, KubeClient, Manifest, Seen
+from tests.e2e.status_history import BY_COMMIT, changes_seen, seen_by_user, statuses_of
 from tests.e2e.tenant import Tenant
+from tests.e2e.version_history import Version
+from tests.unit.test_version_history import Server
 
 CONDITION = {
     "type": "ErrorOccurred",
@@ -97,55 +86,24 @@ def test_deployment_when_it_is_gone_for_a_moment_then_every_part_is_seen_to_go_a
     assert len(changes_seen(statuses_of(versions))) == 2 * len(STATUS)
 
 
-def test_statuses_when_the_same_version_is_listed_anew_then_none_is_missing() -> None:
-    versions: list[Version] = [Seen(web(1)), Changed(web(2)), Seen(web(2)), Changed(web(3))]
-    assert statuses_of(versions) == [STATUS] * 4
-
-
-def test_statuses_when_another_version_is_listed_anew_then_nobody_knows_them_all() -> None:
-    with pytest.raises(Unavailable, match="between versions 2 and 4 is lost"):
-        statuses_of([Seen(web(1)), Changed(web(2)), Seen(web(4))])
-
-
-class Server:
-    """An API server of one deployment: a watch shows its first version, and the others once it is read."""
-
-    def __init__(self, *versions: Manifest) -> None:
-        self._first, *self._later = versions
-        self._is_read = asyncio.Event()
-
-    async def get_object(self, *_: object) -> Manifest:
-        """The last."""
-        self._is_read.set()
-        return self._later[-1]
-
-    async def reflect(self, *_: object, **__: object) -> AsyncGenerator[Reflection]:
-        """All, in turn."""
-        for event in (ListStarted(), Seen(self._first), ListCompleted(1)):
-            yield event
-        await self._is_read.wait()
-        for each in self._later:
-            yield Changed(each)
-        await asyncio.Event().wait()
-
-
-def tenant_of(server: Server, monkeypatch: pytest.MonkeyPatch) -> Tenant:
-    monkeypatch.setattr(status_history, "reflect", server.reflect)
+def tenant_of(server: Server) -> Tenant:
     return Tenant("team-a", cast("KubeClient", server), Mirror(), Mirror())
 
 
 async def test_changes_when_the_watch_is_behind_then_they_are_of_every_version_that_there_is(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    server = Server(web(1), web(2, health={"status": "Missing"}), web(3))
-    async with seen_by_user(tenant_of(server, monkeypatch)) as seen:
+    server = Server(web(1), Changed(web(2, health={"status": "Missing"})), Changed(web(3)))
+    server.watched(monkeypatch)
+    async with seen_by_user(tenant_of(server)) as seen:
         assert len(await seen.changes()) == 2
 
 
 async def test_history_when_the_deployment_is_not_healthy_to_begin_with_then_it_does_not_begin(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    server = Server(web(1, health={"status": "Degraded"}), web(2))
+    server = Server(web(1, health={"status": "Degraded"}), Changed(web(2)))
+    server.watched(monkeypatch)
     with pytest.raises(AssertionError, match="Degraded"):
-        async with seen_by_user(tenant_of(server, monkeypatch)):
+        async with seen_by_user(tenant_of(server)):
             pass
