@@ -8,6 +8,7 @@ from __future__ import annotations
 import typer
 
 from services.cli.database_connection import READING_URL, TIMEOUT, URL, connected
+from services.cli.engine_namespaces import NAMESPACES, engine_namespaces
 from services.cli.fleet import (
     engine_assignments,
     engine_moves,
@@ -31,7 +32,6 @@ from services.common.messages import (
     RetireEngineInstance,
     UndrainEngineInstance,
 )
-from services.common.settings import parse_engine_namespaces
 from services.common.startup import await_dependency
 from services.planner.domain.fleet.placement.measured_load import in_applications
 from services.planner.domain.fleet.pools.pools import MOST_CAPACITY
@@ -87,9 +87,6 @@ WATCH = typer.Option(
     "--watch",
     "-w",
     help="Go on until interrupted: a table with what is under way, or for a program what changes.",
-)
-NAMESPACES = typer.Option(
-    ..., envvar="ENGINE_NAMESPACES", help="id=namespace, comma separated; a bare namespace is its own id."
 )
 
 UPSERT = f"""
@@ -228,14 +225,6 @@ def retire(
     if lost and not (stopped or dry_run):
         typer.confirm(IS_IT_STOPPED.format(instance=instance), abort=True)
     give_order(RetireEngineInstance(instance, is_lost=lost), url, timeout, dry_run=dry_run)
-
-
-def engine_namespaces(text: str) -> dict[str, str]:
-    """Namespace by engine instance id. Raises InvalidConfiguration."""
-    try:
-        return parse_engine_namespaces(text)
-    except ValueError as error:
-        raise InvalidConfiguration(f"ENGINE_NAMESPACES: {error}") from error
 
 
 def instance_row(known: EngineInstanceRow, shown: Fleet) -> Row:

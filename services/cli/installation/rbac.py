@@ -9,7 +9,7 @@ from pathlib import Path
 
 import typer
 
-from services.cli.fleet.engines import NAMESPACES, engine_namespaces
+from services.cli.engine_namespaces import NAMESPACES, engine_namespaces
 from services.cli.installation.crds import read_manifests
 from services.common.errors import GitOpsError, NoPermission, Unavailable
 from services.common.kubernetes import NAMESPACE, AlreadyExists, KubeClient, Rejected, connect

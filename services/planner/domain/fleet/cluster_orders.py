@@ -61,6 +61,12 @@ def require_active(cluster: str, fleet: Fleet) -> None:
         raise Refused(f"engine cluster {known.id} is {known.state}")
 
 
+def is_drained_with_cluster(instance: EngineInstanceRow, fleet: Fleet) -> bool:
+    """Whether no order of its own keeps it so once the cluster is undrained: it has the time of the cluster's drain."""
+    cluster = fleet.clusters[instance.engine_cluster]
+    return instance.is_leaving and (cluster.state, cluster.ordered_at) == ("draining", instance.ordered_at)
+
+
 def _drain(known: EngineClusterRow, fleet: Fleet, at: datetime) -> tuple[str, Fleet]:
     if known.state == "draining":
         return "it is draining", fleet
@@ -73,13 +79,13 @@ def _drain(known: EngineClusterRow, fleet: Fleet, at: datetime) -> tuple[str, Fl
 
 
 def _undrain(known: EngineClusterRow, fleet: Fleet, at: datetime) -> tuple[str, Fleet]:
-    """Instances that were drained by orders of their own stay so: those that the cluster's drained have its time."""
+    """Instances that were drained by orders of their own stay so."""
     if known.state == "active":
         return "it is active", fleet
     _require_not_retired(known)
     after = fleet.with_cluster(replace(known, state="active", ordered_at=at))
     for each in _instances_of(known, fleet):
-        if each.is_leaving and each.ordered_at == known.ordered_at:
+        if is_drained_with_cluster(each, fleet):
             after = after.with_instance(replace(each, state="accepting", ordered_at=at))
     return "", after
 

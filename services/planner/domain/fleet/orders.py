@@ -39,7 +39,12 @@ from services.common.messages import (
 )
 from services.planner.domain.audit import move_record, rollout_records, state_records
 from services.planner.domain.changes import Changes
-from services.planner.domain.fleet.cluster_orders import add_cluster, change_cluster, require_active
+from services.planner.domain.fleet.cluster_orders import (
+    add_cluster,
+    change_cluster,
+    is_drained_with_cluster,
+    require_active,
+)
 from services.planner.domain.fleet.lost_instances import retire_lost
 from services.planner.domain.fleet.moves.move_orders import cancel_move, held_by_rollout, move_tenant, settle_moves
 from services.planner.domain.fleet.moves.rebalance_orders import rebalance_fleet
@@ -346,6 +351,8 @@ def _in_state(known: EngineInstanceRow, wanted: InstanceState, fleet: Fleet, at:
     """To another state."""
     if wanted == "draining" and known.is_leaving:
         after = without_leaving(known.id, fleet)
+        if is_drained_with_cluster(known, fleet):
+            after = after.with_instance(replace(known, ordered_at=at))
         return f"it is {known.state}" if after is fleet else _next_order(known, wanted, fleet), after
     if known.state == wanted:
         return f"it is {known.state}", fleet

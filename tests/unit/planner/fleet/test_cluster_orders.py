@@ -128,6 +128,12 @@ def test_cluster_when_undrained_then_instances_that_were_drained_before_it_stay_
     assert {row.id: row.state for row in changes.engine_instances} == {"two": "draining", "one": "accepting"}
 
 
+def test_cluster_when_undrained_then_an_instance_that_was_drained_by_an_order_of_its_own_meanwhile_stays_so() -> None:
+    changes = decided(fleet("active", INSTANCE, TWO), DRAIN, DrainEngineInstance("two"), UNDRAIN)
+    assert [each.outcome for each in changes.fleet_orders] == ["accepted"] * 3
+    assert {row.id: row.state for row in changes.engine_instances} == {"two": "draining", "one": "accepting"}
+
+
 def test_cluster_when_emptied_step_by_step_then_it_is_retired_last() -> None:
     before = replace(fleet("active", INSTANCE, SOUTH), holdings={})
     orders = (DRAIN, RetireEngineInstance("one"), RETIRE)

@@ -326,6 +326,45 @@ def test_fleet_when_more_than_three_tenths_are_ill_then_nothing_is_touched_and_i
     assert tried.rows["i0"].rung == "Evacuate"
 
 
+def two_clusters() -> Ladder:
+    """Three of ten instances are in another cluster, and two of these have been down for a minute."""
+    tried = ladder(10)
+    south = replace(CLUSTER, id="south")
+    tried.fleet = tried.fleet.with_cluster(south)
+    for name in ("i7", "i8", "i9"):
+        of_south = replace(tried.fleet.instances[name], engine_cluster=south.id)
+        tried.fleet = tried.fleet.with_instance(of_south)
+    for name in ("i7", "i8"):
+        tried.tell("Down", "HeartbeatLost", name)
+    tried.look(60)
+    return tried
+
+
+def test_cluster_when_many_of_it_are_ill_then_none_of_it_is_touched_and_others_are_helped() -> None:
+    """Such as a bad release of its agents, whose Argo CDs are well: they would all be left."""
+    tried = two_clusters()
+    tried.tell("Down", "HeartbeatLost", "i0", since=0)
+    tried.look(61)
+    assert {name: row.state for name, row in tried.rows.items()} == {"i0": "acting", "i7": "held", "i8": "held"}
+    assert tried.rows["i7"].message == (
+        "engine cluster south: 2 of 3 instances are ill at once: the cause is shared; "
+        "if it is lost, 'gitopsctl engine-clusters drain south' lets its tenants leave"
+    )
+
+
+def test_cluster_when_an_operator_drains_it_then_what_is_ill_of_it_is_evacuated_and_counts_among_no_others() -> None:
+    tried = two_clusters()
+    tried.tell("Down", "HeartbeatLost", "i9", since=0)
+    tried.tell("Down", "HeartbeatLost", "i0", since=0)
+    tried.look(61)
+    assert {row.message for row in tried.rows.values()} == {"4 of 10 instances are ill at once: the cause is shared"}
+    tried.fleet = tried.fleet.with_cluster(replace(tried.fleet.clusters["south"], state="draining"))
+    tried.look(62)
+    assert {name: row.state for name, row in tried.rows.items()} == dict.fromkeys(("i0", "i7", "i8", "i9"), "acting")
+    tried.look(200)
+    assert [name for name, row in tried.rows.items() if "Evacuate" not in row.remedies] == []
+
+
 def test_fleet_when_what_is_ill_was_drained_then_it_counts_among_no_others_and_another_that_is_ill_is_helped() -> None:
     """Such as what a rollout that has failed leaves."""
     tried = ladder(4)

@@ -26,7 +26,7 @@ from services.planner.rows import EngineInstance, Tenant
 BOUND = 1.25
 """Times its share of the load: an instance that would carry more is passed over."""
 MOST_DOWN = 0.3
-"""Of all instances that are not drained: if more are down, none is passed over for that. One alone always is."""
+"""Of all that count, and more than one alone: if so many are ill at once, it is for one reason, which may be ours."""
 _HASH_BYTES = 6
 """As many as a float holds exactly."""
 
@@ -64,9 +64,14 @@ def passed_over(instances: Collection[EngineInstance]) -> Collection[str]:
     that is drained does not count: it may stay down, as what a failed rollout leaves.
     """
     counted = [each for each in instances if not each.drained]
-    if sum(each.is_down for each in counted) > max(1, MOST_DOWN * len(counted)):
+    if is_cause_shared(sum(each.is_down for each in counted), len(counted)):
         return frozenset()
     return {each.id for each in instances if each.is_down}
+
+
+def is_cause_shared(ill: int, counted: int) -> bool:
+    """Whether so many instances are ill of those that count that nothing is to be done for each alone."""
+    return ill > max(1, MOST_DOWN * counted)
 
 
 def candidates_of(

@@ -12,23 +12,25 @@ When nobody is left on it, and it does not recover for a while, it is replaced i
 else a person is told so.
 
 Of each ring one instance at a time, so that a remedy that harms does so once; while one does no more than wait for its
-tenants to leave, the next has its turn. If more than three tenths of the fleet are ill at once (and more than one
-instance), the cause is shared, and nothing is touched. One that is drained, as after a failed rollout, may stay ill:
-it does not count in that, and has its turn last. An instance that has been healthy for a while is well: its cordon is
-lifted, and the next time the ladder begins anew. One that was never ready is not ill: who ordered it is told what it
-lacks (``pools/provisioning.py``), and another like it would lack the same.
+tenants to leave, the next has its turn. If more than three tenths of the fleet, or of one engine cluster, are ill at
+once (and more than one instance), the cause is shared, and none of these is touched. One that is drained, as after a
+failed rollout, may stay ill: it does not count in that, and has its turn last. Those of a cluster that an operator
+drains do not count, either, nor wait for each other: so all leave one that is lost. An instance that has been healthy
+for a while is well: its cordon is lifted, and the next time the ladder begins anew. One that was never ready is not
+ill: who ordered it is told what it lacks (``pools/provisioning.py``), and another like it would lack the same.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from types import MappingProxyType
 
 from services.common.json_values import canonical
 from services.common.messages import Health, Remedy
-from services.planner.domain.fleet.placement.placement import MOST_DOWN
+from services.planner.domain.fleet.placement.placement import is_cause_shared
 from services.planner.domain.fleet.remediation.remediation_rows import Remediation, RemediationState
 from services.planner.domain.fleet.remediation.replacement import is_replaceable
 from services.planner.domain.fleet.rows import SILENT, EngineInstanceRow, Fleet, InstanceHealth
@@ -116,13 +118,11 @@ def next_remedies(
         return [_well(row, now, "remediation is off") for row in known.values() if row.state != "well"]
     ill = _illnesses(fleet, known, now)
     after = {name: _of_others(row, fleet, now, policy) for name, row in known.items() if name not in ill}
-    counted = {row.id for row in fleet.instances.values() if row.is_in_service and not row.is_drained}
-    count = len(counted & ill.keys())
-    if count > max(1, MOST_DOWN * len(counted)):
-        message = f"{count} of {len(counted)} instances are ill at once: the cause is shared"
-        after |= {name: _in_state(each.known, "held", message, now, _look(now, policy)) for name, each in ill.items()}
-    else:
-        after |= _of_ill([*ill.values()], Look(fleet, now, policy, stranded))
+    held = _shared_causes(fleet, ill)
+    for name, message in held.items():
+        after[name] = _in_state(ill[name].known, "held", message, now, _look(now, policy))
+    helped = [each for name, each in ill.items() if name not in held]
+    after |= _of_ill(helped, Look(fleet, now, policy, stranded))
     return [row for name, row in after.items() if row != remediations.get(name)]
 
 
@@ -163,6 +163,39 @@ def _illnesses(fleet: Fleet, known: Mapping[str, Remediation], now: datetime) ->
     return {each.instance.id: each for each in ordered}
 
 
+def _shared_causes(fleet: Fleet, ill: Mapping[str, Illness]) -> dict[str, str]:
+    """What is told of ill instances that are too many at once, in the fleet or in their cluster; by instance."""
+    if told := _shared_cause(fleet.instances.values(), fleet, ill):
+        return dict.fromkeys(ill, told)
+    by_cluster: defaultdict[str, list[EngineInstanceRow]] = defaultdict(list)
+    for row in fleet.instances.values():
+        by_cluster[row.engine_cluster].append(row)
+    held: dict[str, str] = {}
+    for cluster, rows in by_cluster.items():
+        if told := _shared_cause(rows, fleet, ill):
+            lost = f"if it is lost, 'gitopsctl engine-clusters drain {cluster}' lets its tenants leave"
+            held |= {row.id: f"engine cluster {cluster}: {told}; {lost}" for row in rows if row.id in ill}
+    return held
+
+
+def _shared_cause(rows: Iterable[EngineInstanceRow], fleet: Fleet, ill: Collection[str]) -> str:
+    """What is told if too many of these are ill at once; empty if not."""
+    counted = [row for row in rows if _is_counted(row, fleet)]
+    count = sum(row.id in ill for row in counted)
+    is_shared = is_cause_shared(count, len(counted))
+    return f"{count} of {len(counted)} instances are ill at once: the cause is shared" if is_shared else ""
+
+
+def _is_counted(row: EngineInstanceRow, fleet: Fleet) -> bool:
+    """Whether it matters to others that an instance is ill."""
+    return row.is_in_service and not (row.is_drained or _is_drained(row.engine_cluster, fleet))
+
+
+def _is_drained(cluster: str, fleet: Fleet) -> bool:
+    """By an operator, who may know that it is lost."""
+    return fleet.clusters[cluster].state == "draining"
+
+
 def _of_ill(illnesses: Sequence[Illness], look: Look) -> dict[str, Remediation]:
     """One instance of each ring at a time: what is under way goes on first, then others may begin; drained ones last.
 
@@ -170,14 +203,20 @@ def _of_ill(illnesses: Sequence[Illness], look: Look) -> dict[str, Remediation]:
     """
     helped = {each.instance.id: each for each in illnesses if _may_help_yet(each, look)}
     found = {name: _with_due_time(each, look) for name, each in helped.items()}
-    busy = {each.instance.ring: name for name, each in helped.items() if each.known.rung != EVACUATE}
+    busy = {_turn(each, look): name for name, each in helped.items() if each.known.rung != EVACUATE}
     others = [each for each in illnesses if each.instance.id not in helped]
     for each in sorted(others, key=lambda each: (each.instance.is_drained, each.known.state != "acting")):
-        row = _step(each, busy.get(each.instance.ring, ""), look)
+        row = _step(each, busy.get(_turn(each, look), ""), look)
         found[row.engine_instance_id] = row
         if row.state == "acting" and row.rung != EVACUATE:
-            busy[each.instance.ring] = row.engine_instance_id
+            busy[_turn(each, look)] = row.engine_instance_id
     return found
+
+
+def _turn(ill: Illness, look: Look) -> tuple[str, str]:
+    """What one at a time is remedied of: a ring, or the instance alone, as a cluster that is drained is given up."""
+    is_given_up = _is_drained(ill.instance.engine_cluster, look.fleet)
+    return ("instance", ill.instance.id) if is_given_up else ("ring", ill.instance.ring)
 
 
 def _time_to_help(ill: Illness, policy: RemedyPolicy) -> timedelta:
