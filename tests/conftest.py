@@ -25,7 +25,6 @@ WHOLE_SYSTEM = (
     "drills",
     "e2e",
     "engine_clusters",
-    "evacuation",
     "growing",
     "node",
     "node_argocd",

@@ -58,7 +58,7 @@ def groups() -> dict[str, str]:
 
 
 class LazyGroup(TyperGroup):
-    """Imports commands when they are asked for: together they take a second, a group of them a tenth."""
+    """Imports commands when they are asked for: all of them take a second, of which each group needs a part."""
 
     def list_commands(self, ctx: typer.Context) -> list[str]:  # type: ignore[override]
         """Names of all groups, and of the commands that are in none."""

@@ -1,4 +1,7 @@
-"""One running stack whose engine instances are installed by a provisioner, with the simulator as their Argo CD."""
+"""One running stack in which what is ill is helped within seconds, and a provisioner installs engine instances.
+
+The simulator is their Argo CD. Its own two instances, in ring general, are installed by hand.
+"""
 
 from __future__ import annotations
 

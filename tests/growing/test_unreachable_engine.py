@@ -1,6 +1,6 @@
 """An instance that no agent can reach any more: its tenants go on elsewhere, and it gives them up when it is back.
 
-The last test has one retired for good.
+The last test has one retired for good: it is the last of its stack, too.
 """
 
 from __future__ import annotations

@@ -1,1 +1,0 @@
-"""An engine instance that is ill: its tenants go on elsewhere."""
