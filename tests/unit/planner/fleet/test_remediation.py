@@ -357,7 +357,9 @@ def test_cluster_when_an_operator_drains_it_then_what_is_ill_of_it_is_evacuated_
     tried.tell("Down", "HeartbeatLost", "i9", since=0)
     tried.tell("Down", "HeartbeatLost", "i0", since=0)
     tried.look(61)
-    assert {row.message for row in tried.rows.values()} == {"4 of 10 instances are ill at once: the cause is shared"}
+    assert {row.state for row in tried.rows.values()} == {"held"}
+    assert tried.rows["i0"].message == "4 of 10 instances are ill at once: the cause is shared"
+    assert "3 of 3 instances are ill at once" in tried.rows["i7"].message
     tried.fleet = tried.fleet.with_cluster(replace(tried.fleet.clusters["south"], state="draining"))
     tried.look(62)
     assert {name: row.state for name, row in tried.rows.items()} == dict.fromkeys(("i0", "i7", "i8", "i9"), "acting")

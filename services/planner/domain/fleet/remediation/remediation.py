@@ -165,14 +165,13 @@ def _illnesses(fleet: Fleet, known: Mapping[str, Remediation], now: datetime) ->
 
 def _shared_causes(fleet: Fleet, ill: Mapping[str, Illness]) -> dict[str, str]:
     """What is told of ill instances that are too many at once, in the fleet or in their cluster; by instance."""
-    if told := _shared_cause(fleet.instances.values(), fleet, ill):
-        return dict.fromkeys(ill, told)
+    told = _shared_cause(fleet.instances.values(), fleet, ill)
+    held = dict.fromkeys(ill, told) if told else {}
     by_cluster: defaultdict[str, list[EngineInstanceRow]] = defaultdict(list)
     for row in fleet.instances.values():
         by_cluster[row.engine_cluster].append(row)
-    held: dict[str, str] = {}
     for cluster, rows in by_cluster.items():
-        if told := _shared_cause(rows, fleet, ill):
+        if len(by_cluster) > 1 and (told := _shared_cause(rows, fleet, ill)):
             lost = f"if it is lost, 'gitopsctl engine-clusters drain {cluster}' lets its tenants leave"
             held |= {row.id: f"engine cluster {cluster}: {told}; {lost}" for row in rows if row.id in ill}
     return held
