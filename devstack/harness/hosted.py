@@ -28,7 +28,7 @@ from services.common.settings import KafkaSettings
 DOWN_SECONDS = 40
 KILLED_SECONDS = 10
 UNHURRIED = ("--set", "CONNECT_POLL_INTERVAL_MS=20")
-"""An option of stacks that nobody measures. With the default Connect takes a tenth of a core while nothing happens."""
+"""An option of stacks that nobody measures. With the default Connect takes a tenth to a third of a core at rest."""
 
 
 @dataclass(frozen=True)
