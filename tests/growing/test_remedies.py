@@ -129,7 +129,7 @@ async def test_instance_when_its_configuration_was_changed_by_hand_then_that_is_
     assert (served.instance, application_name(served.created)) in applications.objects
 
 
-@pytest.mark.long  # tenants leave an ill instance in test_unreachable_engine.py, and one is installed in test_growing.py
+@pytest.mark.long  # tenants leave an ill one in test_unreachable_engine.py, and one is installed in test_growing.py
 async def test_instance_when_nothing_helps_then_another_is_installed_for_its_tenant_and_the_old_one_is_removed(
     served: Served, applications: Mirror
 ) -> None:
