@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing, asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import pairwise
 
 from devstack.harness.mirror import Mirror, Objects, mirror_of
@@ -37,7 +37,7 @@ class VersionHistory:
     namespace: str
     fields: str
     mirror: Mirror
-    noted: list[Version] = field(default_factory=list)
+    noted: list[Version]
 
     async def until_now(self) -> list[Version]:
         """All versions, in order, once the watch has shown what the API server has now.

@@ -31,6 +31,11 @@ async def restart_agents(stack: HostedStack) -> None:
         await asyncio.to_thread(stack.start, name)
 
 
+async def rows_shown(stack: HostedStack, instance: str, *arguments: str) -> list[dict[str, Any]]:
+    """What a command lists of an instance."""
+    return [each for each in await listed(stack, *arguments) if each["instance"] == instance]
+
+
 async def until_at(applications: Mirror, name: str, namespace: str, seconds: float) -> Manifest:
     await applications.until(f"{name} is in {namespace}", lambda objects: (namespace, name) in objects, seconds)
     found: Manifest = applications.objects[namespace, name]
@@ -46,13 +51,10 @@ async def test_tenants_when_nobody_can_reach_their_instance_then_they_go_on_else
     (source,) = mover.places(created)
     target = await mover.target(created)
 
-    async def of_source(*arguments: str) -> list[dict[str, Any]]:
-        return [each for each in await listed(stack, *arguments) if each["instance"] == source]
-
     async with out_of_reach(kube, source):
         await restart_agents(stack)
         before = await until_at(applications, name, target, EVACUATED_SECONDS)
-        assert [each["cordoned"] for each in await of_source("remedies")] == [True]
+        assert [each["cordoned"] for each in await rows_shown(stack, source, "remedies")] == [True]
         await tenant.patch("web", path("apps/meanwhile"))
         await applications.until(
             "the change is on the target",
@@ -65,7 +67,7 @@ async def test_tenants_when_nobody_can_reach_their_instance_then_they_go_on_else
     assert applications.objects[target, name]["metadata"]["uid"] == before["metadata"]["uid"]
     await mover.until_done()
     await tenant.until_status("it is synced", sync__status="Synced", health__status="Healthy")
-    past = [each["message"].partition(" ")[0] for each in await of_source("remedies", "--past")]
+    past = [each["message"].partition(" ")[0] for each in await rows_shown(stack, source, "remedies", "--past")]
     assert past[:3] == ["Cordon", "ReapplyConfiguration", "Evacuate"]
 
 
@@ -94,9 +96,6 @@ async def test_instance_when_it_is_retired_as_lost_then_nothing_waits_for_it_and
     (source,) = mover.places(created)
     target = await mover.target(created)
 
-    async def of_source(*arguments: str) -> list[dict[str, Any]]:
-        return [each for each in await listed(stack, *arguments) if each["instance"] == source]
-
     async def lost(*arguments: str) -> str:
         return str((await mover.typed("retire", source, "--lost", *arguments)).output)
 
@@ -112,7 +111,7 @@ async def test_instance_when_it_is_retired_as_lost_then_nothing_waits_for_it_and
         await until_seen(lambda: rows_of(stack, source), lambda count: count == 0)
         assert (await states(stack))[source] == "retired"
         assert await listed(stack, "moves") == []
-        await until_seen(lambda: of_source("remedies"), lambda rows: rows == [])
+        await until_seen(lambda: rows_shown(stack, source, "remedies"), lambda rows: rows == [])
 
     await restart_agents(stack)
     await tenant.patch("web", path("apps/after"))
