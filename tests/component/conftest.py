@@ -16,13 +16,12 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import urlsplit
 
 import docker
 import psycopg
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
-from psycopg import sql
 
 from devstack.components.postgres import ROLES, passwords
 from devstack.containers.base_images import NAMES
@@ -31,6 +30,7 @@ from devstack.paths import COMPOSE
 from devstack.stack.identities import WORKSPACE
 from services.common.kafka.topics import load_topics
 from services.common.kubernetes import NAMESPACE, KubeClient, connect
+from tests.component.databases import Databases, fresh_database, in_database
 
 POSTGRES_VARIABLE = re.compile(r"\$\{POSTGRES_IMAGE:-(\S+)\}")
 KAFKA_IMAGE = NAMES["KAFKA_IMAGE"]  # without its digest, which testcontainers would take for the version
@@ -58,6 +58,9 @@ class Servers:
     postgres_owner_url: str
     postgres_planner_url: str
     kafka: str
+
+    def database(self, name: str) -> Database:
+        return Database(in_database(self.postgres_owner_url, name), in_database(self.postgres_planner_url, name))
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -166,31 +169,27 @@ def postgres_image() -> str:
 
 
 @pytest.fixture(scope="package")
-def template(servers: Servers) -> Iterator[str]:
-    """Name of a migrated database, of which the databases of tests are copies: to migrate each takes seconds."""
-    with fresh_database(servers) as name:
-        _gitopsctl("database", "upgrade", DATABASE_OWNER_URL=_in_database(servers.postgres_owner_url, name))
-        yield name
+def postgres_admin(servers: Servers) -> Iterator[psycopg.Connection]:
+    """A superuser's connection: only one of these may create databases."""
+    with psycopg.connect(servers.postgres_admin_url, autocommit=True) as admin:
+        yield admin
+
+
+@pytest.fixture(scope="package")
+def databases(servers: Servers, postgres_admin: psycopg.Connection) -> Iterator[Databases]:
+    """Copies of one that is migrated: to migrate each takes seconds."""
+    with fresh_database(postgres_admin) as template:
+        _gitopsctl("database", "upgrade", DATABASE_OWNER_URL=servers.database(template).owner_url)
+        copies = Databases(postgres_admin, template)
+        yield copies
+        copies.drop()
 
 
 @pytest.fixture
-def database(servers: Servers, template: str) -> Iterator[Database]:
-    """A fresh, migrated database, dropped afterwards."""
-    with fresh_database(servers, template) as name:
-        yield Database(_in_database(servers.postgres_owner_url, name), _in_database(servers.postgres_planner_url, name))
-
-
-@contextmanager
-def fresh_database(servers: Servers, template: str = "template1") -> Iterator[str]:
-    """Name of a copy that exists while the block runs."""
-    name = f"test_{uuid.uuid4().hex[:12]}"
-    database, original = sql.Identifier(name), sql.Identifier(template)
-    with psycopg.connect(servers.postgres_admin_url, autocommit=True) as admin:
-        admin.execute(sql.SQL("CREATE DATABASE {} OWNER gitops_owner TEMPLATE {}").format(database, original))
-        try:
-            yield name
-        finally:
-            admin.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(database))
+def database(servers: Servers, databases: Databases) -> Iterator[Database]:
+    """A migrated database of one test's own."""
+    with databases.taken() as name:
+        yield servers.database(name)
 
 
 @pytest.fixture(scope="package")
@@ -242,10 +241,6 @@ def topic_factory(kafka_bootstrap: str) -> Iterator[Callable[[str, int], str]]:
     yield make
     for outcome in (admin.delete_topics(made) if made else {}).values():
         outcome.result(timeout=10)
-
-
-def _in_database(url: str, name: str) -> str:
-    return urlunsplit(urlsplit(url)._replace(path=f"/{name}"))
 
 
 def _gitopsctl(*arguments: str, **settings: str) -> None:

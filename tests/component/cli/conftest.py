@@ -7,11 +7,11 @@ from urllib.parse import urlsplit, urlunsplit
 
 import psycopg
 import pytest
-from psycopg import sql
 
 from devstack.harness.hosted import HostedStack
 from services.cli.installation.workspaces import make_tables, move_rows
 from tests.component.conftest import Database, Servers
+from tests.component.databases import fresh_database
 from tests.component.fleet import add_instance
 
 FILLED = """
@@ -60,15 +60,10 @@ def fill(owner: psycopg.Connection) -> None:
 
 
 @pytest.fixture
-def empty(servers: Servers) -> Iterator[Database]:
+def empty(servers: Servers, postgres_admin: psycopg.Connection) -> Iterator[Database]:
     """A database in which nothing is, not even tables."""
-    name = "restored"
-    with psycopg.connect(servers.postgres_admin_url, autocommit=True) as admin:
-        admin.execute(sql.SQL("CREATE DATABASE {} OWNER gitops_owner").format(sql.Identifier(name)))
-        try:
-            yield Database(*(renamed(url, name) for url in (servers.postgres_owner_url, servers.postgres_planner_url)))
-        finally:
-            admin.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name)))
+    with fresh_database(postgres_admin) as name:
+        yield servers.database(name)
 
 
 UrlOf = Callable[[Database, str], str]
@@ -89,7 +84,3 @@ def url_of(stack: HostedStack, with_containers: bool) -> UrlOf:
 @pytest.fixture
 def backup_url(filled: Database, url_of: UrlOf) -> str:
     return url_of(filled, "backup")
-
-
-def renamed(url: str, database: str) -> str:
-    return urlunsplit(urlsplit(url)._replace(path=f"/{database}"))

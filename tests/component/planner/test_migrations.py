@@ -26,6 +26,7 @@ from services.planner.database.requirements import check_database, head
 from services.planner.database.tables import STREAMED
 from tests.component.agent.conftest import until
 from tests.component.conftest import Database, Servers
+from tests.component.databases import in_database
 
 pytestmark = pytest.mark.short
 
@@ -158,7 +159,7 @@ def test_upgrade_when_there_are_compiled_rows_then_each_says_which_cluster_its_i
 @pytest.fixture
 def slot(database: Database, servers: Servers) -> Iterator[psycopg.Connection[Any]]:
     """A superuser's connection to a database before revision 0022, which somebody streams from, and reads nothing."""
-    url = urlsplit(servers.postgres_admin_url)._replace(path=urlsplit(database.owner_url).path).geturl()
+    url = in_database(servers.postgres_admin_url, urlsplit(database.owner_url).path.strip("/"))
     with psycopg.connect(database.owner_url, autocommit=True) as owner:
         recreate(owner, database.owner_url, "0021")
         owner.execute(INSTANCE, ("one", "one", "default"))

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator
 
 import pytest
 
 from services.planner.database.tables import metadata
-from tests.component.conftest import Database
+from tests.component.conftest import Database, Servers
+from tests.component.databases import Databases
 from tests.component.planner.years import years
 
 YEARS = int(os.environ.get("SIMULATED_YEARS", "3"))
@@ -66,6 +68,14 @@ def as_table(rows: list[dict[str, int]], sizes: list[dict[str, int]]) -> str:
 
 def years_of(measured: list[dict[str, int]], table: str) -> list[int]:
     return [year[table] for year in measured]
+
+
+@pytest.fixture
+def database(servers: Servers, databases: Databases) -> Iterator[Database]:
+    """One that no test has used: all that was ever inserted into its tables is counted."""
+    databases.drop()
+    with databases.taken() as name:
+        yield servers.database(name)
 
 
 @pytest.mark.timeout(3600)
