@@ -63,7 +63,7 @@ GRANT SELECT ON engine_resources TO gitops_replication;
 ALTER PUBLICATION gitops_compiled ADD TABLE engine_resources
 """
 PARTITION = "CREATE TABLE {} PARTITION OF engine_resources FOR VALUES IN ({}) WITH (fillfactor = 80)"
-ADD_CLUSTER = "INSERT INTO engine_clusters (id, region, created_at) VALUES (%s, '', now()) ON CONFLICT DO NOTHING"
+ADD_CLUSTER = "INSERT INTO engine_clusters VALUES (%s, '', now(), 'active', now()) ON CONFLICT DO NOTHING"
 TOUCH = "UPDATE engine_resources SET updated_at = now()"
 FORGET = "TRUNCATE engine_clusters, engine_instances, engine_resources, deployments, resources, tenants CASCADE"
 TIDY = "VACUUM ANALYZE"

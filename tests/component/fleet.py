@@ -6,9 +6,7 @@ from typing import Any
 
 from psycopg import Connection
 
-ADD_CLUSTER = (
-    "INSERT INTO engine_clusters (id, region, created_at) VALUES ('default', '', now()) ON CONFLICT DO NOTHING"
-)
+ADD_CLUSTER = "INSERT INTO engine_clusters VALUES ('default', '', now(), 'active', now()) ON CONFLICT DO NOTHING"
 ADD_INSTANCE = """
 INSERT INTO engine_instances (id, namespace, state, created_at, engine, engine_cluster, region, engine_class,
                               dedicated_to, ring, capacity, ordered_at)

@@ -16,7 +16,7 @@ from tests.component.databases import Databases
 pytestmark = pytest.mark.short
 
 IDENTITY = "SELECT oid FROM pg_database WHERE datname = current_database()"
-WEST = "INSERT INTO engine_clusters (id, region, created_at) VALUES ('west', '', now())"
+WEST = "INSERT INTO engine_clusters VALUES ('west', '', now(), 'active', now())"
 PARKED = """
 WITH parked AS (
     INSERT INTO parked_tenants (tenant_id, workspace, namespace, partition, error, parked_at)

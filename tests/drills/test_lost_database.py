@@ -35,6 +35,9 @@ SELECT engine_instance_id, kind, namespace, replace(name, %(uid)s, %(unknown)s),
   FROM engine_resources WHERE name = %(name)s AND kind = 'Application'
 """
 STREAMED_SECONDS = 90
+CLUSTER = "far"
+POOL = "--ring early --min 0 --max 3 --spare 0 --capacity 10 --version 3.2.11"
+LISTS = ("engines assignments", "engines pool list", "engine-clusters list")
 
 
 def insert_unknown_application(operator: Operator, created: Manifest) -> None:
@@ -52,20 +55,32 @@ def drain(operator: Operator, instance: str) -> None:
         assert time.monotonic() < deadline
 
 
-def assign(operator: Operator) -> str:
-    """A workspace, and a tenant of it that is still to come; returns what is listed once that is streamed."""
+def lay_down(operator: Operator) -> list[str]:
+    """Assign a workspace, pin a tenant that is still to come, add a cluster and a pool; returns what is then listed.
+
+    Once it is streamed.
+    """
     operator.run("gitopsctl engines assign elsewhere --ring general")
     operator.run(f"gitopsctl engines pin to-come --workspace elsewhere --to {next(iter(operator.topics().fleet()))}")
+    operator.run(f"gitopsctl engine-clusters add {CLUSTER} --region far", KAFKA_PASSWORD_AGENT_FAR="far")
+    operator.run(f"gitopsctl engines pool set --cluster {CLUSTER} {POOL}")
     deadline = time.monotonic() + STREAMED_SECONDS
-    while not (operator.topics().placement().assignments and operator.topics().placement().pins):
+    while not all((told := operator.topics().placement(), told.assignments, told.pins, told.pools)):
         assert time.monotonic() < deadline
-    return operator.run("gitopsctl engines assignments -o json")
+    return listed(operator)
+
+
+def listed(operator: Operator) -> list[str]:
+    """What operators are shown of what they have laid down."""
+    return [operator.run(f"gitopsctl {each} -o json") for each in LISTS]
 
 
 def take_back(operator: Operator) -> None:
-    """What was assigned."""
+    """What was laid down; a cluster's row stays for ever."""
     operator.run("gitopsctl engines unpin to-come --workspace elsewhere")
     operator.run("gitopsctl engines unassign elsewhere")
+    operator.run(f"gitopsctl engines pool remove --cluster {CLUSTER} --ring early")
+    operator.run(f"gitopsctl engine-clusters retire {CLUSTER}")
 
 
 def identity(tenant: Tenant, created: Manifest) -> tuple[str, str, int]:
@@ -116,7 +131,7 @@ async def test_database_when_lost_then_the_runbook_brings_it_back_and_only_what_
     unknown: Manifest = {"metadata": {"uid": UNKNOWN_UID}}
     await asyncio.to_thread(insert_unknown_application, operator, kept)
     await tenant.application_of(unknown)
-    assigned = await asyncio.to_thread(assign, operator)
+    laid_down = await asyncio.to_thread(lay_down, operator)
     await asyncio.to_thread(drain, operator, drained)
     before = {created["metadata"]["name"]: identity(tenant, created) for created in (kept, manual, apart)}
     parts = await parts_of(stack, tenant)
@@ -137,7 +152,7 @@ async def test_database_when_lost_then_the_runbook_brings_it_back_and_only_what_
     }
     try:
         await asyncio.to_thread(operator.follow_runbook, "lost-database.md", by_hand, change_meanwhile)
-        assert await asyncio.to_thread(operator.run, "gitopsctl engines assignments -o json") == assigned
+        assert await asyncio.to_thread(listed, operator) == laid_down
         assert await parts_of(stack, tenant) == parts
         await asyncio.to_thread(take_back, operator)
     finally:

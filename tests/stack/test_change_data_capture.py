@@ -8,7 +8,7 @@ import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any
@@ -59,6 +59,8 @@ from services.common.kafka import TopicPartition as Source
 from services.common.message_log import row_of
 from services.common.messages import DeadLetter, PendingClaim, TenantClusters, WorkspaceObject
 from services.planner.domain.fleet.placement.assignments import TenantPin, WorkspaceAssignment
+from services.planner.domain.fleet.pools.pool_rows import EnginePool
+from services.planner.domain.fleet.rows import EngineClusterRow
 
 ARRIVAL_SECONDS = 45
 COMPACTION_SECONDS = 90
@@ -106,7 +108,8 @@ WITH tenant AS (INSERT INTO tenants (id, workspace, namespace, partition, engine
 INSERT INTO tenant_clusters (tenant_id, namespace_digest, engine_clusters) SELECT id, %(name)s, 'default' FROM tenant
 """
 
-ADD_CLUSTER = "INSERT INTO engine_clusters (id, region, created_at) VALUES (%s, '', now()) ON CONFLICT DO NOTHING"
+ADD_CLUSTER = "INSERT INTO engine_clusters VALUES (%s, '', now(), 'active', now()) ON CONFLICT DO NOTHING"
+INSERT_POOL = "INSERT INTO engine_pools VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)"
 ADD_INSTANCE = """
 INSERT INTO engine_instances (id, namespace, state, created_at, engine, engine_cluster, region, engine_class,
                               dedicated_to, ring, capacity, ordered_at)
@@ -339,7 +342,7 @@ def test_engine_row_when_deleted_then_it_is_none_of_those_that_its_topic_holds(
     assert name not in {key[-1] for key in streamed.engine_digests()}
 
 
-def test_placement_when_assigned_and_taken_back_then_its_topic_tells_the_newest_of_each(
+def test_placement_when_laid_down_and_taken_back_then_its_topic_tells_the_newest_of_each(
     infrastructure: HostedStack, upsert: Callable[..., None], planner: psycopg.Connection, name: str
 ) -> None:
     """What a rebuild fills an empty database with."""
@@ -353,6 +356,11 @@ def test_placement_when_assigned_and_taken_back_then_its_topic_tells_the_newest_
     planner.execute("INSERT INTO tenant_pins SELECT %s, 'web', min(id), %s FROM engine_instances", (name, at))
     planner.execute("UPDATE workspace_assignments SET ring = '' WHERE workspace = %s", (name,))
     ((instance,),) = planner.execute("SELECT engine_instance_id FROM tenant_pins WHERE workspace = %s", (name,))
+    cluster, drained = (EngineClusterRow(name, "eu", at, state, at) for state in ("active", "draining"))
+    planner.execute("INSERT INTO engine_clusters VALUES (%s, %s, %s, %s, %s)", astuple(cluster))
+    planner.execute("UPDATE engine_clusters SET state = 'draining' WHERE id = %s", (name,))
+    pool = EnginePool(name, "early", 1, 9, 2, 2500, "3.2.11", "", at, at, instance, "why")
+    planner.execute(INSERT_POOL, astuple(pool))
 
     def until(is_told: Callable[[PlacementTold], bool]) -> None:
         deadline = time.monotonic() + ARRIVAL_SECONDS
@@ -361,11 +369,14 @@ def test_placement_when_assigned_and_taken_back_then_its_topic_tells_the_newest_
 
     assigned, pin = WorkspaceAssignment(name, "eu", "", at), TenantPin(name, "web", instance, at)
     until(lambda told: assigned in told.assignments and pin in told.pins)
+    until(lambda told: drained in told.clusters and pool in told.pools)
     planner.execute("DELETE FROM workspace_assignments WHERE workspace = %s", (name,))
     planner.execute("DELETE FROM tenant_pins WHERE workspace = %s", (name,))
-    until(lambda told: name in told.unassigned and (name, "web") in told.unpinned)
+    planner.execute("DELETE FROM engine_pools WHERE engine_cluster = %s", (name,))
+    until(lambda told: name in told.unassigned and (name, "web") in told.unpinned and pool.key in told.given_up)
     told = streamed.placement()
     assert name not in {each.workspace for each in (*told.assignments, *told.pins)}
+    assert pool.key not in {each.key for each in told.pools}
 
 
 def test_pending_claim_when_its_row_changes_and_goes_then_its_topic_tells_in_one_partition_and_holds_no_key(

@@ -1,15 +1,15 @@
 """What a rebuild begins with: from where planners replay, to where, the fleet, and on which instance each tenant is.
 
-Orders about the fleet are not replayed: what became of them is in its rows, and those of what operators have assigned
-and pinned are on topics of their own, too. An order that was refused because of what there was then might be accepted
-now.
+Orders about the fleet are not replayed: what became of them is in its rows, which are on topics of their own: engine
+clusters, instances and pools, and what operators have assigned and pinned. An order that was refused because of what
+there was then might be accepted now.
 
 Called by :mod:`rebuild`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from psycopg import Connection, RawCursor
@@ -21,10 +21,11 @@ from services.cli.rebuild.streamed_topics import PlacementTold
 from services.common.errors import InvalidConfiguration
 from services.common.kafka import FLEET_ORDERS, LogExtent, TopicPartition
 from services.planner.database import tables
-from services.planner.database.columns import document, upsert
+from services.planner.database.columns import document, names, recordset, upsert
 from services.planner.database.positions import Position, resume, take_up
 from services.planner.domain.fleet.placement.assignments import TenantPin, WorkspaceAssignment
-from services.planner.domain.fleet.rows import EngineInstanceRow
+from services.planner.domain.fleet.pools.pool_rows import EnginePool
+from services.planner.domain.fleet.rows import EngineClusterRow, EngineInstanceRow
 
 IS_EMPTY = f"""
 SELECT NOT EXISTS (SELECT FROM tenants)
@@ -44,12 +45,20 @@ INSERT INTO rebuild_positions (topic, partition, first_offset, end_offset)
 SELECT * FROM unnest(%s::text[], %s::int4[], %s::int8[], %s::int8[])
 """
 POSITIONS_OF_PLANNERS = "SELECT topic, partition, topic_id, next_offset FROM consumer_offsets"
-ADD_CLUSTER = "INSERT INTO engine_clusters (id, region, created_at) VALUES (%s, %s, %s) ON CONFLICT DO NOTHING"
+ADD_CLUSTERS = upsert(tables.engine_clusters, EngineClusterRow)
+# Of which there is no row on the topic: none has changed since such rows are streamed.
+ADD_CLUSTERS_OF_INSTANCES = f"""
+INSERT INTO engine_clusters ({names(EngineClusterRow)})
+SELECT * FROM {recordset(EngineClusterRow, "written")}
+    ON CONFLICT DO NOTHING
+"""  # noqa: S608 - of columns
 ADD_INSTANCES = upsert(tables.engine_instances, EngineInstanceRow)
+ADD_POOLS = upsert(tables.engine_pools, EnginePool)
 ADD_ASSIGNMENTS = upsert(tables.workspace_assignments, WorkspaceAssignment)
 ADD_PINS = upsert(tables.tenant_pins, TenantPin)
 UNASSIGN = "DELETE FROM workspace_assignments WHERE workspace = ANY(%s)"
 UNPIN = "DELETE FROM tenant_pins WHERE (workspace, namespace) IN (SELECT * FROM unnest(%s::text[], %s::text[]))"
+GIVE_UP = "DELETE FROM engine_pools WHERE (engine_cluster, ring) IN (SELECT * FROM unnest(%s::text[], %s::text[]))"
 SKIP_ORDERS = """
 INSERT INTO consumer_offsets AS known (topic, partition, topic_id, next_offset) VALUES (%s, %s, %s, %s)
     ON CONFLICT (topic, partition) DO UPDATE SET topic_id = EXCLUDED.topic_id, next_offset = EXCLUDED.next_offset
@@ -66,7 +75,7 @@ class Known:
     orders: Mapping[TopicPartition, LogExtent]
     """Of orders about the fleet."""
     told: PlacementTold = field(default_factory=PlacementTold)
-    """What workspaces and tenants are assigned to."""
+    """What else operators have laid down of the fleet."""
 
 
 def begin(
@@ -101,9 +110,10 @@ def begin(
 
 def _fill_fleet(connection: Connection, known: Known) -> None:
     """Raises InvalidConfiguration if tenants are on an instance that is not among them."""
-    for row in known.fleet.values():
-        connection.execute(ADD_CLUSTER, (row.engine_cluster, row.region, row.created_at))
     cursor = RawCursor(connection)
+    cursor.execute(ADD_CLUSTERS, (document(known.told.clusters),))
+    cursor.execute(ADD_CLUSTERS_OF_INSTANCES, (document([_cluster_of(row) for row in known.fleet.values()]),))
+    cursor.execute(ADD_POOLS, (document(known.told.pools),))
     cursor.execute(ADD_INSTANCES, (document(list(known.fleet.values())),))
     for source, log in known.orders.items():
         connection.execute(SKIP_ORDERS, (*source, log.topic_id, log.end))
@@ -119,7 +129,17 @@ def _fill_fleet(connection: Connection, known: Known) -> None:
     cursor.execute(ADD_ASSIGNMENTS, (document(known.told.assignments),))
     cursor.execute(ADD_PINS, (document(known.told.pins),))
     connection.execute(UNASSIGN, (list(known.told.unassigned),))
-    connection.execute(UNPIN, [[tenant[each] for tenant in known.told.unpinned] for each in (0, 1)])
+    connection.execute(UNPIN, _columns(known.told.unpinned))
+    connection.execute(GIVE_UP, _columns(known.told.given_up))
+
+
+def _columns(keys: Collection[tuple[str, str]]) -> list[list[str]]:
+    return [[key[each] for key in keys] for each in (0, 1)]
+
+
+def _cluster_of(row: EngineInstanceRow) -> EngineClusterRow:
+    """The engine cluster of an instance, as it was when that was added."""
+    return EngineClusterRow(row.engine_cluster, row.region, row.created_at, "active", row.created_at)
 
 
 def require_empty(connection: Connection) -> None:

@@ -6,6 +6,7 @@ stays there for ever, desired, though nobody asks for it any more: a database th
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields
 from datetime import datetime
@@ -33,13 +34,15 @@ from services.common.kafka import (
 from services.common.messages import EngineResource, PendingClaim, RowKind, WorkspaceObject, WorkspaceResource
 from services.common.startup import one_line
 from services.planner.domain.fleet.placement.assignments import TenantPin, WorkspaceAssignment
-from services.planner.domain.fleet.rows import EngineInstanceRow
+from services.planner.domain.fleet.pools.pool_rows import EnginePool, PoolKey
+from services.planner.domain.fleet.rows import EngineClusterRow, EngineInstanceRow
 from services.planner.domain.ids import resource_id
 from services.planner.engines.argocd.names import tenant_of
 from services.planner.rows import TenantName
 
 Row = TypeVar("Row", EngineResource, WorkspaceResource, WorkspaceObject, PendingClaim)
-FleetRow = TypeVar("FleetRow", EngineInstanceRow, WorkspaceAssignment, TenantPin)
+PlacementRow = WorkspaceAssignment | TenantPin | EngineClusterRow | EnginePool
+FleetRow = TypeVar("FleetRow", bound=EngineInstanceRow | PlacementRow)
 Kept = TypeVar("Kept")
 Key = tuple[str, str, str, str]
 """The primary key of a row of any of the compiled tables."""
@@ -70,7 +73,7 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class PlacementTold:
-    """What the topic of assignments and pins holds; of what is on it no more, nothing."""
+    """What the topic of placement holds: all that operators have laid down of the fleet, but its instances."""
 
     assignments: tuple[WorkspaceAssignment, ...] = ()
     pins: tuple[TenantPin, ...] = ()
@@ -78,6 +81,19 @@ class PlacementTold:
     """Workspaces of which the newest message says that they are assigned to nothing."""
     unpinned: tuple[TenantName, ...] = ()
     """Likewise tenants."""
+    clusters: tuple[EngineClusterRow, ...] = ()
+    pools: tuple[EnginePool, ...] = ()
+    given_up: tuple[PoolKey, ...] = ()
+    """Pools of which it says that there are none any more."""
+
+
+PLACEMENT_KEYS: Mapping[tuple[str, ...], type[PlacementRow]] = {
+    ("workspace",): WorkspaceAssignment,
+    ("workspace", "namespace"): TenantPin,
+    ("id",): EngineClusterRow,
+    ("engine_cluster", "ring"): EnginePool,
+}
+"""What a message of the topic of placement is of, by the columns of its key."""
 
 
 class Unreadable(NamedTuple):
@@ -115,18 +131,28 @@ class StreamedTopics:
         return {row["id"]: row_of(EngineInstanceRow, row) for row in rows}
 
     def placement(self) -> PlacementTold:
-        """What operators have assigned, and taken back. Raises Retry if the brokers do not answer, Poison likewise."""
-        newest: dict[tuple[str, ...], dict[str, Any] | None] = {}
+        """What operators have laid down, and taken back. Raises Retry if the brokers do not answer, Poison likewise."""
+        newest: dict[tuple[tuple[str, Any], ...], dict[str, Any] | None] = {}
         for message in self._messages(PLACEMENT):
-            key = tuple(decode_record(self.registry, message.key).values())
+            key = tuple(decode_record(self.registry, message.key).items())
             newest[key] = decode_record(self.registry, message.value) if message.value else None
-        gone = [key for key, row in newest.items() if row is None]
-        rows = [row for row in newest.values() if row is not None]
+        rows, gone = defaultdict[type, list[Any]](list), defaultdict[type, list[tuple[Any, ...]]](list)
+        for key, row in newest.items():
+            columns, values = zip(*key, strict=True)
+            if (kind := PLACEMENT_KEYS.get(columns)) is None:
+                raise Poison(f"{PLACEMENT}: no row is known by {', '.join(columns)}")
+            if row is None:
+                gone[kind].append(values)
+            else:
+                rows[kind].append(row_of(kind, row))
         return PlacementTold(
-            tuple(row_of(WorkspaceAssignment, row) for row in rows if "region" in row),
-            tuple(row_of(TenantPin, row) for row in rows if "namespace" in row),
-            tuple(key[0] for key in gone if len(key) == 1),
-            tuple((key[0], key[1]) for key in gone if len(key) > 1),
+            tuple(rows[WorkspaceAssignment]),
+            tuple(rows[TenantPin]),
+            tuple(workspace for (workspace,) in gone[WorkspaceAssignment]),
+            tuple((workspace, namespace) for workspace, namespace in gone[TenantPin]),
+            tuple(rows[EngineClusterRow]),
+            tuple(rows[EnginePool]),
+            tuple((cluster, ring) for cluster, ring in gone[EnginePool]),
         )
 
     def engine_digests(self) -> dict[Key, str]:

@@ -29,8 +29,12 @@ SUBJECTS = {
 """Schema file by subject, of messages that our services write."""
 
 COMPILED_SUBJECTS = {
+    "gitops.public.engine_clusters.Key": "compiled/cluster_key.avsc",
+    "gitops.public.engine_clusters.Value": "compiled/cluster_value.avsc",
     "gitops.public.engine_instances.Key": "compiled/fleet_key.avsc",
     "gitops.public.engine_instances.Value": "compiled/fleet_value.avsc",
+    "gitops.public.engine_pools.Key": "compiled/pool_key.avsc",
+    "gitops.public.engine_pools.Value": "compiled/pool_value.avsc",
     "gitops.public.engine_resources.Key": "compiled/engine_key.avsc",
     "gitops.public.engine_resources.Value": "compiled/engine_value.avsc",
     "gitops.public.pending_claims.Key": "compiled/claim_key.avsc",

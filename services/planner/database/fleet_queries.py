@@ -174,6 +174,7 @@ SELECT EXISTS (
                  OR (h.health = '{Health.DEGRADED.value}' AND h.reason IN ({REASONS_BY_HAND}))))
 )
 """
+IS_REBUILT = "SELECT EXISTS (SELECT FROM rebuild_positions)"
 DECIDED = "SELECT id FROM fleet_orders WHERE id = ANY(%s)"
 IS_DUE = f"""
 SELECT EXISTS (
@@ -225,6 +226,7 @@ def load_fleet_rows(
     health = [InstanceHealth(*row) for row in connection.execute(HEALTH)]
     cordoned = dict(connection.execute(CORDONED).fetchall())
     installations = [Installation(*row) for row in connection.execute(INSTALLATIONS)]
+    ((is_rebuilt,),) = connection.execute(IS_REBUILT).fetchall()
     decided = frozenset(order for (order,) in connection.execute(DECIDED, (sorted(orders),)))
     return Fleet(
         clusters={each.id: each for each in clusters},
@@ -242,6 +244,7 @@ def load_fleet_rows(
         rollout=rollout,
         figures=load_figures(connection, rollout) if rollout is not None else {},
         knows_version=lambda engine, version: engine in engines and engines[engine].knows_version(version),
+        is_rebuilt=is_rebuilt,
         uncounted=frozenset(each.id for each in instances),
     )
 

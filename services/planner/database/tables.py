@@ -1,10 +1,10 @@
 """The database, as SQLAlchemy Core tables: what the migrations must have made of it.
 
 Only the planner writes here. ``engine_instances``, ``engine_resources``, ``workspace_statuses``, ``workspace_objects``,
-``pending_claims`` and ``tenant_clusters`` are streamed to other services, ``workspace_assignments`` and ``tenant_pins``
-to whoever rebuilds the database, so their columns are an interface; all others are the planner's own. A test holds this
-module and the migrations together. ``columns.py`` makes the planner's writes from it, one statement per table, its rows
-as one JSON text; a component test has PostgreSQL prepare every one of them.
+``pending_claims`` and ``tenant_clusters`` are streamed to other services, ``engine_clusters``, ``engine_pools``,
+``workspace_assignments`` and ``tenant_pins`` to whoever rebuilds the database, so their columns are an interface; all
+others are the planner's own. A test holds this module and the migrations together. ``columns.py`` makes the planner's
+writes from it, one statement per table, its rows as one JSON text; a component test has PostgreSQL prepare every one.
 """
 
 from __future__ import annotations
@@ -55,17 +55,16 @@ engine_clusters = Table(
     Column("id", Text, primary_key=True),
     Column("region", Text, nullable=False, comment="Empty: the installation has no regions."),
     Column("created_at", _TIME, nullable=False),
-    Column("state", Text, nullable=False, server_default="active"),
+    Column("state", Text, nullable=False),
     Column(
         "ordered_at",
         _TIME,
         nullable=False,
-        server_default=_NOW,
         comment="When the newest order that changed it was given: an older one changes nothing.",
     ),
     UniqueConstraint("id", "region"),
     CheckConstraint("state IN ('active', 'draining', 'retired')", name="state"),
-    comment="Clusters that engine instances run in. A retired one stays: its id is never given out again.",
+    comment="Streamed: clusters that engine instances run in. A retired one stays: its id is never given out again.",
 )
 
 engine_instances = Table(
@@ -215,7 +214,7 @@ engine_pools = Table(
     CheckConstraint("ring IN ('canary', 'early', 'general')", name="ring"),
     CheckConstraint("0 <= minimum AND minimum <= maximum AND spare >= 0", name="instances"),
     CheckConstraint("capacity > 0", name="capacity"),
-    comment="Rings of engine clusters in which the planner adds and gives up instances by itself.",
+    comment="Streamed: rings of engine clusters in which the planner adds and gives up instances by itself.",
 )
 
 engine_overloads = Table(
@@ -793,6 +792,8 @@ debezium_heartbeat = Table(
 )
 
 STREAMED = (
+    engine_clusters,
+    engine_pools,
     engine_instances,
     workspace_assignments,
     tenant_pins,

@@ -38,7 +38,8 @@ from services.common.messages import EngineResource, FleetOrder, PendingClaim, W
 from services.planner.database.session import DatabaseSession
 from services.planner.domain.events import Event
 from services.planner.domain.fleet.placement.assignments import TenantPin, WorkspaceAssignment
-from services.planner.domain.fleet.rows import EngineInstanceRow
+from services.planner.domain.fleet.pools.pool_rows import EnginePool
+from services.planner.domain.fleet.rows import EngineClusterRow, EngineInstanceRow
 from services.planner.domain.policy import Policy
 from services.planner.engines.available import ENGINES
 from services.planner.pipeline.batch_planning import plan_batch
@@ -55,8 +56,10 @@ INSTANCE = EngineInstanceRow(
     "argocd-9", "argocd", "argocd-9", "north", "eu", "shared", "", "early", 7, "draining", AT, AT
 )
 TOLD = PlacementTold(
-    (WorkspaceAssignment("team", "eu", "", AT),), (TenantPin("team", "web", "argocd-9", AT),), ("gone",), ()
-)
+    (WorkspaceAssignment("team", "eu", "", AT),), (TenantPin("team", "web", "argocd-9", AT),), ("gone",), (),
+    (EngineClusterRow("north", "eu", AT, "draining", AT),),
+    (EnginePool("north", "general", 1, 9, 1, 2500, "3.2.11", "", AT),),
+)  # fmt: skip
 PLACED = Placements({UUID(int=7): "argocd-9", UUID(int=8): "argocd"}, {UUID(int=9): "argocd"})
 KNOWN = Known({INSTANCE.id: INSTANCE}, PLACED, ORDERS, TOLD)
 STARTED = (
@@ -66,6 +69,7 @@ STARTED = (
     "consumer_offsets",
     "engine_instances",
     "engine_clusters",
+    "engine_pools",
     "workspace_assignments",
     "tenant_pins",
 )

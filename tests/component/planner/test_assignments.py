@@ -39,6 +39,8 @@ from services.planner.domain.changes import BatchChanges
 from services.planner.domain.events import Event
 from services.planner.domain.fleet.placement.assignments import PlacementRules, TenantPin, WorkspaceAssignment
 from services.planner.domain.fleet.placement.measured_load import WAITING
+from services.planner.domain.fleet.pools.pool_rows import EnginePool
+from services.planner.domain.fleet.rows import EngineClusterRow
 from services.planner.domain.policy import Policy
 from services.planner.engines.argocd.load import LOADS
 from services.planner.engines.available import ENGINES
@@ -198,16 +200,24 @@ def test_load_when_measured_then_objects_count_by_their_kinds_with_what_waits_an
 
 ASSIGNED = WorkspaceAssignment("team", "eu", "canary", datetime(2026, 5, 4, tzinfo=UTC))
 PIN = TenantPin("team", "web", STREAMED.id, datetime(2026, 5, 5, tzinfo=UTC))
+CLUSTERS = (
+    EngineClusterRow("north", "eu", at(1), "draining", at(2)),
+    EngineClusterRow("west", "us", at(1), "retired", at(3)),
+)
+POOL = EnginePool("north", "general", 1, 9, 1, 2500, "3.2.11", "wide", at(4), at(5), STREAMED.id, "it is in want")
+NO_POOL = ("default", "early")
+INSERT_POOL = "INSERT INTO engine_pools VALUES (%s, %s, 0, 1, 0, 1, '3.2.11', '', now(), null, null, '')"
 
 
-def test_rebuild_when_it_begins_then_what_was_assigned_is_as_it_was_streamed_and_what_was_taken_back_is_gone(
+def test_rebuild_when_it_begins_then_what_was_laid_down_is_as_it_was_streamed_and_what_was_taken_back_is_gone(
     database: Database,
 ) -> None:
-    told = PlacementTold((ASSIGNED,), (PIN,), ("gone",), (("team", "gone"),))
+    told = PlacementTold((ASSIGNED,), (PIN,), ("gone",), (("team", "gone"),), CLUSTERS, (POOL,), (NO_POOL,))
     with psycopg.connect(database.owner_url) as owner:
         add_instance(owner, STREAMED.id, "argocd")
         owner.execute("INSERT INTO workspace_assignments VALUES ('gone', 'us', '', now()), ('kept', 'us', '', now())")
         owner.execute("INSERT INTO tenant_pins VALUES ('team', 'gone', %s, now())", (STREAMED.id,))
+        owner.execute(INSERT_POOL, NO_POOL)
     for _ in range(2):  # as after a crash
         begin(
             database.owner_url,
@@ -218,9 +228,13 @@ def test_rebuild_when_it_begins_then_what_was_assigned_is_as_it_was_streamed_and
         )
     with psycopg.connect(database.owner_url) as owner:
         rules = load_rules(owner)
+        fleet = load_fleet_rows(owner, ENGINES)
     assert rules.assignments["team"] == ASSIGNED
     assert sorted(rules.assignments) == ["kept", "team"]
     assert rules.pins == {("team", "web"): PIN}
+    assert fleet.pools == {POOL.key: POOL}
+    assert [row for name, row in sorted(fleet.clusters.items()) if name != "default"] == [*CLUSTERS]
+    assert fleet.is_rebuilt
 
 
 def test_rebuild_when_a_tenant_is_pinned_to_an_instance_that_nobody_knows_then_the_remedy_is_named(

@@ -132,7 +132,7 @@ def test_rebuild_when_it_begins_then_the_fleet_is_as_it_was_streamed_and_no_orde
 
 def test_rebuild_when_the_fleet_was_added_anew_by_hand_then_it_is_what_was_streamed(database: Database) -> None:
     with psycopg.connect(database.owner_url) as owner:
-        owner.execute("INSERT INTO engine_clusters VALUES ('north', 'eu', now())")
+        owner.execute("INSERT INTO engine_clusters VALUES ('north', 'eu', now(), 'active', now())")
         add_instance(owner, STREAMED.id, "argocd-elsewhere")
     begin(database.owner_url, Known({STREAMED.id: STREAMED}, Placements(), {}), LOGS, restored=False, incomplete=False)
     with psycopg.connect(database.owner_url) as owner:

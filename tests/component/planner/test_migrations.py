@@ -356,6 +356,8 @@ def test_replication_when_granted_then_it_reads_what_is_streamed_and_writes_what
 ) -> None:
     with psycopg.connect(database.owner_url) as owner:
         assert dict(owner.execute(GRANTS, ("gitops_replication",)).fetchall()) == {
+            "engine_clusters": "SELECT",
+            "engine_pools": "SELECT",
             "engine_instances": "SELECT",
             "engine_resources": "SELECT",
             "workspace_assignments": "SELECT",

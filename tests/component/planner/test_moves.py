@@ -125,7 +125,7 @@ def test_source_when_the_move_that_leaves_it_is_not_over_then_it_is_not_empty(
 
 
 NORTH = """
-WITH north AS (INSERT INTO engine_clusters (id, region, created_at) VALUES ('north', '', now()) RETURNING id)
+WITH north AS (INSERT INTO engine_clusters VALUES ('north', '', now(), 'active', now()) RETURNING id)
 UPDATE engine_instances SET engine_cluster = north.id FROM north WHERE engine_instances.id = %s
 """
 

@@ -27,7 +27,9 @@ from services.common.messages import (
 )
 from services.common.package_data import AVRO_SCHEMAS
 from services.planner.database.tables import (
+    engine_clusters,
     engine_instances,
+    engine_pools,
     engine_resources,
     pending_claims,
     tenant_clusters,
@@ -48,7 +50,9 @@ ROWS = {
     WorkspaceResource: workspace_statuses,
 }
 NAMESPACES = {
+    engine_clusters: "gitops.public.engine_clusters",
     engine_instances: "gitops.public.engine_instances",
+    engine_pools: "gitops.public.engine_pools",
     engine_resources: "gitops.public.engine_resources",
     pending_claims: "gitops.public.pending_claims",
     tenant_clusters: "gitops.public.tenant_clusters",

@@ -286,6 +286,24 @@ def test_tenants_when_the_fleet_is_rearranged_by_somebody_else_then_none_is_move
     assert len(ordered(scaled(loaded({FIRST: (2000,)}), held="a rollout is under way"))) == 2
 
 
+def test_pool_when_the_database_is_rebuilt_then_none_is_given_up_and_that_time_does_not_count() -> None:
+    due = loaded({FIRST: (10,), SECOND: (20,)}, replace(POOL, spare=0, shrinks_at=NOW))
+    assert ordered(scaled(due)) == [DrainEngineInstance(FIRST)]
+    rebuilt = replace(due, is_rebuilt=True)
+    assert reason_to_hold(rebuilt) == "the database is being rebuilt"
+    scaling = scaled(rebuilt, held=reason_to_hold(rebuilt))
+    assert (ordered(scaling), scaling.pools[0].shrinks_at) == ([], None)
+
+
+@pytest.mark.parametrize("state", ["draining", "drained"])
+def test_instance_when_the_database_is_rebuilt_then_it_is_not_retired_and_none_leaves_it(state: str) -> None:
+    leaving = row_of(loaded({FIRST: (10,), SECOND: ()}, replace(POOL, spare=0, leaving=SECOND)), SECOND, state=state)
+    rebuilt = replace(leaving, is_rebuilt=True)
+    scaling = scaled(rebuilt, held=reason_to_hold(rebuilt))
+    assert ordered(scaling) == []
+    assert scaling.pools[0].message == f"{SECOND} waits to be given up: the database is being rebuilt"
+
+
 @pytest.mark.parametrize(("reason", "added"), [("HeartbeatLost", 1), ("ApiFailing", 0)])
 def test_pool_when_remediation_gives_an_instance_up_then_another_is_added_unless_its_cluster_is_out_of_reach(
     reason: str, added: int

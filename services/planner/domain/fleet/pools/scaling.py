@@ -13,8 +13,8 @@ those that placement measures (``placement/measured_load.py``), and capacities a
 - An instance that carries more than :data:`OVERLOAD` of its capacity for long, in a pool or not, gives away the fewest
   tenants that bring it to :data:`TARGET`, each to one that then carries no more than that itself. So none comes back.
 
-Nothing of that happens while the fleet is rearranged by somebody else, but growing: a rollout, an evacuation. While its
-engine cluster is drained a pool does nothing at all.
+Nothing of that happens while the fleet is rearranged by somebody else, but growing: a rollout, an evacuation; or while
+the database is rebuilt. While its engine cluster is drained a pool does nothing at all.
 """
 
 from __future__ import annotations
@@ -106,6 +106,8 @@ def reason_to_hold(fleet: Fleet) -> str:
 
     Who has left an instance that is down holds nobody up, though the move is not over before that is back.
     """
+    if fleet.is_rebuilt:  # all instances seem to carry little meanwhile
+        return "the database is being rebuilt"
     fled = sorted(
         move.source
         for move in fleet.moves.values()
@@ -271,7 +273,7 @@ def _sized(pool: EnginePool, scaler: _Scaler, patience: Patience, held: str) -> 
         pool, message=f"it needs {needed} instances, and has at most {pool.maximum} (--max)" if lacking else ""
     )
     dispensable = _dispensable(pool, scaler, members, load)
-    if not dispensable:
+    if not dispensable or scaler.fleet.is_rebuilt:
         return replace(pool, shrinks_at=None)
     if held or not _gives_up(pool, scaler.now):
         return replace(pool, shrinks_at=pool.shrinks_at or scaler.now + patience.shrink)
@@ -347,7 +349,7 @@ def _given_up(pool: EnginePool, scaler: _Scaler, held: str, *, is_needed: bool) 
         return replace(pool, leaving=None)
     if is_needed and scaler.give(UndrainEngineInstance(row.id)):
         return replace(pool, leaving=None, message="")
-    if row.state == "drained":
+    if row.state == "drained" and not scaler.fleet.is_rebuilt:
         return _retired(pool, row, scaler)
     if held:
         return replace(pool, message=f"{row.id} waits to be given up: {held}")

@@ -1,0 +1,64 @@
+"""What the topic of placement holds is read by what its messages are known by: names alone may coincide."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from typing import Any
+
+import pytest
+
+from services.cli.rebuild import streamed_topics
+from services.cli.rebuild.streamed_topics import PlacementTold, StreamedTopics
+from services.common.errors import Poison
+from services.common.kafka import PLACEMENT, ConsumedMessage, TopicPartition, TrackedOffset
+from services.planner.domain.fleet.placement.assignments import TenantPin, WorkspaceAssignment
+from services.planner.domain.fleet.pools.pool_rows import EnginePool
+from services.planner.domain.fleet.rows import EngineClusterRow
+from tests.unit.planner.given import at
+
+SOURCE = TopicPartition(PLACEMENT, 0)
+WORKSPACE, TENANT = {"workspace": "north"}, {"workspace": "north", "namespace": "early"}
+CLUSTER, RING = {"id": "north"}, {"engine_cluster": "north", "ring": "early"}
+ASSIGNED = WorkspaceAssignment("north", "eu", "", at(1))
+PINNED = TenantPin("north", "early", "argocd", at(2))
+ADDED = EngineClusterRow("north", "eu", at(3), "draining", at(4))
+SET = EnginePool("north", "early", 1, 9, 1, 2500, "3.2.11", "", at(5))
+
+
+@pytest.fixture(autouse=True)
+def _json_messages(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(streamed_topics, "decode_record", lambda _, value: json.loads(value))
+
+
+def told(monkeypatch: pytest.MonkeyPatch, *messages: tuple[dict[str, str], Any]) -> PlacementTold:
+    """What is on the topic after rows were written, and deleted (None)."""
+    sent = [
+        ConsumedMessage(TrackedOffset(SOURCE, offset, 0), _encoded(key), row and _encoded(asdict(row)), (), 1.0)
+        for offset, (key, row) in enumerate(messages)
+    ]
+    monkeypatch.setattr(StreamedTopics, "_messages", lambda *_: iter(sent))
+    return StreamedTopics("localhost:1", None).placement()  # type: ignore[arg-type]
+
+
+def _encoded(record: dict[str, Any]) -> bytes:
+    return json.dumps(record, default=lambda time: time.isoformat()).encode()
+
+
+WRITTEN = ((WORKSPACE, ASSIGNED), (TENANT, PINNED), (CLUSTER, ADDED), (RING, SET))
+
+
+def test_rows_when_names_coincide_then_each_is_there_as_what_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert told(monkeypatch, *WRITTEN) == PlacementTold((ASSIGNED,), (PINNED,), (), (), (ADDED,), (SET,), ())
+
+
+def test_rows_when_one_is_deleted_then_those_of_the_same_names_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+    after = told(monkeypatch, *WRITTEN, (WORKSPACE, None), (RING, None))
+    assert after == PlacementTold((), (PINNED,), ("north",), (), (ADDED,), (), (("north", "early"),))
+    after = told(monkeypatch, *WRITTEN, (TENANT, None))
+    assert after == PlacementTold((ASSIGNED,), (), (), (("north", "early"),), (ADDED,), (SET,), ())
+
+
+def test_message_when_nobody_knows_what_it_is_of_then_it_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(Poison, match=r"gitops\.placement: no row is known by ring"):
+        told(monkeypatch, ({"ring": "early"}, ADDED))
