@@ -30,7 +30,7 @@ from bench.processes import resident_mebibytes
 from bench.report import figures
 from bench.workload import FIELD_MANAGER
 from devstack.harness.hosted import HostedStack
-from services.common.errors import GitOpsError
+from services.common.errors import GitOpsError, Retry
 from services.common.kubernetes import KubeClient, connect
 from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
 
@@ -43,6 +43,10 @@ SECONDS_EACH = 5.0
 RESTING_SECONDS = 10.0
 """Of a deployment between two changes: of changes that come faster only the last has to have its effect."""
 LOOK_SECONDS = 1.0
+TOLD_SECONDS = 60.0
+"""Between two lines about how far a drain is."""
+AGAIN_SECONDS = 1.0
+"""After which a change is offered again that the API server did not take."""
 HOSTS = "SELECT namespace FROM tenants WHERE engine_instance_id = %s"
 LEFT = """
 SELECT (SELECT count(*) FROM tenants WHERE engine_instance_id = %(instance)s),
@@ -142,7 +146,7 @@ async def _measure(stack: HostedStack, sizes: Sizes, console: Console) -> Drain:
         console.print(f"draining {drained} …")
         async with _memory_of(stack, [agent for each in clusters for agent in each.agents]) as memory:
             is_long_enough, emptied = _after(sizes.seconds), Emptied(len(there), left=len(there))
-            drain = asyncio.create_task(_empty(stack, drained, emptied))
+            drain = asyncio.create_task(_empty(stack, drained, emptied, console))
             during = await offering("during", lambda: drain.done() and is_long_enough())
             await drain
         watches = _watches(clusters, watches_of_own, await open_watches(kubes))
@@ -174,7 +178,9 @@ async def offer(
 ) -> Result:
     """A change of one deployment after the other, so many a second, whatever becomes of those before.
 
-    Raises RuntimeError if the API server does not take one.
+    What the API server has no time for is offered again, as by a user's client: that is part of how long it takes.
+
+    Raises RuntimeError if the API server does not take one within the time that it has to have its effect.
     """
     sent: dict[str, Timing] = {}
 
@@ -182,7 +188,14 @@ async def offer(
         path = f"environments/{prefix}-{number}"
         known_by, at = with_path(each.application, path), time.time()
         patch = {"spec": {"source": {"path": path}}}
-        await kube.patch_object(GITOPS_DEPLOYMENT, each.tenant, each.name, patch, field_manager=FIELD_MANAGER)
+        while True:
+            try:
+                await kube.patch_object(GITOPS_DEPLOYMENT, each.tenant, each.name, patch, field_manager=FIELD_MANAGER)
+                break
+            except Retry:
+                if time.time() - at > ARRIVAL_SECONDS:
+                    raise
+                await asyncio.sleep(AGAIN_SECONDS)
         sent[known_by] = Timing(each.application, at, 0.0)
 
     began = time.time()
@@ -230,9 +243,9 @@ def _require_enough(others: Sequence[Deployed], sizes: Sizes) -> None:
         )
 
 
-async def _empty(stack: HostedStack, instance: str, emptied: Emptied) -> None:
+async def _empty(stack: HostedStack, instance: str, emptied: Emptied, console: Console) -> None:
     """By an operator's commands; returns when it is drained, or should have been by now."""
-    began = time.monotonic()
+    began = told = time.monotonic()
     await asyncio.to_thread(gitopsctl, stack, "engines", "drain", instance)
     await asyncio.to_thread(gitopsctl, stack, "engines", "rebalance")
     patience = 60 + SECONDS_EACH * emptied.tenants
@@ -240,6 +253,9 @@ async def _empty(stack: HostedStack, instance: str, emptied: Emptied) -> None:
         await asyncio.to_thread(_look, stack, instance, emptied)
         if emptied.left:
             emptied.seconds = time.monotonic() - began
+        if time.monotonic() - told > TOLD_SECONDS:
+            told = time.monotonic()
+            console.print(f"{emptied.left} of {emptied.tenants} tenants left after {told - began:.0f} s …")
         await asyncio.sleep(LOOK_SECONDS)
 
 

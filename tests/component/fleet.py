@@ -6,7 +6,8 @@ from typing import Any
 
 from psycopg import Connection
 
-ADD_CLUSTER = "INSERT INTO engine_clusters VALUES ('default', '', now(), 'active', now()) ON CONFLICT DO NOTHING"
+CLUSTER = "SELECT FROM engine_clusters WHERE id = 'default'"
+ADD_CLUSTER = "INSERT INTO engine_clusters VALUES ('default', '', now(), 'active', now())"
 ADD_INSTANCE = """
 INSERT INTO engine_instances (id, namespace, state, created_at, engine, engine_cluster, region, engine_class,
                               dedicated_to, ring, capacity, ordered_at)
@@ -16,6 +17,7 @@ VALUES (%s, %s, 'accepting', to_timestamp(0), 'argocd', 'default', '', 'shared',
 
 
 def add_instance(owner: Connection[Any], instance: str, namespace: str) -> None:
-    """In cluster ``default``, which every database has that nobody has emptied."""
-    owner.execute(ADD_CLUSTER)
+    """In cluster ``default``, which every database has that nobody has emptied; also in one of an older revision."""
+    if owner.execute(CLUSTER).fetchone() is None:
+        owner.execute(ADD_CLUSTER)
     owner.execute(ADD_INSTANCE, (instance, namespace))

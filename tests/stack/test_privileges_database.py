@@ -15,6 +15,7 @@ from services.common.startup import await_dependency
 CLOSED_SECONDS = 45.0
 PLANNER_MAY = (
     "SELECT FROM deployments",
+    "UPDATE engine_clusters SET state = state",
     "UPDATE engine_instances SET state = state",
     "SELECT FROM resources, checks, sync_runs",
     "INSERT INTO consumer_offsets VALUES ('t', 0, 0)",
@@ -62,9 +63,10 @@ REPLICATION_MAY_NOT = (
     "SELECT FROM observed_states",
     "SELECT FROM audit_records",
     "SELECT FROM consumer_offsets",
-    "SELECT FROM engine_clusters",
+    "SELECT FROM engine_health",
     "SELECT FROM fleet_orders",
     "SELECT FROM moves",
+    "UPDATE engine_clusters SET state = state",
     "UPDATE engine_instances SET state = state",
     "UPDATE engine_resources SET digest = digest",
     "DELETE FROM workspace_resources",
@@ -107,6 +109,7 @@ READER_MAY_NOT = (
     "SELECT FROM workspace_statuses",
     "SELECT FROM parked_events",
     "SELECT FROM engine_instances FOR UPDATE",
+    "UPDATE engine_clusters SET state = state",
     "UPDATE engine_instances SET state = state",
     "INSERT INTO fleet_orders SELECT * FROM fleet_orders",
     "DELETE FROM moves",

@@ -203,12 +203,14 @@ def test_moves_when_counted_then_they_are_of_a_minute_and_tell_how_long_a_large_
 class Engine:
     """An API server of which the Applications change at once, or not at all."""
 
-    def __init__(self, arrivals: Arrivals, *, refuses: bool = False) -> None:
+    def __init__(self, arrivals: Arrivals, *, refuses: int = 0) -> None:
+        """``refuses``: so many changes at first."""
         self.arrivals, self.refuses = arrivals, refuses
         self.changed: list[str] = []
 
     async def patch_object(self, _: Any, __: str, name: str, patch: Any, **___: str) -> None:
         if self.refuses:
+            self.refuses -= 1
             raise Retry("the API server is away")
         self.changed.append(name)
         await self.arrivals.note(with_path(f"application-of-{name}", patch["spec"]["source"]["path"]))
@@ -233,6 +235,19 @@ async def test_changes_when_offered_then_each_is_of_the_next_deployment_and_wait
     assert (len(found.timings), found.missing) == (3, [])
 
 
-async def test_change_when_the_api_server_does_not_take_it_then_nothing_is_measured() -> None:
+async def test_change_when_the_api_server_takes_it_the_second_time_then_it_has_taken_since_the_first(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(drain, "AGAIN_SECONDS", 0.05)
+    engine = Engine(Arrivals(), refuses=1)
+    (found,) = (await offered(engine, 1)).timings
+    assert engine.changed == ["web"]
+    assert found.seen - found.sent >= 0.05
+
+
+async def test_change_when_the_api_server_never_takes_it_then_nothing_is_measured(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(drain, "ARRIVAL_SECONDS", 0.0)
     with pytest.raises(RuntimeError, match="a change was not taken: the API server is away"):
-        await offered(Engine(Arrivals(), refuses=True), 1)
+        await offered(Engine(Arrivals(), refuses=9), 1)
