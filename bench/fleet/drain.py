@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -178,24 +178,19 @@ async def offer(
 ) -> Result:
     """A change of one deployment after the other, so many a second, whatever becomes of those before.
 
-    What the API server has no time for is offered again, as by a user's client: that is part of how long it takes.
-
-    Raises RuntimeError if the API server does not take one within the time that it has to have its effect.
+    Raises RuntimeError if the API server takes one neither at once nor before the deployment's next turn.
     """
     sent: dict[str, Timing] = {}
+    patience = min(len(deployed) / rate, ARRIVAL_SECONDS)
 
     async def change(each: Deployed, number: int) -> None:
         path = f"environments/{prefix}-{number}"
         known_by, at = with_path(each.application, path), time.time()
         patch = {"spec": {"source": {"path": path}}}
-        while True:
-            try:
-                await kube.patch_object(GITOPS_DEPLOYMENT, each.tenant, each.name, patch, field_manager=FIELD_MANAGER)
-                break
-            except Retry:
-                if time.time() - at > ARRIVAL_SECONDS:
-                    raise
-                await asyncio.sleep(AGAIN_SECONDS)
+        await _until_taken(
+            lambda: kube.patch_object(GITOPS_DEPLOYMENT, each.tenant, each.name, patch, field_manager=FIELD_MANAGER),
+            patience,
+        )
         sent[known_by] = Timing(each.application, at, 0.0)
 
     began = time.time()
@@ -216,6 +211,20 @@ async def offer(
         if known_by in arrivals.seen
     ]
     return Result(timings, seconds, missing)
+
+
+async def _until_taken(change: Callable[[], Awaitable[object]], patience: float) -> None:
+    """Offer it again, as a user's client does: that is part of how long it takes. Raises Retry after ``patience``."""
+    end = time.monotonic() + patience
+    while True:
+        try:
+            await change()
+        except Retry:
+            if time.monotonic() > end:
+                raise
+            await asyncio.sleep(AGAIN_SECONDS)
+        else:
+            return
 
 
 def _noting(create: Create) -> tuple[Create, list[Deployed]]:

@@ -1,4 +1,6 @@
-"""Engine clusters and pools are streamed: a rebuild fills an empty database with them. Readers see that one goes on.
+"""Engine clusters and pools are streamed: a rebuild fills an empty database with them.
+
+Planners and gitops_reader may see whether a rebuild is under way.
 
 A planner of before goes on. Rows of before are on the topic once 'gitopsctl connector resend' has sent them, or once
 they change. A cluster's columns lose their defaults, which would be in the schema of the stream: planners since

@@ -12,6 +12,7 @@ import pytest
 from devstack.components.stack import ENGINE_NAMESPACES
 from devstack.harness.hosted import HostedStack
 from devstack.harness.operator import EDGES, Operator
+from services.cli.rebuild.streamed_topics import PlacementTold
 from services.common.kubernetes import Manifest
 from tests.drills.claimed_shop import ClaimedShop
 from tests.e2e.api import Api
@@ -65,9 +66,13 @@ def lay_down(operator: Operator) -> list[str]:
     operator.run(f"gitopsctl engine-clusters add {CLUSTER} --region far", KAFKA_PASSWORD_AGENT_FAR="far")
     operator.run(f"gitopsctl engines pool set --cluster {CLUSTER} {POOL}")
     deadline = time.monotonic() + STREAMED_SECONDS
-    while not all((told := operator.topics().placement(), told.assignments, told.pins, told.pools)):
+    while not is_streamed(operator.topics().placement()):
         assert time.monotonic() < deadline
     return listed(operator)
+
+
+def is_streamed(told: PlacementTold) -> bool:
+    return all((told.assignments, told.pins, told.pools, CLUSTER in {each.id for each in told.clusters}))
 
 
 def listed(operator: Operator) -> list[str]:
@@ -76,11 +81,10 @@ def listed(operator: Operator) -> list[str]:
 
 
 def take_back(operator: Operator) -> None:
-    """What was laid down; a cluster's row stays for ever."""
+    """What was laid down, but the cluster: its id would never be given out again."""
     operator.run("gitopsctl engines unpin to-come --workspace elsewhere")
     operator.run("gitopsctl engines unassign elsewhere")
     operator.run(f"gitopsctl engines pool remove --cluster {CLUSTER} --ring early")
-    operator.run(f"gitopsctl engine-clusters retire {CLUSTER}")
 
 
 def identity(tenant: Tenant, created: Manifest) -> tuple[str, str, int]:

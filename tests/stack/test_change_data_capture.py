@@ -373,7 +373,7 @@ def test_placement_when_laid_down_and_taken_back_then_its_topic_tells_the_newest
     planner.execute("DELETE FROM workspace_assignments WHERE workspace = %s", (name,))
     planner.execute("DELETE FROM tenant_pins WHERE workspace = %s", (name,))
     planner.execute("DELETE FROM engine_pools WHERE engine_cluster = %s", (name,))
-    until(lambda told: name in told.unassigned and (name, "web") in told.unpinned and pool.key in told.given_up)
+    until(lambda told: name in told.unassigned and (name, "web") in told.unpinned and pool.key in told.removed_pools)
     told = streamed.placement()
     assert name not in {each.workspace for each in (*told.assignments, *told.pins)}
     assert pool.key not in {each.key for each in told.pools}

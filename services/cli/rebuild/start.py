@@ -35,6 +35,7 @@ SELECT NOT EXISTS (SELECT FROM tenants)
 IS_PLANNED = """
 SELECT EXISTS (SELECT FROM pg_stat_activity WHERE usename = 'gitops_planner' AND datname = current_database())
 """
+CLUSTERS = "SELECT id FROM engine_clusters"
 INSTANCES = "SELECT id FROM engine_instances"
 PLACE = "INSERT INTO placements (tenant_id, engine_instance_id) SELECT * FROM unnest(%s::uuid[], %s::text[])"
 PLACE_DEPLOYMENTS = """
@@ -58,7 +59,7 @@ ADD_ASSIGNMENTS = upsert(tables.workspace_assignments, WorkspaceAssignment)
 ADD_PINS = upsert(tables.tenant_pins, TenantPin)
 UNASSIGN = "DELETE FROM workspace_assignments WHERE workspace = ANY(%s)"
 UNPIN = "DELETE FROM tenant_pins WHERE (workspace, namespace) IN (SELECT * FROM unnest(%s::text[], %s::text[]))"
-GIVE_UP = "DELETE FROM engine_pools WHERE (engine_cluster, ring) IN (SELECT * FROM unnest(%s::text[], %s::text[]))"
+REMOVE_POOLS = "DELETE FROM engine_pools WHERE (engine_cluster, ring) IN (SELECT * FROM unnest(%s::text[], %s::text[]))"
 SKIP_ORDERS = """
 INSERT INTO consumer_offsets AS known (topic, partition, topic_id, next_offset) VALUES (%s, %s, %s, %s)
     ON CONFLICT (topic, partition) DO UPDATE SET topic_id = EXCLUDED.topic_id, next_offset = EXCLUDED.next_offset
@@ -113,6 +114,12 @@ def _fill_fleet(connection: Connection, known: Known) -> None:
     cursor = RawCursor(connection)
     cursor.execute(ADD_CLUSTERS, (document(known.told.clusters),))
     cursor.execute(ADD_CLUSTERS_OF_INSTANCES, (document([_cluster_of(row) for row in known.fleet.values()]),))
+    clusters = {cluster for (cluster,) in connection.execute(CLUSTERS)}
+    if missing := sorted({pool.engine_cluster for pool in known.told.pools} - clusters):
+        raise InvalidConfiguration(
+            f"pools are of engine clusters of which no instance and no row was streamed: {', '.join(missing)}; insert "
+            "their rows into engine_clusters (id, region, created_at, state, ordered_at)"
+        )
     cursor.execute(ADD_POOLS, (document(known.told.pools),))
     cursor.execute(ADD_INSTANCES, (document(list(known.fleet.values())),))
     for source, log in known.orders.items():
@@ -130,7 +137,7 @@ def _fill_fleet(connection: Connection, known: Known) -> None:
     cursor.execute(ADD_PINS, (document(known.told.pins),))
     connection.execute(UNASSIGN, (list(known.told.unassigned),))
     connection.execute(UNPIN, _columns(known.told.unpinned))
-    connection.execute(GIVE_UP, _columns(known.told.given_up))
+    connection.execute(REMOVE_POOLS, _columns(known.told.removed_pools))
 
 
 def _columns(keys: Collection[tuple[str, str]]) -> list[list[str]]:

@@ -73,7 +73,7 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class PlacementTold:
-    """What the topic of placement holds: all that operators have laid down of the fleet, but its instances."""
+    """What the topic of placement holds of engine clusters, their pools, assignments and pins."""
 
     assignments: tuple[WorkspaceAssignment, ...] = ()
     pins: tuple[TenantPin, ...] = ()
@@ -83,8 +83,8 @@ class PlacementTold:
     """Likewise tenants."""
     clusters: tuple[EngineClusterRow, ...] = ()
     pools: tuple[EnginePool, ...] = ()
-    given_up: tuple[PoolKey, ...] = ()
-    """Pools of which it says that there are none any more."""
+    removed_pools: tuple[PoolKey, ...] = ()
+    """Likewise pools."""
 
 
 PLACEMENT_KEYS: Mapping[tuple[str, ...], type[PlacementRow]] = {
@@ -131,7 +131,7 @@ class StreamedTopics:
         return {row["id"]: row_of(EngineInstanceRow, row) for row in rows}
 
     def placement(self) -> PlacementTold:
-        """What operators have laid down, and taken back. Raises Retry if the brokers do not answer, Poison likewise."""
+        """What there is, and is no more, beside instances. Raises Retry if brokers do not answer, Poison likewise."""
         newest: dict[tuple[tuple[str, Any], ...], dict[str, Any] | None] = {}
         for message in self._messages(PLACEMENT):
             key = tuple(decode_record(self.registry, message.key).items())
@@ -146,13 +146,13 @@ class StreamedTopics:
             else:
                 rows[kind].append(row_of(kind, row))
         return PlacementTold(
-            tuple(rows[WorkspaceAssignment]),
-            tuple(rows[TenantPin]),
-            tuple(workspace for (workspace,) in gone[WorkspaceAssignment]),
-            tuple((workspace, namespace) for workspace, namespace in gone[TenantPin]),
-            tuple(rows[EngineClusterRow]),
-            tuple(rows[EnginePool]),
-            tuple((cluster, ring) for cluster, ring in gone[EnginePool]),
+            assignments=tuple(rows[WorkspaceAssignment]),
+            pins=tuple(rows[TenantPin]),
+            unassigned=tuple(workspace for (workspace,) in gone[WorkspaceAssignment]),
+            unpinned=tuple((workspace, namespace) for workspace, namespace in gone[TenantPin]),
+            clusters=tuple(rows[EngineClusterRow]),
+            pools=tuple(rows[EnginePool]),
+            removed_pools=tuple((cluster, ring) for cluster, ring in gone[EnginePool]),
         )
 
     def engine_digests(self) -> dict[Key, str]:

@@ -56,10 +56,12 @@ INSTANCE = EngineInstanceRow(
     "argocd-9", "argocd", "argocd-9", "north", "eu", "shared", "", "early", 7, "draining", AT, AT
 )
 TOLD = PlacementTold(
-    (WorkspaceAssignment("team", "eu", "", AT),), (TenantPin("team", "web", "argocd-9", AT),), ("gone",), (),
-    (EngineClusterRow("north", "eu", AT, "draining", AT),),
-    (EnginePool("north", "general", 1, 9, 1, 2500, "3.2.11", "", AT),),
-)  # fmt: skip
+    assignments=(WorkspaceAssignment("team", "eu", "", AT),),
+    pins=(TenantPin("team", "web", "argocd-9", AT),),
+    unassigned=("gone",),
+    clusters=(EngineClusterRow("north", "eu", AT, "draining", AT),),
+    pools=(EnginePool("north", "general", 1, 9, 1, 2500, "3.2.11", "", AT),),
+)
 PLACED = Placements({UUID(int=7): "argocd-9", UUID(int=8): "argocd"}, {UUID(int=9): "argocd"})
 KNOWN = Known({INSTANCE.id: INSTANCE}, PLACED, ORDERS, TOLD)
 STARTED = (

@@ -48,6 +48,7 @@ from services.planner.pipeline.batch_planning import plan_batch
 from tests.component.conftest import Database
 from tests.component.fleet import add_instance
 from tests.component.planner.test_fleet import STREAMED, await_lock, rows
+from tests.component.planner.test_migrations import recreate
 from tests.unit.planner.given import NAMESPACE, WORKSPACE, at, changed
 
 DEADLINE_SECONDS = 30.0
@@ -209,11 +210,22 @@ NO_POOL = ("default", "early")
 INSERT_POOL = "INSERT INTO engine_pools VALUES (%s, %s, 0, 1, 0, 1, '3.2.11', '', now(), null, null, '')"
 
 
+@pytest.mark.parametrize("revision", [None, "0047"], ids=["this release", "the last one that reads no clusters there"])
 def test_rebuild_when_it_begins_then_what_was_laid_down_is_as_it_was_streamed_and_what_was_taken_back_is_gone(
-    database: Database,
+    database: Database, revision: str | None
 ) -> None:
-    told = PlacementTold((ASSIGNED,), (PIN,), ("gone",), (("team", "gone"),), CLUSTERS, (POOL,), (NO_POOL,))
-    with psycopg.connect(database.owner_url) as owner:
+    told = PlacementTold(
+        assignments=(ASSIGNED,),
+        pins=(PIN,),
+        unassigned=("gone",),
+        unpinned=(("team", "gone"),),
+        clusters=CLUSTERS,
+        pools=(POOL,),
+        removed_pools=(NO_POOL,),
+    )
+    with psycopg.connect(database.owner_url, autocommit=True) as owner:
+        if revision is not None:
+            recreate(owner, database.owner_url, revision)
         add_instance(owner, STREAMED.id, "argocd")
         owner.execute("INSERT INTO workspace_assignments VALUES ('gone', 'us', '', now()), ('kept', 'us', '', now())")
         owner.execute("INSERT INTO tenant_pins VALUES ('team', 'gone', %s, now())", (STREAMED.id,))
@@ -242,4 +254,10 @@ def test_rebuild_when_a_tenant_is_pinned_to_an_instance_that_nobody_knows_then_t
 ) -> None:
     told = PlacementTold(pins=(replace(PIN, engine_instance_id="lost"),))
     with pytest.raises(InvalidConfiguration, match="tenants are on lost; add them"):
+        begin(database.owner_url, Known({}, Placements(), {}, told), LOGS, restored=False, incomplete=False)
+
+
+def test_rebuild_when_a_pool_is_of_a_cluster_that_nobody_knows_then_the_remedy_is_named(database: Database) -> None:
+    told = PlacementTold(pools=(replace(POOL, engine_cluster="lost"),))
+    with pytest.raises(InvalidConfiguration, match=r"pools are of engine clusters .*: lost; insert their rows"):
         begin(database.owner_url, Known({}, Placements(), {}, told), LOGS, restored=False, incomplete=False)

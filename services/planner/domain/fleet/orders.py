@@ -392,6 +392,11 @@ def _require_unneeded(known: EngineInstanceRow, fleet: Fleet) -> None:
 
 
 def _require_empty(known: EngineInstanceRow, fleet: Fleet) -> None:
+    if fleet.is_rebuilt:
+        raise Refused(
+            f"the database is being rebuilt: what engine instance {known.id} holds besides its rows is known when "
+            "'gitopsctl rebuild sweep' has ended that"
+        )
     held = fleet.holding(known.id)
     moves = [move for move in fleet.moves.values() if not move.is_over and known.id in (move.source, move.target)]
     if held.tenants > len(moves):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 import pytest
@@ -45,18 +45,20 @@ def _encoded(record: dict[str, Any]) -> bytes:
     return json.dumps(record, default=lambda time: time.isoformat()).encode()
 
 
+WHOLE = PlacementTold(assignments=(ASSIGNED,), pins=(PINNED,), clusters=(ADDED,), pools=(SET,))
 WRITTEN = ((WORKSPACE, ASSIGNED), (TENANT, PINNED), (CLUSTER, ADDED), (RING, SET))
 
 
 def test_rows_when_names_coincide_then_each_is_there_as_what_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert told(monkeypatch, *WRITTEN) == PlacementTold((ASSIGNED,), (PINNED,), (), (), (ADDED,), (SET,), ())
+    assert told(monkeypatch, *WRITTEN) == WHOLE
 
 
 def test_rows_when_one_is_deleted_then_those_of_the_same_names_stay(monkeypatch: pytest.MonkeyPatch) -> None:
     after = told(monkeypatch, *WRITTEN, (WORKSPACE, None), (RING, None))
-    assert after == PlacementTold((), (PINNED,), ("north",), (), (ADDED,), (), (("north", "early"),))
+    gone = replace(WHOLE, assignments=(), unassigned=("north",), pools=(), removed_pools=(("north", "early"),))
+    assert after == gone
     after = told(monkeypatch, *WRITTEN, (TENANT, None))
-    assert after == PlacementTold((ASSIGNED,), (), (), (("north", "early"),), (ADDED,), (SET,), ())
+    assert after == replace(WHOLE, pins=(), unpinned=(("north", "early"),))
 
 
 def test_message_when_nobody_knows_what_it_is_of_then_it_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -62,6 +62,7 @@ class Rolled:
     pools: dict[PoolKey, EnginePool] = field(default_factory=dict)
     cluster: EngineClusterRow = CLUSTER
     rules: PlacementRules = field(default_factory=PlacementRules)
+    is_rebuilt: bool = False
 
     @classmethod
     def of(cls, rings: Mapping[str, tuple[int, int]], tenants: int = 20) -> Rolled:
@@ -93,7 +94,7 @@ class Rolled:
         return Fleet(
             {CLUSTER.id: self.cluster}, self.instances, held, frozenset({"argocd"}), self.tenants, dict(self.moves),
             health=self.health, rules=self.rules, pools=self.pools, rollout=self.rollout, figures=figures,
-            knows_version=lambda _, version: version in (OLD, NEW),
+            knows_version=lambda _, version: version in (OLD, NEW), is_rebuilt=self.is_rebuilt,
         )  # fmt: skip
 
     def look(self, *orders: Order) -> Changes:

@@ -151,6 +151,10 @@ OCCUPIED = {
         in_state("drained", objects=True),
         "still has objects of tenants that have left it: its agent removes them",
     ),
+    "not known yet": (
+        replace(in_state("drained").with_instance(OTHER), is_rebuilt=True),
+        "what engine instance one holds besides its rows is known when 'gitopsctl rebuild sweep' has ended that",
+    ),
 }
 
 

@@ -362,6 +362,18 @@ def test_instance_when_a_tenant_to_come_is_pinned_to_it_then_it_is_not_given_up_
     assert rolled.states()[SOURCE] == "retired"
 
 
+def test_instance_when_the_database_is_rebuilt_then_it_is_not_given_up_before_that_has_ended() -> None:
+    rolled = begun(5)
+    rolled.until("retiring")
+    rolled.is_rebuilt = True
+    rolled.live()
+    assert rolled.rollout is not None
+    assert (rolled.rollout.reason, rolled.states()[SOURCE]) == ("the database is being rebuilt", "drained")
+    rolled.is_rebuilt = False
+    assert rolled.until_over().step == "done"
+    assert rolled.states()[SOURCE] == "retired"
+
+
 def test_instance_when_an_old_one_joins_meanwhile_then_the_ring_is_not_done_before_it_is_given_up_too() -> None:
     rolled = begun(5)
     rolled.until("soaking", 100)

@@ -286,22 +286,38 @@ def test_tenants_when_the_fleet_is_rearranged_by_somebody_else_then_none_is_move
     assert len(ordered(scaled(loaded({FIRST: (2000,)}), held="a rollout is under way"))) == 2
 
 
-def test_pool_when_the_database_is_rebuilt_then_none_is_given_up_and_that_time_does_not_count() -> None:
-    due = loaded({FIRST: (10,), SECOND: (20,)}, replace(POOL, spare=0, shrinks_at=NOW))
-    assert ordered(scaled(due)) == [DrainEngineInstance(FIRST)]
-    rebuilt = replace(due, is_rebuilt=True)
-    assert reason_to_hold(rebuilt) == "the database is being rebuilt"
+OF_A_REBUILD = {
+    "it would grow": (loaded({FIRST: (2400,), SECOND: (10,)}), [AddEngineInstance]),
+    "it would shrink": (
+        loaded({FIRST: (10,), SECOND: (20,)}, replace(POOL, spare=0, shrinks_at=NOW)),
+        [DrainEngineInstance],
+    ),
+    "it is giving one up": (
+        row_of(loaded({FIRST: (10,), SECOND: (20,)}, replace(POOL, spare=0, leaving=SECOND)), SECOND, state="draining"),
+        [MoveTenant],
+    ),
+    "it has given one up": (
+        row_of(loaded({FIRST: (10,), SECOND: ()}, replace(POOL, spare=0, leaving=SECOND)), SECOND, state="drained"),
+        [RetireEngineInstance],
+    ),
+}
+
+
+@pytest.mark.parametrize(("before", "wanted"), OF_A_REBUILD.values(), ids=OF_A_REBUILD)
+def test_pool_when_the_database_is_rebuilt_then_it_does_nothing_and_says_why(before: Fleet, wanted: list[type]) -> None:
+    assert [type(order) for order in ordered(scaled(before))] == wanted
+    rebuilt = replace(before, is_rebuilt=True)
     scaling = scaled(rebuilt, held=reason_to_hold(rebuilt))
     assert (ordered(scaling), scaling.pools[0].shrinks_at) == ([], None)
+    assert scaling.pools[0].message.startswith("it neither grows nor shrinks: the database is being rebuilt")
 
 
-@pytest.mark.parametrize("state", ["draining", "drained"])
-def test_instance_when_the_database_is_rebuilt_then_it_is_not_retired_and_none_leaves_it(state: str) -> None:
-    leaving = row_of(loaded({FIRST: (10,), SECOND: ()}, replace(POOL, spare=0, leaving=SECOND)), SECOND, state=state)
-    rebuilt = replace(leaving, is_rebuilt=True)
-    scaling = scaled(rebuilt, held=reason_to_hold(rebuilt))
-    assert ordered(scaling) == []
-    assert scaling.pools[0].message == f"{SECOND} waits to be given up: the database is being rebuilt"
+def test_instance_when_it_is_overloaded_and_the_database_is_rebuilt_then_it_is_not_relieved() -> None:
+    before = loaded({FIRST: (1000, 1000, 400), SECOND: ()}).without_pool(POOL.key)
+    due = Burdens({FIRST: Overload(FIRST, NOW)})
+    assert {type(order) for order in ordered(scaled(before, due))} == {MoveTenant}
+    rebuilt = replace(before, is_rebuilt=True)
+    assert ordered(scaled(rebuilt, due, reason_to_hold(rebuilt))) == []
 
 
 @pytest.mark.parametrize(("reason", "added"), [("HeartbeatLost", 1), ("ApiFailing", 0)])

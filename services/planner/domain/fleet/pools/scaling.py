@@ -13,8 +13,8 @@ those that placement measures (``placement/measured_load.py``), and capacities a
 - An instance that carries more than :data:`OVERLOAD` of its capacity for long, in a pool or not, gives away the fewest
   tenants that bring it to :data:`TARGET`, each to one that then carries no more than that itself. So none comes back.
 
-Nothing of that happens while the fleet is rearranged by somebody else, but growing: a rollout, an evacuation; or while
-the database is rebuilt. While its engine cluster is drained a pool does nothing at all.
+Nothing of that happens while the fleet is rearranged by somebody else, but growing: a rollout, an evacuation. While its
+engine cluster is drained, or the database is rebuilt, a pool does nothing at all.
 """
 
 from __future__ import annotations
@@ -47,6 +47,7 @@ TARGET, SLACK, OVERLOAD = 0.7, 0.55, 0.85
 """Shares of the capacity."""
 ACTOR = "planner"
 SERVING = ("accepting", "full")
+REBUILT = "the database is being rebuilt, and what instances carry is not known yet"
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,8 +107,8 @@ def reason_to_hold(fleet: Fleet) -> str:
 
     Who has left an instance that is down holds nobody up, though the move is not over before that is back.
     """
-    if fleet.is_rebuilt:  # all instances seem to carry little meanwhile
-        return "the database is being rebuilt"
+    if fleet.is_rebuilt:
+        return REBUILT
     fled = sorted(
         move.source
         for move in fleet.moves.values()
@@ -256,9 +257,9 @@ def _alike(row: EngineInstanceRow, fleet: Fleet) -> list[EngineInstanceRow]:
 
 
 def _sized(pool: EnginePool, scaler: _Scaler, patience: Patience, held: str) -> EnginePool:
-    """The pool after its instances have been ordered; while its cluster is drained that is operators' business."""
-    if scaler.fleet.clusters[pool.engine_cluster].state != "active":
-        return replace(pool, shrinks_at=None, message="")
+    """The pool after its instances have been ordered."""
+    if (why := _reason_to_rest(pool, scaler.fleet)) is not None:
+        return replace(pool, shrinks_at=None, message=why)
     members = scaler.members(pool.key)
     load = sum(scaler.load(row.id) for row in members)
     counted = [row.capacity for row in members if scaler.is_counted(row)]
@@ -273,11 +274,21 @@ def _sized(pool: EnginePool, scaler: _Scaler, patience: Patience, held: str) -> 
         pool, message=f"it needs {needed} instances, and has at most {pool.maximum} (--max)" if lacking else ""
     )
     dispensable = _dispensable(pool, scaler, members, load)
-    if not dispensable or scaler.fleet.is_rebuilt:
+    if not dispensable:
         return replace(pool, shrinks_at=None)
     if held or not _gives_up(pool, scaler.now):
         return replace(pool, shrinks_at=pool.shrinks_at or scaler.now + patience.shrink)
     return _shrunk(pool, scaler, dispensable)
+
+
+def _reason_to_rest(pool: EnginePool, fleet: Fleet) -> str | None:
+    """Why nothing is done, as operators are told; empty while the cluster is drained: they know. None: all is done.
+
+    In a rebuild there are rows of what has gone since, and none yet of what came later: loads are too high, or too low.
+    """
+    if fleet.is_rebuilt:
+        return f"it neither grows nor shrinks: {REBUILT}"
+    return None if fleet.clusters[pool.engine_cluster].state == "active" else ""
 
 
 def _dispensable(
@@ -349,7 +360,7 @@ def _given_up(pool: EnginePool, scaler: _Scaler, held: str, *, is_needed: bool) 
         return replace(pool, leaving=None)
     if is_needed and scaler.give(UndrainEngineInstance(row.id)):
         return replace(pool, leaving=None, message="")
-    if row.state == "drained" and not scaler.fleet.is_rebuilt:
+    if row.state == "drained":
         return _retired(pool, row, scaler)
     if held:
         return replace(pool, message=f"{row.id} waits to be given up: {held}")

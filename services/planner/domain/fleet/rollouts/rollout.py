@@ -197,6 +197,8 @@ def _retire(rollout: Rollout, fleet: Fleet, now: datetime) -> Fleet:
     given_up = rollout.source_ids - left_behind(rollout, fleet)
     if occupied(given_up, fleet):
         return fleet.with_rollout(_at(rollout, "draining", now))
+    if fleet.is_rebuilt:
+        return _unfinished(rollout, "the database is being rebuilt", fleet, now)
     leaving = [row for known in sorted(given_up) if not (row := fleet.instances[known]).is_retired]
     try:
         for row in leaving:
