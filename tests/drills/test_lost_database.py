@@ -80,6 +80,13 @@ def listed(operator: Operator) -> list[str]:
     return [operator.run(f"gitopsctl {each} -o json") for each in LISTS]
 
 
+def await_listed(operator: Operator, expected: list[str]) -> None:
+    """Once planners have seen that the rebuild has ended: until then a pool says that it rests."""
+    deadline = time.monotonic() + STREAMED_SECONDS
+    while (found := listed(operator)) != expected:
+        assert time.monotonic() < deadline, found
+
+
 def take_back(operator: Operator) -> None:
     """What was laid down, but the cluster: its id would never be given out again."""
     operator.run("gitopsctl engines unpin to-come --workspace elsewhere")
@@ -156,7 +163,7 @@ async def test_database_when_lost_then_the_runbook_brings_it_back_and_only_what_
     }
     try:
         await asyncio.to_thread(operator.follow_runbook, "lost-database.md", by_hand, change_meanwhile)
-        assert await asyncio.to_thread(listed, operator) == laid_down
+        await asyncio.to_thread(await_listed, operator, laid_down)
         assert await parts_of(stack, tenant) == parts
         await asyncio.to_thread(take_back, operator)
     finally:

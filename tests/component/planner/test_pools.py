@@ -36,7 +36,7 @@ from services.planner.engines.available import ENGINES
 from services.planner.pipeline.batch_planning import plan_batch
 from services.planner.pipeline.periodic_tasks import PeriodicTasks
 from tests.component.conftest import Database
-from tests.component.fleet import ADD_CLUSTER, add_instance
+from tests.component.fleet import add_instance
 from tests.component.planner.test_fleet import ordered
 from tests.unit.planner.given import at, changed
 
@@ -49,9 +49,7 @@ STATES = "SELECT id, state FROM engine_instances ORDER BY id"
 
 @pytest.fixture
 def session(database: Database) -> Iterator[DatabaseSession]:
-    """A planner's, on a database with a cluster and no instance."""
-    with psycopg.connect(database.owner_url) as owner:
-        owner.execute(ADD_CLUSTER.encode())
+    """A planner's, on a database with a cluster, which each has that was just made, and no instance."""
     with closing(DatabaseSession(database.planner_url, ENGINES)) as opened:
         yield opened
 
