@@ -76,16 +76,20 @@ class Databases:
         close(self._admin, name)
         rename(self._admin, name, spare)
         with inside(self._admin, spare) as connection:
-            is_to_be_kept = schema_of(connection) == self._schema and not any(
-                size > MOST_BYTES for size in written(connection).values()
-            )
-            if is_to_be_kept:
-                empty(connection, written(connection))
-                fill(connection, self._rows)
-        if is_to_be_kept:
+            is_as_new = schema_of(connection) == self._schema and self._refilled(connection)
+        if is_as_new:
             self._spares.append(spare)
         else:
             drop(self._admin, spare)
+
+    def _refilled(self, connection: Connection) -> bool:
+        """Whether it holds what the template does again; not if a table is too large."""
+        tables = written(connection)
+        if max(tables.values(), default=0) > MOST_BYTES:
+            return False
+        empty(connection, tables)
+        fill(connection, self._rows)
+        return True
 
     def drop(self) -> None:
         """Those that nobody uses."""
