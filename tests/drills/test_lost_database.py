@@ -6,6 +6,7 @@ import asyncio
 import json
 import re
 import time
+from collections.abc import Callable
 
 import pytest
 
@@ -48,12 +49,16 @@ def insert_unknown_application(operator: Operator, created: Manifest) -> None:
         assert owner.execute(INSERT_UNKNOWN, names).rowcount == 1
 
 
+def until(holds: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + STREAMED_SECONDS
+    while not holds():
+        assert time.monotonic() < deadline
+
+
 def drain(operator: Operator, instance: str) -> None:
     """Have no new tenant placed on it; returns when that is streamed."""
     operator.run(f"gitopsctl engines drain {instance}")
-    deadline = time.monotonic() + STREAMED_SECONDS
-    while operator.topics().fleet()[instance].state != "draining":
-        assert time.monotonic() < deadline
+    until(lambda: operator.topics().fleet()[instance].state == "draining")
 
 
 def lay_down(operator: Operator) -> list[str]:
@@ -65,9 +70,7 @@ def lay_down(operator: Operator) -> list[str]:
     operator.run(f"gitopsctl engines pin to-come --workspace elsewhere --to {next(iter(operator.topics().fleet()))}")
     operator.run(f"gitopsctl engine-clusters add {CLUSTER} --region far", KAFKA_PASSWORD_AGENT_FAR="far")
     operator.run(f"gitopsctl engines pool set --cluster {CLUSTER} {POOL}")
-    deadline = time.monotonic() + STREAMED_SECONDS
-    while not is_streamed(operator.topics().placement()):
-        assert time.monotonic() < deadline
+    until(lambda: is_streamed(operator.topics().placement()))
     return listed(operator)
 
 
@@ -78,13 +81,6 @@ def is_streamed(told: PlacementTold) -> bool:
 def listed(operator: Operator) -> list[str]:
     """What operators are shown of what they have laid down."""
     return [operator.run(f"gitopsctl {each} -o json") for each in LISTS]
-
-
-def await_listed(operator: Operator, expected: list[str]) -> None:
-    """Once planners have seen that the rebuild has ended: until then a pool says that it rests."""
-    deadline = time.monotonic() + STREAMED_SECONDS
-    while (found := listed(operator)) != expected:
-        assert time.monotonic() < deadline, found
 
 
 def take_back(operator: Operator) -> None:
@@ -163,7 +159,8 @@ async def test_database_when_lost_then_the_runbook_brings_it_back_and_only_what_
     }
     try:
         await asyncio.to_thread(operator.follow_runbook, "lost-database.md", by_hand, change_meanwhile)
-        await asyncio.to_thread(await_listed, operator, laid_down)
+        # Until planners have seen that the rebuild has ended a pool says that it rests.
+        await asyncio.to_thread(until, lambda: listed(operator) == laid_down)
         assert await parts_of(stack, tenant) == parts
         await asyncio.to_thread(take_back, operator)
     finally:
