@@ -296,7 +296,7 @@ def prepare(
     """Run every step that the services need, one after the other, on whatever the environment points to."""
     from devstack.components import argocd, steps  # noqa: PLC0415
 
-    for step in argocd.commands(argocd_crds) if argocd_crds else steps.COMMANDS:
+    for step in argocd.commands(argocd_crds, argocd.RBAC) if argocd_crds else steps.COMMANDS:
         outcome = subprocess.run(step.argv(), check=False)
         if outcome.returncode != 0:
             sys.exit(outcome.returncode)

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from devstack.components.stack import Stack
-from devstack.components.steps import Command
+from devstack.components.steps import CRDS, Command, sources
 from devstack.paths import COMPOSE
 from devstack.setup.argocd_requirements import (
     RIGHTS,
@@ -20,17 +20,9 @@ from devstack.supervisor.process import Node, Process, Step
 
 CONFIGURATION = COMPOSE / "argocd"
 
-SPARES_RBAC = Command(
-    "argocd-spares-rbac-apply",
-    ("rbac", "apply", "--from", str(CONFIGURATION / "spares.yaml")),
-    ("engine-namespaces", "argocd-rights-apply"),
-)
-"""The accounts of those, which Compose does not have."""
-
-CONTROLLER_NEEDS = (
-    *("kube-controller-manager", "argocd-crds-apply"),
-    *("argocd-rights-apply", "argocd-rbac-apply", "argocd-apply"),
-)
+RBAC, RBAC_OF_SPARES = "rbac.yaml", "spares.yaml"
+"""The accounts of the application controllers, and their bindings; of spares, which Compose does not have."""
+CONTROLLER_NEEDS = ("kube-controller-manager", "argocd-crds-apply", "argocd-rbac-apply", "argocd-apply")
 
 
 def nodes(stack: Stack) -> list[Node]:
@@ -46,18 +38,20 @@ def _processes(stack: Stack, instance: Instance) -> list[Process]:
     return [replace(part, held=is_spare) for part in parts]
 
 
-def commands(crds: Path, rbac: str = "rbac.yaml") -> tuple[Command, ...]:
-    """The steps, after those of every stack; ``crds`` is the folder of Argo CD's own, the newest version's."""
+def commands(crds: Path, *rbac: str) -> tuple[Command, ...]:
+    """The steps, after those of every stack; ``crds`` is the folder of Argo CD's own, the newest version's.
+
+    What any Argo CD of ours may do is applied in any case; its accounts are in the files ``rbac``, bound to that.
+    """
     config = str(CONFIGURATION / "config.yaml")
+    accounts = [CONFIGURATION / file for file in rbac]
     namespaces = ("engine-namespaces",)
     return (
         # Over the excerpt that is there without Argo CD.
-        Command("argocd-crds-apply", ("crds", "apply", "--from", str(crds)), ("engine-crds-apply",)),
-        # What any Argo CD of ours may do; its accounts here, bound to that.
-        Command("argocd-rights-apply", ("rbac", "apply", "--from", str(RIGHTS)), namespaces),
-        Command("argocd-rbac-apply", ("rbac", "apply", "--from", str(CONFIGURATION / rbac)), namespaces),
+        Command("argocd-crds-apply", ("crds", "apply", *sources(crds)), (CRDS,)),
+        Command("argocd-rbac-apply", ("rbac", "apply", *sources(RIGHTS, *accounts)), namespaces),
         # The keys of the git servers are made when these start.
-        Command("argocd-apply", ("dev", "argocd", "--from", config), (*namespaces, "engine-crds-apply", "git-ssh")),
+        Command("argocd-apply", ("dev", "argocd", "--from", config), (*namespaces, CRDS, "git-ssh")),
     )
 
 
@@ -66,7 +60,8 @@ def _steps(stack: Stack) -> list[Step]:
         raise RuntimeError("Argo CD takes no part in this stack")
     environment = stack.base_environment() | stack.environment()
     environment |= {"ENGINE_NAMESPACES": ",".join(stack.argocd_namespaces)}
-    wanted = (*commands(stack.tools.argocd / "crds"), *((SPARES_RBAC,) if stack.spares else ()))
+    rbac = (RBAC, RBAC_OF_SPARES) if stack.spares else (RBAC,)
+    wanted = commands(stack.tools.argocd / "crds", *rbac)
     return [Step(command.name, command.argv(), environment, command.depends_on) for command in wanted]
 
 

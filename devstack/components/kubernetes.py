@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from devstack.components import steps
 from devstack.components.stack import Stack
 from devstack.stack import node_addresses, second_cluster
 from devstack.stack.identities import ACCOUNTS, ACCOUNTS_NAMESPACE, IDENTITIES
@@ -79,7 +80,7 @@ def _own(stack: Stack) -> Cluster:
         kubeconfig=stack.state.kubeconfig,
         accounts=(*accounts, *_controllers_accounts(stack, "")),
         # Its garbage collector learns of new kinds every 30 seconds only; these it shall know from the beginning.
-        steps=("crds-apply", "foreign-crds-apply", "engine-crds-apply"),
+        steps=(steps.CRDS,),
         node_users=node_users(stack),
     )
 
@@ -135,7 +136,7 @@ def _second(stack: Stack) -> Cluster:
         admin_token=stack.secrets[f"{second_cluster.NAME}_admin_token"],
         kubeconfig=cluster.kubeconfig,
         accounts=(*accounts, *_controllers_accounts(stack, second_cluster.PREFIX)),
-        steps=(f"{second_cluster.PREFIX}engine-crds-apply",),
+        steps=(f"{second_cluster.PREFIX}{steps.CRDS}",),
     )
 
 

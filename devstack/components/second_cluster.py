@@ -17,7 +17,9 @@ from services.cli.kafka.topics import password_variable
 API_SERVER = f"{PREFIX}kube-apiserver"
 CLUSTER_ADDED, INSTANCE_ADDED = f"{PREFIX}engine-cluster-add", f"{PREFIX}engine-add"
 KEYS_MADE = f"{PREFIX}{steps.KEYS}"
-PREPARED = ("engine-crds-apply", "engine-namespaces", "rbac-apply", "simulator-rbac-apply")
+CRDS = Command(steps.CRDS, ("crds", "apply", *steps.sources(steps.ENGINE_CRDS)), ("kube-apiserver",))
+"""No tenant has a workspace there."""
+PREPARED = ("engine-namespaces", "rbac-apply")
 """Steps of the first cluster that each engine cluster needs."""
 ARGOCD_RBAC = f"{NAME}.yaml"
 """The account of the application controller, and its bindings."""
@@ -52,7 +54,7 @@ def nodes(stack: Stack) -> list[Node]:
 
 def _prepared(stack: Stack) -> list[Command]:
     """The same as in the first cluster; what both need, such as the keys of the git servers, is made once."""
-    wanted = [each for each in steps.COMMANDS if each.name in PREPARED]
+    wanted = [CRDS, *(each for each in steps.COMMANDS if each.name in PREPARED)]
     if stack.tools.argocd is not None:
         wanted += argocd.commands(stack.tools.argocd / "crds", ARGOCD_RBAC)
     own = {each.name for each in wanted} | {"kube-apiserver"}

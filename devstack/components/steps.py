@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from devstack.components.stack import Stack
 from devstack.paths import COMPOSE
 from devstack.stack.identities import ENGINE_CLUSTER, PRINCIPALS, WORKSPACE
 from devstack.supervisor.process import Node, Step
 from services.cli.kafka.topics import password_variable
+from services.common import package_data
 
 ENGINE_CRDS = COMPOSE / "kubernetes" / "argocd-crds.yaml"
 FOREIGN_CRDS = COMPOSE / "kubernetes" / "foreign-crds.yaml"
@@ -31,7 +33,12 @@ class Command:
         return (sys.executable, "-m", "services.cli", *self.arguments)
 
 
-FLEET, KEYS = "engines-apply", "sealing-keys"
+def sources(*places: Path) -> tuple[str, ...]:
+    """Options that name files or folders of manifests: a command that reads all of them starts once."""
+    return tuple(word for place in places for word in ("--from", str(place)))
+
+
+FLEET, KEYS, CRDS = "engines-apply", "sealing-keys", "crds-apply"
 
 COMMANDS = (
     Command(KEYS, ("keys", "generate", "--if-missing"), ()),
@@ -46,12 +53,9 @@ COMMANDS = (
     ),
     # Connect has to know the table of a workspace before there is one.
     Command("workspaces-add", ("workspaces", "add", WORKSPACE), ("topics-acls", "connector-apply")),
-    Command("crds-apply", ("crds", "apply"), ("kube-apiserver",)),
-    Command("engine-crds-apply", ("crds", "apply", "--from", str(ENGINE_CRDS)), ("kube-apiserver",)),
-    Command("foreign-crds-apply", ("crds", "apply", "--from", str(FOREIGN_CRDS)), ("kube-apiserver",)),
+    Command(CRDS, ("crds", "apply", *sources(package_data.CRDS, ENGINE_CRDS, FOREIGN_CRDS)), ("kube-apiserver",)),
     Command("engine-namespaces", ("dev", "namespaces"), ("kube-apiserver",)),
-    Command("rbac-apply", ("rbac", "apply"), ("engine-namespaces",)),
-    Command("simulator-rbac-apply", ("rbac", "apply", "--from", str(SIMULATOR_RBAC)), ("engine-namespaces",)),
+    Command("rbac-apply", ("rbac", "apply", *sources(package_data.RBAC, SIMULATOR_RBAC)), ("engine-namespaces",)),
 )
 """In an order in which they can be run one after the other."""
 

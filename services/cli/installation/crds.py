@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncGenerator, Set
+from contextlib import aclosing
 from pathlib import Path
 
 import typer
@@ -19,13 +21,13 @@ FIELD_MANAGER = "gitopsctl"
 ESTABLISH_SECONDS = 30.0
 
 KUBECONFIG = typer.Option(..., envvar="KUBECONFIG", help="Kubeconfig of the cluster.")
-FOLDER = typer.Option(CRDS, "--from", help="Folder or file of CRD manifests.")
+SOURCES = typer.Option([CRDS], "--from", help="Folder or file of CRD manifests; may be given several times.")
 
 
 @app.command()
-def apply(kubeconfig: Path = KUBECONFIG, source: Path = FOLDER) -> None:
+def apply(kubeconfig: Path = KUBECONFIG, sources: list[Path] = SOURCES) -> None:
     """Server-side apply the CRDs and wait until the API server serves them."""
-    asyncio.run(_apply(kubeconfig, read_manifests(source)))
+    asyncio.run(_apply(kubeconfig, [manifest for source in sources for manifest in read_manifests(source)]))
 
 
 def read_manifests(source: Path) -> list[Manifest]:
@@ -40,24 +42,37 @@ async def _apply(kubeconfig: Path, manifests: list[Manifest]) -> None:
             name = manifest["metadata"]["name"]
             try:
                 await kube.apply_object(CUSTOM_RESOURCE_DEFINITION, manifest, field_manager=FIELD_MANAGER)
-                async with asyncio.timeout(ESTABLISH_SECONDS):
-                    await _established(kube, name)
             except Rejected as error:
                 raise NoPermission(f"cannot apply {name}: {error}") from error
-            except (GitOpsError, TimeoutError) as error:
-                raise Unavailable(f"{name} is not served: {error or 'not established in time'}") from error
-            typer.echo(f"{name}: served")
+            except GitOpsError as error:
+                raise Unavailable(f"cannot apply {name}: {error}") from error
+        await _await_served(kube, {manifest["metadata"]["name"] for manifest in manifests})
 
 
-async def _established(kube: KubeClient, name: str) -> None:
-    """Follow the CRDs until this one's condition Established is True."""
-    async for event in reflect(kube, CUSTOM_RESOURCE_DEFINITION):
-        match event:
-            case Seen(definition) | Changed(definition) if definition["metadata"]["name"] == name:
-                if _is_established(definition):
-                    return
-            case _:
-                pass
+async def _await_served(kube: KubeClient, names: Set[str]) -> None:
+    """Tell of each as it is served. Raises Unavailable if one is not in time."""
+    waited_for = set(names)
+    try:
+        async with asyncio.timeout(ESTABLISH_SECONDS), aclosing(_established(kube)) as established:
+            while waited_for:
+                name = await anext(established)
+                if name in waited_for:
+                    waited_for.remove(name)
+                    typer.echo(f"{name}: served")
+    except (GitOpsError, TimeoutError) as error:
+        missing = ", ".join(sorted(waited_for))
+        raise Unavailable(f"not served: {missing}: {str(error) or 'not established in time'}") from error
+
+
+async def _established(kube: KubeClient) -> AsyncGenerator[str]:
+    """Names of the CRDs whose condition Established is True; one may come several times."""
+    async with aclosing(reflect(kube, CUSTOM_RESOURCE_DEFINITION)) as events:
+        async for event in events:
+            match event:
+                case Seen(definition) | Changed(definition) if _is_established(definition):
+                    yield definition["metadata"]["name"]
+                case _:
+                    pass
 
 
 def _is_established(definition: Manifest) -> bool:

@@ -37,7 +37,7 @@ IN_EVERY_ENGINE_NAMESPACE = ("Role", "RoleBinding")
 """Unless they name a namespace."""
 
 KUBECONFIG = typer.Option(..., envvar="KUBECONFIG", help="Kubeconfig of somebody who may grant these rights.")
-FOLDER = typer.Option(RBAC, "--from", help="Folder or file of manifests.")
+SOURCES = typer.Option([RBAC], "--from", help="Folder or file of manifests; may be given several times.")
 
 
 # A group even while it has a single command: `gitopsctl rbac apply`.
@@ -47,10 +47,10 @@ def rbac() -> None:
 
 
 @app.command()
-def apply(kubeconfig: Path = KUBECONFIG, namespaces: str = NAMESPACES, source: Path = FOLDER) -> None:
+def apply(kubeconfig: Path = KUBECONFIG, namespaces: str = NAMESPACES, sources: list[Path] = SOURCES) -> None:
     """Server-side apply the manifests; roles without a namespace in that of each engine instance."""
     engines = sorted(set(engine_namespaces(namespaces).values()))
-    asyncio.run(_apply(kubeconfig, list(placed(source, engines))))
+    asyncio.run(_apply(kubeconfig, [manifest for source in sources for manifest in placed(source, engines)]))
 
 
 def placed(source: Path, namespaces: Iterable[str]) -> Iterator[Manifest]:

@@ -71,7 +71,7 @@ async def test_kind_when_its_definition_comes_late_then_the_watcher_is_ready_bef
         await rig.commands.until("an empty list was sent", lists)
         await tenant.create("web")
         await rig.commands.until("others go on", lambda sent: changed(sent, tenant.namespace, "web"))
-        await asyncio.to_thread(crds.apply, kubeconfig, definition)
+        await asyncio.to_thread(crds.apply, kubeconfig, [definition])
         await tenant.create_any(GUEST, "ada", spec={"host": "web", "key": "secret"})
         await rig.commands.until("it was sent", lambda sent: changed(sent, tenant.namespace, "ada"))
         await kube.patch_object(
@@ -88,7 +88,7 @@ async def test_kind_when_its_definition_comes_late_then_the_watcher_is_ready_bef
 async def test_kind_when_its_definition_goes_then_a_complete_list_says_that_there_are_no_such_resources(
     rig: Rig, kube: KubeClient, tenant: Tenant, definition: Path, kubeconfig: Path
 ) -> None:
-    await asyncio.to_thread(crds.apply, kubeconfig, definition)
+    await asyncio.to_thread(crds.apply, kubeconfig, [definition])
     await tenant.create_any(GUEST, "ada", spec={"host": "web"})
     async with rig.watcher(followed(GUESTS)):
         await rig.commands.until("it was sent", lambda sent: changed(sent, tenant.namespace, "ada"))

@@ -31,7 +31,7 @@ def serve_reviews(kubeconfig: Path, folder: Path) -> None:
     """Have the API server serve the kind."""
     definition = folder / f"{REVIEW.plural}.yaml"
     definition.write_text(dict(crd_files(REVIEWS))[PurePath(definition.name)])
-    crds.apply(kubeconfig, definition)
+    crds.apply(kubeconfig, [definition])
 
 
 async def write(

@@ -117,7 +117,7 @@ def test_argocd_when_there_is_a_node_then_it_is_no_process_and_there_before_agen
 ) -> None:
     nodes = {item.name: item for item in all_nodes(with_argocd, infrastructure_only=False)}
     assert {name for name in nodes if name.startswith("argocd-")} == {
-        "argocd-apply", "argocd-crds-apply", "argocd-pods", "argocd-rbac-apply", "argocd-rights-apply"
+        "argocd-apply", "argocd-crds-apply", "argocd-pods", "argocd-rbac-apply"
     }  # fmt: skip
     assert "argocd-pods" in nodes["services"].depends_on
 

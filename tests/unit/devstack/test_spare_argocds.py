@@ -41,7 +41,7 @@ def test_spares_when_the_fleet_is_made_then_only_the_first_is_in_it_and_each_is_
     nodes: dict[str, Node],
 ) -> None:
     assert nodes["engines-apply"].env["ENGINE_NAMESPACES"] == ENGINE_NAMESPACES[0]
-    for step in ("engine-namespaces", "rbac-apply", "argocd-apply", "argocd-spares-rbac-apply"):
+    for step in ("engine-namespaces", "rbac-apply", "argocd-apply", "argocd-rbac-apply"):
         assert nodes[step].env["ENGINE_NAMESPACES"] == EVERY_NAMESPACE
 
 
