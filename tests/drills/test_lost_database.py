@@ -15,6 +15,7 @@ from devstack.harness.hosted import HostedStack
 from devstack.harness.operator import EDGES, Operator
 from services.cli.rebuild.streamed_topics import PlacementTold
 from services.common.kubernetes import Manifest
+from tests.drills.alert_metrics import until_measured
 from tests.drills.claimed_shop import ClaimedShop
 from tests.e2e.api import Api
 from tests.e2e.moving import Mover
@@ -39,6 +40,8 @@ SELECT engine_instance_id, kind, namespace, replace(name, %(uid)s, %(unknown)s),
 STREAMED_SECONDS = 90
 CLUSTER = "far"
 POOL = "--ring early --min 0 --max 3 --spare 0 --capacity 10 --version 3.2.11"
+REBUILD_AGE = "gitops_rebuild_age_seconds"
+"""Alert: GitOpsRebuildOpen."""
 LISTS = ("engines assignments", "engines pool list", "engine-clusters list")
 
 
@@ -150,6 +153,8 @@ async def test_database_when_lost_then_the_runbook_brings_it_back_and_only_what_
             late.append(asyncio.run_coroutine_threadsafe(tenant.create("late"), loop).result(30))
         if command == "gitopsctl rebuild sweep":
             assert find(tenant.applications.objects, application_name(unknown)) is not None
+            telling = until_measured(stack, "planner", REBUILD_AGE, lambda seconds: seconds > 0)
+            asyncio.run_coroutine_threadsafe(telling, loop).result()
 
     by_hand = {
         1: [operator.stop("planner")],
@@ -161,6 +166,7 @@ async def test_database_when_lost_then_the_runbook_brings_it_back_and_only_what_
         await asyncio.to_thread(operator.follow_runbook, "lost-database.md", by_hand, change_meanwhile)
         # Until planners have seen that the rebuild has ended a pool says that it rests.
         await asyncio.to_thread(until, lambda: listed(operator) == laid_down)
+        await until_measured(stack, "planner", REBUILD_AGE, lambda seconds: seconds == 0)
         assert await parts_of(stack, tenant) == parts
         await asyncio.to_thread(take_back, operator)
     finally:

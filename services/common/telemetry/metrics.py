@@ -121,6 +121,11 @@ STREAM_UNCONFIRMED = Gauge(
     "Of the write-ahead log that the connector has not confirmed; infinite if its replication slot is lost.",
     ["service"],
 )
+REBUILD_AGE = Gauge(
+    "gitops_rebuild_age_seconds",
+    "Since the rebuild of the database began that nobody has ended; 0 if there is none. No pool grows meanwhile.",
+    ["service"],
+)
 TENANTS_IN_MEMORY = Gauge("gitops_tenants_in_memory_bytes", "Tenants that need not be read, estimated.", ["service"])
 NAME_COLLISIONS = Counter(
     "gitops_name_collisions_total", "Objects that were not written, because another tenant has their name.", ["kind"]

@@ -170,6 +170,7 @@ UNCONFIRMED = """
 SELECT pg_wal_lsn_diff(pg_current_wal_lsn(), confirmed_flush_lsn)::float8
   FROM pg_replication_slots WHERE slot_name = %s AND database = current_database() AND wal_status <> 'lost'
 """
+REBUILD_BEGAN = "SELECT min(began_at) FROM rebuild_positions"
 WORKSPACE_TABLE = "workspace_resources_"
 """What the name of each workspace's own table begins with (``gitopsctl workspaces add``)."""
 SLOT = "gitops"
@@ -327,6 +328,12 @@ def unconfirmed_bytes(connection: Connection[Any]) -> float:
     """Of the write-ahead log that the connector has not confirmed; infinite if it has lost its place, or has none."""
     row = connection.execute(UNCONFIRMED, [SLOT]).fetchone()
     return math.inf if row is None or row[0] is None else max(0.0, row[0])
+
+
+def rebuild_age(connection: Connection[Any], now: datetime) -> float:
+    """Seconds since the rebuild began that is under way; 0 if there is none."""
+    ((began,),) = connection.execute(REBUILD_BEGAN).fetchall()
+    return 0.0 if began is None else max(0.0, (now - began).total_seconds())
 
 
 def count_deployments(connection: Connection[Any], partitions: Sequence[int]) -> int:

@@ -25,6 +25,7 @@ from services.common.telemetry.metrics import (
     MOVE_AGE,
     ORPHANS_KEPT,
     POOL_IN_WANT,
+    REBUILD_AGE,
     RESOURCES,
     ROLLOUTS,
     STREAM_UNCONFIRMED,
@@ -280,6 +281,7 @@ class PeriodicTasks:
             LEFT_BEHIND.labels(SERVICE).set(periodic_queries.count_left_behind(connection, partitions))
             TENANTS_PARKED.labels(SERVICE).set(len(periodic_queries.parked_tenants(connection, partitions)))
             STREAM_UNCONFIRMED.labels(SERVICE).set(periodic_queries.unconfirmed_bytes(connection))
+            REBUILD_AGE.labels(SERVICE).set(periodic_queries.rebuild_age(connection, planner.clock.now()))
             SWEEPS_REFUSED.labels(SERVICE).set(periodic_queries.count_refused_sweeps(connection, partitions))
             SWEEP_PARTS.labels(SERVICE).set(periodic_queries.count_sweep_parts(connection, partitions))
             self._tell_list_ages(planner, connection)

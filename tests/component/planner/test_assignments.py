@@ -14,7 +14,7 @@ import psycopg
 import pytest
 
 from services.cli.rebuild.placements import Placements
-from services.cli.rebuild.start import Known, begin
+from services.cli.rebuild.start import END, Known, begin
 from services.cli.rebuild.streamed_topics import PlacementTold
 from services.common.errors import InvalidConfiguration, Retry
 from services.common.kafka import COMMANDS, LogExtent, TopicPartition
@@ -34,6 +34,7 @@ from services.common.messages import (
 )
 from services.planner.database.assignment_queries import load_rules
 from services.planner.database.fleet_queries import load_all_tenants, load_fleet_rows, load_measured
+from services.planner.database.periodic_queries import rebuild_age
 from services.planner.database.session import DatabaseSession
 from services.planner.domain.changes import BatchChanges
 from services.planner.domain.events import Event
@@ -247,6 +248,19 @@ def test_rebuild_when_it_begins_then_what_was_laid_down_is_as_it_was_streamed_an
     assert fleet.pools == {POOL.key: POOL}
     assert [row for name, row in sorted(fleet.clusters.items()) if name != "default"] == [*CLUSTERS]
     assert fleet.is_rebuilt
+
+
+def test_rebuild_when_under_way_then_a_planner_can_tell_since_when_until_it_has_ended(database: Database) -> None:
+    with (
+        psycopg.connect(database.owner_url, autocommit=True) as owner,
+        psycopg.connect(database.planner_url, autocommit=True) as planner,
+    ):
+        assert rebuild_age(planner, at(0)) == 0.0
+        begin(database.owner_url, Known({}, Placements(), {}, PlacementTold()), LOGS, restored=False, incomplete=False)
+        owner.execute("UPDATE rebuild_positions SET began_at = %s", (at(10),))
+        assert rebuild_age(planner, at(3610)) == 3600.0
+        owner.execute(END)
+        assert rebuild_age(planner, at(3610)) == 0.0
 
 
 def test_rebuild_when_a_tenant_is_pinned_to_an_instance_that_nobody_knows_then_the_remedy_is_named(

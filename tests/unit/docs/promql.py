@@ -57,6 +57,8 @@ def _vector(text: str, series: Sequence[Series]) -> list[Series]:
     if match := re.fullmatch(r"(max|count) by \(([\w, ]+)\) \((.+)\)", text):
         combine: Callable[[Iterable[Any]], float] = max if match[1] == "max" else lambda values: float(len([*values]))
         return _aggregated(combine, match[2].split(", "), _selected(match[3], series))
+    if match := re.fullmatch(r"max\((.+)\)", text):
+        return _aggregated(max, [], _selected(match[1], series))
     return _selected(text, series)
 
 

@@ -99,7 +99,7 @@ def age(workspace: str, seconds: float) -> Series:
     return ({"__name__": "gitops_complete_epoch_age_seconds", **labels}, seconds)
 
 
-DAY = 86_400.0
+HOUR, DAY = 3_600.0, 86_400.0
 READY = [
     ready("watcher", "one"), ready("watcher", "two"), ready("watcher", "two", 0.0), ready("planner"), ready("agent"),
 ]  # fmt: skip
@@ -142,6 +142,12 @@ def test_log_when_every_workspace_was_listed_within_a_week_then_there_is_no_aler
 
 def test_log_when_no_planner_tells_anything_then_that_is_an_alert_too() -> None:
     assert firing(expression("GitOpsLogIncomplete"), READY) == [{}]
+
+
+@pytest.mark.parametrize(("hours", "is_alert"), [(0, False), (3, False), (5, True)])
+def test_rebuild_when_it_was_begun_hours_ago_and_not_ended_then_that_is_an_alert(hours: int, *, is_alert: bool) -> None:
+    labels = {"__name__": "gitops_rebuild_age_seconds", "service": "planner"}
+    assert firing(expression("GitOpsRebuildOpen"), [(labels, hours * HOUR)]) == ([{}] if is_alert else [])
 
 
 HALF_AN_HOUR = 1800.0
