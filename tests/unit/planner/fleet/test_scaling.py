@@ -390,6 +390,21 @@ def test_overloaded_instance_when_the_other_is_down_or_cordoned_then_its_tenants
         assert (ordered(scaling), scaling.overloads[0].relieved_at) == ([], NOW + Patience().overload)
 
 
+def test_overloaded_instance_when_the_emptiest_may_not_have_its_tenant_then_the_next_is_asked() -> None:
+    """It carries least, and has as many Applications as it may have, of which nobody does anything."""
+    before = alone({**OVERLOADED, THIRD: (200,)})
+    full = replace(before, holdings={**before.holdings, SECOND: Holding(1, POOL.capacity, objects=True)})
+    assert ordered(scaled(before, DUE)) == [MoveTenant("local", "team-2", SECOND)]
+    assert ordered(scaled(full, DUE)) == [MoveTenant("local", "team-2", THIRD)]
+
+
+def test_instance_when_it_is_given_up_and_the_emptiest_may_not_have_its_tenant_then_that_leaves_to_another() -> None:
+    pool = replace(POOL, leaving=SECOND)
+    before = row_of(loaded({FIRST: (10,), SECOND: (20,), THIRD: (5,)}, pool), SECOND, state="draining")
+    full = replace(before, holdings={**before.holdings, THIRD: Holding(1, POOL.capacity, objects=True)})
+    assert ordered(scaled(full)) == [MoveTenant("local", "team-1", FIRST)]
+
+
 def test_overloaded_instance_when_its_cluster_has_no_room_then_tenants_go_to_another_one_of_its_region() -> None:
     before = row_of(alone({**OVERLOADED, THIRD: (1000,)}), SECOND, engine_cluster="south")
     assert ordered(scaled(before, DUE)) == [MoveTenant("local", "team-2", THIRD)]

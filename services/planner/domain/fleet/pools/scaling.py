@@ -204,9 +204,9 @@ class _Scaler:
         return sorted(found, key=lambda each: (-each[1].load, each[1].id))
 
     def move(self, name: TenantName, tenant: TenantHere, targets: Iterable[EngineInstanceRow]) -> bool:
-        """To the emptiest that then carries no more than its target; returns whether it goes.
+        """To the emptiest that then carries no more than its target, and may have it; returns whether it goes.
 
-        To another engine cluster only if none of its own has room.
+        To another engine cluster only if none of its own takes it.
         """
         source = self.fleet.instances[tenant.engine_instance_id]
         fitting = [
@@ -217,16 +217,14 @@ class _Scaler:
             and self.is_serving(row)
             and self.load(row.id) + tenant.load <= _target_load(row)
         ]
-        if not fitting:
-            return False
-        best = min(
-            fitting,
-            key=lambda row: (row.engine_cluster != source.engine_cluster, self.load(row.id) / row.capacity, row.id),
+        fitting.sort(
+            key=lambda row: (row.engine_cluster != source.engine_cluster, self.load(row.id) / row.capacity, row.id)
         )
-        if not self.give(MoveTenant(*name, best.id)):
+        taken = next((row for row in fitting if self.give(MoveTenant(*name, row.id))), None)
+        if taken is None:
             return False
         self._load[source.id] -= tenant.load
-        self._load[best.id] += tenant.load
+        self._load[taken.id] += tenant.load
         return True
 
 
