@@ -159,16 +159,18 @@ def _of_heartbeat(signals: Signals, deadline: float) -> Iterator[Judgement]:
 
 
 def _of_applications(found: ApplicationsSignal) -> Iterator[Judgement]:
-    if found.longest_wait_seconds > REFRESH_SECONDS:
-        told = f"an Application has waited {found.longest_wait_seconds:.0f} s to be compared; {found.waiting} wait"
-        yield Judgement(Health.DEGRADED, "RefreshNotTakenUp", told)
+    # Where there are fewer tenants all of them are asked for: a controller that hangs is to be found there, too.
+    fewest = min(TENANTS, max(found.tenants, 1))
+    overdue = [waited for waited in found.waits_seconds if waited > REFRESH_SECONDS]
+    if len(overdue) >= fewest:
+        told = f"Applications of {len(overdue)} of {found.tenants} tenants have waited to be compared"
+        yield Judgement(Health.DEGRADED, "RefreshNotTakenUp", f"{told}, up to {max(overdue):.0f} s")
     if found.total < FEWEST:
         return
     if found.lacking_tenants >= TENANTS and (level := _level(found.lacking_repo_server / found.total, LACKING)):
         told = f"the repo server does not answer: {found.lacking_repo_server} of {found.total} Applications say so"
         yield Judgement(level, "RepoServerFailing", told)
-    # Where there are fewer tenants all of them are asked for: a controller that hangs is to be found there, too.
-    if found.late_tenants >= min(TENANTS, found.tenants) and (level := _level(found.late_share, LATE)):
+    if found.late_tenants >= fewest and (level := _level(found.late_share, LATE)):
         told = (
             f"{found.late} of {found.total} Applications were not compared in time, "
             f"of {found.late_tenants} of {found.tenants} tenants"

@@ -83,8 +83,8 @@ class ApplicationsSignal:
     """Those of which an Application is late."""
     waiting: int = 0
     """Never compared yet, or asked to be compared again."""
-    longest_wait_seconds: float = 0.0
-    """For a comparison that was asked for."""
+    waits_seconds: tuple[float, ...] = ()
+    """For comparisons that were asked for: the longest of each tenant that waits for one."""
     lacking_repo_server: int = 0
     lacking_tenants: int = 0
     """Whose these are."""
@@ -95,7 +95,8 @@ class ApplicationsSignal:
     failing_tenants: int = 0
     """Of whose at least one could not be compared, or has failed in its last sync."""
     comparison_p95_ms: int | None = None
-    """Since they were compared last; None: none ever was."""
+    """Since they were compared last; None: none ever was. Those of the tenant with the longest, whose cluster may not
+    answer, are left out if there are others."""
     sync_p95_ms: int | None = None
     """Of syncs that have ended within :data:`SYNCED_OF_LATE`, but for those of the tenant with the longest, which hooks
     of its own may prolong; None: no other has."""
@@ -190,10 +191,10 @@ class Refreshes:
     def __init__(self) -> None:
         self._since: dict[ObjectKey, datetime] = {}
 
-    def follow(self, asked: Iterable[ObjectKey], now: datetime) -> float:
-        """These are asked now; returns for how many seconds the first of them has been."""
+    def follow(self, asked: Iterable[ObjectKey], now: datetime) -> dict[ObjectKey, float]:
+        """These are asked now; returns for how many seconds each of them has been."""
         self._since = {key: self._since.get(key, now) for key in asked}
-        return max(((now - since).total_seconds() for since in self._since.values()), default=0.0)
+        return {key: (now - since).total_seconds() for key, since in self._since.items()}
 
 
 def applications_signal(
@@ -215,6 +216,7 @@ def applications_signal(
     never = {key for key, each in ours.items() if each.reconciliation.reconciled_at is None}
     lacking = [each for each in ours.values() if each.reconciliation.lacks_repo_server]
     late = late_applications(ours, now, compares_within)
+    compared = [*_comparisons(ours.values(), now)]
     by_tenant, late_by_tenant = Counter(map(_tenant_of, ours.values())), Counter(_tenant_of(ours[key]) for key in late)
     return ApplicationsSignal(
         total=len(ours),
@@ -223,17 +225,13 @@ def applications_signal(
         tenants=len(by_tenant),
         late_tenants=len(late_by_tenant),
         waiting=len(asked | never),
-        longest_wait_seconds=refreshes.follow(asked, now),
+        waits_seconds=_longest_of_tenants(ours, refreshes.follow(asked, now)),
         lacking_repo_server=len(lacking),
         lacking_tenants=len(set(map(_tenant_of, lacking))),
         failed_syncs=sum(each.operation.has_failed for each in ours.values()),
         comparison_errors=sum(bool(each.reconciliation.comparison_error) for each in ours.values()),
         failing_tenants=len({_tenant_of(each) for each in ours.values() if _is_failing(each)}),
-        comparison_p95_ms=p95_ms(
-            now - each.reconciliation.reconciled_at
-            for each in ours.values()
-            if each.reconciliation.reconciled_at is not None
-        ),
+        comparison_p95_ms=p95_ms(_without_slowest_tenant(compared) or [age for _, age in compared]),
         sync_p95_ms=p95_ms(_without_slowest_tenant(_syncs(ours.values(), now))),
     )
 
@@ -247,6 +245,21 @@ def p95_ms(durations: Iterable[timedelta]) -> int | None:
     return max(0, round(nearest / timedelta(milliseconds=1)))
 
 
+def _longest_of_tenants(ours: Mapping[ObjectKey, LiveObject], waits: Mapping[ObjectKey, float]) -> tuple[float, ...]:
+    longest: dict[str, float] = {}
+    for key, waited in waits.items():
+        tenant = _tenant_of(ours[key])
+        longest[tenant] = max(longest.get(tenant, 0.0), waited)
+    return tuple(longest.values())
+
+
+def _comparisons(applications: Iterable[LiveObject], now: datetime) -> Iterator[tuple[str, timedelta]]:
+    """Whose were compared, and how long ago each was."""
+    for each in applications:
+        if (compared := each.reconciliation.reconciled_at) is not None:
+            yield _tenant_of(each), now - compared
+
+
 def _syncs(applications: Iterable[LiveObject], now: datetime) -> Iterator[tuple[str, timedelta]]:
     """Whose have ended of late, and how long each took."""
     for each in applications:
@@ -255,9 +268,9 @@ def _syncs(applications: Iterable[LiveObject], now: datetime) -> Iterator[tuple[
             yield _tenant_of(each), ended - began
 
 
-def _without_slowest_tenant(syncs: Iterable[tuple[str, timedelta]]) -> list[timedelta]:
-    """How long those of all tenants took but the one with the longest."""
-    known = [*syncs]
+def _without_slowest_tenant(measured: Iterable[tuple[str, timedelta]]) -> list[timedelta]:
+    """Of all tenants but the one with the longest."""
+    known = [*measured]
     slowest, _ = max(known, key=lambda each: each[1], default=("", timedelta(0)))
     return [took for tenant, took in known if tenant != slowest]
 

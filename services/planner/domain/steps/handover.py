@@ -134,6 +134,7 @@ def seen_of(state: TenantState, context: Context) -> Seen:
         unprepared=_unprepared(state, reported, context),
         unpaused=_unpaused(state, held, move),
         is_released=all(_name(context.engine.deployment_key(each.uid)) in reported for each in held),
+        is_taken=all(_is_taken(state, each) for each in held),
         is_adopted=all(_is_adopted(state, each) for each in held),
         is_withdrawn=not state.elsewhere,
         is_source_lost=context.fleet.instances[move.source].is_out_of_reach,
@@ -240,13 +241,17 @@ def _unpaused(state: TenantState, held: Sequence[Deployment], move: Move) -> str
     return next((f"the sync run of {run.deployment_name}" for run in active), "")
 
 
+def _is_taken(state: TenantState, known: Deployment) -> bool:
+    """Whether the target's agent has made the Application, or has told why it cannot."""
+    observed = state.observed.get(known.id)
+    return observed is not None and known.digest in (observed.applied_digest, observed.failed_digest)
+
+
 def _is_adopted(state: TenantState, known: Deployment) -> bool:
     observed = state.observed.get(known.id)
-    if observed is None or known.digest is None:
+    if observed is None or not _is_taken(state, known):
         return False
-    if observed.failed_digest == known.digest:
-        return True
-    return observed.applied_digest == known.digest and (bool(observed.resource_version) or not observed.status)
+    return observed.failed_digest == known.digest or bool(observed.resource_version) or not observed.status
 
 
 def _check_there(state: TenantState, check: Check) -> Check | None:

@@ -73,9 +73,17 @@ CASES = [
         id="a heartbeat without a repo server",
     ),
     pytest.param(
-        applications(total=1, waiting=1, longest_wait_seconds=301),
+        applications(total=1, tenants=1, waits_seconds=(301.0,)),
         (Health.DEGRADED, "RefreshNotTakenUp"),
-        id="a refresh that nobody takes up",
+        id="a refresh of the only tenant that nobody takes up",
+    ),
+    pytest.param(
+        applications(total=9, tenants=9, waits_seconds=(301.0, 302.0, 303.0, 10.0)),
+        (Health.DEGRADED, "RefreshNotTakenUp"),
+        id="refreshes of three tenants that nobody takes up",
+    ),
+    pytest.param(
+        applications(total=9, tenants=9, waits_seconds=(4000.0, 301.0, 300.0)), UP, id="refreshes of two tenants alone"
     ),
     pytest.param(late(0.25), UP, id="a quarter is late"),
     pytest.param(late(0.26), (Health.DEGRADED, "ReconciliationLate"), id="more is late"),

@@ -134,10 +134,19 @@ def test_application_when_argocd_is_to_leave_it_alone_then_it_is_not_counted() -
 
 def test_refresh_when_it_is_not_taken_up_then_it_is_told_how_long_it_waits_since_it_was_seen() -> None:
     asked, refreshes = application(ago(minutes=1), **{REFRESH: "normal"}), Refreshes()
-    assert measured(asked, refreshes=refreshes).longest_wait_seconds == 0
-    assert measured(asked, refreshes=refreshes, later=40).longest_wait_seconds == 40
-    assert measured(application(ago(minutes=1)), refreshes=refreshes, later=50).longest_wait_seconds == 0
-    assert measured(asked, refreshes=refreshes, later=60).longest_wait_seconds == 0
+    assert measured(asked, refreshes=refreshes).waits_seconds == (0.0,)
+    assert measured(asked, refreshes=refreshes, later=40).waits_seconds == (40.0,)
+    assert measured(application(ago(minutes=1)), refreshes=refreshes, later=50).waits_seconds == ()
+    assert measured(asked, refreshes=refreshes, later=60).waits_seconds == (0.0,)
+
+
+def test_refreshes_when_several_tenants_wait_for_them_then_each_is_told_once_with_its_longest() -> None:
+    refreshes = Refreshes()
+    first, second, third = (
+        application(ago(minutes=1), project=each, **{REFRESH: "hard"}) for each in ("one", "one", "two")
+    )
+    assert measured(first, refreshes=refreshes).waits_seconds == (0.0,)
+    assert sorted(measured(first, second, third, refreshes=refreshes, later=40).waits_seconds) == [0.0, 40.0]
 
 
 def synced(began: str, ended: str, phase: str = "Succeeded", project: str = "one") -> LiveObject:
@@ -189,6 +198,12 @@ def test_comparisons_when_they_fail_then_they_are_counted_and_how_old_they_are_i
     found = measured(*(application(ago(seconds=each)) for each in range(1, 101)), application(error="no such path"))
     assert (found.comparison_errors, found.comparison_p95_ms) == (1, 95_000)
     assert measured().comparison_p95_ms is None
+
+
+def test_comparisons_when_one_tenant_has_the_oldest_then_its_own_do_not_count_unless_it_is_alone() -> None:
+    hanging = [application(ago(days=1), project="one"), application(ago(seconds=1), project="one")]
+    assert measured(*hanging, application(ago(seconds=5), project="two")).comparison_p95_ms == 5_000
+    assert measured(*hanging).comparison_p95_ms == 86_400_000
 
 
 UNAVAILABLE = (

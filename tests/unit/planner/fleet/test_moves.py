@@ -43,6 +43,7 @@ from tests.unit.planner.tenant import MANUAL, REMOTE, moved
 from tests.unit.planner.world import NOW, World
 
 ID = UUID(int=7)
+PATIENCE, SECOND = timedelta(minutes=10), timedelta(seconds=1)
 TERMINATED = TERMINATED_FOR_MOVE.message
 WAY = ("preparing", "pausing", "releasing", "adopting", "withdrawing", "done")
 BACK = ("cancelling", "cancelled")
@@ -64,6 +65,8 @@ class Agents:
     """Instances whose agents do nothing, separated by blanks."""
     bad: str = ""
     """The instance where no credentials work."""
+    hanging: str = ""
+    """The Application that no engine comes to compare any more."""
     lost: set[tuple[str, str]] = field(default_factory=set)
     """Applications of an instance that does nothing, and cannot be reached."""
     _done: dict[tuple[str, ...], str] = field(default_factory=dict)
@@ -117,6 +120,7 @@ class Agents:
         yield Applied(row.digest)
         if is_new:
             yield status(1, conditions=[{"type": "InvalidSpecError", "message": "the cluster is not known yet"}])
+        if is_new and row.name != self.hanging:
             yield status(2, **HEALTHY)
 
     def settle(self) -> None:
@@ -362,6 +366,34 @@ def test_move_when_the_target_is_away_after_the_release_then_it_goes_on_when_it_
     agents.silent = ""
     agents.settle()
     assert world.moves[ID].step == "done"
+
+
+def test_move_when_the_target_never_compares_an_application_then_it_is_done_all_the_same_and_the_status_stays(
+    world: World, agents: Agents
+) -> None:
+    """Or a tenant whose cluster does not answer would keep a place for moves, and its source, for ever."""
+    move, before = ordered(world), shown(world)
+    agents.hanging = "gitopsdepl-uid-1"
+    for later, step in ((timedelta(0), "adopting"), (PATIENCE - SECOND, "adopting"), (PATIENCE, "done")):
+        world.later = later
+        agents.settle()
+        assert (world.moves[ID].step, shown(world)) == (step, before)
+    assert (instances(world), agents.deleted) == ({move.target}, [])
+    world.take(observed(3000, status(3, **OUT_OF_SYNC), instance=move.target))
+    assert shown(world) == {"sync": "OutOfSync", "health": "Healthy"}
+
+
+def test_move_when_the_target_never_compares_an_application_then_it_can_still_be_deleted(
+    world: World, agents: Agents
+) -> None:
+    move = ordered(world)
+    agents.hanging = "gitopsdepl-uid-1"
+    for later in (timedelta(0), PATIENCE):
+        world.later = later
+        agents.settle()
+    world.take(gone(3000))
+    agents.settle()
+    assert (agents.deleted, agents.live) == (["gitopsdepl-uid-1"], {(move.target, "gitopsdepl-uid-2")})
 
 
 @pytest.mark.parametrize("step", WAY[:-1])

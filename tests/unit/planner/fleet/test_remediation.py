@@ -303,6 +303,41 @@ def test_ring_when_two_of_it_are_ill_then_one_is_remedied_and_the_other_when_tha
     assert {name: row.state for name, row in tried.rows.items()} == {"i1": "recovering", "i0": "acting"}
 
 
+def test_ring_when_one_of_it_is_degraded_and_another_is_down_then_that_has_its_turn_next_and_is_cordoned_at_once() -> (
+    None
+):
+    tried = ladder(8)
+    tried.tell("Degraded", "HeartbeatLate", "i1", since=0)
+    tried.look(60)
+    assert tried.rows["i1"].rung == "Refresh"
+    tried.tell("Down", "HeartbeatLost", "i0", since=0)
+    tried.look(61)
+    assert [(row.rung, row.state) for row in (tried.rows["i1"], tried.rows["i0"])] == [
+        ("Refresh", "acting"),
+        ("Cordon", "waiting"),
+    ]
+    tried.look(60 + 50)
+    assert [(row.rung, row.state) for row in (tried.rows["i1"], tried.rows["i0"])] == [
+        ("Refresh", "waiting"),
+        ("RestartController", "acting"),
+    ]
+
+
+@pytest.mark.parametrize("second", range(0, 1500, 60))
+def test_ring_when_one_of_it_is_degraded_then_the_evacuation_of_one_that_is_down_waits_for_no_more_than_one_remedy(
+    second: int,
+) -> None:
+    """Whatever is being tried for the other: to make its configuration anew takes six minutes, all else three."""
+    tried = ladder(8, policy=DEFAULT)
+    tried.tell("Degraded", "HeartbeatLate", "i1")
+    tried.look(0)
+    while (due := tried.due()) is not None and due < second:
+        tried.look(due)
+    tried.now = second
+    tried.tell("Down", "HeartbeatLost")
+    assert evacuation_begins(tried) <= second + 180 + 360
+
+
 def test_ring_when_nothing_is_left_to_try_for_one_then_it_does_not_keep_the_others_waiting() -> None:
     tried = ladder(8)
     tried.tell("Degraded", "ApiSlow", "i1", since=0)
@@ -980,7 +1015,7 @@ def test_remedies_when_anything_happens_then_one_of_a_ring_at_a_time_and_none_wh
 ) -> None:
     for tried, changes in looked_at(*story):
         acting = [name for name, row in tried.rows.items() if row.state == "acting"]
-        treated = [name for name in acting if tried.rows[name].rung != "Evacuate"]
+        treated = [name for name in acting if tried.rows[name].rung not in {"Cordon", "Evacuate"}]
         rings = Counter(tried.fleet.instances[name].ring for name in treated)
         assert max(rings.values(), default=0) <= 1
         ill = sum(is_ill(each) for each in tried.fleet.health.values())

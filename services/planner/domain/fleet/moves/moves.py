@@ -16,7 +16,8 @@ One whose target is evacuated at 5 ends there, and another one takes the tenant 
 (``remediation/evacuation.py``): all that the target was to take over the next one does.
 
 Until 4 a move goes back (``cancelling``) if an operator orders it, or a step takes too long: the source has all that it
-had. From 4 on it goes on, however long that takes.
+had. From 4 on it goes on, however long that takes. Only 5 does not wait for ever for what the target's engine tells of
+Applications that it has: a tenant's cluster may keep it from comparing one, and nobody else shall wait for that.
 """
 
 from __future__ import annotations
@@ -59,8 +60,10 @@ class Seen:
     """What still runs at the source; empty if nothing does."""
     is_released: bool = False
     """No Application is left at the source."""
+    is_taken: bool = False
+    """The target has all Applications."""
     is_adopted: bool = False
-    """The target has all Applications, and has told what it sees of each."""
+    """It has told what it sees of each, too."""
     is_withdrawn: bool = False
     """Nothing is left where the tenant is not."""
     is_source_lost: bool = False
@@ -79,6 +82,8 @@ def next_step(move: Move, seen: Seen, now: datetime, patience: timedelta) -> Mov
         patience: how long a step may take after which it goes back.
     """
     step, waits_for = _following(move, seen)
+    if move.step == "adopting" and seen.is_taken and _is_overdue(move, now, patience):
+        waits_for = ""
     if move.is_cancellable and move.step != "reserved" and (move.is_cancelled or _is_overdue(move, now, patience)):
         message = move.message or f"{move.step} took longer than {patience}: {waits_for}"
         if move.is_cancelled or waits_for:
@@ -93,7 +98,7 @@ def due_time(move: Move, seen: Seen, now: datetime, patience: timedelta) -> date
     """When to look again: at once if a step can be taken, or else when patience ends; None: it has no end."""
     if next_step(move, seen, now, patience) is not move:
         return now
-    times = [move.step_since + patience] if move.is_cancellable else []
+    times = [move.step_since + patience] if move.is_cancellable or _may_be_silent(move, now, patience) else []
     if _waits_for_runs(move) and not has_waited_for_runs(move, now, patience):
         times.append(move.step_since + patience / 2)
     if move.path == "forced" and move.step in ("preparing", *HALTED):
@@ -124,6 +129,11 @@ def _following(move: Move, seen: Seen) -> tuple[MoveStep, str]:
         "cancelling": ("cancelled", "" if seen.is_withdrawn else "objects of the target"),
     }
     return following.get(move.step, (move.step, "nothing"))
+
+
+def _may_be_silent(move: Move, now: datetime, patience: timedelta) -> bool:
+    """Whether the step ends by the time, too. If it has not by then, an event of the tenant ends it."""
+    return move.step == "adopting" and not _is_overdue(move, now, patience)
 
 
 def _is_overdue(move: Move, now: datetime, patience: timedelta) -> bool:

@@ -11,13 +11,14 @@ may help is tried, for a shorter time, and then it is evacuated. The other remed
 When nobody is left on it, and it does not recover for a while, it is replaced if a provisioner has installed it; or
 else a person is told so.
 
-Of each ring one instance at a time, so that a remedy that harms does so once; while one does no more than wait for its
-tenants to leave, the next has its turn. If more than three tenths of the fleet, or of one engine cluster, are ill at
-once (and more than one instance), the cause is shared, and none of these is touched. One that is drained, as after a
-failed rollout, may stay ill: it does not count in that, and has its turn last. Those of a cluster that an operator
-drains do not count, either, nor wait for each other: so all leave one that is lost. An instance that has been healthy
-for a while is well: its cordon is lifted, and the next time the ladder begins anew. One that was never ready is not
-ill: who ordered it is told what it lacks (``pools/provisioning.py``), and another like it would lack the same.
+Of each ring one instance at a time, so that a remedy that harms does so once. What is down has its turn before what is
+degraded, and while one does no more than wait for its tenants to leave, the next has. If more than three tenths of the
+fleet, or of one engine cluster, are ill at once (and more than one instance), the cause is shared, and none of these is
+touched. One that is drained, as after a failed rollout, may stay ill: it does not count in that, and has its turn last.
+Those of a cluster that an operator drains do not count, either, nor wait for each other: so all leave one that is lost.
+An instance that has been healthy for a while is well: its cordon is lifted, and the next time the ladder begins anew.
+One that was never ready is not ill: who ordered it is told what it lacks (``pools/provisioning.py``), and another like
+it would lack the same.
 """
 
 from __future__ import annotations
@@ -196,20 +197,32 @@ def _is_drained(cluster: str, fleet: Fleet) -> bool:
 
 
 def _of_ill(illnesses: Sequence[Illness], look: Look) -> dict[str, Remediation]:
-    """One instance of each ring at a time: what is under way goes on first, then others may begin; drained ones last.
+    """One instance of each ring at a time, for as long as a remedy may help.
 
-    An evacuation takes no turn: it does nothing to the instance itself, and may wait for what a tenant decides.
+    Then it is the turn of what is down, whose tenants wait. Next, what is under way goes on, before others begin, and
+    drained ones are last.
+    To cordon or to evacuate takes no turn: it does nothing to the instance itself, and tenants may take long to leave.
     """
     helped = {each.instance.id: each for each in illnesses if _may_help_yet(each, look)}
     found = {name: _with_due_time(each, look) for name, each in helped.items()}
-    busy = {_turn(each, look): name for name, each in helped.items() if each.known.rung != EVACUATE}
+    busy = {_turn(each, look): name for name, each in helped.items() if _takes_turn(each.known.rung)}
     others = [each for each in illnesses if each.instance.id not in helped]
-    for each in sorted(others, key=lambda each: (each.instance.is_drained, each.known.state != "acting")):
+    for each in sorted(others, key=_precedence):
         row = _step(each, busy.get(_turn(each, look), ""), look)
         found[row.engine_instance_id] = row
-        if row.state == "acting" and row.rung != EVACUATE:
+        if row.state == "acting" and _takes_turn(row.rung):
             busy[_turn(each, look)] = row.engine_instance_id
     return found
+
+
+def _precedence(ill: Illness) -> tuple[bool, bool, bool]:
+    """Whose turn is next: who is less in this."""
+    return ill.instance.is_drained, not ill.health.is_down, ill.known.state != "acting"
+
+
+def _takes_turn(rung: str) -> bool:
+    """Whether others of the ring wait while it is carried out."""
+    return rung not in (CORDON, EVACUATE)
 
 
 def _turn(ill: Illness, look: Look) -> tuple[str, str]:
@@ -276,7 +289,7 @@ def _step(ill: Illness, other: str, look: Look) -> Remediation:
     if rung == REPLACE and look.now < (replaced_at := _replaced_at(ill, look)):
         message = f"nobody is left on it, and another takes its place unless it recovers: {ill.reason}"
         return _in_state(known, "waiting", message, look.now, min(replaced_at, again))
-    if other and rung != EVACUATE:
+    if other and _takes_turn(rung):
         return _in_state(known, "waiting", f"for {other}, of the same ring", look.now, again)
     return _taken(ill, rung, look)
 
