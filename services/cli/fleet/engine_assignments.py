@@ -39,6 +39,7 @@ def assign(
     ring: str = RING,
     url: str = READING_URL,
     timeout: float = WAIT,
+    output: Output = OUTPUT,
     *,
     dry_run: bool = DRY_RUN,
 ) -> None:
@@ -48,14 +49,19 @@ def assign(
     """
     if not region and not ring:
         raise InvalidConfiguration("give --region, --ring or both; 'gitopsctl engines unassign' takes both back")
-    give_order(AssignWorkspace(workspace, region, ring), url, timeout, dry_run=dry_run)
+    give_order(AssignWorkspace(workspace, region, ring), url, timeout, output, dry_run=dry_run)
 
 
 def unassign(
-    workspace: str = OF_WORKSPACE, url: str = READING_URL, timeout: float = WAIT, *, dry_run: bool = DRY_RUN
+    workspace: str = OF_WORKSPACE,
+    url: str = READING_URL,
+    timeout: float = WAIT,
+    output: Output = OUTPUT,
+    *,
+    dry_run: bool = DRY_RUN,
 ) -> None:
     """Order that tenants of a workspace may be placed in any region and ring; those that are placed stay."""
-    give_order(AssignWorkspace(workspace, "", ""), url, timeout, dry_run=dry_run)
+    give_order(AssignWorkspace(workspace, "", ""), url, timeout, output, dry_run=dry_run)
 
 
 def dedicate(
@@ -63,6 +69,7 @@ def dedicate(
     workspace: str = DEDICATED_TO,
     url: str = READING_URL,
     timeout: float = WAIT,
+    output: Output = OUTPUT,
     *,
     shared: bool = SHARED,
     dry_run: bool = DRY_RUN,
@@ -70,7 +77,7 @@ def dedicate(
     """Order that an instance is for tenants of one workspace, or of any. Refused while others' tenants are on it."""
     if bool(workspace) == shared:
         raise InvalidConfiguration("give either --to WORKSPACE or --shared")
-    give_order(DedicateEngineInstance(instance, workspace), url, timeout, dry_run=dry_run)
+    give_order(DedicateEngineInstance(instance, workspace), url, timeout, output, dry_run=dry_run)
 
 
 def pin(
@@ -79,11 +86,12 @@ def pin(
     target: str = PINNED_TO,
     url: str = READING_URL,
     timeout: float = WAIT,
+    output: Output = OUTPUT,
     *,
     dry_run: bool = DRY_RUN,
 ) -> None:
     """Order that a tenant stays on its instance: no order moves it. One that there is not yet is placed on --to."""
-    give_order(PinTenant(workspace, namespace, target), url, timeout, dry_run=dry_run)
+    give_order(PinTenant(workspace, namespace, target), url, timeout, output, dry_run=dry_run)
 
 
 def unpin(
@@ -91,11 +99,12 @@ def unpin(
     workspace: str = WORKSPACE,
     url: str = READING_URL,
     timeout: float = WAIT,
+    output: Output = OUTPUT,
     *,
     dry_run: bool = DRY_RUN,
 ) -> None:
     """Order that a tenant may be moved again."""
-    give_order(UnpinTenant(workspace, namespace), url, timeout, dry_run=dry_run)
+    give_order(UnpinTenant(workspace, namespace), url, timeout, output, dry_run=dry_run)
 
 
 def list_assignments(output: Output = OUTPUT, url: str = READING_URL, timeout: float = TIMEOUT) -> None:

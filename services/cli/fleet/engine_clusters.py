@@ -41,6 +41,7 @@ def add(
     region: str = REGION,
     url: str = READING_URL,
     timeout: float = WAIT,
+    output: Output = OUTPUT,
     replication_factor: int = topics.REPLICATION_FACTOR,
     *,
     dry_run: bool = DRY_RUN,
@@ -60,28 +61,49 @@ def add(
     topics.make_topics(load_topics(engine_cluster=name), timeout, replication_factor, dry_run=dry_run)
     if not dry_run:
         topics.grant_rights(load_acls(engine_cluster=name), timeout)
-    give_order(AddEngineCluster(name, region), url, timeout, dry_run=dry_run)
+    give_order(AddEngineCluster(name, region), url, timeout, output, dry_run=dry_run)
 
 
 @app.command()
-def drain(cluster: str = KNOWN, url: str = READING_URL, timeout: float = WAIT, *, dry_run: bool = DRY_RUN) -> None:
+def drain(
+    cluster: str = KNOWN,
+    url: str = READING_URL,
+    timeout: float = WAIT,
+    output: Output = OUTPUT,
+    *,
+    dry_run: bool = DRY_RUN,
+) -> None:
     """Order that a cluster takes no instances, and its own take no tenants. Those stay until a rebalance moves them."""
-    give_order(DrainEngineCluster(cluster), url, timeout, dry_run=dry_run)
+    give_order(DrainEngineCluster(cluster), url, timeout, output, dry_run=dry_run)
 
 
 @app.command()
-def undrain(cluster: str = KNOWN, url: str = READING_URL, timeout: float = WAIT, *, dry_run: bool = DRY_RUN) -> None:
+def undrain(
+    cluster: str = KNOWN,
+    url: str = READING_URL,
+    timeout: float = WAIT,
+    output: Output = OUTPUT,
+    *,
+    dry_run: bool = DRY_RUN,
+) -> None:
     """Order that a cluster takes instances again, and that those take tenants which were drained with it."""
-    give_order(UndrainEngineCluster(cluster), url, timeout, dry_run=dry_run)
+    give_order(UndrainEngineCluster(cluster), url, timeout, output, dry_run=dry_run)
 
 
 @app.command()
-def retire(cluster: str = KNOWN, url: str = READING_URL, timeout: float = WAIT, *, dry_run: bool = DRY_RUN) -> None:
+def retire(
+    cluster: str = KNOWN,
+    url: str = READING_URL,
+    timeout: float = WAIT,
+    output: Output = OUTPUT,
+    *,
+    dry_run: bool = DRY_RUN,
+) -> None:
     """Order that a cluster is given up, for good. Refused while it has an instance that is not retired, or a pool.
 
     Its topic and its principal stay at the brokers.
     """
-    give_order(RetireEngineCluster(cluster), url, timeout, dry_run=dry_run)
+    give_order(RetireEngineCluster(cluster), url, timeout, output, dry_run=dry_run)
 
 
 def cluster_rows(shown: Fleet) -> list[Row]:

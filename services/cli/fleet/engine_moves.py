@@ -48,11 +48,12 @@ def move(
     target: str = TARGET,
     url: str = READING_URL,
     timeout: float = WAIT,
+    output: Output = OUTPUT,
     *,
     dry_run: bool = DRY_RUN,
 ) -> None:
     """Order that a tenant goes to another instance. Its users notice nothing; 'engines moves' shows how far it is."""
-    give_order(MoveTenant(workspace, namespace, target), url, timeout, dry_run=dry_run)
+    give_order(MoveTenant(workspace, namespace, target), url, timeout, output, dry_run=dry_run)
 
 
 def cancel_move(
@@ -60,11 +61,12 @@ def cancel_move(
     workspace: str = WORKSPACE,
     url: str = READING_URL,
     timeout: float = WAIT,
+    output: Output = OUTPUT,
     *,
     dry_run: bool = DRY_RUN,
 ) -> None:
     """Order that a tenant stays where it was. Refused once its source has begun to give it up."""
-    give_order(CancelMove(workspace, namespace), url, timeout, dry_run=dry_run)
+    give_order(CancelMove(workspace, namespace), url, timeout, output, dry_run=dry_run)
 
 
 def list_moves(

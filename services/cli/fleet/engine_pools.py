@@ -67,20 +67,27 @@ def set_(  # noqa: PLR0913, PLR0917 - an option for each thing that a pool has
     profile: str = PROFILE,
     url: str = READING_URL,
     timeout: float = WAIT,
+    output: Output = OUTPUT,
     *,
     dry_run: bool = DRY_RUN,
 ) -> None:
     """Order that a ring of a cluster grows and shrinks with its load; instances that are there count."""
     order = SetEnginePool(cluster, ring, minimum, maximum, spare, capacity, version, profile)
-    give_order(order, url, timeout, dry_run=dry_run)
+    give_order(order, url, timeout, output, dry_run=dry_run)
 
 
 @app.command()
 def remove(
-    cluster: str = CLUSTER, ring: str = RING, url: str = READING_URL, timeout: float = WAIT, *, dry_run: bool = DRY_RUN
+    cluster: str = CLUSTER,
+    ring: str = RING,
+    url: str = READING_URL,
+    timeout: float = WAIT,
+    output: Output = OUTPUT,
+    *,
+    dry_run: bool = DRY_RUN,
 ) -> None:
     """Order that a ring of a cluster does not change by itself any more; its instances stay."""
-    give_order(RemoveEnginePool(cluster, ring), url, timeout, dry_run=dry_run)
+    give_order(RemoveEnginePool(cluster, ring), url, timeout, output, dry_run=dry_run)
 
 
 def pool_rows(shown: Fleet) -> list[Row]:

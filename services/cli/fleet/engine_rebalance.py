@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 
 from services.cli.database_connection import READING_URL
-from services.cli.fleet.fleet_orders import DRY_RUN, PLAN_OUTPUT, WAIT, PlanTable, give_order, show_plan
-from services.cli.output import Output, Row
+from services.cli.fleet.fleet_orders import DRY_RUN, WAIT, PlanTable, give_order, show_plan
+from services.cli.output import OUTPUT, Output, Row
 from services.common.messages import RebalanceFleet
 from services.planner.domain.fleet.placement.measured_load import WAITING, in_applications
 from services.planner.domain.fleet.rows import Fleet
@@ -16,7 +16,7 @@ INSTANCES = {"instance": "instance", "state": "state", "capacity": "capacity", "
 
 
 def rebalance(
-    url: str = READING_URL, timeout: float = WAIT, output: Output = PLAN_OUTPUT, *, dry_run: bool = DRY_RUN
+    url: str = READING_URL, timeout: float = WAIT, output: Output = OUTPUT, *, dry_run: bool = DRY_RUN
 ) -> None:
     """Order that tenants move until no instance carries more than 1.25 times its share; draining ones are emptied.
 
@@ -27,7 +27,7 @@ def rebalance(
         plan = {"tenants": PlanTable(tenant_rows, TENANTS), "instances": PlanTable(instance_rows, INSTANCES)}
         show_plan(RebalanceFleet(), plan, url, timeout, output)
     else:
-        give_order(RebalanceFleet(), url, timeout, dry_run=False)
+        give_order(RebalanceFleet(), url, timeout, output, dry_run=False)
 
 
 def tenant_rows(planned: Fleet) -> list[Row]:

@@ -11,7 +11,7 @@ import pydantic
 import typer
 
 from services.cli.database_connection import READING_URL, TIMEOUT, connected
-from services.cli.fleet.fleet_orders import DRY_RUN, PLAN_OUTPUT, WAIT, PlanTable, give_order, show_plan
+from services.cli.fleet.fleet_orders import DRY_RUN, WAIT, PlanTable, give_order, show_plan
 from services.cli.output import OUTPUT, Output, Row, print_rows, table_of
 from services.cli.watching import look_every, print_changes, show_screens
 from services.common.messages import AbortRollout, PauseRollout, ResumeRollout, StartRollout
@@ -76,7 +76,7 @@ def start(  # noqa: PLR0913, PLR0917 - an option for each thing that is ordered,
     soak: Any = SOAK,
     url: str = READING_URL,
     timeout: float = WAIT,
-    output: Output = PLAN_OUTPUT,
+    output: Output = OUTPUT,
     *,
     security: bool = SECURITY,
     dry_run: bool = DRY_RUN,
@@ -90,25 +90,25 @@ def start(  # noqa: PLR0913, PLR0917 - an option for each thing that is ordered,
     if dry_run:
         show_plan(order, {"rings": PlanTable(planned_rows, PLANNED)}, url, timeout, output)
     else:
-        give_order(order, url, timeout, dry_run=False)
+        give_order(order, url, timeout, output, dry_run=False)
 
 
 @app.command()
-def pause(url: str = READING_URL, timeout: float = WAIT, *, dry_run: bool = DRY_RUN) -> None:
+def pause(url: str = READING_URL, timeout: float = WAIT, output: Output = OUTPUT, *, dry_run: bool = DRY_RUN) -> None:
     """Order that no further tenant moves, and no gate is asked, until the rollout is resumed."""
-    give_order(PauseRollout(), url, timeout, dry_run=dry_run)
+    give_order(PauseRollout(), url, timeout, output, dry_run=dry_run)
 
 
 @app.command()
-def resume(url: str = READING_URL, timeout: float = WAIT, *, dry_run: bool = DRY_RUN) -> None:
+def resume(url: str = READING_URL, timeout: float = WAIT, output: Output = OUTPUT, *, dry_run: bool = DRY_RUN) -> None:
     """Order that a rollout that is paused goes on; a soak begins anew."""
-    give_order(ResumeRollout(), url, timeout, dry_run=dry_run)
+    give_order(ResumeRollout(), url, timeout, output, dry_run=dry_run)
 
 
 @app.command()
-def abort(url: str = READING_URL, timeout: float = WAIT, *, dry_run: bool = DRY_RUN) -> None:
+def abort(url: str = READING_URL, timeout: float = WAIT, output: Output = OUTPUT, *, dry_run: bool = DRY_RUN) -> None:
     """Order that the tenants of the present ring go back, if they still can, and that no other ring follows."""
-    give_order(AbortRollout(), url, timeout, dry_run=dry_run)
+    give_order(AbortRollout(), url, timeout, output, dry_run=dry_run)
 
 
 @app.command()

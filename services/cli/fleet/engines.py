@@ -21,7 +21,7 @@ from services.cli.fleet import (
 )
 from services.cli.fleet.fleet_orders import DRY_RUN, WAIT, fleet, give_order
 from services.cli.fleet.fleet_view import load_view, screen
-from services.cli.output import OUTPUT, Output, Row, print_rows
+from services.cli.output import OUTPUT, Output, Row, print_rows, table_of
 from services.cli.watching import look_every, print_changes, show_screens
 from services.common.errors import InvalidConfiguration
 from services.common.kafka import DEFAULT_ENGINE_CLUSTER
@@ -105,6 +105,7 @@ SELECT known.id, known.namespace
   FROM engine_instances AS known JOIN unnest(%s::text[], %s::text[]) AS wanted(id, namespace) USING (id)
  WHERE known.namespace <> wanted.namespace
 """
+FIELD = {"field": "", "value": ""}
 COLUMNS = {
     "id": "id",
     "cluster": "cluster",
@@ -153,20 +154,39 @@ def apply(url: str = URL, namespaces: str = NAMESPACES, timeout: float = TIMEOUT
 
 
 @app.command()
-def show(instance: str = ID, output: Output = OUTPUT, url: str = READING_URL, timeout: float = TIMEOUT) -> None:
+def show(
+    instance: str = ID,
+    output: Output = OUTPUT,
+    url: str = READING_URL,
+    timeout: float = TIMEOUT,
+    *,
+    watch: bool = WATCH,
+) -> None:
     """Show all of one instance, also what keeps it from being relieved, and the parts of split tenants on it."""
+    looks = look_every(LOOK_EVERY_SECONDS, lambda: _all_of(instance, url, timeout))
+    if not watch:
+        row = next(looks)
+        print_rows([row] if output is not Output.TABLE else _fields(row), FIELD, output, nothing="")
+    elif output is not Output.TABLE:
+        print_changes(([row] for row in looks), output)
+    else:
+        show_screens(table_of(_fields(row), FIELD) for row in looks)
+
+
+def _all_of(instance: str, url: str, timeout: float) -> Row:
+    """Raises InvalidConfiguration if there is none of that id."""
     shown = await_dependency("database", lambda: fleet(url), timeout)
     known = shown.instances.get(instance)
     if known is None:
         raise InvalidConfiguration(f"there is no engine instance '{instance}'; 'gitopsctl engines list' shows them")
     parts = await_dependency("database", lambda: engine_placement.parts_on(url, instance), timeout)
     overload = await_dependency("database", lambda: engine_pools.overload_of(url, known.id, shown), timeout)
-    row = {**instance_row(known, shown), "overload": overload, "parts": parts}
-    if output is not Output.TABLE:
-        print_rows([row], COLUMNS, output, nothing="")
-        return
-    fields = [{"field": name, "value": value} for name, value in row.items()]
-    print_rows(fields, {"field": "", "value": ""}, output, nothing="")
+    return {**instance_row(known, shown), "overload": overload, "parts": parts}
+
+
+def _fields(row: Row) -> list[Row]:
+    """One below the other, as people read them."""
+    return [{"field": name, "value": value} for name, value in row.items()]
 
 
 @app.command()
@@ -183,6 +203,7 @@ def add(  # noqa: PLR0913, PLR0917 - an option for each thing that an instance i
     profile: str = PROFILE,
     url: str = READING_URL,
     timeout: float = WAIT,
+    output: Output = OUTPUT,
     *,
     dry_run: bool = DRY_RUN,
 ) -> None:
@@ -193,19 +214,33 @@ def add(  # noqa: PLR0913, PLR0917 - an option for each thing that an instance i
     order = AddEngineInstance(
         instance, cluster, namespace or instance, engine, class_, dedicated_to, ring, capacity, version, profile
     )
-    give_order(order, url, timeout, dry_run=dry_run)
+    give_order(order, url, timeout, output, dry_run=dry_run)
 
 
 @app.command()
-def drain(instance: str = ID, url: str = READING_URL, timeout: float = WAIT, *, dry_run: bool = DRY_RUN) -> None:
+def drain(
+    instance: str = ID,
+    url: str = READING_URL,
+    timeout: float = WAIT,
+    output: Output = OUTPUT,
+    *,
+    dry_run: bool = DRY_RUN,
+) -> None:
     """Order that no new tenant is placed on an instance. Those that are there stay, until a rebalance moves them."""
-    give_order(DrainEngineInstance(instance), url, timeout, dry_run=dry_run)
+    give_order(DrainEngineInstance(instance), url, timeout, output, dry_run=dry_run)
 
 
 @app.command()
-def undrain(instance: str = ID, url: str = READING_URL, timeout: float = WAIT, *, dry_run: bool = DRY_RUN) -> None:
+def undrain(
+    instance: str = ID,
+    url: str = READING_URL,
+    timeout: float = WAIT,
+    output: Output = OUTPUT,
+    *,
+    dry_run: bool = DRY_RUN,
+) -> None:
     """Order that new tenants are placed on an instance again."""
-    give_order(UndrainEngineInstance(instance), url, timeout, dry_run=dry_run)
+    give_order(UndrainEngineInstance(instance), url, timeout, output, dry_run=dry_run)
 
 
 @app.command()
@@ -213,6 +248,7 @@ def retire(
     instance: str = ID,
     url: str = READING_URL,
     timeout: float = WAIT,
+    output: Output = OUTPUT,
     *,
     lost: bool = LOST,
     stopped: bool = STOPPED,
@@ -224,7 +260,7 @@ def retire(
     """
     if lost and not (stopped or dry_run):
         typer.confirm(IS_IT_STOPPED.format(instance=instance), abort=True)
-    give_order(RetireEngineInstance(instance, is_lost=lost), url, timeout, dry_run=dry_run)
+    give_order(RetireEngineInstance(instance, is_lost=lost), url, timeout, output, dry_run=dry_run)
 
 
 def instance_row(known: EngineInstanceRow, shown: Fleet) -> Row:

@@ -8,7 +8,7 @@ import socket
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from uuid import UUID, uuid4
 
 import typer
@@ -37,7 +37,6 @@ REFUSED = 1
 """Exit code."""
 
 DRY_RUN = typer.Option(False, "--dry-run", help="Only tell what would be decided, by what the database shows.")
-PLAN_OUTPUT = typer.Option(Output.TABLE, "-o", "--output", help="With --dry-run: how to show it.")
 WAIT = typer.Option(60.0, "--timeout", help="Seconds to wait for the database, and for a planner to decide.")
 TIME = "SELECT now()"
 OUTCOME = "SELECT outcome, message FROM fleet_orders WHERE id = %s"
@@ -52,17 +51,19 @@ class PlanTable(NamedTuple):
     """Heading by name of the value."""
 
 
-def give_order(order: Order, url: str, timeout: float, *, dry_run: bool) -> None:
+def give_order(order: Order, url: str, timeout: float, output: Output, *, dry_run: bool) -> None:
     """Have a planner decide on ``order``, and print what it has decided; a refusal goes to stderr.
 
-    Raises Exit with code 1 if it is refused, Unavailable if it is not decided in time: then it may be later.
+    Programs are shown one document in any case: ``outcome`` and ``message``. Raises Exit with code 1 if it is refused,
+    Unavailable if it is not decided in time: then it may be later.
     """
     if dry_run:
-        _tell_decision(order, try_order(order, url, timeout))
+        show_plan(order, {}, url, timeout, output)
         return
     given = _given(order, url, timeout)
     send_order(load(KafkaSettings), given)
-    _tell(order, *await_dependency("planner", lambda: _outcome(url, given.id), timeout))
+    outcome, message = await_dependency("planner", lambda: _outcome(url, given.id), timeout)
+    _tell(order, outcome, message, {"outcome": outcome, "message": message}, output)
 
 
 def try_order(order: Order, url: str, timeout: float) -> Decision:
@@ -79,18 +80,11 @@ def show_plan(order: Order, plan: Mapping[str, PlanTable], url: str, timeout: fl
     """
     tried = try_order(order, url, timeout)
     planned = {name: table.rows(tried.fleet) if tried.outcome == "accepted" else [] for name, table in plan.items()}
-    if output is not Output.TABLE:
-        print_values({"outcome": tried.outcome, "message": tried.message, **planned}, output)
-        if tried.outcome != "refused":
-            return
-    elif tried.outcome == "accepted":
+    if output is Output.TABLE and tried.outcome == "accepted":
         for name, table in plan.items():
             print_rows(planned[name], table.columns, output, nothing="")
-    _tell_decision(order, tried)
-
-
-def _tell_decision(order: Order, tried: Decision) -> None:
-    _tell(order, f"would be {tried.outcome}", tried.message)
+    document = {"outcome": tried.outcome, "message": tried.message, **planned}
+    _tell(order, f"would be {tried.outcome}", tried.message, document, output)
 
 
 def _given(order: Order, url: str, timeout: float) -> FleetOrder:
@@ -99,12 +93,16 @@ def _given(order: Order, url: str, timeout: float) -> FleetOrder:
     return FleetOrder(uuid4(), operator(), now, order)
 
 
-def _tell(order: Order, outcome: str, message: str) -> None:
+def _tell(order: Order, outcome: str, message: str, document: Mapping[str, Any], output: Output) -> None:
+    """In a line for people, a refusal on stderr; in ``document`` for programs, which are told of a refusal by both."""
     text = f"{order.id}: {outcome}{message and f', {message}'}"
+    if output is not Output.TABLE:
+        print_values(document, output)
+    elif not outcome.endswith("refused"):
+        typer.echo(text)
     if outcome.endswith("refused"):
         typer.echo(text, err=True)
         raise typer.Exit(REFUSED)
-    typer.echo(text)
 
 
 def send_order(settings: KafkaSettings, order: FleetOrder) -> None:

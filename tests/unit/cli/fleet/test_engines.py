@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 from uuid import UUID
@@ -87,7 +88,7 @@ def watched_by_program(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> str:
 
     monkeypatch.setattr(engines, "fleet", look)
     monkeypatch.setattr(engines, "LOOK_EVERY_SECONDS", 0)
-    return typed("list", "--watch", *arguments).stdout
+    return typed(*arguments, "--watch").stdout
 
 
 ENDING = (replace(ONE, state="draining"), replace(ONE, state="retired"))
@@ -99,12 +100,12 @@ RETIRED_BEFORE = ("gone", "retired")
 def test_instances_when_watched_by_a_program_then_each_is_a_line_and_another_whenever_it_changes(
     monkeypatch: pytest.MonkeyPatch, retired: tuple[str, ...], read: list[tuple[str, str]]
 ) -> None:
-    rows = [json.loads(line) for line in watched_by_program(monkeypatch, "-o", "json", *retired).splitlines()]
+    rows = [json.loads(line) for line in watched_by_program(monkeypatch, "list", "-o", "json", *retired).splitlines()]
     assert [(row["id"], row["state"]) for row in rows] == read
 
 
 def test_instances_when_watched_as_yaml_then_each_change_is_a_document(monkeypatch: pytest.MonkeyPatch) -> None:
-    rows = yaml.safe_load_all(watched_by_program(monkeypatch, "-o", "yaml"))
+    rows = yaml.safe_load_all(watched_by_program(monkeypatch, "list", "-o", "yaml"))
     assert [(row["id"], row["state"]) for row in rows] == READ
 
 
@@ -115,6 +116,13 @@ def test_instance_when_shown_then_all_of_it_is() -> None:
     assert ["orderedAt", "2026-05-04", "12:00:02"] in lines
     assert ["parts", "team/shop@one,", "team/web@one"] in lines
     assert isinstance(typed("show", "two").exception, InvalidConfiguration)
+
+
+def test_instance_when_watched_then_it_is_shown_again_when_it_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = [json.loads(line) for line in watched_by_program(monkeypatch, "show", "one", "-o", "json").splitlines()]
+    assert [(row["state"], row["overload"]) for row in rows] == [(state, OVERLOAD) for _, state in READ]
+    told = watched_by_program(monkeypatch, "show", "one")
+    assert told.index("accepting") < told.index("draining") < told.index("retired")
 
 
 def test_clusters_when_listed_then_their_instances_are_counted_that_are_not_retired() -> None:
@@ -160,6 +168,29 @@ def test_order_when_only_tried_then_its_rules_answer_and_nothing_is_sent(
 ) -> None:
     tried = typed(*arguments, "--dry-run")
     assert (tried.exit_code, tried.stderr if code else tried.stdout, sent) == (code, told, [])
+
+
+@pytest.mark.parametrize("tried", [(), ("--dry-run",)], ids=["given", "tried"])
+@pytest.mark.parametrize(("read", "output"), [(json.loads, "json"), (yaml.safe_load, "yaml")])
+def test_order_when_a_program_gives_it_then_it_reads_what_was_decided(
+    sent: list[FleetOrder], read: Callable[[str], Any], output: str, tried: tuple[str, ...]
+) -> None:
+    given = typed("undrain", "one", "-o", output, *tried)
+    decided = (
+        {"outcome": "unchanged", "message": "it is accepting"} if tried else {"outcome": "accepted", "message": ""}
+    )
+    assert (given.exit_code, given.stderr, read(given.stdout)) == (0, "", decided)
+    assert len(sent) == (0 if tried else 1)
+
+
+@pytest.mark.usefixtures("sent")
+def test_order_when_refused_then_a_program_reads_why_and_people_see_it_on_stderr(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(fleet_orders, "_outcome", lambda *_: ("refused", "it has tenants"))
+    given = typed("retire", "one", "-o", "json")
+    assert json.loads(given.stdout) == {"outcome": "refused", "message": "it has tenants"}
+    assert (given.exit_code, given.stderr) == (1, "one: refused, it has tenants\n")
 
 
 @pytest.mark.parametrize("answer", ["y", "n"])
