@@ -114,7 +114,7 @@ class HealthWatch:
             heartbeat_at=signals.heartbeat.reconciled_at if signals.heartbeat is not None else None,
             queue=queue,
             applications=signals.applications.total,
-            late=signals.applications.late,
+            late=signals.applications.late_of_others,
             failed_syncs=signals.applications.failed_syncs,
             comparison_errors=signals.applications.comparison_errors,
             tenants=signals.applications.tenants,

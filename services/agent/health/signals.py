@@ -75,6 +75,9 @@ class ApplicationsSignal:
     total: int = 0
     late: int = 0
     """Compared longer ago than Argo CD compares by itself, or never though they are not new."""
+    late_of_others: int = 0
+    """Likewise, without those of the tenant with most of them, whose cluster or git server may not answer, unless there
+    are no other tenants."""
     late_share: float = 0.0
     """Of the Applications of each tenant: the average of all tenants, so that none of them weighs more than another."""
     tenants: int = 0
@@ -221,6 +224,7 @@ def applications_signal(
     return ApplicationsSignal(
         total=len(ours),
         late=len(late),
+        late_of_others=_without_most(late_by_tenant) if len(by_tenant) > 1 else len(late),
         late_share=_average(late_by_tenant[each] / count for each, count in by_tenant.items()),
         tenants=len(by_tenant),
         late_tenants=len(late_by_tenant),
@@ -243,6 +247,10 @@ def p95_ms(durations: Iterable[timedelta]) -> int | None:
         return None
     nearest = ordered[math.ceil(P95 * len(ordered)) - 1]
     return max(0, round(nearest / timedelta(milliseconds=1)))
+
+
+def _without_most(counts: Counter[str]) -> int:
+    return counts.total() - max(counts.values(), default=0)
 
 
 def _longest_of_tenants(ours: Mapping[ObjectKey, LiveObject], waits: Mapping[ObjectKey, float]) -> tuple[float, ...]:

@@ -114,7 +114,7 @@ class EngineHealth:
     applications: int | None = None
     """Tenants'; None: an agent of before, which does not tell, nor what follows."""
     late: int = 0
-    """Not compared in time."""
+    """Not compared in time; without those of the tenant with most of them, unless there are no other tenants."""
     failed_syncs: int = 0
     """Applications whose last sync has failed."""
     comparison_errors: int = 0

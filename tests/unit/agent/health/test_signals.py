@@ -96,7 +96,7 @@ def measured(
 
 def test_application_when_it_was_not_compared_in_time_then_it_is_late() -> None:
     found = measured(application(ago(minutes=6)), application(ago(minutes=8)))
-    assert (found.total, found.late, found.waiting) == (2, 1, 0)
+    assert (found.total, found.late, found.late_of_others, found.waiting) == (2, 1, 1, 0)
 
 
 def test_application_when_argocd_does_not_compare_by_itself_then_none_that_was_compared_is_late() -> None:
@@ -122,7 +122,7 @@ def test_applications_when_some_are_late_then_each_tenant_weighs_the_same_howeve
         application(in_time, project="app-project-two"),
         application(in_time, project="app-project-three"),
     )
-    assert (found.total, found.late) == (23, 21)
+    assert (found.total, found.late, found.late_of_others) == (23, 21, 1)
     assert (found.tenants, found.late_tenants, found.late_share) == (3, 2, 0.5)
     assert (measured().tenants, measured().late_share) == (0, 0)
 
