@@ -256,7 +256,7 @@ async def _empty(stack: HostedStack, instance: str, emptied: Emptied, console: C
     """By an operator's commands; returns when it is drained, or should have been by now."""
     began = told = time.monotonic()
     await asyncio.to_thread(gitopsctl, stack, "engines", "drain", instance)
-    await asyncio.to_thread(gitopsctl, stack, "engines", "rebalance")
+    console.print((await asyncio.to_thread(gitopsctl, stack, "engines", "rebalance")).strip())
     patience = 60 + SECONDS_EACH * emptied.tenants
     while not emptied.is_drained and time.monotonic() - began < patience:
         await asyncio.to_thread(_look, stack, instance, emptied)

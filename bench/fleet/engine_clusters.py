@@ -50,6 +50,8 @@ SECOND = EngineCluster(
     (f"{second_cluster.PREFIX}agent",),
     (second_cluster.NAMESPACE,),
 )
+CAPACITY = 5_000
+"""Applications, of an instance that is added: when one is drained the others of its cluster have room for its own."""
 FEWEST_OF_CLUSTER = 2
 """Instances: a tenant that leaves one needs another, as tenants of the bench deploy to the cluster that they are in."""
 
@@ -96,8 +98,9 @@ async def add_instances(stack: HostedStack, kube: KubeClient, cluster: EngineClu
     await create_namespaces(kube, list(cluster.added))
     placed = ("--namespaces", ",".join(cluster.instances), "--kubeconfig", str(cluster.kubeconfig(stack)))
     await asyncio.to_thread(gitopsctl, stack, "rbac", "apply", *placed)
+    wanted = ("--cluster", cluster.name, "--capacity", str(CAPACITY))
     for name in cluster.added:
-        await asyncio.to_thread(gitopsctl, stack, "engines", "add", name, "--cluster", cluster.name)
+        await asyncio.to_thread(gitopsctl, stack, "engines", "add", name, *wanted)
 
 
 def watches_in(metrics: str) -> int:
