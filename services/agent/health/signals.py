@@ -76,8 +76,8 @@ class ApplicationsSignal:
     late: int = 0
     """Compared longer ago than Argo CD compares by itself, or never though they are not new."""
     late_of_others: int = 0
-    """Likewise, without those of the tenant with most of them, whose cluster or git server may not answer, unless there
-    are no other tenants."""
+    """As many of the total as would be if the tenant with most of them, whose cluster or git server may not answer, did
+    like the others; all of them, if there are no others."""
     late_share: float = 0.0
     """Of the Applications of each tenant: the average of all tenants, so that none of them weighs more than another."""
     tenants: int = 0
@@ -224,7 +224,7 @@ def applications_signal(
     return ApplicationsSignal(
         total=len(ours),
         late=len(late),
-        late_of_others=_without_most(late_by_tenant) if len(by_tenant) > 1 else len(late),
+        late_of_others=_late_of_others(late_by_tenant, by_tenant),
         late_share=_average(late_by_tenant[each] / count for each, count in by_tenant.items()),
         tenants=len(by_tenant),
         late_tenants=len(late_by_tenant),
@@ -249,8 +249,12 @@ def p95_ms(durations: Iterable[timedelta]) -> int | None:
     return max(0, round(nearest / timedelta(milliseconds=1)))
 
 
-def _without_most(counts: Counter[str]) -> int:
-    return counts.total() - max(counts.values(), default=0)
+def _late_of_others(late: Counter[str], all_: Counter[str]) -> int:
+    """Of Applications by tenant."""
+    worst = max(late, key=late.__getitem__, default="")
+    if len(all_) == 1 or not worst:
+        return late.total()
+    return round((late.total() - late[worst]) / (all_.total() - all_[worst]) * all_.total())
 
 
 def _longest_of_tenants(ours: Mapping[ObjectKey, LiveObject], waits: Mapping[ObjectKey, float]) -> tuple[float, ...]:

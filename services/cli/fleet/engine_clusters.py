@@ -9,7 +9,7 @@ import typer
 from services.cli.database_connection import READING_URL, TIMEOUT
 from services.cli.fleet.fleet_orders import DRY_RUN, WAIT, fleet, give_order
 from services.cli.kafka import topics
-from services.cli.output import OUTPUT, Output, Row, print_rows
+from services.cli.output import OUTPUT, Output, Row, print_rows, tell
 from services.common.kafka import load_acls, load_topics
 from services.common.messages import (
     AddEngineCluster,
@@ -58,9 +58,10 @@ def add(
                        if there were none, everybody's rows would wait for it.
     """
     (name,) = topics.known_clusters([cluster])
-    topics.make_topics(load_topics(engine_cluster=name), timeout, replication_factor, dry_run=dry_run)
+    say = typer.echo if output is Output.TABLE else tell  # a program reads one document
+    topics.make_topics(load_topics(engine_cluster=name), timeout, replication_factor, say, dry_run=dry_run)
     if not dry_run:
-        topics.grant_rights(load_acls(engine_cluster=name), timeout)
+        topics.grant_rights(load_acls(engine_cluster=name), timeout, say)
     give_order(AddEngineCluster(name, region), url, timeout, output, dry_run=dry_run)
 
 

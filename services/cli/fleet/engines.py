@@ -259,7 +259,7 @@ def retire(
     With --lost also if it was to remove something still, and never will: its tenants have to be evacuated by then.
     """
     if lost and not (stopped or dry_run):
-        typer.confirm(IS_IT_STOPPED.format(instance=instance), abort=True)
+        typer.confirm(IS_IT_STOPPED.format(instance=instance), abort=True, err=True)
     give_order(RetireEngineInstance(instance, is_lost=lost), url, timeout, output, dry_run=dry_run)
 
 

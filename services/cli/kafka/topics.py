@@ -111,8 +111,15 @@ def password_variable(principal: str) -> str:
     return "KAFKA_PASSWORD_" + re.sub(r"[^A-Z0-9]", "_", principal.upper())
 
 
-def make_topics(topics: Iterable[Topic], timeout: float, replication_factor: int, *, dry_run: bool = False) -> None:
-    """Have the brokers agree with ``topics``, and print what is so then; with ``dry_run`` what would be changed.
+def make_topics(
+    topics: Iterable[Topic],
+    timeout: float,
+    replication_factor: int,
+    say: Callable[[str], None] = typer.echo,
+    *,
+    dry_run: bool = False,
+) -> None:
+    """Have the brokers agree with ``topics``, and ``say`` what is so then; with ``dry_run`` what would be changed.
 
     Raises InvalidConfiguration, Unavailable.
     """
@@ -122,17 +129,17 @@ def make_topics(topics: Iterable[Topic], timeout: float, replication_factor: int
     copies = replication_factor or min(MOST_REPLICAS, brokers)
     changes = topic_changes(topics, existing, copies)
     if dry_run:
-        typer.echo("\n".join(map(str, changes)) or "every topic is as declared")
+        say("\n".join(map(str, changes)) or "every topic is as declared")
         return
     _carry_out(admin, changes)
     for topic in topics:
-        typer.echo(f"{topic.name}: {topic.partitions} partitions")
+        say(f"{topic.name}: {topic.partitions} partitions")
         if topic.name in existing and (there := existing[topic.name].replicas) < copies:
             typer.echo(f"{topic.name}: {there} replicas, not {copies}; see docs/operations/topics.md", err=True)
 
 
-def grant_rights(rights: Mapping[str, Rights], timeout: float) -> None:
-    """Have the brokers agree with ``rights``, set the passwords that are given, and print whose.
+def grant_rights(rights: Mapping[str, Rights], timeout: float, say: Callable[[str], None] = typer.echo) -> None:
+    """Have the brokers agree with ``rights``, set the passwords that are given, and ``say`` whose.
 
     Raises InvalidConfiguration, NoPermission, Unavailable.
     """
@@ -143,7 +150,7 @@ def grant_rights(rights: Mapping[str, Rights], timeout: float) -> None:
     await_dependency(where, lambda: brokers_acls.set_passwords(admin, given), timeout_seconds=timeout)
     await_dependency(where, lambda: brokers_acls.set_rights(admin, rights), timeout_seconds=timeout)
     for name, each in rights.items():
-        typer.echo(f"{name}: {len(each.topics)} topics, {len(each.groups)} groups{', password set' * (name in given)}")
+        say(f"{name}: {len(each.topics)} topics, {len(each.groups)} groups{', password set' * (name in given)}")
 
 
 def _connected(timeout: float) -> tuple[str, AdminClient]:

@@ -114,7 +114,7 @@ class EngineHealth:
     applications: int | None = None
     """Tenants'; None: an agent of before, which does not tell, nor what follows."""
     late: int = 0
-    """Not compared in time; without those of the tenant with most of them, unless there are no other tenants."""
+    """Not compared in time: as many as would be if the tenant with most of them did like the others."""
     failed_syncs: int = 0
     """Applications whose last sync has failed."""
     comparison_errors: int = 0
@@ -124,7 +124,8 @@ class EngineHealth:
     failing_tenants: int = 0
     """Those with an Application that could not be compared, or whose last sync has failed."""
     comparison_p95_ms: int | None = None
-    """Since they were compared last: of 95 in 100 not more; None: there is none."""
+    """Since they were compared last: of 95 in 100 not more; without those of the tenant with the longest, if there are
+    others. None: there is none."""
     sync_p95_ms: int | None = None
     """For syncs that ended of late, likewise, but for those of the tenant with the longest; None: no other did."""
     certificate_expires_at: datetime | None = None

@@ -137,6 +137,7 @@ def seen_of(state: TenantState, context: Context) -> Seen:
         is_taken=all(_is_taken(state, each) for each in held),
         is_adopted=all(_is_adopted(state, each) for each in held),
         is_withdrawn=not state.elsewhere,
+        is_target_down=context.fleet.instances[move.target].is_down,
         is_source_lost=context.fleet.instances[move.source].is_out_of_reach,
         unmovable=_unmovable(move, held, context),
     )
@@ -172,8 +173,10 @@ def is_kept(row: Deployment | None, state: TenantState, move: Move | None) -> bo
         return row is not None and row.spec is not None
     if move is None or move.holder != state.instance_of(row):
         return False
-    is_waiting = move.path != "whole" and move.step in ON_SOURCE
-    return move.step in KEEPING or (is_waiting and _is_unseen(state.observed.get(row.id)))
+    is_waiting, observed = move.path != "whole" and move.step in ON_SOURCE, state.observed.get(row.id)
+    return move.step in KEEPING or (
+        is_waiting and observed is not None and _is_unseen(observed) and not observed.applied_digest
+    )
 
 
 def _is_unseen(known: Observed | None) -> bool:

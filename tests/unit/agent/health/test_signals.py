@@ -122,9 +122,20 @@ def test_applications_when_some_are_late_then_each_tenant_weighs_the_same_howeve
         application(in_time, project="app-project-two"),
         application(in_time, project="app-project-three"),
     )
-    assert (found.total, found.late, found.late_of_others) == (23, 21, 1)
+    assert (found.total, found.late, found.late_of_others) == (23, 21, 8), "a third of three others'"
     assert (found.tenants, found.late_tenants, found.late_share) == (3, 2, 0.5)
     assert (measured().tenants, measured().late_share) == (0, 0)
+
+
+def test_applications_when_those_of_the_largest_tenant_are_late_then_the_share_of_the_others_counts() -> None:
+    found = measured(
+        *(application(ago(minutes=8 if each % 2 else 1), project="large") for each in range(500)),
+        *(application(ago(minutes=8 if each % 2 else 1), project="small") for each in range(10)),
+    )
+    assert (found.total, found.late, found.late_of_others) == (510, 255, 255)
+    one = [application(ago(minutes=8), project="one") for _ in range(3)]
+    alone = measured(*one, application(ago(minutes=1), project="two"))
+    assert (alone.late, alone.late_of_others) == (3, 0)
 
 
 def test_application_when_argocd_is_to_leave_it_alone_then_it_is_not_counted() -> None:

@@ -14,6 +14,7 @@ from typer.testing import CliRunner, Result
 
 from services.cli.fleet import engine_clusters, engine_placement, engine_pools, engines, fleet_orders
 from services.cli.fleet.fleet_view import FleetView
+from services.cli.kafka import topics
 from services.common.errors import InvalidConfiguration, Retry, Unavailable
 from services.common.messages import AddEngineInstance, FleetOrder, RebalanceFleet, RetireEngineInstance
 from services.planner.domain.fleet.rows import EngineClusterRow, EngineInstanceRow, Fleet, Holding, TenantHere
@@ -181,6 +182,23 @@ def test_order_when_a_program_gives_it_then_it_reads_what_was_decided(
     )
     assert (given.exit_code, given.stderr, read(given.stdout)) == (0, "", decided)
     assert len(sent) == (0 if tried else 1)
+
+
+def test_cluster_when_a_program_adds_it_then_what_is_said_of_its_topic_is_not_in_the_document(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def make_topics(
+        _topics: object, _timeout: float, _copies: int, say: Callable[[str], None], *, dry_run: bool
+    ) -> None:
+        say(f"a topic, {dry_run}")
+
+    monkeypatch.setattr(topics, "make_topics", make_topics)
+    monkeypatch.setattr(topics, "grant_rights", lambda _rights, _timeout, say: say("rights"))
+    given = typed("add", "east", "-o", "json", app=engine_clusters.app)
+    assert json.loads(given.stdout) == {"outcome": "accepted", "message": ""}
+    assert given.stderr == "a topic, False\nrights\n"
+    people = typed("add", "east", app=engine_clusters.app)
+    assert people.stdout == "a topic, False\nrights\neast: accepted\n"
 
 
 @pytest.mark.usefixtures("sent")

@@ -10,8 +10,9 @@ from uuid import UUID
 import pytest
 
 from services.common.messages.compiled import AT_ONCE, RELEASE
+from services.planner.domain.fleet.moves.moves import LOOK_AGAIN
 from services.planner.domain.fleet.rows import HANDED_OVER, ON_SOURCE, Move, MovePath, MoveStep
-from tests.unit.planner.fleet.test_moves import ID, Agents, agents, instances, ordered, shown, steps, until
+from tests.unit.planner.fleet.test_moves import ID, PATIENCE, Agents, agents, instances, ordered, shown, steps, until
 from tests.unit.planner.given import changed, gone, sync_run
 from tests.unit.planner.tenant import MANUAL, manifest, moved, operation, row, rows, says
 from tests.unit.planner.world import NOW, World
@@ -291,6 +292,42 @@ def test_deployment_when_deleted_while_the_target_is_lost_then_what_it_deployed_
     agents.settle()
     assert (world.moves[NEXT].step, agents.deleted) == ("done", ["gitopsdepl-uid-1"])
     assert agents.live == {("engine-3", "gitopsdepl-uid-2")}
+
+
+def test_move_when_its_target_is_down_then_it_ends_by_no_time_but_once_the_target_is_back(
+    world: World, agents: Agents
+) -> None:
+    """Another one may have to take the tenant on, from where it never arrived."""
+    move = ordered(world)
+    agents.hanging = "gitopsdepl-uid-1"
+    until(world, agents, "adopting")
+    world.fleet = tuple(replace(each, is_down=each.id == move.target) for each in world.fleet)
+    world.later = 2 * PATIENCE
+    agents.settle()
+    assert world.moves[ID].step == "adopting"
+    world.fleet = tuple(replace(each, is_down=False) for each in world.fleet)
+    world.later += LOOK_AGAIN
+    agents.settle()
+    assert world.moves[ID].step == "done"
+
+
+def test_deployment_when_deleted_where_it_was_never_compared_then_an_evacuation_does_not_bring_it_back(
+    world: World, agents: Agents
+) -> None:
+    """The engine has the Application, and is at its deletion."""
+    move = ordered(world)
+    agents.hanging = "gitopsdepl-uid-1"
+    for later in (timedelta(0), PATIENCE):
+        world.later = later
+        agents.settle()
+    assert world.moves[ID].step == "done"
+    agents.silent = move.target
+    world.take(gone(3000))
+    following = replace(move, id=NEXT, source=move.target, target=move.source, path="forced", due_at=NOW)
+    world.moves[NEXT] = following
+    world.take_due_moves()
+    assert world.moves[NEXT].step == "preparing"
+    assert ("absent", False, False) in applications(world, move.target)
 
 
 def test_status_when_the_move_from_a_target_that_was_lost_goes_back_then_the_last_one_stays_until_there_is_another(

@@ -303,9 +303,7 @@ def test_ring_when_two_of_it_are_ill_then_one_is_remedied_and_the_other_when_tha
     assert {name: row.state for name, row in tried.rows.items()} == {"i1": "recovering", "i0": "acting"}
 
 
-def test_ring_when_one_of_it_is_degraded_and_another_is_down_then_that_has_its_turn_next_and_is_cordoned_at_once() -> (
-    None
-):
+def test_ring_when_one_is_degraded_and_another_is_down_then_that_has_its_turn_next_and_is_cordoned_at_once() -> None:
     tried = ladder(8)
     tried.tell("Degraded", "HeartbeatLate", "i1", since=0)
     tried.look(60)
@@ -336,6 +334,20 @@ def test_ring_when_one_of_it_is_degraded_then_the_evacuation_of_one_that_is_down
     tried.now = second
     tried.tell("Down", "HeartbeatLost")
     assert evacuation_begins(tried) <= second + 180 + 360
+
+
+@pytest.mark.parametrize("second", range(0, 1200, 60))
+def test_ring_when_tenants_leave_one_of_it_then_another_that_is_down_waits_for_no_more_than_one_remedy_of_that(
+    second: int,
+) -> None:
+    tried = ladder(8, policy=DEFAULT)
+    tried.tell("Down", "HeartbeatLost", "i1")
+    tried.look(0)
+    while (due := tried.due()) is not None and due < second:
+        tried.look(due)
+    tried.now = second
+    tried.tell("Down", "HeartbeatLost")
+    assert evacuation_begins(tried) <= second + 180 + 120
 
 
 def test_ring_when_nothing_is_left_to_try_for_one_then_it_does_not_keep_the_others_waiting() -> None:

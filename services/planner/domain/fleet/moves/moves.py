@@ -16,8 +16,9 @@ One whose target is evacuated at 5 ends there, and another one takes the tenant 
 (``remediation/evacuation.py``): all that the target was to take over the next one does.
 
 Until 4 a move goes back (``cancelling``) if an operator orders it, or a step takes too long: the source has all that it
-had. From 4 on it goes on, however long that takes. Only 5 does not wait for ever for what the target's engine tells of
-Applications that it has: a tenant's cluster may keep it from comparing one, and nobody else shall wait for that.
+had. From 4 on it goes on, however long that takes. Only 5 does not wait for ever for what the engine of a target that
+is not down tells of Applications that it has: a tenant's cluster may keep it from comparing one, and nobody else shall
+wait for that.
 """
 
 from __future__ import annotations
@@ -64,6 +65,8 @@ class Seen:
     """The target has all Applications."""
     is_adopted: bool = False
     """It has told what it sees of each, too."""
+    is_target_down: bool = False
+    """Nothing new is deployed there: the tenant may have to be taken on by another."""
     is_withdrawn: bool = False
     """Nothing is left where the tenant is not."""
     is_source_lost: bool = False
@@ -81,9 +84,7 @@ def next_step(move: Move, seen: Seen, now: datetime, patience: timedelta) -> Mov
         now: the time.
         patience: how long a step may take after which it goes back.
     """
-    step, waits_for = _following(move, seen)
-    if move.step == "adopting" and seen.is_taken and _is_overdue(move, now, patience):
-        waits_for = ""
+    step, waits_for = _following(move, seen, is_overdue=_is_overdue(move, now, patience))
     if move.is_cancellable and move.step != "reserved" and (move.is_cancelled or _is_overdue(move, now, patience)):
         message = move.message or f"{move.step} took longer than {patience}: {waits_for}"
         if move.is_cancelled or waits_for:
@@ -98,7 +99,11 @@ def due_time(move: Move, seen: Seen, now: datetime, patience: timedelta) -> date
     """When to look again: at once if a step can be taken, or else when patience ends; None: it has no end."""
     if next_step(move, seen, now, patience) is not move:
         return now
-    times = [move.step_since + patience] if move.is_cancellable or _may_be_silent(move, now, patience) else []
+    times = [move.step_since + patience] if move.is_cancellable else []
+    if move.step == "adopting" and not _is_overdue(move, now, patience):
+        times.append(move.step_since + patience)
+    elif move.step == "adopting" and seen.is_target_down:
+        times.append(now + LOOK_AGAIN)  # its target may be back, which is no event of the tenant's
     if _waits_for_runs(move) and not has_waited_for_runs(move, now, patience):
         times.append(move.step_since + patience / 2)
     if move.path == "forced" and move.step in ("preparing", *HALTED):
@@ -115,8 +120,9 @@ def _waits_for_runs(move: Move) -> bool:
     return move.step == "pausing" and move.path == "whole"
 
 
-def _following(move: Move, seen: Seen) -> tuple[MoveStep, str]:
+def _following(move: Move, seen: Seen, *, is_overdue: bool) -> tuple[MoveStep, str]:
     """The step after this one, and what it waits for; empty if for nothing."""
+    is_arrived = seen.is_adopted or (is_overdue and seen.is_taken and not seen.is_target_down)
     if move.path == "forced" and seen.is_source_lost and move.step in ("preparing", *HALTED):
         return "adopting", (move.step == "preparing" and seen.unprepared) or seen.unmovable
     following: dict[MoveStep, tuple[MoveStep, str]] = {
@@ -124,16 +130,11 @@ def _following(move: Move, seen: Seen) -> tuple[MoveStep, str]:
         "preparing": ("pausing", seen.unprepared),
         "pausing": ("releasing", seen.unmovable or seen.unpaused),
         "releasing": ("adopting", "" if seen.is_released else "Applications of the source"),
-        "adopting": ("withdrawing", "" if seen.is_adopted else "Applications of the target"),
+        "adopting": ("withdrawing", "" if is_arrived else "Applications of the target"),
         "withdrawing": ("done", "" if seen.is_withdrawn else "objects of the source"),
         "cancelling": ("cancelled", "" if seen.is_withdrawn else "objects of the target"),
     }
     return following.get(move.step, (move.step, "nothing"))
-
-
-def _may_be_silent(move: Move, now: datetime, patience: timedelta) -> bool:
-    """Whether the step ends by the time, too. If it has not by then, an event of the tenant ends it."""
-    return move.step == "adopting" and not _is_overdue(move, now, patience)
 
 
 def _is_overdue(move: Move, now: datetime, patience: timedelta) -> bool:

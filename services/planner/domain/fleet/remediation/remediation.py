@@ -199,8 +199,8 @@ def _is_drained(cluster: str, fleet: Fleet) -> bool:
 def _of_ill(illnesses: Sequence[Illness], look: Look) -> dict[str, Remediation]:
     """One instance of each ring at a time, for as long as a remedy may help.
 
-    Then it is the turn of what is down, whose tenants wait. Next, what is under way goes on, before others begin, and
-    drained ones are last.
+    Then it is the turn of what is down, and of these first of those whose tenants wait and do not leave yet. Next, what
+    is under way goes on, before others begin, and drained ones are last.
     To cordon or to evacuate takes no turn: it does nothing to the instance itself, and tenants may take long to leave.
     """
     helped = {each.instance.id: each for each in illnesses if _may_help_yet(each, look)}
@@ -215,9 +215,10 @@ def _of_ill(illnesses: Sequence[Illness], look: Look) -> dict[str, Remediation]:
     return found
 
 
-def _precedence(ill: Illness) -> tuple[bool, bool, bool]:
-    """Whose turn is next: who is less in this."""
-    return ill.instance.is_drained, not ill.health.is_down, ill.known.state != "acting"
+def _precedence(ill: Illness) -> tuple[bool, bool, bool, bool]:
+    """Whose turn is next: who is less in this. Of one whose tenants leave already nobody waits for a remedy."""
+    is_left = EVACUATE in ill.known.remedies
+    return ill.instance.is_drained, not ill.health.is_down, is_left, ill.known.state != "acting"
 
 
 def _takes_turn(rung: str) -> bool:

@@ -120,12 +120,12 @@ class EngineSample:
     sampled_at: datetime
     applications: int
     late: int
-    """Not compared in time."""
+    """Not compared in time, as many as would be if the tenant with most of them did like the others."""
     failed_syncs: int
     """Whose last sync has failed."""
     comparison_errors: int
     comparison_p95_ms: int | None
-    """Since they were compared last; None: there is none."""
+    """Since they were compared last, but for those of the tenant with the longest, if there are others; None: none."""
     sync_p95_ms: int | None
     """Of the syncs that ended of late, but for those of the tenant with the longest; None: there was no other."""
     tenants: int
