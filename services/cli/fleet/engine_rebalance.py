@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from services.cli.database_connection import READING_URL
-from services.cli.fleet.fleet_orders import DRY_RUN, WAIT, PlanTable, give_order, show_plan
+from services.cli.fleet.fleet_orders import DRY_RUN, WAIT, PlanTable, give_order
 from services.cli.output import OUTPUT, Output, Row
 from services.common.messages import RebalanceFleet
 from services.planner.domain.fleet.placement.measured_load import WAITING, in_applications
@@ -23,11 +23,8 @@ def rebalance(
     As few tenants as that takes; those that are on their way already count where they will be.
     --dry-run shows who would go where.
     """
-    if dry_run:
-        plan = {"tenants": PlanTable(tenant_rows, TENANTS), "instances": PlanTable(instance_rows, INSTANCES)}
-        show_plan(RebalanceFleet(), plan, url, timeout, output)
-    else:
-        give_order(RebalanceFleet(), url, timeout, output, dry_run=False)
+    plan = {"tenants": PlanTable(tenant_rows, TENANTS), "instances": PlanTable(instance_rows, INSTANCES)}
+    give_order(RebalanceFleet(), url, timeout, output, plan, dry_run=dry_run)
 
 
 def tenant_rows(planned: Fleet) -> list[Row]:

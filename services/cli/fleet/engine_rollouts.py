@@ -11,7 +11,7 @@ import pydantic
 import typer
 
 from services.cli.database_connection import READING_URL, TIMEOUT, connected
-from services.cli.fleet.fleet_orders import DRY_RUN, WAIT, PlanTable, give_order, show_plan
+from services.cli.fleet.fleet_orders import DRY_RUN, WAIT, PlanTable, give_order
 from services.cli.output import OUTPUT, Output, Row, print_rows, table_of
 from services.cli.watching import look_every, print_changes, show_screens
 from services.common.messages import AbortRollout, PauseRollout, ResumeRollout, StartRollout
@@ -87,10 +87,7 @@ def start(  # noqa: PLR0913, PLR0917 - an option for each thing that is ordered,
     """
     wanted = tuple(filter(None, map(str.strip, rings.split(","))))
     order = StartRollout(version, profile, wanted, int(soak.total_seconds()), is_security=security)
-    if dry_run:
-        show_plan(order, {"rings": PlanTable(planned_rows, PLANNED)}, url, timeout, output)
-    else:
-        give_order(order, url, timeout, output, dry_run=False)
+    give_order(order, url, timeout, output, {"rings": PlanTable(planned_rows, PLANNED)}, dry_run=dry_run)
 
 
 @app.command()

@@ -8,6 +8,7 @@ import socket
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
+from types import MappingProxyType
 from typing import Any, NamedTuple
 from uuid import UUID, uuid4
 
@@ -51,14 +52,23 @@ class PlanTable(NamedTuple):
     """Heading by name of the value."""
 
 
-def give_order(order: Order, url: str, timeout: float, output: Output, *, dry_run: bool) -> None:
+def give_order(
+    order: Order,
+    url: str,
+    timeout: float,
+    output: Output,
+    plan: Mapping[str, PlanTable] = MappingProxyType({}),
+    *,
+    dry_run: bool,
+) -> None:
     """Have a planner decide on ``order``, and print what it has decided; a refusal goes to stderr.
 
-    Programs are shown one document in any case: ``outcome`` and ``message``. Raises Exit with code 1 if it is refused,
-    Unavailable if it is not decided in time: then it may be later.
+    With ``dry_run`` nothing is sent, and ``plan`` is shown of what would become of the fleet. Programs are shown one
+    document in any case: ``outcome`` and ``message``. Raises Exit with code 1 if it is refused, Unavailable if it is
+    not decided in time: then it may be later.
     """
     if dry_run:
-        show_plan(order, {}, url, timeout, output)
+        _show_plan(order, plan, url, timeout, output)
         return
     given = _given(order, url, timeout)
     send_order(load(KafkaSettings), given)
@@ -72,7 +82,7 @@ def try_order(order: Order, url: str, timeout: float) -> Decision:
     return decide_order(given, await_dependency("database", lambda: fleet(url, order), timeout))
 
 
-def show_plan(order: Order, plan: Mapping[str, PlanTable], url: str, timeout: float, output: Output) -> None:
+def _show_plan(order: Order, plan: Mapping[str, PlanTable], url: str, timeout: float, output: Output) -> None:
     """Print what would become of the fleet, and what would be decided; nothing is sent.
 
     People are shown tables, if it would be accepted. Programs are shown one document whatever is decided: ``outcome``,

@@ -173,15 +173,18 @@ def is_kept(row: Deployment | None, state: TenantState, move: Move | None) -> bo
         return row is not None and row.spec is not None
     if move is None or move.holder != state.instance_of(row):
         return False
-    is_waiting, observed = move.path != "whole" and move.step in ON_SOURCE, state.observed.get(row.id)
-    return move.step in KEEPING or (
-        is_waiting and observed is not None and _is_unseen(observed) and not observed.applied_digest
-    )
+    is_waiting = move.path != "whole" and move.step in ON_SOURCE
+    return move.step in KEEPING or (is_waiting and _was_never_made(state.observed.get(row.id)))
 
 
 def _is_unseen(known: Observed | None) -> bool:
     """Whether all that is known of a deployment is from the instance before the one that has it."""
     return known is not None and bool(known.status) and not known.resource_version
+
+
+def _was_never_made(known: Observed | None) -> bool:
+    """Whether the instance that has a deployment since a move has not even made its Application."""
+    return known is not None and _is_unseen(known) and not known.applied_digest
 
 
 def _known_there(state: TenantState, target: str) -> dict[str, list[str]]:

@@ -12,7 +12,18 @@ import pytest
 from services.common.messages.compiled import AT_ONCE, RELEASE
 from services.planner.domain.fleet.moves.moves import LOOK_AGAIN
 from services.planner.domain.fleet.rows import HANDED_OVER, ON_SOURCE, Move, MovePath, MoveStep
-from tests.unit.planner.fleet.test_moves import ID, PATIENCE, Agents, agents, instances, ordered, shown, steps, until
+from tests.unit.planner.fleet.test_moves import (
+    ID,
+    PATIENCE,
+    Agents,
+    agents,
+    instances,
+    moved_uncompared,
+    ordered,
+    shown,
+    steps,
+    until,
+)
 from tests.unit.planner.given import changed, gone, sync_run
 from tests.unit.planner.tenant import MANUAL, manifest, moved, operation, row, rows, says
 from tests.unit.planner.world import NOW, World
@@ -315,12 +326,7 @@ def test_deployment_when_deleted_where_it_was_never_compared_then_an_evacuation_
     world: World, agents: Agents
 ) -> None:
     """The engine has the Application, and is at its deletion."""
-    move = ordered(world)
-    agents.hanging = "gitopsdepl-uid-1"
-    for later in (timedelta(0), PATIENCE):
-        world.later = later
-        agents.settle()
-    assert world.moves[ID].step == "done"
+    move = moved_uncompared(world, agents)
     agents.silent = move.target
     world.take(gone(3000))
     following = replace(move, id=NEXT, source=move.target, target=move.source, path="forced", due_at=NOW)

@@ -383,14 +383,21 @@ def test_move_when_the_target_never_compares_an_application_then_it_is_done_all_
     assert shown(world) == {"sync": "OutOfSync", "health": "Healthy"}
 
 
-def test_move_when_the_target_never_compares_an_application_then_it_can_still_be_deleted(
-    world: World, agents: Agents
-) -> None:
+def moved_uncompared(world: World, agents: Agents) -> Move:
+    """It is over by its time: the target has all Applications, and has not compared the first."""
     move = ordered(world)
     agents.hanging = "gitopsdepl-uid-1"
     for later in (timedelta(0), PATIENCE):
         world.later = later
         agents.settle()
+    assert world.moves[ID].step == "done"
+    return move
+
+
+def test_move_when_the_target_never_compares_an_application_then_it_can_still_be_deleted(
+    world: World, agents: Agents
+) -> None:
+    move = moved_uncompared(world, agents)
     world.take(gone(3000))
     agents.settle()
     assert (agents.deleted, agents.live) == (["gitopsdepl-uid-1"], {(move.target, "gitopsdepl-uid-2")})

@@ -115,6 +115,13 @@ class Ladder:
             self.look(due)
         return [*self.rows[instance].remedies]
 
+    def pass_time(self, until: int) -> None:
+        """With a look at each time that is due before."""
+        self.look(0)
+        while (due := self.due()) is not None and due < until:
+            self.look(due)
+        self.now = until
+
     def due(self) -> int | None:
         times = [row.due_at for row in self.rows.values() if row.due_at is not None]
         return math.ceil((min(times) - at(0)).total_seconds()) if times else None
@@ -328,10 +335,7 @@ def test_ring_when_one_of_it_is_degraded_then_the_evacuation_of_one_that_is_down
     """Whatever is being tried for the other: to make its configuration anew takes six minutes, all else three."""
     tried = ladder(8, policy=DEFAULT)
     tried.tell("Degraded", "HeartbeatLate", "i1")
-    tried.look(0)
-    while (due := tried.due()) is not None and due < second:
-        tried.look(due)
-    tried.now = second
+    tried.pass_time(second)
     tried.tell("Down", "HeartbeatLost")
     assert evacuation_begins(tried) <= second + 180 + 360
 
@@ -342,10 +346,7 @@ def test_ring_when_tenants_leave_one_of_it_then_another_that_is_down_waits_for_n
 ) -> None:
     tried = ladder(8, policy=DEFAULT)
     tried.tell("Down", "HeartbeatLost", "i1")
-    tried.look(0)
-    while (due := tried.due()) is not None and due < second:
-        tried.look(due)
-    tried.now = second
+    tried.pass_time(second)
     tried.tell("Down", "HeartbeatLost")
     assert evacuation_begins(tried) <= second + 180 + 120
 
@@ -839,10 +840,7 @@ def test_instance_when_it_was_degraded_before_then_its_evacuation_begins_within_
     tried = provisioned({}, *instances(4)[1:])
     tried.policy = DEFAULT
     tried.tell("Degraded", "HeartbeatLate")
-    tried.look(0)
-    while (due := tried.due()) is not None and due < second:
-        tried.look(due)
-    tried.now = second
+    tried.pass_time(second)
     tried.tell("Down", "HeartbeatLost")
     tried.now = max(second, not_none(tried.due()))
     assert evacuation_begins(tried) - second <= max(LONGEST.values())
