@@ -35,8 +35,8 @@ REFRESH_SECONDS = 300.0
 FEWEST = 5
 """Applications: of fewer no share is told."""
 LATE, LACKING = (0.25, 0.9), (0.2, 0.9)
-"""Beyond which share of the Applications an instance is degraded, and down: not compared in time; without an answer of
-the repo server."""
+"""Beyond which share of the Applications an instance is degraded, and down: not compared in time; without a repo
+server."""
 TENANTS = 3
 """So many are affected at least: with fewer it may be what these have committed."""
 RENEWED_BEFORE, LAST_PART = timedelta(days=14), 10
@@ -167,7 +167,7 @@ def _of_applications(found: ApplicationsSignal) -> Iterator[Judgement]:
         yield Judgement(Health.DEGRADED, "RefreshNotTakenUp", f"{told}, up to {max(overdue):.0f} s")
     if found.total < FEWEST:
         return
-    if found.lacking_tenants >= TENANTS and (level := _level(found.lacking_repo_server / found.total, LACKING)):
+    if found.lacking_tenants >= TENANTS and (level := _level(found.lacking_share, LACKING)):
         told = f"the repo server does not answer: {found.lacking_repo_server} of {found.total} Applications say so"
         yield Judgement(level, "RepoServerFailing", told)
     if found.late_tenants >= fewest and (level := _level(found.late_share, LATE)):

@@ -89,12 +89,14 @@ class ApplicationsSignal:
     waits_seconds: tuple[float, ...] = ()
     """For comparisons that were asked for: the longest of each tenant that waits for one."""
     lacking_repo_server: int = 0
+    """Those that say that there is no repo server."""
+    lacking_share: float = 0.0
+    """Of the Applications of each tenant, likewise the average of all tenants."""
     lacking_tenants: int = 0
-    """Whose these are."""
     failed_syncs: int = 0
     """Those whose last sync has failed."""
     comparison_errors: int = 0
-    """Those that could not be compared."""
+    """Those that could not be compared, or that Argo CD refuses to compare."""
     failing_tenants: int = 0
     """Of whose at least one could not be compared, or has failed in its last sync."""
     comparison_p95_ms: int | None = None
@@ -216,8 +218,8 @@ def applications_signal(
     """
     ours = {key: each for key, each in applications.items() if _is_judged(each)}
     asked = {key for key, each in ours.items() if REFRESH in each.annotations}
-    never = {key for key, each in ours.items() if each.reconciliation.reconciled_at is None}
-    lacking = [each for each in ours.values() if each.reconciliation.lacks_repo_server]
+    never = {key for key, each in ours.items() if _is_uncompared(each)}
+    lacking = Counter(_tenant_of(each) for each in ours.values() if each.reconciliation.lacks_repo_server)
     late = late_applications(ours, now, compares_within)
     compared = [*_comparisons(ours.values(), now)]
     by_tenant, late_by_tenant = Counter(map(_tenant_of, ours.values())), Counter(_tenant_of(ours[key]) for key in late)
@@ -225,15 +227,16 @@ def applications_signal(
         total=len(ours),
         late=len(late),
         late_of_others=_late_of_others(late_by_tenant, by_tenant),
-        late_share=_average(late_by_tenant[each] / count for each, count in by_tenant.items()),
+        late_share=_average_share(late_by_tenant, by_tenant),
         tenants=len(by_tenant),
         late_tenants=len(late_by_tenant),
         waiting=len(asked | never),
         waits_seconds=_longest_of_tenants(ours, refreshes.follow(asked, now)),
-        lacking_repo_server=len(lacking),
-        lacking_tenants=len(set(map(_tenant_of, lacking))),
+        lacking_repo_server=lacking.total(),
+        lacking_share=_average_share(lacking, by_tenant),
+        lacking_tenants=len(lacking),
         failed_syncs=sum(each.operation.has_failed for each in ours.values()),
-        comparison_errors=sum(bool(each.reconciliation.comparison_error) for each in ours.values()),
+        comparison_errors=sum(map(_is_unanswered, ours.values())),
         failing_tenants=len({_tenant_of(each) for each in ours.values() if _is_failing(each)}),
         comparison_p95_ms=p95_ms(_without_slowest_tenant(compared) or [age for _, age in compared]),
         sync_p95_ms=p95_ms(_without_slowest_tenant(_syncs(ours.values(), now))),
@@ -266,9 +269,9 @@ def _longest_of_tenants(ours: Mapping[ObjectKey, LiveObject], waits: Mapping[Obj
 
 
 def _comparisons(applications: Iterable[LiveObject], now: datetime) -> Iterator[tuple[str, timedelta]]:
-    """Whose were compared, and how long ago each was."""
+    """Whose were compared, and how long ago each was; without those that are compared no more."""
     for each in applications:
-        if (compared := each.reconciliation.reconciled_at) is not None:
+        if (compared := each.reconciliation.reconciled_at) is not None and not each.reconciliation.is_refused:
             yield _tenant_of(each), now - compared
 
 
@@ -288,7 +291,17 @@ def _without_slowest_tenant(measured: Iterable[tuple[str, timedelta]]) -> list[t
 
 
 def _is_failing(live: LiveObject) -> bool:
-    return live.operation.has_failed or bool(live.reconciliation.comparison_error)
+    return live.operation.has_failed or _is_unanswered(live)
+
+
+def _is_unanswered(live: LiveObject) -> bool:
+    """Whether Argo CD has looked at it, and could not compare it."""
+    return bool(live.reconciliation.comparison_error) or live.reconciliation.is_refused
+
+
+def _is_uncompared(live: LiveObject) -> bool:
+    """Whether Argo CD has not come to it yet."""
+    return live.reconciliation.reconciled_at is None and not live.reconciliation.is_refused
 
 
 def _tenant_of(live: LiveObject) -> str:
@@ -306,14 +319,16 @@ def late_applications(
 
 def _is_late(live: LiveObject, now: datetime, compares_within: timedelta | None) -> bool:
     found = live.reconciliation
+    if found.is_refused:
+        return False
     if found.reconciled_at is None:
         return _is_older(found.created_at, now, ERRORS_KEPT + (compares_within or timedelta()) + SLACK)
     return compares_within is not None and _is_older(found.reconciled_at, now, TIMES * compares_within + SLACK)
 
 
-def _average(values: Iterable[float]) -> float:
-    found = [*values]
-    return sum(found) / len(found) if found else 0.0
+def _average_share(some: Counter[str], all_: Counter[str]) -> float:
+    """Of Applications by tenant: each tenant's share, and of these the average."""
+    return sum(some[tenant] / count for tenant, count in all_.items()) / len(all_) if all_ else 0.0
 
 
 def _is_judged(live: LiveObject) -> bool:

@@ -16,6 +16,8 @@ PARAMETERS, GENERATORS = "argocd-cmd-params-cm", "argocd-generators"
 REPO_SERVER, CONTROLLER = "argocd-repo-server", "argocd-application-controller"
 VERSION_LABEL = "app.kubernetes.io/version"
 TIMEOUT = "ARGOCD_EXEC_TIMEOUT"
+BOUNDS_OF_CALLS = ("ARGOCD_K8S_TCP_TIMEOUT", "ARGOCD_K8S_SERVER_SIDE_TIMEOUT")
+"""Of calls to clusters. Argo CD takes a list that was cut off by them for an empty one (tried with 3.2.11)."""
 LIMITS = ("memory", "ephemeral-storage")
 PROGRAMS = ("kustomize", "helm")
 WRAPPING = ("env -i ", "ulimit -t ", "ulimit -v ", "HTTPS_PROXY=", "--skip-schema-validation")
@@ -130,6 +132,7 @@ def unmet_of_workloads(workloads: Workloads) -> Iterator[str]:
     yield from _of_version(workloads)
     yield from _of_parameters(workloads)
     yield from _of_timeout(workloads)
+    yield from _of_bounds(workloads)
     yield from _of_limits(workloads)
 
 
@@ -168,6 +171,13 @@ def _of_timeout(workloads: Workloads) -> Iterator[str]:
     given = _variables(workloads.repo_server, REPO_SERVER)
     if workloads.repo_server is not None and not _is_bound(given.get(TIMEOUT, "")):
         yield f"{TIMEOUT} of {REPO_SERVER} is not set: one repository occupies it"
+
+
+def _of_bounds(workloads: Workloads) -> Iterator[str]:
+    given = _variables(workloads.controller, CONTROLLER)
+    if bounds := [each for each in BOUNDS_OF_CALLS if given.get(each)]:
+        yield f"{' and '.join(bounds)} of {CONTROLLER} is set: of a cluster that answers more slowly nothing counts as \
+deployed, and all of it is deployed anew"
 
 
 def _of_limits(workloads: Workloads) -> Iterator[str]:

@@ -14,8 +14,11 @@ REFRESH = "argocd.argoproj.io/refresh"
 """Annotation that asks the application controller to compare; it takes that off again."""
 SKIP = "argocd.argoproj.io/skip-reconcile"
 COMPARISON_ERROR, INVALID_SPEC_ERROR = "ComparisonError", "InvalidSpecError"
-_REPO_SERVER = re.compile(r"code = (Unavailable|DeadlineExceeded)\b")
-"""How gRPC says that the repo server itself does not answer; what git servers say has another code."""
+_ANSWER = re.compile(
+    r"(?:Failed to load target state: )?(?:failed to generate manifest for source \d+ of \d+: )?rpc error: code = (\w+)"
+)
+"""What gRPC says of the repo server's answer. Whatever follows may be a tenant's words, or its git server's."""
+UNAVAILABLE, TOO_LATE = "Unavailable", "DeadlineExceeded"
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,12 +30,30 @@ class Reconciliation:
     """When it was compared last, by the controller's clock."""
     comparison_error: str = ""
     spec_errors: tuple[str, ...] = ()
-    """Why it is not compared at all."""
+    """Why Argo CD looks at it and does not compare it: then ``reconciled_at`` stays as it is, or None."""
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether it is not compared at all: its repository or its cluster are none that its project has."""
+        return bool(self.spec_errors)
 
     @property
     def lacks_repo_server(self) -> bool:
-        """Whether it was not compared because the repo server does not answer."""
-        return _REPO_SERVER.search(self.comparison_error) is not None
+        """Whether it was not compared because there is no repo server."""
+        return self._code == UNAVAILABLE
+
+    @property
+    def lacks_answer(self) -> bool:
+        """Whether it was not compared because the repo server is not there, or does not answer in time.
+
+        The latter may be for its git server, too, which does not.
+        """
+        return self._code in {UNAVAILABLE, TOO_LATE}
+
+    @property
+    def _code(self) -> str:
+        found = _ANSWER.match(self.comparison_error)
+        return found.group(1) if found is not None else ""
 
 
 NOT_RECONCILED = Reconciliation()

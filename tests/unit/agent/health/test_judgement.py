@@ -98,17 +98,24 @@ CASES = [
         late(1, tenants=1, late_tenants=1), (Health.DOWN, "ReconciliationLate"), id="late ones of the only tenant"
     ),
     pytest.param(
-        applications(total=100, lacking_repo_server=21, lacking_tenants=3),
+        applications(total=100, lacking_repo_server=21, lacking_share=0.21, lacking_tenants=3),
         (Health.DEGRADED, "RepoServerFailing"),
         id="some tenants' have no answer of the repo server",
     ),
     pytest.param(
-        applications(total=100, lacking_repo_server=91, lacking_tenants=3),
+        applications(total=100, lacking_repo_server=91, lacking_share=0.91, lacking_tenants=3),
         (Health.DOWN, "RepoServerFailing"),
         id="nearly nobody has",
     ),
     pytest.param(
-        applications(total=100, lacking_repo_server=91, lacking_tenants=2), UP, id="what two tenants have committed"
+        applications(total=100, lacking_repo_server=91, lacking_share=0.91, lacking_tenants=2),
+        UP,
+        id="what two tenants say",
+    ),
+    pytest.param(
+        applications(total=100, lacking_repo_server=91, lacking_share=0.1, lacking_tenants=3),
+        UP,
+        id="three tenants of many",
     ),
     pytest.param(Signals(version="3.2.11", wanted_version="v3.2.11"), UP, id="the version that was ordered"),
     pytest.param(

@@ -70,9 +70,15 @@ def test_workloads_when_looked_at_then_those_that_are_to_be_seen_are_counted(
 
 
 def application(
-    reconciled: str = "", created: str = ago(days=1), project: str = "one", error: str = "", **annotations: str
+    reconciled: str = "",
+    created: str = ago(days=1),
+    project: str = "one",
+    error: str = "",
+    refusal: str = "",
+    **annotations: str,
 ) -> LiveObject:
-    conditions = [{"type": "ComparisonError", "message": error}] if error else []
+    told = {"ComparisonError": error, "InvalidSpecError": refusal}
+    conditions = [{"type": type_, "message": message} for type_, message in told.items() if message]
     manifest = {
         "metadata": {
             "uid": "uid",
@@ -97,6 +103,17 @@ def measured(
 def test_application_when_it_was_not_compared_in_time_then_it_is_late() -> None:
     found = measured(application(ago(minutes=6)), application(ago(minutes=8)))
     assert (found.total, found.late, found.late_of_others, found.waiting) == (2, 1, 1, 0)
+
+
+def test_applications_when_argocd_refuses_them_then_none_is_late_and_each_counts_as_one_that_cannot_be_compared() -> (
+    None
+):
+    """As when a token has expired, or an environment's Secret is gone: Argo CD looks at them, and writes no time."""
+    refusal = "application repo https://git.example/shop.git is not permitted in project 'app-project-one'"
+    refused = (application(ago(days=2), refusal=refusal), application(created=ago(days=2), refusal=refusal))
+    found = measured(*refused, application(ago(seconds=5), project="two"), application(ago(seconds=5), project="three"))
+    assert (found.late, found.late_share, found.late_tenants, found.waiting) == (0, 0.0, 0, 0)
+    assert (found.comparison_errors, found.failing_tenants, found.comparison_p95_ms) == (2, 1, 5_000)
 
 
 def test_application_when_argocd_does_not_compare_by_itself_then_none_that_was_compared_is_late() -> None:
@@ -218,6 +235,7 @@ def test_comparisons_when_one_tenant_has_the_oldest_then_its_own_do_not_count_un
 
 
 UNAVAILABLE = (
+    "Failed to load target state: failed to generate manifest for source 1 of 1: "
     'rpc error: code = Unavailable desc = connection error: desc = "dial tcp 10.0.0.1:8081: connection refused"'
 )
 OF_GIT = "rpc error: code = Unknown desc = failed to list refs: dial tcp 192.0.2.1:443: connect: connection refused"
@@ -230,7 +248,17 @@ def test_repo_server_when_it_does_not_answer_then_who_says_so_is_counted_and_err
         application(error=UNAVAILABLE, project="two"),
         application(error=OF_GIT, project="three"),
     )
-    assert (found.lacking_repo_server, found.lacking_tenants) == (3, 2)
+    assert (found.lacking_repo_server, found.lacking_tenants, found.lacking_share) == (3, 2, pytest.approx(2 / 3))
+
+
+@pytest.mark.parametrize("error", [
+    "Failed to load target state: failed to generate manifest for source 1 of 1: rpc error: code = Unknown desc = "
+    f"`helm template .` failed exit status 1: Error: execution error: {UNAVAILABLE}",
+    f"Failed to load live state: failed to get cluster info for \"https://cluster.example\": {UNAVAILABLE}",
+    "rpc error: code = DeadlineExceeded desc = context deadline exceeded",
+], ids=["what a chart says", "what a cluster says", "which may wait for a git server"])  # fmt: skip
+def test_repo_server_when_a_tenant_has_written_that_it_does_not_answer_then_that_is_none_of_it(error: str) -> None:
+    assert measured(*(application(error=error, project=each) for each in "abc")).lacking_repo_server == 0
 
 
 @pytest.mark.parametrize(

@@ -160,6 +160,16 @@ def test_controller_when_a_limit_shipped_is_dropped_then_the_agents_miss_it(limi
     assert told.startswith(f"argocd-application-controller has no limit of {limit}")
 
 
+@pytest.mark.parametrize("variable", ["ARGOCD_K8S_TCP_TIMEOUT", "ARGOCD_K8S_SERVER_SIDE_TIMEOUT"])
+def test_controller_when_its_calls_to_clusters_are_cut_off_then_the_agents_warn_of_it(variable: str) -> None:
+    """Argo CD takes a list that was cut off for an empty one: seen on 3.2.11, with a cluster that answered no list."""
+    found = workloads_of("v3.2.11")
+    controller: Any = found.controller
+    controller["spec"]["template"]["spec"]["containers"][0]["env"] = [{"name": variable, "value": "60s"}]
+    (told,) = verdict(found).shortcomings
+    assert told.startswith(f"{variable} of argocd-application-controller is set: ")
+
+
 @pytest.mark.parametrize("part", ["env -i", "ulimit -t", "ulimit -v", "HTTPS_PROXY=", "--skip-schema-validation"])
 def test_script_when_a_part_of_it_is_dropped_then_the_agents_tell(part: str) -> None:
     script = SHIPPED[GENERATORS]["data"]["generator.sh"].replace(part, "")
