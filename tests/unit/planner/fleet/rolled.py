@@ -63,6 +63,8 @@ class Rolled:
     cluster: EngineClusterRow = CLUSTER
     rules: PlacementRules = field(default_factory=PlacementRules)
     is_rebuilt: bool = False
+    stubborn: set[UUID] = field(default_factory=set)
+    """Tenants that cannot be prepared anywhere: their moves come back."""
 
     @classmethod
     def of(cls, rings: Mapping[str, tuple[int, int]], tenants: int = 20) -> Rolled:
@@ -85,16 +87,20 @@ class Rolled:
         """As the planner would read it."""
         on = Counter(each.engine_instance_id for each in self.tenants.values())
         moving = Counter(place for move in self.moves.values() for place in (move.source, move.target))
+        deployments = Counter[str]()
+        for each in self.tenants.values():
+            deployments[each.engine_instance_id] += each.deployments
         held = {
-            name: Holding(on[name] + moving[name], 2 * on[name], objects=bool(on[name] + moving[name]))
+            name: Holding(on[name] + moving[name], deployments[name], objects=bool(on[name] + moving[name]))
             for name in self.instances
         }
+        returned = Counter((each.tenant_id, each.target) for each in self.ended if each.step == "cancelled")
         is_past = self.rollout is not None and self.rollout.step == "provisioning"
         figures = {name: PAST if is_past else self.figures(name) for name in self.instances}
         return Fleet(
             {CLUSTER.id: self.cluster}, self.instances, held, frozenset({"argocd"}), self.tenants, dict(self.moves),
             health=self.health, rules=self.rules, pools=self.pools, rollout=self.rollout, figures=figures,
-            knows_version=lambda _, version: version in (OLD, NEW), is_rebuilt=self.is_rebuilt,
+            knows_version=lambda _, version: version in (OLD, NEW), is_rebuilt=self.is_rebuilt, returned=returned,
         )  # fmt: skip
 
     def look(self, *orders: Order) -> Changes:
@@ -121,7 +127,8 @@ class Rolled:
         """Each move that has begun by one step, if those can do their part that it waits for."""
         for move in tuple(self.moves.values()):
             is_lost = self.fleet.is_out_of_reach(move.source)
-            if move.step in ("reserved", "preparing") and move.is_cancelled:
+            is_stubborn = move.step == "preparing" and move.tenant_id in self.stubborn
+            if is_stubborn or (move.step in ("reserved", "preparing") and move.is_cancelled):
                 self._write(replace(move, step="cancelled"))
             elif move.step == "withdrawing":
                 self._write(move if is_lost else replace(move, step="done"))

@@ -129,6 +129,31 @@ def test_tenants_when_drawn_then_the_same_ones_each_time_and_those_with_applicat
     assert [each.deployments for each in moved] == [2, 2]
 
 
+def test_stage_when_moves_of_those_who_were_drawn_come_back_then_others_go_in_their_place() -> None:
+    usual = begun(200)
+    usual.until("soaking", 1)
+    rolled = begun(200)
+    rolled.stubborn = {each.id for each in usual.tenants.values() if each.engine_instance_id == TARGET}
+    assert len(rolled.stubborn) == 2
+    assert rolled.until("soaking", 10).is_over is False
+    there = {each.id for each in rolled.tenants.values() if each.engine_instance_id == TARGET}
+    assert (len(there), there & rolled.stubborn) == (20, set())
+
+
+@pytest.mark.parametrize("drawn", range(20))
+def test_tenants_when_they_are_large_then_no_new_instance_has_more_of_them_than_it_must(drawn: int) -> None:
+    """Each is 800 of 2,500: three on one would fill it, and nobody is relieved of who has just come."""
+    rolled = Rolled.of({"general": (1, 2)}, 4)
+    rolled.tenants = {
+        name: replace(each, id=UUID(int=1000 * drawn + number), deployments=800)
+        for number, (name, each) in enumerate(rolled.tenants.items())
+    }
+    rolled.instances = {name: replace(each, capacity=2_500) for name, each in rolled.instances.items()}
+    rolled.live(START)
+    rolled.until_over()
+    assert rolled.places() == {"general-new-0": 2, "general-new-1": 2}
+
+
 def test_rings_when_there_are_several_then_one_after_the_other_in_their_order() -> None:
     rolled = Rolled.of({"general": (2, 2), "canary": (1, 1), "early": (1, 1)}, 5)
     rolled.live(START)
@@ -432,6 +457,7 @@ def test_rollout_when_aborted_while_the_old_instances_are_given_up_then_it_ends_
 def test_tenant_when_it_cannot_move_then_the_others_do_and_the_rollout_pauses_with_the_rule() -> None:
     rolled = begun(20)
     name = ("local", "team-7")
+    rolled.until("moving", 1)
     rolled.tenants[name] = replace(rolled.tenants[name], deployments=5000)
     rolled.until("moving", 100)
     for _ in range(int(STALLED_AFTER / EVERY) + 40):

@@ -98,8 +98,12 @@ def _score(tenant: UUID, instance: EngineInstance) -> float:
 
 def first_within_bound(ordered: Collection[EngineInstance], load: Mapping[str, int]) -> EngineInstance:
     """The first that is within its bound with one unit more. Bounds are rounded up, so the least loaded one is."""
-    capacity = sum(each.capacity for each in ordered)
-    total = 1 + sum(load.get(each.id, 0) for each in ordered)
-    return next(
-        each for each in ordered if load.get(each.id, 0) + 1 <= math.ceil(BOUND * total * each.capacity / capacity)
-    )
+    most = bounds_of(ordered, load)
+    return next(each for each in ordered if load.get(each.id, 0) + 1 <= most[each.id])
+
+
+def bounds_of(instances: Collection[EngineInstance], load: Mapping[str, int], more: int = 1) -> dict[str, int]:
+    """What each may carry at most, by its id: :data:`BOUND` times its share of what all carry, and of ``more``."""
+    capacity = sum(each.capacity for each in instances)
+    total = more + sum(load.get(each.id, 0) for each in instances)
+    return {each.id: math.ceil(BOUND * total * each.capacity / capacity) for each in instances}

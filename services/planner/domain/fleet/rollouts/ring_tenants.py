@@ -12,11 +12,11 @@ from uuid import UUID, uuid5
 from services.planner.domain.fleet.moves.move_orders import begun_move, require_apart, require_room
 from services.planner.domain.fleet.moves.rebalance_orders import is_moving
 from services.planner.domain.fleet.placement.assignment_orders import require_unpinned
-from services.planner.domain.fleet.placement.placement import order_of
+from services.planner.domain.fleet.placement.placement import bounds_of, order_of
 from services.planner.domain.fleet.rollouts.ring_instances import TAKING, cell_of
 from services.planner.domain.fleet.rollouts.rollout_rows import Rollout
 from services.planner.domain.fleet.rows import Fleet, Move, Refused, TenantHere
-from services.planner.rows import TenantName
+from services.planner.rows import EngineInstance, TenantName
 
 FEWEST_TENANTS = 2
 """At any stage: of one alone a gate takes no word that anything fails."""
@@ -73,9 +73,12 @@ def may_leave(tenant: TenantHere, instances: frozenset[str], fleet: Fleet) -> bo
 def send_tenants(
     rollout: Rollout, fleet: Fleet, names: Iterable[TenantName], to: frozenset[str], now: datetime, most: int
 ) -> tuple[Fleet, str]:
-    """With a move ordered for the first ``most`` that find an instance, and the last rule that kept one."""
+    """With a move ordered for the first ``most`` that find an instance, and the last rule that kept one.
+
+    Those come last that moves there have come back from: a tenant that lets none prepare it keeps no other waiting.
+    """
     rule, sent = "", dict[UUID, Move]()
-    for name in names:
+    for name in sorted(names, key=lambda name: _returned(fleet.tenants[name], to, fleet)):
         if len(sent) == most:
             break
         tenant = fleet.tenants[name]
@@ -94,10 +97,15 @@ def send_tenants(
     return fleet.with_moves(sent.values()), rule
 
 
-def _target(name: TenantName, to: frozenset[str], rollout: Rollout, fleet: Fleet) -> str:
-    """The first of the tenant's own order that has room; who goes back had room. Raises Refused.
+def _returned(tenant: TenantHere, to: frozenset[str], fleet: Fleet) -> int:
+    return sum(fleet.returned.get((tenant.id, each), 0) for each in to)
 
-    A part goes to the tenant's own instance only if there is no other.
+
+def _target(name: TenantName, to: frozenset[str], rollout: Rollout, fleet: Fleet) -> str:
+    """The first of the tenant's own order that has room, and is within its bound; who goes back had room.
+
+    If none is within it, the one that carries least of what it can. A part goes to the tenant's own instance only if
+    there is no other. Raises Refused.
     """
     tenant = fleet.tenants[name]
     cell = cell_of(fleet.instances[tenant.engine_instance_id])
@@ -107,8 +115,15 @@ def _target(name: TenantName, to: frozenset[str], rollout: Rollout, fleet: Fleet
         raise Refused(f"no instance of ring {rollout.ring} in cluster {cell[0]} can have it")
     rules: list[Refused] = []
     parts = fleet.parts_of(tenant)
-    in_order = order_of(tenant.id, [row.as_candidate for row in working])
-    for each in sorted(in_order, key=lambda each: each.id in parts):
+    candidates = [row.as_candidate for row in working]
+    load = {each.id: fleet.holding(each.id).deployments for each in candidates}
+    most = bounds_of(candidates, load, tenant.deployments)
+
+    def precedence(each: EngineInstance) -> tuple[bool, float]:
+        is_within = load[each.id] + tenant.deployments <= most[each.id]
+        return each.id in parts, 0.0 if is_within else 1 + load[each.id] / each.capacity
+
+    for each in sorted(order_of(tenant.id, candidates), key=precedence):
         try:
             require_apart(name, tenant, each.id, fleet)
             if rollout.step != "reverting":
