@@ -2,8 +2,9 @@
 
 All of them leave that a rule lets go. Where the instance that a tenant is meant for has no room, it goes to another;
 likewise where a move there went back of late, because the tenant could not be prepared.
-Those that are leaving already go on to where they were ordered to go. Those that have come by a move whose target, the
-instance, has not taken them over yet leave by another one, which takes the place of that.
+Those that are leaving already go on to where they were ordered to go, unless they have not begun and that is down, too.
+Those that have come by a move whose target, the instance, has not taken them over yet leave by another one, which takes
+the place of that.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from services.planner.domain.fleet.moves.rebalance import PlacedTenant, rebalanc
 from services.planner.domain.fleet.moves.rebalance_orders import is_held, is_moving, load_staying, placed_tenant
 from services.planner.domain.fleet.placement.assignments import Affinity
 from services.planner.domain.fleet.placement.placement import order_of
-from services.planner.domain.fleet.rows import ON_SOURCE, Fleet, Move, Refused, TenantHere
+from services.planner.domain.fleet.rows import ON_SOURCE, Fleet, Move, MoveStep, Refused, TenantHere
 from services.planner.domain.ids import operation_id
 from services.planner.rows import EngineInstance, TenantName
 
@@ -38,7 +39,7 @@ def evacuate(instance: str, fleet: Fleet, now: datetime) -> tuple[str, Fleet]:
         fleet: all rows, and all tenants.
         now: the time.
     """
-    taken = _as_taken_over(instance, fleet)
+    taken = _as_staying(instance, fleet)
     after, begun, rules = fleet, list[Move](), _not_here_alone(instance, taken)
     for placed, targets in _relocations(instance, taken):
         rule, name = "", placed.tenant.full_name
@@ -63,21 +64,33 @@ def changed_moves(before: Fleet, after: Fleet, now: datetime) -> tuple[Move, ...
         known = before.moves.get(move.tenant_id)
         if known is not None and known.id != move.id:
             message = f"engine instance {known.target} is down, and its tenant goes on to {move.target}"
-            found.append(replace(known, step="done", step_since=now, due_at=None, message=message))
+            end: MoveStep = "cancelled" if known.step == "ordered" else "done"
+            found.append(replace(known, step=end, step_since=now, due_at=None, message=message))
         if move != known:
             found.append(move)
     return tuple(found)
 
 
 def with_forced_moves(instance: str, fleet: Fleet, now: datetime) -> Fleet:
-    """With moves from the instance that have begun, whoever has ordered them, not waiting for it any more.
-
-    One that has not begun stays as it is until then: the instance may be healthy again.
-    """
+    """With moves from the instance, whoever has ordered them, not waiting for it any more, nor for a place there."""
     return fleet.with_moves(
-        replace(move, path="forced", due_at=now)
+        replace(move, path="forced", due_at=None if move.step == "ordered" else now)
         for move in fleet.moves.values()
-        if move.source == instance and move.path == "whole" and move.step in ON_SOURCE
+        if move.source == instance and move.path == "whole" and move.step in ("ordered", *ON_SOURCE)
+    )
+
+
+def without_forced_moves(instance: str, fleet: Fleet) -> Fleet:
+    """With those that have not begun as they were, of an instance that is healthy again.
+
+    Its tenants may as well stay that an evacuation alone has ordered away.
+    """
+    ordered = [move for move in fleet.moves.values() if (move.source, move.step) == (instance, "ordered")]
+    return fleet.with_moves(
+        replace(move, is_cancelled=True, message="its instance is healthy again")
+        if move.actor == ACTOR
+        else replace(move, path="whole")
+        for move in ordered
     )
 
 
@@ -97,10 +110,17 @@ def _is_leaving(tenant: TenantHere, fleet: Fleet) -> bool:
     return is_moving(tenant, fleet) and fleet.moves[tenant.id].source == tenant.engine_instance_id
 
 
-def _as_taken_over(instance: str, fleet: Fleet) -> Fleet:
-    """As if the instance had taken over who has come to it: what it has not done yet, the next one does."""
-    moves = {tenant: move for tenant, move in fleet.moves.items() if (move.target, move.step) != (instance, "adopting")}
-    return replace(fleet, moves=moves)
+def _as_staying(instance: str, fleet: Fleet) -> Fleet:
+    """As if the instance had taken over who has come to it: what it has not done yet, the next one does.
+
+    And without moves from it that cannot begin.
+    """
+
+    def is_replaced(move: Move) -> bool:
+        has_come = (move.target, move.step) == (instance, "adopting")
+        return has_come or ((move.source, move.step) == (instance, "ordered") and fleet.is_down(move.target))
+
+    return replace(fleet, moves={tenant: move for tenant, move in fleet.moves.items() if not is_replaced(move)})
 
 
 def _not_here_alone(instance: str, fleet: Fleet) -> dict[TenantName, str]:
@@ -155,8 +175,8 @@ def _begun(placed: PlacedTenant, target: EngineInstance, fleet: Fleet, now: date
     """The move of a tenant. Raises Refused.
 
     Only an operator orders a tenant from an instance that its workspace has to itself to a shared one; from a shared
-    one it goes to another, lest it stay on one that is down. A move that takes the place of another has begun with it:
-    what the tenant shows is held without a gap.
+    one it goes to another, lest it stay on one that is down. A move that takes the place of one that has begun has so,
+    too: what the tenant shows is held without a gap.
     """
     workspace, source = placed.tenant.workspace, fleet.instances[placed.tenant.engine_instance_id]
     if refusal := Affinity(workspace, has_own=source.dedicated_to == workspace).refusal(target):
@@ -167,7 +187,7 @@ def _begun(placed: PlacedTenant, target: EngineInstance, fleet: Fleet, now: date
     wanted = MoveTenant(*placed.tenant.full_name, target.id)
     order = FleetOrder(_order_id(placed.tenant.id, now), ACTOR, now, wanted)
     move = replace(new_move(wanted, order, fleet), path="forced")
-    return move if known is None else replace(move, step="reserved", due_at=now)
+    return move if known is None or known.step == "ordered" else replace(move, step="reserved", due_at=now)
 
 
 def _order_id(tenant: UUID, now: datetime) -> UUID:

@@ -23,6 +23,7 @@ from services.planner.domain.fleet.remediation.evacuation import (
     evacuate,
     find_stranded,
     with_forced_moves,
+    without_forced_moves,
 )
 from services.planner.domain.fleet.remediation.remediation import EVACUATE, REAPPLY, REPLACE, is_left, next_remedies
 from services.planner.domain.fleet.remediation.remediation_rows import Remediation, ToldRemedy
@@ -57,7 +58,7 @@ def decide_remedies(
             forced = with_forced_moves(row.engine_instance_id, after, now)
             _, after = evacuate(row.engine_instance_id, forced, now)
         elif row.state in ("recovering", "well"):
-            after = _without_evacuation(row.engine_instance_id, after)
+            after = without_forced_moves(row.engine_instance_id, after)
         rows[number], given, after = _of_provisioner(row, remediations.get(row.engine_instance_id), after, now)
         orders += given
     moves, steps = changed_moves(fleet, after, now), {move.id: move.step for move in fleet.moves.values()}
@@ -133,15 +134,6 @@ def _told(events: Iterable[Event]) -> Iterator[ToldRemedy]:
                 yield ToldRemedy(instance, int(name), "done", "")
             case Observation(engine_instance_id=instance, name=name, event=Failed(message=why)) if name.isdecimal():
                 yield ToldRemedy(instance, int(name), "skipped", why)
-
-
-def _without_evacuation(instance: str, fleet: Fleet) -> Fleet:
-    """Without those of its moves that have not begun: its tenants may as well stay."""
-    return fleet.with_moves(
-        replace(move, is_cancelled=True, message="its instance is healthy again")
-        for move in fleet.moves.values()
-        if move.source == instance and move.actor == ACTOR and move.step == "ordered"
-    )
 
 
 def _is_news(before: Remediation | None, row: Remediation) -> bool:
