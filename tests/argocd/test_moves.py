@@ -5,23 +5,26 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from devstack.components.stack import ENGINE_NAMESPACES
+from devstack.git.site import PRIVATE, USERNAME, GitSite
 from devstack.harness.hosted import HostedStack
 from devstack.harness.mirror import Mirror, mirrored
-from services.common.kubernetes import CONFIG_MAP, ApiResource, Deleted, KubeClient, Seen
+from services.common.kubernetes import CONFIG_MAP, ApiResource, Deleted, KubeClient, Manifest, Seen
 from services.kinds.managed_environment.model import MANAGED_ENVIRONMENT
 from tests.argocd.deployed import HEALTHY, SETTLED, Deployed
+from tests.argocd.planner_clock import later
 from tests.argocd.sources import NAME, Sources, config_map, service, workload
 from tests.argocd.test_environments import SERVICE_ACCOUNT, there
 from tests.argocd.test_outages import CONTROLLERS, without
-from tests.e2e.api import Api, Cluster
+from tests.e2e.api import Api, Cluster, decoded
 from tests.e2e.moving import Mover
 from tests.e2e.status_history import seen_by_user
-from tests.e2e.tenant import Tenant
+from tests.e2e.tenant import USER, Tenant
 from tests.e2e.version_history import VersionHistory, versions_seen
 
 __all__ = ["there"]
@@ -31,6 +34,8 @@ SERVICE = ApiResource("", "v1", "Service", "services")
 MANUAL = {"type": "manual"}
 DEPLOYED_SECONDS = 90
 """Argo CDs that have just begun may need so long for the first one."""
+HALF_OF_MOVE_PATIENCE = timedelta(minutes=5)
+HELD = "tests.redhat.com/held"
 OF_EVERY_NAMESPACE = {"kube-root-ca.crt"}
 
 KindAndName = tuple[str, str]
@@ -155,6 +160,30 @@ async def test_environment_when_its_tenant_is_moved_then_the_target_deploys_ther
         await accounts.until("the account is gone", lambda objects: account not in objects)
 
 
+async def test_private_repository_when_its_tenant_is_moved_then_the_target_reads_it_and_the_source_has_no_login_left(  # noqa: PLR0917 - fixtures
+    tenant: Tenant, api: Api, source: Sources, site: GitSite, deployed: Deployed, mover: Mover, engine_secrets: Mirror
+) -> None:
+    repository = source(visibility=PRIVATE)
+    await api.secret("login", "repository-credential", username=USERNAME, password=site.password)
+    await api.credential(repository=repository.https)
+    await api.until_credential("RepositoryCredentialUpToDate")
+    created = await tenant.create(source=repository.spec())
+    await tenant.until_status("deployed", timeout_seconds=DEPLOYED_SECONDS, **SETTLED)
+    async with watched(deployed.kube, tenant.namespace) as history, seen_by_user(tenant) as seen:
+        target = await mover.order(created)
+        await mover.until_done()
+        assert (await seen.changes(), await history.changes()) == ([], ([], []))
+    holding = {place for (place, _), held in engine_secrets.objects.items() if _url_of(held) == repository.https}
+    assert holding == {target}
+    repository.commit(config_map("second"))
+    await deployed.until(tenant.namespace, "second")
+    await tenant.until_status("goes on", sync__revision=repository.repository.head(), **HEALTHY)
+
+
+def _url_of(secret: Manifest) -> str:
+    return decoded(secret).get("url", "")
+
+
 async def test_deployment_when_deleted_while_its_tenant_is_moved_then_what_it_deployed_goes(
     tenant: Tenant, source: Sources, deployed: Deployed, mover: Mover
 ) -> None:
@@ -164,6 +193,35 @@ async def test_deployment_when_deleted_while_its_tenant_is_moved_then_what_it_de
     await mover.until_past("preparing", "pausing")
     await tenant.delete()
     await mover.until_done()
+    await deployed.until(tenant.namespace, None)
+    await tenant.until_application_gone(created)
+
+
+async def test_tenant_when_what_it_deleted_does_not_go_then_it_is_moved_nevertheless_and_the_target_ends_the_deletion(
+    stack: HostedStack, tenant: Tenant, source: Sources, deployed: Deployed, mover: Mover, kube: KubeClient
+) -> None:
+    """Whoever always has a deletion under way would stay as long as they like. What is gone is not made anew."""
+    repository = source(config_map("first", finalizers=[HELD]), config_map("first", "gone"))
+    created = await tenant.create(source=repository.spec())
+    await tenant.until_status("deployed", timeout_seconds=DEPLOYED_SECONDS, **SETTLED)
+    await tenant.delete()
+    await deployed.config_maps.until(
+        "one is gone, and one is being deleted",
+        lambda objects: (
+            (tenant.namespace, "gone") not in objects
+            and "deletionTimestamp" in objects[tenant.namespace, NAME]["metadata"]
+        ),
+    )
+    async with watched(kube, tenant.namespace) as history:
+        target = await mover.order(created)
+        await mover.until_past("preparing")
+        assert await mover.step() == "pausing"
+        with later(stack, HALF_OF_MOVE_PATIENCE):
+            await mover.until_done()
+        assert mover.places(created) <= {target}
+        assert await history.changes() == ([], [])
+    released = {"metadata": {"finalizers": None}}
+    await kube.patch_object(CONFIG_MAP, tenant.namespace, NAME, released, field_manager=USER)
     await deployed.until(tenant.namespace, None)
     await tenant.until_application_gone(created)
 

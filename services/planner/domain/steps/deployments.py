@@ -207,7 +207,7 @@ def _compiled(now: Deployment, environments: Environments, context: Context) -> 
         )
     spec = accepted_deployment(now.spec)
     target = _target(spec, now, environments)
-    if context.is_halted(now):
+    if context.is_halted(now) or not now.is_active:  # of what is deleted after a move nothing is to be made anew
         spec = spec.without_automation()
     manifest = context.engine.deployment(context.placement_of(now), now.id, now.uid, spec, target)
     if context.move is not None and context.move.step == "releasing" and context.is_moved(now):

@@ -22,11 +22,11 @@ from services.kinds.shared.resource import Cause, Check
 from services.kinds.sync_run.model import SYNC_RUN
 from services.kinds.sync_run.rules import ACTIVE, OVER
 from services.planner.domain.events import Event, MoveDue
-from services.planner.domain.fleet.moves.moves import KEEPING, Seen, due_time, next_step
+from services.planner.domain.fleet.moves.moves import KEEPING, Seen, due_time, is_in_haste, next_step
 from services.planner.domain.fleet.rows import ON_SOURCE, Move
 from services.planner.domain.planned_tenant import Context, PlannedTenant
 from services.planner.domain.state import TenantState
-from services.planner.rows import TENANT, EngineObjectKey
+from services.planner.rows import TENANT, EngineObject, EngineObjectKey
 
 RUNNING = "Running"
 """Phase of a sync that has begun."""
@@ -57,14 +57,14 @@ def _as_told(move: Move, told: Move) -> Move:
 
 def advance(before: TenantState, move: Move, context: Context, now: datetime) -> Move:
     """The move after all steps that can be taken by what was seen until now; each waits for what the next one makes."""
-    after = next_step(move, seen_of(before._replace(move=move), context), now, context.policy.move_patience)
+    after = next_step(move, seen_of(before._replace(move=move), context, now), now, context.policy.move_patience)
     is_begun = move.step == "reserved" and after.step == "preparing"
     return replace(after, reported=canonical(_known_there(before, move.target))) if is_begun else after
 
 
 def due_at(state: TenantState, move: Move, context: Context, now: datetime) -> datetime | None:
     """When the move has to be looked at again, though nothing happens."""
-    return None if move.is_over else due_time(move, seen_of(state, context), now, context.policy.move_patience)
+    return None if move.is_over else due_time(move, seen_of(state, context, now), now, context.policy.move_patience)
 
 
 def taken_over(state: TenantState, context: Context) -> TenantState:
@@ -123,18 +123,20 @@ def observe_release(planned: PlannedTenant, key: EngineObjectKey) -> PlannedTena
     return _reported(planned, key, ("", "", ""))
 
 
-def seen_of(state: TenantState, context: Context) -> Seen:
+def seen_of(state: TenantState, context: Context, now: datetime) -> Seen:
     """What was seen of the tenant, for the step of its move."""
     move = state.move
     if move is None:
         return Seen()
     reported = _parsed(move)
     held = [each for each in state.deployments.values() if each.spec is not None and state.is_moved(each)]
+    is_late = is_in_haste(move, now, context.policy.move_patience)
+    is_source_down = context.fleet.instances[move.source].is_down
     return Seen(
-        unprepared=_unprepared(state, reported, context),
-        unpaused=_unpaused(state, held, move),
+        unprepared=_unprepared(state, reported, context, is_late=is_late),
+        unpaused=_unpaused(state, held, move, is_late=is_late and not is_source_down),
         is_released=all(_name(context.engine.deployment_key(each.uid)) in reported for each in held),
-        is_taken=all(_is_taken(state, each) for each in held),
+        is_taken=not any(_is_missing(state.observed.get(each.id)) for each in held),
         is_adopted=all(_is_adopted(state, each) for each in held),
         is_withdrawn=not state.elsewhere,
         is_target_down=context.fleet.instances[move.target].is_down,
@@ -187,6 +189,11 @@ def _was_never_made(known: Observed | None) -> bool:
     return known is not None and _is_unseen(known) and not known.applied_digest
 
 
+def _is_missing(known: Observed | None) -> bool:
+    """Whether it has not told that it cannot, either."""
+    return known is not None and _was_never_made(known) and not known.failed_digest
+
+
 def _known_there(state: TenantState, target: str) -> dict[str, list[str]]:
     """What the target has already, of which its agent tells nothing new: it was the source of the move before."""
     checks = {owner: check.reason for owner, check in state.checks.items()}
@@ -197,22 +204,46 @@ def _known_there(state: TenantState, target: str) -> dict[str, list[str]]:
     }
 
 
-def _unprepared(state: TenantState, reported: Reported, context: Context) -> str:
-    """The first object that the target lacks of those that the tenant's instance has, or that is not good there."""
+def _unprepared(state: TenantState, reported: Reported, context: Context, *, is_late: bool) -> str:
+    """The first object that the target lacks of those that the tenant's instance has, or that is not good there.
+
+    ``is_late``: whether credentials that nobody has checked on either instance are passed over.
+    """
     if state.move is not None and state.move.target == state.tenant.engine_instance_id:
         return ""
     for key, held in sorted(state.objects.items()):
         if held.is_desired and held.owner.kind != SYNC_RUN.kind and key not in state.elsewhere:
             return f"{_name(key)} cannot be made"
     for key, there in sorted(state.elsewhere.items()):
-        if not there.is_desired:
-            continue
-        digest, reason, message = (*reported.get(_name(key), ()), "", "", "")[:3]
-        if digest != there.digest:
-            return f"{_name(key)} is not there yet"
-        if reason == FAILED or not _is_as_good(state, there.owner.id, reason, context):
-            return f"{_name(key)}: {message or reason}"
+        if there.is_desired and (lacking := _lacking(key, there, state, reported, context, is_late=is_late)):
+            return lacking
     return ""
+
+
+def _lacking(
+    key: EngineObjectKey,
+    there: EngineObject,
+    state: TenantState,
+    reported: Reported,
+    context: Context,
+    *,
+    is_late: bool,
+) -> str:
+    """What is to be said of one object that the target is to have; empty if it is as it is to be."""
+    digest, reason, message = (*reported.get(_name(key), ()), "", "", "")[:3]
+    if digest != there.digest:
+        return "" if is_late and _is_unchecked(state, there.owner.id, context) else f"{_name(key)} is not there yet"
+    if reason == FAILED or not _is_as_good(state, there.owner.id, reason, context):
+        return f"{_name(key)}: {message or reason}"
+    return ""
+
+
+def _is_unchecked(state: TenantState, owner: UUID, context: Context) -> bool:
+    """Whether these are credentials that nobody knows to work here either, as they are now."""
+    check, known = state.checks.get(owner), state.plain_resources.get(owner)
+    if known is None or context.policy.kinds[known.kind].check_reasons is None:
+        return False
+    return check is None or check.digest != state.checked_digest(owner)
 
 
 def _is_as_good(state: TenantState, owner: UUID, reason: str, context: Context) -> bool:
@@ -229,15 +260,19 @@ def _unmovable(move: Move, held: Sequence[Deployment], context: Context) -> str:
     return next((f"an environment of {each.name}" for each in held if each.environment_id is None), "")
 
 
-def _unpaused(state: TenantState, held: Sequence[Deployment], move: Move) -> str:
-    """What still runs at the source, or is on its way out of it. One that is down may never end what it does."""
+def _unpaused(state: TenantState, held: Sequence[Deployment], move: Move, *, is_late: bool) -> str:
+    """What still runs at the source, or is on its way out of it. One that is down may never end what it does.
+
+    ``is_late``: whether nothing is waited for but sync runs, of a source that works. Who releases an Application ends
+    its automation in any case, and the target goes on with what is being deleted.
+    """
+    is_left = is_late or move.path != "whole"
     for each in held:
-        if not each.is_active and move.path != "whole":
-            continue
-        if not each.is_active:
+        if not each.is_active and not is_left:
             return f"the deletion of {each.name}"
         observed = state.observed.get(each.id)
-        if observed is None or each.digest not in (observed.applied_digest, observed.failed_digest):
+        is_paused = observed is not None and each.digest in (observed.applied_digest, observed.failed_digest)
+        if each.is_active and not is_paused and not is_late:
             return f"the source to pause {each.name}"
     if move.path != "whole":
         return ""
@@ -247,15 +282,9 @@ def _unpaused(state: TenantState, held: Sequence[Deployment], move: Move) -> str
     return next((f"the sync run of {run.deployment_name}" for run in active), "")
 
 
-def _is_taken(state: TenantState, known: Deployment) -> bool:
-    """Whether the target's agent has made the Application, or has told why it cannot."""
-    observed = state.observed.get(known.id)
-    return observed is not None and known.digest in (observed.applied_digest, observed.failed_digest)
-
-
 def _is_adopted(state: TenantState, known: Deployment) -> bool:
     observed = state.observed.get(known.id)
-    if observed is None or not _is_taken(state, known):
+    if observed is None or known.digest not in (observed.applied_digest, observed.failed_digest):
         return False
     return observed.failed_digest == known.digest or bool(observed.resource_version) or not observed.status
 

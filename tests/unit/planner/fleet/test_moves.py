@@ -20,7 +20,7 @@ from services.kinds.shared.api_group import FINALIZER
 from services.kinds.sync_run.catalogue import TERMINATED_FOR_MOVE
 from services.kinds.sync_run.model import SYNC_RUN
 from services.planner.domain.events import Event
-from services.planner.domain.fleet.moves.moves import NUMBERS
+from services.planner.domain.fleet.moves.moves import LONGEST, NUMBERS
 from services.planner.domain.fleet.rows import Move
 from services.planner.rows import EngineRow
 from tests.unit.planner.given import (
@@ -65,6 +65,10 @@ class Agents:
     """Instances whose agents do nothing, separated by blanks."""
     bad: str = ""
     """The instance where no credentials work."""
+    unchecked: bool = False
+    """No agent gets to credentials before they change again."""
+    undeleted: str = ""
+    """The instance where no deletion comes to its end."""
     hanging: str = ""
     """The Application that no engine comes to compare any more."""
     lost: set[tuple[str, str]] = field(default_factory=set)
@@ -101,6 +105,8 @@ class Agents:
         elif row.desired == "absent":
             yield Removed(forced=False)
         elif row.kind.endswith("Secret"):
+            if self.unchecked:
+                return
             bad = row.engine_instance_id == self.bad
             yield Checked(row.digest, *(("InvalidCredentials", "no") if bad else ("Succeeded", "")))
         else:
@@ -108,6 +114,8 @@ class Agents:
 
     def _application(self, row: EngineRow, place: tuple[str, str]) -> Iterator[ObservationEvent]:
         is_released = json.loads(row.manifest).get(RELEASE) is True
+        if row.desired == "absent" and row.engine_instance_id == self.undeleted:
+            return
         if row.desired == "absent" or is_released:
             if place in self.live and not is_released:
                 self.deleted.append(row.name)
@@ -320,7 +328,10 @@ def test_move_when_the_target_is_not_ready_in_time_then_it_goes_back_and_says_wh
     move = ordered(world)
     setattr(agents, fault, move.target)
     agents.settle()
-    assert world.moves[ID].step == "preparing"
+    for minutes in (4, 6):
+        world.later = timedelta(minutes=minutes)
+        agents.settle()
+        assert world.moves[ID].step == "preparing"
     world.later = timedelta(minutes=11)
     agents.settle()
     agents.silent = ""
@@ -328,6 +339,27 @@ def test_move_when_the_target_is_not_ready_in_time_then_it_goes_back_and_says_wh
     assert world.moves[ID].step == "cancelled"
     assert "preparing took longer than 0:10:00: " in world.moves[ID].message
     assert (instances(world), agents.deleted) == ({move.source}, [])
+
+
+def test_move_when_the_tenant_changes_its_credentials_faster_than_anybody_checks_them_then_it_goes_on_nevertheless(
+    world: World, agents: Agents
+) -> None:
+    """Else it could stay as long as it likes, and its instance would never be empty."""
+    move = ordered(world)
+    agents.unchecked = True
+    for second in range(20, 30):
+        world.take(secret(second), secret(second, "login", "repository-credential"))
+        agents.settle()
+    world.later = timedelta(minutes=4)
+    agents.settle()
+    assert world.moves[ID].step == "preparing"
+    world.later = timedelta(minutes=5)
+    agents.settle()
+    assert (world.moves[ID].step, instances(world), agents.deleted) == ("done", {move.target}, [])
+    agents.unchecked = False
+    world.take(secret(30), secret(30, "login", "repository-credential"))
+    agents.settle()
+    assert {check.reason for check in world.checks.values()} == {"Succeeded"}
 
 
 def test_move_when_it_is_to_another_cluster_than_a_deployment_goes_to_then_it_goes_back_and_says_why(
@@ -360,12 +392,69 @@ def test_move_when_the_target_is_away_after_the_release_then_it_goes_on_when_it_
     move = ordered(world)
     until(world, agents, "adopting")
     agents.silent = move.target
+    world.fleet = tuple(replace(each, is_down=each.id == move.target) for each in world.fleet)
     world.later = timedelta(days=1)
     agents.settle()
     assert world.moves[ID].step == "adopting"
     agents.silent = ""
     agents.settle()
     assert world.moves[ID].step == "done"
+
+
+def test_move_when_a_tenant_keeps_the_source_from_pausing_what_it_changes_then_it_goes_on_all_the_same(
+    world: World, agents: Agents
+) -> None:
+    """As with repositories of hosts that take long to look up, each another one."""
+    move = ordered(world)
+    until(world, agents, "pausing")
+    agents.silent = move.source
+    agents.settle()
+    world.later = PATIENCE / 2 - SECOND
+    agents.settle()
+    assert world.moves[ID].step == "pausing"
+    world.later = PATIENCE / 2
+    agents.settle()
+    assert world.moves[ID].step == "releasing"
+    agents.silent = ""
+    agents.settle()
+    assert (world.moves[ID].step, instances(world), agents.deleted) == ("done", {move.target}, [])
+
+
+def test_move_when_a_tenant_keeps_the_target_from_what_it_changes_then_it_ends_once_the_target_has_it_as_it_was(
+    world: World, agents: Agents
+) -> None:
+    move = ordered(world)
+    agents.hanging = "gitopsdepl-uid-2"
+    agents.settle()
+    world.take(changed(90, "other", uid="uid-2", content=REMOTE, generation=2))
+    agents.silent = move.target
+    world.later = PATIENCE - SECOND
+    agents.settle()
+    assert world.moves[ID].step == "adopting"
+    world.later = PATIENCE
+    agents.settle()
+    assert world.moves[ID].step == "done"
+
+
+def test_move_when_the_target_works_and_makes_no_application_then_it_ends_after_three_times_as_long(
+    world: World, agents: Agents
+) -> None:
+    """A tenant may keep it from that, as with a host that takes long to look up: its source is to be empty some day."""
+    move = ordered(world)
+    until(world, agents, "adopting")
+    agents.silent = move.target
+    for later, step in (
+        (PATIENCE, "adopting"),
+        (LONGEST * PATIENCE - SECOND, "adopting"),
+        (LONGEST * PATIENCE, "done"),
+    ):
+        world.later = later
+        agents.settle()
+        assert world.moves[ID].step == step
+    agents.silent = ""
+    agents.settle()
+    assert (instances(world), agents.deleted) == ({move.target}, [])
+    assert {place for place, _ in agents.live} == {move.target}
 
 
 def test_move_when_the_target_never_compares_an_application_then_it_is_done_all_the_same_and_the_status_stays(
@@ -413,6 +502,32 @@ def test_deployment_when_deleted_at_any_step_then_what_it_deployed_goes_once(
     agents.settle()
     assert agents.deleted == ["gitopsdepl-uid-1"]
     assert (world.moves[ID].step, agents.live) == ("done", {(move.target, "gitopsdepl-uid-2")})
+
+
+def applications(world: World) -> list[EngineRow]:
+    """Rows of Applications."""
+    return [row for row in world.engine.values() if row.kind == "Application"]
+
+
+def test_move_when_the_tenant_always_has_a_deletion_under_way_then_the_target_ends_it(
+    world: World, agents: Agents
+) -> None:
+    """Else it could stay as long as it likes, with what its own cluster does not let go."""
+    move = ordered(world)
+    agents.undeleted = move.source
+    world.take(gone(3000))
+    agents.settle()
+    assert world.moves[ID].step == "pausing"
+    world.later, agents.silent = timedelta(minutes=5), move.target
+    agents.settle()
+    automated = {
+        row.name: "automated" in json.loads(row.manifest)["spec"].get("syncPolicy", {}) for row in applications(world)
+    }
+    assert (world.moves[ID].step, automated["gitopsdepl-uid-1"]) == ("adopting", False), "it would be made anew"
+    agents.silent = ""
+    agents.settle()
+    assert (world.moves[ID].step, agents.deleted) == ("done", ["gitopsdepl-uid-1"])
+    assert (instances(world), agents.live) == ({move.target}, {(move.target, "gitopsdepl-uid-2")})
 
 
 @pytest.mark.parametrize("step", WAY[:-1])

@@ -2,8 +2,11 @@
 
 1. ``reserved``: the target has room for the tenant, which counts as if it were there.
 2. ``preparing``: the target gets its projects, clusters and repositories, until its agent has found all of them good.
+   After half of the time that the step has only those are waited for that the source's agent has an answer for: a
+   tenant that changes its credentials faster than anybody can check them does not stay for that.
 3. ``pausing``: Applications of the source sync no more; a sync run that is under way ends, new ones wait. One that has
-   not ended after half of the time that the step has is terminated: a hook may never end.
+   not ended after half of the time that the step has is terminated: a hook may never end. From then on deletions are
+   left to the target: a tenant that always has one under way does not stay for that, either.
 4. ``releasing``: Applications of the source go, and what they have deployed stays.
 5. ``adopting``: the tenant is the target's; its Applications there take over what was deployed.
 6. ``withdrawing``: projects, clusters and repositories of the source go; then it is done.
@@ -16,9 +19,9 @@ One whose target is evacuated at 5 ends there, and another one takes the tenant 
 (``remediation/evacuation.py``): all that the target was to take over the next one does.
 
 Until 4 a move goes back (``cancelling``) if an operator orders it, or a step takes too long: the source has all that it
-had. From 4 on it goes on, however long that takes. Only 5 does not wait for ever for what the engine of a target that
-is not down tells of Applications that it has: a tenant's cluster may keep it from comparing one, and nobody else shall
-wait for that.
+had. From 4 on it goes on, however long that takes. Only 5 does not wait for ever for a target that is not down: a
+tenant's cluster may keep its engine from comparing an Application, and a tenant's name server its agent from making
+one, and nobody else shall wait for that.
 """
 
 from __future__ import annotations
@@ -48,6 +51,9 @@ KEEPING: tuple[MoveStep, ...] = ("releasing", "adopting")
 
 
 LOOK_AGAIN = timedelta(seconds=5)
+LONGEST = 3
+"""Times the patience: so long a target that is not down may take to make Applications in place of the source's. Of one
+that is deleted before it is made, what it has deployed stays."""
 LOST = "its source cannot be reached, and gives its Applications up when it can be again"
 
 
@@ -62,9 +68,9 @@ class Seen:
     is_released: bool = False
     """No Application is left at the source."""
     is_taken: bool = False
-    """The target has all Applications."""
+    """The target has made all Applications that have deployed something, if only as they were; or it cannot."""
     is_adopted: bool = False
-    """It has told what it sees of each, too."""
+    """It has all as they are, and has told what it sees of each."""
     is_target_down: bool = False
     """Nothing new is deployed there: the tenant may have to be taken on by another."""
     is_withdrawn: bool = False
@@ -84,7 +90,7 @@ def next_step(move: Move, seen: Seen, now: datetime, patience: timedelta) -> Mov
         now: the time.
         patience: how long a step may take after which it goes back.
     """
-    step, waits_for = _following(move, seen, is_overdue=_is_overdue(move, now, patience))
+    step, waits_for = _following(move, seen, now, patience)
     if move.is_cancellable and move.step != "reserved" and (move.is_cancelled or _is_overdue(move, now, patience)):
         message = move.message or f"{move.step} took longer than {patience}: {waits_for}"
         if move.is_cancelled or waits_for:
@@ -100,29 +106,40 @@ def due_time(move: Move, seen: Seen, now: datetime, patience: timedelta) -> date
     if next_step(move, seen, now, patience) is not move:
         return now
     times = [move.step_since + patience] if move.is_cancellable else []
-    if move.step == "adopting" and not _is_overdue(move, now, patience):
-        times.append(move.step_since + patience)
-    elif move.step == "adopting" and seen.is_target_down:
-        times.append(now + LOOK_AGAIN)  # its target may be back, which is no event of the tenant's
-    if _waits_for_runs(move) and not has_waited_for_runs(move, now, patience):
+    if move.step == "adopting":
+        times.extend(end for each in (1, LONGEST) if now < (end := move.step_since + each * patience))
+        if seen.is_target_down and _is_overdue(move, now, patience):
+            times.append(now + LOOK_AGAIN)  # its target may be back, which is no event of the tenant's
+    if (move.step == "preparing" or _waits_for_runs(move)) and not has_waited(move, now, patience):
         times.append(move.step_since + patience / 2)
     if move.path == "forced" and move.step in ("preparing", *HALTED):
         times.append(now + LOOK_AGAIN)  # its source may be lost meanwhile, which is no event of the tenant's
     return min(times, default=None)
 
 
+def has_waited(move: Move, now: datetime, patience: timedelta) -> bool:
+    """Whether half of the time that the step has is over: what may never come by itself is not waited for any more."""
+    return now >= move.step_since + patience / 2
+
+
+def is_in_haste(move: Move, now: datetime, patience: timedelta) -> bool:
+    """The same, and the other half is not: then the move goes back."""
+    return has_waited(move, now, patience) and not _is_overdue(move, now, patience)
+
+
 def has_waited_for_runs(move: Move, now: datetime, patience: timedelta) -> bool:
     """Whether sync runs of the source that are under way are terminated. The other half of ``patience`` is for that."""
-    return _waits_for_runs(move) and now >= move.step_since + patience / 2
+    return _waits_for_runs(move) and has_waited(move, now, patience)
 
 
 def _waits_for_runs(move: Move) -> bool:
     return move.step == "pausing" and move.path == "whole"
 
 
-def _following(move: Move, seen: Seen, *, is_overdue: bool) -> tuple[MoveStep, str]:
+def _following(move: Move, seen: Seen, now: datetime, patience: timedelta) -> tuple[MoveStep, str]:
     """The step after this one, and what it waits for; empty if for nothing."""
-    is_arrived = seen.is_adopted or (is_overdue and seen.is_taken and not seen.is_target_down)
+    waited = patience if seen.is_taken else LONGEST * patience
+    is_arrived = seen.is_adopted or (not seen.is_target_down and _is_overdue(move, now, waited))
     if move.path == "forced" and seen.is_source_lost and move.step in ("preparing", *HALTED):
         return "adopting", (move.step == "preparing" and seen.unprepared) or seen.unmovable
     following: dict[MoveStep, tuple[MoveStep, str]] = {
