@@ -128,9 +128,18 @@ class User:
 
     async def ask(self) -> None:
         """For the next version of both."""
+        self.commit()
+        await self.order_sync()
+
+    def commit(self) -> str:
+        """The next version, to both, which is returned."""
         version = f"version {len(self.runs)}"
         self.manual.commit(config_map(version, "released"))
         self.automated.commit(config_map(version))
+        return version
+
+    async def order_sync(self) -> None:
+        """Of what is manual."""
         self.runs.append(await self.api.sync_run(f"run-{len(self.runs)}", "by-hand"))
 
     async def until_it_is_there(self) -> None:
@@ -277,7 +286,8 @@ async def move_without_source(user: User, mover: Mover, processes: Mapping[str, 
     """Have a move take the path of one whose source nobody can reach, which is back in the end; returns the target.
 
     The source's agent is killed before it is fenced, the planner as it is, and both as the source is back. The target's
-    agent stands still at first, so that the step is not over before.
+    agent stands still at first, so that the step is not over before. A sync run is ordered once the tenant is there:
+    one that was ordered before may have run where nobody sees it, and ends.
     """
     stack, both, (place,) = mover.stack, (SOURCE_AGENT, PLANNER), mover.places(user.created)
     kills = Kills(mover, {("preparing", SOURCE_AGENT), ("adopting", PLANNER), *product(("withdrawing",), both)})
@@ -287,9 +297,10 @@ async def move_without_source(user: User, mover: Mover, processes: Mapping[str, 
             target = await mover.evacuate(user.created)
             await mover.until_past()
             await kills.kill((SOURCE_AGENT,), processes)
-            await user.ask()
+            await user.deployed.until(user.tenant.namespace, user.commit())  # else the source would put it back
         await mover.until_past("preparing")
         await kills.kill((PLANNER,), processes)
+        await user.order_sync()
         await mover.until_past("preparing", "adopting")
         await user.until_it_is_there()
         assert mover.places(user.created) == {place, target}

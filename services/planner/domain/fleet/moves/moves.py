@@ -110,8 +110,9 @@ def due_time(move: Move, seen: Seen, now: datetime, patience: timedelta) -> date
         times.extend(end for each in (1, LONGEST) if now < (end := move.step_since + each * patience))
         if seen.is_target_down and _is_overdue(move, now, patience):
             times.append(now + LOOK_AGAIN)  # its target may be back, which is no event of the tenant's
-    if (move.step == "preparing" or _waits_for_runs(move)) and not has_waited(move, now, patience):
-        times.append(move.step_since + patience / 2)
+    if move.step == "preparing" or _waits_for_runs(move):
+        half = move.step_since + patience / 2
+        times.append(half if now < half else now + LOOK_AGAIN)  # likewise its source
     if move.path == "forced" and move.step in ("preparing", *HALTED):
         times.append(now + LOOK_AGAIN)  # its source may be lost meanwhile, which is no event of the tenant's
     return min(times, default=None)
