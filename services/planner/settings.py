@@ -58,8 +58,8 @@ class PolicySettings(BaseSettings):
         default=timedelta(minutes=10),
         gt=timedelta(0),
         description="How long a step of a tenant's move to another engine instance may take, before it goes back. "
-        "Half of it is for a sync run to end, before that is terminated. When the target has all Applications, it goes "
-        "on after that without having compared each.",
+        "After half of it sync runs are terminated, and what a tenant may keep agents from for ever is not waited for. "
+        "When the target has all Applications, it goes on after that without having compared each.",
     )
     moves_at_once: int = Field(
         default=5,

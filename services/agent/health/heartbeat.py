@@ -86,7 +86,7 @@ class Heartbeat:
             silent_seconds=0.0 if is_answered else now - self._asked_at,
             reconciled_at=found.reconciled_at,
             error=found.comparison_error,
-            lacks_repo_server=found.lacks_answer,
+            lacks_answer=found.lacks_answer,
         )
 
     async def _kept(self) -> Manifest:

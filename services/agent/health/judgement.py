@@ -152,7 +152,7 @@ def _of_heartbeat(signals: Signals, deadline: float) -> Iterator[Judgement]:
         yield Judgement(Health.DOWN, "HeartbeatLost", told)
     elif beat.silent_seconds > deadline:
         yield Judgement(Health.DEGRADED, "HeartbeatLate", told)
-    elif beat.lacks_repo_server:
+    elif beat.lacks_answer:
         yield Judgement(Health.DOWN, "RepoServerFailing", f"the repo server does not answer: {beat.error}")
     elif beat.error:
         yield Judgement(Health.DEGRADED, "HeartbeatFailing", f"the heartbeat Application: {beat.error}")

@@ -52,7 +52,8 @@ class HeartbeatSignal:
     reconciled_at: datetime | None
     error: str = ""
     """Why it could not be compared; empty if it was."""
-    lacks_repo_server: bool = False
+    lacks_answer: bool = False
+    """Of the repo server, to this comparison."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ from services.agent.instances.workload_requirements import (
     CONTROLLER,
     REPO_SERVER,
     Workloads,
+    hazards_of_workloads,
     missing_workloads,
     unmet_of_workloads,
     unwrapped_generators,
@@ -118,7 +119,8 @@ def _verdict(found: Found, accepted: Acceptance) -> Verdict:
         or _refusal_of_isolation(version, unisolated, accepted)
         or _refusal_of_unpatched(found, version, (*unisolated, *others))
     )
-    return Verdict(version, (*isolation, *missing, *others), refusal, bool(unisolated) and not refusal)
+    told = (*isolation, *missing, *others, *hazards_of_workloads(found.workloads))
+    return Verdict(version, told, refusal, bool(unisolated) and not refusal)
 
 
 def _refusal_of_version(found: Found, version: Version | None, accepted: Acceptance) -> str:

@@ -17,7 +17,7 @@ REPO_SERVER, CONTROLLER = "argocd-repo-server", "argocd-application-controller"
 VERSION_LABEL = "app.kubernetes.io/version"
 TIMEOUT = "ARGOCD_EXEC_TIMEOUT"
 BOUNDS_OF_CALLS = ("ARGOCD_K8S_TCP_TIMEOUT", "ARGOCD_K8S_SERVER_SIDE_TIMEOUT")
-"""Of calls to clusters. Argo CD takes a list that was cut off by them for an empty one (tried with 3.2.11)."""
+"""Of calls to clusters; the second since 3.3. A list that is cut off counts as empty (tried with 3.2.11)."""
 LIMITS = ("memory", "ephemeral-storage")
 PROGRAMS = ("kustomize", "helm")
 WRAPPING = ("env -i ", "ulimit -t ", "ulimit -v ", "HTTPS_PROXY=", "--skip-schema-validation")
@@ -132,7 +132,6 @@ def unmet_of_workloads(workloads: Workloads) -> Iterator[str]:
     yield from _of_version(workloads)
     yield from _of_parameters(workloads)
     yield from _of_timeout(workloads)
-    yield from _of_bounds(workloads)
     yield from _of_limits(workloads)
 
 
@@ -173,9 +172,10 @@ def _of_timeout(workloads: Workloads) -> Iterator[str]:
         yield f"{TIMEOUT} of {REPO_SERVER} is not set: one repository occupies it"
 
 
-def _of_bounds(workloads: Workloads) -> Iterator[str]:
+def hazards_of_workloads(workloads: Workloads) -> Iterator[str]:
+    """Says what is set that should not be, and keeps nobody from using the instance."""
     given = _variables(workloads.controller, CONTROLLER)
-    if bounds := [each for each in BOUNDS_OF_CALLS if given.get(each)]:
+    if bounds := [each for each in BOUNDS_OF_CALLS if given.get(each, "").strip(" 0smh")]:
         yield f"{' and '.join(bounds)} of {CONTROLLER} is set: of a cluster that answers more slowly nothing counts as \
 deployed, and all of it is deployed anew"
 

@@ -37,6 +37,7 @@ from services.planner.domain.fleet.remediation.remedy_orders import (
 from services.planner.domain.fleet.reports.health import decide_health, is_of_health
 from services.planner.domain.fleet.reports.installations import is_of_installation
 from services.planner.domain.fleet.reports.orphans import decide_orphans, instance_of
+from services.planner.domain.fleet.rollouts.rollout_rows import SENDING
 from services.planner.domain.fleet.rows import Fleet, Holding, InstanceHealth, Move, TenantHere
 from services.planner.domain.fleet.view import FleetView
 from services.planner.domain.policy import Policy
@@ -168,7 +169,7 @@ def _with_ring(fleet: Fleet, database: FleetDatabase, now: datetime) -> Fleet:
         return fleet
     ring = [row.id for row in fleet.instances.values() if row.ring == rollout.ring]
     fleet = fleet.with_holdings(database.load_holdings([each for each in ring if each in fleet.uncounted]))
-    returned = database.count_returned_moves(now - RETURNED_WITHIN)
+    returned = database.count_returned_moves(now - RETURNED_WITHIN) if rollout.step in SENDING else {}
     return replace(fleet, tenants={**database.load_tenants_on(ring), **fleet.tenants}, returned=returned)
 
 

@@ -32,7 +32,7 @@ MoveStep = Literal[
 MovePath = Literal["whole", "forced", "fenced"]
 """How a move goes. ``whole``: its source ends what it does. ``forced``: that is down, and not waited for. ``fenced``:
 that could not be reached, and gives its Applications up when it can be again. It goes on as ``forced`` if its source is
-evacuated meanwhile, whoever has ordered it; none becomes ``whole`` again."""
+evacuated meanwhile, whoever has ordered it; ``whole`` again only if it has not begun until its source works."""
 CANCELLABLE: tuple[MoveStep, ...] = ("ordered", "reserved", "preparing", "pausing")
 """Steps of a move from which it can go back: the source still has all that it had."""
 ON_SOURCE: tuple[MoveStep, ...] = ("reserved", "preparing", "pausing", "releasing")
@@ -350,7 +350,7 @@ class Fleet:
     uncounted: frozenset[str] = frozenset()
     """Instances of which nobody has read what is on them: nothing is decided that depends on it."""
     returned: Mapping[tuple[UUID, str], int] = field(default_factory=dict)
-    """By tenant and target, how many moves went back of late because a step took too long. Read for evacuations."""
+    """By tenant and target, how many moves went back of late because a step took too long. Read where they count."""
 
     def holding(self, instance: str) -> Holding:
         """What is on it. Raises LookupError if that was not read."""

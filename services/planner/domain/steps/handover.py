@@ -230,9 +230,11 @@ def _lacking(
     is_late: bool,
 ) -> str:
     """What is to be said of one object that the target is to have; empty if it is as it is to be."""
+    if is_late and _is_unchecked(state, there.owner.id, context):
+        return ""
     digest, reason, message = (*reported.get(_name(key), ()), "", "", "")[:3]
     if digest != there.digest:
-        return "" if is_late and _is_unchecked(state, there.owner.id, context) else f"{_name(key)} is not there yet"
+        return f"{_name(key)} is not there yet"
     if reason == FAILED or not _is_as_good(state, there.owner.id, reason, context):
         return f"{_name(key)}: {message or reason}"
     return ""

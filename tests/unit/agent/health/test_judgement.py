@@ -68,7 +68,7 @@ CASES = [
     pytest.param(heartbeat(241), (Health.DOWN, "HeartbeatLost"), id="a heartbeat beyond four of them"),
     pytest.param(heartbeat(0, error="no such path"), (Health.DEGRADED, "HeartbeatFailing"), id="no such path"),
     pytest.param(
-        heartbeat(0, error="code = Unavailable", lacks_repo_server=True),
+        heartbeat(0, error="code = Unavailable", lacks_answer=True),
         (Health.DOWN, "RepoServerFailing"),
         id="a heartbeat without a repo server",
     ),

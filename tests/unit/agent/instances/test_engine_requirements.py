@@ -165,9 +165,13 @@ def test_controller_when_its_calls_to_clusters_are_cut_off_then_the_agents_warn_
     """Argo CD takes a list that was cut off for an empty one: seen on 3.2.11, with a cluster that answered no list."""
     found = workloads_of("v3.2.11")
     controller: Any = found.controller
-    controller["spec"]["template"]["spec"]["containers"][0]["env"] = [{"name": variable, "value": "60s"}]
+    env = controller["spec"]["template"]["spec"]["containers"][0].setdefault("env", [])
+    env.append({"name": variable, "value": "0s"})
+    assert verdict(found).shortcomings == ()
+    env[-1]["value"] = "60s"
     (told,) = verdict(found).shortcomings
     assert told.startswith(f"{variable} of argocd-application-controller is set: ")
+    assert not verdict(found).refusal, "it is used as before"
 
 
 @pytest.mark.parametrize("part", ["env -i", "ulimit -t", "ulimit -v", "HTTPS_PROXY=", "--skip-schema-validation"])

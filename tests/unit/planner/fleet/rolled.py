@@ -13,7 +13,7 @@ from services.planner.domain.changes import Changes
 from services.planner.domain.fleet.orders import decide_orders
 from services.planner.domain.fleet.placement.assignments import PlacementRules
 from services.planner.domain.fleet.pools.pool_rows import EnginePool, PoolKey
-from services.planner.domain.fleet.remediation.evacuation import evacuate
+from services.planner.domain.fleet.remediation.evacuation import evacuate, with_forced_moves
 from services.planner.domain.fleet.rollouts.rollout_rows import Figures, Rollout
 from services.planner.domain.fleet.rows import (
     EngineClusterRow,
@@ -94,7 +94,8 @@ class Rolled:
             name: Holding(on[name] + moving[name], deployments[name], objects=bool(on[name] + moving[name]))
             for name in self.instances
         }
-        returned = Counter((each.tenant_id, each.target) for each in self.ended if each.step == "cancelled")
+        back = [each for each in self.ended if each.step == "cancelled" and not each.is_cancelled]
+        returned = Counter((each.tenant_id, each.target) for each in back)
         is_past = self.rollout is not None and self.rollout.step == "provisioning"
         figures = {name: PAST if is_past else self.figures(name) for name in self.instances}
         return Fleet(
@@ -119,7 +120,7 @@ class Rolled:
         """As remediation does: tenants leave instances that are down."""
         for name, known in self.health.items():
             if known.is_down and not self.instances[name].is_retired:
-                _, after = evacuate(name, self.fleet, self.now)
+                _, after = evacuate(name, with_forced_moves(name, self.fleet, self.now), self.now)
                 for move in after.moves.values():
                     self._write(move)
 

@@ -757,7 +757,7 @@ def test_evacuation_when_moves_wait_for_their_turn_then_they_take_no_place_of_th
     assert (forced.step, forced.path, forced.due_at) == ("ordered", "forced", None)
     begun = settle_moves(tried.fleet.with_moves(waiting_for(forced)), at(160), at_once=1)
     assert {move.target for move in begun.moves.values() if move.step == "reserved"} == {"i1", "i2", "i3"}
-    tried.tell("Healthy")
+    tried.tell("Degraded", "ReconciliationLate")
     (again,) = tried.look(170).moves_ordered
     assert (again.step, again.path, again.is_cancelled) == ("ordered", "whole", False)
 
@@ -778,9 +778,20 @@ def test_evacuation_when_a_move_waits_for_its_turn_and_for_a_target_that_is_down
     tried.fleet = replace(tried.fleet, instances={**more, **tried.fleet.instances})
     tried.tell("Down", "ApiFailing", "i2")
     former, move = tried.look(160).moves_ordered
-    assert (former.id, former.step) == (MOVE.id, "cancelled")
+    assert (former.id, former.step, former.is_cancelled) == (MOVE.id, "cancelled", True)
     assert former.message == f"engine instance i2 is down, and its tenant goes on to {move.target}"
     assert (move.target != "i2", move.actor, move.step, move.path) == (True, "remediation", "ordered", "forced")
+
+
+def test_evacuation_when_all_wait_for_a_target_that_is_down_and_nobody_else_takes_them_then_that_is_told() -> None:
+    tried = on_its_way("ordered")
+    others = {each.id: replace(each, state="draining") for each in instances(8) if each.id not in {"i0", "i2"}}
+    tried.fleet = replace(tried.fleet, instances={**tried.fleet.instances, **others})
+    tried.tell("Down", "ApiFailing", "i2")
+    assert {move.step for move in tried.look(160).moves_ordered} == {"ordered"}
+    tried.look(not_none(tried.due()))
+    assert tried.rows["i0"].state == "exhausted"
+    assert "tenants that cannot leave: 1" in tried.rows["i0"].message
 
 
 def test_moves_when_too_many_are_ill_at_once_then_none_is_forced() -> None:

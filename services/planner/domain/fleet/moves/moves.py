@@ -2,8 +2,8 @@
 
 1. ``reserved``: the target has room for the tenant, which counts as if it were there.
 2. ``preparing``: the target gets its projects, clusters and repositories, until its agent has found all of them good.
-   After half of the time that the step has only those are waited for that the source's agent has an answer for: a
-   tenant that changes its credentials faster than anybody can check them does not stay for that.
+   After half of the time that the step has no credentials are waited for that the source's agent has no answer for:
+   a tenant that changes them faster than anybody can check them does not stay for that.
 3. ``pausing``: Applications of the source sync no more; a sync run that is under way ends, new ones wait. One that has
    not ended after half of the time that the step has is terminated: a hook may never end. From then on deletions are
    left to the target: a tenant that always has one under way does not stay for that, either.
@@ -51,9 +51,9 @@ KEEPING: tuple[MoveStep, ...] = ("releasing", "adopting")
 
 
 LOOK_AGAIN = timedelta(seconds=5)
-LONGEST = 3
-"""Times the patience: so long a target that is not down may take to make Applications in place of the source's. Of one
-that is deleted before it is made, what it has deployed stays."""
+LONGEST = timedelta(days=1)
+"""Until a target that is not down is waited for no more to make Applications in place of the source's. What one has
+deployed stays that is deleted before it is made."""
 LOST = "its source cannot be reached, and gives its Applications up when it can be again"
 
 
@@ -107,10 +107,12 @@ def due_time(move: Move, seen: Seen, now: datetime, patience: timedelta) -> date
         return now
     times = [move.step_since + patience] if move.is_cancellable else []
     if move.step == "adopting":
-        times.extend(end for each in (1, LONGEST) if now < (end := move.step_since + each * patience))
+        times.extend(end for each in (patience, LONGEST) if now < (end := move.step_since + each))
         if seen.is_target_down and _is_overdue(move, now, patience):
             times.append(now + LOOK_AGAIN)  # its target may be back, which is no event of the tenant's
-    if move.step == "preparing" or _waits_for_runs(move):
+    if move.step == "preparing" and not has_waited(move, now, patience):
+        times.append(move.step_since + patience / 2)
+    if _waits_for_runs(move):
         half = move.step_since + patience / 2
         times.append(half if now < half else now + LOOK_AGAIN)  # likewise its source
     if move.path == "forced" and move.step in ("preparing", *HALTED):
@@ -139,7 +141,7 @@ def _waits_for_runs(move: Move) -> bool:
 
 def _following(move: Move, seen: Seen, now: datetime, patience: timedelta) -> tuple[MoveStep, str]:
     """The step after this one, and what it waits for; empty if for nothing."""
-    waited = patience if seen.is_taken else LONGEST * patience
+    waited = patience if seen.is_taken else max(patience, LONGEST)
     is_arrived = seen.is_adopted or (not seen.is_target_down and _is_overdue(move, now, waited))
     if move.path == "forced" and seen.is_source_lost and move.step in ("preparing", *HALTED):
         return "adopting", (move.step == "preparing" and seen.unprepared) or seen.unmovable

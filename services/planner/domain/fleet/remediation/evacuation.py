@@ -64,8 +64,10 @@ def changed_moves(before: Fleet, after: Fleet, now: datetime) -> tuple[Move, ...
         known = before.moves.get(move.tenant_id)
         if known is not None and known.id != move.id:
             message = f"engine instance {known.target} is down, and its tenant goes on to {move.target}"
-            end: MoveStep = "cancelled" if known.step == "ordered" else "done"
-            found.append(replace(known, step=end, step_since=now, due_at=None, message=message))
+            has_begun = known.step != "ordered"
+            end: MoveStep = "done" if has_begun else "cancelled"  # which says nothing of its target
+            over = replace(known, step=end, is_cancelled=not has_begun, step_since=now, due_at=None, message=message)
+            found.append(over)
         if move != known:
             found.append(move)
     return tuple(found)
@@ -81,16 +83,20 @@ def with_forced_moves(instance: str, fleet: Fleet, now: datetime) -> Fleet:
 
 
 def without_forced_moves(instance: str, fleet: Fleet) -> Fleet:
-    """With those that have not begun as they were, of an instance that is healthy again.
+    """With those that others have ordered and that have not begun as they were: the instance is not down any more."""
+    return fleet.with_moves(
+        replace(move, path="whole")
+        for move in fleet.moves.values()
+        if (move.source, move.step, move.path) == (instance, "ordered", "forced") and move.actor != ACTOR
+    )
 
-    Its tenants may as well stay that an evacuation alone has ordered away.
-    """
-    ordered = [move for move in fleet.moves.values() if (move.source, move.step) == (instance, "ordered")]
+
+def without_evacuation(instance: str, fleet: Fleet) -> Fleet:
+    """Without those of its moves that have not begun: the instance is healthy, and its tenants may as well stay."""
     return fleet.with_moves(
         replace(move, is_cancelled=True, message="its instance is healthy again")
-        if move.actor == ACTOR
-        else replace(move, path="whole")
-        for move in ordered
+        for move in fleet.moves.values()
+        if move.source == instance and move.actor == ACTOR and move.step == "ordered"
     )
 
 
@@ -99,7 +105,8 @@ def find_stranded(instances: Mapping[str, object], fleet: Fleet, now: datetime) 
     found = {}
     for instance in instances:
         here = [tenant for tenant in fleet.tenants.values() if tenant.engine_instance_id == instance]
-        if here and not any(_is_leaving(tenant, fleet) for tenant in here):
+        staying = _as_staying(instance, fleet)
+        if here and not any(_is_leaving(tenant, staying) for tenant in here):
             message, after = evacuate(instance, fleet, now)
             if after is fleet:
                 found[instance] = message

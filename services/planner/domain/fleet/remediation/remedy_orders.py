@@ -23,6 +23,7 @@ from services.planner.domain.fleet.remediation.evacuation import (
     evacuate,
     find_stranded,
     with_forced_moves,
+    without_evacuation,
     without_forced_moves,
 )
 from services.planner.domain.fleet.remediation.remediation import EVACUATE, REAPPLY, REPLACE, is_left, next_remedies
@@ -53,12 +54,15 @@ def decide_remedies(
     rows = next_remedies(fleet, remediations, now, policy, stranded)
     orders: list[FleetOrderRecord] = []
     after = fleet
+    for name in evacuated:
+        if not fleet.is_down(name):
+            after = without_forced_moves(name, after)
     for number, row in enumerate(rows):
         if _is_evacuated(row, fleet):
             forced = with_forced_moves(row.engine_instance_id, after, now)
             _, after = evacuate(row.engine_instance_id, forced, now)
         elif row.state in ("recovering", "well"):
-            after = without_forced_moves(row.engine_instance_id, after)
+            after = without_evacuation(row.engine_instance_id, after)
         rows[number], given, after = _of_provisioner(row, remediations.get(row.engine_instance_id), after, now)
         orders += given
     moves, steps = changed_moves(fleet, after, now), {move.id: move.step for move in fleet.moves.values()}

@@ -27,6 +27,7 @@ from datetime import datetime, timedelta
 
 from services.planner.domain.fleet.moves.rebalance_orders import is_moving
 from services.planner.domain.fleet.placement.assignment_orders import require_nobody_pinned
+from services.planner.domain.fleet.remediation.evacuation import ACTOR as REMEDIATION
 from services.planner.domain.fleet.rollouts.gates import Verdict, is_enough, judge
 from services.planner.domain.fleet.rollouts.ring_health import find_trouble, left_behind, occupied, without_way_back
 from services.planner.domain.fleet.rollouts.ring_instances import TAKING, lacking_room, ring_of, shortages
@@ -258,7 +259,7 @@ def withdrawn(fleet: Fleet, now: datetime, reason: str) -> Fleet:
         replace(move, step="cancelled", is_cancelled=True, step_since=now, message=reason)
         for move in fleet.moves.values()
         if move.step == "ordered"
-        and move.path == "whole"
+        and move.actor != REMEDIATION
         and any(move.source in source and move.target in target for source, target in ways)
     )
 

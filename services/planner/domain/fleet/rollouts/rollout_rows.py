@@ -17,6 +17,8 @@ FINAL: tuple[RolloutStep, ...] = ("draining", "retiring")
 """Steps from which the tenants of a ring do not go back: its old instances are given up."""
 REVERTIBLE: tuple[RolloutStep, ...] = ("moving", "soaking")
 """Steps at which tenants of the ring may have moved, and its old instances could have all of them."""
+SENDING: tuple[RolloutStep, ...] = ("moving", "draining", "reverting")
+"""At which tenants are sent to other instances."""
 STAGES = (1, 10, 100)
 """Percent of a ring's tenants that are on new instances, one after the other."""
 STALLED_AFTER = timedelta(hours=1)
