@@ -204,7 +204,7 @@ async def test_removal_when_held_back_then_it_is_sent_once_the_tenant_may(
 async def test_sync_runs_when_they_come_and_go_while_held_back_then_neither_is_told_nor_kept(
     server: FakeApiServer, kube: KubeClient, publisher: FakePublisher
 ) -> None:
-    feed = feed_of(SYNC_RUNS, kube, publisher, limiter=RateLimiter(50, 1))
+    feed = feed_of(SYNC_RUNS, kube, publisher, limiter=RateLimiter(5, 1))
     async with running(feed):
         await until(lambda: feed.listed)
         for name in ("told", "a", "b", "c"):
