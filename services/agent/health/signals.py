@@ -94,6 +94,7 @@ class ApplicationsSignal:
     lacking_share: float = 0.0
     """Of the Applications of each tenant, likewise the average of all tenants."""
     lacking_tenants: int = 0
+    """Those of which an Application says so."""
     failed_syncs: int = 0
     """Those whose last sync has failed."""
     comparison_errors: int = 0

@@ -311,6 +311,13 @@ def test_move_when_cancelled_before_the_source_is_released_then_everything_is_as
     assert agents.deleted == []
 
 
+def require_step(world: World, agents: Agents, later: timedelta, step: str) -> None:
+    """So much later, when there is nothing left to do, the move is at ``step``."""
+    world.later = later
+    agents.settle()
+    assert world.moves[ID].step == step
+
+
 def until(world: World, agents: Agents, step: str) -> None:
     """Go on until the move is at ``step``, of which nothing is reported yet."""
     for _ in range(50):
@@ -329,9 +336,7 @@ def test_move_when_the_target_is_not_ready_in_time_then_it_goes_back_and_says_wh
     setattr(agents, fault, move.target)
     agents.settle()
     for minutes in (4, 6):
-        world.later = timedelta(minutes=minutes)
-        agents.settle()
-        assert world.moves[ID].step == "preparing"
+        require_step(world, agents, timedelta(minutes=minutes), "preparing")
     world.later = timedelta(minutes=11)
     agents.settle()
     agents.silent = ""
@@ -350,9 +355,7 @@ def test_move_when_the_tenant_changes_its_credentials_faster_than_anybody_checks
     for second in range(20, 30):
         world.take(secret(second), secret(second, "login", "repository-credential"))
         agents.settle()
-    world.later = timedelta(minutes=4)
-    agents.settle()
-    assert world.moves[ID].step == "preparing"
+    require_step(world, agents, timedelta(minutes=4), "preparing")
     world.later = timedelta(minutes=5)
     agents.settle()
     assert (world.moves[ID].step, instances(world), agents.deleted) == ("done", {move.target}, [])
@@ -393,9 +396,7 @@ def test_move_when_the_target_is_away_after_the_release_then_it_goes_on_when_it_
     until(world, agents, "adopting")
     agents.silent = move.target
     world.fleet = tuple(replace(each, is_down=each.id == move.target) for each in world.fleet)
-    world.later = timedelta(days=1) - SECOND
-    agents.settle()
-    assert world.moves[ID].step == "adopting"
+    require_step(world, agents, timedelta(days=1) - SECOND, "adopting")
     world.fleet = tuple(replace(each, is_down=False) for each in world.fleet)
     world.take_due_moves()
     assert world.moves[ID].step == "adopting", "what is deleted meanwhile can still be removed"
@@ -412,12 +413,8 @@ def test_move_when_a_tenant_keeps_the_source_from_pausing_what_it_changes_then_i
     until(world, agents, "pausing")
     agents.silent = move.source
     agents.settle()
-    world.later = PATIENCE / 2 - SECOND
-    agents.settle()
-    assert world.moves[ID].step == "pausing"
-    world.later = PATIENCE / 2
-    agents.settle()
-    assert world.moves[ID].step == "releasing"
+    require_step(world, agents, PATIENCE / 2 - SECOND, "pausing")
+    require_step(world, agents, PATIENCE / 2, "releasing")
     agents.silent = ""
     agents.settle()
     assert (world.moves[ID].step, instances(world), agents.deleted) == ("done", {move.target}, [])
@@ -431,12 +428,8 @@ def test_move_when_a_tenant_keeps_the_target_from_what_it_changes_then_it_ends_o
     agents.settle()
     world.take(changed(90, "other", uid="uid-2", content=REMOTE, generation=2))
     agents.silent = move.target
-    world.later = PATIENCE - SECOND
-    agents.settle()
-    assert world.moves[ID].step == "adopting"
-    world.later = PATIENCE
-    agents.settle()
-    assert world.moves[ID].step == "done"
+    require_step(world, agents, PATIENCE - SECOND, "adopting")
+    require_step(world, agents, PATIENCE, "done")
 
 
 def test_move_when_the_target_works_and_makes_no_application_then_it_ends_after_a_day(
@@ -451,9 +444,7 @@ def test_move_when_the_target_works_and_makes_no_application_then_it_ends_after_
         (LONGEST - SECOND, "adopting"),
         (LONGEST, "done"),
     ):
-        world.later = later
-        agents.settle()
-        assert world.moves[ID].step == step
+        require_step(world, agents, later, step)
     agents.silent = ""
     agents.settle()
     assert (instances(world), agents.deleted) == ({move.target}, [])
