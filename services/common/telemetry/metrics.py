@@ -213,6 +213,17 @@ MOVE_AGE = Gauge(
     "How long a move of a tenant has been at a step, of the one that has been there longest; 0 if there is none.",
     ["step"],
 )
+MOVES_PACED = Gauge(
+    "gitops_moves_paced",
+    "Tenants that each instance of an engine cluster gives or gets at a time, while moves give way to changes that "
+    "wait; none while they do not.",
+    ["engine_cluster"],
+)
+TENANTS_LEFT = Gauge(
+    "gitops_engine_tenants_left",
+    "Tenants on an engine instance that drains, which no move takes from there; none if there are none.",
+    ["instance"],
+)
 ROLLOUTS = Gauge(
     "gitops_rollouts",
     "1 for what the newest rollout of a version is: running; stalled, as nothing has got on for an hour; paused; "

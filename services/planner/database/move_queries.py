@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from datetime import datetime
+from collections.abc import Collection, Mapping
+from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
 from psycopg import Connection
 
+from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
 from services.planner.database.columns import columns_of
 from services.planner.database.remedy_queries import IS_DOWN
+from services.planner.domain.fleet.moves.pace import STANDING
 from services.planner.domain.fleet.rows import CANCELLABLE, Move
+
+OF_LATE = timedelta(seconds=15)
+"""Changes by which it is judged whether others wait."""
+SHARE_THAT_WAITS = 0.05
+"""Of tenants, above which they do: a few may keep their own changes waiting."""
 
 UNDER_WAY = "step NOT IN ('done', 'cancelled')"
 # What agents have reported of a move is for its tenant's planner alone, and may be long.
@@ -30,26 +37,65 @@ SELECT tenant_id FROM moves m WHERE {UNDER_WAY} AND NOT EXISTS (SELECT FROM tena
 """
 # By the rules of settle_moves: thousands may wait for hours, while the next one begins each time that one is over.
 IS_MOVE_DUE = f"""
-WITH busy AS MATERIALIZED (
-    SELECT place.id
+WITH places AS MATERIALIZED (
+    SELECT place.id, count(*) AS taken, count(*) FILTER (WHERE m.step_since > %(standing_since)s) AS in_motion
       FROM moves m
      CROSS JOIN LATERAL (VALUES (m.target), (CASE WHEN m.path = 'whole' THEN m.source END)) AS place(id)
      WHERE {UNDER_WAY} AND m.step <> 'ordered' AND NOT (m.path = 'fenced' AND m.step = 'withdrawing')
        AND place.id IS NOT NULL
      GROUP BY place.id
-    HAVING count(*) >= %(at_once)s
+), busy AS MATERIALIZED (
+    SELECT id FROM places WHERE taken >= %(at_once)s
+), giving_way AS MATERIALIZED (
+    SELECT i.id FROM unnest(%(clusters)s::text[], %(paced)s::int4[]) AS paced(engine_cluster, places)
+      JOIN engine_instances i USING (engine_cluster)
+      JOIN places ON places.id = i.id AND places.in_motion >= paced.places
 )
 SELECT EXISTS (
     SELECT FROM moves m JOIN engine_instances i ON i.id = m.target
      WHERE {UNDER_WAY}
        AND ((m.step = 'ordered' AND m.is_cancelled)
         OR (m.step = 'ordered' AND NOT {IS_DOWN} AND m.target NOT IN (SELECT id FROM busy)
-            AND (m.path <> 'whole' OR m.source NOT IN (SELECT id FROM busy)))
+            AND (m.path <> 'whole'
+                 OR (m.source NOT IN (SELECT id FROM busy)
+                     AND NOT ARRAY[m.source, m.target] && ARRAY(SELECT id FROM giving_way))))
         OR (i.state IN ('draining', 'drained', 'retired') AND NOT m.is_cancelled
             AND m.step IN ({GOES_BACK}))
         OR ({IS_DOWN} AND NOT m.is_cancelled AND m.step <> 'ordered' AND m.step IN ({GOES_BACK}))
         OR NOT EXISTS (SELECT FROM tenants t WHERE t.id = m.tenant_id))
 )
+"""
+ARE_ORDERED = f"SELECT EXISTS (SELECT FROM moves WHERE {UNDER_WAY} AND step = 'ordered' AND path = 'whole')"
+# A tenant counts by the quickest of its changes: many of one tenant wait for each other. Of one that is moved they wait
+# for its move.
+WAITING_CLUSTERS = f"""
+WITH quickest AS MATERIALIZED (
+    SELECT workspace, namespace,
+           min(CASE state WHEN 'Completed' THEN updated_at ELSE %(now)s END - created_at) AS waited
+      FROM audit_records
+     WHERE created_at > %(since)s AND kind = '{GITOPS_DEPLOYMENT.kind}' AND action IN ('create', 'update')
+       AND (state = 'Completed' OR (state = 'Waiting' AND message = '' AND created_at < %(now)s - %(wait)s))
+     GROUP BY workspace, namespace
+)
+SELECT i.engine_cluster
+  FROM quickest
+  JOIN tenants t USING (workspace, namespace)
+  JOIN engine_instances i ON i.id = t.engine_instance_id
+ WHERE t.former_since = 0
+   AND NOT EXISTS (SELECT FROM moves m WHERE m.tenant_id = t.id AND {UNDER_WAY} AND m.step <> 'ordered')
+ GROUP BY i.engine_cluster
+HAVING count(*) FILTER (WHERE waited > %(wait)s) > %(share)s * count(*)
+"""
+# A tenant counts on each instance that it has a part on.
+LEFT = f"""
+SELECT i.id, count(*)
+  FROM engine_instances i
+ CROSS JOIN LATERAL (SELECT t.id FROM tenants t WHERE t.engine_instance_id = i.id
+                      UNION
+                     SELECT d.tenant_id FROM deployments d WHERE d.engine_instance_id = i.id) AS here
+ WHERE i.state = 'draining'
+   AND NOT EXISTS (SELECT FROM moves m WHERE m.tenant_id = here.id AND m.source = i.id AND {UNDER_WAY})
+ GROUP BY i.id
 """
 
 
@@ -72,10 +118,37 @@ def count_returned_moves(connection: Connection[Any], since: datetime) -> dict[t
     return {(tenant, target): count for tenant, target, count in connection.execute(RETURNED, (since,))}
 
 
-def is_move_due(connection: Connection[Any], at_once: int) -> bool:
+def is_move_due(connection: Connection[Any], now: datetime, at_once: int, paced: Mapping[str, int]) -> bool:
     """Whether a move may begin, or is to end because its target is drained or its tenant is gone.
 
-    ``at_once``: how many moves an instance has places for.
+    Args:
+        connection: to the database.
+        now: the time.
+        at_once: how many moves an instance has places for.
+        paced: likewise by engine cluster in which moves give way.
     """
-    row = connection.execute(IS_MOVE_DUE, {"at_once": at_once}).fetchone()
+    given = {
+        "standing_since": now - STANDING,
+        "at_once": at_once,
+        "clusters": [*paced],
+        "paced": [*paced.values()],
+    }
+    row = connection.execute(IS_MOVE_DUE, given).fetchone()
     return row is not None and row[0]
+
+
+def count_left(connection: Connection[Any]) -> dict[str, int]:
+    """How many tenants are on each instance that drains, and no move takes them from there."""
+    return dict(connection.execute(LEFT).fetchall())
+
+
+def find_waiting_clusters(connection: Connection[Any], now: datetime, wait: timedelta) -> frozenset[str] | None:
+    """Engine clusters in which changes of too many tenants take longer than ``wait``; None if no move would give way.
+
+    By the audit: it has each change with the time at which the watcher saw it, and an agent applied it.
+    """
+    row = connection.execute(ARE_ORDERED).fetchone()
+    if row is None or not row[0]:
+        return None
+    given = {"now": now, "since": now - OF_LATE, "wait": wait, "share": SHARE_THAT_WAITS}
+    return frozenset(cluster for (cluster,) in connection.execute(WAITING_CLUSTERS, given))

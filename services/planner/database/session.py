@@ -122,6 +122,8 @@ class DatabaseSession:
         self._fleet = FleetView({}, engines)
         self._placements: Mapping[UUID, str] = {}
         self.tenants = TenantCache(kept_bytes)
+        self.paced: Mapping[str, int] = {}
+        """See ``Fleet.paced``; whoever finds it out sets it."""
 
     @property
     def fleet(self) -> FleetView:
@@ -186,7 +188,7 @@ class DatabaseSession:
         with self._translated() as connection:
             if connection.info.transaction_status == TransactionStatus.IDLE:
                 connection.execute("BEGIN")
-            return load_fleet_rows(connection, self._engines, orders, tenants, closing)
+            return replace(load_fleet_rows(connection, self._engines, orders, tenants, closing), paced=self.paced)
 
     def lock_moves(self, moves: Collection[Move]) -> bool:
         """Keep planners from taking steps of ``moves`` until the transaction ends; whether each is as it was read."""

@@ -32,6 +32,7 @@ from services.common.telemetry.metrics import (
     SWEEP_PARTS,
     SWEEPS_REFUSED,
     TENANTS_IN_MEMORY,
+    TENANTS_LEFT,
     TENANTS_PARKED,
 )
 from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
@@ -48,6 +49,7 @@ from services.planner.database.periodic_queries import LostObject
 from services.planner.domain.events import Event, FleetDue, RemediesDue, ScalingDue
 from services.planner.domain.fleet.pools.scaling import has_overloaded
 from services.planner.pipeline.loop import Planner
+from services.planner.pipeline.move_pacing import MovePacing
 from services.planner.pipeline.silent_instances import SilentInstances
 from services.planner.rows import ParkedTenant
 
@@ -85,6 +87,7 @@ class PeriodicTasks:
     _placed: set[UUID] = field(default_factory=set)
     """Parked tenants that have been tried again since there is an instance for them."""
     _silent_instances: SilentInstances = field(default_factory=SilentInstances)
+    _pacing: MovePacing = field(default_factory=MovePacing)
 
     def __call__(self, planner: Planner) -> None:
         """Do what is due."""
@@ -182,7 +185,12 @@ class PeriodicTasks:
 
     def _look_at_moves(self, planner: Planner) -> None:
         """A move may begin, or has to go back."""
-        self._look_at_fleet(planner, partial(move_queries.is_move_due, at_once=planner.policy.moves_at_once))
+        self._pacing.look(planner)
+        policy, paced = planner.policy, planner.session.paced
+        now = planner.clock.now()
+        self._look_at_fleet(
+            planner, partial(move_queries.is_move_due, now=now, at_once=policy.moves_at_once, paced=paced)
+        )
 
     def _remedy(self, planner: Planner) -> None:
         """Engine instances that are ill, or have been."""
@@ -287,25 +295,39 @@ class PeriodicTasks:
             self._tell_list_ages(planner, connection)
             periodic_queries.forget_kept_orphans(connection, planner.clock.now() - TOLD_AGAIN_WITHIN)
             ORPHANS_KEPT.labels(SERVICE).set(periodic_queries.count_kept_orphans(connection, partitions))
-            for health, count in periodic_queries.count_by_health(connection).items():
-                ENGINE_INSTANCES.labels(health).set(count)
-            for state, count in periodic_queries.count_remediations(connection).items():
-                ENGINE_REMEDIATIONS.labels(state).set(count)
-            for step, seconds in periodic_queries.move_ages(connection, planner.clock.now()).items():
-                MOVE_AGE.labels(step).set(seconds)
-            INSTANCE_UNREADY.clear()
-            for instance, is_overdue in pool_queries.unready_instances(connection).items():
-                INSTANCE_UNREADY.labels(instance).set(2 if is_overdue else 1)
-            INSTANCE_OVERLOADED.clear()
-            for instance in pool_queries.overloaded_instances(connection):
-                INSTANCE_OVERLOADED.labels(instance).set(1)
-            POOL_IN_WANT.clear()
-            for (cluster, ring), wants in pool_queries.pools_in_want(connection).items():
-                POOL_IN_WANT.labels(cluster, ring).set(wants)
-            for state, count in rollout_queries.rollout_states(connection, planner.clock.now()).items():
-                ROLLOUTS.labels(state).set(count)
+            self._tell_fleet(planner, connection)
+            self._tell_wants(connection)
         TENANTS_IN_MEMORY.labels(SERVICE).set(planner.session.tenants.size)
         planner.session.refresh_fleet()
+
+    @staticmethod
+    def _tell_fleet(planner: Planner, connection: Connection[Any]) -> None:
+        """Of all of it: every planner tells the same."""
+        now = planner.clock.now()
+        for health, count in periodic_queries.count_by_health(connection).items():
+            ENGINE_INSTANCES.labels(health).set(count)
+        for state, count in periodic_queries.count_remediations(connection).items():
+            ENGINE_REMEDIATIONS.labels(state).set(count)
+        for step, seconds in periodic_queries.move_ages(connection, now).items():
+            MOVE_AGE.labels(step).set(seconds)
+        for state, count in rollout_queries.rollout_states(connection, now).items():
+            ROLLOUTS.labels(state).set(count)
+
+    @staticmethod
+    def _tell_wants(connection: Connection[Any]) -> None:
+        """Instances and pools that want something; likewise."""
+        TENANTS_LEFT.clear()
+        for instance, tenants in move_queries.count_left(connection).items():
+            TENANTS_LEFT.labels(instance).set(tenants)
+        INSTANCE_UNREADY.clear()
+        for instance, is_overdue in pool_queries.unready_instances(connection).items():
+            INSTANCE_UNREADY.labels(instance).set(2 if is_overdue else 1)
+        INSTANCE_OVERLOADED.clear()
+        for instance in pool_queries.overloaded_instances(connection):
+            INSTANCE_OVERLOADED.labels(instance).set(1)
+        POOL_IN_WANT.clear()
+        for (cluster, ring), wants in pool_queries.pools_in_want(connection).items():
+            POOL_IN_WANT.labels(cluster, ring).set(wants)
 
     @staticmethod
     def _tell_list_ages(planner: Planner, connection: Connection[Any]) -> None:

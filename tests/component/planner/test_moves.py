@@ -29,7 +29,7 @@ from services.common.messages import (
     namespace_digest,
 )
 from services.planner.database.fleet_queries import load_all_tenants, load_counted_fleet, load_tenants_on
-from services.planner.database.move_queries import is_move_due
+from services.planner.database.move_queries import count_left, is_move_due
 from services.planner.database.periodic_queries import delete_moves, find_due_moves, move_ages
 from services.planner.database.session import DatabaseSession
 from services.planner.domain.changes import BatchChanges, Changes, TenantPart
@@ -227,10 +227,10 @@ def test_move_when_its_target_goes_down_then_it_is_due_and_goes_back(
     health = EngineHealth("Down", "ApiFailing", "no answer", "", None)
     told = Event(Observation("", "", target, "", "", at(3), health), 7, "")
     with fleet.connection() as connection:
-        assert not is_move_due(connection, AT_ONCE)
+        assert not is_move_due(connection, at(1001), AT_ONCE, {})
     fleet.save_changes(planned(fleet, told), ())
     with fleet.connection() as connection:
-        assert is_move_due(connection, AT_ONCE)
+        assert is_move_due(connection, at(1001), AT_ONCE, {})
     fleet.save_changes(planned(fleet, Event(FleetDue(), 0, "")), ())
     tenants.tenants.forget_tenants()
     _, move, _ = state_of(tenants)
@@ -414,7 +414,7 @@ def test_move_when_it_is_under_way_then_the_fleet_is_looked_at_only_if_something
         owner.execute("UPDATE moves SET step = %s", (step,))
         owner.execute("UPDATE engine_instances SET state = %s, health = %s WHERE id = %s", (state, health, move.target))
     with fleet.connection() as connection:
-        assert is_move_due(connection, AT_ONCE) == is_due
+        assert is_move_due(connection, at(1001), AT_ONCE, {}) == is_due
 
 
 @pytest.mark.parametrize(
@@ -438,8 +438,8 @@ def test_move_when_it_waits_for_a_place_then_it_is_due_if_those_instances_have_o
     ]
     fleet.save_changes(BatchChanges(other=Changes(moves_ordered=tuple(others))), ())
     with fleet.connection() as connection:
-        assert is_move_due(connection, AT_ONCE) == is_due
-        assert is_move_due(connection, AT_ONCE + 1)
+        assert is_move_due(connection, at(1001), AT_ONCE, {}) == is_due
+        assert is_move_due(connection, at(1001), AT_ONCE + 1, {})
 
 
 def test_moves_when_more_are_ordered_than_may_go_on_then_the_next_begins_when_one_is_over(
@@ -457,10 +457,10 @@ def test_moves_when_more_are_ordered_than_may_go_on_then_the_next_begins_when_on
     fleet.save_changes(planned(fleet, look), ())
     assert step_of(database, waiting) == "ordered"
     with fleet.connection() as connection:
-        assert not is_move_due(connection, AT_ONCE), "there is no place for it"
+        assert not is_move_due(connection, at(1001), AT_ONCE, {}), "there is no place for it"
     tenants.save_changes(BatchChanges(other=Changes(moves=(replace(others[0], step="done"),))), ())
     with fleet.connection() as connection:
-        assert is_move_due(connection, AT_ONCE)
+        assert is_move_due(connection, at(1001), AT_ONCE, {})
     fleet.save_changes(planned(fleet, look), ())
     assert step_of(database, waiting) == "reserved"
     with fleet.connection() as connection:
@@ -554,6 +554,33 @@ def test_moves_when_a_planner_counts_then_its_metric_tells_how_long_each_step_ta
         return REGISTRY.get_sample_value("gitops_move_age_seconds", {"step": step})
 
     assert (told("preparing"), told("adopting")) == (1000.0, 0.0)
+
+
+def test_tenants_when_an_instance_drains_then_those_are_told_that_no_move_takes_from_there(
+    sessions: tuple[DatabaseSession, DatabaseSession], database: Database
+) -> None:
+    fleet, tenants = sessions
+    move = moved(fleet, tenants)
+
+    def left() -> tuple[dict[str, int], float | None]:
+        consumer = SimpleNamespace(partitions=[0])
+        clock = SimpleNamespace(now=lambda: at(2000))
+        planner: Any = SimpleNamespace(clock=clock, policy=Policy(), consumer=consumer, session=fleet)
+        PeriodicTasks(timedelta(days=1))._count(planner)
+        with fleet.connection() as connection:
+            counted = count_left(connection)
+        return counted, REGISTRY.get_sample_value("gitops_engine_tenants_left", {"instance": move.source})
+
+    with psycopg.connect(database.owner_url, autocommit=True) as owner:
+        assert left() == ({}, None), "it does not drain"
+        owner.execute("UPDATE engine_instances SET state = 'draining' WHERE id = %s", (move.source,))
+        assert left() == ({}, None), "it is on its way"
+        owner.execute("UPDATE moves SET step = 'cancelled'")
+        assert left() == ({move.source: 1}, 1.0)
+        owner.execute("UPDATE tenants SET engine_instance_id = %s", (move.target,))
+        assert left() == ({}, None), "it has gone"
+        owner.execute("UPDATE deployments SET engine_instance_id = %s", (move.source,))
+        assert left() == ({move.source: 1}, 1.0), "a part of it has not"
 
 
 @pytest.fixture

@@ -176,6 +176,16 @@ def test_move_when_it_only_waits_for_its_turn_then_there_is_no_alert_however_lon
     assert firing(expression("GitOpsMoveStuck"), moving("ordered", DAY)) == []
 
 
+def test_drain_when_tenants_are_left_that_nobody_moves_then_that_is_an_alert_that_names_the_instance() -> None:
+    """Prometheus keeps ``instance`` for the process that it asks."""
+    told: list[Series] = [
+        ({"__name__": "gitops_engine_tenants_left", "instance": planner, "exported_instance": "argocd-7"}, 2.0)
+        for planner in ("planner-0", "planner-1")
+    ]
+    assert firing(expression("GitOpsDrainUnfinished"), told) == [{"exported_instance": "argocd-7"}]
+    assert firing(expression("GitOpsDrainUnfinished"), []) == []
+
+
 @pytest.mark.parametrize(
     ("state", "is_alert"), [("stalled", True), ("paused", True), ("failed", True), ("running", False)]
 )

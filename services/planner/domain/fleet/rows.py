@@ -351,6 +351,8 @@ class Fleet:
     """Instances of which nobody has read what is on them: nothing is decided that depends on it."""
     returned: Mapping[tuple[UUID, str], int] = field(default_factory=dict)
     """By tenant and target, how many moves went back of late because a step took too long. Read where they count."""
+    paced: Mapping[str, int] = field(default_factory=dict)
+    """By engine cluster in which moves give way (``moves/pace.py``), how many an instance has places for."""
 
     def holding(self, instance: str) -> Holding:
         """What is on it. Raises LookupError if that was not read."""

@@ -11,6 +11,7 @@ from datetime import datetime
 from uuid import UUID
 
 from services.common.messages import CancelMove, FleetOrder, MoveTenant
+from services.planner.domain.fleet.moves.pace import STANDING
 from services.planner.domain.fleet.placement.assignment_orders import require_unpinned
 from services.planner.domain.fleet.rollouts.rollout_rows import FINAL
 from services.planner.domain.fleet.rows import EngineInstanceRow, Fleet, Move, Refused, TenantHere
@@ -71,7 +72,8 @@ def settle_moves(fleet: Fleet, now: datetime, at_once: int) -> Fleet:
     """With moves ended that lead nowhere, and with those begun, in their order, for which there is a place.
 
     None begins while its target is down. Those that only wait until their source is back take no place: many would
-    have to, before the next could leave it. Those that leave an instance which is down take none of it.
+    have to, before the next could leave it. Those that leave an instance which is down take none of it, and give way to
+    nobody.
 
     Args:
         fleet: all rows.
@@ -79,18 +81,43 @@ def settle_moves(fleet: Fleet, now: datetime, at_once: int) -> Fleet:
         at_once: how many moves an instance has places for.
     """
     fleet = fleet.with_moves(_ended(move, fleet, now) for move in fleet.moves.values())
-    busy = Counter[str]()
-    for move in fleet.moves.values():
-        if move.step != "ordered" and not (move.is_over or move.is_fencing):
-            busy.update(_places(move))
+    places = _Places(fleet, now, at_once)
     begun: list[Move] = []
     for move in fleet.moves.values():
-        if move.step != "ordered" or fleet.is_down(move.target):
-            continue
-        if all(busy[each] < at_once for each in _places(move)):
-            busy.update(_places(move))
+        if move.step == "ordered" and not fleet.is_down(move.target) and places.are_free(move):
             begun.append(replace(move, step="reserved", step_since=now, due_at=now))
+            places.take(begun[-1])
     return fleet.with_moves(begun)
+
+
+class _Places:
+    """Of instances, and how many of them moves take."""
+
+    def __init__(self, fleet: Fleet, now: datetime, at_once: int) -> None:
+        self._now, self._at_once = now, at_once
+        self._paced = {
+            row.id: fleet.paced[row.engine_cluster]
+            for row in fleet.instances.values()
+            if row.engine_cluster in fleet.paced
+        }
+        self._taken, self._in_motion = Counter[str](), Counter[str]()
+        for move in fleet.moves.values():
+            if move.step != "ordered" and not (move.is_over or move.is_fencing):
+                self.take(move)
+
+    def take(self, move: Move) -> None:
+        """One that is under way, or begins."""
+        self._taken.update(_places(move))
+        if self._now - move.step_since < STANDING:
+            self._in_motion.update(_places(move))
+
+    def are_free(self, move: Move) -> bool:
+        """Whether there is one for a move at each instance that it takes one of."""
+        return all(self._is_free(each, gives_way=move.path == "whole") for each in _places(move))
+
+    def _is_free(self, instance: str, *, gives_way: bool) -> bool:
+        stays_back = gives_way and self._in_motion[instance] >= self._paced.get(instance, self._at_once)
+        return self._taken[instance] < self._at_once and not stays_back
 
 
 def _places(move: Move) -> tuple[str, ...]:

@@ -1,0 +1,82 @@
+"""Moves give way while changes of others wait."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from datetime import timedelta
+from uuid import UUID
+
+import pytest
+
+from services.planner.domain.fleet.moves.move_orders import settle_moves
+from services.planner.domain.fleet.moves.pace import CALM, STANDING, Pace, next_paces
+from services.planner.domain.fleet.rows import Fleet, MovePath
+from tests.unit.planner.fleet.test_fleet_orders import NOW
+from tests.unit.planner.fleet.test_move_orders import TWO, at_step, fleet
+
+AT_ONCE = 4
+SOON, CALM_AGAIN = NOW + CALM / 2, NOW + CALM
+
+
+def test_pace_when_changes_wait_then_an_instance_moves_one_tenant_at_a_time_in_that_cluster_alone() -> None:
+    assert next_paces({"north": Pace(2, NOW)}, ["south"], SOON, AT_ONCE) == {
+        "south": Pace(1, SOON),
+        "north": Pace(2, NOW),
+    }
+
+
+def test_pace_when_changes_still_wait_then_the_time_without_begins_anew() -> None:
+    still = next_paces({"south": Pace(3, NOW)}, ["south"], SOON, AT_ONCE)
+    assert still == {"south": Pace(1, SOON)}
+    assert next_paces(still, [], CALM_AGAIN, AT_ONCE) == still
+
+
+def test_pace_when_none_waits_any_more_then_there_is_one_place_more_after_each_time_until_there_are_all() -> None:
+    paces, places = {"south": Pace(1, NOW)}, []
+    for look in range(1, 8):
+        paces = next_paces(paces, [], NOW + look * CALM / 2, AT_ONCE)
+        places.append(paces["south"].places if paces else AT_ONCE)
+    assert places == [1, 2, 2, 3, 3, AT_ONCE, AT_ONCE]
+    assert paces == {}
+
+
+def test_pace_when_there_is_one_place_anyway_then_nothing_is_less() -> None:
+    assert next_paces({}, ["south"], NOW, 1) == {}
+
+
+def waiting(path: MovePath, paced: int) -> Fleet:
+    """A fleet of one cluster, in which six moves wait, to three instances."""
+    targets = ("two", "three", "four")
+    moves = [
+        at_step("ordered", id=UUID(int=n), tenant_id=UUID(int=n), path=path, target=targets[n % 3]) for n in range(6)
+    ]
+    before = fleet(moves=moves)
+    rows = {each: replace(TWO, id=each, namespace=f"argocd-{each}") for each in targets}
+    return replace(before, instances={**before.instances, **rows}, paced={TWO.engine_cluster: paced})
+
+
+@pytest.mark.parametrize(("paced", "begun"), [(1, 1), (2, 2), (3, 3)])
+def test_moves_when_they_give_way_then_no_more_begin_than_an_instance_has_places_for_by_then(
+    paced: int, begun: int
+) -> None:
+    after = settle_moves(waiting("whole", paced), NOW, AT_ONCE)
+    assert Counter(move.step for move in after.moves.values()) == {"reserved": begun, "ordered": 6 - begun}
+    assert settle_moves(after, NOW, AT_ONCE) == after, "those under way count likewise"
+
+
+def test_moves_when_their_source_is_down_then_they_give_way_to_nobody() -> None:
+    after = settle_moves(waiting("forced", 1), NOW, AT_ONCE)
+    assert {move.step for move in after.moves.values()} == {"reserved"}
+
+
+def test_moves_when_those_under_way_stand_for_long_then_the_next_does_not_wait_for_them() -> None:
+    """A tenant that keeps its own move would keep all others from leaving the instance."""
+    begun = settle_moves(waiting("whole", 1), NOW, AT_ONCE)
+    just, then = NOW + STANDING - timedelta(seconds=1), NOW + STANDING
+    assert settle_moves(begun, just, AT_ONCE) is begun
+    after = settle_moves(begun, then, AT_ONCE)
+    assert [move.step_since for move in after.moves.values() if move.step == "reserved"] == [NOW, then]
+    for turn in range(2, 9):
+        after = settle_moves(after, NOW + turn * STANDING, AT_ONCE)
+    assert Counter(move.step for move in after.moves.values()) == {"reserved": AT_ONCE, "ordered": 6 - AT_ONCE}, "ever"
