@@ -19,6 +19,8 @@ from devstack.stack.identities import ENGINE_CLUSTER
 from services.common.kubernetes import KubeClient
 
 WATCHES = re.compile(r'^apiserver_longrunning_requests\{[^}]*verb="WATCH"[^}]*\} (\d+)', re.MULTILINE)
+CALLS_EACH, MOST_CALLS = 4, 64
+"""In flight, of each Argo CD that a simulator plays, and of a simulator."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +89,11 @@ def _with_added(cluster: EngineCluster, instances: int) -> EngineCluster:
 
 def simulator(stack: HostedStack, cluster: EngineCluster) -> AbstractContextManager[SideProcess]:
     """An Argo CD for the instances that are added: the stack's own has no rights there."""
-    given = {"ENGINE_NAMESPACES": ",".join(cluster.added), "KUBECONFIG": str(cluster.kubeconfig(stack))}
+    given = {
+        "ENGINE_NAMESPACES": ",".join(cluster.added),
+        "KUBECONFIG": str(cluster.kubeconfig(stack)),
+        "SIMULATOR_CONCURRENCY": str(min(CALLS_EACH * len(cluster.added), MOST_CALLS)),
+    }
     return beside("devstack.argocd_simulator", given, stack.state.root / f"bench-simulator-{cluster.name}.log")
 
 

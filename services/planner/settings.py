@@ -70,8 +70,8 @@ class PolicySettings(BaseSettings):
         default=timedelta(seconds=1),
         gt=timedelta(0),
         description="How long changes may take until they are applied, in 95 of 100 tenants that make some. While they "
-        "take longer in an engine cluster, each of its instances gives or gets one tenant at a time; one that is down "
-        "gives as many as ever.",
+        "take longer in an engine cluster, each instance of the fleet gives or gets one tenant at a time; one that is "
+        "down gives as many as ever.",
     )
 
     splitting: Literal["on", "off"] = Field(

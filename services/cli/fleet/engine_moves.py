@@ -110,6 +110,7 @@ def _row(move: Move) -> Row:
         "number": NUMBERS[move.step],
         "step": move.step,
         "path": move.path,
+        "illness": move.illness,
         "since": move.step_since,
         "message": move.message,
         "actor": move.actor,

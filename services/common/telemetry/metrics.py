@@ -213,11 +213,9 @@ MOVE_AGE = Gauge(
     "How long a move of a tenant has been at a step, of the one that has been there longest; 0 if there is none.",
     ["step"],
 )
-MOVES_PACED = Gauge(
-    "gitops_moves_paced",
-    "Tenants that each instance of an engine cluster gives or gets at a time, while moves give way to changes that "
-    "wait; none while they do not.",
-    ["engine_cluster"],
+MOVES_GIVING_WAY = Gauge(
+    "gitops_moves_giving_way",
+    "1 while fewer tenants are moved at a time, because changes of others wait; of the planner that decides on it.",
 )
 TENANTS_LEFT = Gauge(
     "gitops_engine_tenants_left",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
@@ -13,12 +13,14 @@ from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
 from services.planner.database.columns import columns_of
 from services.planner.database.remedy_queries import IS_DOWN
 from services.planner.domain.fleet.moves.pace import STANDING
-from services.planner.domain.fleet.rows import CANCELLABLE, Move
+from services.planner.domain.fleet.rows import CANCELLABLE, OF_TENANTS, Move
 
 OF_LATE = timedelta(seconds=15)
-"""Changes by which it is judged whether others wait."""
-SHARE_THAT_WAITS = 0.05
-"""Of tenants, above which they do: a few may keep their own changes waiting."""
+"""So new is what it is judged by whether changes wait."""
+LONGEST_WAIT = timedelta(minutes=5)
+"""What has waited for longer waits for its tenant."""
+FEW, SHARE_THAT_WAITS = 3, 0.05
+"""So many tenants at least, and more than this share of those that change anything: some keep their own waiting."""
 
 UNDER_WAY = "step NOT IN ('done', 'cancelled')"
 # What agents have reported of a move is for its tenant's planner alone, and may be long.
@@ -30,6 +32,11 @@ RETURNED = """
 SELECT tenant_id, target, count(*) FROM moves
  WHERE step = 'cancelled' AND NOT is_cancelled AND step_since > %s
  GROUP BY tenant_id, target
+"""
+EVACUATIONS = """
+SELECT tenant_id, count(*) FROM moves
+ WHERE step IN ('adopting', 'withdrawing', 'done') AND step_since > %s AND illness = ANY(%s)
+ GROUP BY tenant_id
 """
 GOES_BACK = ", ".join(f"'{step}'" for step in CANCELLABLE)
 TENANTS_GONE = f"""
@@ -47,9 +54,7 @@ WITH places AS MATERIALIZED (
 ), busy AS MATERIALIZED (
     SELECT id FROM places WHERE taken >= %(at_once)s
 ), giving_way AS MATERIALIZED (
-    SELECT i.id FROM unnest(%(clusters)s::text[], %(paced)s::int4[]) AS paced(engine_cluster, places)
-      JOIN engine_instances i USING (engine_cluster)
-      JOIN places ON places.id = i.id AND places.in_motion >= paced.places
+    SELECT id FROM places WHERE in_motion >= %(paced)s
 )
 SELECT EXISTS (
     SELECT FROM moves m JOIN engine_instances i ON i.id = m.target
@@ -65,26 +70,34 @@ SELECT EXISTS (
         OR NOT EXISTS (SELECT FROM tenants t WHERE t.id = m.tenant_id))
 )
 """
-ARE_ORDERED = f"SELECT EXISTS (SELECT FROM moves WHERE {UNDER_WAY} AND step = 'ordered' AND path = 'whole')"
-# A tenant counts by the quickest of its changes: many of one tenant wait for each other. Of one that is moved they wait
-# for its move.
-WAITING_CLUSTERS = f"""
-WITH quickest AS MATERIALIZED (
+MAY_GIVE_WAY = f"SELECT EXISTS (SELECT FROM moves WHERE {UNDER_WAY} AND path = 'whole')"
+# By what the audit was told of late. Both ends of the range are given, because the optimizer expects a third of all
+# rows between one and infinity. A tenant counts by the quickest of its changes: many of one tenant wait for each other.
+# Not those that wait for what the tenant itself has to do, or for its move, or for an instance that is down.
+CHANGES_WAIT = f"""
+WITH moved AS MATERIALIZED (
+    SELECT DISTINCT tenant_id FROM moves
+     WHERE (step <> 'ordered' OR path <> 'whole') AND (({UNDER_WAY}) OR step_since > %(since)s)
+), quickest AS MATERIALIZED (
     SELECT workspace, namespace,
            min(CASE state WHEN 'Completed' THEN updated_at ELSE %(now)s END - created_at) AS waited
-      FROM audit_records
-     WHERE created_at > %(since)s AND kind = '{GITOPS_DEPLOYMENT.kind}' AND action IN ('create', 'update')
-       AND (state = 'Completed' OR (state = 'Waiting' AND message = '' AND created_at < %(now)s - %(wait)s))
+      FROM audit_records a
+     WHERE created_at BETWEEN %(earliest)s AND %(latest)s
+       AND kind = '{GITOPS_DEPLOYMENT.kind}' AND action IN ('create', 'update')
+       AND ((state = 'Completed' AND updated_at > %(since)s)
+            OR (state = 'Waiting' AND message = '' AND created_at < %(now)s - %(wait)s
+                AND NOT EXISTS (SELECT FROM deployments d WHERE d.id = a.deployment_id AND d.pending_spec IS NOT NULL)))
      GROUP BY workspace, namespace
 )
-SELECT i.engine_cluster
-  FROM quickest
-  JOIN tenants t USING (workspace, namespace)
-  JOIN engine_instances i ON i.id = t.engine_instance_id
- WHERE t.former_since = 0
-   AND NOT EXISTS (SELECT FROM moves m WHERE m.tenant_id = t.id AND {UNDER_WAY} AND m.step <> 'ordered')
- GROUP BY i.engine_cluster
-HAVING count(*) FILTER (WHERE waited > %(wait)s) > %(share)s * count(*)
+SELECT EXISTS (
+    SELECT FROM quickest
+      JOIN tenants t USING (workspace, namespace)
+      JOIN engine_instances i ON i.id = t.engine_instance_id
+     WHERE t.former_since = 0 AND NOT {IS_DOWN} AND t.id NOT IN (SELECT tenant_id FROM moved)
+     GROUP BY i.engine_cluster
+    HAVING count(*) FILTER (WHERE waited > %(wait)s) >= %(few)s
+       AND count(*) FILTER (WHERE waited > %(wait)s) > %(share)s * count(*)
+)
 """
 # A tenant counts on each instance that it has a part on.
 LEFT = f"""
@@ -92,7 +105,8 @@ SELECT i.id, count(*)
   FROM engine_instances i
  CROSS JOIN LATERAL (SELECT t.id FROM tenants t WHERE t.engine_instance_id = i.id
                       UNION
-                     SELECT d.tenant_id FROM deployments d WHERE d.engine_instance_id = i.id) AS here
+                     SELECT d.tenant_id FROM deployments d
+                      WHERE d.engine_instance_id = i.id AND d.engine_instance_id <> '') AS here
  WHERE i.state = 'draining'
    AND NOT EXISTS (SELECT FROM moves m WHERE m.tenant_id = here.id AND m.source = i.id AND {UNDER_WAY})
  GROUP BY i.id
@@ -118,22 +132,39 @@ def count_returned_moves(connection: Connection[Any], since: datetime) -> dict[t
     return {(tenant, target): count for tenant, target, count in connection.execute(RETURNED, (since,))}
 
 
-def is_move_due(connection: Connection[Any], now: datetime, at_once: int, paced: Mapping[str, int]) -> bool:
+def is_move_due(connection: Connection[Any], now: datetime, at_once: int, paced: int) -> bool:
     """Whether a move may begin, or is to end because its target is drained or its tenant is gone.
 
     Args:
         connection: to the database.
         now: the time.
         at_once: how many moves an instance has places for.
-        paced: likewise by engine cluster in which moves give way.
+        paced: likewise for those that give way.
     """
-    given = {
-        "standing_since": now - STANDING,
-        "at_once": at_once,
-        "clusters": [*paced],
-        "paced": [*paced.values()],
-    }
+    given = {"standing_since": now - STANDING, "at_once": at_once, "paced": paced}
     row = connection.execute(IS_MOVE_DUE, given).fetchone()
+    return row is not None and row[0]
+
+
+def are_changes_waiting(connection: Connection[Any], now: datetime, wait: timedelta) -> bool | None:
+    """Whether changes of too many tenants of an engine cluster take longer than ``wait``.
+
+    None if no move is under way that would give way. By the audit: it has when the watcher saw each change, and when an
+    agent had applied it.
+    """
+    row = connection.execute(MAY_GIVE_WAY).fetchone()
+    if row is None or not row[0]:
+        return None
+    given = {
+        "now": now,
+        "since": now - OF_LATE,
+        "earliest": now - LONGEST_WAIT,
+        "latest": now + LONGEST_WAIT,
+        "wait": wait,
+        "few": FEW,
+        "share": SHARE_THAT_WAITS,
+    }
+    row = connection.execute(CHANGES_WAIT, given).fetchone()
     return row is not None and row[0]
 
 
@@ -142,13 +173,6 @@ def count_left(connection: Connection[Any]) -> dict[str, int]:
     return dict(connection.execute(LEFT).fetchall())
 
 
-def find_waiting_clusters(connection: Connection[Any], now: datetime, wait: timedelta) -> frozenset[str] | None:
-    """Engine clusters in which changes of too many tenants take longer than ``wait``; None if no move would give way.
-
-    By the audit: it has each change with the time at which the watcher saw it, and an agent applied it.
-    """
-    row = connection.execute(ARE_ORDERED).fetchone()
-    if row is None or not row[0]:
-        return None
-    given = {"now": now, "since": now - OF_LATE, "wait": wait, "share": SHARE_THAT_WAITS}
-    return frozenset(cluster for (cluster,) in connection.execute(WAITING_CLUSTERS, given))
+def count_evacuations(connection: Connection[Any], since: datetime) -> dict[UUID, int]:
+    """By tenant, from how many instances it was evacuated since then that were ill of what tenants may cause."""
+    return dict(connection.execute(EVACUATIONS, (since, [*OF_TENANTS])).fetchall())

@@ -12,7 +12,7 @@ import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from types import MappingProxyType
 from typing import Any
 from uuid import UUID, uuid4
@@ -46,7 +46,12 @@ from services.planner.database.load import (
     look_up,
     reload_fleet,
 )
-from services.planner.database.move_queries import count_returned_moves, lock_moves
+from services.planner.database.move_queries import (
+    are_changes_waiting,
+    count_evacuations,
+    count_returned_moves,
+    lock_moves,
+)
 from services.planner.database.periodic_queries import find_parked_statuses
 from services.planner.database.pool_queries import find_leaving, load_burdens
 from services.planner.database.positions import Position, resume, take_up
@@ -58,6 +63,7 @@ from services.planner.database.tenant_clusters import CLUSTERS_OF_PARTITIONS
 from services.planner.domain.changes import BatchChanges
 from services.planner.domain.dormancy import Lookup
 from services.planner.domain.events import SweepPlace, SweepScope
+from services.planner.domain.fleet.moves.pace import Pace, next_pace
 from services.planner.domain.fleet.pools.pool_rows import Burdens
 from services.planner.domain.fleet.remediation.remediation_rows import Remediation
 from services.planner.domain.fleet.rows import Fleet, Holding, InstanceHealth, Move, TenantHere
@@ -122,8 +128,7 @@ class DatabaseSession:
         self._fleet = FleetView({}, engines)
         self._placements: Mapping[UUID, str] = {}
         self.tenants = TenantCache(kept_bytes)
-        self.paced: Mapping[str, int] = {}
-        """See ``Fleet.paced``; whoever finds it out sets it."""
+        self._pace: Pace | None = None
 
     @property
     def fleet(self) -> FleetView:
@@ -188,7 +193,7 @@ class DatabaseSession:
         with self._translated() as connection:
             if connection.info.transaction_status == TransactionStatus.IDLE:
                 connection.execute("BEGIN")
-            return replace(load_fleet_rows(connection, self._engines, orders, tenants, closing), paced=self.paced)
+            return replace(load_fleet_rows(connection, self._engines, orders, tenants, closing), pace=self._pace)
 
     def lock_moves(self, moves: Collection[Move]) -> bool:
         """Keep planners from taking steps of ``moves`` until the transaction ends; whether each is as it was read."""
@@ -235,6 +240,11 @@ class DatabaseSession:
         with self._translated() as connection:
             return count_returned_moves(connection, since)
 
+    def count_evacuations(self, since: datetime) -> Mapping[UUID, int]:
+        """By tenant, from how many instances it was evacuated since then that were ill of what tenants may cause."""
+        with self._translated() as connection:
+            return count_evacuations(connection, since)
+
     def load_remediations(self) -> Mapping[str, Remediation]:
         """What was done for instances that are ill or have been, by their ids."""
         with self._translated() as connection:
@@ -267,6 +277,19 @@ class DatabaseSession:
         with self._translated() as connection:
             self._placements = load_placements(connection)
             self._keep_fleet(load_fleet(connection, self._engines))
+
+    def refresh_pace(self, now: datetime, wait: timedelta, at_once: int) -> Pace | None:
+        """Find out whether changes wait: moves give way in the fleets that are read from now on. Returns how.
+
+        Args:
+            now: the time.
+            wait: how long changes may take.
+            at_once: how many moves an instance has places for if nobody waits.
+        """
+        with self._translated() as connection:
+            is_waiting = are_changes_waiting(connection, now, wait)
+        self._pace = next_pace(self._pace, now, at_once, is_waiting=bool(is_waiting))
+        return self._pace
 
     def take_over_partitions(
         self, partitions: Sequence[TopicPartition], logs: Mapping[TopicPartition, LogExtent] = MappingProxyType({})

@@ -260,6 +260,13 @@ moves = Table(
     Column("step_since", _TIME, nullable=False),
     Column("due_at", _TIME, comment="When it has to be looked at again, though nothing happens."),
     Column("path", Text, nullable=False, server_default="whole", comment="Whether its source is waited for."),
+    Column(
+        "illness",
+        Text,
+        nullable=False,
+        server_default="",
+        comment="Reason of the health of its source, if it is evacuated; empty if it is not.",
+    ),
     CheckConstraint("path IN ('whole', 'forced', 'fenced')", name="path"),
     CheckConstraint(
         "step IN ('ordered', 'reserved', 'preparing', 'pausing', 'releasing', 'adopting', 'withdrawing', 'done',"
@@ -542,8 +549,14 @@ audit_records = Table(
     CheckConstraint("state IN ('Waiting', 'Completed', 'Failed')", name="state"),
     # Operators ask of a tenant. A tenant's rows arrive in order of time: they are added at the end of its part.
     Index(None, "workspace", "namespace", "created_at"),
-    # Rows arrive in order of time and are pruned by it: a block range index is a few pages, whatever their number.
-    Index(None, "created_at", postgresql_using="brin", postgresql_with={"pages_per_range": "32"}),
+    # Rows arrive in order of time and are pruned by it: a block range index is a few pages, whatever their number. What
+    # it has not summarized yet is read whenever it is asked.
+    Index(
+        None,
+        "created_at",
+        postgresql_using="brin",
+        postgresql_with={"pages_per_range": "32", "autosummarize": "on"},
+    ),
     comment="Audit: who changed what, and what became of it. Pruned after a time.",
     postgresql_with=_ROOM_FOR_UPDATES,
 )

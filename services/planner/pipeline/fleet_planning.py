@@ -25,7 +25,7 @@ from services.planner.domain.fleet.orders import (
 )
 from services.planner.domain.fleet.pools.pool_rows import Burdens
 from services.planner.domain.fleet.pools.scaling import instances_rearranged, reason_to_hold, scale
-from services.planner.domain.fleet.remediation.evacuation import RETURNED_WITHIN
+from services.planner.domain.fleet.remediation.evacuation import EVACUATED_WITHIN, RETURNED_WITHIN
 from services.planner.domain.fleet.remediation.remediation_rows import Remediation
 from services.planner.domain.fleet.remediation.remedy_orders import (
     decide_remedies,
@@ -91,6 +91,9 @@ class FleetDatabase(Protocol):
 
     def count_returned_moves(self, since: datetime) -> Mapping[tuple[UUID, str], int]:
         """By tenant and target, how many moves went back since then because a step took too long."""
+
+    def count_evacuations(self, since: datetime) -> Mapping[UUID, int]:
+        """By tenant, from how many instances it was evacuated since then that were ill of what tenants may cause."""
 
     def load_remediations(self) -> Mapping[str, Remediation]:
         """What was done for instances that are ill or have been, by their ids."""
@@ -189,7 +192,8 @@ def _remedied(database: FleetDatabase, policy: Policy, now: datetime) -> tuple[F
     fleet = fleet.with_holdings(database.load_holdings([*fleet.instances] if is_evacuated else replaced))
     if is_evacuated:
         returned = database.count_returned_moves(now - RETURNED_WITHIN)
-        fleet = replace(fleet, tenants=database.load_all_tenants(), returned=returned)
+        evacuations = database.count_evacuations(now - EVACUATED_WITHIN)
+        fleet = replace(fleet, tenants=database.load_all_tenants(), returned=returned, evacuations=evacuations)
     return fleet, decide_remedies(fleet, remediations, now, policy.remedies)
 
 

@@ -23,6 +23,7 @@ from services.common.telemetry.metrics import (
     INSTANCE_UNREADY,
     LEFT_BEHIND,
     MOVE_AGE,
+    MOVES_GIVING_WAY,
     ORPHANS_KEPT,
     POOL_IN_WANT,
     REBUILD_AGE,
@@ -49,7 +50,6 @@ from services.planner.database.periodic_queries import LostObject
 from services.planner.domain.events import Event, FleetDue, RemediesDue, ScalingDue
 from services.planner.domain.fleet.pools.scaling import has_overloaded
 from services.planner.pipeline.loop import Planner
-from services.planner.pipeline.move_pacing import MovePacing
 from services.planner.pipeline.silent_instances import SilentInstances
 from services.planner.rows import ParkedTenant
 
@@ -87,7 +87,6 @@ class PeriodicTasks:
     _placed: set[UUID] = field(default_factory=set)
     """Parked tenants that have been tried again since there is an instance for them."""
     _silent_instances: SilentInstances = field(default_factory=SilentInstances)
-    _pacing: MovePacing = field(default_factory=MovePacing)
 
     def __call__(self, planner: Planner) -> None:
         """Do what is due."""
@@ -185,12 +184,14 @@ class PeriodicTasks:
 
     def _look_at_moves(self, planner: Planner) -> None:
         """A move may begin, or has to go back."""
-        self._pacing.look(planner)
-        policy, paced = planner.policy, planner.session.paced
-        now = planner.clock.now()
-        self._look_at_fleet(
-            planner, partial(move_queries.is_move_due, now=now, at_once=policy.moves_at_once, paced=paced)
-        )
+        if planner.consumer.fleet_partition is None:
+            MOVES_GIVING_WAY.set(0)
+            return
+        now, at_once = planner.clock.now(), planner.policy.moves_at_once
+        pace = planner.session.refresh_pace(now, planner.policy.moves_give_way, at_once)
+        MOVES_GIVING_WAY.set(pace is not None)
+        paced = at_once if pace is None else pace.places
+        self._look_at_fleet(planner, partial(move_queries.is_move_due, now=now, at_once=at_once, paced=paced))
 
     def _remedy(self, planner: Planner) -> None:
         """Engine instances that are ill, or have been."""
@@ -296,7 +297,7 @@ class PeriodicTasks:
             periodic_queries.forget_kept_orphans(connection, planner.clock.now() - TOLD_AGAIN_WITHIN)
             ORPHANS_KEPT.labels(SERVICE).set(periodic_queries.count_kept_orphans(connection, partitions))
             self._tell_fleet(planner, connection)
-            self._tell_wants(connection)
+            self._tell_unfinished(connection)
         TENANTS_IN_MEMORY.labels(SERVICE).set(planner.session.tenants.size)
         planner.session.refresh_fleet()
 
@@ -314,8 +315,8 @@ class PeriodicTasks:
             ROLLOUTS.labels(state).set(count)
 
     @staticmethod
-    def _tell_wants(connection: Connection[Any]) -> None:
-        """Instances and pools that want something; likewise."""
+    def _tell_unfinished(connection: Connection[Any]) -> None:
+        """Instances and pools that somebody has to see to; every planner tells the same."""
         TENANTS_LEFT.clear()
         for instance, tenants in move_queries.count_left(connection).items():
             TENANTS_LEFT.labels(instance).set(tenants)

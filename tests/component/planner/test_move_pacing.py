@@ -4,21 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from itertools import count
+from types import SimpleNamespace
 from typing import Any
 from uuid import UUID
 
 import psycopg
 import pytest
+from prometheus_client import REGISTRY
 
 from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
-from services.planner.database.move_queries import OF_LATE, find_waiting_clusters, is_move_due
-from services.planner.database.session import DatabaseSession
-from services.planner.domain.fleet.moves.pace import STANDING
+from services.planner.database.move_queries import (
+    CHANGES_WAIT,
+    LONGEST_WAIT,
+    OF_LATE,
+    are_changes_waiting,
+    is_move_due,
+)
+from services.planner.database.session import OPTIONS, DatabaseSession
+from services.planner.domain.fleet.moves.move_orders import settle_moves
+from services.planner.domain.fleet.moves.pace import STANDING, Pace
 from services.planner.domain.fleet.rows import MovePath, MoveStep
+from services.planner.domain.policy import Policy
 from services.planner.engines.available import ENGINES
+from services.planner.pipeline.periodic_tasks import PeriodicTasks
 from tests.component.conftest import Database
 from tests.component.fleet import add_instance
 from tests.unit.planner.given import at
@@ -28,6 +39,8 @@ WAIT = timedelta(seconds=1)
 SLOW, QUICK = timedelta(seconds=2), timedelta(milliseconds=20)
 TENANTS = 40
 """Who change something; of them two are one in twenty, and three are more."""
+GONE = UUID(int=0)
+"""A deployment that there is no row of."""
 NORTH = "INSERT INTO engine_clusters VALUES ('north', '', now(), 'active', now())"
 TENANT = """
 INSERT INTO tenants (id, workspace, namespace, partition, engine_instance_id)
@@ -42,14 +55,26 @@ VALUES (%(id)s, %(id)s, 'local', %(namespace)s, 0, %(source)s, %(target)s, %(ste
 CHANGE = """
 INSERT INTO audit_records (id, deployment_id, workspace, namespace, kind, name, generation, action, actor, state,
                            message, trace_id, created_at, updated_at)
-VALUES (gen_random_uuid(), gen_random_uuid(), 'local', %(namespace)s, %(kind)s, 'a', 1, %(action)s, '', %(state)s,
+VALUES (gen_random_uuid(), %(deployment)s, 'local', %(namespace)s, %(kind)s, 'a', 1, %(action)s, '', %(state)s,
         %(message)s, '', %(seen)s, %(ended)s)
+"""
+LARGE_AUDIT = """
+INSERT INTO audit_records (id, deployment_id, workspace, namespace, kind, name, generation, action, actor, state,
+                           message, trace_id, created_at, updated_at)
+SELECT gen_random_uuid(), gen_random_uuid(), 'local', number %% 1000, 'GitOpsDeployment', 'a', 1, 'update', '',
+       'Completed', '', '', %(now)s::timestamptz - number * interval '10 s', now()
+  FROM generate_series(%(count)s, 1, -1) AS number
+"""
+DEPLOYMENT = """
+INSERT INTO deployments (id, tenant_id, source, name, uid, resource_version, generation, epoch, present, deleting,
+                         finalizer, error, seen_at, trace_id)
+VALUES (%(id)s, %(tenant)s, 'local', 'a', %(id)s, '1', 1, 0, true, false, false, '', now(), '')
 """
 
 
 @dataclass
 class Fleet:
-    """Two instances in engine cluster ``south``, one in ``north``, and what their tenants do."""
+    """Two instances in the default engine cluster, one in ``north``, and what their tenants do."""
 
     owner: psycopg.Connection[Any]
     numbers: Iterator[int]
@@ -74,13 +99,15 @@ class Fleet:
         state: str = "Completed",
         message: str = "",
         ended: datetime = NOW,
+        deployment: UUID = GONE,
     ) -> None:
         """One that ended now, or waits still."""
         given = {"namespace": tenant, "kind": kind, "action": action, "state": state, "message": message}
-        self.owner.execute(CHANGE, {**given, "seen": ended - took, "ended": ended})
+        seen = {"seen": ended - took, "ended": ended, "deployment": deployment}
+        self.owner.execute(CHANGE, {**given, **seen})
 
-    def waiting(self) -> frozenset[str] | None:
-        return find_waiting_clusters(self.owner, NOW, WAIT)
+    def are_waiting(self) -> bool | None:
+        return are_changes_waiting(self.owner, NOW, WAIT)
 
 
 @pytest.fixture
@@ -99,87 +126,176 @@ def fleet(database: Database) -> Iterator[Fleet]:
         yield fleet
 
 
-@pytest.mark.parametrize(("slow", "waiting"), [(2, frozenset()), (3, frozenset({"default"}))])
-def test_clusters_when_more_than_one_tenant_in_twenty_waits_for_long_then_changes_wait_there(
-    fleet: Fleet, slow: int, waiting: frozenset[str]
+@pytest.mark.parametrize(("others", "are_waiting"), [(0, True), (20, True), (21, False)])
+def test_changes_when_more_than_one_tenant_in_twenty_waits_for_long_then_they_wait(
+    fleet: Fleet, others: int, *, are_waiting: bool
 ) -> None:
-    for number in range(3):
-        fleet.add_change(fleet.add_tenant(), SLOW if number < slow else QUICK)
-    fleet.add_change(fleet.add_tenant("three"), QUICK)
-    assert fleet.waiting() == waiting
+    for _ in range(3):
+        fleet.add_change(fleet.add_tenant(), SLOW)
+    assert TENANTS + 20 == 3 * 20, "of so many three are one in twenty, and of one less they are more"
+    for _ in range(others - 1):
+        fleet.add_change(fleet.add_tenant(), QUICK)
+    assert fleet.are_waiting() == are_waiting
 
 
-def test_clusters_when_nobody_else_changes_anything_then_one_change_says_it_of_its_own(fleet: Fleet) -> None:
-    fleet.add_change(fleet.add_tenant("three"), SLOW)
-    assert fleet.waiting() == {"north"}
+def test_changes_when_those_of_one_engine_cluster_wait_then_it_does_not_matter_how_many_others_there_are(
+    fleet: Fleet,
+) -> None:
+    for _ in range(3):
+        assert not fleet.are_waiting(), "two may keep their own changes waiting"
+        fleet.add_change(fleet.add_tenant("three"), SLOW)
+    assert fleet.are_waiting()
 
 
-OTHERS: dict[str, dict[str, Any]] = {
-    "it has not ended yet": {"state": "Waiting"},
-    "it ended so long ago": {"ended": NOW - OF_LATE},
-    "it waits for what the tenant has to do": {"state": "Waiting", "message": "SecretNotFound: no Secret 'login'"},
-    "it was refused": {"state": "Failed", "message": "the repository needs a login"},
-    "it removes what was deployed": {"action": "delete"},
-    "it is of what is checked": {"kind": "GitOpsDeploymentRepositoryCredential"},
+def test_changes_when_all_of_this_is_late_by_minutes_then_they_wait_all_the_same(fleet: Fleet) -> None:
+    """A planner that is far behind hears of no change that is new."""
+    fleet.owner.execute("DELETE FROM audit_records")
+    for _ in range(3):
+        fleet.add_change(fleet.add_tenant(), LONGEST_WAIT - timedelta(seconds=1))
+    assert fleet.are_waiting()
+
+
+OTHERS: dict[str, tuple[dict[str, Any], bool]] = {
+    "it has ended": ({}, True),
+    "it has not ended yet": ({"state": "Waiting"}, True),
+    "it ended long ago": ({"ended": NOW - OF_LATE}, False),
+    "it waits for room": ({"state": "Waiting", "message": "QuotaExceeded: 50 of 50 deployments"}, False),
+    "it was refused": ({"state": "Failed", "message": "the repository needs a login"}, False),
+    "it removes what was deployed": ({"action": "delete"}, False),
+    "it is of what is checked": ({"kind": "GitOpsDeploymentRepositoryCredential"}, False),
 }
 
 
-@pytest.mark.parametrize("change", OTHERS.values(), ids=[*OTHERS])
-def test_clusters_when_a_change_takes_long_then_it_counts_if_nobody_but_us_is_waited_for(
-    fleet: Fleet, change: dict[str, Any]
+@pytest.mark.parametrize(("change", "counts"), OTHERS.values(), ids=[*OTHERS])
+def test_changes_when_they_take_long_then_those_count_that_wait_for_nobody_but_us(
+    fleet: Fleet, change: dict[str, Any], *, counts: bool
 ) -> None:
     for _ in range(3):
         fleet.add_change(fleet.add_tenant(), SLOW, **change)
-    assert fleet.waiting() == ({"default"} if change == {"state": "Waiting"} else frozenset())
+    assert fleet.are_waiting() == counts
 
 
-def test_clusters_when_a_tenant_makes_many_changes_then_it_counts_by_the_quickest(fleet: Fleet) -> None:
+def test_changes_when_they_wait_for_an_environment_then_they_do_not_count(fleet: Fleet) -> None:
+    for number in range(3):
+        tenant, deployment = fleet.add_tenant(), UUID(int=1000 + number)
+        fleet.owner.execute(DEPLOYMENT, {"id": deployment, "tenant": UUID(int=int(tenant)), "namespace": tenant})
+        fleet.add_change(tenant, SLOW, state="Waiting", deployment=deployment)
+    assert fleet.are_waiting()
+    fleet.owner.execute("UPDATE deployments SET pending_spec = '{}'")
+    assert not fleet.are_waiting()
+
+
+def test_changes_when_a_tenant_makes_many_then_it_counts_by_the_quickest(fleet: Fleet) -> None:
     for _ in range(3):
         tenant = fleet.add_tenant()
         for took in (SLOW, QUICK, SLOW):
             fleet.add_change(tenant, took)
-    assert fleet.waiting() == frozenset()
+    assert not fleet.are_waiting()
 
 
-def test_clusters_when_who_waits_is_moved_then_nobody_else_does(fleet: Fleet) -> None:
-    moved = [fleet.add_tenant() for _ in range(3)]
-    for tenant in moved:
+@pytest.mark.parametrize(
+    ("step", "path", "since"),
+    [
+        ("pausing", "whole", NOW - timedelta(hours=1)),
+        ("done", "whole", NOW - timedelta(seconds=1)),
+        ("ordered", "forced", NOW),
+    ],
+)
+def test_changes_when_who_makes_them_is_moved_or_was_just_now_then_they_do_not_count(
+    fleet: Fleet, step: MoveStep, path: MovePath, since: datetime
+) -> None:
+    for _ in range(3):
+        tenant = fleet.add_tenant()
         fleet.add_change(tenant, SLOW)
-        fleet.add_move(tenant, "pausing")
-    assert fleet.waiting() == frozenset()
-    fleet.owner.execute("UPDATE moves SET step = 'done' WHERE namespace = ANY(%s)", (moved,))
-    assert fleet.waiting() == {"default"}
+        fleet.add_move(tenant, step, since=since, path=path)
+    assert not fleet.are_waiting()
+    fleet.owner.execute("UPDATE moves SET step = 'done', step_since = %s WHERE id <> %s", (NOW - OF_LATE, UUID(int=1)))
+    assert fleet.are_waiting()
 
 
-@pytest.mark.parametrize(("step", "path"), [("done", "whole"), ("preparing", "whole"), ("ordered", "forced")])
-def test_clusters_when_no_move_waits_that_would_give_way_then_nobody_asks(
+def test_changes_when_their_instance_is_down_then_they_do_not_count(fleet: Fleet) -> None:
+    for _ in range(3):
+        fleet.add_change(fleet.add_tenant("three"), SLOW, state="Waiting")
+    assert fleet.are_waiting()
+    fleet.owner.execute("UPDATE engine_instances SET health = 'Down' WHERE id = 'three'")
+    assert not fleet.are_waiting()
+
+
+@pytest.mark.parametrize(("step", "path"), [("done", "whole"), ("preparing", "forced"), ("ordered", "forced")])
+def test_changes_when_no_move_is_under_way_that_would_give_way_then_nobody_asks(
     fleet: Fleet, step: MoveStep, path: MovePath
 ) -> None:
     fleet.owner.execute("UPDATE moves SET step = %s, path = %s", (step, path))
-    assert fleet.waiting() is None
+    assert fleet.are_waiting() is None
 
 
-PLACES: dict[str, tuple[dict[str, int], timedelta, MovePath, bool]] = {
-    "all": ({}, timedelta(), "whole", True),
-    "one, which is taken": ({"default": 1}, timedelta(), "whole", False),
-    "one, taken by a move that stands": ({"default": 1}, STANDING, "whole", True),
-    "two": ({"default": 2}, timedelta(), "whole", True),
-    "one in another cluster": ({"north": 1}, timedelta(), "whole", True),
-    "one, and nobody waits for the source": ({"default": 1}, timedelta(), "forced", True),
+PLACES: dict[str, tuple[int, timedelta, MovePath, bool]] = {
+    "all": (5, timedelta(), "whole", True),
+    "one, which is taken": (1, timedelta(), "whole", False),
+    "one, taken by a move that stands": (1, STANDING, "whole", True),
+    "two": (2, timedelta(), "whole", True),
+    "one, and nobody waits for the source": (1, timedelta(), "forced", True),
 }
 
 
 @pytest.mark.parametrize(("paced", "stands", "path", "is_due"), PLACES.values(), ids=[*PLACES])
-def test_move_when_moves_give_way_then_it_is_due_if_there_is_a_place_by_then(
-    fleet: Fleet, paced: dict[str, int], stands: timedelta, path: MovePath, is_due: bool
+def test_move_when_moves_give_way_then_it_is_due_if_it_begins_by_the_rules(
+    fleet: Fleet, database: Database, paced: int, stands: timedelta, path: MovePath, *, is_due: bool
 ) -> None:
     fleet.owner.execute("UPDATE moves SET path = %s", (path,))
     fleet.add_move(fleet.add_tenant(), "preparing", since=NOW - stands)
     assert is_move_due(fleet.owner, NOW, 5, paced) == is_due
-
-
-def test_session_when_moves_give_way_then_the_fleet_that_it_reads_says_so(fleet: Fleet, database: Database) -> None:
     with closing(DatabaseSession(database.planner_url, ENGINES)) as session:
-        session.paced = {"default": 1}
-        assert session.load_fleet_rows((), (), ()).paced == {"default": 1}
+        rows = replace(session.load_fleet_rows((), (), ()), pace=Pace(paced, NOW))
         session.abandon_transaction()
+    assert (settle_moves(rows, NOW, 5) is not rows) == is_due
+
+
+def test_pace_when_a_planner_looks_then_the_fleet_and_the_metric_say_whether_moves_give_way(
+    fleet: Fleet, database: Database
+) -> None:
+    with closing(DatabaseSession(database.planner_url, ENGINES)) as session:
+        planner: Any = SimpleNamespace(
+            clock=SimpleNamespace(now=lambda: NOW), policy=Policy(), session=session,
+            consumer=SimpleNamespace(fleet_partition=0), look_again=lambda events: None,
+        )  # fmt: skip
+
+        def looked() -> tuple[Pace | None, float | None]:
+            PeriodicTasks(timedelta(days=1))._look_at_moves(planner)
+            pace = session.load_fleet_rows((), (), ()).pace
+            session.abandon_transaction()
+            return pace, REGISTRY.get_sample_value("gitops_moves_giving_way")
+
+        assert looked() == (None, 0.0)
+        for _ in range(3):
+            fleet.add_change(fleet.add_tenant(), SLOW)
+        assert looked() == (Pace(1, NOW), 1.0)
+        planner.consumer.fleet_partition = None
+        assert looked()[1] == 0.0, "another planner decides"
+
+
+def test_changes_when_the_audit_is_large_then_only_what_is_new_of_it_is_read(fleet: Fleet, database: Database) -> None:
+    """With the options of a planner's connection, and a plan that is not made for these very values."""
+    fleet.owner.execute(LARGE_AUDIT, {"count": 100_000, "now": NOW})
+    fleet.owner.execute("ANALYZE audit_records")
+    fleet.owner.execute("SELECT brin_summarize_new_values('audit_records_created_at_idx')")
+    given = {
+        "now": NOW, "since": NOW - OF_LATE, "earliest": NOW - LONGEST_WAIT, "latest": NOW + LONGEST_WAIT, "wait": WAIT,
+        "few": 3, "share": 0.05,
+    }  # fmt: skip
+    with psycopg.connect(database.owner_url, options=OPTIONS) as planner:
+        rows = planner.execute("EXPLAIN (ANALYZE, FORMAT JSON) " + CHANGES_WAIT, given, prepare=True).fetchall()
+    read = sum(each.get("Actual Rows", 0) + each.get("Rows Removed by Index Recheck", 0) for each in _nodes(rows[0][0]))
+    assert read < 20_000
+
+
+def _nodes(plan: Any) -> Iterator[dict[str, Any]]:
+    """Of a plan, those that read the audit."""
+    match plan:
+        case list():
+            for each in plan:
+                yield from _nodes(each)
+        case dict():
+            if plan.get("Relation Name") == "audit_records":
+                yield plan
+            yield from _nodes(plan.get("Plan", plan.get("Plans", [])))

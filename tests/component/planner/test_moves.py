@@ -227,10 +227,10 @@ def test_move_when_its_target_goes_down_then_it_is_due_and_goes_back(
     health = EngineHealth("Down", "ApiFailing", "no answer", "", None)
     told = Event(Observation("", "", target, "", "", at(3), health), 7, "")
     with fleet.connection() as connection:
-        assert not is_move_due(connection, at(1001), AT_ONCE, {})
+        assert not is_move_due(connection, at(1001), AT_ONCE, AT_ONCE)
     fleet.save_changes(planned(fleet, told), ())
     with fleet.connection() as connection:
-        assert is_move_due(connection, at(1001), AT_ONCE, {})
+        assert is_move_due(connection, at(1001), AT_ONCE, AT_ONCE)
     fleet.save_changes(planned(fleet, Event(FleetDue(), 0, "")), ())
     tenants.tenants.forget_tenants()
     _, move, _ = state_of(tenants)
@@ -414,7 +414,7 @@ def test_move_when_it_is_under_way_then_the_fleet_is_looked_at_only_if_something
         owner.execute("UPDATE moves SET step = %s", (step,))
         owner.execute("UPDATE engine_instances SET state = %s, health = %s WHERE id = %s", (state, health, move.target))
     with fleet.connection() as connection:
-        assert is_move_due(connection, at(1001), AT_ONCE, {}) == is_due
+        assert is_move_due(connection, at(1001), AT_ONCE, AT_ONCE) == is_due
 
 
 @pytest.mark.parametrize(
@@ -438,8 +438,8 @@ def test_move_when_it_waits_for_a_place_then_it_is_due_if_those_instances_have_o
     ]
     fleet.save_changes(BatchChanges(other=Changes(moves_ordered=tuple(others))), ())
     with fleet.connection() as connection:
-        assert is_move_due(connection, at(1001), AT_ONCE, {}) == is_due
-        assert is_move_due(connection, at(1001), AT_ONCE + 1, {})
+        assert is_move_due(connection, at(1001), AT_ONCE, AT_ONCE) == is_due
+        assert is_move_due(connection, at(1001), AT_ONCE + 1, AT_ONCE + 1)
 
 
 def test_moves_when_more_are_ordered_than_may_go_on_then_the_next_begins_when_one_is_over(
@@ -457,10 +457,10 @@ def test_moves_when_more_are_ordered_than_may_go_on_then_the_next_begins_when_on
     fleet.save_changes(planned(fleet, look), ())
     assert step_of(database, waiting) == "ordered"
     with fleet.connection() as connection:
-        assert not is_move_due(connection, at(1001), AT_ONCE, {}), "there is no place for it"
+        assert not is_move_due(connection, at(1001), AT_ONCE, AT_ONCE), "there is no place for it"
     tenants.save_changes(BatchChanges(other=Changes(moves=(replace(others[0], step="done"),))), ())
     with fleet.connection() as connection:
-        assert is_move_due(connection, at(1001), AT_ONCE, {})
+        assert is_move_due(connection, at(1001), AT_ONCE, AT_ONCE)
     fleet.save_changes(planned(fleet, look), ())
     assert step_of(database, waiting) == "reserved"
     with fleet.connection() as connection:
@@ -507,6 +507,39 @@ def test_moves_when_some_went_back_of_late_then_they_are_counted_unless_they_wer
     )
     fleet.save_changes(BatchChanges(other=Changes(moves_ordered=others)), ())
     assert fleet.count_returned_moves(at(400)) == {(move.tenant_id, move.target): 2}
+
+
+def test_evacuations_when_counted_then_they_are_those_of_late_from_instances_that_tenants_may_have_made_ill(
+    sessions: tuple[DatabaseSession, DatabaseSession],
+) -> None:
+    fleet, tenants = sessions
+    move = moved(fleet, tenants)
+    come = replace(move, path="forced", illness="HeartbeatLost", step="done", step_since=at(500))
+    others = (
+        replace(come, id=UUID(int=11)),
+        replace(come, id=UUID(int=12), illness="ControllerNotReady"),
+        replace(come, id=UUID(int=13), illness="ApiFailing"),
+        replace(come, id=UUID(int=14), illness=""),
+        replace(come, id=UUID(int=15), step="cancelled"),
+        replace(come, id=UUID(int=16), step_since=at(399)),
+        replace(come, id=UUID(int=17), step="adopting", tenant_id=UUID(int=17)),
+    )
+    fleet.save_changes(BatchChanges(other=Changes(moves_ordered=others)), ())
+    assert fleet.count_evacuations(at(400)) == {move.tenant_id: 2, UUID(int=17): 1}
+
+
+def test_move_when_it_is_forced_on_its_way_then_what_is_wrong_with_its_source_is_kept_with_it(
+    sessions: tuple[DatabaseSession, DatabaseSession], database: Database
+) -> None:
+    fleet, tenants = sessions
+    move = moved(fleet, tenants)
+    forced = replace(move, path="forced", illness="HeartbeatLost")
+    fleet.save_changes(BatchChanges(other=Changes(moves_ordered=(forced,))), ())
+    tenants.save_changes(BatchChanges(other=Changes(moves=(replace(move, step="pausing"),))), ())
+    with psycopg.connect(database.owner_url) as owner:
+        assert owner.execute("SELECT step, path, illness FROM moves").fetchall() == [
+            ("pausing", "forced", "HeartbeatLost")
+        ]
 
 
 def test_moves_when_their_ages_are_asked_for_then_of_each_step_the_oldest_counts_and_those_that_are_over_do_not(

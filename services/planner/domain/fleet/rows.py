@@ -9,6 +9,7 @@ from typing import Literal
 from uuid import UUID
 
 from services.common.messages import Health
+from services.planner.domain.fleet.moves.pace import Pace
 from services.planner.domain.fleet.placement.assignments import PlacementRules
 from services.planner.domain.fleet.pools.pool_rows import EnginePool, PoolKey, instance_in, next_name
 from services.planner.domain.fleet.rollouts.rollout_rows import Figures, Rollout
@@ -177,6 +178,15 @@ BY_HAND = ("CertificateExpired", "CertificateExpiring")
 """Why an instance is degraded though it works, and no remedy helps: somebody has to renew a certificate."""
 OUT_OF_REACH = ("ApiFailing", "Closed", SILENT)
 """Why nobody can do anything there, either."""
+OF_TENANTS = (
+    "ControllerNotReady",
+    "RepoServerNotReady",
+    "RedisNotReady",
+    "RepoServerFailing",
+    "HeartbeatLost",
+    "ReconciliationLate",
+)
+"""Why an instance may be down by what a tenant deploys, or by what its clusters and repositories do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,6 +268,8 @@ class Move:
     due_at: datetime | None
     """When it has to be looked at again, though nothing happens."""
     path: MovePath = "whole"
+    illness: str = ""
+    """What was wrong with the source, a reason of its health, if that is evacuated; empty if it is not."""
 
     @property
     def is_over(self) -> bool:
@@ -351,8 +363,10 @@ class Fleet:
     """Instances of which nobody has read what is on them: nothing is decided that depends on it."""
     returned: Mapping[tuple[UUID, str], int] = field(default_factory=dict)
     """By tenant and target, how many moves went back of late because a step took too long. Read where they count."""
-    paced: Mapping[str, int] = field(default_factory=dict)
-    """By engine cluster in which moves give way (``moves/pace.py``), how many an instance has places for."""
+    evacuations: Mapping[UUID, int] = field(default_factory=dict)
+    """By tenant, from how many instances it was evacuated of late that were ill of what tenants may cause. Likewise."""
+    pace: Pace | None = None
+    """Of moves, while they give way to changes that wait."""
 
     def holding(self, instance: str) -> Holding:
         """What is on it. Raises LookupError if that was not read."""

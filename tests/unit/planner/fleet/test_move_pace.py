@@ -10,7 +10,7 @@ from uuid import UUID
 import pytest
 
 from services.planner.domain.fleet.moves.move_orders import settle_moves
-from services.planner.domain.fleet.moves.pace import CALM, STANDING, Pace, next_paces
+from services.planner.domain.fleet.moves.pace import CALM, STANDING, Pace, next_pace
 from services.planner.domain.fleet.rows import Fleet, MovePath
 from tests.unit.planner.fleet.test_fleet_orders import NOW
 from tests.unit.planner.fleet.test_move_orders import TWO, at_step, fleet
@@ -19,41 +19,43 @@ AT_ONCE = 4
 SOON, CALM_AGAIN = NOW + CALM / 2, NOW + CALM
 
 
-def test_pace_when_changes_wait_then_an_instance_moves_one_tenant_at_a_time_in_that_cluster_alone() -> None:
-    assert next_paces({"north": Pace(2, NOW)}, ["south"], SOON, AT_ONCE) == {
-        "south": Pace(1, SOON),
-        "north": Pace(2, NOW),
-    }
+def test_pace_when_changes_wait_then_an_instance_moves_one_tenant_at_a_time() -> None:
+    assert next_pace(None, NOW, AT_ONCE, is_waiting=True) == Pace(1, NOW)
 
 
-def test_pace_when_changes_still_wait_then_the_time_without_begins_anew() -> None:
-    still = next_paces({"south": Pace(3, NOW)}, ["south"], SOON, AT_ONCE)
-    assert still == {"south": Pace(1, SOON)}
-    assert next_paces(still, [], CALM_AGAIN, AT_ONCE) == still
+def test_pace_when_none_waits_then_moves_give_way_to_nobody() -> None:
+    assert next_pace(None, NOW, AT_ONCE, is_waiting=False) is None
+
+
+def test_pace_when_changes_wait_again_then_there_is_one_place_and_the_time_without_begins_anew() -> None:
+    still = next_pace(Pace(3, NOW), SOON, AT_ONCE, is_waiting=True)
+    assert still == Pace(1, SOON)
+    assert next_pace(still, CALM_AGAIN, AT_ONCE, is_waiting=False) == still
 
 
 def test_pace_when_none_waits_any_more_then_there_is_one_place_more_after_each_time_until_there_are_all() -> None:
-    paces, places = {"south": Pace(1, NOW)}, []
+    pace: Pace | None = Pace(1, NOW)
+    places = []
     for look in range(1, 8):
-        paces = next_paces(paces, [], NOW + look * CALM / 2, AT_ONCE)
-        places.append(paces["south"].places if paces else AT_ONCE)
+        pace = next_pace(pace, NOW + look * CALM / 2, AT_ONCE, is_waiting=False)
+        places.append(pace.places if pace is not None else AT_ONCE)
     assert places == [1, 2, 2, 3, 3, AT_ONCE, AT_ONCE]
-    assert paces == {}
+    assert pace is None
 
 
 def test_pace_when_there_is_one_place_anyway_then_nothing_is_less() -> None:
-    assert next_paces({}, ["south"], NOW, 1) == {}
+    assert next_pace(None, NOW, 1, is_waiting=True) is None
 
 
 def waiting(path: MovePath, paced: int) -> Fleet:
-    """A fleet of one cluster, in which six moves wait, to three instances."""
+    """A fleet in which six moves wait, to three instances."""
     targets = ("two", "three", "four")
     moves = [
         at_step("ordered", id=UUID(int=n), tenant_id=UUID(int=n), path=path, target=targets[n % 3]) for n in range(6)
     ]
     before = fleet(moves=moves)
     rows = {each: replace(TWO, id=each, namespace=f"argocd-{each}") for each in targets}
-    return replace(before, instances={**before.instances, **rows}, paced={TWO.engine_cluster: paced})
+    return replace(before, instances={**before.instances, **rows}, pace=Pace(paced, NOW))
 
 
 @pytest.mark.parametrize(("paced", "begun"), [(1, 1), (2, 2), (3, 3)])

@@ -23,6 +23,7 @@ from services.planner.domain.fleet.remediation.remediation_rows import Remediati
 from services.planner.domain.fleet.remediation.remedy_orders import decide_remedies, decide_told
 from services.planner.domain.fleet.rows import (
     BY_HAND,
+    OF_TENANTS,
     ON_SOURCE,
     SILENT,
     EngineInstanceRow,
@@ -814,6 +815,64 @@ def on_its_way(
     known = replace(MOVE, tenant_id=tenant.id, source=source, target=target, step=step, path=path)
     tried.fleet = tried.fleet.with_move(known)
     return tried
+
+
+def evacuated_before(tried: Ladder, times: int, *, number: int = 1) -> list[UUID]:
+    """So many tenants of ``i0`` were evacuated from so many others of late; their ids."""
+    tenants = [tenant.id for tenant in tried.fleet.tenants.values()][:number]
+    tried.fleet = replace(tried.fleet, evacuations=dict.fromkeys(tenants, times))
+    return tenants
+
+
+@pytest.mark.parametrize("reason", OF_TENANTS)
+def test_evacuation_when_tenants_have_left_two_that_were_ill_then_they_stay_on_the_third_and_the_others_leave(
+    reason: str,
+) -> None:
+    """One of them may be what makes one instance ill after the other."""
+    tried = at_evacuation({"i0": 4}, *instances(4)[1:], reason=reason)
+    suspects = evacuated_before(tried, 2, number=2)
+    moves = tried.look(160).moves_ordered
+    assert {move.tenant_id for move in moves} == {each.id for each in tried.fleet.tenants.values()} - {*suspects}
+    assert {(move.path, move.illness) for move in moves} == {("forced", reason)}
+
+
+def test_evacuation_when_a_tenant_has_left_one_that_was_ill_then_it_leaves_the_next_like_the_others() -> None:
+    tried = at_evacuation({"i0": 2}, *instances(4)[1:], reason="HeartbeatLost")
+    evacuated_before(tried, 1, number=2)
+    assert len(tried.look(160).moves_ordered) == 2
+
+
+def test_evacuation_when_only_those_are_left_that_may_be_the_cause_then_a_person_is_told_so() -> None:
+    tried = at_evacuation({"i0": 2}, *instances(4)[1:], reason="HeartbeatLost")
+    evacuated_before(tried, 2, number=2)
+    tried.rungs()
+    assert (tried.rows["i0"].state, tried.fleet.moves) == ("exhausted", {})
+    assert tried.rows["i0"].message == (
+        "tenants that cannot leave: 2; within a day it was evacuated from 2 other instances that were ill likewise: "
+        "it may be the cause"
+    )
+
+
+@pytest.mark.parametrize("reason", ["ApiFailing", SILENT, "Closed", "NotAccepted"])
+def test_evacuation_when_what_is_wrong_is_no_tenants_doing_then_all_leave(reason: str) -> None:
+    tried = at_evacuation({"i0": 2}, *instances(4)[1:], reason=reason)
+    evacuated_before(tried, 5, number=2)
+    assert len(tried.look(400).moves_ordered) == 2
+
+
+def test_evacuation_when_who_may_be_the_cause_is_not_taken_over_yet_then_its_move_stays_as_it_is() -> None:
+    tried = on_its_way("adopting", source="i9", target="i0", reason="HeartbeatLost", path="forced")
+    evacuated_before(tried, 2)
+    assert tried.look(160).moves_ordered == ()
+
+
+def test_move_when_its_source_is_evacuated_then_it_tells_what_was_wrong_until_that_works_again() -> None:
+    tried = on_its_way("ordered", reason="HeartbeatLost")
+    (forced,) = tried.look(160).moves_ordered
+    assert forced.illness == "HeartbeatLost"
+    tried.tell("Degraded", "ReconciliationLate")
+    (again,) = tried.look(170).moves_ordered
+    assert not again.illness
 
 
 def test_evacuation_when_it_goes_on_then_what_else_may_help_is_tried_and_it_is_the_same_evacuation() -> None:

@@ -124,6 +124,9 @@ class FleetRows:
     def count_returned_moves(self, since: datetime) -> Mapping[tuple[UUID, str], int]:
         return {}
 
+    def count_evacuations(self, since: datetime) -> Mapping[UUID, int]:
+        return {}
+
     def load_remediations(self) -> Mapping[str, Remediation]:
         return self.remediations
 

@@ -86,26 +86,22 @@ def settle_moves(fleet: Fleet, now: datetime, at_once: int) -> Fleet:
     for move in fleet.moves.values():
         if move.step == "ordered" and not fleet.is_down(move.target) and places.are_free(move):
             begun.append(replace(move, step="reserved", step_since=now, due_at=now))
-            places.take(begun[-1])
+            places.add(begun[-1])
     return fleet.with_moves(begun)
 
 
 class _Places:
-    """Of instances, and how many of them moves take."""
+    """How many moves each instance has under way."""
 
     def __init__(self, fleet: Fleet, now: datetime, at_once: int) -> None:
         self._now, self._at_once = now, at_once
-        self._paced = {
-            row.id: fleet.paced[row.engine_cluster]
-            for row in fleet.instances.values()
-            if row.engine_cluster in fleet.paced
-        }
+        self._paced = at_once if fleet.pace is None else fleet.pace.places
         self._taken, self._in_motion = Counter[str](), Counter[str]()
         for move in fleet.moves.values():
             if move.step != "ordered" and not (move.is_over or move.is_fencing):
-                self.take(move)
+                self.add(move)
 
-    def take(self, move: Move) -> None:
+    def add(self, move: Move) -> None:
         """One that is under way, or begins."""
         self._taken.update(_places(move))
         if self._now - move.step_since < STANDING:
@@ -113,11 +109,11 @@ class _Places:
 
     def are_free(self, move: Move) -> bool:
         """Whether there is one for a move at each instance that it takes one of."""
-        return all(self._is_free(each, gives_way=move.path == "whole") for each in _places(move))
-
-    def _is_free(self, instance: str, *, gives_way: bool) -> bool:
-        stays_back = gives_way and self._in_motion[instance] >= self._paced.get(instance, self._at_once)
-        return self._taken[instance] < self._at_once and not stays_back
+        gives_way = move.path == "whole"
+        return all(
+            self._taken[each] < self._at_once and not (gives_way and self._in_motion[each] >= self._paced)
+            for each in _places(move)
+        )
 
 
 def _places(move: Move) -> tuple[str, ...]:

@@ -5,6 +5,8 @@ likewise where a move there went back of late, because the tenant could not be p
 Those that are leaving already go on to where they were ordered to go, unless they have not begun and that is down, too.
 Those that have come by a move whose target, the instance, has not taken them over yet leave by another one, which takes
 the place of that.
+Those stay that have been evacuated from two others of late: one of them may be what makes one instance ill after the
+other (by a cluster that answers nothing, say), and of all tenants few have been on the very same three.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ from services.planner.domain.fleet.moves.rebalance import PlacedTenant, rebalanc
 from services.planner.domain.fleet.moves.rebalance_orders import is_held, is_moving, load_staying, placed_tenant
 from services.planner.domain.fleet.placement.assignments import Affinity
 from services.planner.domain.fleet.placement.placement import order_of
-from services.planner.domain.fleet.rows import ON_SOURCE, Fleet, Move, MoveStep, Refused, TenantHere
+from services.planner.domain.fleet.rows import OF_TENANTS, ON_SOURCE, Fleet, Move, MoveStep, Refused, TenantHere
 from services.planner.domain.ids import operation_id
 from services.planner.rows import EngineInstance, TenantName
 
@@ -29,6 +31,11 @@ ACTOR = "remediation"
 """Who orders the moves of an evacuation."""
 RETURNED_WITHIN = timedelta(days=1)
 """For so long moves count that went back."""
+EVACUATED_WITHIN = timedelta(days=1)
+"""For so long it counts that a tenant was on an instance that was ill of what tenants may cause."""
+OFTEN = 2
+"""From so many it is evacuated, and stays on the next: each has only a part of the tenants of the one before, so those
+who have been on all of them become few soon. Instances fail by themselves, too, but seldom three times for a tenant."""
 
 
 def evacuate(instance: str, fleet: Fleet, now: datetime) -> tuple[str, Fleet]:
@@ -41,8 +48,12 @@ def evacuate(instance: str, fleet: Fleet, now: datetime) -> tuple[str, Fleet]:
     """
     taken = _as_staying(instance, fleet)
     after, begun, rules = fleet, list[Move](), _not_here_alone(instance, taken)
+    suspects = _suspects(instance, fleet)
+    rules |= suspects
     for placed, targets in _relocations(instance, taken):
         rule, name = "", placed.tenant.full_name
+        if name in suspects:
+            continue
         for target in targets:
             try:
                 begun.append(_begun(placed, target, after, now))
@@ -76,7 +87,7 @@ def changed_moves(before: Fleet, after: Fleet, now: datetime) -> tuple[Move, ...
 def with_forced_moves(instance: str, fleet: Fleet, now: datetime) -> Fleet:
     """With moves from the instance, whoever has ordered them, not waiting for it any more, nor for a place there."""
     return fleet.with_moves(
-        replace(move, path="forced", due_at=None if move.step == "ordered" else now)
+        replace(move, path="forced", illness=_illness(instance, fleet), due_at=None if move.step == "ordered" else now)
         for move in fleet.moves.values()
         if move.source == instance and move.path == "whole" and move.step in ("ordered", *ON_SOURCE)
     )
@@ -85,7 +96,7 @@ def with_forced_moves(instance: str, fleet: Fleet, now: datetime) -> Fleet:
 def without_forced_moves(instance: str, fleet: Fleet) -> Fleet:
     """With those that others have ordered and that have not begun as they were: the instance is not down any more."""
     return fleet.with_moves(
-        replace(move, path="whole")
+        replace(move, path="whole", illness="")
         for move in fleet.moves.values()
         if (move.source, move.step, move.path) == (instance, "ordered", "forced") and move.actor != ACTOR
     )
@@ -137,6 +148,22 @@ def _not_here_alone(instance: str, fleet: Fleet) -> dict[TenantName, str]:
         for name, tenant in fleet.tenants.items()
         if tenant.engine_instance_id == instance and is_moving(tenant, fleet) and not _is_leaving(tenant, fleet)
     }
+
+
+def _suspects(instance: str, fleet: Fleet) -> dict[TenantName, str]:
+    """Tenants that may be what makes one instance ill after the other, each with why it stays."""
+    if _illness(instance, fleet) not in OF_TENANTS:
+        return {}
+    return {
+        name: f"within a day it was evacuated from {count} other instances that were ill likewise: it may be the cause"
+        for name, tenant in fleet.tenants.items()
+        if tenant.engine_instance_id == instance and (count := fleet.evacuations.get(tenant.id, 0)) >= OFTEN
+    }
+
+
+def _illness(instance: str, fleet: Fleet) -> str:
+    told = fleet.health.get(instance)
+    return told.reason if told is not None else ""
 
 
 def _relocations(instance: str, fleet: Fleet) -> Iterator[tuple[PlacedTenant, list[EngineInstance]]]:
@@ -193,7 +220,7 @@ def _begun(placed: PlacedTenant, target: EngineInstance, fleet: Fleet, now: date
         raise Refused(f"engine instance {target.id} has not given up what it had of the tenant")
     wanted = MoveTenant(*placed.tenant.full_name, target.id)
     order = FleetOrder(_order_id(placed.tenant.id, now), ACTOR, now, wanted)
-    move = replace(new_move(wanted, order, fleet), path="forced")
+    move = replace(new_move(wanted, order, fleet), path="forced", illness=_illness(source.id, fleet))
     return move if known is None or known.step == "ordered" else replace(move, step="reserved", due_at=now)
 
 
