@@ -247,3 +247,37 @@ def test_evacuation_when_due_then_its_moves_are_ordered_with_the_rung_in_one_tra
     ((source, target, actor),) = rows(database, "SELECT source, target, actor FROM moves")
     assert (source, target != here, actor) == (here, True, "remediation")
     assert fleet.load_remediations()[str(here)].rung == "Evacuate"
+
+
+AWAY = """
+WITH moved AS (UPDATE moves SET step = 'done', step_since = %(at)s, due_at = NULL WHERE step = 'ordered'
+               RETURNING tenant_id, target)
+UPDATE tenants SET engine_instance_id = moved.target FROM moved WHERE tenants.id = moved.tenant_id
+"""
+
+
+def test_tenant_when_each_instance_that_it_comes_to_falls_ill_then_it_is_evacuated_twice_and_stays_on_the_third(
+    sessions: Sessions, database: Database
+) -> None:
+    fleet, reports = sessions
+    take(reports, 2, changed(1))
+    been = []
+    for second in (1000, 3000, 5000):
+        ((here,),) = rows(database, "SELECT engine_instance_id FROM tenants")
+        been.append(here)
+        tell(reports, second, "Down", "HeartbeatLost", str(here))
+        for later in (10, 10, 77, 97):
+            take(fleet, second + later, Event(RemediesDue(), 0, ""))
+        with psycopg.connect(database.owner_url) as owner:
+            owner.execute(AWAY, {"at": at(second + 80)})
+        if second < 5000:
+            tell(reports, second + 90, "Healthy", instance=str(here))
+    assert been[0] != been[1] != been[2]
+    assert rows(database, "SELECT source, illness FROM moves ORDER BY step_since") == [
+        (been[0], "HeartbeatLost"),
+        (been[1], "HeartbeatLost"),
+    ]
+    while fleet.load_remediations()[str(here)].state != "exhausted":
+        second += 100
+        take(fleet, second, Event(RemediesDue(), 0, ""))
+    assert "evacuated 2 times within a day" in fleet.load_remediations()[str(here)].message

@@ -848,7 +848,7 @@ def test_evacuation_when_only_those_are_left_that_may_be_the_cause_then_a_person
     tried.rungs()
     assert (tried.rows["i0"].state, tried.fleet.moves) == ("exhausted", {})
     assert tried.rows["i0"].message == (
-        "tenants that cannot leave: 2; within a day it was evacuated from 2 other instances that were ill likewise: "
+        "tenants that cannot leave: 2; it was evacuated 2 times within a day, from instances that were ill likewise: "
         "it may be the cause"
     )
 

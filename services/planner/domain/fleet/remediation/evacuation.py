@@ -155,7 +155,7 @@ def _suspects(instance: str, fleet: Fleet) -> dict[TenantName, str]:
     if _illness(instance, fleet) not in OF_TENANTS:
         return {}
     return {
-        name: f"within a day it was evacuated from {count} other instances that were ill likewise: it may be the cause"
+        name: f"it was evacuated {count} times within a day, from instances that were ill likewise: it may be the cause"
         for name, tenant in fleet.tenants.items()
         if tenant.engine_instance_id == instance and (count := fleet.evacuations.get(tenant.id, 0)) >= OFTEN
     }
