@@ -66,12 +66,12 @@ class PolicySettings(BaseSettings):
         ge=1,
         description="Tenants that an engine instance gives or gets at a time; one that is down gives any number.",
     )
-    moves_give_way: timedelta = Field(
+    moves_yield_above: timedelta = Field(
         default=timedelta(seconds=1),
         gt=timedelta(0),
         description="How long changes may take until they are applied, in 95 of 100 tenants that make some. While they "
         "take longer in an engine cluster, each instance of the fleet gives or gets one tenant at a time; one that is "
-        "down gives as many as ever.",
+        "evacuated gives as many as ever.",
     )
 
     splitting: Literal["on", "off"] = Field(
@@ -158,7 +158,7 @@ class PolicySettings(BaseSettings):
             refused_kinds=self.refused_kinds,
             move_patience=self.move_patience,
             moves_at_once=self.moves_at_once,
-            moves_give_way=self.moves_give_way,
+            moves_yield_above=self.moves_yield_above,
             splits_tenants=self.splitting == "on",
             promotes_snapshots=self.new_snapshots == "promoted",
             binding_patience=self.binding_patience,

@@ -110,7 +110,7 @@ def _row(move: Move) -> Row:
         "number": NUMBERS[move.step],
         "step": move.step,
         "path": move.path,
-        "illness": move.illness,
+        "evacuatedFor": move.evacuated_for,
         "since": move.step_since,
         "message": move.message,
         "actor": move.actor,

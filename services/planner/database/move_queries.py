@@ -12,15 +12,14 @@ from psycopg import Connection
 from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
 from services.planner.database.columns import columns_of
 from services.planner.database.remedy_queries import IS_DOWN
-from services.planner.domain.fleet.moves.pace import STANDING
-from services.planner.domain.fleet.rows import CANCELLABLE, OF_TENANTS, Move
+from services.planner.domain.fleet.moves.pace import STALLED_AFTER, Latency
+from services.planner.domain.fleet.rows import CANCELLABLE, TENANT_INDUCED, Move
+from services.planner.rows import TenantName
 
-OF_LATE = timedelta(seconds=15)
-"""So new is what it is judged by whether changes wait."""
+COMPLETED_WITHIN = timedelta(seconds=15)
+"""What was completed within this time is what is judged of changes, beside what waits still."""
 LONGEST_WAIT = timedelta(minutes=5)
-"""What has waited for longer waits for its tenant."""
-FEW, SHARE_THAT_WAITS = 3, 0.05
-"""So many tenants at least, and more than this share of those that change anything: some keep their own waiting."""
+"""Older changes are not looked at: they wait for something that the tenant has to do."""
 
 UNDER_WAY = "step NOT IN ('done', 'cancelled')"
 # What agents have reported of a move is for its tenant's planner alone, and may be long.
@@ -34,9 +33,10 @@ SELECT tenant_id, target, count(*) FROM moves
  GROUP BY tenant_id, target
 """
 EVACUATIONS = """
-SELECT tenant_id, count(*) FROM moves
- WHERE step IN ('adopting', 'withdrawing', 'done') AND step_since > %s AND illness = ANY(%s)
- GROUP BY tenant_id
+SELECT workspace, namespace, array_agg(DISTINCT source) FROM moves
+ WHERE step_since BETWEEN %(since)s AND %(latest)s AND step IN ('adopting', 'withdrawing', 'done')
+   AND evacuated_for = ANY(%(reasons)s)
+ GROUP BY workspace, namespace
 """
 GOES_BACK = ", ".join(f"'{step}'" for step in CANCELLABLE)
 TENANTS_GONE = f"""
@@ -71,36 +71,38 @@ SELECT EXISTS (
 )
 """
 MAY_GIVE_WAY = f"SELECT EXISTS (SELECT FROM moves WHERE {UNDER_WAY} AND path = 'whole')"
-# By what the audit was told of late. Both ends of the range are given, because the optimizer expects a third of all
-# rows between one and infinity. A tenant counts by the quickest of its changes: many of one tenant wait for each other.
-# Not those that wait for what the tenant itself has to do, or for its move, or for an instance that is down.
-CHANGES_WAIT = f"""
+# Both ends of a range are given: the optimizer expects a third of all rows between one and infinity. A tenant counts by
+# the quickest of its changes: many of one tenant wait for each other. Not those that wait for what the tenant itself
+# has to do, nor those that were replaced or refused meanwhile (these have a message); nor of tenants that are moved, or
+# were just now, nor those for an instance that is down.
+LATENCIES = f"""
 WITH moved AS MATERIALIZED (
-    SELECT DISTINCT tenant_id FROM moves
-     WHERE (step <> 'ordered' OR path <> 'whole') AND (({UNDER_WAY}) OR step_since > %(since)s)
-), quickest AS MATERIALIZED (
-    SELECT workspace, namespace,
-           min(CASE state WHEN 'Completed' THEN updated_at ELSE %(now)s END - created_at) AS waited
-      FROM audit_records a
-     WHERE created_at BETWEEN %(earliest)s AND %(latest)s
+    SELECT tenant_id FROM moves WHERE {UNDER_WAY} AND (step <> 'ordered' OR path <> 'whole')
+     UNION
+    SELECT tenant_id FROM moves WHERE step_since BETWEEN %(since)s AND %(latest)s AND step <> 'ordered'
+), newest AS MATERIALIZED (
+    SELECT deployment_id, workspace, namespace,
+           CASE state WHEN 'Completed' THEN updated_at ELSE %(now)s END - created_at AS waited
+      FROM audit_records
+     WHERE created_at BETWEEN %(earliest)s AND %(latest)s AND message = ''
        AND kind = '{GITOPS_DEPLOYMENT.kind}' AND action IN ('create', 'update')
        AND ((state = 'Completed' AND updated_at > %(since)s)
-            OR (state = 'Waiting' AND message = '' AND created_at < %(now)s - %(wait)s
-                AND NOT EXISTS (SELECT FROM deployments d WHERE d.id = a.deployment_id AND d.pending_spec IS NOT NULL)))
-     GROUP BY workspace, namespace
-)
-SELECT EXISTS (
-    SELECT FROM quickest
+            OR (state = 'Waiting' AND created_at < %(now)s - %(wait)s))
+), quickest AS MATERIALIZED (
+    SELECT t.id, coalesce(nullif(d.engine_instance_id, ''), t.engine_instance_id) AS instance, min(waited) AS waited
+      FROM newest
       JOIN tenants t USING (workspace, namespace)
-      JOIN engine_instances i ON i.id = t.engine_instance_id
-     WHERE t.former_since = 0 AND NOT {IS_DOWN} AND t.id NOT IN (SELECT tenant_id FROM moved)
-     GROUP BY i.engine_cluster
-    HAVING count(*) FILTER (WHERE waited > %(wait)s) >= %(few)s
-       AND count(*) FILTER (WHERE waited > %(wait)s) > %(share)s * count(*)
+      LEFT JOIN deployments d ON d.id = newest.deployment_id
+     WHERE t.former_since = 0 AND t.id NOT IN (SELECT tenant_id FROM moved) AND d.pending_spec IS NULL
+     GROUP BY 1, 2
 )
+SELECT count(*), count(*) FILTER (WHERE waited > %(wait)s)
+  FROM quickest JOIN engine_instances i ON i.id = quickest.instance
+ WHERE NOT {IS_DOWN}
+ GROUP BY i.engine_cluster
 """
 # A tenant counts on each instance that it has a part on.
-LEFT = f"""
+UNMOVED = f"""
 SELECT i.id, count(*)
   FROM engine_instances i
  CROSS JOIN LATERAL (SELECT t.id FROM tenants t WHERE t.engine_instance_id = i.id
@@ -141,38 +143,40 @@ def is_move_due(connection: Connection[Any], now: datetime, at_once: int, paced:
         at_once: how many moves an instance has places for.
         paced: likewise for those that give way.
     """
-    given = {"standing_since": now - STANDING, "at_once": at_once, "paced": paced}
+    given = {"standing_since": now - STALLED_AFTER, "at_once": at_once, "paced": paced}
     row = connection.execute(IS_MOVE_DUE, given).fetchone()
     return row is not None and row[0]
 
 
-def are_changes_waiting(connection: Connection[Any], now: datetime, wait: timedelta) -> bool | None:
-    """Whether changes of too many tenants of an engine cluster take longer than ``wait``.
+def measure_latencies(connection: Connection[Any], now: datetime, wait: timedelta) -> list[Latency]:
+    """Of each engine cluster in which anything was changed; nothing if no move is under way that would give way.
 
-    None if no move is under way that would give way. By the audit: it has when the watcher saw each change, and when an
-    agent had applied it.
+    By the audit: it has when the watcher saw each change, and when an agent had applied it. ``wait``: how long that may
+    take.
     """
     row = connection.execute(MAY_GIVE_WAY).fetchone()
     if row is None or not row[0]:
-        return None
+        return []
     given = {
         "now": now,
-        "since": now - OF_LATE,
+        "since": now - COMPLETED_WITHIN,
         "earliest": now - LONGEST_WAIT,
         "latest": now + LONGEST_WAIT,
         "wait": wait,
-        "few": FEW,
-        "share": SHARE_THAT_WAITS,
     }
-    row = connection.execute(CHANGES_WAIT, given).fetchone()
-    return row is not None and row[0]
+    return [Latency(*row) for row in connection.execute(LATENCIES, given)]
 
 
-def count_left(connection: Connection[Any]) -> dict[str, int]:
+def count_unmoved(connection: Connection[Any]) -> dict[str, int]:
     """How many tenants are on each instance that drains, and no move takes them from there."""
-    return dict(connection.execute(LEFT).fetchall())
+    return dict(connection.execute(UNMOVED).fetchall())
 
 
-def count_evacuations(connection: Connection[Any], since: datetime) -> dict[UUID, int]:
-    """By tenant, from how many instances it was evacuated since then that were ill of what tenants may cause."""
-    return dict(connection.execute(EVACUATIONS, (since, [*OF_TENANTS])).fetchall())
+def load_evacuations(connection: Connection[Any], since: datetime, now: datetime) -> dict[TenantName, frozenset[str]]:
+    """By tenant, instances that it was evacuated from since then for a reason that a tenant can cause.
+
+    By name: whoever makes its namespace anew is the same.
+    """
+    given = {"since": since, "latest": now, "reasons": [*TENANT_INDUCED]}
+    rows = connection.execute(EVACUATIONS, given).fetchall()
+    return {(workspace, namespace): frozenset(sources) for workspace, namespace, sources in rows}

@@ -318,7 +318,7 @@ INSERT INTO fleet_orders ({names(FleetOrderRecord)}) SELECT * FROM {recordset(Fl
 """
 
 # Rows of moves that there are were locked when this was decided: what the tenants' planners write of them stays.
-DECIDED_ON_THE_FLEET = {"step", "step_since", "is_cancelled", "message", "due_at", "path", "illness"}
+DECIDED_ON_THE_FLEET = {"step", "step_since", "is_cancelled", "message", "due_at", "path", "evacuated_for"}
 MOVES_ORDERED = upsert(
     tables.moves,
     Move,

@@ -47,10 +47,10 @@ from services.planner.database.load import (
     reload_fleet,
 )
 from services.planner.database.move_queries import (
-    are_changes_waiting,
-    count_evacuations,
     count_returned_moves,
+    load_evacuations,
     lock_moves,
+    measure_latencies,
 )
 from services.planner.database.periodic_queries import find_parked_statuses
 from services.planner.database.pool_queries import find_leaving, load_burdens
@@ -63,7 +63,7 @@ from services.planner.database.tenant_clusters import CLUSTERS_OF_PARTITIONS
 from services.planner.domain.changes import BatchChanges
 from services.planner.domain.dormancy import Lookup
 from services.planner.domain.events import SweepPlace, SweepScope
-from services.planner.domain.fleet.moves.pace import Pace, next_pace
+from services.planner.domain.fleet.moves.pace import Pace, is_waited, next_pace
 from services.planner.domain.fleet.pools.pool_rows import Burdens
 from services.planner.domain.fleet.remediation.remediation_rows import Remediation
 from services.planner.domain.fleet.rows import Fleet, Holding, InstanceHealth, Move, TenantHere
@@ -240,10 +240,10 @@ class DatabaseSession:
         with self._translated() as connection:
             return count_returned_moves(connection, since)
 
-    def count_evacuations(self, since: datetime) -> Mapping[UUID, int]:
-        """By tenant, from how many instances it was evacuated since then that were ill of what tenants may cause."""
+    def load_evacuations(self, since: datetime, now: datetime) -> Mapping[TenantName, frozenset[str]]:
+        """By tenant, instances that it was evacuated from since then for a reason that a tenant can cause."""
         with self._translated() as connection:
-            return count_evacuations(connection, since)
+            return load_evacuations(connection, since, now)
 
     def load_remediations(self) -> Mapping[str, Remediation]:
         """What was done for instances that are ill or have been, by their ids."""
@@ -287,8 +287,8 @@ class DatabaseSession:
             at_once: how many moves an instance has places for if nobody waits.
         """
         with self._translated() as connection:
-            is_waiting = are_changes_waiting(connection, now, wait)
-        self._pace = next_pace(self._pace, now, at_once, is_waiting=bool(is_waiting))
+            is_waiting = is_waited(measure_latencies(connection, now, wait))
+        self._pace = next_pace(self._pace, now, at_once, is_waiting=is_waiting)
         return self._pace
 
     def take_over_partitions(

@@ -261,7 +261,7 @@ moves = Table(
     Column("due_at", _TIME, comment="When it has to be looked at again, though nothing happens."),
     Column("path", Text, nullable=False, server_default="whole", comment="Whether its source is waited for."),
     Column(
-        "illness",
+        "evacuated_for",
         Text,
         nullable=False,
         server_default="",
@@ -274,6 +274,7 @@ moves = Table(
         name="step",
     ),
     Index("moves_current_idx", "tenant_id", unique=True, postgresql_where=text(_UNDER_WAY)),
+    Index(None, "step_since"),
     comment="Tenants that go from one engine instance to another, and how far each has come. Pruned after a time.",
 )
 

@@ -63,7 +63,7 @@ class Policy:
     """How long a step of a tenant's move may take after which the tenant stays where it is."""
     moves_at_once: int = 5
     """Of each engine instance."""
-    moves_give_way: timedelta = timedelta(seconds=1)
+    moves_yield_above: timedelta = timedelta(seconds=1)
     """How long changes of other tenants may take, until fewer tenants are moved at a time."""
     splits_tenants: bool = True
     """Whether environments of a tenant that is too large for one instance go to others."""

@@ -92,8 +92,8 @@ class FleetDatabase(Protocol):
     def count_returned_moves(self, since: datetime) -> Mapping[tuple[UUID, str], int]:
         """By tenant and target, how many moves went back since then because a step took too long."""
 
-    def count_evacuations(self, since: datetime) -> Mapping[UUID, int]:
-        """By tenant, from how many instances it was evacuated since then that were ill of what tenants may cause."""
+    def load_evacuations(self, since: datetime, now: datetime) -> Mapping[TenantName, frozenset[str]]:
+        """By tenant, instances that it was evacuated from since then for a reason that a tenant can cause."""
 
     def load_remediations(self) -> Mapping[str, Remediation]:
         """What was done for instances that are ill or have been, by their ids."""
@@ -192,7 +192,7 @@ def _remedied(database: FleetDatabase, policy: Policy, now: datetime) -> tuple[F
     fleet = fleet.with_holdings(database.load_holdings([*fleet.instances] if is_evacuated else replaced))
     if is_evacuated:
         returned = database.count_returned_moves(now - RETURNED_WITHIN)
-        evacuations = database.count_evacuations(now - EVACUATED_WITHIN)
+        evacuations = database.load_evacuations(now - EVACUATED_WITHIN, now)
         fleet = replace(fleet, tenants=database.load_all_tenants(), returned=returned, evacuations=evacuations)
     return fleet, decide_remedies(fleet, remediations, now, policy.remedies)
 

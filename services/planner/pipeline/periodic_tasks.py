@@ -188,7 +188,7 @@ class PeriodicTasks:
             MOVES_GIVING_WAY.set(0)
             return
         now, at_once = planner.clock.now(), planner.policy.moves_at_once
-        pace = planner.session.refresh_pace(now, planner.policy.moves_give_way, at_once)
+        pace = planner.session.refresh_pace(now, planner.policy.moves_yield_above, at_once)
         MOVES_GIVING_WAY.set(pace is not None)
         paced = at_once if pace is None else pace.places
         self._look_at_fleet(planner, partial(move_queries.is_move_due, now=now, at_once=at_once, paced=paced))
@@ -318,7 +318,7 @@ class PeriodicTasks:
     def _tell_unfinished(connection: Connection[Any]) -> None:
         """Instances and pools that somebody has to see to; every planner tells the same."""
         TENANTS_LEFT.clear()
-        for instance, tenants in move_queries.count_left(connection).items():
+        for instance, tenants in move_queries.count_unmoved(connection).items():
             TENANTS_LEFT.labels(instance).set(tenants)
         INSTANCE_UNREADY.clear()
         for instance, is_overdue in pool_queries.unready_instances(connection).items():

@@ -17,15 +17,15 @@ from prometheus_client import REGISTRY
 
 from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
 from services.planner.database.move_queries import (
-    CHANGES_WAIT,
+    COMPLETED_WITHIN,
+    LATENCIES,
     LONGEST_WAIT,
-    OF_LATE,
-    are_changes_waiting,
     is_move_due,
+    measure_latencies,
 )
 from services.planner.database.session import OPTIONS, DatabaseSession
 from services.planner.domain.fleet.moves.move_orders import settle_moves
-from services.planner.domain.fleet.moves.pace import STANDING, Pace
+from services.planner.domain.fleet.moves.pace import STALLED_AFTER, Latency, Pace, is_waited
 from services.planner.domain.fleet.rows import MovePath, MoveStep
 from services.planner.domain.policy import Policy
 from services.planner.engines.available import ENGINES
@@ -63,6 +63,13 @@ INSERT INTO audit_records (id, deployment_id, workspace, namespace, kind, name, 
                            message, trace_id, created_at, updated_at)
 SELECT gen_random_uuid(), gen_random_uuid(), 'local', number %% 1000, 'GitOpsDeployment', 'a', 1, 'update', '',
        'Completed', '', '', %(now)s::timestamptz - number * interval '10 s', now()
+  FROM generate_series(%(count)s, 1, -1) AS number
+"""
+MANY_MOVES = """
+INSERT INTO moves (id, tenant_id, workspace, namespace, partition, source, target, step, is_cancelled, reported,
+                   message, actor, ordered_at, step_since)
+SELECT gen_random_uuid(), gen_random_uuid(), 'local', number, 0, 'one', 'two', 'done', false, '{}', '', 'ada',
+       %(now)s::timestamptz - number * interval '10 s', %(now)s::timestamptz - number * interval '10 s'
   FROM generate_series(%(count)s, 1, -1) AS number
 """
 DEPLOYMENT = """
@@ -106,8 +113,8 @@ class Fleet:
         seen = {"seen": ended - took, "ended": ended, "deployment": deployment}
         self.owner.execute(CHANGE, {**given, **seen})
 
-    def are_waiting(self) -> bool | None:
-        return are_changes_waiting(self.owner, NOW, WAIT)
+    def are_waiting(self) -> bool:
+        return is_waited(measure_latencies(self.owner, NOW, WAIT))
 
 
 @pytest.fixture
@@ -158,9 +165,10 @@ def test_changes_when_all_of_this_is_late_by_minutes_then_they_wait_all_the_same
 OTHERS: dict[str, tuple[dict[str, Any], bool]] = {
     "it has ended": ({}, True),
     "it has not ended yet": ({"state": "Waiting"}, True),
-    "it ended long ago": ({"ended": NOW - OF_LATE}, False),
+    "it ended long ago": ({"ended": NOW - COMPLETED_WITHIN}, False),
     "it waits for room": ({"state": "Waiting", "message": "QuotaExceeded: 50 of 50 deployments"}, False),
     "it was refused": ({"state": "Failed", "message": "the repository needs a login"}, False),
+    "it was refused, and replaced": ({"message": "superseded by generation 2"}, False),
     "it removes what was deployed": ({"action": "delete"}, False),
     "it is of what is checked": ({"kind": "GitOpsDeploymentRepositoryCredential"}, False),
 }
@@ -209,7 +217,8 @@ def test_changes_when_who_makes_them_is_moved_or_was_just_now_then_they_do_not_c
         fleet.add_change(tenant, SLOW)
         fleet.add_move(tenant, step, since=since, path=path)
     assert not fleet.are_waiting()
-    fleet.owner.execute("UPDATE moves SET step = 'done', step_since = %s WHERE id <> %s", (NOW - OF_LATE, UUID(int=1)))
+    before = NOW - COMPLETED_WITHIN - timedelta(seconds=1)
+    fleet.owner.execute("UPDATE moves SET step = 'done', step_since = %s WHERE id <> %s", (before, UUID(int=1)))
     assert fleet.are_waiting()
 
 
@@ -221,29 +230,52 @@ def test_changes_when_their_instance_is_down_then_they_do_not_count(fleet: Fleet
     assert not fleet.are_waiting()
 
 
+def test_changes_when_those_of_a_part_are_on_an_instance_that_is_down_then_they_do_not_count(fleet: Fleet) -> None:
+    for number in range(3):
+        tenant, deployment = fleet.add_tenant(), UUID(int=1000 + number)
+        fleet.owner.execute(DEPLOYMENT, {"id": deployment, "tenant": UUID(int=int(tenant)), "namespace": tenant})
+        fleet.add_change(tenant, SLOW, state="Waiting", deployment=deployment)
+    fleet.owner.execute("UPDATE deployments SET engine_instance_id = 'three'")
+    assert fleet.are_waiting()
+    fleet.owner.execute("UPDATE engine_instances SET health = 'Down' WHERE id = 'three'")
+    assert not fleet.are_waiting()
+
+
 @pytest.mark.parametrize(("step", "path"), [("done", "whole"), ("preparing", "forced"), ("ordered", "forced")])
 def test_changes_when_no_move_is_under_way_that_would_give_way_then_nobody_asks(
     fleet: Fleet, step: MoveStep, path: MovePath
 ) -> None:
+    assert measure_latencies(fleet.owner, NOW, WAIT) == [Latency(TENANTS - 3, 0)]
     fleet.owner.execute("UPDATE moves SET step = %s, path = %s", (step, path))
-    assert fleet.are_waiting() is None
+    assert measure_latencies(fleet.owner, NOW, WAIT) == []
 
 
-PLACES: dict[str, tuple[int, timedelta, MovePath, bool]] = {
-    "all": (5, timedelta(), "whole", True),
-    "one, which is taken": (1, timedelta(), "whole", False),
-    "one, taken by a move that stands": (1, STANDING, "whole", True),
-    "two": (2, timedelta(), "whole", True),
-    "one, and nobody waits for the source": (1, timedelta(), "forced", True),
+PLACES: dict[str, tuple[int, timedelta, MovePath, tuple[str, str], bool]] = {
+    "all": (5, timedelta(), "whole", ("one", "two"), True),
+    "one, which is taken": (1, timedelta(), "whole", ("one", "two"), False),
+    "one, which is taken of the source": (1, timedelta(), "whole", ("one", "three"), False),
+    "one, which is taken of the target": (1, timedelta(), "whole", ("three", "two"), False),
+    "one, taken by a move that has stalled": (1, STALLED_AFTER, "whole", ("one", "two"), True),
+    "two": (2, timedelta(), "whole", ("one", "two"), True),
+    "one, and nobody waits for the source": (1, timedelta(), "forced", ("one", "two"), True),
 }
 
 
-@pytest.mark.parametrize(("paced", "stands", "path", "is_due"), PLACES.values(), ids=[*PLACES])
+@pytest.mark.parametrize(("paced", "stands", "path", "taken", "is_due"), PLACES.values(), ids=[*PLACES])
 def test_move_when_moves_give_way_then_it_is_due_if_it_begins_by_the_rules(
-    fleet: Fleet, database: Database, paced: int, stands: timedelta, path: MovePath, *, is_due: bool
+    fleet: Fleet,
+    database: Database,
+    paced: int,
+    stands: timedelta,
+    path: MovePath,
+    taken: tuple[str, str],
+    *,
+    is_due: bool,
 ) -> None:
+    other = fleet.add_tenant()
+    fleet.add_move(other, "preparing", since=NOW - stands)
+    fleet.owner.execute("UPDATE moves SET source = %s, target = %s WHERE namespace = %s", (*taken, other))
     fleet.owner.execute("UPDATE moves SET path = %s", (path,))
-    fleet.add_move(fleet.add_tenant(), "preparing", since=NOW - stands)
     assert is_move_due(fleet.owner, NOW, 5, paced) == is_due
     with closing(DatabaseSession(database.planner_url, ENGINES)) as session:
         rows = replace(session.load_fleet_rows((), (), ()), pace=Pace(paced, NOW))
@@ -251,7 +283,7 @@ def test_move_when_moves_give_way_then_it_is_due_if_it_begins_by_the_rules(
     assert (settle_moves(rows, NOW, 5) is not rows) == is_due
 
 
-def test_pace_when_a_planner_looks_then_the_fleet_and_the_metric_say_whether_moves_give_way(
+def test_pace_when_a_planner_looks_then_the_fleet_and_the_metric_say_whether_moves_yield_above(
     fleet: Fleet, database: Database
 ) -> None:
     with closing(DatabaseSession(database.planner_url, ENGINES)) as session:
@@ -274,28 +306,45 @@ def test_pace_when_a_planner_looks_then_the_fleet_and_the_metric_say_whether_mov
         assert looked()[1] == 0.0, "another planner decides"
 
 
-def test_changes_when_the_audit_is_large_then_only_what_is_new_of_it_is_read(fleet: Fleet, database: Database) -> None:
-    """With the options of a planner's connection, and a plan that is not made for these very values."""
+def test_changes_when_the_audit_and_former_moves_are_many_then_only_what_is_new_is_read(
+    fleet: Fleet, database: Database
+) -> None:
+    """By a planner's connection, whose plans are made for no particular values."""
     fleet.owner.execute(LARGE_AUDIT, {"count": 100_000, "now": NOW})
-    fleet.owner.execute("ANALYZE audit_records")
+    fleet.owner.execute(MANY_MOVES, {"count": 20_000, "now": NOW})
     fleet.owner.execute("SELECT brin_summarize_new_values('audit_records_created_at_idx')")
-    given = {
-        "now": NOW, "since": NOW - OF_LATE, "earliest": NOW - LONGEST_WAIT, "latest": NOW + LONGEST_WAIT, "wait": WAIT,
-        "few": 3, "share": 0.05,
-    }  # fmt: skip
+    fleet.owner.execute("ANALYZE")
     with psycopg.connect(database.owner_url, options=OPTIONS) as planner:
-        rows = planner.execute("EXPLAIN (ANALYZE, FORMAT JSON) " + CHANGES_WAIT, given, prepare=True).fetchall()
-    read = sum(each.get("Actual Rows", 0) + each.get("Rows Removed by Index Recheck", 0) for each in _nodes(rows[0][0]))
-    assert read < 20_000
+        planner.execute(f"PREPARE latencies({', '.join(GIVEN.values())}) AS {LATENCIES % NUMBERED}")
+        values = ", ".join(f"'{each}'" for each in (*(NOW + each for each in AROUND), WAIT))
+        ((plan,),) = planner.execute(f"EXPLAIN (ANALYZE, FORMAT JSON) EXECUTE latencies({values})").fetchall()
+    for table, most in (("audit_records", 10_000), ("moves", 1_000)):
+        assert 0 < sum(map(_rows_read, _nodes(plan, table))) < most
 
 
-def _nodes(plan: Any) -> Iterator[dict[str, Any]]:
-    """Of a plan, those that read the audit."""
+GIVEN = {
+    "now": "timestamptz",
+    "since": "timestamptz",
+    "earliest": "timestamptz",
+    "latest": "timestamptz",
+    "wait": "interval",
+}
+NUMBERED = {name: f"${number}" for number, name in enumerate(GIVEN, start=1)}
+AROUND = (timedelta(), -COMPLETED_WITHIN, -LONGEST_WAIT, LONGEST_WAIT)
+
+
+def _nodes(plan: Any, table: str) -> Iterator[dict[str, Any]]:
+    """Those of a plan that read the table."""
     match plan:
         case list():
             for each in plan:
-                yield from _nodes(each)
+                yield from _nodes(each, table)
         case dict():
-            if plan.get("Relation Name") == "audit_records":
+            if plan.get("Relation Name") == table:
                 yield plan
-            yield from _nodes(plan.get("Plan", plan.get("Plans", [])))
+            yield from _nodes([*plan.get("Plans", []), *([plan["Plan"]] if "Plan" in plan else [])], table)
+
+
+def _rows_read(node: dict[str, Any]) -> float:
+    removed = sum(rows for key, rows in node.items() if key.startswith("Rows Removed by"))
+    return float((node["Actual Rows"] + removed) * node["Actual Loops"])

@@ -29,7 +29,7 @@ from services.common.messages import (
     namespace_digest,
 )
 from services.planner.database.fleet_queries import load_all_tenants, load_counted_fleet, load_tenants_on
-from services.planner.database.move_queries import count_left, is_move_due
+from services.planner.database.move_queries import count_unmoved, is_move_due
 from services.planner.database.periodic_queries import delete_moves, find_due_moves, move_ages
 from services.planner.database.session import DatabaseSession
 from services.planner.domain.changes import BatchChanges, Changes, TenantPart
@@ -509,23 +509,27 @@ def test_moves_when_some_went_back_of_late_then_they_are_counted_unless_they_wer
     assert fleet.count_returned_moves(at(400)) == {(move.tenant_id, move.target): 2}
 
 
-def test_evacuations_when_counted_then_they_are_those_of_late_from_instances_that_tenants_may_have_made_ill(
+def test_evacuations_when_asked_for_then_they_are_the_instances_of_late_that_a_tenant_may_have_made_ill(
     sessions: tuple[DatabaseSession, DatabaseSession],
 ) -> None:
     fleet, tenants = sessions
     move = moved(fleet, tenants)
-    come = replace(move, path="forced", illness="HeartbeatLost", step="done", step_since=at(500))
+    come = replace(move, path="forced", evacuated_for="HeartbeatLost", step="done", step_since=at(500))
     others = (
         replace(come, id=UUID(int=11)),
-        replace(come, id=UUID(int=12), illness="ControllerNotReady"),
-        replace(come, id=UUID(int=13), illness="ApiFailing"),
-        replace(come, id=UUID(int=14), illness=""),
-        replace(come, id=UUID(int=15), step="cancelled"),
-        replace(come, id=UUID(int=16), step_since=at(399)),
-        replace(come, id=UUID(int=17), step="adopting", tenant_id=UUID(int=17)),
+        replace(come, id=UUID(int=12)),
+        replace(come, id=UUID(int=13), tenant_id=UUID(int=9), source=move.target, evacuated_for="ControllerNotReady"),
+        replace(come, id=UUID(int=14), namespace="b", step="adopting", tenant_id=UUID(int=14)),
+        replace(come, id=UUID(int=15), namespace="c", evacuated_for="ApiFailing"),
+        replace(come, id=UUID(int=16), namespace="d", evacuated_for=""),
+        replace(come, id=UUID(int=17), namespace="e", step="cancelled"),
+        replace(come, id=UUID(int=18), namespace="f", step_since=at(399)),
     )
     fleet.save_changes(BatchChanges(other=Changes(moves_ordered=others)), ())
-    assert fleet.count_evacuations(at(400)) == {move.tenant_id: 2, UUID(int=17): 1}
+    assert fleet.load_evacuations(at(400), at(600)) == {
+        NAME: {move.source, move.target},
+        (WORKSPACE, "b"): {move.source},
+    }
 
 
 def test_move_when_it_is_forced_on_its_way_then_what_is_wrong_with_its_source_is_kept_with_it(
@@ -533,11 +537,11 @@ def test_move_when_it_is_forced_on_its_way_then_what_is_wrong_with_its_source_is
 ) -> None:
     fleet, tenants = sessions
     move = moved(fleet, tenants)
-    forced = replace(move, path="forced", illness="HeartbeatLost")
+    forced = replace(move, path="forced", evacuated_for="HeartbeatLost")
     fleet.save_changes(BatchChanges(other=Changes(moves_ordered=(forced,))), ())
     tenants.save_changes(BatchChanges(other=Changes(moves=(replace(move, step="pausing"),))), ())
     with psycopg.connect(database.owner_url) as owner:
-        assert owner.execute("SELECT step, path, illness FROM moves").fetchall() == [
+        assert owner.execute("SELECT step, path, evacuated_for FROM moves").fetchall() == [
             ("pausing", "forced", "HeartbeatLost")
         ]
 
@@ -601,7 +605,7 @@ def test_tenants_when_an_instance_drains_then_those_are_told_that_no_move_takes_
         planner: Any = SimpleNamespace(clock=clock, policy=Policy(), consumer=consumer, session=fleet)
         PeriodicTasks(timedelta(days=1))._count(planner)
         with fleet.connection() as connection:
-            counted = count_left(connection)
+            counted = count_unmoved(connection)
         return counted, REGISTRY.get_sample_value("gitops_engine_tenants_left", {"instance": move.source})
 
     with psycopg.connect(database.owner_url, autocommit=True) as owner:

@@ -178,10 +178,9 @@ BY_HAND = ("CertificateExpired", "CertificateExpiring")
 """Why an instance is degraded though it works, and no remedy helps: somebody has to renew a certificate."""
 OUT_OF_REACH = ("ApiFailing", "Closed", SILENT)
 """Why nobody can do anything there, either."""
-OF_TENANTS = (
+TENANT_INDUCED = (
     "ControllerNotReady",
     "RepoServerNotReady",
-    "RedisNotReady",
     "RepoServerFailing",
     "HeartbeatLost",
     "ReconciliationLate",
@@ -268,7 +267,7 @@ class Move:
     due_at: datetime | None
     """When it has to be looked at again, though nothing happens."""
     path: MovePath = "whole"
-    illness: str = ""
+    evacuated_for: str = ""
     """What was wrong with the source, a reason of its health, if that is evacuated; empty if it is not."""
 
     @property
@@ -363,8 +362,8 @@ class Fleet:
     """Instances of which nobody has read what is on them: nothing is decided that depends on it."""
     returned: Mapping[tuple[UUID, str], int] = field(default_factory=dict)
     """By tenant and target, how many moves went back of late because a step took too long. Read where they count."""
-    evacuations: Mapping[UUID, int] = field(default_factory=dict)
-    """By tenant, from how many instances it was evacuated of late that were ill of what tenants may cause. Likewise."""
+    evacuations: Mapping[TenantName, frozenset[str]] = field(default_factory=dict)
+    """By tenant, instances that it was evacuated from of late for a reason that a tenant can cause. Likewise."""
     pace: Pace | None = None
     """Of moves, while they give way to changes that wait."""
 

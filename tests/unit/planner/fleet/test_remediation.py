@@ -23,9 +23,9 @@ from services.planner.domain.fleet.remediation.remediation_rows import Remediati
 from services.planner.domain.fleet.remediation.remedy_orders import decide_remedies, decide_told
 from services.planner.domain.fleet.rows import (
     BY_HAND,
-    OF_TENANTS,
     ON_SOURCE,
     SILENT,
+    TENANT_INDUCED,
     EngineInstanceRow,
     Fleet,
     Holding,
@@ -36,7 +36,7 @@ from services.planner.domain.fleet.rows import (
     MoveStep,
 )
 from services.planner.domain.policy import RemedyPolicy
-from services.planner.rows import EngineKey, EngineRow
+from services.planner.rows import PART, EngineKey, EngineRow
 from tests.unit.examples import in_proportion
 from tests.unit.planner.fleet.simulated_fleet import POOL
 from tests.unit.planner.fleet.test_fleet_orders import CLUSTER, INSTANCE
@@ -817,62 +817,66 @@ def on_its_way(
     return tried
 
 
-def evacuated_before(tried: Ladder, times: int, *, number: int = 1) -> list[UUID]:
-    """So many tenants of ``i0`` were evacuated from so many others of late; their ids."""
-    tenants = [tenant.id for tenant in tried.fleet.tenants.values()][:number]
-    tried.fleet = replace(tried.fleet, evacuations=dict.fromkeys(tenants, times))
-    return tenants
+def evacuated_before(tried: Ladder, *instances: str, number: int = 1) -> list[UUID]:
+    """So many tenants of ``i0`` were evacuated from these of late; their ids."""
+    names = [*tried.fleet.tenants][:number]
+    tried.fleet = replace(tried.fleet, evacuations=dict.fromkeys(names, frozenset(instances)))
+    return [tried.fleet.tenants[name].id for name in names]
 
 
-@pytest.mark.parametrize("reason", OF_TENANTS)
+@pytest.mark.parametrize("reason", [*TENANT_INDUCED, "ApiFailing"])
 def test_evacuation_when_tenants_have_left_two_that_were_ill_then_they_stay_on_the_third_and_the_others_leave(
     reason: str,
 ) -> None:
-    """One of them may be what makes one instance ill after the other."""
+    """One of them may be what makes one instance ill after the other, whatever is told of this one by now."""
     tried = at_evacuation({"i0": 4}, *instances(4)[1:], reason=reason)
-    suspects = evacuated_before(tried, 2, number=2)
+    suspects = evacuated_before(tried, "i8", "i9", number=2)
     moves = tried.look(160).moves_ordered
     assert {move.tenant_id for move in moves} == {each.id for each in tried.fleet.tenants.values()} - {*suspects}
-    assert {(move.path, move.illness) for move in moves} == {("forced", reason)}
+    assert {(move.path, move.evacuated_for) for move in moves} == {("forced", reason)}
 
 
-def test_evacuation_when_a_tenant_has_left_one_that_was_ill_then_it_leaves_the_next_like_the_others() -> None:
+@pytest.mark.parametrize("before", [("i9",), ("i0", "i9")], ids=["another", "another, and this one"])
+def test_evacuation_when_a_tenant_has_left_one_other_that_was_ill_then_it_leaves_the_next_like_all(
+    before: tuple[str, ...],
+) -> None:
     tried = at_evacuation({"i0": 2}, *instances(4)[1:], reason="HeartbeatLost")
-    evacuated_before(tried, 1, number=2)
+    evacuated_before(tried, *before, number=2)
     assert len(tried.look(160).moves_ordered) == 2
 
 
 def test_evacuation_when_only_those_are_left_that_may_be_the_cause_then_a_person_is_told_so() -> None:
     tried = at_evacuation({"i0": 2}, *instances(4)[1:], reason="HeartbeatLost")
-    evacuated_before(tried, 2, number=2)
+    evacuated_before(tried, "i8", "i9", number=2)
     tried.rungs()
     assert (tried.rows["i0"].state, tried.fleet.moves) == ("exhausted", {})
     assert tried.rows["i0"].message == (
-        "tenants that cannot leave: 2; it was evacuated 2 times within a day, from instances that were ill likewise: "
-        "it may be the cause"
+        "tenants that cannot leave: 2; it was evacuated from i8 and i9 within a day, which were ill of what a tenant "
+        "can cause, and stays here"
     )
 
 
-@pytest.mark.parametrize("reason", ["ApiFailing", SILENT, "Closed", "NotAccepted"])
-def test_evacuation_when_what_is_wrong_is_no_tenants_doing_then_all_leave(reason: str) -> None:
-    tried = at_evacuation({"i0": 2}, *instances(4)[1:], reason=reason)
-    evacuated_before(tried, 5, number=2)
-    assert len(tried.look(400).moves_ordered) == 2
+def test_evacuation_when_a_part_of_a_tenant_may_be_the_cause_then_it_stays_by_the_name_of_its_tenant() -> None:
+    tried = at_evacuation({"i0": 1}, *instances(4)[1:], reason="HeartbeatLost")
+    ((name, tenant),) = tried.fleet.tenants.items()
+    evacuated_before(tried, "i8", "i9")
+    tried.fleet = replace(tried.fleet, tenants={(name[0], f"{name[1]}{PART}i0"): tenant})
+    assert tried.look(160).moves_ordered == ()
 
 
 def test_evacuation_when_who_may_be_the_cause_is_not_taken_over_yet_then_its_move_stays_as_it_is() -> None:
     tried = on_its_way("adopting", source="i9", target="i0", reason="HeartbeatLost", path="forced")
-    evacuated_before(tried, 2)
+    evacuated_before(tried, "i8", "i9")
     assert tried.look(160).moves_ordered == ()
 
 
 def test_move_when_its_source_is_evacuated_then_it_tells_what_was_wrong_until_that_works_again() -> None:
     tried = on_its_way("ordered", reason="HeartbeatLost")
     (forced,) = tried.look(160).moves_ordered
-    assert forced.illness == "HeartbeatLost"
+    assert forced.evacuated_for == "HeartbeatLost"
     tried.tell("Degraded", "ReconciliationLate")
     (again,) = tried.look(170).moves_ordered
-    assert not again.illness
+    assert not again.evacuated_for
 
 
 def test_evacuation_when_it_goes_on_then_what_else_may_help_is_tried_and_it_is_the_same_evacuation() -> None:

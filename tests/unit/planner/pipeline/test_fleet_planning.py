@@ -124,7 +124,7 @@ class FleetRows:
     def count_returned_moves(self, since: datetime) -> Mapping[tuple[UUID, str], int]:
         return {}
 
-    def count_evacuations(self, since: datetime) -> Mapping[UUID, int]:
+    def load_evacuations(self, since: datetime, now: datetime) -> Mapping[TenantName, frozenset[str]]:
         return {}
 
     def load_remediations(self) -> Mapping[str, Remediation]:

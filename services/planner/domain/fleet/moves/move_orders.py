@@ -11,7 +11,7 @@ from datetime import datetime
 from uuid import UUID
 
 from services.common.messages import CancelMove, FleetOrder, MoveTenant
-from services.planner.domain.fleet.moves.pace import STANDING
+from services.planner.domain.fleet.moves.pace import STALLED_AFTER
 from services.planner.domain.fleet.placement.assignment_orders import require_unpinned
 from services.planner.domain.fleet.rollouts.rollout_rows import FINAL
 from services.planner.domain.fleet.rows import EngineInstanceRow, Fleet, Move, Refused, TenantHere
@@ -72,8 +72,8 @@ def settle_moves(fleet: Fleet, now: datetime, at_once: int) -> Fleet:
     """With moves ended that lead nowhere, and with those begun, in their order, for which there is a place.
 
     None begins while its target is down. Those that only wait until their source is back take no place: many would
-    have to, before the next could leave it. Those that leave an instance which is down take none of it, and give way to
-    nobody.
+    have to, before the next could leave it. Those of an evacuation take none of the instance that is down, and give
+    way to nobody.
 
     Args:
         fleet: all rows.
@@ -104,7 +104,7 @@ class _Places:
     def add(self, move: Move) -> None:
         """One that is under way, or begins."""
         self._taken.update(_places(move))
-        if self._now - move.step_since < STANDING:
+        if self._now - move.step_since < STALLED_AFTER:
             self._in_motion.update(_places(move))
 
     def are_free(self, move: Move) -> bool:

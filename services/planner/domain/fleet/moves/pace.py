@@ -2,18 +2,30 @@
 
 What moves a tenant takes the same planners, brokers, agents and API servers as everybody's changes do, and nobody who
 is not moved shall notice. So moves give way: where changes wait, an instance moves one tenant at a time, and one more
-only after a time in which none did (additive increase, multiplicative decrease, as TCP has it: RFC 5681).
+after each while in which none did.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-CALM = timedelta(seconds=30)
+INCREASE_AFTER = timedelta(seconds=30)
 """Without changes that wait, until there is place for one move more."""
-STANDING = timedelta(minutes=1)
-"""After which a move that takes no step gives way already: it waits for its tenant, and costs nobody anything."""
+STALLED_AFTER = timedelta(minutes=1)
+"""A move that has taken no step for so long does not hold up others any more: as a rule it waits for its tenant."""
+MIN_SLOW_TENANTS, MAX_SLOW_SHARE = 3, 0.05
+"""So many tenants at least, and more than this share: some keep their own changes waiting."""
+
+
+@dataclass(frozen=True, slots=True)
+class Latency:
+    """How many tenants of an engine cluster have changed something of late."""
+
+    tenants: int
+    slow: int
+    """Those of them whose quickest change has taken longer than it may."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +36,11 @@ class Pace:
     """Of each instance."""
     since: datetime
     """When changes waited last, or when it became so many."""
+
+
+def is_waited(clusters: Iterable[Latency]) -> bool:
+    """Whether changes wait in any of these clusters."""
+    return any(each.slow >= MIN_SLOW_TENANTS and each.slow > MAX_SLOW_SHARE * each.tenants for each in clusters)
 
 
 def next_pace(known: Pace | None, now: datetime, at_once: int, *, is_waiting: bool) -> Pace | None:
@@ -38,6 +55,6 @@ def next_pace(known: Pace | None, now: datetime, at_once: int, *, is_waiting: bo
     pace = known
     if is_waiting:
         pace = Pace(1, now)
-    elif known is not None and now - known.since >= CALM:
+    elif known is not None and now - known.since >= INCREASE_AFTER:
         pace = Pace(known.places + 1, now)
     return pace if pace is not None and pace.places < at_once else None

@@ -6,7 +6,8 @@ Those that are leaving already go on to where they were ordered to go, unless th
 Those that have come by a move whose target, the instance, has not taken them over yet leave by another one, which takes
 the place of that.
 Those stay that have been evacuated from two others of late: one of them may be what makes one instance ill after the
-other (by a cluster that answers nothing, say), and of all tenants few have been on the very same three.
+other (by a cluster that answers nothing, say), and where tenants have many instances to go to few have been on the very
+same three.
 """
 
 from __future__ import annotations
@@ -23,9 +24,9 @@ from services.planner.domain.fleet.moves.rebalance import PlacedTenant, rebalanc
 from services.planner.domain.fleet.moves.rebalance_orders import is_held, is_moving, load_staying, placed_tenant
 from services.planner.domain.fleet.placement.assignments import Affinity
 from services.planner.domain.fleet.placement.placement import order_of
-from services.planner.domain.fleet.rows import OF_TENANTS, ON_SOURCE, Fleet, Move, MoveStep, Refused, TenantHere
+from services.planner.domain.fleet.rows import ON_SOURCE, Fleet, Move, MoveStep, Refused, TenantHere
 from services.planner.domain.ids import operation_id
-from services.planner.rows import EngineInstance, TenantName
+from services.planner.rows import EngineInstance, TenantName, tenant_of_part
 
 ACTOR = "remediation"
 """Who orders the moves of an evacuation."""
@@ -33,7 +34,7 @@ RETURNED_WITHIN = timedelta(days=1)
 """For so long moves count that went back."""
 EVACUATED_WITHIN = timedelta(days=1)
 """For so long it counts that a tenant was on an instance that was ill of what tenants may cause."""
-OFTEN = 2
+MAX_EVACUATIONS = 2
 """From so many it is evacuated, and stays on the next: each has only a part of the tenants of the one before, so those
 who have been on all of them become few soon. Instances fail by themselves, too, but seldom three times for a tenant."""
 
@@ -87,7 +88,9 @@ def changed_moves(before: Fleet, after: Fleet, now: datetime) -> tuple[Move, ...
 def with_forced_moves(instance: str, fleet: Fleet, now: datetime) -> Fleet:
     """With moves from the instance, whoever has ordered them, not waiting for it any more, nor for a place there."""
     return fleet.with_moves(
-        replace(move, path="forced", illness=_illness(instance, fleet), due_at=None if move.step == "ordered" else now)
+        replace(
+            move, path="forced", evacuated_for=_reason(instance, fleet), due_at=None if move.step == "ordered" else now
+        )
         for move in fleet.moves.values()
         if move.source == instance and move.path == "whole" and move.step in ("ordered", *ON_SOURCE)
     )
@@ -96,7 +99,7 @@ def with_forced_moves(instance: str, fleet: Fleet, now: datetime) -> Fleet:
 def without_forced_moves(instance: str, fleet: Fleet) -> Fleet:
     """With those that others have ordered and that have not begun as they were: the instance is not down any more."""
     return fleet.with_moves(
-        replace(move, path="whole", illness="")
+        replace(move, path="whole", evacuated_for="")
         for move in fleet.moves.values()
         if (move.source, move.step, move.path) == (instance, "ordered", "forced") and move.actor != ACTOR
     )
@@ -151,17 +154,21 @@ def _not_here_alone(instance: str, fleet: Fleet) -> dict[TenantName, str]:
 
 
 def _suspects(instance: str, fleet: Fleet) -> dict[TenantName, str]:
-    """Tenants that may be what makes one instance ill after the other, each with why it stays."""
-    if _illness(instance, fleet) not in OF_TENANTS:
-        return {}
+    """Tenants that may be what makes one instance ill after the other, each with why it stays.
+
+    Whatever is told of this one now: what they cause may look like another illness at any look.
+    """
+    here = [name for name, tenant in fleet.tenants.items() if tenant.engine_instance_id == instance]
+    others = {name: fleet.evacuations.get(tenant_of_part(name), frozenset()) - {instance} for name in here}
     return {
-        name: f"it was evacuated {count} times within a day, from instances that were ill likewise: it may be the cause"
-        for name, tenant in fleet.tenants.items()
-        if tenant.engine_instance_id == instance and (count := fleet.evacuations.get(tenant.id, 0)) >= OFTEN
+        name: f"it was evacuated from {' and '.join(sorted(left))} within a day, which were ill of what a tenant can "
+        "cause, and stays here"
+        for name, left in others.items()
+        if len(left) >= MAX_EVACUATIONS
     }
 
 
-def _illness(instance: str, fleet: Fleet) -> str:
+def _reason(instance: str, fleet: Fleet) -> str:
     told = fleet.health.get(instance)
     return told.reason if told is not None else ""
 
@@ -220,7 +227,7 @@ def _begun(placed: PlacedTenant, target: EngineInstance, fleet: Fleet, now: date
         raise Refused(f"engine instance {target.id} has not given up what it had of the tenant")
     wanted = MoveTenant(*placed.tenant.full_name, target.id)
     order = FleetOrder(_order_id(placed.tenant.id, now), ACTOR, now, wanted)
-    move = replace(new_move(wanted, order, fleet), path="forced", illness=_illness(source.id, fleet))
+    move = replace(new_move(wanted, order, fleet), path="forced", evacuated_for=_reason(source.id, fleet))
     return move if known is None or known.step == "ordered" else replace(move, step="reserved", due_at=now)
 
 
