@@ -32,9 +32,11 @@ from services.common.messages import (
     RetireEngineCluster,
     UnpinTenant,
 )
+from services.planner.database import fleet_queries
 from services.planner.database.assignment_queries import load_rules
 from services.planner.database.fleet_queries import load_all_tenants, load_fleet_rows, load_measured
 from services.planner.database.periodic_queries import rebuild_age
+from services.planner.database.pool_queries import load_pools
 from services.planner.database.session import DatabaseSession
 from services.planner.domain.changes import BatchChanges
 from services.planner.domain.events import Event
@@ -240,14 +242,16 @@ def test_rebuild_when_it_begins_then_what_was_laid_down_is_as_it_was_streamed_an
             incomplete=False,
         )
     with psycopg.connect(database.owner_url) as owner:
-        rules = load_rules(owner)
-        fleet = load_fleet_rows(owner, ENGINES)
+        # What a rebuild has written, and no more: a planner of this release needs the newest columns of other tables.
+        rules, pools = load_rules(owner), load_pools(owner)
+        clusters = [EngineClusterRow(*row) for row in owner.execute(f"{fleet_queries.CLUSTERS} ORDER BY id")]
+        ((is_rebuilt,),) = owner.execute(fleet_queries.IS_REBUILT).fetchall()
     assert rules.assignments["team"] == ASSIGNED
     assert sorted(rules.assignments) == ["kept", "team"]
     assert rules.pins == {("team", "web"): PIN}
-    assert fleet.pools == {POOL.key: POOL}
-    assert [row for name, row in sorted(fleet.clusters.items()) if name != "default"] == [*CLUSTERS]
-    assert fleet.is_rebuilt
+    assert pools == {POOL.key: POOL}
+    assert [row for row in clusters if row.id != "default"] == [*CLUSTERS]
+    assert is_rebuilt
 
 
 def test_rebuild_when_under_way_then_a_planner_can_tell_since_when_until_it_has_ended(database: Database) -> None:
