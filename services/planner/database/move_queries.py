@@ -45,7 +45,7 @@ SELECT tenant_id FROM moves m WHERE {UNDER_WAY} AND NOT EXISTS (SELECT FROM tena
 # By the rules of settle_moves: thousands may wait for hours, while the next one begins each time that one is over.
 IS_MOVE_DUE = f"""
 WITH places AS MATERIALIZED (
-    SELECT place.id, count(*) AS taken, count(*) FILTER (WHERE m.step_since > %(standing_since)s) AS in_motion
+    SELECT place.id, count(*) AS taken, count(*) FILTER (WHERE m.step_since > %(stalled_since)s) AS in_motion
       FROM moves m
      CROSS JOIN LATERAL (VALUES (m.target), (CASE WHEN m.path = 'whole' THEN m.source END)) AS place(id)
      WHERE {UNDER_WAY} AND m.step <> 'ordered' AND NOT (m.path = 'fenced' AND m.step = 'withdrawing')
@@ -143,7 +143,7 @@ def is_move_due(connection: Connection[Any], now: datetime, at_once: int, paced:
         at_once: how many moves an instance has places for.
         paced: likewise for those that give way.
     """
-    given = {"standing_since": now - STALLED_AFTER, "at_once": at_once, "paced": paced}
+    given = {"stalled_since": now - STALLED_AFTER, "at_once": at_once, "paced": paced}
     row = connection.execute(IS_MOVE_DUE, given).fetchone()
     return row is not None and row[0]
 

@@ -48,12 +48,10 @@ def evacuate(instance: str, fleet: Fleet, now: datetime) -> tuple[str, Fleet]:
         now: the time.
     """
     taken = _as_staying(instance, fleet)
-    after, begun, rules = fleet, list[Move](), _not_here_alone(instance, taken)
-    suspects = _suspects(instance, fleet)
-    rules |= suspects
+    after, begun, rules = fleet, list[Move](), _not_here_alone(instance, taken) | _suspects(instance, fleet)
     for placed, targets in _relocations(instance, taken):
         rule, name = "", placed.tenant.full_name
-        if name in suspects:
+        if name in rules:
             continue
         for target in targets:
             try:
