@@ -66,6 +66,7 @@ def measure_drain(sizes: drain.Sizes) -> Iterable[str]:
     with own_stack("--engine-clusters", str(sizes.clusters)) as stack:
         found = drain.measure(stack, sizes, console)
     console.print(drain.table_of(found, sizes))
+    console.print(drain.busy_table(found, sizes.rate))
     return drain.find_failures(found)
 
 

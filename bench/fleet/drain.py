@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import os
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -26,8 +27,9 @@ from bench.fleet.engine_clusters import (
     simulator,
 )
 from bench.measure import ARRIVAL_SECONDS, Create, Result, Timing, fill, spread, through_the_product
-from bench.processes import resident_mebibytes
+from bench.processes import cpu_seconds, resident_mebibytes
 from bench.report import figures
+from bench.side_process import SideProcess
 from bench.workload import FIELD_MANAGER
 from devstack.harness.hosted import HostedStack
 from services.common.errors import GitOpsError, Retry
@@ -55,6 +57,8 @@ SELECT (SELECT count(*) FROM tenants WHERE engine_instance_id = %(instance)s),
 """
 LARGE_INSTANCE = 2_500
 """Tenants: as many as have room on an instance if each has one Application."""
+BENCH = "this program"
+"""Which offers the changes, and watches every Application."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,12 +98,22 @@ class Emptied:
 
 
 @dataclass(frozen=True, slots=True)
+class Busy:
+    """CPU seconds that a process took each second."""
+
+    before: float
+    during: float
+
+
+@dataclass(frozen=True, slots=True)
 class Drain:
     """What was measured."""
 
     before: Result
     during: Result
     emptied: Emptied
+    busy: Mapping[str, Busy]
+    """By process."""
     memory: Mapping[str, float]
     """Mebibytes that each agent had at most."""
     watches: Mapping[str, Watches]
@@ -141,18 +155,20 @@ async def _measure(stack: HostedStack, sizes: Sizes, console: Console) -> Drain:
         others = [each for each in made if each.tenant not in there]
         _require_enough(others, sizes)
         offering = partial(offer, users, arrivals, others, sizes.rate)
+        metered = partial(_metered, stack, simulators)
         console.print(f"{len(there)} tenants on {drained}; changes of the others for {sizes.seconds:.0f} s …")
-        before = await offering("before", _after(sizes.seconds))
+        before, busy_before = await metered(offering("before", _after(sizes.seconds)))
         console.print(f"draining {drained} …")
         async with _memory_of(stack, [agent for each in clusters for agent in each.agents]) as memory:
             is_long_enough, emptied = _after(sizes.seconds), Emptied(len(there), left=len(there))
             drain = asyncio.create_task(_empty(stack, drained, emptied, console))
-            during = await offering("during", lambda: drain.done() and is_long_enough())
+            during, busy_during = await metered(offering("during", lambda: drain.done() and is_long_enough()))
             await drain
         watches = _watches(clusters, watches_of_own, await open_watches(kubes))
         for playing in simulators:
             playing.require_running()
-        return Drain(before, during, emptied, memory, watches, missing)
+        busy = {name: Busy(cores, busy_during.get(name, 0.0)) for name, cores in busy_before.items()}
+        return Drain(before, during, emptied, busy, memory, watches, missing)
 
 
 def _after(seconds: float) -> Callable[[], bool]:
@@ -237,6 +253,20 @@ def _noting(create: Create) -> tuple[Create, list[Deployed]]:
         return uid, with_path(application, f"environments/{name}")
 
     return noted, made
+
+
+async def _metered(
+    stack: HostedStack, simulators: Sequence[SideProcess], offering: Awaitable[Result]
+) -> tuple[Result, dict[str, float]]:
+    """What was offered, and CPU seconds that each process took a second meanwhile."""
+    pids = await asyncio.to_thread(stack.pids)
+    pids |= {f"simulator {number}": each.pid for number, each in enumerate(simulators, 1)}
+    began, of_own, of_others = time.monotonic(), time.process_time(), await asyncio.to_thread(cpu_seconds, pids)
+    offered = await offering
+    taken = await asyncio.to_thread(cpu_seconds, pids)
+    seconds = time.monotonic() - began
+    busy = {name: (taken[name] - of_others[name]) / seconds for name in pids}
+    return offered, busy | {BENCH: (time.process_time() - of_own) / seconds}
 
 
 def _tenants_on(stack: HostedStack, instance: str) -> frozenset[str]:
@@ -353,3 +383,14 @@ def _watches_in_words(watches: Watches) -> str:
         return f"{watches.of_all:,} of {MOST_WATCHES:,}"
     most = (MOST_WATCHES - watches.of_all) / watches.each + watches.added
     return f"{watches.of_all:,}, {watches.each:.1f} for each instance added: {MOST_WATCHES:,} with {most:,.0f} of them"
+
+
+def busy_table(found: Drain, rate: float) -> Table:
+    """What the processors were busy with."""
+    title = f"CPU seconds a second, of {os.cpu_count()} processors, and CPU ms of each change before the drain"
+    table = Table("process", "before", "meanwhile", "ms each", title=title, box=box.MARKDOWN)
+    total = Busy(sum(each.before for each in found.busy.values()), sum(each.during for each in found.busy.values()))
+    busiest = sorted(found.busy.items(), key=lambda named: named[1].before, reverse=True)
+    for process, busy in [*busiest, ("all", total)]:
+        table.add_row(process, f"{busy.before:.2f}", f"{busy.during:.2f}", f"{busy.before * 1000 / rate:.1f}")
+    return table

@@ -38,7 +38,12 @@ def result(milliseconds: float, missing: int = 0) -> Result:
 
 WATCHES = Watches(of_own=100, of_all=180, added=4)
 DRAINED = drain.Drain(
-    result(100), result(150), drain.Emptied(9, 9, 0, True, 30.0), {"agent-1": 80.0}, {"north": WATCHES}
+    before=result(100),
+    during=result(150),
+    emptied=drain.Emptied(9, 9, 0, True, 30.0),
+    busy={"planner": drain.Busy(0.1, 0.3), "etcd": drain.Busy(0.25, 0.5)},
+    memory={"agent-1": 80.0},
+    watches={"north": WATCHES},
 )
 
 
@@ -198,6 +203,16 @@ def test_drain_when_something_is_not_done_or_a_bound_is_exceeded_then_it_is_told
 def test_moves_when_counted_then_they_are_of_a_minute_and_tell_how_long_a_large_instance_takes() -> None:
     rows = dict(drain._rows(DRAINED))
     assert (rows["moves a minute"], rows["an instance of 2,500 tenants drained"]) == ("18", "139 min")
+
+
+def test_processors_when_told_then_the_busiest_process_is_first_and_each_change_has_its_share() -> None:
+    table = drain.busy_table(DRAINED, rate=10.0)
+    assert [list(column.cells) for column in table.columns] == [
+        ["etcd", "planner", "all"],
+        ["0.25", "0.10", "0.35"],
+        ["0.50", "0.30", "0.80"],
+        ["25.0", "10.0", "35.0"],
+    ]
 
 
 class Engine:
