@@ -8,6 +8,9 @@ Called by :mod:`rebuild`. Nothing but Connect writes these topics, so a row is m
    Crash between: the report is read again, from where the rebuild began. No agent has an instance that is retired: its
    rows go at once.
 
+What another instance has, too, is handed over to that. Of a move that was under way when the database was lost both
+have the tenant's clusters, say, and what was made on these the other one uses.
+
 An order to an agent, and a status, is no object: its row comes and goes in one transaction. So does that of a child
 object, which says ``absent``: a watcher removes what is there if it is that owner's, and else the API server does, with
 the owner. To an unowned object nothing is done. The row of a pending claim comes as the topic has it, and goes: its
@@ -19,7 +22,7 @@ from __future__ import annotations
 
 from collections import ChainMap, Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, NamedTuple
 from uuid import UUID
 
@@ -47,7 +50,9 @@ from services.common.settings import KafkaSettings
 from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
 from services.kinds.registry import REGISTRY
 from services.planner.domain.policy import SweepGuard
-from services.planner.rows import TENANT, UNOWNED
+from services.planner.engines.available import ENGINES
+from services.planner.engines.interface import Manifest
+from services.planner.rows import DEFAULT_ENGINE, TENANT, UNOWNED, EngineObjectKey
 
 CompiledRow = EngineResource | WorkspaceResource | WorkspaceObject | PendingClaim
 
@@ -66,6 +71,8 @@ SELECT workspace || '/' || namespace FROM tenants
                WHERE present AND kind = ANY(%s)
                  AND NOT EXISTS (SELECT FROM engine_resources WHERE owner_id = resources.id))
 """
+# Names are unique over the fleet. A key that is withdrawn has no row of its own: another instance's is found, or none.
+WANTED = "SELECT kind, name FROM engine_resources WHERE desired = 'present' AND name = ANY(%s)"
 INSERT_OBJECT = """
 INSERT INTO engine_resources (engine_instance_id, kind, namespace, name, workspace, tenant_namespace, lane, wave,
                               desired, manifest, digest, trace_id, seen_at, updated_at, owner_kind, owner_id,
@@ -280,8 +287,10 @@ def _rows(url: str, workspaces: Sequence[str]) -> tuple[Mapping[Key, str], ...]:
 def withdraw(url: str, found: Unknown) -> None:
     """Make a row for each, in one transaction. Raises Retry."""
     with connected(url) as connection:
+        names = sorted({row.name for row in found.objects.values()})
+        wanted = frozenset(connection.execute(WANTED, [names]).fetchall())
         for key, row in found.objects.items():
-            inserted = connection.execute(INSERT_OBJECT, _columns(row) | _owner(row)).rowcount
+            inserted = connection.execute(INSERT_OBJECT, _columns(departing(row, wanted)) | _owner(row)).rowcount
             if inserted and row.kind in ORDERS:
                 connection.execute(DELETE_OBJECT, (*key, SWEPT))
         statuses = {key: _columns(row) for key, row in found.statuses.items()}
@@ -295,6 +304,25 @@ def withdraw(url: str, found: Unknown) -> None:
             for key, columns in rows.items():
                 if connection.execute(insert, columns).rowcount:
                     connection.execute(delete, key)
+
+
+def departing(row: EngineResource, wanted: Collection[EngineObjectKey]) -> EngineResource:
+    """What an agent is told of an object that goes: what was made with it stays if another instance has it, too.
+
+    That is what an Application has deployed, or a service account on a tenant's cluster. ``wanted``: objects that
+    other instances shall hold.
+    """
+    if (row.kind, row.name) not in wanted:
+        return row
+    engine, manifest = ENGINES[DEFAULT_ENGINE], Manifest(row.kind, row.name, row.wave, row.manifest)
+    match row.kind:
+        case RowKind.APPLICATION:
+            manifest = engine.released(manifest, at_once=False)
+        case RowKind.CLUSTER_SECRET | RowKind.REPOSITORY_SECRET:
+            manifest = engine.handed_over(manifest)
+        case _:
+            return row
+    return replace(row, manifest=manifest.text, digest=manifest.digest)
 
 
 def require_removed(url: str, settings: KafkaSettings, positions: dict[TopicPartition, int]) -> None:
