@@ -33,7 +33,8 @@ def tenant_rows(planned: Fleet) -> list[Row]:
     found = [
         {
             "tenant": f"{move.workspace}/{move.namespace}",
-            "load": in_applications(load[move.tenant_id, move.holder]),
+            # A move goes on without what it is of: a former tenant, or a part whose last deployment is gone.
+            "load": in_applications(load.get((move.tenant_id, move.holder), 0)),
             "from": move.source,
             "to": move.destination,
             "step": move.step,

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from uuid import UUID, uuid4
 
 import typer
+from psycopg import IsolationLevel
 
 from services.cli.database_connection import connected
 from services.cli.output import Output, Row, print_rows, print_values
@@ -129,10 +130,11 @@ def send_order(settings: KafkaSettings, order: FleetOrder) -> None:
 def fleet(url: str, order: Order | None = None) -> Fleet:
     """What the database shows of it, and of the tenants that ``order`` is about; without one what instances carry.
 
-    Raises Retry.
+    In one snapshot: tenants are where their moves have them. Raises Retry.
     """
     tenants = [order.tenant] if isinstance(order, ORDERS_OF_A_TENANT) else []
     with connected(url) as connection:
+        connection.isolation_level, connection.read_only = IsolationLevel.REPEATABLE_READ, True
         shown = load_counted_fleet(connection, ENGINES, tenants)
         if order is not None and is_of_all_tenants(order):
             return replace(shown, tenants=load_all_tenants(connection, ENGINES))

@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 from uuid import UUID
 
 import pytest
 import yaml
+from psycopg import IsolationLevel
 from typer.testing import CliRunner, Result
 
 from services.cli.fleet import engine_clusters, engine_placement, engine_pools, engines, fleet_orders
+from services.cli.fleet.fleet_orders import fleet as read_fleet
 from services.cli.fleet.fleet_view import FleetView
 from services.cli.kafka import topics
 from services.common.errors import InvalidConfiguration, Retry, Unavailable
 from services.common.messages import AddEngineInstance, FleetOrder, RebalanceFleet, RetireEngineInstance
-from services.planner.domain.fleet.rows import EngineClusterRow, EngineInstanceRow, Fleet, Holding, TenantHere
+from services.planner.domain.fleet.rows import EngineClusterRow, EngineInstanceRow, Fleet, Holding, Move, TenantHere
 from tests.unit.planner.given import at
 
 URL = "postgresql://gitops_owner@localhost/gitops?sslmode=disable"
@@ -285,6 +289,47 @@ def test_rebalance_when_a_program_tries_it_and_nothing_would_change_then_nobody_
     monkeypatch.setattr(fleet_orders, "fleet", lambda *_: replace(CROWDED, tenants={}))
     plan = json.loads(typed("rebalance", "--dry-run", "-o", "json").stdout)
     assert (plan["outcome"], plan["tenants"], plan["instances"]) == ("unchanged", [], [])
+
+
+MOVE = Move(
+    UUID(int=9), UUID(int=99), "local", "gone", 0, "two", "one", "adopting", False, "{}", "", "", at(0), at(0), None
+)
+WITHOUT_TENANT = {
+    "a former tenant": MOVE,
+    "a part without deployments": replace(MOVE, tenant_id=UUID(int=0), namespace="a@two", step="preparing"),
+}
+
+
+@pytest.mark.parametrize("move", WITHOUT_TENANT.values(), ids=WITHOUT_TENANT)
+def test_rebalance_when_tried_while_what_has_no_load_any_more_is_moved_then_it_is_shown_with_none(
+    monkeypatch: pytest.MonkeyPatch, move: Move
+) -> None:
+    monkeypatch.setattr(fleet_orders, "fleet", lambda *_: replace(CROWDED, moves={move.tenant_id: move}))
+    plan = json.loads(typed("rebalance", "--dry-run", "-o", "json").stdout)
+    assert plan["outcome"] == "accepted"
+    assert [each for each in plan["tenants"] if each["step"] == move.step] == [
+        {"tenant": f"local/{move.namespace}", "load": 0.0, "from": "two", "to": "one", "step": move.step}
+    ]
+
+
+def test_fleet_when_an_order_is_tried_on_it_then_moves_and_tenants_are_read_in_one_snapshot(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    connection = SimpleNamespace(isolation_level=None, read_only=None)
+    read: list[tuple[object, object]] = []
+
+    def noted(found: Any) -> Callable[..., Any]:
+        def load(*_: object, **__: object) -> Any:
+            read.append((connection.isolation_level, connection.read_only))
+            return found
+
+        return load
+
+    monkeypatch.setattr(fleet_orders, "connected", lambda _: nullcontext(connection))
+    monkeypatch.setattr(fleet_orders, "load_counted_fleet", noted(replace(CROWDED, tenants={})))
+    monkeypatch.setattr(fleet_orders, "load_all_tenants", noted(CROWDED.tenants))
+    assert read_fleet(URL, RebalanceFleet()) == CROWDED
+    assert read == [(IsolationLevel.REPEATABLE_READ, True)] * 2
 
 
 def test_rebalance_when_the_fleet_is_even_then_that_is_told_and_no_table(monkeypatch: pytest.MonkeyPatch) -> None:
