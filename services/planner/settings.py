@@ -106,9 +106,10 @@ class PolicySettings(BaseSettings):
         description="How long the installation of an engine instance may take until it is said to have failed.",
     )
     shrink_patience: timedelta = Field(
-        default=timedelta(hours=1),
+        default=timedelta(hours=25),
         ge=timedelta(0),
-        description="How long fewer engine instances have to be enough for a pool until it gives one up.",
+        description="How long fewer engine instances have to be enough for a pool until it gives one up. More than a "
+        "day, so that what is needed at noon is not given up each night.",
     )
     overload_patience: timedelta = Field(
         default=timedelta(minutes=10),

@@ -12,7 +12,7 @@ from services.planner.database.remedy_queries import IS_DOWN
 from services.planner.domain.fleet.rollouts.rollout_rows import Figures, Rollout
 
 PAST = timedelta(hours=1)
-"""Of a ring's old instances: so long before it begins."""
+"""Of a ring's old instances: so long before the first tenant moves."""
 TOLD_FOR = timedelta(days=1)
 """How one has ended is in the metrics for so long."""
 UNDER_WAY = "step NOT IN ('done', 'failed', 'aborted')"
@@ -57,6 +57,7 @@ SELECT engine_instance_id, count(*), sum(applications)::int8, sum(late)::int8, s
  WHERE engine_instance_id = ANY(ARRAY(SELECT id FROM engine_instances WHERE ring = %s)) AND sampled_at > %s
  GROUP BY engine_instance_id
 """
+NEWEST_SAMPLE = "SELECT max(sampled_at) FROM engine_samples"
 IS_ROLLOUT_DUE = f"SELECT EXISTS (SELECT FROM rollouts WHERE {UNDER_WAY} AND due_at <= %s)"
 PRUNE_ROLLOUTS = f"DELETE FROM rollouts WHERE NOT ({UNDER_WAY}) AND step_since < %s"
 PRUNE_SAMPLES = """
@@ -79,12 +80,18 @@ def load_newest_rollout(connection: Connection[Any]) -> Rollout | None:
 
 
 def load_figures(connection: Connection[Any], rollout: Rollout) -> dict[str, Figures]:
-    """By instance of its ring: since the step began, or before the first tenant moves, of the last hour before that."""
-    before = PAST if rollout.step == "provisioning" else timedelta(0)
-    return {
-        instance: Figures(*counted)
-        for instance, *counted in connection.execute(FIGURES, (rollout.ring, rollout.step_since - before))
-    }
+    """By instance of its ring: since the step began, or until the first tenant moves, of the last hour."""
+    since = _past_since(connection, rollout) if rollout.step == "provisioning" else rollout.step_since
+    return {instance: Figures(*counted) for instance, *counted in connection.execute(FIGURES, (rollout.ring, since))}
+
+
+def _past_since(connection: Connection[Any], rollout: Rollout) -> datetime:
+    """When the hour begins: new instances may be waited for a day, and what was so at its beginning is no baseline.
+
+    It ends with the newest sample of the fleet: by the brokers' clock, as all of them.
+    """
+    ((newest,),) = connection.execute(NEWEST_SAMPLE).fetchall()
+    return max(rollout.step_since, newest or rollout.step_since) - PAST
 
 
 def rollout_states(connection: Connection[Any], now: datetime) -> dict[str, int]:

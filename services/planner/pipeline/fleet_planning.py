@@ -163,7 +163,7 @@ def _ordered(
 
 
 def _with_ring(fleet: Fleet, database: FleetDatabase, now: datetime) -> Fleet:
-    """With the tenants of the rollout's ring, their moves that came back, and what is on its instances, if it is due.
+    """With the tenants of the rollout's ring, their moves that came back, and what its instances carry, if it is due.
 
     Asked after orders have been carried out: to resume and to abort one makes it due.
     """
@@ -173,7 +173,8 @@ def _with_ring(fleet: Fleet, database: FleetDatabase, now: datetime) -> Fleet:
     ring = [row.id for row in fleet.instances.values() if row.ring == rollout.ring]
     fleet = fleet.with_holdings(database.load_holdings([each for each in ring if each in fleet.uncounted]))
     returned = database.count_returned_moves(now - RETURNED_WITHIN) if rollout.step in SENDING else {}
-    return replace(fleet, tenants={**database.load_tenants_on(ring), **fleet.tenants}, returned=returned)
+    tenants = {**database.load_tenants_on(ring), **fleet.tenants}
+    return replace(fleet, tenants=tenants, returned=returned, load=database.fleet.load)
 
 
 def _remedied(database: FleetDatabase, policy: Policy, now: datetime) -> tuple[Fleet, Changes]:

@@ -252,6 +252,25 @@ def test_rollout_when_it_waits_or_is_over_then_it_is_looked_at_when_due_and_coun
         assert delete_samples(planner, fleet.now, 4) == 2
 
 
+def test_baseline_when_new_instances_are_waited_for_then_it_is_of_the_hour_before_the_first_tenant_moves(
+    fleet: Fleet,
+) -> None:
+    def resize(capacity: int) -> None:
+        with psycopg.connect(fleet.database.owner_url) as owner:
+            owner.execute("UPDATE engine_instances SET capacity = %s WHERE id = %s", (capacity, NEW))
+
+    fleet.order(START)
+    resize(TENANTS - 1)
+    assert fleet.live().step == "provisioning"
+    for _ in range(90):
+        fleet.tell()
+        fleet.now += EVERY
+    assert fleet.live().step == "provisioning"
+    resize(2500)
+    fleet.until("moving")
+    assert fleet.rows("SELECT baseline::json ->> 'samples' FROM rollouts") == [("60",)]
+
+
 def test_rollout_when_aborted_between_two_looks_then_every_tenant_is_back(fleet: Fleet) -> None:
     fleet.order(START)
     while fleet.live().stage < 100:

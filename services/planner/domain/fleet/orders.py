@@ -6,7 +6,7 @@ read from the rows that this leaves. ``gitopsctl engines … --dry-run`` asks th
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -37,6 +37,7 @@ from services.common.messages import (
     UndrainEngineInstance,
     UnpinTenant,
 )
+from services.kinds.shared.text import MAX_LABEL
 from services.planner.domain.audit import move_record, rollout_records, state_records
 from services.planner.domain.changes import Changes
 from services.planner.domain.fleet.cluster_orders import (
@@ -48,8 +49,16 @@ from services.planner.domain.fleet.cluster_orders import (
 from services.planner.domain.fleet.lost_instances import retire_lost
 from services.planner.domain.fleet.moves.move_orders import cancel_move, held_by_rollout, move_tenant, settle_moves
 from services.planner.domain.fleet.moves.rebalance_orders import rebalance_fleet
-from services.planner.domain.fleet.order_validation import require_label, require_one_of
+from services.planner.domain.fleet.order_validation import (
+    known_cluster,
+    known_instance,
+    require_label,
+    require_not_retired,
+    require_one_of,
+    require_version,
+)
 from services.planner.domain.fleet.placement.assignment_orders import (
+    LEFT_OBJECTS,
     assign_workspace,
     dedicate_instance,
     pin_tenant,
@@ -59,9 +68,9 @@ from services.planner.domain.fleet.placement.assignment_orders import (
     unpin_tenant,
 )
 from services.planner.domain.fleet.placement.assignments import PinKey, PlacementRules
-from services.planner.domain.fleet.pools.pools import MOST_CAPACITY, change_pool, require_version, without_leaving
+from services.planner.domain.fleet.pools.pools import MOST_CAPACITY, change_pool, without_leaving
 from services.planner.domain.fleet.pools.provisioning import settle_provisioning
-from services.planner.domain.fleet.rollouts.ring_instances import missing_instances
+from services.planner.domain.fleet.rollouts.ring_room import missing_instances
 from services.planner.domain.fleet.rollouts.rollout import settle_rollout
 from services.planner.domain.fleet.rollouts.rollout_orders import change_rollout
 from services.planner.domain.fleet.rollouts.rollout_rows import rings_affected
@@ -83,6 +92,8 @@ ADDED_AS = ("engine_cluster", "namespace", "engine", "engine_class", "dedicated_
 """What an instance was added with: the order and the row have it under the same names."""
 INSTALLED_AS = ("wanted_version", "profile")
 """Likewise, of one that is installed by us; the row has no value where the order has an empty one."""
+DEDICATED_AS = ("engine_class", "dedicated_to")
+"""Likewise, what an order to dedicate it changes."""
 ORDERED_STATES: Mapping[type, InstanceState] = {
     DrainEngineInstance: "draining",
     UndrainEngineInstance: "accepting",
@@ -170,7 +181,8 @@ def settle_fleet(
     fleet = decided.before
     after = settle_provisioning(decided.fleet, now, provisioning_patience)
     joined = carry_out_orders(missing_instances(after, now), after, now)
-    after = settle_rollout(joined.fleet, now, rollout_interval)
+    refusal = next((each.message for each in joined.records if each.outcome == "refused"), "")
+    after = settle_rollout(joined.fleet, now, rollout_interval, refusal)
     after = settle_moves(_settled(after), now, moves_at_once)
     moves = tuple(move for move in after.moves.values() if move != fleet.moves.get(move.tenant_id))
     return Changes(
@@ -252,8 +264,7 @@ def _change_instance(given: InstanceOrder, fleet: Fleet, at: datetime) -> tuple[
         return f"a newer order, of {known.ordered_at.isoformat()}, has changed the instance", fleet
     if isinstance(given, AddEngineInstance):
         return _add_instance(given, fleet, at)
-    if known is None:
-        raise Refused(f"there is no engine instance '{given.id}'")
+    known = known_instance(given.id, fleet)
     if isinstance(given, DedicateEngineInstance):
         return dedicate_instance(given, known, fleet, at)
     if isinstance(given, RetireEngineInstance) and given.is_lost:
@@ -282,10 +293,8 @@ def _add_instance(added: AddEngineInstance, fleet: Fleet, at: datetime) -> tuple
     if known is not None:
         _require_same(added, known)
         return "it is known", fleet
-    _require_valid(added, fleet.engines)
-    cluster = fleet.clusters.get(added.engine_cluster)
-    if cluster is None:
-        raise Refused(f"there is no engine cluster '{added.engine_cluster}'")
+    _require_valid(added, fleet)
+    cluster = known_cluster(added.engine_cluster, fleet)
     require_active(cluster.id, fleet)
     _require_free(added, fleet)
     named = {name: getattr(added, name) for name in ADDED_AS}
@@ -306,33 +315,46 @@ def _add_instance(added: AddEngineInstance, fleet: Fleet, at: datetime) -> tuple
 
 def _require_same(added: AddEngineInstance, known: EngineInstanceRow) -> None:
     if known.is_retired:
-        raise Refused(f"engine instance {known.id} is retired, and its id is not given out again")
+        raise Refused(f"engine instance {known.id} is retired, and its id is not given out again: give another")
     for name in (*ADDED_AS, *INSTALLED_AS):
         before, wanted = getattr(known, name) or "", getattr(added, name)
         if before != wanted:
-            raise Refused(f"{name.replace('_', ' ')} of engine instance {known.id} is '{before}', not '{wanted}'")
+            raise Refused(
+                f"{name.replace('_', ' ')} of engine instance {known.id} is '{before}', not '{wanted}'"
+                f"{_remedy(name, known)}"
+            )
 
 
-def _require_valid(added: AddEngineInstance, engines: Collection[str]) -> None:
+def _remedy(name: str, known: EngineInstanceRow) -> str:
+    """What to do if an instance was added with another value of ``name``."""
+    if name in DEDICATED_AS:
+        return f": 'gitopsctl engines dedicate {known.id}' changes that"
+    return f", for good: add another one, and 'gitopsctl engines drain {known.id}' if that takes its place"
+
+
+def _require_valid(added: AddEngineInstance, fleet: Fleet) -> None:
     require_label("an engine instance's id", added.id)
     require_label("a namespace", added.namespace)
-    require_one_of("engine", added.engine, engines)
+    require_one_of("engine", added.engine, fleet.engines)
     require_one_of("class", added.engine_class, CLASSES)
     require_one_of("ring", added.ring, RINGS)
     if added.engine_class == "dedicated" and not added.dedicated_to:
-        raise Refused("a dedicated engine instance needs the workspace that it is dedicated to")
+        raise Refused("an engine instance of class dedicated needs a workspace: give it as --dedicated-to")
     if added.engine_class == "shared" and added.dedicated_to:
-        raise Refused(f"a shared engine instance is dedicated to no workspace, '{added.dedicated_to}' neither")
+        raise Refused(
+            "an engine instance of class shared is dedicated to no workspace: give '--class dedicated' with "
+            f"'--dedicated-to {added.dedicated_to[:MAX_LABEL]}', or neither"
+        )
     if not 1 <= added.capacity <= MOST_CAPACITY:
         raise Refused(f"a capacity is between 1 and {MOST_CAPACITY} Applications, not {added.capacity}")
-    _require_installable(added)
+    _require_installable(added, fleet)
 
 
-def _require_installable(added: AddEngineInstance) -> None:
+def _require_installable(added: AddEngineInstance, fleet: Fleet) -> None:
     if added.profile and not added.wanted_version:
         raise Refused("a profile is of an instance that is installed with a version: add '--version'")
     if added.wanted_version:
-        require_version(added.wanted_version)
+        require_version(added.engine, added.wanted_version, fleet)
     if added.profile:
         require_label("a profile", added.profile)
 
@@ -344,6 +366,7 @@ def _require_free(added: AddEngineInstance, fleet: Fleet) -> None:
         if (other.engine_cluster, other.namespace) == place and not other.is_retired:
             raise Refused(
                 f"namespace {added.namespace} of engine cluster {added.engine_cluster} is engine instance {other.id}'s"
+                ": give another --namespace"
             )
 
 
@@ -356,8 +379,7 @@ def _in_state(known: EngineInstanceRow, wanted: InstanceState, fleet: Fleet, at:
         return f"it is {known.state}" if after is fleet else _next_order(known, wanted, fleet), after
     if known.state == wanted:
         return f"it is {known.state}", fleet
-    if known.is_retired:
-        raise Refused(f"engine instance {known.id} is retired")
+    require_not_retired(known)
     if known.is_unready and wanted != "retired":
         raise Refused(f"engine instance {known.id} is {known.state}: only 'gitopsctl engines retire' gives it up")
     if wanted == "accepting":
@@ -388,7 +410,10 @@ def _next_order(known: EngineInstanceRow, wanted: InstanceState, fleet: Fleet) -
 def _require_unneeded(known: EngineInstanceRow, fleet: Fleet) -> None:
     """The tenants of a ring that is being rolled out may have to go back to one that is empty by now, and works."""
     if known.id in held_by_rollout(fleet) and not (known.is_unready or fleet.is_out_of_reach(known.id)):
-        raise Refused(f"ring {known.ring} is being rolled out, which gives its old instances up when all is well")
+        raise Refused(
+            f"ring {known.ring} is being rolled out, which gives its old instances up when all is well: "
+            "'gitopsctl engines rollout status' shows how far that is"
+        )
 
 
 def _require_empty(known: EngineInstanceRow, fleet: Fleet) -> None:
@@ -407,9 +432,7 @@ def _require_empty(known: EngineInstanceRow, fleet: Fleet) -> None:
     if moves:
         raise Refused(_named(moves, known))
     if held.objects:
-        raise Refused(
-            f"engine instance {known.id} still has objects of tenants that have left it: its agent removes them"
-        )
+        raise Refused(f"engine instance {known.id} {LEFT_OBJECTS}")
 
 
 def _named(moves: Sequence[Move], known: EngineInstanceRow) -> str:

@@ -12,7 +12,9 @@ from services.common.messages import FleetOrder, Health, Order, StartRollout
 from services.planner.domain.changes import Changes
 from services.planner.domain.fleet.orders import decide_orders
 from services.planner.domain.fleet.placement.assignments import PlacementRules
-from services.planner.domain.fleet.pools.pool_rows import EnginePool, PoolKey
+from services.planner.domain.fleet.placement.measured_load import load_of_deployments
+from services.planner.domain.fleet.pools.pool_rows import Burdens, EnginePool, Patience, PoolKey
+from services.planner.domain.fleet.pools.scaling import reason_to_hold, scale
 from services.planner.domain.fleet.remediation.evacuation import evacuate, with_forced_moves
 from services.planner.domain.fleet.rollouts.rollout_rows import Figures, Rollout
 from services.planner.domain.fleet.rows import (
@@ -102,19 +104,33 @@ class Rolled:
             {CLUSTER.id: self.cluster}, self.instances, held, frozenset({"argocd"}), self.tenants, dict(self.moves),
             health=self.health, rules=self.rules, pools=self.pools, rollout=self.rollout, figures=figures,
             knows_version=lambda _, version: version in (OLD, NEW), is_rebuilt=self.is_rebuilt, returned=returned,
+            load={name: load_of_deployments(count) for name, count in deployments.items()},
         )  # fmt: skip
 
     def look(self, *orders: Order) -> Changes:
         """Once, at the present time; what it changes is written."""
         given = [FleetOrder(UUID(int=self._number() + n), "ada", self.now, each) for n, each in enumerate(orders)]
         changes = decide_orders(given, self.fleet, self.now, self.moves_at_once)
-        self.instances |= {row.id: row for row in changes.engine_instances}
-        for move in changes.moves_ordered:
-            self._write(move)
+        self._write_changes(changes)
         for rollout in changes.rollouts:
             self.rollout = rollout
         self.pools |= {row.key: row for row in changes.engine_pools}
         return changes
+
+    def scale(self) -> None:
+        """One look at the pools."""
+        fleet = self.fleet
+        if fleet.rollout is not None:
+            fleet = fleet.with_rollout(replace(fleet.rollout, due_at=None))
+        scaling = scale(fleet, Burdens(), self.now, Patience(), reason_to_hold(fleet))
+        self._write_changes(decide_orders(scaling.orders, fleet, self.now, self.moves_at_once))
+        self.pools |= {row.key: row for row in scaling.pools}
+
+    def install(self) -> None:
+        """What is to be installed is there, and its agent tells that."""
+        for name, row in self.instances.items():
+            if row.state == "provisioning":
+                self.health[name] = told(name, row.wanted_version or "")
 
     def evacuate(self) -> None:
         """As remediation does: tenants leave instances that are down."""
@@ -184,6 +200,11 @@ class Rolled:
     def hear(self, name: str, health: Health, reason: str = "ControllerNotReady") -> None:
         """From the agent of an instance."""
         self.health[name] = replace(self.health[name], health=health.value, reason=reason)
+
+    def _write_changes(self, changes: Changes) -> None:
+        self.instances |= {row.id: row for row in changes.engine_instances}
+        for move in changes.moves_ordered:
+            self._write(move)
 
     def _write(self, move: Move) -> None:
         if move.is_over:

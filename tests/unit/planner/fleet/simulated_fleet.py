@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from itertools import pairwise
 from uuid import UUID
 
 from services.planner.database.pool_queries import STAYS
@@ -53,9 +54,10 @@ class SimulatedFleet:
     patience: Patience = field(default_factory=Patience)
     now: datetime = field(default_factory=lambda: at(0))
     overloads: dict[str, Overload] = field(default_factory=dict)
-    moved_at: dict[UUID, datetime] = field(default_factory=dict)
-    moves: Counter[UUID] = field(default_factory=Counter)
-    """How often each tenant was moved."""
+    stays: timedelta = STAYS
+    """How long a tenant is not moved again, but for what else the rules are."""
+    moved: defaultdict[UUID, list[datetime]] = field(default_factory=lambda: defaultdict(list))
+    """When each tenant was moved."""
 
     def place_evenly(self, sizes: Mapping[TenantName, int]) -> None:
         """New tenants, one after the other, each to the instance that carries the least of its capacity."""
@@ -78,6 +80,19 @@ class SimulatedFleet:
         """Instances that are not retired."""
         return [row.id for row in self.fleet.instances.values() if not row.is_retired]
 
+    @property
+    def moves(self) -> dict[UUID, int]:
+        """How often each tenant was moved."""
+        return {known: len(times) for known, times in self.moved.items()}
+
+    def moves_since(self, then: datetime) -> int:
+        """Of all tenants together."""
+        return sum(moved >= then for times in self.moved.values() for moved in times)
+
+    def returns_within(self, period: timedelta) -> int:
+        """How often a tenant was moved again so soon."""
+        return sum(after - before < period for times in self.moved.values() for before, after in pairwise(times))
+
     def fullness(self) -> dict[str, float]:
         """Of those that tenants are on, as a share of the capacity."""
         rows = self.fleet.instances
@@ -89,8 +104,7 @@ class SimulatedFleet:
             move = self.fleet.moves.get(tenant.id)
             if move is not None:
                 tenants[name] = replace(tenant, engine_instance_id=move.target)
-                self.moves[tenant.id] += 1
-                self.moved_at[tenant.id] = self.now
+                self.moved[tenant.id].append(self.now)
         self.fleet = replace(self.fleet, tenants=tenants, moves={})
 
     def _resize(self, sizes: Mapping[TenantName, int]) -> None:
@@ -124,7 +138,7 @@ class SimulatedFleet:
         )
 
     def _decide(self) -> None:
-        late = frozenset(known for known, moved in self.moved_at.items() if moved > self.now - STAYS)
+        late = frozenset(known for known, times in self.moved.items() if times[-1] > self.now - self.stays)
         burdens = Burdens(self.overloads, late)
         scaling = scale(self._seen(burdens), burdens, self.now, self.patience)
         changes = decide_orders(scaling.orders, self.fleet, self.now, moves_at_once=10_000)

@@ -26,10 +26,12 @@ from services.common.messages import (
 from services.planner.domain.fleet.moves.move_orders import held_by_rollout
 from services.planner.domain.fleet.placement.assignments import PlacementRules, TenantPin
 from services.planner.domain.fleet.pools.pool_rows import EnginePool, namespace_of
+from services.planner.domain.fleet.pools.pool_size import is_overloaded
 from services.planner.domain.fleet.rollouts.ring_instances import ring_of
 from services.planner.domain.fleet.rollouts.ring_tenants import stage_tenants
 from services.planner.domain.fleet.rollouts.rollout import DATA_PATIENCE, past_of
 from services.planner.domain.fleet.rollouts.rollout_rows import NO_FIGURES, STALLED_AFTER, Rollout, rings_affected
+from services.planner.domain.fleet.rows import EngineInstanceRow
 from tests.unit.examples import in_proportion
 from tests.unit.planner.fleet.rolled import BAD, EVERY, NEW, OF_ONE_TENANT, OLD, START, WELL, Rolled, instance, told
 from tests.unit.planner.fleet.test_fleet_orders import CLUSTER
@@ -364,13 +366,85 @@ def test_instance_when_its_namespace_would_be_that_of_another_then_it_is_of_the_
     assert sorted(rolled.instances) == [SOURCE, "north-general-2", "north-general-3"]
 
 
-def test_ring_when_its_cluster_is_drained_then_no_instance_is_added_there() -> None:
+def test_ring_when_its_cluster_is_drained_then_no_instance_is_added_there_and_why_is_told() -> None:
     rolled = Rolled.of({"general": (1, 0)}, 20)
     rolled.pools = {POOL.key: POOL}
     rolled.cluster = replace(CLUSTER, state="draining")
     rolled.live(START)
     rolled.live()
     assert [*rolled.instances] == [SOURCE]
+    assert rolled.rollout is not None
+    assert "its pool is to add some; no instance is added: engine cluster north is draining" in rolled.rollout.reason
+
+
+def test_ring_when_it_has_a_pool_then_no_new_instance_is_overloaded_when_all_tenants_have_come() -> None:
+    """Ten that are two thirds full would fit on seven."""
+    rolled = Rolled.of({"general": (10, 0)}, 10)
+    rolled.instances = {name: replace(row, capacity=30) for name, row in rolled.instances.items()}
+    rolled.pools = {POOL.key: replace(POOL, maximum=20)}
+    rolled.live(START)
+    rolled.live()
+    rolled.install()
+    assert rolled.until_over().step == "done"
+    assert len(rolled.places()) == 10
+    carried = {name: rolled.fleet.load[name] for name in rolled.places()}
+    assert not [name for name, load in carried.items() if is_overloaded(load, 30)]
+
+
+def test_ring_when_its_pool_has_spare_instances_then_new_ones_are_spare_too_within_its_limits() -> None:
+    rolled = Rolled.of({"general": (1, 0)}, 10)
+    rolled.pools = {POOL.key: replace(POOL, maximum=2, spare=5)}
+    rolled.live(START)
+    rolled.live()
+    assert {name for name, state in rolled.states().items() if state == "provisioning"} == {
+        "north-general-1", "north-general-2",
+    }  # fmt: skip
+    rolled.health["north-general-1"] = told("north-general-1", NEW)
+    for _ in range(5):
+        rolled.live()
+    assert rolled.rollout is not None
+    assert rolled.rollout.reason == (
+        "ring general needs more shared instances of 3.2.11 in cluster north for its load: engine instance "
+        "north-general-2 is being installed"
+    )
+
+
+def grown(rolled: Rolled, minimum: int) -> EngineInstanceRow:
+    """What its pool adds next, if it is to have so many instances; then it is content."""
+    before = rolled.pools[POOL.key]
+    rolled.pools[POOL.key] = replace(before, minimum=minimum, maximum=minimum)
+    for _ in range(5):
+        rolled.scale()
+        if added := [row for row in rolled.instances.values() if row.state == "provisioning"]:
+            rolled.pools[POOL.key] = replace(rolled.pools[POOL.key], minimum=1)
+            return added[0]
+        rolled.live()
+    raise AssertionError(rolled.states())
+
+
+def test_pool_when_it_grows_while_the_old_instances_are_given_up_then_what_it_adds_is_of_the_version() -> None:
+    rolled = Rolled.of({"general": (1, 1)}, 10)
+    rolled.pools = {POOL.key: replace(POOL, capacity=10_000)}
+    rolled.live(START)
+    rolled.until("draining")
+    assert grown(rolled, 2).wanted_version == NEW
+    assert rolled.until_over().step == "done"
+
+
+def test_pool_when_it_grows_before_that_then_what_it_adds_is_old_and_the_ring_is_not_done_before_it_is_gone() -> None:
+    rolled = Rolled.of({"general": (1, 1)}, 10)
+    rolled.pools = {POOL.key: replace(POOL, capacity=10_000)}
+    rolled.live(START)
+    rolled.until("soaking", 100)
+    added = grown(rolled, 3)
+    assert added.wanted_version == OLD
+    rolled.until("retiring")
+    rolled.live()
+    assert rolled.rollout is not None
+    assert rolled.rollout.reason == f"engine instance {added.id} is being installed, and is not of {NEW}"
+    rolled.install()
+    assert rolled.until_over().step == "done"
+    assert rolled.states() == {SOURCE: "retired", TARGET: "accepting", added.id: "retired"}
 
 
 def test_instance_when_a_tenant_to_come_is_pinned_to_it_then_it_is_not_given_up_before_that_is_unpinned() -> None:
@@ -380,7 +454,7 @@ def test_instance_when_a_tenant_to_come_is_pinned_to_it_then_it_is_not_given_up_
     rolled.until("retiring")
     rolled.live()
     assert rolled.rollout is not None
-    assert rolled.rollout.reason == f"tenants are pinned to engine instance {SOURCE}: local/to-come"
+    assert rolled.rollout.reason.startswith(f"tenants are pinned to engine instance {SOURCE}: local/to-come; ")
     assert rolled.states()[SOURCE] == "drained"
     rolled.rules = PlacementRules()
     assert rolled.until_over().step == "done"
@@ -468,6 +542,55 @@ def test_tenant_when_it_cannot_move_then_the_others_do_and_the_rollout_pauses_wi
     assert "no tenant has arrived for 1:00:00" in rollout.reason
     assert "local/team-7: engine instance general-new-0 has room for" in rollout.reason
     assert rolled.places() == {SOURCE: 1, TARGET: 19}
+    rolled.instances["large"], rolled.health["large"] = instance("large", capacity=6000), told("large", NEW)
+    rolled.live(ResumeRollout())
+    assert rolled.until_over().step == "done"
+    assert rolled.places() == {TARGET: 19, "large": 1}
+
+
+def test_tenant_when_it_has_no_room_while_the_old_instance_is_given_up_then_it_goes_to_one_that_joins() -> None:
+    rolled = begun(20)
+    name = ("local", "team-7")
+    rolled.until("draining")
+    rolled.tenants[name] = replace(rolled.tenants[name], deployments=5000, engine_instance_id=SOURCE)
+    for _ in range(20):
+        rolled.live()
+    assert rolled.rollout is not None
+    assert "local/team-7: engine instance general-new-0 has room for" in rolled.rollout.reason
+    rolled.instances["large"], rolled.health["large"] = instance("large", capacity=6000), told("large", NEW)
+    assert rolled.until_over().step == "done"
+    assert rolled.places() == {TARGET: 19, "large": 1}
+
+
+def test_ring_when_room_lacks_after_tenants_have_moved_and_it_has_a_pool_then_another_instance_is_ordered() -> None:
+    rolled = begun(20)
+    rolled.pools = {POOL.key: replace(POOL, capacity=6000)}
+    rolled.until("soaking", 1)
+    rolled.tenants["local", "team-7"] = replace(rolled.tenants["local", "team-7"], deployments=5000)
+    rolled.until("moving", 100)
+    rolled.live()
+    rolled.install()
+    assert rolled.until_over().step == "done"
+    assert rolled.places() == {TARGET: 19, "north-general-1": 1}
+
+
+def test_ring_when_a_new_instance_is_down_after_tenants_have_moved_then_none_is_ordered_for_it() -> None:
+    rolled = begun(20)
+    rolled.pools = {POOL.key: POOL}
+    rolled.until("moving", 100)
+    rolled.hear(TARGET, Health.UNKNOWN, "AgentSilent")
+    for _ in range(5):
+        rolled.live()
+    assert rolled.instances.keys() == {SOURCE, TARGET}
+
+
+def test_ring_when_it_goes_back_then_instances_that_have_joined_it_since_are_drained_too() -> None:
+    rolled = begun(20)
+    rolled.until("soaking", 1)
+    rolled.instances["late"], rolled.health["late"] = instance("late"), told("late", NEW)
+    rolled.figures = lambda _: BAD
+    assert rolled.until_over().step == "failed"
+    assert rolled.states() == {SOURCE: "accepting", TARGET: "drained", "late": "drained"}
 
 
 def test_tenant_when_it_comes_to_an_old_instance_in_the_last_moment_then_it_moves_before_that_is_given_up() -> None:

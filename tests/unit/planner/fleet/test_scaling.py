@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import timedelta
-from itertools import pairwise
+from itertools import groupby, pairwise
 from typing import Any
 from uuid import UUID
 
@@ -23,17 +23,16 @@ from services.common.messages import (
     RetireEngineInstance,
     UndrainEngineInstance,
 )
+from services.planner.database.pool_queries import STAYS
 from services.planner.domain.fleet.orders import decide_order
 from services.planner.domain.fleet.placement.assignments import TenantPin
 from services.planner.domain.fleet.placement.measured_load import load_of_deployments
 from services.planner.domain.fleet.pools.pool_rows import Burdens, EnginePool, Overload, Patience
+from services.planner.domain.fleet.pools.pool_size import OVERLOAD, TARGET, lacking_instances
 from services.planner.domain.fleet.pools.scaling import (
-    OVERLOAD,
-    TARGET,
     Scaling,
     has_overloaded,
     instances_rearranged,
-    lacking_instances,
     reason_to_hold,
     scale,
 )
@@ -233,7 +232,8 @@ def test_instance_when_it_is_given_up_and_a_rule_keeps_it_then_the_pool_says_whi
     pool = replace(POOL, leaving=SECOND)
     drained = row_of(loaded({FIRST: (10,), SECOND: (), THIRD: (25,)}, pool), SECOND, state="drained")
     scaling = scaled(pinned(drained, "to-come", SECOND))
-    message = f"{SECOND} is not retired: tenants are pinned to engine instance {SECOND}: local/to-come"
+    rule = f"tenants are pinned to engine instance {SECOND}: local/to-come; 'gitopsctl engines unpin' them first"
+    message = f"{SECOND} is not retired: {rule}"
     assert (ordered(scaling), scaling.pools[0].message) == ([], message)
 
 
@@ -474,29 +474,62 @@ def diurnal(base: int, hour: float) -> int:
     return math.ceil(base * (0.4 + 0.3 * (1 - math.cos(2 * math.pi * hour / 24))))
 
 
-def test_day_when_the_load_rises_and_falls_then_instances_follow_it_and_no_tenant_moves_twice() -> None:
-    bases = {("local", f"team-{number}"): 1 + number * 7 % 15 for number in range(2000)}
-    world = SimulatedFleet(pool_fleet(6))
-    world.place_evenly({name: diurnal(base, 0) for name, base in bases.items()})
-    counts = []
-    for minute in range(0, 24 * 60, 5):
-        sizes = {name: diurnal(base, minute / 60) for name, base in bases.items()}
-        world.live(sizes, 5 * MINUTES)
+DAY = timedelta(days=1)
+DAILY = {("local", f"team-{number}"): 1 + number * 7 % 15 for number in range(1000)}
+DAILY_POOL = replace(POOL, capacity=1250)
+HOURLY = Patience(shrink=timedelta(hours=1))
+"""Of a pool that gives up each night what it adds each morning."""
+
+
+def diurnal_days(patience: Patience, stays: timedelta = STAYS) -> tuple[SimulatedFleet, list[int], int]:
+    """Three days: the fleet then, how many instances served at each look, and the moves since the second day began."""
+    world = SimulatedFleet(pool_fleet(6, DAILY_POOL), patience, stays=stays)
+    world.place_evenly(sizes_at(DAILY, 0))
+    second, counts = world.now + DAY, []
+    for minute in range(0, 3 * 24 * 60, 10):
+        world.live(sizes_at(DAILY, minute / 60), 10 * MINUTES)
         counts.append(len(world.serving))
         assert max(world.fullness().values()) <= 1
+    return world, counts, world.moves_since(second)
+
+
+def test_days_when_the_load_rises_and_falls_then_what_the_peak_needs_is_kept_and_nobody_moves_after_the_first() -> None:
+    world, counts, later = diurnal_days(Patience())
+    assert counts == sorted(counts)
+    assert counts[-1] == lacking_instances(load_of_deployments(sum(sizes_at(DAILY, 12).values())), DAILY_POOL, 0, 0)
+    assert (max(world.moves.values()), later) == (1, 0)
+
+
+def test_days_when_a_pool_shrinks_sooner_then_instances_follow_the_load_and_no_tenant_moves_twice_within_one() -> None:
+    world, counts, later = diurnal_days(HOURLY)
     directions = [after > before for before, after in pairwise(counts) if before != after]
-    assert max(world.moves.values()) == 1
-    assert max(counts) == lacking_instances(load_of_deployments(sum(sizes_at(bases, 12).values())), POOL, 0, 0)
-    assert counts[-1] < max(counts)
-    assert directions == sorted(directions, reverse=True), counts
+    assert 1 < sum(1 for _ in groupby(directions)) <= 6, counts
+    assert later > 0
+    assert world.returns_within(DAY) == 0
 
 
-def test_day_when_capacities_differ_then_instances_follow_the_load_by_their_own_and_no_tenant_moves_twice() -> None:
+def test_days_when_a_pool_shrinks_sooner_and_no_move_is_remembered_then_tenants_come_back_within_one() -> None:
+    world, _, _ = diurnal_days(HOURLY, stays=timedelta(0))
+    assert world.returns_within(DAY) > 0
+
+
+def test_days_when_the_load_stays_low_then_the_pool_gives_up_one_instance_after_the_other() -> None:
+    world = SimulatedFleet(pool_fleet(9, DAILY_POOL))
+    world.place_evenly(sizes_at(DAILY, 0))
+    counts = []
+    for _ in range(4 * 24):
+        world.live(sizes_at(DAILY, 0), 60 * MINUTES)
+        counts.append(len(world.serving))
+    assert (counts[23], counts[47], counts[71], counts[95]) == (9, 8, 7, 7)
+
+
+def test_days_when_capacities_differ_then_instances_follow_the_load_by_their_own_and_no_tenant_moves_twice() -> None:
     bases = {("local", f"team-{number}"): 1 + number * 7 % 15 for number in range(500)}
-    world = SimulatedFleet(with_capacities(pool_fleet(4, replace(POOL, capacity=1000)), [500, 500, 1000, 2000]))
+    unequal = with_capacities(pool_fleet(4, replace(POOL, capacity=1000)), [500, 500, 1000, 2000])
+    world = SimulatedFleet(unequal, HOURLY)
     world.place_evenly(sizes_at(bases, 0))
     capacities = []
-    for minute in range(0, 24 * 60, 10):
+    for minute in range(0, 3 * 24 * 60, 10):
         sizes = sizes_at(bases, minute / 60)
         world.live(sizes, 10 * MINUTES)
         capacities.append(sum(world.fleet.instances[known].capacity for known in world.serving))
@@ -507,14 +540,14 @@ def test_day_when_capacities_differ_then_instances_follow_the_load_by_their_own_
     assert capacities[-1] < max(capacities)
 
 
-def test_day_when_tenants_of_no_pool_are_busy_by_turns_then_instances_are_relieved_and_nobody_comes_back() -> None:
+def test_days_when_tenants_of_no_pool_are_busy_by_turns_then_instances_are_relieved_and_nobody_comes_back() -> None:
     bases = {("local", f"team-{number}"): 1 + number % 9 for number in range(300)}
     fleet = replace(with_capacities(pool_fleet(4), [500, 500, 1000, 1500]), pools={})
     world = SimulatedFleet(fleet)
     world.place_evenly(bases)
     here = {name: each.engine_instance_id for name, each in world.fleet.tenants.items()}
     overloaded: Counter[str] = Counter()
-    for minute in range(0, 24 * 60, 5):
+    for minute in range(0, 3 * 24 * 60, 5):
         sizes = {
             name: diurnal(base * 2, minute / 60 + (12 if here[name] in SIX[2:] else 0)) for name, base in bases.items()
         }

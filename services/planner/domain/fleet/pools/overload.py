@@ -6,7 +6,8 @@ from dataclasses import replace
 from datetime import datetime
 
 from services.planner.domain.fleet.pools.pool_rows import Burdens, Overload, Patience
-from services.planner.domain.fleet.pools.scaling import OVERLOAD, instances_rearranged, reason_to_hold, scale
+from services.planner.domain.fleet.pools.pool_size import OVERLOAD
+from services.planner.domain.fleet.pools.scaling import instances_rearranged, reason_to_hold, scale
 from services.planner.domain.fleet.rows import Fleet
 
 

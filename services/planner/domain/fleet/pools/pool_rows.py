@@ -9,6 +9,8 @@ from uuid import UUID
 
 NAMESPACES = "gitops-service-argocd-"
 """How the names of those begin in which instances are installed that the planner adds."""
+HIGHEST_NUMBER = 9999
+"""Of such an instance, that there has to be room for in its name."""
 
 PoolKey = tuple[str, str]
 """Engine cluster and ring."""
@@ -74,15 +76,25 @@ class Burdens:
 class Patience:
     """How long a state has to last until something follows from it."""
 
-    shrink: timedelta = timedelta(hours=1)
+    shrink: timedelta = timedelta(hours=25)
+    """More than a day: what the peak of each day needs is kept."""
     overload: timedelta = timedelta(minutes=10)
 
 
 def next_name(engine_cluster: str, ring: str, known: Iterable[str]) -> str:
     """Of an instance that the planner adds: after the highest number of those that are ``known``."""
-    prefix = f"{engine_cluster}-{ring}-"
+    prefix = _prefix(engine_cluster, ring)
     numbers = (each.removeprefix(prefix) for each in known if each.startswith(prefix))
     return f"{prefix}{max((int(each) for each in numbers if each.isdecimal()), default=0) + 1}"
+
+
+def _prefix(engine_cluster: str, ring: str) -> str:
+    return f"{engine_cluster}-{ring}-"
+
+
+def longest_namespace(engine_cluster: str, ring: str) -> str:
+    """Where the last of the instances would be installed that the planner adds to a ring."""
+    return namespace_of(f"{_prefix(engine_cluster, ring)}{HIGHEST_NUMBER}")
 
 
 def namespace_of(instance: str) -> str:

@@ -19,7 +19,6 @@ engine cluster is drained, or the database is rebuilt, a pool does nothing at al
 
 from __future__ import annotations
 
-import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
@@ -37,14 +36,12 @@ from services.common.messages import (
 )
 from services.planner.domain.fleet.moves.rebalance_orders import is_moving
 from services.planner.domain.fleet.orders import decide_order
-from services.planner.domain.fleet.placement.measured_load import load_of_deployments
 from services.planner.domain.fleet.pools.pool_rows import Burdens, EnginePool, Overload, Patience, PoolKey, namespace_of
+from services.planner.domain.fleet.pools.pool_size import SLACK, is_overloaded, lacking_instances, target_load
 from services.planner.domain.fleet.rows import HANDED_OVER, EngineInstanceRow, Fleet, TenantHere
 from services.planner.domain.fleet.view import FleetView
 from services.planner.rows import DEFAULT_ENGINE, TenantName
 
-TARGET, SLACK, OVERLOAD = 0.7, 0.55, 0.85
-"""Shares of the capacity."""
 ACTOR = "planner"
 SERVING = ("accepting", "full")
 REBUILT = "the database is being rebuilt, and what instances carry is not known yet"
@@ -61,11 +58,6 @@ class Scaling:
     """Likewise."""
     overloads_gone: tuple[str, ...]
     """Ids of instances that are overloaded no more."""
-
-
-def is_overloaded(load: int, capacity: int) -> bool:
-    """Whether an instance carries more than it should for long."""
-    return load > OVERLOAD * load_of_deployments(capacity)
 
 
 def has_overloaded(view: FleetView) -> bool:
@@ -141,20 +133,6 @@ def scale(fleet: Fleet, burdens: Burdens, now: datetime, patience: Patience, hel
     )
 
 
-def lacking_instances(load: int, pool: EnginePool, count: int, capacity: int, share: float = TARGET) -> int:
-    """How many more instances the pool needs, whatever its limit, to carry ``load`` and to have its spare ones.
-
-    Args:
-        load: as measured.
-        pool: what its instances have that are added.
-        count: how many there are.
-        capacity: of these, in Applications.
-        share: of all capacities, at which they are to carry it.
-    """
-    needed = load / (share * load_of_deployments(1)) + pool.spare * pool.capacity
-    return max(math.ceil((needed - capacity) / pool.capacity), pool.minimum - count, 0)
-
-
 class _Scaler:
     """The fleet while orders are given in thought: each is tried by the rules, and kept if they accept it."""
 
@@ -215,7 +193,7 @@ class _Scaler:
             if row.id != source.id
             and row.state == "accepting"
             and self.is_serving(row)
-            and self.load(row.id) + tenant.load <= _target_load(row)
+            and self.load(row.id) + tenant.load <= target_load(row.capacity)
         ]
         fitting.sort(
             key=lambda row: (row.engine_cluster != source.engine_cluster, self.load(row.id) / row.capacity, row.id)
@@ -226,10 +204,6 @@ class _Scaler:
         self._load[source.id] -= tenant.load
         self._load[taken.id] += tenant.load
         return True
-
-
-def _target_load(row: EngineInstanceRow) -> float:
-    return TARGET * load_of_deployments(row.capacity)
 
 
 def _members(key: PoolKey, fleet: Fleet) -> list[EngineInstanceRow]:
@@ -397,13 +371,13 @@ def _relieve(row: EngineInstanceRow, scaler: _Scaler) -> None:
     """The fewest tenants that bring it to its target: the smallest that is enough alone, or else the largest first."""
     targets = _alike(row, scaler.fleet)
     for name, tenant in _candidates(row, scaler):
-        if scaler.load(row.id) <= _target_load(row):
+        if scaler.load(row.id) <= target_load(row.capacity):
             return
         scaler.move(name, tenant, targets)
 
 
 def _candidates(row: EngineInstanceRow, scaler: _Scaler) -> Iterator[tuple[TenantName, TenantHere]]:
-    excess = scaler.load(row.id) - _target_load(row)
+    excess = scaler.load(row.id) - target_load(row.capacity)
     free = [each for each in scaler.on(row.id) if each[1].id not in scaler.burdens.moved_of_late and each[1].load]
     enough = [each for each in free if each[1].load >= excess]
     yield from enough[-1:]

@@ -1,19 +1,12 @@
-"""The instances of a ring as a rollout sees them: old ones, new ones, and those that it lacks. Pure."""
+"""The instances of a ring as a rollout sees them: old ones, and new ones. Pure."""
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
-from datetime import datetime
-from uuid import uuid5
 
-from services.common.messages import AddEngineInstance, FleetOrder
-from services.planner.domain.fleet.pools.pool_rows import EnginePool, namespace_of
 from services.planner.domain.fleet.rollouts.rollout_rows import Rollout
 from services.planner.domain.fleet.rows import EngineInstanceRow, Fleet
 
-ACTOR = "rollout"
-"""Who orders the instances that join a ring."""
 TAKING = ("accepting", "full")
 """States in which an instance may get tenants of its ring."""
 Cell = tuple[str, str, str, str]
@@ -68,93 +61,3 @@ def release(rollout: Rollout) -> str:
 def cell_of(row: EngineInstanceRow) -> Cell:
     """Whose tenants may be on it, whatever they have."""
     return (row.engine_cluster, row.engine, row.engine_class, row.dedicated_to)
-
-
-@dataclass(frozen=True, slots=True)
-class Shortage:
-    """What a ring's new instances lack in one of its cells."""
-
-    cell: Cell
-    carried: int
-    """Applications of the old instances."""
-    room: int
-    """For Applications."""
-
-
-def shortages(ring: Ring, fleet: Fleet) -> list[Shortage]:
-    """Cells whose new instances have no room for all that the old ones carry; or are none."""
-    found = []
-    for cell in sorted({cell_of(row) for row in ring.sources}):
-        alike = [row for row in ring.targets if cell_of(row) == cell]
-        carried = sum(fleet.holding(row.id).deployments for row in ring.sources if cell_of(row) == cell)
-        room = sum(max(0, row.capacity - fleet.holding(row.id).deployments) for row in alike)
-        if not alike or room < carried:
-            found.append(Shortage(cell, carried, room))
-    return found
-
-
-def lacking_room(lacking: Shortage, rollout: Rollout, fleet: Fleet) -> str:
-    """A shortage in words, with what becomes of it: an instance is being installed, has failed, or has to be added."""
-    cluster, _, engine_class, owner = lacking.cell
-    for_whom = f" for workspace {owner}" if owner else ""
-    return (
-        f"ring {rollout.ring} needs {engine_class} instances of {release(rollout)} in cluster {cluster}{for_whom} with "
-        f"room for {lacking.carried} Applications, and has room for {lacking.room}: {_remedy(lacking, rollout, fleet)}"
-    )
-
-
-def _remedy(lacking: Shortage, rollout: Rollout, fleet: Fleet) -> str:
-    joining = _joining(lacking, rollout, fleet)
-    failed = next((row for row in joining if row.state == "failed"), None)
-    if failed is not None:
-        return f"engine instance {failed.id} has failed, {failed.state_message}"
-    return f"engine instance {joining[0].id} is being installed" if joining else "'gitopsctl engines add' adds one"
-
-
-def missing_instances(fleet: Fleet, now: datetime) -> list[FleetOrder]:
-    """Orders of instances that a provisioner installs, where the ring that is looked at lacks some and has a pool.
-
-    Beyond the limits of the pool, as the old ones go.
-    """
-    rollout = fleet.rollout
-    if rollout is None or rollout.step != "provisioning" or not rollout.is_due(now):
-        return []
-    ring, orders = ring_of(rollout, rollout.ring, fleet), list[FleetOrder]()
-    for lacking in () if ring.unknown else shortages(ring, fleet):
-        cluster, engine, engine_class, _ = lacking.cell
-        pool = fleet.pools.get((cluster, rollout.ring))
-        if pool is None or engine_class != "shared":
-            continue
-        for name in fleet.next_names(cluster, rollout.ring, _missing_count(lacking, pool, rollout, fleet)):
-            wanted = AddEngineInstance(
-                id=name,
-                engine_cluster=cluster,
-                namespace=namespace_of(name),
-                engine=engine,
-                engine_class=engine_class,
-                dedicated_to="",
-                ring=rollout.ring,
-                capacity=pool.capacity,
-                wanted_version=rollout.version,
-                profile=rollout.profile,
-            )
-            orders.append(FleetOrder(uuid5(rollout.id, name), ACTOR, now, wanted))
-    return orders
-
-
-def _missing_count(lacking: Shortage, pool: EnginePool, rollout: Rollout, fleet: Fleet) -> int:
-    """How many instances of the pool a cell lacks beside those that join it.
-
-    One that has failed counts: the next would fail likewise.
-    """
-    joining = _joining(lacking, rollout, fleet)
-    missing = lacking.carried - lacking.room - sum(row.capacity for row in joining)
-    return math.ceil(missing / pool.capacity) if missing > 0 else int(not joining)
-
-
-def _joining(lacking: Shortage, rollout: Rollout, fleet: Fleet) -> list[EngineInstanceRow]:
-    """New instances of a cell that are being installed, or have failed."""
-    return [
-        row for row in fleet.instances.values()
-        if (cell_of(row), row.ring) == (lacking.cell, rollout.ring) and row.is_unready and runs(row, rollout, fleet)
-    ]  # fmt: skip

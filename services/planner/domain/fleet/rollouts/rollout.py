@@ -2,10 +2,12 @@
 
 In each ring, in this order:
 
-1. ``provisioning``: instances of the version join the ring, until they have room for all that its old ones carry.
+1. ``provisioning``: instances of the version join the ring, until they can have all that its old ones carry. Whoever
+   joins later gets tenants, too.
 2. ``moving``: some of the ring's tenants move to them: 1 %, then 10 %, then all.
 3. ``soaking``: what was moved is looked at for a time, and judged (``gates.py``). Then 2 again, with more tenants.
-4. ``draining``: the old instances take no new tenants, and those that came meanwhile move, too.
+4. ``draining``: the old instances take no new tenants, and those that came meanwhile move, too. What the ring's pools
+   add from here on is of the version.
 5. ``retiring``: the old instances are given up. The next ring begins when none has joined the ring meanwhile.
 
 Until 4 a ring goes back: ``reverting`` drains the new instances and moves everybody to the old ones. A gate that fails,
@@ -30,7 +32,8 @@ from services.planner.domain.fleet.placement.assignment_orders import require_no
 from services.planner.domain.fleet.remediation.evacuation import ACTOR as REMEDIATION
 from services.planner.domain.fleet.rollouts.gates import Verdict, is_enough, judge
 from services.planner.domain.fleet.rollouts.ring_health import find_trouble, left_behind, occupied, without_way_back
-from services.planner.domain.fleet.rollouts.ring_instances import TAKING, lacking_room, ring_of, shortages
+from services.planner.domain.fleet.rollouts.ring_instances import TAKING, release, ring_of, runs
+from services.planner.domain.fleet.rollouts.ring_room import lacking_room, shortages
 from services.planner.domain.fleet.rollouts.ring_tenants import (
     in_order_drawn,
     is_coming,
@@ -43,7 +46,8 @@ from services.planner.domain.fleet.rollouts.ring_tenants import (
     tenants_of,
 )
 from services.planner.domain.fleet.rollouts.rollout_rows import (
-    FINAL,
+    REVERTIBLE,
+    SENDING,
     STAGES,
     STALLED_AFTER,
     Figures,
@@ -71,20 +75,23 @@ NUMBERS: Mapping[RolloutStep, int] = {
 }
 
 
-def settle_rollout(fleet: Fleet, now: datetime, interval: timedelta) -> Fleet:
+def settle_rollout(fleet: Fleet, now: datetime, interval: timedelta, refusal: str = "") -> Fleet:
     """With the next step of the rollout that is under way, if it is due.
 
     Args:
         fleet: all rows, all tenants of the ring, what is on its instances, and the figures that the step asks for.
         now: the time.
         interval: when to look again.
+        refusal: why no instance was added that the ring lacks; empty if none was asked for, or all were added.
     """
     before = fleet.rollout
     if before is None or not before.is_due(now):
         return fleet
-    after = _STEPS[before.step](before, fleet, now)
+    after = _STEPS[before.step](_with_joined(before, fleet), fleet, now)
     rollout = after.rollout
     assert rollout is not None  # noqa: S101 - no step takes it away
+    if refusal and rollout.step == before.step:
+        rollout = replace(rollout, reason=f"{rollout.reason}; no instance is added: {refusal}")
     is_waiting = not rollout.is_over and not rollout.is_paused
     return after.with_rollout(replace(rollout, due_at=now + interval if is_waiting else None))
 
@@ -92,6 +99,14 @@ def settle_rollout(fleet: Fleet, now: datetime, interval: timedelta) -> Fleet:
 def reverted(rollout: Rollout, outcome: str, reason: str, now: datetime) -> Rollout:
     """On its way back, and over after that."""
     return replace(_at(rollout, "reverting", now), outcome=outcome, reason=reason, is_paused=False)
+
+
+def _with_joined(rollout: Rollout, fleet: Fleet) -> Rollout:
+    """With the instances of the release that have joined its ring since the first tenant moved."""
+    if rollout.step not in {*REVERTIBLE, *SENDING}:
+        return rollout
+    joined = {row.id for row in ring_of(rollout, rollout.ring, fleet).targets}
+    return replace(rollout, targets=json.dumps(sorted(rollout.target_ids | (joined - rollout.source_ids))))
 
 
 def _begin(rollout: Rollout, fleet: Fleet, now: datetime) -> Fleet:
@@ -107,14 +122,14 @@ def _provision(rollout: Rollout, fleet: Fleet, now: datetime) -> Fleet:
         return _waiting(rollout, f"no agent has told of engine instance {ring.unknown[0].id} yet", fleet)
     if not ring.sources:
         return _with_pools(rollout, fleet).with_rollout(_next_ring(rollout, now))
-    if lacking := [lacking_room(each, rollout, fleet) for each in shortages(ring, fleet)]:
+    if lacking := [lacking_room(each, rollout, fleet) for each in shortages(ring, rollout, fleet)]:
         return _waiting(rollout, lacking[0], fleet)
     if any(fleet.holding(row.id).deployments for row in ring.sources) and not is_told:
         return _waiting(rollout, "too little is known of what the ring's instances did so far", fleet)
     settled = replace(
         rollout, sources=_ids(ring.sources), targets=_ids(ring.targets), baseline=json.dumps(asdict(past))
     )
-    return fleet.with_rollout(_next_stage(settled, fleet, now))
+    return _next_stage(settled, fleet, now)
 
 
 def _with_pools(rollout: Rollout, fleet: Fleet) -> Fleet:
@@ -170,7 +185,7 @@ def _soak(rollout: Rollout, fleet: Fleet, now: datetime) -> Fleet:
     counted = _counted(rollout, len(tenants_of(rollout, fleet)), _settled_count(rollout, fleet), now)
     if rollout.stage < STAGES[-1] and counted.moved > rollout.moved:
         return fleet.with_rollout(_at(counted, "soaking", now))
-    return fleet.with_rollout(_next_stage(rollout, fleet, now))
+    return _next_stage(rollout, fleet, now)
 
 
 def past_of(rollout: Rollout) -> Figures:
@@ -211,7 +226,19 @@ def _retire(rollout: Rollout, fleet: Fleet, now: datetime) -> Fleet:
     joined = ring_of(rollout, rollout.ring, fleet)
     if (joined.sources or joined.unknown) and not rollout.outcome:
         return fleet.with_rollout(_in_ring(rollout, rollout.ring, now))
-    return _with_pools(rollout, fleet).with_rollout(_next_ring(rollout, now))
+    if (late := _joining_of_old(rollout, fleet)) and not rollout.outcome:
+        return _waiting(rollout, f"engine instance {late} is being installed, and is not of {release(rollout)}", fleet)
+    return fleet.with_rollout(_next_ring(rollout, now))
+
+
+def _joining_of_old(rollout: Rollout, fleet: Fleet) -> str:
+    """An instance of another release that will join the ring; empty if there is none."""
+    late = (
+        row.id
+        for row in fleet.instances.values()
+        if row.ring == rollout.ring and row.state == "provisioning" and not runs(row, rollout, fleet)
+    )
+    return min(late, default="")
 
 
 def _revert(rollout: Rollout, fleet: Fleet, now: datetime) -> Fleet:
@@ -284,8 +311,6 @@ def _unfinished(rollout: Rollout, left: str, fleet: Fleet, now: datetime) -> Fle
         return _waiting(rollout, left, fleet)
     if not rollout.is_stalled(now):
         return _waiting(rollout, f"{_cause(rollout)}{WAITS}{left}", fleet)
-    if rollout.step in FINAL:
-        fleet = _with_pools(rollout, fleet)
     reason = f"{_cause(rollout)}; nothing has got on for {STALLED_AFTER}, and left as it is: {left}"
     over = replace(_ended(rollout, now), reason=reason)
     return withdrawn(fleet.with_rollout(over), now, "the rollout is over")
@@ -304,14 +329,16 @@ def _next_ring(rollout: Rollout, now: datetime) -> Rollout:
     return _in_ring(rollout, following[0], now) if following else _at(rollout, "done", now)
 
 
-def _next_stage(rollout: Rollout, fleet: Fleet, now: datetime) -> Rollout:
-    """The first with more tenants than are there already, or step 4 if all are."""
+def _next_stage(rollout: Rollout, fleet: Fleet, now: datetime) -> Fleet:
+    """At the first with more tenants than are there already, or at step 4 if all are."""
     tenants = tenants_of(rollout, fleet).values()
     there = sum(is_on(each, rollout.target_ids) for each in tenants)
     for stage in STAGES:
         if stage > rollout.stage and stage_tenants(stage, len(tenants)) > there:
-            return replace(_at(rollout, "moving", now), stage=stage, tenants=len(tenants), moved=there)
-    return replace(_at(rollout, "draining", now), stage=STAGES[-1], tenants=len(tenants), moved=there)
+            moving = replace(_at(rollout, "moving", now), stage=stage, tenants=len(tenants), moved=there)
+            return fleet.with_rollout(moving)
+    draining = replace(_at(rollout, "draining", now), stage=STAGES[-1], tenants=len(tenants), moved=there)
+    return _with_pools(rollout, fleet).with_rollout(draining)
 
 
 def _waiting(rollout: Rollout, reason: str, fleet: Fleet) -> Fleet:

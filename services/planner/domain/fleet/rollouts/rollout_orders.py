@@ -10,12 +10,12 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from services.common.messages import AbortRollout, FleetOrder, PauseRollout, ResumeRollout, StartRollout
-from services.kinds.shared.text import MAX_LABEL
-from services.planner.domain.fleet.order_validation import require_label
-from services.planner.domain.fleet.rollouts.ring_instances import lacking_room, release, ring_of, runs, shortages
+from services.planner.domain.fleet.order_validation import require_label, require_one_of, require_version
+from services.planner.domain.fleet.rollouts.ring_instances import release, ring_of, runs
+from services.planner.domain.fleet.rollouts.ring_room import lacking_room, shortages
 from services.planner.domain.fleet.rollouts.rollout import reverted, withdrawn
 from services.planner.domain.fleet.rollouts.rollout_rows import FINAL, REVERTIBLE, Rollout
-from services.planner.domain.fleet.rows import RINGS, EngineInstanceRow, Fleet, Refused
+from services.planner.domain.fleet.rows import RINGS, Fleet, Refused
 
 MOST_SOAK = timedelta(hours=24)
 RolloutOrder = StartRollout | PauseRollout | ResumeRollout | AbortRollout
@@ -27,7 +27,7 @@ def change_rollout(given: RolloutOrder, order: FleetOrder, fleet: Fleet) -> tupl
         return _start(given, order, fleet)
     known = fleet.rollout
     if known is None or known.is_over:
-        raise Refused("no rollout is under way")
+        raise Refused("no rollout is under way: 'gitopsctl engines rollout status' shows how the newest has ended")
     match given:
         case PauseRollout():
             return _pause(known, fleet, order.ordered_at)
@@ -40,20 +40,29 @@ def change_rollout(given: RolloutOrder, order: FleetOrder, fleet: Fleet) -> tupl
 def _start(wanted: StartRollout, order: FleetOrder, fleet: Fleet) -> tuple[str, Fleet]:
     known = fleet.rollout
     if known is not None and not known.is_over:
-        raise Refused(f"a rollout of {release(known)} is under way, and there is one at a time: {known.step}")
+        raise Refused(_under_way(known))
     if not 0 <= wanted.soak_seconds <= MOST_SOAK.total_seconds():
         raise Refused(f"a soak is between 0 and {MOST_SOAK}, not {wanted.soak_seconds} s")
     if wanted.profile:
         require_label("a profile", wanted.profile)
     rollout = _ordered(wanted, order, _rings(wanted.rings, fleet))
     members = [row for row in fleet.instances.values() if row.ring in rollout.ring_names and not row.is_retired]
-    _require_known_version(wanted.version, members, fleet)
+    for engine in sorted({row.engine for row in members}):
+        require_version(engine, wanted.version, fleet)
     serving = [row for row in members if not row.is_unready]
     if serving and all(runs(row, rollout, fleet) for row in serving):
         raise Refused(f"every instance of {_named(rollout.ring_names)} runs {release(rollout)}")
     _require_room(rollout, fleet)
     told = f"{_named(rollout.ring_names)}, each stage soaks {rollout.soak}{_lost_profiles(rollout, fleet)}"
     return told, fleet.with_rollout(rollout)
+
+
+def _under_way(known: Rollout) -> str:
+    """Of a rollout that another would have to wait for, as operators are told."""
+    step = f"{known.step} and paused" if known.is_paused else known.step
+    wait = "'gitopsctl engines rollout resume' it" if known.is_paused else "wait for it"
+    advice = wait if known.outcome else f"{wait}, or 'gitopsctl engines rollout abort' first"
+    return f"a rollout of {release(known)} is under way, and there is one at a time: it is {step}; {advice}"
 
 
 def _ordered(wanted: StartRollout, order: FleetOrder, rings: Iterable[str]) -> Rollout:
@@ -88,31 +97,23 @@ def _rings(wanted: Iterable[str], fleet: Fleet) -> list[str]:
     """Those that were named, or all that have instances; in the one order in which a version comes to them."""
     used = {row.ring for row in fleet.instances.values() if not row.is_retired}
     for ring in wanted:
-        if ring not in RINGS:
-            raise Refused(f"there is no ring '{ring[:MAX_LABEL]}', but {', '.join(RINGS)}")
+        require_one_of("ring", ring, RINGS)
         if ring not in used:
-            raise Refused(f"no engine instance is in ring {ring}")
+            raise Refused(f"no engine instance is in ring {ring}: leave it out of --rings")
     found = [ring for ring in RINGS if ring in (set(wanted) or used)]
     if not found:
-        raise Refused("there is no engine instance")
+        raise Refused("there is no engine instance: 'gitopsctl engines add' adds one")
     return found
-
-
-def _require_known_version(version: str, members: Iterable[EngineInstanceRow], fleet: Fleet) -> None:
-    for engine in sorted({row.engine for row in members}):
-        if not fleet.knows_version(engine, version):
-            raise Refused(f"'{version[:MAX_LABEL]}' is no version of {engine} that agents of this build work with")
 
 
 def _require_room(rollout: Rollout, fleet: Fleet) -> None:
     """In the first ring that is not there yet, unless its pool adds instances; of others it is told in their turn."""
     for name in rollout.ring_names:
-        ring = ring_of(rollout, name, fleet)
+        ring, in_ring = ring_of(rollout, name, fleet), replace(rollout, ring=name)
         if ring.sources:
-            for lacking in shortages(ring, fleet):
-                cluster, _, engine_class, _ = lacking.cell
-                if engine_class != "shared" or (cluster, name) not in fleet.pools:
-                    raise Refused(lacking_room(lacking, replace(rollout, ring=name), fleet))
+            for lacking in shortages(ring, in_ring, fleet):
+                if lacking.pool is None:
+                    raise Refused(lacking_room(lacking, in_ring, fleet))
             return
 
 
@@ -134,7 +135,9 @@ def _pause(known: Rollout, fleet: Fleet, at: datetime) -> tuple[str, Fleet]:
     if known.is_paused:
         return "it is paused", fleet
     if known.step == "reverting":
-        raise Refused(f"ring {known.ring} goes back: that is not paused")
+        raise Refused(
+            f"ring {known.ring} goes back, which is not paused: 'gitopsctl engines rollout status' shows how far it is"
+        )
     paused = fleet.with_rollout(replace(known, is_paused=True, reason="an operator has paused it", due_at=None))
     return "moves that have begun go on to their end", withdrawn(paused, at, "the rollout is paused")
 

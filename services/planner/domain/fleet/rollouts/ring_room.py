@@ -1,0 +1,165 @@
+"""Whether a ring's new instances can have all that its old ones carry, and which are ordered if they cannot. Pure.
+
+Where a pool adds instances there are to be as many as it would have for that load, its spare ones included and within
+its limits, so that none is overloaded when all tenants have come. Room for all Applications they need in any case;
+elsewhere it is enough: how full instances become is up to whoever adds them.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from datetime import datetime
+from typing import NamedTuple
+from uuid import uuid5
+
+from services.common.messages import AddEngineInstance, FleetOrder
+from services.planner.domain.fleet.pools.pool_rows import EnginePool, namespace_of
+from services.planner.domain.fleet.pools.pool_size import lacking_instances
+from services.planner.domain.fleet.rollouts.ring_health import find_trouble
+from services.planner.domain.fleet.rollouts.ring_instances import Cell, Ring, cell_of, release, ring_of, runs
+from services.planner.domain.fleet.rollouts.rollout_rows import Rollout
+from services.planner.domain.fleet.rows import EngineInstanceRow, Fleet
+
+ACTOR = "rollout"
+"""Who orders the instances that join a ring."""
+
+
+class _Members(NamedTuple):
+    """The instances of a cell."""
+
+    old: list[EngineInstanceRow]
+    new: list[EngineInstanceRow]
+    joining: list[EngineInstanceRow]
+    """New ones that are being installed, or have failed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shortage:
+    """What a ring's new instances lack in one of its cells."""
+
+    cell: Cell
+    carried: int
+    """Applications of the old instances."""
+    room: int
+    """For Applications, on the new ones."""
+    pool: EnginePool | None
+    """What adds instances there; None: operators do."""
+    missing: int
+    """Instances that the pool is to add beside those that join. One that has failed counts: the next would, too."""
+
+
+def shortages(ring: Ring, rollout: Rollout, fleet: Fleet) -> list[Shortage]:
+    """Cells whose new instances are too few; or none.
+
+    Args:
+        ring: the instances of the rollout's.
+        rollout: which.
+        fleet: all rows, with what is on the ring's instances, and their load.
+    """
+    found = (_shortage(cell, ring, rollout, fleet) for cell in sorted({cell_of(row) for row in ring.sources}))
+    return [each for each in found if each is not None]
+
+
+def _shortage(cell: Cell, ring: Ring, rollout: Rollout, fleet: Fleet) -> Shortage | None:
+    members = _members(cell, ring, rollout, fleet)
+    carried = sum(fleet.holding(row.id).deployments for row in members.old)
+    room = sum(max(0, row.capacity - fleet.holding(row.id).deployments) for row in members.new)
+    pool = _pool_of(cell, rollout.ring, fleet)
+    is_small = pool is not None and _lacking(pool, members, members.new, fleet) > 0
+    if members.new and room >= carried and not is_small:
+        return None
+    if pool is None:
+        return Shortage(cell, carried, room, None, 0)
+    there = [*members.new, *members.joining]
+    unplaced = carried - room - sum(row.capacity for row in members.joining)
+    missing = max(_lacking(pool, members, there, fleet), math.ceil(unplaced / pool.capacity), int(not there))
+    return Shortage(cell, carried, room, pool, missing)
+
+
+def _members(cell: Cell, ring: Ring, rollout: Rollout, fleet: Fleet) -> _Members:
+    return _Members(
+        old=[row for row in ring.sources if cell_of(row) == cell],
+        new=[row for row in ring.targets if cell_of(row) == cell],
+        joining=[
+            row for row in fleet.instances.values()
+            if (cell_of(row), row.ring) == (cell, rollout.ring) and row.is_unready and runs(row, rollout, fleet)
+        ],
+    )  # fmt: skip
+
+
+def _pool_of(cell: Cell, ring: str, fleet: Fleet) -> EnginePool | None:
+    cluster, _, engine_class, _ = cell
+    return fleet.pools.get((cluster, ring)) if engine_class == "shared" else None
+
+
+def _lacking(pool: EnginePool, members: _Members, there: list[EngineInstanceRow], fleet: Fleet) -> int:
+    """How many more instances than ``there`` the pool would have for what the ring carries."""
+    load = sum(fleet.load.get(row.id, 0) for row in (*members.old, *members.new))
+    lacking = lacking_instances(load, pool, len(there), sum(row.capacity for row in there))
+    return max(0, min(lacking, pool.maximum - len(there)))
+
+
+def lacking_room(lacking: Shortage, rollout: Rollout, fleet: Fleet) -> str:
+    """A shortage in words, with what becomes of it: an instance is being installed, has failed, or has to be added."""
+    cluster, _, engine_class, owner = lacking.cell
+    for_whom = f" for workspace {owner}" if owner else ""
+    wanted = f"{engine_class} instances of {release(rollout)} in cluster {cluster}{for_whom}"
+    if lacking.room and lacking.room >= lacking.carried:
+        return f"ring {rollout.ring} needs more {wanted} for its load: {_remedy(lacking, rollout, fleet)}"
+    return (
+        f"ring {rollout.ring} needs {wanted} with room for {lacking.carried} Applications, and has room for "
+        f"{lacking.room}: {_remedy(lacking, rollout, fleet)}"
+    )
+
+
+def _remedy(lacking: Shortage, rollout: Rollout, fleet: Fleet) -> str:
+    joining = _members(lacking.cell, ring_of(rollout, rollout.ring, fleet), rollout, fleet).joining
+    failed = next((row for row in joining if row.state == "failed"), None)
+    if failed is not None:
+        return f"engine instance {failed.id} has failed, {failed.state_message}"
+    if joining:
+        return f"engine instance {joining[0].id} is being installed"
+    return "'gitopsctl engines add' adds one" if lacking.pool is None else "its pool is to add some"
+
+
+def missing_instances(fleet: Fleet, now: datetime) -> list[FleetOrder]:
+    """Orders of instances that a provisioner installs, where the ring that is looked at lacks some and has a pool.
+
+    Beyond the limits of the pool if there is no room otherwise, as the old ones go. Once tenants move, none for one
+    that is down: the ring waits for that, or goes back.
+    """
+    rollout = fleet.rollout
+    if rollout is None or rollout.step not in {"provisioning", "moving"} or not rollout.is_due(now):
+        return []
+    if rollout.step == "moving" and find_trouble(rollout, fleet).reason:
+        return []
+    ring = ring_of(rollout, rollout.ring, fleet)
+    lacking = () if ring.unknown else shortages(ring, rollout, fleet)
+    return [order for each in lacking for order in _ordered(each, rollout, fleet, now)]
+
+
+def _ordered(lacking: Shortage, rollout: Rollout, fleet: Fleet, now: datetime) -> list[FleetOrder]:
+    if lacking.pool is None:
+        return []
+    cluster, engine, engine_class, _ = lacking.cell
+    return [
+        FleetOrder(
+            uuid5(rollout.id, name),
+            ACTOR,
+            now,
+            AddEngineInstance(
+                id=name,
+                engine_cluster=cluster,
+                namespace=namespace_of(name),
+                engine=engine,
+                engine_class=engine_class,
+                dedicated_to="",
+                ring=rollout.ring,
+                capacity=lacking.pool.capacity,
+                wanted_version=rollout.version,
+                profile=rollout.profile,
+            ),
+        )
+        for name in fleet.next_names(cluster, rollout.ring, lacking.missing)
+    ]
