@@ -116,7 +116,11 @@ class AgentSettings(ServiceSettings):
         default=10, gt=0, description="Between two measurements of how an Argo CD is; three of five are believed."
     )
     health_report_seconds: float = Field(
-        default=60, gt=0, description="Between two reports of how an Argo CD is, if that has not changed."
+        default=60,
+        gt=0,
+        le=60,
+        description="Between two reports of how an Argo CD is, if that has not changed. A minute at most: planners "
+        "take an instance as silent of which nothing is told for three (HEALTH_PATIENCE), and may evacuate it.",
     )
     heartbeat_repository: str = Field(
         default="",

@@ -1,14 +1,15 @@
 """Each process is killed in each step of a tenant's move between real Argo CDs: nothing that was deployed is touched,
 its user sees no other status, and what is asked for meanwhile is done once.
 
-So it is, too, when the move is cancelled, and when nobody can reach the instance that the tenant leaves.
+So it is, too, when the move is cancelled, and when nobody can reach the instance that the tenant leaves. While
+Argo CD itself is killed there, its user may see that nothing is compared.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import chain, product
 
@@ -18,12 +19,13 @@ from chaos.sync_starts import SyncStarts
 from devstack.components.stack import ENGINE_NAMESPACES
 from devstack.harness.hosted import HostedStack
 from devstack.harness.owners import agent_of, await_shares
-from services.common.kubernetes import APPLICATION, Changed, KubeClient, Manifest, reflect
+from services.common.errors import Retry
+from services.common.kubernetes import APPLICATION, NAMESPACE, Changed, KubeClient, Manifest, reflect
 from tests.argocd.deployed import HEALTHY, SETTLED, Deployed
 from tests.argocd.sources import Source, Sources, config_map, endless_hook, service, workload
 from tests.argocd.test_health import frozen, until_health
 from tests.argocd.test_moves import DEPLOYED_SECONDS, identities, mover, until_rolled_out, watched
-from tests.argocd.test_outages import complete
+from tests.argocd.test_outages import CONTROLLERS, REPO_SERVERS, complete
 from tests.e2e.api import Api
 from tests.e2e.moving import Mover
 from tests.e2e.status_history import BY_COMMIT, seen_by_user
@@ -37,9 +39,15 @@ STEPS = ("preparing", "pausing", "releasing", "adopting", "withdrawing")
 SOURCE_AGENT, TARGET_AGENT, PLANNER, WATCHER = "source's agent", "target's agent", "planner", "watcher"
 VICTIMS = ((SOURCE_AGENT,), (TARGET_AGENT,), (PLANNER, WATCHER))
 """Of one move after another, in each of its steps. The watcher has no part in a move."""
-API_SERVER = "kube-apiserver"
-SERVERS = ("connect", "postgres", API_SERVER)
+ARGOCD = {"source's controller": CONTROLLERS, "source's repo server": REPO_SERVERS}
+"""Of the Argo CD that the tenant leaves: its processes by role, of each engine namespace."""
+ON_TARGET = ("adopting", "withdrawing", "done")
+"""The source's Argo CD has nothing of the tenant any more."""
+API_SERVER, ETCD = "kube-apiserver", "etcd"
+SERVERS = ("connect", "postgres", "kafka", API_SERVER, ETCD)
 """Killed, and started again, in each step of a move."""
+STORED_SECONDS = 30.0
+"""Until an API server has found its etcd again, which it tries every few seconds."""
 MOST_MOVES = 10
 """Three are enough if each step is seen."""
 HELD = "held"
@@ -98,10 +106,21 @@ class Kills:
                 return
             await asyncio.to_thread(stack.kill, server)
             await asyncio.to_thread(stack.start, server)
+            if server == ETCD:
+                await self._until_stored()
             if await self.mover.step() == step:
                 self.left.remove((step, server))
         finally:
             await asyncio.to_thread(stack.thaw, PLANNER)
+
+    async def _until_stored(self) -> None:
+        tenant = self.mover.tenant
+        async with asyncio.timeout(STORED_SECONDS):
+            while True:
+                with suppress(Retry):
+                    await tenant.kube.get_object(NAMESPACE, None, tenant.namespace)
+                    return
+                await asyncio.sleep(0.1)
 
     async def until_all_are_ready(self) -> None:
         """Wait for whatever was killed."""
@@ -167,26 +186,32 @@ async def user(tenant: Tenant, api: Api, source: Sources, deployed: Deployed) ->
 
 
 @asynccontextmanager
-async def unnoticed(user: User, *others: str) -> AsyncIterator[SyncStarts]:
-    """While the block runs what the user asks for is deployed once, and otherwise nothing happens that a user sees.
+async def untouched(user: User, *others: str) -> AsyncIterator[SyncStarts]:
+    """While the block runs what the user asks for is deployed once, and nothing else that is deployed is changed.
 
     ``others``: config maps that are deployed meanwhile, too. Yields the starts of all sync runs.
     """
     kube, namespace = user.deployed.kube, user.tenant.namespace
     before = await identities(kube, namespace, "kept")
-    async with (
-        watched(kube, namespace) as history,
-        starts_seen(kube) as starts,
-        seen_by_user(user.tenant) as seen,
-        seen_by_user(user.tenant, "automated") as seen_of_automated,
-    ):
+    async with watched(kube, namespace) as history, starts_seen(kube) as starts:
         yield starts
-        assert (await seen.changes(), await seen_of_automated.changes(BY_COMMIT)) == ([], [])
         changed, deleted = await history.changes()
     assert await identities(kube, namespace, "kept") == before
     asked_for = [*("released", "settings") * len(user.runs), *others]
     assert (sorted(changed), deleted) == (sorted(("ConfigMap", name) for name in asked_for), [])
     assert [starts.count(run["metadata"]["uid"]) for run in user.runs] == [1] * len(user.runs)
+
+
+@asynccontextmanager
+async def unnoticed(user: User, *others: str) -> AsyncIterator[SyncStarts]:
+    """Likewise, and otherwise nothing happens that a user sees."""
+    async with (
+        untouched(user, *others) as starts,
+        seen_by_user(user.tenant) as seen,
+        seen_by_user(user.tenant, "automated") as seen_of_automated,
+    ):
+        yield starts
+        assert (await seen.changes(), await seen_of_automated.changes(BY_COMMIT)) == ([], [])
 
 
 @asynccontextmanager
@@ -213,7 +238,9 @@ async def processes_of(stack: HostedStack, source: str) -> dict[str, str]:
     (target,) = {*ENGINE_NAMESPACES} - {source}
     agents = {SOURCE_AGENT: source, TARGET_AGENT: target}
     found = {role: await asyncio.to_thread(agent_of, stack, place) for role, place in agents.items()}
-    return {**found, PLANNER: "planner", WATCHER: "watcher"}
+    number = ENGINE_NAMESPACES.index(source)
+    argocd = {role: names[number] for role, names in ARGOCD.items()}
+    return {**found, **argocd, PLANNER: "planner", WATCHER: "watcher"}
 
 
 @pytest.mark.long  # a planner ends in each of these steps in tests/component/planner/test_crashes_during_moves.py
@@ -247,11 +274,35 @@ async def test_server_when_killed_in_each_step_of_a_move_then_nothing_is_touched
             number, target = len(user.runs), await mover.order(user.created)
             async for step in mover.steps():
                 await kills.kill_server(server)
-                # What is not shown before an API server is killed is not shown as a change by the next one.
-                if number == len(user.runs) and (server != API_SERVER or step == "done"):
+                # What is not shown before an API server is killed is not shown as a change by the next one; and Argo CD
+                # does not try again what it was syncing while nothing could be stored.
+                if number == len(user.runs) and (server not in (API_SERVER, ETCD) or step == "done"):
                     await user.ask()
             await user.until_it_is_there()
             assert mover.places(user.created) == {target}
+    assert kills.left == set()
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("role", ARGOCD)
+async def test_argocd_when_killed_in_each_step_of_a_move_from_it_then_nothing_is_touched_and_what_is_asked_is_done_once(
+    stack: HostedStack, user: User, mover: Mover, role: str
+) -> None:
+    """What it is syncing when it is killed may fail, move or not: what is asked for is the target's to do."""
+    kills = Kills(mover, set(product(STEPS, (role,))))
+    async with untouched(user):
+        while kills.left and len(user.runs) < MOST_MOVES:
+            number, (place,) = len(user.runs), mover.places(user.created)
+            processes, target = await processes_of(stack, place), await mover.order(user.created)
+            async for step in mover.steps():
+                await kills.kill((role,), processes)
+                if number == len(user.runs) and step in ON_TARGET:
+                    await user.ask()
+            await kills.until_all_are_ready()
+            await user.until_it_is_there()
+            await user.tenant.until_status("compared", timeout_seconds=DEPLOYED_SECONDS, **SETTLED)
+            assert mover.places(user.created) == {target}
+            await until_health(stack, place, "Healthy", OUT_OF_REACH_SECONDS)  # the next move goes back there
     assert kills.left == set()
 
 

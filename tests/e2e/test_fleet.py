@@ -169,7 +169,7 @@ async def test_tenant_when_its_workspace_is_assigned_to_a_ring_and_it_is_pinned_
 
     name, other = f"{WORKSPACE}/{tenant.namespace}", ENGINE_NAMESPACES[0]
     assert await asyncio.to_thread(ordered, "pin", tenant.namespace) == f"{name}: accepted"
-    pinned = f"{name}: refused, tenant {name} is pinned to engine instance {canary}: unpin it first"
+    pinned = f"{name}: refused, tenant {name} is pinned to engine instance {canary}: 'gitopsctl engines unpin' it first"
     move = ("move", tenant.namespace, "--to", other)
     assert await asyncio.to_thread(ordered, *move) == pinned
     assert await asyncio.to_thread(ordered, "unpin", tenant.namespace) == f"{name}: accepted"

@@ -75,7 +75,8 @@ async def test_order_when_the_tenant_is_there_or_the_target_is_not_then_it_says_
     there = await mover.typed("move", tenant.namespace, "--to", here)
     assert there.stdout == f"local/{tenant.namespace}: unchanged, it is there\n"
     nowhere = await mover.typed("move", tenant.namespace, "--to", "nowhere")
-    refusal = f"local/{tenant.namespace}: refused, there is no engine instance 'nowhere'\n"
+    rule = "there is no engine instance 'nowhere'; 'gitopsctl engines list' shows them"
+    refusal = f"local/{tenant.namespace}: refused, {rule}\n"
     assert (nowhere.exit_code, nowhere.stderr) == (1, refusal)
     tried = await mover.typed("move", tenant.namespace, "--to", await mover.target(created), "--dry-run")
     assert tried.stdout == f"local/{tenant.namespace}: would be accepted\n"

@@ -89,7 +89,9 @@ class HealthWatch:
     def _show(self, judgement: Judgement, signals: Signals) -> None:
         metrics.ENGINE_HEALTH.labels(self._instance).set(judgement.severity)
         metrics.ENGINE_UNREACHABLE.labels(self._instance).set(judgement.is_out_of_reach)
-        if signals.heartbeat is not None:
+        if signals.heartbeat is None:
+            metrics.ENGINE_HEARTBEAT_SILENCE.remove(self._instance)
+        else:
             metrics.ENGINE_HEARTBEAT_SILENCE.labels(self._instance).set(signals.heartbeat.silent_seconds)
         self._show_certificates(signals.certificates)
 

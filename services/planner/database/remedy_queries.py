@@ -21,7 +21,7 @@ IS_OUT_OF_REACH = f"""
 IS_CORDONED = "EXISTS (SELECT FROM remediations r WHERE r.engine_instance_id = engine_instances.id AND r.is_cordoned)"
 REMEDIATIONS = f"SELECT {names(Remediation)} FROM remediations ORDER BY engine_instance_id"
 CORDONED = "SELECT engine_instance_id, message FROM remediations WHERE is_cordoned"
-# Of those that are ill, and that no row says so of, none was looked at yet.
+# Of those that are ill, and that no row says so of, none was looked at since: a row may say that it is healthy again.
 IS_REMEDY_DUE = f"""
 SELECT EXISTS (
     SELECT FROM remediations
@@ -31,7 +31,8 @@ SELECT EXISTS (
         OR (state <> 'well' AND EXISTS (SELECT FROM engine_instances i
                                          WHERE i.id = engine_instance_id AND i.state = 'retired'))
 ) OR %(is_on)s AND EXISTS (
-    SELECT FROM engine_instances i LEFT JOIN remediations r ON r.engine_instance_id = i.id AND r.state <> 'well'
+    SELECT FROM engine_instances i
+      LEFT JOIN remediations r ON r.engine_instance_id = i.id AND r.state NOT IN ('well', 'recovering')
      WHERE i.state NOT IN ('provisioning', 'failed', 'retired') AND r.engine_instance_id IS NULL
        AND (i.health = '{Health.DOWN.value}' OR i.health_reason = '{SILENT}'
         OR (i.health = '{Health.DEGRADED.value}' AND i.health_reason NOT IN ({REASONS_BY_HAND})))

@@ -44,7 +44,7 @@ REISSUE_ACTOR = "gitopsctl"
 MOVE = "Move"
 """Kind of an audit row that is of a tenant's move, and so of no custom resource."""
 PLACEMENT = "Placement"
-"""Likewise of where a tenant was placed first, and so of no custom resource either."""
+"""Likewise of where a tenant was placed first, and where a split one has its parts."""
 ROLLOUT = "Rollout"
 """Likewise of a rollout, and so of no tenant either."""
 ENGINE_INSTANCE = "EngineInstance"
@@ -137,22 +137,41 @@ def audit_of_placement(tenant: Tenant, before: Tenant, cause: Cause) -> tuple[Au
     """
     if before.engine_instance_id or not tenant.engine_instance_id:
         return ()
-    record = AuditRecord(
-        id=operation_id(tenant.id, f"{PLACEMENT} {cause.at.isoformat()}"),
+    instance = tenant.engine_instance_id
+    return (_placement(tenant, instance, "create", f"placed on {instance}", cause),)
+
+
+def audit_of_parts(planned: PlannedTenant, context: Context, cause: Cause) -> tuple[AuditRecord, ...]:
+    """A row for each instance where a split tenant has a part from now on, and for each where it has none any more.
+
+    What a move brings or takes away is in the rows of the move.
+    """
+    tenant, before, now = planned.state.tenant, context.before.parts.keys(), planned.state.parts.keys()
+    move = context.move if context.left is not None else None
+    moved = {move.source, move.target} if move is not None else set[str]()
+    come, gone = sorted(now - before - moved), sorted(before - now - moved)
+    return (
+        *(_placement(tenant, each, "create", f"a part placed on {each}", cause) for each in come),
+        *(_placement(tenant, each, "delete", f"no part left on {each}", cause) for each in gone),
+    )
+
+
+def _placement(tenant: Tenant, instance: str, action: Action, message: str, cause: Cause) -> AuditRecord:
+    return AuditRecord(
+        id=operation_id(tenant.id, f"{PLACEMENT} {action} {instance} {cause.at.isoformat()}"),
         deployment_id=tenant.id,
         workspace=tenant.workspace,
         namespace=tenant.namespace,
         kind=PLACEMENT,
-        name=tenant.engine_instance_id,
+        name=instance,
         generation=0,
-        action="create",
+        action=action,
         actor=PLANNER,
         state="Completed",
-        message=f"placed on {tenant.engine_instance_id}",
+        message=message,
         trace_id=cause.trace_id,
         created_at=cause.at,
     )
-    return (record,)
 
 
 def rollout_records(rollout: Rollout | None, before: Rollout | None, now: datetime) -> tuple[AuditRecord, ...]:

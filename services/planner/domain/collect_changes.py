@@ -13,7 +13,13 @@ from services.kinds.gitops_deployment.rows import Deployment
 from services.kinds.gitops_deployment.status import DELETION_NOTICE
 from services.kinds.shared.conditions import HELD_BACK_NOTICE_MS, THROTTLING_SHOWN
 from services.kinds.shared.resource import Cause, PlainResource
-from services.planner.domain.audit import audit_of_move, audit_of_placement, audit_records, audited_changes
+from services.planner.domain.audit import (
+    audit_of_move,
+    audit_of_parts,
+    audit_of_placement,
+    audit_records,
+    audited_changes,
+)
 from services.planner.domain.changes import Changes, Sighting, TenantChanges, TenantPart
 from services.planner.domain.dormancy import GONE, dormant_deployments, dormant_plain_resources, fallen_asleep
 from services.planner.domain.indexed_rows import Subset, differing, index_of
@@ -49,6 +55,7 @@ def changes_of(planned: PlannedTenant, shown: StatusChanges, known: TenantState,
     opened, moved = audit_records(planned, finished, context)
     state, before = planned.state.without_incarnations(finished), context.before
     placed = audit_of_placement(state.tenant, stored, planned.cause) if planned.cause is not None else ()
+    parts = audit_of_parts(planned, context, planned.cause) if planned.cause is not None else ()
     deployments_dormant = dormant_deployments(state, context.policy.limits)
     plain_resources_dormant = dormant_plain_resources(state, context.policy.kinds)
     if deployments_dormant or plain_resources_dormant:
@@ -77,7 +84,7 @@ def changes_of(planned: PlannedTenant, shown: StatusChanges, known: TenantState,
         checks=_changed(state.checks, before.checks),
         sync_runs=_changed(state.sync_runs, before.sync_runs),
         audited_changes=tuple(audited_changes(planned, context)),
-        audit_records=(*opened, *(() if is_empty else placed), *audit_of_move(move, known.move)),
+        audit_records=(*opened, *(() if is_empty else placed), *parts, *audit_of_move(move, known.move)),
         audit_outcomes=moved,
         oversized=tuple(_oversized(planned, context)),
         deployments_dormant=tuple(sorted(deployments_dormant)),

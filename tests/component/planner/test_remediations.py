@@ -224,6 +224,19 @@ def test_instance_when_healthy_again_for_a_while_then_its_cordon_is_lifted_and_a
     assert shown(database, "remedies") == []
 
 
+def test_instance_when_it_falls_ill_again_while_it_recovers_then_it_is_looked_at_at_once_and_not_again_and_again(
+    sessions: Sessions,
+) -> None:
+    fleet, reports = sessions
+    tell(reports, 1000, "Degraded", "ApiSlow")
+    look(fleet, 1010)
+    tell(reports, 1050, "Healthy")
+    assert look(fleet, 1110).state == "recovering"
+    tell(reports, 1120, "Down", "ControllerNotReady")
+    assert look(fleet, 1121).state != "recovering"
+    assert not is_due(fleet, 1122)
+
+
 def test_remediation_when_switched_off_then_what_was_done_is_taken_back_once(sessions: Sessions) -> None:
     fleet, reports = sessions
     tell(reports, 1000, "Degraded", "ApiSlow")

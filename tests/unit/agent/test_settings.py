@@ -73,6 +73,7 @@ def test_allowed_addresses_when_set_then_they_may_be_reached(monkeypatch: pytest
         ("FAILED_CHECK_INTERVAL_SECONDS", "1"),
         ("TOKEN_LIFETIME_SECONDS", "60"),
         ("CHECKS_AT_ONCE", "0"),
+        ("HEALTH_REPORT_SECONDS", "61"),
     ],
 )
 def test_setting_when_it_is_invalid_then_it_is_named(monkeypatch: pytest.MonkeyPatch, name: str, value: str) -> None:

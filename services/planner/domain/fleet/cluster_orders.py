@@ -17,7 +17,7 @@ from services.common.messages import (
     RetireEngineCluster,
     UndrainEngineCluster,
 )
-from services.planner.domain.fleet.order_validation import require_label
+from services.planner.domain.fleet.order_validation import known_cluster, require_label
 from services.planner.domain.fleet.rows import EngineClusterRow, EngineInstanceRow, Fleet, Refused
 
 
@@ -30,9 +30,11 @@ def add_cluster(added: AddEngineCluster, fleet: Fleet, at: datetime) -> tuple[st
     if known is None:
         return "", fleet.with_cluster(EngineClusterRow(added.id, added.region, at, "active", at))
     if known.is_retired:
-        raise Refused(f"engine cluster {known.id} is retired, and its id is not given out again")
+        raise Refused(f"engine cluster {known.id} is retired, and its id is not given out again: give another")
     if known.region != added.region:
-        raise Refused(f"engine cluster {added.id} is in region '{known.region}', not '{added.region}'")
+        raise Refused(
+            f"engine cluster {added.id} is in region '{known.region}', not '{added.region}', for good: add another one"
+        )
     return "it is known", fleet
 
 
@@ -40,9 +42,7 @@ def change_cluster(
     given: DrainEngineCluster | UndrainEngineCluster | RetireEngineCluster, fleet: Fleet, at: datetime
 ) -> tuple[str, Fleet]:
     """The same of an order that a cluster takes no instances and tenants, takes them again, or is given up."""
-    known = fleet.clusters.get(given.id)
-    if known is None:
-        raise Refused(f"there is no engine cluster '{given.id}'")
+    known = known_cluster(given.id, fleet)
     if at <= known.ordered_at:
         return f"a newer order, of {known.ordered_at.isoformat()}, has changed the engine cluster", fleet
     match given:
@@ -57,8 +57,12 @@ def change_cluster(
 def require_active(cluster: str, fleet: Fleet) -> None:
     """Raises Refused if no instance is to be added to the cluster, or to take tenants there."""
     known = fleet.clusters[cluster]
-    if known.state != "active":
-        raise Refused(f"engine cluster {known.id} is {known.state}")
+    _require_not_retired(known)
+    if known.state == "draining":
+        raise Refused(
+            f"engine cluster {known.id} is draining: 'gitopsctl engine-clusters undrain {known.id}' has it take "
+            "instances and tenants again"
+        )
 
 
 def is_drained_with_cluster(instance: EngineInstanceRow, fleet: Fleet) -> bool:
@@ -94,7 +98,11 @@ def _retire(known: EngineClusterRow, fleet: Fleet, at: datetime) -> tuple[str, F
     if known.is_retired:
         return "it is retired", fleet
     if left := [each.id for each in _instances_of(known, fleet)]:
-        raise Refused(f"engine cluster {known.id} still has engine instances: {', '.join(left)}")
+        raise Refused(
+            f"engine cluster {known.id} still has engine instances: {', '.join(left)}; "
+            f"'gitopsctl engine-clusters drain {known.id}' and 'gitopsctl engines rebalance' empty them, and "
+            "'gitopsctl engines retire' gives each up"
+        )
     if rings := sorted(ring for cluster, ring in fleet.pools if cluster == known.id):
         raise Refused(
             f"engine cluster {known.id} still has pools, of rings: {', '.join(rings)}; "
@@ -105,7 +113,7 @@ def _retire(known: EngineClusterRow, fleet: Fleet, at: datetime) -> tuple[str, F
 
 def _require_not_retired(known: EngineClusterRow) -> None:
     if known.is_retired:
-        raise Refused(f"engine cluster {known.id} is retired")
+        raise Refused(f"engine cluster {known.id} is retired, for good: 'gitopsctl engine-clusters list' shows others")
 
 
 def _instances_of(known: EngineClusterRow, fleet: Fleet) -> Iterable[EngineInstanceRow]:

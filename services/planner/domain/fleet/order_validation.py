@@ -1,4 +1,7 @@
-"""What a name or a word in an operator's order has to be. Pure."""
+"""What operators' orders may name: words, and what there is of the fleet. Pure.
+
+Who is refused is told what to give or to order instead.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ import re
 from collections.abc import Collection
 
 from services.kinds.shared.text import MAX_LABEL
-from services.planner.domain.fleet.rows import Refused
+from services.planner.domain.fleet.rows import EngineClusterRow, EngineInstanceRow, Fleet, Move, Refused
 
 LABEL = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?")
 WORKSPACE = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,41}[A-Za-z0-9])?")
@@ -28,5 +31,54 @@ def require_workspace(name: str) -> None:
 def require_one_of(what: str, value: str, known: Collection[str]) -> None:
     """Raises Refused if ``value`` is not ``known``."""
     if value not in known:
-        others = f"but {', '.join(sorted(known))}" if known else "nor any other"
-        raise Refused(f"there is no {what} '{value[:MAX_LABEL]}', {others}")
+        others = f", only {', '.join(sorted(known))}" if known else ": none is known"
+        raise Refused(f"there is no {what} '{value[:MAX_LABEL]}'{others}")
+
+
+def require_version(engine: str, version: str, fleet: Fleet) -> None:
+    """Raises Refused if agents do not work with it. Whether there are manifests of it, its provisioner knows."""
+    if not fleet.knows_version(engine, version):
+        raise Refused(
+            f"'{version[:MAX_LABEL]}' is no version of {engine} that agents of this build work with, such as 3.2.11"
+        )
+
+
+def known_cluster(name: str, fleet: Fleet) -> EngineClusterRow:
+    """The engine cluster that an order names. Raises Refused if there is none."""
+    if (known := fleet.clusters.get(name)) is None:
+        raise Refused(
+            f"there is no engine cluster '{name[:MAX_LABEL]}'; 'gitopsctl engine-clusters list' shows them, and "
+            "'gitopsctl engine-clusters add' adds one"
+        )
+    return known
+
+
+def known_instance(name: str, fleet: Fleet) -> EngineInstanceRow:
+    """The engine instance that an order names. Raises Refused if there is none."""
+    if (known := fleet.instances.get(name)) is None:
+        raise Refused(f"there is no engine instance '{name[:MAX_LABEL]}'; 'gitopsctl engines list' shows them")
+    return known
+
+
+def require_not_retired(known: EngineInstanceRow) -> None:
+    """Raises Refused if an instance is given up: no order changes it any more."""
+    if known.is_retired:
+        raise Refused(f"engine instance {known.id} is retired, for good: 'gitopsctl engines add' adds another")
+
+
+def state_in_words(target: EngineInstanceRow) -> str:
+    """Of an instance that no tenant is moved or pinned to in its state, as operators are told."""
+    if target.is_leaving:
+        advice = f"'gitopsctl engines undrain {target.id}' has it take tenants again"
+    elif target.is_unready:
+        advice = f"'gitopsctl engines show {target.id}' shows how far that is"
+    else:
+        advice = "'gitopsctl engines list' shows others"
+    return f"engine instance {target.id} is {target.state}: {advice}"
+
+
+def moving_in_words(tenant: str, move: Move) -> str:
+    """Of a tenant that is on its way, as operators are told."""
+    can_go_back = move.is_cancellable and not move.is_cancelled
+    cancel = ", or 'gitopsctl engines cancel-move' it first" if can_go_back else ""
+    return f"tenant {tenant} is being moved to {move.target}: {move.step}; wait for its end{cancel}"

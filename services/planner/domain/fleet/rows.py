@@ -260,7 +260,7 @@ class Move:
     reported: str
     """JSON of what agents have reported that the step waits for."""
     message: str
-    """Why it was cancelled; empty if it was not."""
+    """What operators ought to know of it, such as why it was cancelled; empty: nothing."""
     actor: str
     ordered_at: datetime
     step_since: datetime

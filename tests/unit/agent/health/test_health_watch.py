@@ -212,6 +212,26 @@ async def test_instance_when_no_repository_is_named_then_there_is_no_heartbeat_a
     await engine.driver.instance.stop()
 
 
+@pytest.mark.parametrize("is_out_of_reach", [False, True], ids=["it cannot be made", "nothing can be read"])
+async def test_heartbeat_when_it_is_no_signal_then_no_silence_is_shown_until_it_is_one_again(
+    engine: Engine, is_out_of_reach: bool
+) -> None:
+    await engine.live(60)
+    assert metric("heartbeat_silence_seconds") is not None
+    cluster = engine.driver.cluster
+    cluster.remove("Application", NAME)
+    if is_out_of_reach:
+        cluster.failing = Retry("connection refused")
+    else:
+        cluster.refusing[NAME] = Rejected("403 Forbidden", 403)
+    await engine.live(2 * EVERY)
+    assert metric("heartbeat_silence_seconds") is None
+    cluster.failing = None
+    cluster.refusing.clear()
+    await engine.live(2 * EVERY)
+    assert metric("heartbeat_silence_seconds") is not None
+
+
 @pytest.mark.parametrize(
     ("failure", "reason"),
     [(Retry("connection refused"), "ApiFailing"), (Rejected("403 Forbidden", 403), "Closed")],

@@ -88,7 +88,7 @@ def test_command_when_it_says_nothing_or_too_much_then_nothing_is_ordered(
 
 def test_order_when_only_tried_then_the_rule_is_named_and_nothing_is_sent(sent: list[FleetOrder]) -> None:
     tried = typed("assign", "team", "--region", "mars", "--dry-run")
-    assert (tried.exit_code, tried.stderr) == (1, "team: would be refused, there is no region 'mars', but eu\n")
+    assert (tried.exit_code, tried.stderr) == (1, "team: would be refused, there is no region 'mars', only eu\n")
     assert sent == []
 
 

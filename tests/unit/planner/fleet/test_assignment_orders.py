@@ -37,6 +37,8 @@ HERE = TenantHere(UUID(int=1), 3, "one", 4)
 ASSIGNED = WorkspaceAssignment("team", "eu", "general", at(5))
 PIN = TenantPin("team", "web", "one", at(5))
 EU_GENERAL = AssignWorkspace("team", "eu", "general")
+PINNED = "tenant team/web is pinned to engine instance one: 'gitopsctl engines unpin' it first"
+NO_NINE = "there is no engine instance 'nine'; 'gitopsctl engines list' shows them"
 
 
 def fleet(
@@ -77,19 +79,26 @@ DECISIONS: dict[str, tuple[Fleet, Order, str, str]] = {
         fleet(),
         AssignWorkspace("team", "mars", ""),
         "refused",
-        "there is no region 'mars', but eu, us",
+        "there is no region 'mars', only eu, us",
+    ),
+    "to a region though no cluster has one": (
+        replace(fleet(), clusters={"north": replace(CLUSTER, region="")}),
+        AssignWorkspace("team", "eu", ""),
+        "refused",
+        "there is no region 'eu': none is known",
     ),
     "to a ring that is none": (
         fleet(),
         AssignWorkspace("team", "eu", "late"),
         "refused",
-        "there is no ring 'late', but canary, early, general",
+        "there is no ring 'late', only canary, early, general",
     ),
     "to where no instance is": (
         fleet(),
         AssignWorkspace("team", "us", "canary"),
         "refused",
-        "there is no engine instance in region 'us' and ring 'canary' that workspace team may be placed on",
+        "there is no engine instance in region 'us' and ring 'canary' that workspace team may be placed on; add one "
+        "with 'gitopsctl engines add'",
     ),
     "to where all are another's": (
         fleet(ONE, replace(THREE, dedicated_to="other")),
@@ -125,13 +134,13 @@ DECISIONS: dict[str, tuple[Fleet, Order, str, str]] = {
         fleet(ONE, DEDICATED),
         EU_GENERAL,
         "refused",
-        "ring of engine instance two is 'canary', not 'general'",
+        "ring of engine instance two is 'canary', not 'general': 'gitopsctl engines dedicate two --shared' first",
     ),
     "away from a pin": (
         fleet(pins=[PIN]),
         AssignWorkspace("team", "us", ""),
         "refused",
-        "tenant team/web is pinned, and region of engine instance one is 'eu', not 'us': unpin it first",
+        "is pinned, and region of engine instance one is 'eu', not 'us': 'gitopsctl engines unpin' it first",
     ),
     "a name that is none": (fleet(), AssignWorkspace("a/b", "eu", ""), "refused", "a workspace's name is"),
     "an empty instance": (fleet(), DedicateEngineInstance("two", "team"), "accepted", "that are elsewhere go there"),
@@ -144,18 +153,19 @@ DECISIONS: dict[str, tuple[Fleet, Order, str, str]] = {
     ),
     "one that is shared to nobody": (fleet(), DedicateEngineInstance("two", ""), "unchanged", "it is shared"),
     "one back to all": (fleet(ONE, DEDICATED), DedicateEngineInstance("two", ""), "accepted", ""),
-    "one that is not there": (fleet(), DedicateEngineInstance("nine", "team"), "refused", "no engine instance 'nine'"),
+    "one that is not there": (fleet(), DedicateEngineInstance("nine", "team"), "refused", NO_NINE),
     "one that is retired": (
         fleet(ONE, replace(TWO, state="retired")),
         DedicateEngineInstance("two", "team"),
         "refused",
-        "engine instance two is retired",
+        "engine instance two is retired, for good: 'gitopsctl engines add' adds another",
     ),
     "one with tenants of others": (
         fleet(on_one=["team", "other"]),
         DedicateEngineInstance("one", "team"),
         "refused",
-        "engine instance one has tenants of other workspaces: other",
+        "engine instance one has tenants of other workspaces: other; once none is pinned, 'gitopsctl engines drain "
+        "one' and 'gitopsctl engines rebalance' move them",
     ),
     "one that a tenant of others is coming to": (
         fleet(moves=[replace(MOVE, workspace="other", source="one", target="two")]),
@@ -173,7 +183,7 @@ DECISIONS: dict[str, tuple[Fleet, Order, str, str]] = {
         replace(fleet(), holdings={"two": Holding(1, 0, objects=True)}),
         DedicateEngineInstance("two", "team"),
         "refused",
-        "engine instance two still has objects of tenants that have left it",
+        "engine instance two still has objects of tenants that have left it: its agent removes them",
     ),
     "one outside its assignment": (
         fleet(assigned=[ASSIGNED]),
@@ -275,39 +285,39 @@ DECISIONS: dict[str, tuple[Fleet, Order, str, str]] = {
         fleet(pins=[PIN]),
         PinTenant("team", "web", "two"),
         "refused",
-        "tenant team/web is pinned to engine instance one: unpin it first",
+        PINNED,
     ),
     "pin where it is not": (
         fleet(on_one=["team"]),
         PinTenant("team", "web", "two"),
         "refused",
-        "tenant team/web is on engine instance one: move it first",
+        "tenant team/web is on engine instance one: 'gitopsctl engines move' it first",
     ),
     "pin one that nobody knows": (fleet(), PinTenant("team", "web", ""), "refused", "there is no tenant 'team/web'"),
-    "pin to what is not there": (fleet(), PinTenant("team", "web", "nine"), "refused", "no engine instance 'nine'"),
+    "pin to what is not there": (fleet(), PinTenant("team", "web", "nine"), "refused", NO_NINE),
     "pin to what is retired": (
         fleet(ONE, replace(TWO, state="retired")),
         PinTenant("team", "web", "two"),
         "refused",
-        "engine instance two is retired",
+        "engine instance two is retired: 'gitopsctl engines list' shows others",
     ),
     "pin to what is not ready yet": (
         fleet(ONE, replace(TWO, **PROVISIONING)),
         PinTenant("team", "web", "two"),
         "refused",
-        "engine instance two is provisioning",
+        "engine instance two is provisioning: 'gitopsctl engines show two' shows how far that is",
     ),
     "pin to what never was ready": (
         fleet(ONE, replace(TWO, state="failed")),
         PinTenant("team", "web", "two"),
         "refused",
-        "engine instance two is failed",
+        "engine instance two is failed: 'gitopsctl engines show two' shows how far that is",
     ),
     "pin to what drains": (
         fleet(ONE, replace(TWO, state="drained")),
         PinTenant("team", "web", "two"),
         "refused",
-        "engine instance two is drained",
+        "engine instance two is drained: 'gitopsctl engines undrain two' has it take tenants again",
     ),
     "pin to what is another's": (
         fleet(ONE, replace(DEDICATED, dedicated_to="other")),
@@ -325,7 +335,7 @@ DECISIONS: dict[str, tuple[Fleet, Order, str, str]] = {
         fleet(on_one=["team"], moves=[replace(MOVE, workspace="team", namespace="web")]),
         PinTenant("team", "web", ""),
         "refused",
-        "tenant team/web is being moved to two: preparing",
+        "tenant team/web is being moved to two: preparing; wait for its end, or 'gitopsctl engines cancel-move' it",
     ),
     "pin a namespace that is none": (fleet(), PinTenant("team", "A", "one"), "refused", "a namespace is a DNS label"),
     "unpin": (fleet(pins=[PIN]), UnpinTenant("team", "web"), "accepted", ""),
@@ -335,13 +345,13 @@ DECISIONS: dict[str, tuple[Fleet, Order, str, str]] = {
         fleet(pins=[PIN]),
         RetireEngineInstance("one"),
         "refused",
-        "tenants are pinned to engine instance one: team/web",
+        "tenants are pinned to engine instance one: team/web; 'gitopsctl engines unpin' them first",
     ),
     "move a pinned one": (
         fleet(on_one=["team"], pins=[PIN]),
         MoveTenant("team", "web", "two"),
         "refused",
-        "tenant team/web is pinned to engine instance one: unpin it first",
+        PINNED,
     ),
     "move out of the region": (
         fleet(on_one=["team"]),
@@ -400,8 +410,7 @@ def test_instance_when_drained_and_rebalanced_then_a_pinned_tenant_stays_and_the
     before = fleet(on_one=["team", "other"], pins=[PIN])
     changes = decided(before, DrainEngineInstance("one"), RebalanceFleet())
     assert [move.workspace for move in changes.moves_ordered] == ["other"]
-    rule = "tenant team/web is pinned to engine instance one: unpin it first"
-    assert changes.fleet_orders[-1].message == f"tenants that move: 1 of 2; 1 cannot: {rule}"
+    assert changes.fleet_orders[-1].message == f"tenants that move: 1 of 2; 1 cannot: {PINNED}"
 
 
 @pytest.mark.parametrize(("region", "ring", "target"), [("us", "", "three"), ("", "canary", "two")])

@@ -42,21 +42,27 @@ def fleet(state: ClusterState, *instances: EngineInstanceRow) -> Fleet:
     return Fleet(clusters, {each.id: each for each in instances}, held, frozenset({"argocd"}))
 
 
+RETIRED = "engine cluster north is retired, for good: 'gitopsctl engine-clusters list' shows others"
+DRAINING = (
+    "engine cluster north is draining: 'gitopsctl engine-clusters undrain north' has it take instances and tenants "
+    "again"
+)
 DECISIONS: dict[str, tuple[Fleet, Order, str, str]] = {
     "drain": (fleet("active", INSTANCE, TWO), DRAIN, "accepted", "engine instances that drain: one, two"),
     "drain one without instances": (fleet("active"), DRAIN, "accepted", "engine instances that drain: none"),
     "drain again": (fleet("draining"), DRAIN, "unchanged", "it is draining"),
-    "drain what is retired": (fleet("retired"), DRAIN, "refused", "engine cluster north is retired"),
+    "drain what is retired": (fleet("retired"), DRAIN, "refused", RETIRED),
     "undrain": (fleet("draining", INSTANCE), UNDRAIN, "accepted", ""),
     "undrain what is active": (fleet("active", INSTANCE), UNDRAIN, "unchanged", "it is active"),
-    "undrain what is retired": (fleet("retired"), UNDRAIN, "refused", "engine cluster north is retired"),
+    "undrain what is retired": (fleet("retired"), UNDRAIN, "refused", RETIRED),
     "retire": (fleet("draining", replace(INSTANCE, state="retired")), RETIRE, "accepted", ""),
     "retire again": (fleet("retired"), RETIRE, "unchanged", "it is retired"),
     "retire with instances": (
         fleet("draining", INSTANCE, replace(TWO, state="retired")),
         RETIRE,
         "refused",
-        "engine cluster north still has engine instances: one",
+        "engine cluster north still has engine instances: one; 'gitopsctl engine-clusters drain north' and "
+        "'gitopsctl engines rebalance' empty them, and 'gitopsctl engines retire' gives each up",
     ),
     "retire with a pool": (
         fleet("draining").with_pool(POOL),
@@ -64,14 +70,25 @@ DECISIONS: dict[str, tuple[Fleet, Order, str, str]] = {
         "refused",
         "engine cluster north still has pools, of rings: general; 'gitopsctl engines pool remove' them first",
     ),
-    "what is not there": (fleet("active"), DrainEngineCluster("west"), "refused", "there is no engine cluster 'west'"),
-    "add a retired one": (fleet("retired"), AddEngineCluster("north", "eu"), "refused", "is not given out again"),
-    "add an instance to a draining one": (fleet("draining"), ADDED, "refused", "engine cluster north is draining"),
+    "what is not there": (
+        fleet("active"),
+        DrainEngineCluster("west"),
+        "refused",
+        "there is no engine cluster 'west'; 'gitopsctl engine-clusters list' shows them",
+    ),
+    "add a retired one": (
+        fleet("retired"),
+        AddEngineCluster("north", "eu"),
+        "refused",
+        "its id is not given out again: give another",
+    ),
+    "add an instance to a draining one": (fleet("draining"), ADDED, "refused", DRAINING),
+    "add an instance to a retired one": (fleet("retired"), ADDED, "refused", RETIRED),
     "undrain an instance of a draining one": (
         fleet("draining", replace(INSTANCE, state="draining")),
         UndrainEngineInstance("one"),
         "refused",
-        "engine cluster north is draining",
+        DRAINING,
     ),
 }
 

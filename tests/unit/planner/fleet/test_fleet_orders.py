@@ -21,6 +21,7 @@ from services.common.messages import (
 from services.planner.domain.changes import Changes
 from services.planner.domain.fleet.orders import decide_orders
 from services.planner.domain.fleet.rows import EngineClusterRow, EngineInstanceRow, Fleet, Holding
+from services.planner.engines.available import ENGINES
 from tests.unit.planner.given import at
 
 NOW = at(1000)
@@ -33,8 +34,17 @@ ADDED = AddEngineInstance("two", "north", "argocd-2", "argocd", "shared", "", "g
 
 
 def fleet(instance: EngineInstanceRow = INSTANCE, held: Holding | None = None) -> Fleet:
-    holdings = {instance.id: held} if held else {}
-    return Fleet({CLUSTER.id: CLUSTER}, {instance.id: instance}, holdings, frozenset({"argocd"}))
+    return Fleet(
+        {CLUSTER.id: CLUSTER},
+        {instance.id: instance},
+        {instance.id: held} if held else {},
+        frozenset({"argocd"}),
+        knows_version=knows_version,
+    )
+
+
+def knows_version(engine: str, version: str) -> bool:
+    return ENGINES[engine].knows_version(version)
 
 
 def in_state(state: Any, **held: Any) -> Fleet:
@@ -54,29 +64,57 @@ def outcome(changes: Changes) -> tuple[str, str]:
     return record.outcome, record.message
 
 
+NOT_THERE = "there is no engine instance 'three'; 'gitopsctl engines list' shows them"
 REFUSALS = {
-    "a cluster that nobody added": (replace(ADDED, engine_cluster="south"), "there is no engine cluster 'south'"),
-    "a namespace that another instance has": (replace(ADDED, namespace="argocd-1"), "is engine instance one's"),
-    "an id that is another instance's": (replace(ADDED, id="one"), "namespace of engine instance one is 'argocd-1'"),
+    "a cluster that nobody added": (
+        replace(ADDED, engine_cluster="south"),
+        "there is no engine cluster 'south'; 'gitopsctl engine-clusters list' shows them, and "
+        "'gitopsctl engine-clusters add' adds one",
+    ),
+    "a namespace that another instance has": (
+        replace(ADDED, namespace="argocd-1"),
+        "namespace argocd-1 of engine cluster north is engine instance one's: give another --namespace",
+    ),
+    "an id that is another instance's": (
+        replace(ADDED, id="one"),
+        "namespace of engine instance one is 'argocd-1', not 'argocd-2', for good: add another one, and 'gitopsctl "
+        "engines drain one' if that takes its place",
+    ),
+    "another capacity": (
+        replace(ADDED, id="one", namespace="argocd-1", capacity=9),
+        "capacity of engine instance one is '2500', not '9', for good: add another one, and 'gitopsctl engines drain "
+        "one' if that takes its place",
+    ),
+    "another class": (
+        replace(ADDED, id="one", namespace="argocd-1", engine_class="dedicated", dedicated_to="team"),
+        "engine class of engine instance one is 'shared', not 'dedicated': 'gitopsctl engines dedicate one' changes",
+    ),
     "no capacity": (replace(ADDED, capacity=0), "a capacity is between 1 and 1000000"),
     "a capacity beyond all measure": (replace(ADDED, capacity=2**40), "a capacity is between 1 and 1000000"),
-    "a dedicated one for nobody": (replace(ADDED, engine_class="dedicated"), "needs the workspace"),
-    "a shared one for somebody": (replace(ADDED, dedicated_to="team"), "dedicated to no workspace"),
-    "a class that is none": (replace(ADDED, engine_class="own"), "there is no class 'own', but dedicated, shared"),
-    "a ring that is none": (replace(ADDED, ring="late"), "there is no ring 'late'"),
-    "an engine that is not known": (replace(ADDED, engine="flux"), "there is no engine 'flux'"),
+    "a dedicated one for nobody": (replace(ADDED, engine_class="dedicated"), "give it as --dedicated-to"),
+    "a shared one for somebody": (
+        replace(ADDED, dedicated_to="team"),
+        "dedicated to no workspace: give '--class dedicated' with '--dedicated-to team', or neither",
+    ),
+    "a class that is none": (replace(ADDED, engine_class="own"), "there is no class 'own', only dedicated, shared"),
+    "a ring that is none": (replace(ADDED, ring="late"), "there is no ring 'late', only canary, early, general"),
+    "an engine that is not known": (replace(ADDED, engine="flux"), "there is no engine 'flux', only argocd"),
     "an id that is no label": (replace(ADDED, id="Two!"), "an engine instance's id is a DNS label"),
     "an id that is too long": (replace(ADDED, id="x" * 64), "an engine instance's id is a DNS label"),
     "a namespace that is no label": (replace(ADDED, namespace="a.b"), "a namespace is a DNS label"),
     "a profile of what is not installed": (replace(ADDED, profile="fast"), "add '--version'"),
-    "a version that is none": (replace(ADDED, wanted_version="latest"), "a version is one of Argo CD's, such as"),
+    "a version that is none": (
+        replace(ADDED, wanted_version="latest"),
+        "'latest' is no version of argocd that agents of this build work with, such as 3.2.11",
+    ),
+    "a version that is too old": (replace(ADDED, wanted_version="3.0.0"), "'3.0.0' is no version of argocd that"),
     "a profile that is no label": (replace(ADDED, wanted_version="3.2.11", profile="F"), "a profile is a DNS label"),
-    "a cluster in another region": (AddEngineCluster("north", "us"), "north is in region 'eu', not 'us'"),
+    "a cluster in another region": (AddEngineCluster("north", "us"), "in region 'eu', not 'us', for good: add another"),
     "a cluster that is no label": (AddEngineCluster("", ""), "an engine cluster's id is a DNS label"),
     "a region that is no label": (AddEngineCluster("south", "E U"), "a region is a DNS label"),
-    "draining what is not there": (DrainEngineInstance("three"), "there is no engine instance 'three'"),
-    "undraining what is not there": (UndrainEngineInstance("three"), "there is no engine instance 'three'"),
-    "retiring what is not there": (RetireEngineInstance("three"), "there is no engine instance 'three'"),
+    "draining what is not there": (DrainEngineInstance("three"), NOT_THERE),
+    "undraining what is not there": (UndrainEngineInstance("three"), NOT_THERE),
+    "retiring what is not there": (RetireEngineInstance("three"), NOT_THERE),
 }
 
 
@@ -193,9 +231,16 @@ def test_instance_when_added_again_as_it_is_then_nothing_changes() -> None:
     assert (outcome(changes), changes.engine_instances) == (("unchanged", "it is known"), ())
 
 
+@pytest.mark.parametrize("order", [DrainEngineInstance("one"), UndrainEngineInstance("one")])
+def test_instance_when_it_was_retired_then_how_to_add_another_is_told(order: Order) -> None:
+    rule = "engine instance one is retired, for good: 'gitopsctl engines add' adds another"
+    assert outcome(decided(in_state("retired"), order)) == ("refused", rule)
+
+
 def test_instance_when_it_was_retired_then_its_id_is_not_given_out_again_but_its_namespace_is() -> None:
     retired = in_state("retired")
-    assert outcome(decided(retired, replace(ADDED, id="one", namespace="argocd-1")))[0] == "refused"
+    rule = "engine instance one is retired, and its id is not given out again: give another"
+    assert outcome(decided(retired, replace(ADDED, id="one", namespace="argocd-1"))) == ("refused", rule)
     assert outcome(decided(retired, replace(ADDED, namespace="argocd-1")))[0] == "accepted"
 
 

@@ -11,6 +11,7 @@ import pytest
 
 from services.common.messages.compiled import RELEASE
 from services.common.messages.observation import ObservationEvent
+from services.planner.domain.audit import PLACEMENT
 from services.planner.domain.events import Event
 from services.planner.domain.fleet.rows import Move
 from services.planner.rows import EngineInstance
@@ -91,6 +92,12 @@ def on(world: World, instance: str, *, applications: bool = False) -> list[str]:
     if applications:
         return sorted(row.name for row in rows if row.kind == "Application")
     return sorted(row.kind for row in rows if row.kind != "Application")
+
+
+def placements(world: World) -> list[tuple[str, str, str]]:
+    """Of the audit: instance, action and message."""
+    records = (each for each in world.audit_records.values() if each.kind == PLACEMENT)
+    return [(each.name, each.action, each.message) for each in records]
 
 
 def ordered(world: World, source: str, target: str) -> None:
@@ -209,6 +216,39 @@ def test_part_when_its_last_deployment_is_gone_then_nothing_of_the_tenant_is_lef
     assert sorted(agents.deleted) == names(4, 5)
 
 
+def test_part_when_its_first_deployment_comes_then_the_audit_says_where_and_no_more_with_later_ones(
+    world: World, agents: Agents
+) -> None:
+    expected = [
+        (own(world), "create", f"placed on {own(world)}"),
+        (part(world), "create", f"a part placed on {part(world)}"),
+    ]
+    assert placements(world) == expected
+    world.take(deployment(6, "prod", second=50), gone(51, "web-4", uid="uid-4"))
+    agents.settle()
+    assert placements(world) == expected
+
+
+def test_parts_when_they_come_at_once_then_the_audit_says_where_each_of_them_is(world: World) -> None:
+    world.take(secret(1), environment(2, "dev"), environment(3, "prod"), environment(4, "late"))
+    Agents(world).settle()
+    named = zip(range(1, 8), ["dev", "dev", "dev", "prod", "prod", "prod", "late"], strict=True)
+    world.take(*(deployment(number, name) for number, name in named))
+    others = sorted({each.id for each in world.fleet} - {own(world)})
+    assert placements(world)[1:] == [(each, "create", f"a part placed on {each}") for each in others]
+
+
+def test_part_when_its_last_deployment_is_gone_then_the_audit_says_so_and_where_it_is_when_one_comes_again(
+    world: World, agents: Agents
+) -> None:
+    there = part(world)
+    world.take(gone(60, "web-4", uid="uid-4"), gone(61, "web-5", uid="uid-5"))
+    agents.settle()
+    assert placements(world)[2:] == [(there, "delete", f"no part left on {there}")]
+    world.take(deployment(6, "prod", second=3000))
+    assert placements(world)[3:] == [(part(world), "create", f"a part placed on {part(world)}")]
+
+
 def test_environment_when_gone_then_the_part_gives_its_copy_up_first_and_leaves_the_account(
     world: World, agents: Agents
 ) -> None:
@@ -304,6 +344,16 @@ def test_move_when_it_is_of_what_one_instance_has_then_that_goes_and_the_rest_st
     assert {each.engine_instance_id for each in world.deployments.values()} == {
         "own": {"", part(world)} if way == "own" else set(), "part": {"", target}, "back": {""}
     }[way]  # fmt: skip
+
+
+@pytest.mark.parametrize("way", MOVES)
+def test_move_when_it_brings_a_part_or_takes_one_away_then_its_own_rows_of_the_audit_are_all_that_say_so(
+    world: World, agents: Agents, way: str
+) -> None:
+    before = placements(world)
+    ordered(world, *moves(world)[way])
+    agents.settle()
+    assert (steps(world), placements(world)) == (list(WAY), before)
 
 
 @pytest.mark.parametrize("way", MOVES)

@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from services.common.messages import DrainEngineInstance, RemoveEnginePool, SetEnginePool
-from services.planner.domain.fleet.pools.pool_rows import EnginePool
+from services.planner.domain.fleet.pools.pool_rows import EnginePool, namespace_of
 from services.planner.domain.fleet.rows import ClusterState
-from tests.unit.planner.fleet.test_fleet_orders import CLUSTER, decided, fleet, in_state, outcome
+from tests.unit.planner.fleet.test_fleet_orders import ADDED, CLUSTER, decided, fleet, in_state, outcome
 from tests.unit.planner.given import at
 
 WANTED = SetEnginePool("north", "general", 1, 9, 1, 2500, "3.2.11", "fast")
@@ -17,15 +17,20 @@ POOL = EnginePool("north", "general", 1, 9, 1, 2500, "3.2.11", "fast", at(5), at
 REFUSALS = {
     "a cluster that nobody added": (
         replace(WANTED, engine_cluster="south"),
-        "there is no engine cluster 'south': 'gitopsctl engine-clusters add' adds it",
+        "there is no engine cluster 'south'; 'gitopsctl engine-clusters list' shows them, and "
+        "'gitopsctl engine-clusters add' adds one",
     ),
-    "a ring that is none": (replace(WANTED, ring="late"), "there is no ring 'late'"),
+    "a ring that is none": (replace(WANTED, ring="late"), "no ring 'late', only canary, early, general"),
     "more at least than at most": (replace(WANTED, minimum=3, maximum=2), "at least --min and at most --max instances"),
     "less than none": (replace(WANTED, minimum=-1), "at least --min and at most --max instances"),
     "too many": (replace(WANTED, maximum=1001), "between 0 and 1000"),
     "less than none to spare": (replace(WANTED, spare=-1), "spare instances are between 0 and 1000, not -1"),
     "no capacity": (replace(WANTED, capacity=0), "a capacity is between 1 and 1000000 Applications, not 0"),
-    "a version that is none": (replace(WANTED, version=""), "a version is one of Argo CD's, such as 3.2.11, not ''"),
+    "a version that is none": (
+        replace(WANTED, version=""),
+        "'' is no version of argocd that agents of this build work with, such as 3.2.11",
+    ),
+    "a version that is too old": (replace(WANTED, version="3.0.0"), "'3.0.0' is no version of argocd that agents"),
     "a profile that is no label": (replace(WANTED, profile="A b"), "a profile is a DNS label"),
 }
 
@@ -38,10 +43,35 @@ def test_pool_when_it_breaks_a_rule_then_it_is_refused_and_the_rule_is_named(ord
     assert rule in message
 
 
-@pytest.mark.parametrize("state", ["draining", "retired"])
-def test_pool_when_its_cluster_takes_no_instances_then_it_is_refused(state: ClusterState) -> None:
+@pytest.mark.parametrize(
+    ("state", "rule"),
+    [
+        ("draining", "'gitopsctl engine-clusters undrain north' has it take instances and tenants again"),
+        ("retired", "'gitopsctl engine-clusters list' shows others"),
+    ],
+)
+def test_pool_when_its_cluster_takes_no_instances_then_it_is_refused(state: ClusterState, rule: str) -> None:
     before = fleet().with_cluster(replace(CLUSTER, state=state))
-    assert outcome(decided(before, WANTED)) == ("refused", f"engine cluster north is {state}")
+    result, message = outcome(decided(before, WANTED))
+    assert (result, rule in message) == ("refused", True)
+
+
+@pytest.mark.parametrize(("ring", "length"), [("canary", 29), ("early", 30), ("general", 28)])
+def test_pool_when_instances_could_not_be_called_after_its_cluster_then_it_is_refused_and_they_may_be_added(
+    ring: str, length: int
+) -> None:
+    clusters = {each: replace(CLUSTER, id=each) for each in (length * "n", (length + 2) * "n")}
+    before = replace(fleet(), clusters=clusters)
+    fitting, long = clusters
+    assert outcome(decided(before, replace(WANTED, engine_cluster=fitting, ring=ring)))[0] == "accepted"
+    result, message = outcome(decided(before, replace(WANTED, engine_cluster=long, ring=ring)))
+    assert (result, message) == (
+        "refused",
+        f"the id of engine cluster {long} is 2 characters too long for a pool of ring {ring}: 'gitopsctl engines add' "
+        "adds instances there, with a shorter --namespace",
+    )
+    assert outcome(decided(before, replace(ADDED, engine_cluster=long, ring=ring)))[0] == "accepted"
+    assert len(namespace_of(before.next_name(fitting, ring))) == 60, "and three digits more"
 
 
 def test_pool_when_ordered_then_it_is_so_and_again_nothing_changes() -> None:

@@ -153,8 +153,8 @@ def test_instance_when_others_have_no_room_for_all_of_its_tenants_then_those_tha
     before = fleet({"one": 5, "two": 0}, DRAINING, replace(TWO, capacity=7))
     changes = decided(before, REBALANCE)
     assert len(changes.moves_ordered) == 3
-    rule = "engine instance two has room for 1 Applications, and the tenant has 2"
-    assert outcome(changes) == ("accepted", f"tenants that move: 3 of 5; 2 cannot: {rule}")
+    rule = "engine instance two has room for 1 Applications, and the tenant has 2; 'gitopsctl engines list' shows where"
+    assert outcome(changes) == ("accepted", f"tenants that move: 3 of 5; 2 cannot: {rule} there is more")
 
 
 def test_tenants_when_they_name_environments_then_they_leave_their_engine_cluster() -> None:

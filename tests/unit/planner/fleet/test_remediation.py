@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any
@@ -18,6 +18,9 @@ from services.common.messages import REMEDY, Applied, Failed, Observation, Remed
 from services.planner.domain.changes import Changes
 from services.planner.domain.events import Event
 from services.planner.domain.fleet.moves.move_orders import settle_moves
+from services.planner.domain.fleet.moves.moves import Seen, next_step
+from services.planner.domain.fleet.placement.assignments import PlacementRules, TenantPin
+from services.planner.domain.fleet.remediation.evacuation import evacuate
 from services.planner.domain.fleet.remediation.remediation import HELPS, is_ill
 from services.planner.domain.fleet.remediation.remediation_rows import Remediation
 from services.planner.domain.fleet.remediation.remedy_orders import decide_remedies, decide_told
@@ -39,7 +42,7 @@ from services.planner.domain.policy import RemedyPolicy
 from services.planner.rows import PART, EngineKey, EngineRow
 from tests.unit.examples import in_proportion
 from tests.unit.planner.fleet.simulated_fleet import POOL
-from tests.unit.planner.fleet.test_fleet_orders import CLUSTER, INSTANCE
+from tests.unit.planner.fleet.test_fleet_orders import CLUSTER, INSTANCE, knows_version
 from tests.unit.planner.fleet.test_move_orders import MOVE
 from tests.unit.planner.fleet.test_rebalance_orders import fleet as fleet_with_tenants
 from tests.unit.planner.given import at
@@ -110,6 +113,23 @@ class Ladder:
             instances={**self.fleet.instances, **rows},
         )
         return changes
+
+    def begin_moves(self, at_once: int = 1) -> list[Move]:
+        """Those that the next look at moves lets begin; those that are over are forgotten."""
+        before, after = self.fleet.moves, settle_moves(self.fleet, at(self.now), at_once)
+        left = {tenant: move for tenant, move in after.moves.items() if not move.is_over}
+        self.fleet = replace(after, moves=left)
+        return [move for tenant, move in left.items() if move.step == "reserved" and before[tenant].step == "ordered"]
+
+    def end_moves(self) -> None:
+        """Tenants whose moves have begun are on their targets, or stay if these go back."""
+        on = {each.tenant_id: each.destination for each in self.fleet.moves.values() if each.step == "reserved"}
+        tenants = {
+            name: replace(each, engine_instance_id=on.get(each.id, each.engine_instance_id))
+            for name, each in self.fleet.tenants.items()
+        }
+        left = {tenant: move for tenant, move in self.fleet.moves.items() if tenant not in on}
+        self.fleet = replace(self.fleet, tenants=tenants, moves=left)
 
     def rungs(self, until: int = UNHELPED, instance: str = "i0") -> list[str]:
         """All that is tried while nothing helps, by looks at each time that is due."""
@@ -529,7 +549,6 @@ NOWHERE = {
         (replace(instances(2)[1], region="us"),),
         "engine instance i1 is 'us', not 'eu'",
     ),
-    "it is full": ((replace(instances(2)[1], capacity=1),), "has room for 1 Applications"),
 }
 
 
@@ -552,7 +571,6 @@ SHARED_ALONE = "engine instance i3 is shared, and workspace local has one to its
 OTHERS_OF_LOCAL: dict[str, tuple[dict[str, Any] | None, str]] = {
     "there is none": (None, SHARED_ALONE),
     "it is installed first": ({"state": "provisioning"}, SHARED_ALONE),
-    "it is full": ({"capacity": 1}, "engine instance i1 has room for 1 Applications, and the tenant has 2"),
 }
 
 
@@ -577,6 +595,94 @@ def test_evacuation_when_another_instance_of_the_workspace_is_ready_then_its_ten
     tried.look(180)
     tried.fleet = tried.fleet.with_instance(second)
     assert {move.target for move in tried.look(200).moves_ordered} == {"i1"}
+
+
+WITHOUT_ROOM: dict[str, dict[str, Any]] = {"it is full": {"state": "full"}, "it has no room": {"capacity": 1}}
+
+
+@pytest.mark.parametrize("changes", WITHOUT_ROOM.values(), ids=WITHOUT_ROOM)
+def test_evacuation_when_the_other_instance_of_the_workspace_has_no_room_then_its_tenants_go_there_all_the_same(
+    changes: dict[str, Any],
+) -> None:
+    own, second, _, shared = instances(4)
+    second = replace(second, **OF_LOCAL, **changes)
+    tried = at_evacuation({"i0": 2}, second, shared, first=replace(own, **OF_LOCAL))
+    assert [move.target for move in tried.look(160).moves_ordered] == ["i1", "i1"]
+
+
+@pytest.mark.parametrize("state", ["accepting", "full"])
+def test_evacuation_when_no_instance_has_room_then_tenants_go_to_what_carries_the_least_for_its_capacity(
+    state: InstanceState,
+) -> None:
+    _, one, two, _ = instances(4)
+    others = replace(one, capacity=10, state=state), replace(two, capacity=40, state=state)
+    tried = at_evacuation({"i0": 2, "i1": 5, "i2": 20}, *others)
+    moves = tried.look(160).moves_ordered
+    assert [(move.target, move.path) for move in moves] == [("i2", "forced")] * 2
+    message = "no instance that accepts tenants has room for its 2 Applications: it goes to i2 all the same"
+    assert {move.message for move in moves} == {message}
+    assert len(tried.begin_moves(at_once=5)) == 2
+
+
+def test_evacuation_when_a_tenant_is_larger_than_all_room_then_it_goes_last_and_takes_no_room_of_others() -> None:
+    tried = at_evacuation({"i0": 4}, replace(instances(2)[1], capacity=20))
+    name = ("local", "team-0")
+    large = replace(tried.fleet.tenants[name], deployments=50, load=75)
+    tried.fleet = replace(tried.fleet, tenants={**tried.fleet.tenants, name: large})
+    moves = tried.look(160).moves_ordered
+    assert {move.target for move in moves} == {"i1"}
+    assert len(moves) == 4
+    assert [move.tenant_id for move in moves if move.message] == [large.id]
+
+
+def test_evacuation_when_there_is_room_then_none_goes_to_an_instance_that_is_full_though_that_carries_less() -> None:
+    _, one, two, _ = instances(4)
+    tried = at_evacuation({"i0": 2, "i2": 3}, replace(one, state="full"), replace(two, capacity=10))
+    assert [(move.target, move.message) for move in tried.look(160).moves_ordered] == [("i2", "")] * 2
+
+
+def test_evacuation_when_no_instance_has_room_and_a_move_went_back_then_the_tenant_goes_to_another() -> None:
+    tried = at_evacuation({"i0": 1}, *(replace(each, capacity=1) for each in instances(3)[1:]))
+    (move,) = tried.look(160).moves_ordered
+    tried.fleet = replace(tried.fleet, moves={}, returned={(move.tenant_id, move.target): 1})
+    (again,) = tried.look(180).moves_ordered
+    assert {move.target, again.target} == {"i1", "i2"}
+
+
+def of_second(**changes: Any) -> Callable[[Fleet], Fleet]:
+    return lambda fleet: fleet.with_instance(replace(fleet.instances["i1"], **changes))
+
+
+STAYS: dict[str, Callable[[Fleet], Fleet]] = {
+    "the other drains": of_second(state="draining"),
+    "the other is installed": of_second(state="provisioning"),
+    "the other is in another region": of_second(region="us"),
+    "the other runs another engine": of_second(engine="flux"),
+    "the other is of another workspace": of_second(dedicated_to="team"),
+    "the other is cordoned": lambda fleet: replace(fleet, cordoned={"i1": "late"}),
+    "the other is down": lambda fleet: replace(fleet, health={"i1": told("i1", "Down", "ApiFailing", 1)}),
+    "it is pinned": lambda fleet: replace(
+        fleet, rules=PlacementRules().with_pin(TenantPin("local", "team-0", "i0", at(1)))
+    ),
+    "it may be the cause": lambda fleet: replace(fleet, evacuations={("local", "team-0"): frozenset({"i8", "i9"})}),
+}
+
+
+@pytest.mark.parametrize("changed", STAYS.values(), ids=STAYS)
+def test_evacuation_when_no_instance_has_room_then_all_other_rules_keep_a_tenant_as_ever(
+    changed: Callable[[Fleet], Fleet],
+) -> None:
+    before = fleet_with_tenants({"i0": 1}, FIRST, replace(instances(2)[1], capacity=1))
+    assert len(evacuate("i0", before, at(160))[1].moves) == 1
+    message, after = evacuate("i0", changed(before), at(160))
+    assert message.startswith("tenants that cannot leave: 1; ")
+    assert after.moves == {}
+
+
+def test_move_when_there_was_no_room_for_it_and_it_takes_too_long_then_it_goes_back_and_says_why() -> None:
+    begun = replace(MOVE, step="preparing", step_since=at(0), message="no instance has room for it")
+    back = next_step(begun, Seen(unprepared="a login"), at(61), timedelta(seconds=60))
+    assert (back.step, back.message) == ("cancelling", "preparing took longer than 0:01:00: a login")
 
 
 TAKE_NOBODY: dict[str, dict[str, Any]] = {
@@ -647,6 +753,45 @@ def test_evacuation_when_the_instance_is_healthy_again_then_moves_that_have_not_
     tried.tell("Healthy")
     tried.look(180)
     assert [tried.fleet.moves[each.tenant_id].is_cancelled for each in (first, second)] == [False, True]
+
+
+def test_evacuation_when_nobody_knows_any_more_how_the_instance_is_then_moves_that_have_not_begun_are_cancelled() -> (
+    None
+):
+    tried = at_evacuation({"i0": 2}, instances(2)[1])
+    tried.look(160)
+    tried.tell("Unknown")
+    assert [move.message for move in tried.look(180).moves_ordered] == [
+        "its evacuation is over: no agent has told how it is"
+    ] * 2
+    assert tried.begin_moves() == []
+
+
+def test_evacuation_when_too_many_are_ill_then_what_has_not_begun_is_withdrawn_and_ordered_again_afterwards() -> None:
+    tried = at_evacuation({"i0": 6}, *instances(4)[1:])
+    tried.look(160)
+    begun = tried.begin_moves()
+    assert 0 < len(begun) < 6
+    tried.tell("Degraded", "ApiSlow", "i1")
+    withdrawn = tried.look(161).moves_ordered
+    assert {(move.step, move.is_cancelled, move.message) for move in withdrawn} == {
+        ("ordered", True, "its evacuation is held: 2 of 4 instances are ill at once: the cause is shared")
+    }
+    assert len(withdrawn) == 6 - len(begun)
+    assert tried.begin_moves(at_once=6) == []
+    assert [*tried.fleet.moves.values()] == begun, "what is under way goes on"
+    tried.tell("Healthy", instance="i1")
+    tried.look(not_none(tried.due()))
+    assert {move.tenant_id for move in tried.begin_moves(at_once=6)} == {move.tenant_id for move in withdrawn}
+
+
+def test_move_when_the_evacuation_of_its_source_is_held_before_it_begins_then_it_is_as_others_have_ordered_it() -> None:
+    tried = on_its_way("ordered")
+    (forced,) = tried.look(160).moves_ordered
+    assert forced.path == "forced"
+    tried.tell("Degraded", "ApiSlow", "i1")
+    (again,) = tried.look(161).moves_ordered
+    assert (again.step, again.path, again.evacuated_for, again.is_cancelled) == ("ordered", "whole", "", False)
 
 
 def test_tenant_when_an_instance_is_cordoned_then_no_order_moves_it_there() -> None:
@@ -1011,6 +1156,21 @@ def test_evacuation_when_a_provisioner_has_installed_the_instance_then_another_i
     assert tried.given == [f"AddEngineInstance {added.id}"]
 
 
+def test_evacuation_when_no_other_instance_may_be_added_then_the_rule_is_told_and_how_to_add_one() -> None:
+    tried = provisioned({"i0": 2}, *instances(4)[1:])
+    tried.fleet = replace(tried.fleet, knows_version=knows_version)
+    tried.fleet = tried.fleet.with_instance(replace(tried.fleet.instances["i0"], wanted_version="3.0.0"))
+    changes = evacuated(tried)
+    assert (changes.engine_instances, tried.given, tried.rows["i0"].rung) == ((), [], "Evacuate")
+    message = (
+        "NotAccepted; no other is added, 'gitopsctl engines add' one: '3.0.0' is no version of argocd that agents of "
+        "this build work with, such as 3.2.11"
+    )
+    assert tried.rows["i0"].message == message
+    audited = [each.message for each in changes.audit_records if each.kind == "Remediation"]
+    assert audited == [f"Evacuate (NotAccepted): {message}"]
+
+
 def test_evacuation_when_the_instance_is_of_a_pool_then_the_pool_adds_another() -> None:
     tried = provisioned({"i0": 2}, *instances(4)[1:])
     tried.fleet = tried.fleet.with_pool(replace(POOL, engine_cluster=CLUSTER.id, ring="general"))
@@ -1111,9 +1271,11 @@ def stories(draw: st.DrawFn) -> tuple[list[str], list[tuple[int, int, tuple[str,
 
 
 def looked_at(rings: list[str], events: list[tuple[int, int, tuple[str, str]]]) -> Iterator[tuple[Ladder, Changes]]:
+    """With three tenants on each instance; moves that have begun are over at the next event."""
     rows = [replace(each, ring=ring) for each, ring in zip(instances(len(rings)), rings, strict=True)]
-    tried = Ladder(Fleet({CLUSTER.id: CLUSTER}, {each.id: each for each in rows}, {}, frozenset({"argocd"})))
+    tried = Ladder(fleet_with_tenants({each.id: 3 for each in rows}, *rows))
     for later, number, health in events:
+        tried.end_moves()
         tried.now += later
         tried.tell(*health, instance=f"i{number}")
         yield tried, tried.look(tried.now)
@@ -1130,8 +1292,10 @@ def test_remedies_when_anything_happens_then_one_of_a_ring_at_a_time_and_none_wh
         rings = Counter(tried.fleet.instances[name].ring for name in treated)
         assert max(rings.values(), default=0) <= 1
         ill = sum(is_ill(each) for each in tried.fleet.health.values())
+        begun = tried.begin_moves()
         if ill > max(1, 0.3 * len(tried.fleet.instances)):
-            assert (changes.engine, changes.moves_ordered, acting) == ((), (), [])
+            assert (changes.engine, acting, begun) == ((), [], [])
+            assert all(move.is_cancelled for move in changes.moves_ordered)
         for instance, count in Counter(key.engine_instance_id for key in tried.orders).items():
             assert count == 1
             assert tried.rows[instance].rung in ORDERED_OF_AGENTS

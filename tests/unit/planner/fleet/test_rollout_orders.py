@@ -22,6 +22,7 @@ from tests.unit.planner.given import at
 
 PAUSE, RESUME, ABORT = PauseRollout(), ResumeRollout(), AbortRollout()
 ONE_RING, ROOMLESS = {"general": (1, 1)}, {"general": (1, 0)}
+NONE = "no rollout is under way: 'gitopsctl engines rollout status' shows how the newest has ended"
 CASES: dict[str, tuple[dict[str, tuple[int, int]], Sequence[Order], str, str]] = {
     "of all rings": (
         ONE_RING | {"early": (1, 1)},
@@ -30,7 +31,19 @@ CASES: dict[str, tuple[dict[str, tuple[int, int]], Sequence[Order], str, str]] =
         "rings early, general, each stage soaks 0:05:00",
     ),
     "of one ring": (ONE_RING, [replace(START, rings=("general",))], "accepted", "ring general, each stage"),
-    "a second one": (ONE_RING, [START, START], "refused", "of 3.2.11 is under way, and there is one at a time"),
+    "a second one": (
+        ONE_RING,
+        [START, START],
+        "refused",
+        "a rollout of 3.2.11 is under way, and there is one at a time: it is ordered; wait for it, or "
+        "'gitopsctl engines rollout abort' first",
+    ),
+    "a second one while the first is paused": (
+        ONE_RING,
+        [START, PAUSE, START],
+        "refused",
+        "it is ordered and paused; 'gitopsctl engines rollout resume' it, or 'gitopsctl engines rollout abort' first",
+    ),
     "after one was aborted": (ONE_RING, [START, ABORT, START], "accepted", ""),
     "a version that nobody knows": (ONE_RING, [replace(START, version="2.9.0")], "refused", "'2.9.0' is no version of"),
     "a version of any length": (ONE_RING, [replace(START, version="3" * 9999)], "refused", "is no version of argocd"),
@@ -51,10 +64,15 @@ CASES: dict[str, tuple[dict[str, tuple[int, int]], Sequence[Order], str, str]] =
         ONE_RING,
         [replace(START, rings=("late",))],
         "refused",
-        "there is no ring 'late', but canary",
+        "there is no ring 'late', only canary, early, general",
     ),
-    "an empty ring": (ONE_RING, [replace(START, rings=("early",))], "refused", "no engine instance is in ring early"),
-    "an empty fleet": ({}, [START], "refused", "there is no engine instance"),
+    "an empty ring": (
+        ONE_RING,
+        [replace(START, rings=("early",))],
+        "refused",
+        "no engine instance is in ring early: leave it out of --rings",
+    ),
+    "an empty fleet": ({}, [START], "refused", "there is no engine instance: 'gitopsctl engines add' adds one"),
     "without room": (
         ROOMLESS,
         [START],
@@ -68,10 +86,10 @@ CASES: dict[str, tuple[dict[str, tuple[int, int]], Sequence[Order], str, str]] =
     "resumed": (ONE_RING, [START, PAUSE, RESUME], "accepted", ""),
     "resumed though it goes on": (ONE_RING, [START, RESUME], "unchanged", "it is not paused"),
     "aborted at once": (ONE_RING, [START, ABORT], "accepted", "none of the ring's tenants has moved"),
-    "aborted twice": (ONE_RING, [START, ABORT, ABORT], "refused", "no rollout is under way"),
-    "paused though there is none": (ONE_RING, [PAUSE], "refused", "no rollout is under way"),
-    "resumed though there is none": (ONE_RING, [RESUME], "refused", "no rollout is under way"),
-    "aborted though there is none": (ONE_RING, [ABORT], "refused", "no rollout is under way"),
+    "aborted twice": (ONE_RING, [START, ABORT, ABORT], "refused", NONE),
+    "paused though there is none": (ONE_RING, [PAUSE], "refused", NONE),
+    "resumed though there is none": (ONE_RING, [RESUME], "refused", NONE),
+    "aborted though there is none": (ONE_RING, [ABORT], "refused", NONE),
 }
 
 
@@ -120,7 +138,8 @@ MEANWHILE: dict[str, tuple[str, Order, str, str]] = {
         "soaking",
         RetireEngineInstance("general-old-0"),
         "refused",
-        "ring general is being rolled",
+        "ring general is being rolled out, which gives its old instances up when all is well: 'gitopsctl engines "
+        "rollout status' shows how far that is",
     ),
 }
 
@@ -153,7 +172,19 @@ def test_order_when_it_retires_an_empty_old_instance_then_only_one_that_is_lost_
 
 @pytest.mark.parametrize(
     ("order", "expected", "words"),
-    [(PAUSE, "refused", "ring general goes back: that is not paused"), (ABORT, "unchanged", "ring general goes back")],
+    [
+        (
+            PAUSE,
+            "refused",
+            "ring general goes back, which is not paused: 'gitopsctl engines rollout status' shows how far it is",
+        ),
+        (
+            START,
+            "refused",
+            "a rollout of 3.2.11 is under way, and there is one at a time: it is reverting; wait for it",
+        ),
+        (ABORT, "unchanged", "ring general goes back"),
+    ],
 )
 def test_order_when_a_ring_goes_back_then_it_does(order: Order, expected: str, words: str) -> None:
     rolled = Rolled.of(ONE_RING, 3)

@@ -12,6 +12,7 @@ from uuid import UUID
 
 from services.common.messages import CancelMove, FleetOrder, MoveTenant
 from services.planner.domain.fleet.moves.pace import STALLED_AFTER
+from services.planner.domain.fleet.order_validation import known_instance, moving_in_words, state_in_words
 from services.planner.domain.fleet.placement.assignment_orders import require_unpinned
 from services.planner.domain.fleet.rollouts.rollout_rows import FINAL
 from services.planner.domain.fleet.rows import EngineInstanceRow, Fleet, Move, Refused, TenantHere
@@ -34,21 +35,28 @@ def move_tenant(ordered: MoveTenant, order: FleetOrder, fleet: Fleet) -> tuple[s
 def require_unmoved(ordered: MoveTenant, tenant: TenantHere, fleet: Fleet) -> None:
     """Raises Refused if the tenant, or another part of it, is on its way."""
     if (known := fleet.moves.get(tenant.id)) is not None:
-        raise Refused(f"tenant {ordered.id} is being moved to {known.target}: {known.step}")
+        raise Refused(moving_in_words(ordered.id, known))
 
 
 def new_move(ordered: MoveTenant, order: FleetOrder, fleet: Fleet) -> Move:
     """The row of the move that an order asks for, whatever move the tenant has already. Raises Refused."""
-    tenant, target = _tenant(ordered, fleet), fleet.instances.get(ordered.target)
-    if target is None:
-        raise Refused(f"there is no engine instance '{ordered.target}'")
+    move = new_move_beyond_room(ordered, order, fleet)
+    target = fleet.instances[move.target]
+    if target.state == "full":
+        raise Refused(state_in_words(target))
+    require_room(target, _tenant(ordered, fleet), fleet)
+    return move
+
+
+def new_move_beyond_room(ordered: MoveTenant, order: FleetOrder, fleet: Fleet) -> Move:
+    """Likewise, by all rules but that the target has room. Raises Refused."""
+    tenant, target = _tenant(ordered, fleet), known_instance(ordered.target, fleet)
     source = fleet.instances[tenant.engine_instance_id]
     require_unpinned(ordered.tenant, fleet)
     _require_suitable(target, source, ordered, fleet)
     _require_working(target, fleet)
     _require_movable(tenant, source, target)
     require_apart(ordered.tenant, tenant, target.id, fleet)
-    require_room(target, tenant, fleet)
     require_left_to_rollout(source, target, fleet)
     return begun_move(order.id, ordered.tenant, tenant, target.id, order.actor, order.ordered_at)
 
@@ -64,7 +72,10 @@ def cancel_move(ordered: CancelMove, fleet: Fleet) -> tuple[str, Fleet]:
     if known.step == "cancelling" or known.is_cancelled:
         return "it goes back", fleet
     if not known.is_cancellable:
-        raise Refused(f"tenant {ordered.id} is {known.target}'s from here on: {known.step}")
+        raise Refused(
+            f"tenant {ordered.id} is {known.target}'s from here on: {known.step}; wait until it is there, and "
+            "'gitopsctl engines move' it back"
+        )
     return "", fleet.with_move(replace(known, is_cancelled=True, message="an operator has cancelled it"))
 
 
@@ -129,9 +140,12 @@ def _tenant(ordered: MoveTenant | CancelMove, fleet: Fleet) -> TenantHere:
 
 
 def _require_suitable(target: EngineInstanceRow, source: EngineInstanceRow, ordered: MoveTenant, fleet: Fleet) -> None:
-    """It accepts, runs the same engine, and may have the tenant: one that is assigned to no region stays in its own."""
-    if target.state != "accepting":
-        raise Refused(f"engine instance {target.id} is {target.state}")
+    """It takes tenants, if only when it has room, runs the same engine, and may have this one.
+
+    A tenant that is assigned to no region stays in its own.
+    """
+    if target.state not in ("accepting", "full"):
+        raise Refused(state_in_words(target))
     if source.engine != target.engine:
         raise Refused(
             f"engine of engine instance {target.id} is '{target.engine}', and the tenant's is '{source.engine}'"
@@ -179,7 +193,7 @@ def require_room(target: EngineInstanceRow, tenant: TenantHere, fleet: Fleet) ->
     if tenant.deployments > free:
         raise Refused(
             f"engine instance {target.id} has room for {max(free, 0)} Applications, and the tenant has "
-            f"{tenant.deployments}"
+            f"{tenant.deployments}; 'gitopsctl engines list' shows where there is more"
         )
 
 

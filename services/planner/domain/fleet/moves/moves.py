@@ -92,7 +92,7 @@ def next_step(move: Move, seen: Seen, now: datetime, patience: timedelta) -> Mov
     """
     step, waits_for = _following(move, seen, now, patience)
     if move.is_cancellable and move.step != "reserved" and (move.is_cancelled or _is_overdue(move, now, patience)):
-        message = move.message or f"{move.step} took longer than {patience}: {waits_for}"
+        message = (move.is_cancelled and move.message) or f"{move.step} took longer than {patience}: {waits_for}"
         if move.is_cancelled or waits_for:
             return _at(move, "cancelling", now, message)
     if waits_for:

@@ -10,6 +10,7 @@ from uuid import uuid5
 from services.common.messages import FleetOrder, MoveTenant
 from services.planner.domain.fleet.moves.move_orders import held_by_rollout, new_move, require_unmoved
 from services.planner.domain.fleet.moves.rebalance import PlacedTenant, Relocation, rebalance
+from services.planner.domain.fleet.placement.assignment_orders import pinned_in_words
 from services.planner.domain.fleet.placement.measured_load import WAITING
 from services.planner.domain.fleet.rows import EngineInstanceRow, Fleet, Refused, TenantHere
 from services.planner.rows import Tenant, TenantName
@@ -108,8 +109,8 @@ def _stranded(fleet: Fleet) -> Iterator[tuple[TenantName, str]]:
         instance = fleet.instances[tenant.engine_instance_id]
         if tenant.id in fleet.moves:
             continue
-        if instance.is_leaving and (pinned := fleet.rules.pinned_to(name)):
-            yield name, f"tenant {'/'.join(name)} is pinned to engine instance {pinned}: unpin it first"
+        if instance.is_leaving and (pinned := pinned_in_words(name, fleet)):
+            yield name, pinned
         elif instance.is_leaving:
             alike = (row for row in fleet.instances.values() if row.engine == instance.engine and not row.is_retired)
             has_own = placed_tenant(name, tenant, instance, fleet).affinity.among(alike).has_own

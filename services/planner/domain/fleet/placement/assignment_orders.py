@@ -11,12 +11,23 @@ from dataclasses import replace
 from datetime import datetime
 
 from services.common.messages import AssignWorkspace, DedicateEngineInstance, PinTenant, UnpinTenant
-from services.planner.domain.fleet.order_validation import require_label, require_one_of, require_workspace
+from services.planner.domain.fleet.order_validation import (
+    known_instance,
+    moving_in_words,
+    require_label,
+    require_not_retired,
+    require_one_of,
+    require_workspace,
+    state_in_words,
+)
 from services.planner.domain.fleet.placement.assignments import Affinity, TenantPin, WorkspaceAssignment
 from services.planner.domain.fleet.rows import RINGS, EngineInstanceRow, Fleet, Refused
 from services.planner.rows import TenantName
 
 REBALANCE = "'gitopsctl engines rebalance'"
+UNPIN = "'gitopsctl engines unpin'"
+LEFT_OBJECTS = "still has objects of tenants that have left it: its agent removes them"
+"""Of an instance that is to be empty."""
 
 
 def assign_workspace(order: AssignWorkspace, fleet: Fleet, at: datetime) -> tuple[str, Fleet]:
@@ -46,8 +57,7 @@ def dedicate_instance(
     order: DedicateEngineInstance, known: EngineInstanceRow, fleet: Fleet, at: datetime
 ) -> tuple[str, Fleet]:
     """The same of an order that an instance is one workspace's, or nobody's."""
-    if known.is_retired:
-        raise Refused(f"engine instance {known.id} is retired")
+    require_not_retired(known)
     if known.dedicated_to == order.workspace:
         return f"it is dedicated to workspace {order.workspace}" if order.workspace else "it is shared", fleet
     row = replace(
@@ -78,12 +88,13 @@ def pin_tenant(order: PinTenant, fleet: Fleet, at: datetime) -> tuple[str, Fleet
     pinned = fleet.rules.pinned_to(order.tenant)
     if pinned == target:
         return f"it is pinned to engine instance {target}", fleet
-    if pinned:
-        raise Refused(f"tenant {order.id} is pinned to engine instance {pinned}: unpin it first")
+    require_unpinned(order.tenant, fleet)
     if here is not None and (move := fleet.moves.get(here.id)) is not None and not move.is_over:
-        raise Refused(f"tenant {order.id} is being moved to {move.target}: {move.step}")
+        raise Refused(moving_in_words(order.id, move))
     if here is not None and here.engine_instance_id != target:
-        raise Refused(f"tenant {order.id} is on engine instance {here.engine_instance_id}: move it first")
+        raise Refused(
+            f"tenant {order.id} is on engine instance {here.engine_instance_id}: 'gitopsctl engines move' it first"
+        )
     _require_pinnable(target, order, fleet)
     return "", replace(fleet, rules=fleet.rules.with_pin(TenantPin(*order.tenant, target, at)))
 
@@ -99,14 +110,20 @@ def unpin_tenant(order: UnpinTenant, fleet: Fleet) -> tuple[str, Fleet]:
 
 def require_unpinned(tenant: TenantName, fleet: Fleet) -> None:
     """Raises Refused if the tenant has to stay where it is."""
-    if pinned := fleet.rules.pinned_to(tenant):
-        raise Refused(f"tenant {'/'.join(tenant)} is pinned to engine instance {pinned}: unpin it first")
+    if pinned := pinned_in_words(tenant, fleet):
+        raise Refused(pinned)
+
+
+def pinned_in_words(tenant: TenantName, fleet: Fleet) -> str:
+    """Where the tenant has to stay, as operators are told; empty if nowhere."""
+    pinned = fleet.rules.pinned_to(tenant)
+    return f"tenant {'/'.join(tenant)} is pinned to engine instance {pinned}: {UNPIN} it first" if pinned else ""
 
 
 def require_nobody_pinned(known: EngineInstanceRow, fleet: Fleet) -> None:
     """Raises Refused if tenants are pinned to an instance that is to be retired: also such that are still to come."""
     if pinned := sorted("/".join(each.tenant) for each in _pins_to(known, fleet)):
-        raise Refused(f"tenants are pinned to engine instance {known.id}: {', '.join(pinned)}")
+        raise Refused(f"tenants are pinned to engine instance {known.id}: {', '.join(pinned)}; {UNPIN} them first")
 
 
 def require_fit(row: EngineInstanceRow, fleet: Fleet) -> None:
@@ -166,7 +183,10 @@ def _require_instance(workspace: str, after: Fleet) -> None:
             f"no engine instance in {affinity} is ready yet that workspace {workspace} may be placed on: "
             f"'gitopsctl engines show {unready[0]}' shows how far that is"
         )
-    raise Refused(f"there is no engine instance in {affinity} that workspace {workspace} may be placed on")
+    raise Refused(
+        f"there is no engine instance in {affinity} that workspace {workspace} may be placed on; add one with "
+        "'gitopsctl engines add'"
+    )
 
 
 def _require_dedicated_admitted(workspace: str, after: Fleet) -> None:
@@ -174,7 +194,10 @@ def _require_dedicated_admitted(workspace: str, after: Fleet) -> None:
     affinity = after.rules.affinity(workspace)
     own = [each for each in after.instances.values() if each.dedicated_to == workspace and not each.is_retired]
     if own and not any(affinity.admits(each) for each in own):
-        raise Refused(f"workspace {workspace} has an engine instance to itself, and {affinity.refusal(own[0])}")
+        raise Refused(
+            f"workspace {workspace} has an engine instance to itself, and {affinity.refusal(own[0])}: "
+            f"'gitopsctl engines dedicate {own[0].id} --shared' first"
+        )
 
 
 def _require_pins_admitted(workspace: str, after: Fleet) -> None:
@@ -182,15 +205,13 @@ def _require_pins_admitted(workspace: str, after: Fleet) -> None:
     for pin in sorted(after.rules.pins.values(), key=lambda each: each.tenant):
         refusal = affinity.refusal(after.instances[pin.engine_instance_id]) if pin.workspace == workspace else ""
         if refusal:
-            raise Refused(f"tenant {'/'.join(pin.tenant)} is pinned, and {refusal}: unpin it first")
+            raise Refused(f"tenant {'/'.join(pin.tenant)} is pinned, and {refusal}: {UNPIN} it first")
 
 
 def _require_pinnable(target: str, order: PinTenant, fleet: Fleet) -> None:
-    known = fleet.instances.get(target)
-    if known is None:
-        raise Refused(f"there is no engine instance '{target}'")
+    known = known_instance(target, fleet)
     if known.is_retired or known.is_leaving or known.is_unready:
-        raise Refused(f"engine instance {target} is {known.state}")
+        raise Refused(state_in_words(known))
     if refusal := fleet.rules.affinity(order.workspace).refusal(known):
         raise Refused(refusal)
 
@@ -205,7 +226,10 @@ def _require_only(workspace: str, known: EngineInstanceRow, fleet: Fleet) -> Non
     }
     names = {*on.values(), *(pin.tenant for pin in _pins_to(known, fleet))}
     if others := sorted({other for other, _ in names if other != workspace}):
-        raise Refused(f"engine instance {known.id} has tenants of other workspaces: {', '.join(others)}")
+        raise Refused(
+            f"engine instance {known.id} has tenants of other workspaces: {', '.join(others)}; once none is pinned, "
+            f"'gitopsctl engines drain {known.id}' and {REBALANCE} move them"
+        )
     held = fleet.holding(known.id)
     if held.tenants > len(on) or (held.objects and not on):
-        raise Refused(f"engine instance {known.id} still has objects of tenants that have left it")
+        raise Refused(f"engine instance {known.id} {LEFT_OBJECTS}")

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 from datetime import datetime
 
 from services.common.messages import RemoveEnginePool, SetEnginePool
 from services.kinds.shared.text import MAX_LABEL
 from services.planner.domain.fleet.cluster_orders import require_active
-from services.planner.domain.fleet.order_validation import require_label
-from services.planner.domain.fleet.pools.pool_rows import EnginePool
+from services.planner.domain.fleet.order_validation import (
+    known_cluster,
+    require_label,
+    require_one_of,
+    require_version,
+)
+from services.planner.domain.fleet.pools.pool_rows import EnginePool, longest_namespace
 from services.planner.domain.fleet.rows import RINGS, Fleet, Refused
+from services.planner.rows import DEFAULT_ENGINE
 
 MOST_INSTANCES = 1000
 MOST_CAPACITY = 1_000_000
-VERSION = re.compile(r"[0-9]+\.[0-9]+\.[0-9]+(-[a-z0-9.]+)?")
-"""Of Argo CD."""
 
 
 def change_pool(wanted: SetEnginePool | RemoveEnginePool, fleet: Fleet, at: datetime) -> tuple[str, Fleet]:
@@ -37,13 +40,12 @@ def _set_pool(wanted: SetEnginePool, fleet: Fleet, at: datetime) -> tuple[str, F
     known = fleet.pools.get((wanted.engine_cluster, wanted.ring))
     if known is not None and at <= known.ordered_at:
         return f"a newer order, of {known.ordered_at.isoformat()}, has changed the pool", fleet
-    if wanted.engine_cluster not in fleet.clusters:
-        raise Refused(f"there is no engine cluster '{wanted.engine_cluster}': 'gitopsctl engine-clusters add' adds it")
-    if wanted.ring not in RINGS:
-        raise Refused(f"there is no ring '{wanted.ring}', but {', '.join(sorted(RINGS))}")
-    require_active(wanted.engine_cluster, fleet)
+    cluster = known_cluster(wanted.engine_cluster, fleet)
+    require_one_of("ring", wanted.ring, RINGS)
+    require_active(cluster.id, fleet)
+    _require_short_names(wanted)
     _require_numbers(wanted)
-    require_version(wanted.version)
+    require_version(DEFAULT_ENGINE, wanted.version, fleet)
     if wanted.profile:
         require_label("a profile", wanted.profile)
     row = EnginePool(
@@ -77,6 +79,16 @@ def _remove_pool(wanted: RemoveEnginePool, fleet: Fleet) -> tuple[str, Fleet]:
     return told, fleet.without_pool(pool.key)
 
 
+def _require_short_names(wanted: SetEnginePool) -> None:
+    """Instances that the pool adds, and their namespaces, are called after the cluster and the ring."""
+    excess = len(longest_namespace(wanted.engine_cluster, wanted.ring)) - MAX_LABEL
+    if excess > 0:
+        raise Refused(
+            f"the id of engine cluster {wanted.engine_cluster} is {excess} characters too long for a pool of ring "
+            f"{wanted.ring}: 'gitopsctl engines add' adds instances there, with a shorter --namespace"
+        )
+
+
 def _require_numbers(wanted: SetEnginePool) -> None:
     if not 0 <= wanted.minimum <= wanted.maximum <= MOST_INSTANCES:
         raise Refused(
@@ -87,9 +99,3 @@ def _require_numbers(wanted: SetEnginePool) -> None:
         raise Refused(f"spare instances are between 0 and {MOST_INSTANCES}, not {wanted.spare}")
     if not 1 <= wanted.capacity <= MOST_CAPACITY:
         raise Refused(f"a capacity is between 1 and {MOST_CAPACITY} Applications, not {wanted.capacity}")
-
-
-def require_version(version: str) -> None:
-    """Raises Refused if that is none of Argo CD's. Whether there are manifests of it, its provisioner knows."""
-    if not VERSION.fullmatch(version):
-        raise Refused(f"a version is one of Argo CD's, such as 3.2.11, not '{version[:MAX_LABEL]}'")

@@ -1,7 +1,9 @@
 """Which tenants leave an engine instance that is down, and where they go, by the rules of rebalances and moves. Pure.
 
 All of them leave that a rule lets go. Where the instance that a tenant is meant for has no room, it goes to another;
-likewise where a move there went back of late, because the tenant could not be prepared.
+likewise where a move there went back of late, because the tenant could not be prepared. Those that no instance has room
+for go to whichever carries the least for its capacity, once all others are placed: what carries too much deploys, if
+late, and is relieved by pools and rebalances; what is down deploys nothing.
 Those that are leaving already go on to where they were ordered to go, unless they have not begun and that is down, too.
 Those that have come by a move whose target, the instance, has not taken them over yet leave by another one, which takes
 the place of that.
@@ -13,18 +15,19 @@ same three.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
 from uuid import UUID
 
 from services.common.messages import FleetOrder, MoveTenant
-from services.planner.domain.fleet.moves.move_orders import new_move, on_trial
+from services.planner.domain.fleet.moves.move_orders import new_move, new_move_beyond_room, on_trial
 from services.planner.domain.fleet.moves.rebalance import PlacedTenant, rebalance
 from services.planner.domain.fleet.moves.rebalance_orders import is_held, is_moving, load_staying, placed_tenant
 from services.planner.domain.fleet.placement.assignments import Affinity
 from services.planner.domain.fleet.placement.placement import order_of
-from services.planner.domain.fleet.rows import ON_SOURCE, Fleet, Move, MoveStep, Refused, TenantHere
+from services.planner.domain.fleet.rows import ON_SOURCE, EngineInstanceRow, Fleet, Move, MoveStep, Refused, TenantHere
 from services.planner.domain.ids import operation_id
 from services.planner.rows import EngineInstance, TenantName, tenant_of_part
 
@@ -48,23 +51,23 @@ def evacuate(instance: str, fleet: Fleet, now: datetime) -> tuple[str, Fleet]:
         now: the time.
     """
     taken = _as_staying(instance, fleet)
-    after, begun, rules = fleet, list[Move](), _not_here_alone(instance, taken) | _suspects(instance, fleet)
-    for placed, targets in _relocations(instance, taken):
-        rule, name = "", placed.tenant.full_name
-        if name in rules:
-            continue
-        for target in targets:
+    rules = _not_here_alone(instance, taken) | _suspects(instance, fleet)
+    leaving = [each for each in _relocations(instance, taken) if each[0].tenant.full_name not in rules]
+    after, begun = fleet, dict[TenantName, Move]()
+    for find_move in (_move_to_room, _move_beyond_room):
+        for placed, targets in leaving:
+            name = placed.tenant.full_name
+            if name in begun:
+                continue
             try:
-                begun.append(_begun(placed, target, after, now))
-            except Refused as refused:
-                rule = rule or str(refused)
+                begun[name] = find_move(placed, targets, after, now)
+            except Refused as rule:
+                rules.setdefault(name, str(rule))
             else:
-                after = after.with_coming(target.id, fleet.tenants[name])
-                break
-        else:
-            rules[name] = rule or "no other instance takes it"
+                rules.pop(name, None)
+                after = after.with_coming(begun[name].target, fleet.tenants[name])
     told = f"tenants that cannot leave: {len(rules)}; {next(iter(rules.values()))}" if rules else ""
-    return told, after.with_moves(begun)
+    return told, after.with_moves(begun.values())
 
 
 def changed_moves(before: Fleet, after: Fleet, now: datetime) -> tuple[Move, ...]:
@@ -103,12 +106,12 @@ def without_forced_moves(instance: str, fleet: Fleet) -> Fleet:
     )
 
 
-def without_evacuation(instance: str, fleet: Fleet) -> Fleet:
-    """Without those of its moves that have not begun: the instance is healthy, and its tenants may as well stay."""
+def without_evacuation(instance: str, fleet: Fleet, why: str) -> Fleet:
+    """Without those of its moves that have not begun: its tenants stay for now, and operators are told why."""
     return fleet.with_moves(
-        replace(move, is_cancelled=True, message="its instance is healthy again")
+        replace(move, is_cancelled=True, message=why)
         for move in fleet.moves.values()
-        if move.source == instance and move.actor == ACTOR and move.step == "ordered"
+        if move.source == instance and move.actor == ACTOR and move.step == "ordered" and not move.is_cancelled
     )
 
 
@@ -177,11 +180,8 @@ def _relocations(instance: str, fleet: Fleet) -> Iterator[tuple[PlacedTenant, li
     Those come last that its moves have come back from, and of the others instances of a version that is on trial.
     """
     source = fleet.instances[instance]
-    alike = [
-        replace(fleet.candidate(row), leaving=row.is_leaving or row.id == instance)
-        for row in fleet.instances.values()
-        if not row.is_retired and row.engine == source.engine
-    ]
+    rows = [row for row in fleet.instances.values() if not row.is_retired and row.engine == source.engine]
+    alike = [replace(fleet.candidate(row), leaving=row.is_leaving or row.id == instance) for row in rows]
     here = [
         placed_tenant(name, tenant, source, fleet)
         for name, tenant in fleet.tenants.items()
@@ -189,7 +189,7 @@ def _relocations(instance: str, fleet: Fleet) -> Iterator[tuple[PlacedTenant, li
     ]
     meant = {each.placed.tenant.id: each.target for each in rebalance(here, alike, _carried(instance, fleet))}
     trial = on_trial(fleet)
-    others = [each for each in alike if each.id != instance and each.accepting and not each.is_down]
+    others = [fleet.candidate(row) for row in rows if row.id != instance and _takes_tenants(row, fleet)]
     for placed in sorted(here, key=lambda each: (-each.load, each.tenant.id)):
         first = meant.get(placed.tenant.id)
         rest = [each for each in order_of(placed.tenant.id, others) if each != first]
@@ -201,6 +201,11 @@ def _relocations(instance: str, fleet: Fleet) -> Iterator[tuple[PlacedTenant, li
         yield placed, sorted(targets, key=precedence)
 
 
+def _takes_tenants(row: EngineInstanceRow, fleet: Fleet) -> bool:
+    """Whether it does if there is room."""
+    return row.state in ("accepting", "full") and row.id not in fleet.cordoned and not fleet.is_down(row.id)
+
+
 def _carried(instance: str, fleet: Fleet) -> Counter[str]:
     """What instances carry and will carry, but tenants that are to leave."""
     carried = load_staying(fleet)
@@ -210,8 +215,44 @@ def _carried(instance: str, fleet: Fleet) -> Counter[str]:
     return carried
 
 
-def _begun(placed: PlacedTenant, target: EngineInstance, fleet: Fleet, now: datetime) -> Move:
-    """The move of a tenant. Raises Refused.
+def _move_to_room(placed: PlacedTenant, targets: Iterable[EngineInstance], fleet: Fleet, now: datetime) -> Move:
+    """The move of a tenant to the first of ``targets`` that may have it. Raises Refused, with the first rule."""
+    refused = list[Refused]()
+    for target in targets:
+        try:
+            return _begun(placed, target, fleet, now, new_move)
+        except Refused as rule:
+            refused.append(rule)
+    raise refused[0] if refused else Refused("no other instance takes it")
+
+
+def _move_beyond_room(placed: PlacedTenant, targets: Iterable[EngineInstance], fleet: Fleet, now: datetime) -> Move:
+    """Likewise, whatever their capacities: to the one that carries the least for its own then.
+
+    Those that its moves have come back from come last as ever, and of the others instances that are on trial.
+    """
+    tenant, trial = fleet.tenants[placed.tenant.full_name], on_trial(fleet)
+
+    def precedence(each: EngineInstance) -> tuple[int, bool, float, str]:
+        deployments = fleet.holding(each.id).deployments + tenant.deployments
+        return fleet.returned.get((tenant.id, each.id), 0), each.id in trial, deployments / each.capacity, each.id
+
+    for target in sorted(targets, key=precedence):
+        with suppress(Refused):
+            move = _begun(placed, target, fleet, now, new_move_beyond_room)
+            without_room = f"no instance that accepts tenants has room for its {tenant.deployments} Applications"
+            return replace(move, message=f"{without_room}: it goes to {target.id} all the same")
+    raise Refused("no other instance takes it")
+
+
+def _begun(
+    placed: PlacedTenant,
+    target: EngineInstance,
+    fleet: Fleet,
+    now: datetime,
+    order_move: Callable[[MoveTenant, FleetOrder, Fleet], Move],
+) -> Move:
+    """The move of a tenant, by the rules of ``order_move``. Raises Refused.
 
     Only an operator orders a tenant from an instance that its workspace has to itself to a shared one; from a shared
     one it goes to another, lest it stay on one that is down. A move that takes the place of one that has begun has so,
@@ -225,7 +266,7 @@ def _begun(placed: PlacedTenant, target: EngineInstance, fleet: Fleet, now: date
         raise Refused(f"engine instance {target.id} has not given up what it had of the tenant")
     wanted = MoveTenant(*placed.tenant.full_name, target.id)
     order = FleetOrder(_order_id(placed.tenant.id, now), ACTOR, now, wanted)
-    move = replace(new_move(wanted, order, fleet), path="forced", evacuated_for=_reason(source.id, fleet))
+    move = replace(order_move(wanted, order, fleet), path="forced", evacuated_for=_reason(source.id, fleet))
     return move if known is None or known.step == "ordered" else replace(move, step="reserved", due_at=now)
 
 

@@ -26,7 +26,14 @@ from services.planner.domain.fleet.remediation.evacuation import (
     without_evacuation,
     without_forced_moves,
 )
-from services.planner.domain.fleet.remediation.remediation import EVACUATE, REAPPLY, REPLACE, is_left, next_remedies
+from services.planner.domain.fleet.remediation.remediation import (
+    EVACUATE,
+    REAPPLY,
+    REPLACE,
+    is_ill,
+    is_left,
+    next_remedies,
+)
 from services.planner.domain.fleet.remediation.remediation_rows import Remediation, ToldRemedy
 from services.planner.domain.fleet.remediation.replacement import add_replacement, is_replaceable, retire_replaced
 from services.planner.domain.fleet.rows import Fleet, FleetOrderRecord
@@ -61,8 +68,10 @@ def decide_remedies(
         if _is_evacuated(row, fleet):
             forced = with_forced_moves(row.engine_instance_id, after, now)
             _, after = evacuate(row.engine_instance_id, forced, now)
-        elif row.state in ("recovering", "well"):
-            after = without_evacuation(row.engine_instance_id, after)
+        elif row.state == "held":
+            after = _held_back(row, after)
+        elif row.state == "well" or not is_ill(fleet.health.get(row.engine_instance_id)):
+            after = without_evacuation(row.engine_instance_id, after, f"its evacuation is over: {row.message}")
         rows[number], given, after = _of_provisioner(row, remediations.get(row.engine_instance_id), after, now)
         orders += given
     moves, steps = changed_moves(fleet, after, now), {move.id: move.step for move in fleet.moves.values()}
@@ -91,7 +100,9 @@ def _of_provisioner(
     if not is_replaceable(instance, fleet):
         return row, (), fleet
     if row.rung == EVACUATE and _is_taken(before, row):
-        return row, *add_replacement(instance, fleet, now)
+        orders, after, refusal = add_replacement(instance, fleet, now)
+        message = f"{row.message}; no other is added, 'gitopsctl engines add' one: {refusal}"
+        return replace(row, message=message) if refusal else row, orders, after
     if row.rung == REPLACE and row.state == "exhausted":
         orders, after, refusal = retire_replaced(instance, fleet, now)
         return replace(row, message=f"it is not retired yet: {refusal}") if refusal else row, orders, after
@@ -102,6 +113,15 @@ def _is_evacuated(row: Remediation, fleet: Fleet) -> bool:
     """Whether tenants leave an instance, whatever else is done for it meanwhile."""
     is_going_on = row.state in ("acting", "waiting")
     return is_going_on and EVACUATE in row.remedies and fleet.is_down(row.engine_instance_id)
+
+
+def _held_back(row: Remediation, fleet: Fleet) -> Fleet:
+    """With nothing that is left of an evacuation to begin. It orders the rest again once it goes on.
+
+    Written with the row that says so: nobody begins one of these moves afterwards.
+    """
+    others_restored = without_forced_moves(row.engine_instance_id, fleet)
+    return without_evacuation(row.engine_instance_id, others_restored, f"its evacuation is held: {row.message}")
 
 
 def is_of_tenants(remediations: Iterable[Remediation], fleet: Fleet) -> bool:

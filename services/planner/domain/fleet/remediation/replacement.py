@@ -25,10 +25,15 @@ def is_replaceable(row: EngineInstanceRow, fleet: Fleet) -> bool:
     return is_installed and not row.is_leaving
 
 
-def add_replacement(row: EngineInstanceRow, fleet: Fleet, now: datetime) -> tuple[tuple[FleetOrderRecord, ...], Fleet]:
-    """What was ordered, and the fleet with another instance of the same sort; none for a pool, which adds its own."""
+def add_replacement(
+    row: EngineInstanceRow, fleet: Fleet, now: datetime
+) -> tuple[tuple[FleetOrderRecord, ...], Fleet, str]:
+    """What was ordered, the fleet with another instance of the same sort, and the rule that is against that one.
+
+    Nothing is ordered for a pool, which adds its own.
+    """
     if row.engine_class == "shared" and (row.engine_cluster, row.ring) in fleet.pools:
-        return (), fleet
+        return (), fleet, ""
     name = fleet.next_name(row.engine_cluster, row.ring)
     wanted = AddEngineInstance(
         id=name,
@@ -42,8 +47,7 @@ def add_replacement(row: EngineInstanceRow, fleet: Fleet, now: datetime) -> tupl
         wanted_version=row.wanted_version or "",
         profile=row.profile or "",
     )
-    records, after, _ = _given(wanted, fleet, now)
-    return records, after
+    return _given(wanted, fleet, now)
 
 
 def retire_replaced(
