@@ -61,9 +61,10 @@ def measure_planner(sizes: Sequence[int], tenants_each: int, applications_each: 
     return [*batches.find_growing(by_size), *batches.find_growing(by_waiting, WAITING)]
 
 
-def measure_drain(sizes: drain.Sizes) -> Iterable[str]:
+def measure_drain(sizes: drain.Sizes, settings: Sequence[str]) -> Iterable[str]:
     """Print what others notice of a drain; returns what did not get done, and the bounds that are not kept."""
-    with own_stack("--engine-clusters", str(sizes.clusters)) as stack:
+    changed = [option for setting in settings for option in ("--set", setting)]
+    with own_stack("--engine-clusters", str(sizes.clusters), *changed) as stack:
         found = drain.measure(stack, sizes, console)
     console.print(drain.table_of(found, sizes))
     console.print(drain.busy_table(found, sizes.rate))
@@ -80,6 +81,9 @@ def main(  # noqa: PLR0913, PLR0917 - one for each option
     ] = 2,
     rate: Annotated[float, typer.Option(help="Changes a second, of a drain.")] = 50.0,
     seconds: Annotated[float, typer.Option(help="Of changes before a drain, and at least meanwhile.")] = 60.0,
+    settings: Annotated[
+        list[str] | None, typer.Option("--set", help="NAME=VALUE of the services, of a drain, such as MOVES_AT_ONCE=2.")
+    ] = None,
     sizes: Annotated[list[int], typer.Option("--size", help="Instances of the fleets of the planner.")] = SIZES,
     tenants_each: Annotated[int, typer.Option(help="Tenants of each of these instances.")] = 40,
     applications_each: Annotated[int, typer.Option(help="Their Applications.")] = 100,
@@ -89,7 +93,9 @@ def main(  # noqa: PLR0913, PLR0917 - one for each option
     parts: Mapping[Part, Callable[[], Iterable[str]]] = {
         Part.PLACEMENT: lambda: measure_placement(workspaces, applications, instances),
         Part.PLANNER: lambda: measure_planner(sizes, tenants_each, applications_each, times),
-        Part.DRAIN: lambda: measure_drain(drain.Sizes(workspaces, applications, instances, clusters, rate, seconds)),
+        Part.DRAIN: lambda: measure_drain(
+            drain.Sizes(workspaces, applications, instances, clusters, rate, seconds), settings or ()
+        ),
     }
     try:
         told = list(parts[part]())

@@ -20,7 +20,7 @@ from services.planner.database.assignment_queries import load_rules
 from services.planner.database.columns import names
 from services.planner.database.move_queries import TENANTS_GONE, UNDER_WAY, load_moves
 from services.planner.database.pool_queries import load_pools
-from services.planner.database.remedy_queries import CORDONED, REASONS_BY_HAND
+from services.planner.database.remedy_queries import CORDONED, HELD, REASONS_BY_HAND
 from services.planner.database.rollout_queries import load_figures, load_rollout
 from services.planner.domain.fleet.placement.measured_load import measured_load
 from services.planner.domain.fleet.rollouts.rollout_rows import Rollout
@@ -225,6 +225,7 @@ def load_fleet_rows(
     instances = [EngineInstanceRow(*row) for row in connection.execute(INSTANCES, (targets,))]
     health = [InstanceHealth(*row) for row in connection.execute(HEALTH)]
     cordoned = dict(connection.execute(CORDONED).fetchall())
+    held = frozenset(instance for (instance,) in connection.execute(HELD).fetchall())
     installations = [Installation(*row) for row in connection.execute(INSTALLATIONS)]
     ((is_rebuilt,),) = connection.execute(IS_REBUILT).fetchall()
     decided = frozenset(order for (order,) in connection.execute(DECIDED, (sorted(orders),)))
@@ -239,6 +240,7 @@ def load_fleet_rows(
         decided=decided,
         health={each.engine_instance_id: each for each in health},
         cordoned=cordoned,
+        held=held,
         installations={each.engine_instance_id: each for each in installations},
         pools=load_pools(connection),
         rollout=rollout,

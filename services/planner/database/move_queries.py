@@ -11,7 +11,7 @@ from psycopg import Connection
 
 from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
 from services.planner.database.columns import columns_of
-from services.planner.database.remedy_queries import IS_DOWN
+from services.planner.database.remedy_queries import HELD, IS_DOWN
 from services.planner.domain.fleet.moves.pace import STALLED_AFTER, Latency
 from services.planner.domain.fleet.rows import CANCELLABLE, TENANT_INDUCED, Move
 from services.planner.rows import TenantName
@@ -61,8 +61,8 @@ SELECT EXISTS (
      WHERE {UNDER_WAY}
        AND ((m.step = 'ordered' AND m.is_cancelled)
         OR (m.step = 'ordered' AND NOT {IS_DOWN} AND m.target NOT IN (SELECT id FROM busy)
-            AND (m.path <> 'whole'
-                 OR (m.source NOT IN (SELECT id FROM busy)
+            AND ((m.path <> 'whole' AND m.source NOT IN ({HELD}))
+                 OR (m.path = 'whole' AND m.source NOT IN (SELECT id FROM busy)
                      AND NOT ARRAY[m.source, m.target] && ARRAY(SELECT id FROM giving_way))))
         OR (i.state IN ('draining', 'drained', 'retired') AND NOT m.is_cancelled
             AND m.step IN ({GOES_BACK}))

@@ -20,8 +20,9 @@ IS_OUT_OF_REACH = f"""
 """
 IS_CORDONED = "EXISTS (SELECT FROM remediations r WHERE r.engine_instance_id = engine_instances.id AND r.is_cordoned)"
 REMEDIATIONS = f"SELECT {names(Remediation)} FROM remediations ORDER BY engine_instance_id"
+HELD = "SELECT engine_instance_id FROM remediations WHERE state = 'held'"
 CORDONED = "SELECT engine_instance_id, message FROM remediations WHERE is_cordoned"
-# Of those that are ill, and that no row says so of, none was looked at since: a row may say that it is healthy again.
+# Nobody has looked at an instance since it fell ill if it has no row, or one that says that it is healthy.
 IS_REMEDY_DUE = f"""
 SELECT EXISTS (
     SELECT FROM remediations

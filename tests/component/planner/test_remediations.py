@@ -15,11 +15,12 @@ from typer.testing import CliRunner
 
 from services.cli.fleet import engines
 from services.common.messages import REMEDY, Applied, EngineHealth, Failed, MoveTenant, Observation
+from services.planner.database.move_queries import is_move_due
 from services.planner.database.periodic_queries import count_remediations
 from services.planner.database.remedy_queries import is_remedy_due
 from services.planner.database.session import DatabaseSession
 from services.planner.domain.changes import BatchChanges
-from services.planner.domain.events import Event, RemediesDue
+from services.planner.domain.events import Event, FleetDue, RemediesDue
 from services.planner.domain.fleet.remediation.remediation_rows import Remediation
 from services.planner.domain.policy import Policy, RemedyPolicy
 from services.planner.engines.available import ENGINES
@@ -260,6 +261,24 @@ def test_evacuation_when_due_then_its_moves_are_ordered_with_the_rung_in_one_tra
     ((source, target, actor),) = rows(database, "SELECT source, target, actor FROM moves")
     assert (source, target != here, actor) == (here, True, "remediation")
     assert fleet.load_remediations()[str(here)].rung == "Evacuate"
+
+
+@pytest.mark.parametrize("state", ["held", "acting"])
+def test_evacuation_when_it_is_held_then_none_of_its_moves_is_due_or_begins(
+    sessions: Sessions, database: Database, state: str
+) -> None:
+    fleet, reports = sessions
+    take(reports, 2, changed(1))
+    ((here,),) = rows(database, "SELECT engine_instance_id FROM tenants")
+    tell(reports, 1000, "Down", "HeartbeatLost", str(here))
+    for second in (1010, 1010, 1077):
+        take(fleet, second, Event(RemediesDue(), 0, ""))
+    with psycopg.connect(database.owner_url) as owner:
+        owner.execute("UPDATE remediations SET state = %s WHERE engine_instance_id = %s", (state, here))
+    with fleet.connection() as connection:
+        assert is_move_due(connection, at(1080), 5, 5) == (state == "acting")
+    take(fleet, 1080, Event(FleetDue(), 0, ""))
+    assert rows(database, "SELECT step FROM moves") == [("ordered" if state == "held" else "reserved",)]
 
 
 AWAY = """

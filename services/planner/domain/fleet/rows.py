@@ -115,6 +115,11 @@ class EngineInstanceRow:
         return not (self.is_unready or self.is_retired)
 
     @property
+    def is_taking(self) -> bool:
+        """Whether tenants come to it, as far as there is room."""
+        return self.state in ("accepting", "full")
+
+    @property
     def is_leaving(self) -> bool:
         """Whether no new tenant is placed on it because it is to be retired."""
         return self.state in ("draining", "drained")
@@ -342,10 +347,12 @@ class Fleet:
     """By instance; none of one of which no agent has told anything yet."""
     cordoned: Mapping[str, str] = field(default_factory=dict)
     """Instances that remediation keeps new tenants from, with why."""
+    held: frozenset[str] = frozenset()
+    """Instances that remediation does not touch, as too many are ill at once: no evacuation goes on."""
     rules: PlacementRules = field(default_factory=PlacementRules)
     """What workspaces and tenants are assigned to; none where no order and no look at the fleet goes by it."""
     load: Mapping[str, int] = field(default_factory=dict)
-    """What instances carry, by their ids, as measured last. Only pools and relief are decided on it."""
+    """What instances carry, by their ids, as measured last: for pools, relief, and the size of a rolled out ring."""
     installations: Mapping[str, Installation] = field(default_factory=dict)
     """By instance; none of one of which no provisioner has told anything."""
     pools: Mapping[PoolKey, EnginePool] = field(default_factory=dict)
@@ -381,6 +388,10 @@ class Fleet:
         """Whether nothing new is deployed there, as far as anybody knows."""
         told = self.health.get(instance)
         return told is not None and told.is_down
+
+    def takes_tenants(self, row: EngineInstanceRow) -> bool:
+        """Whether tenants may come to it, as far as there is room: it works, and nobody keeps them from it."""
+        return row.is_taking and not self.is_down(row.id) and row.id not in self.cordoned
 
     def down_in_words(self, instance: str) -> str:
         """Of an instance that is down, as operators are told."""

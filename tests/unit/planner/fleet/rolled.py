@@ -92,6 +92,9 @@ class Rolled:
         deployments = Counter[str]()
         for each in self.tenants.values():
             deployments[each.engine_instance_id] += each.deployments
+            move = self.moves.get(each.id)
+            if move is not None and move.source == each.engine_instance_id:  # it counts where it goes, too
+                deployments[move.target] += each.deployments
         held = {
             name: Holding(on[name] + moving[name], deployments[name], objects=bool(on[name] + moving[name]))
             for name in self.instances

@@ -574,6 +574,54 @@ def test_ring_when_room_lacks_after_tenants_have_moved_and_it_has_a_pool_then_an
     assert rolled.places() == {TARGET: 19, "north-general-1": 1}
 
 
+def test_ring_when_its_tenants_are_on_their_way_then_they_count_once_and_no_instance_is_ordered_for_them() -> None:
+    rolled = Rolled.of({"general": (3, 0)}, 10)
+    rolled.instances = {name: replace(row, capacity=30) for name, row in rolled.instances.items()}
+    rolled.pools = {POOL.key: replace(POOL, maximum=20)}
+    rolled.live(START)
+    rolled.live()
+    rolled.install()
+    new = {name for name in rolled.instances if "old" not in name}
+    assert len(new) == 3
+    rolled.until("moving", 100)
+    for _ in range(3):
+        rolled.look()
+        rolled.now += EVERY
+    assert len(rolled.moves) > 20
+    assert {name for name in rolled.instances if "old" not in name} == new
+
+
+def test_ring_when_a_new_instance_is_down_before_tenants_move_then_it_is_waited_for_and_none_is_ordered() -> None:
+    rolled = Rolled.of({"general": (1, 1)}, 10)
+    rolled.pools = {POOL.key: POOL}
+    rolled.hear(TARGET, Health.DOWN)
+    rolled.live(START)
+    for _ in range(3):
+        rolled.live()
+    assert rolled.instances.keys() == {SOURCE, TARGET}
+    assert rolled.rollout is not None
+    assert rolled.rollout.reason.endswith(f"has room for 0: engine instance {TARGET} is down: ControllerNotReady")
+
+
+def test_ring_when_a_spare_instance_has_failed_then_the_others_are_enough() -> None:
+    rolled = Rolled.of({"general": (1, 0)}, 10)
+    rolled.pools = {POOL.key: replace(POOL, maximum=2, spare=1)}
+    rolled.live(START)
+    rolled.live()
+    rolled.health["north-general-1"] = told("north-general-1", NEW)
+    assert rolled.until_over().step == "done"
+    assert (rolled.places(), rolled.states()["north-general-2"]) == ({"north-general-1": 10}, "failed")
+
+
+def test_pool_when_the_old_instances_were_given_up_by_a_former_release_then_it_is_of_the_version_all_the_same() -> None:
+    rolled = begun(5)
+    retiring = rolled.until("retiring")
+    rolled.pools = {POOL.key: POOL}
+    rolled.rollout = retiring
+    assert rolled.until_over().step == "done"
+    assert rolled.pools[POOL.key].version == NEW
+
+
 def test_ring_when_a_new_instance_is_down_after_tenants_have_moved_then_none_is_ordered_for_it() -> None:
     rolled = begun(20)
     rolled.pools = {POOL.key: POOL}

@@ -84,7 +84,7 @@ def settle_moves(fleet: Fleet, now: datetime, at_once: int) -> Fleet:
 
     None begins while its target is down. Those that only wait until their source is back take no place: many would
     have to, before the next could leave it. Those of an evacuation take none of the instance that is down, and give
-    way to nobody.
+    way to nobody; while that is held none begins.
 
     Args:
         fleet: all rows.
@@ -95,10 +95,15 @@ def settle_moves(fleet: Fleet, now: datetime, at_once: int) -> Fleet:
     places = _Places(fleet, now, at_once)
     begun: list[Move] = []
     for move in fleet.moves.values():
-        if move.step == "ordered" and not fleet.is_down(move.target) and places.are_free(move):
+        if move.step == "ordered" and not _waits(move, fleet) and places.are_free(move):
             begun.append(replace(move, step="reserved", step_since=now, due_at=now))
             places.add(begun[-1])
     return fleet.with_moves(begun)
+
+
+def _waits(move: Move, fleet: Fleet) -> bool:
+    """Whether it does not begin, whatever places there are."""
+    return fleet.is_down(move.target) or (move.path != "whole" and move.source in fleet.held)
 
 
 class _Places:
@@ -144,7 +149,7 @@ def _require_suitable(target: EngineInstanceRow, source: EngineInstanceRow, orde
 
     A tenant that is assigned to no region stays in its own.
     """
-    if target.state not in ("accepting", "full"):
+    if not target.is_taking:
         raise Refused(state_in_words(target))
     if source.engine != target.engine:
         raise Refused(

@@ -7,6 +7,9 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from uuid import UUID
 
+from services.common.messages import AddEngineInstance
+from services.planner.rows import DEFAULT_ENGINE
+
 NAMESPACES = "gitops-service-argocd-"
 """How the names of those begin in which instances are installed that the planner adds."""
 HIGHEST_NUMBER = 9999
@@ -100,6 +103,22 @@ def longest_namespace(engine_cluster: str, ring: str) -> str:
 def namespace_of(instance: str) -> str:
     """Where an instance is installed that the planner adds."""
     return f"{NAMESPACES}{instance}"
+
+
+def instance_of(pool: EnginePool, name: str) -> AddEngineInstance:
+    """The order of an instance of a pool."""
+    return AddEngineInstance(
+        id=name,
+        engine_cluster=pool.engine_cluster,
+        namespace=namespace_of(name),
+        engine=DEFAULT_ENGINE,
+        engine_class="shared",
+        dedicated_to="",
+        ring=pool.ring,
+        capacity=pool.capacity,
+        wanted_version=pool.version,
+        profile=pool.profile,
+    )
 
 
 def instance_in(namespace: str) -> str:

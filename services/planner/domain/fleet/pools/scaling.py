@@ -26,7 +26,6 @@ from datetime import datetime
 from uuid import NAMESPACE_OID, uuid5
 
 from services.common.messages import (
-    AddEngineInstance,
     DrainEngineInstance,
     FleetOrder,
     MoveTenant,
@@ -36,14 +35,13 @@ from services.common.messages import (
 )
 from services.planner.domain.fleet.moves.rebalance_orders import is_moving
 from services.planner.domain.fleet.orders import decide_order
-from services.planner.domain.fleet.pools.pool_rows import Burdens, EnginePool, Overload, Patience, PoolKey, namespace_of
+from services.planner.domain.fleet.pools.pool_rows import Burdens, EnginePool, Overload, Patience, PoolKey, instance_of
 from services.planner.domain.fleet.pools.pool_size import SLACK, is_overloaded, lacking_instances, target_load
 from services.planner.domain.fleet.rows import HANDED_OVER, EngineInstanceRow, Fleet, TenantHere
 from services.planner.domain.fleet.view import FleetView
-from services.planner.rows import DEFAULT_ENGINE, TenantName
+from services.planner.rows import TenantName
 
 ACTOR = "planner"
-SERVING = ("accepting", "full")
 REBUILT = "the database is being rebuilt, and what instances carry is not known yet"
 
 
@@ -170,7 +168,7 @@ class _Scaler:
 
     def is_serving(self, row: EngineInstanceRow) -> bool:
         """Whether it is known to do its work, and is to go on with it."""
-        return row.state in SERVING and not self.fleet.is_down(row.id) and row.id not in self.fleet.cordoned
+        return self.fleet.takes_tenants(row)
 
     def load(self, instance: str) -> int:
         """What it will carry once all moves are over."""
@@ -296,20 +294,7 @@ def _grown(pool: EnginePool, scaler: _Scaler, members: Iterable[EngineInstanceRo
     if failed is not None:
         return replace(pool, message=f"no instance is added: {failed.id} has failed, {failed.state_message}")
     for _ in range(lacking):
-        name = scaler.fleet.next_name(*pool.key)
-        wanted = AddEngineInstance(
-            id=name,
-            engine_cluster=pool.engine_cluster,
-            namespace=namespace_of(name),
-            engine=DEFAULT_ENGINE,
-            engine_class="shared",
-            dedicated_to="",
-            ring=pool.ring,
-            capacity=pool.capacity,
-            wanted_version=pool.version,
-            profile=pool.profile,
-        )
-        if not scaler.give(wanted):
+        if not scaler.give(instance_of(pool, scaler.fleet.next_name(*pool.key))):
             return replace(pool, message=f"no instance is added: {scaler.refusal}")
     return replace(pool, message="")
 
@@ -358,7 +343,7 @@ def _overloads(scaler: _Scaler, patience: Patience, held: str) -> dict[str, Over
     """
     found: dict[str, Overload] = {}
     for row in scaler.fleet.instances.values():
-        if row.state in SERVING and is_overloaded(scaler.load(row.id), row.capacity):
+        if row.is_taking and is_overloaded(scaler.load(row.id), row.capacity):
             due = Overload(row.id, scaler.now + patience.overload)
             found[row.id] = scaler.burdens.overloads.get(row.id, due)
             if found[row.id].relieved_at <= scaler.now and not held and not scaler.fleet.is_down(row.id):

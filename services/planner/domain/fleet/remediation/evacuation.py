@@ -2,8 +2,9 @@
 
 All of them leave that a rule lets go. Where the instance that a tenant is meant for has no room, it goes to another;
 likewise where a move there went back of late, because the tenant could not be prepared. Those that no instance has room
-for go to whichever carries the least for its capacity, once all others are placed: what carries too much deploys, if
-late, and is relieved by pools and rebalances; what is down deploys nothing.
+for wait for one that is being installed. If there is none they go to whichever carries the least for its capacity, and
+half as much again at most, once all others are placed: what carries too much deploys, if late, and is relieved later;
+what is down deploys nothing.
 Those that are leaving already go on to where they were ordered to go, unless they have not begun and that is down, too.
 Those that have come by a move whose target, the instance, has not taken them over yet leave by another one, which takes
 the place of that.
@@ -40,6 +41,10 @@ EVACUATED_WITHIN = timedelta(days=1)
 MAX_EVACUATIONS = 2
 """From so many it is evacuated, and stays on the next: each has only a part of the tenants of the one before, so those
 who have been on all of them become few soon. Instances fail by themselves, too, but seldom three times for a tenant."""
+
+
+MOST_BEYOND = 1.5
+"""Of its capacity an instance gets at most so many Applications by an evacuation: it must not be ill of that, too."""
 
 
 def evacuate(instance: str, fleet: Fleet, now: datetime) -> tuple[str, Fleet]:
@@ -189,7 +194,7 @@ def _relocations(instance: str, fleet: Fleet) -> Iterator[tuple[PlacedTenant, li
     ]
     meant = {each.placed.tenant.id: each.target for each in rebalance(here, alike, _carried(instance, fleet))}
     trial = on_trial(fleet)
-    others = [fleet.candidate(row) for row in rows if row.id != instance and _takes_tenants(row, fleet)]
+    others = [fleet.candidate(row) for row in rows if row.id != instance and fleet.takes_tenants(row)]
     for placed in sorted(here, key=lambda each: (-each.load, each.tenant.id)):
         first = meant.get(placed.tenant.id)
         rest = [each for each in order_of(placed.tenant.id, others) if each != first]
@@ -199,11 +204,6 @@ def _relocations(instance: str, fleet: Fleet) -> Iterator[tuple[PlacedTenant, li
             return fleet.returned.get((tenant, each.id), 0), each.id in trial
 
         yield placed, sorted(targets, key=precedence)
-
-
-def _takes_tenants(row: EngineInstanceRow, fleet: Fleet) -> bool:
-    """Whether it does if there is room."""
-    return row.state in ("accepting", "full") and row.id not in fleet.cordoned and not fleet.is_down(row.id)
 
 
 def _carried(instance: str, fleet: Fleet) -> Counter[str]:
@@ -219,30 +219,42 @@ def _move_to_room(placed: PlacedTenant, targets: Iterable[EngineInstance], fleet
     """The move of a tenant to the first of ``targets`` that may have it. Raises Refused, with the first rule."""
     refused = list[Refused]()
     for target in targets:
-        try:
-            return _begun(placed, target, fleet, now, new_move)
-        except Refused as rule:
-            refused.append(rule)
+        if target.accepting:
+            try:
+                return _begun(placed, target, fleet, now, new_move)
+            except Refused as rule:
+                refused.append(rule)
     raise refused[0] if refused else Refused("no other instance takes it")
 
 
 def _move_beyond_room(placed: PlacedTenant, targets: Iterable[EngineInstance], fleet: Fleet, now: datetime) -> Move:
-    """Likewise, whatever their capacities: to the one that carries the least for its own then.
+    """Likewise, beyond their capacities: to the one that carries the least for its own then.
 
     Those that its moves have come back from come last as ever, and of the others instances that are on trial.
     """
     tenant, trial = fleet.tenants[placed.tenant.full_name], on_trial(fleet)
+    if awaited := _awaited(placed, fleet):
+        raise Refused(f"no instance that accepts tenants has room, and {awaited.id} is being installed")
+
+    def fullness(each: EngineInstance) -> float:
+        return (fleet.holding(each.id).deployments + tenant.deployments) / each.capacity
 
     def precedence(each: EngineInstance) -> tuple[int, bool, float, str]:
-        deployments = fleet.holding(each.id).deployments + tenant.deployments
-        return fleet.returned.get((tenant.id, each.id), 0), each.id in trial, deployments / each.capacity, each.id
+        return fleet.returned.get((tenant.id, each.id), 0), each.id in trial, fullness(each), each.id
 
-    for target in sorted(targets, key=precedence):
+    for target in sorted((each for each in targets if fullness(each) <= MOST_BEYOND), key=precedence):
         with suppress(Refused):
             move = _begun(placed, target, fleet, now, new_move_beyond_room)
             without_room = f"no instance that accepts tenants has room for its {tenant.deployments} Applications"
             return replace(move, message=f"{without_room}: it goes to {target.id} all the same")
     raise Refused("no other instance takes it")
+
+
+def _awaited(placed: PlacedTenant, fleet: Fleet) -> EngineInstanceRow | None:
+    """An instance that will have room for the tenant, as far as anybody knows, and that is being installed."""
+    source = fleet.instances[placed.tenant.engine_instance_id]
+    installed = (row for row in fleet.instances.values() if row.state == "provisioning" and row.engine == source.engine)
+    return next((row for row in installed if not placed.affinity.refusal(row)), None)
 
 
 def _begun(

@@ -14,8 +14,8 @@ else a person is told so.
 Of each ring one instance at a time, so that a remedy that harms does so once. What is down has its turn before what is
 degraded, and while one does no more than wait for its tenants to leave, the next has. If more than three tenths of the
 fleet, or of one engine cluster, are ill at once (and more than one instance), the cause is shared, and none of these is
-touched; what has not begun of an evacuation is withdrawn. One that is drained, as after a failed rollout, may stay ill:
-it does not count in that, and has its turn last.
+touched, and no move of an evacuation begins. One that is drained, as after a failed rollout, may stay ill: it does not
+count in that, and has its turn last.
 Those of a cluster that an operator drains do not count, either, nor wait for each other: so all leave one that is lost.
 An instance that has been healthy for a while is well: its cordon is lifted, and the next time the ladder begins anew.
 One that was never ready is not ill: who ordered it is told what it lacks (``pools/provisioning.py``), and another like

@@ -65,15 +65,14 @@ def decide_remedies(
         if not fleet.is_down(name):
             after = without_forced_moves(name, after)
     for number, row in enumerate(rows):
+        # What is installed in its place is waited for by tenants that no other has room for.
+        rows[number], given, after = _of_provisioner(row, remediations.get(row.engine_instance_id), after, now)
+        orders += given
         if _is_evacuated(row, fleet):
             forced = with_forced_moves(row.engine_instance_id, after, now)
             _, after = evacuate(row.engine_instance_id, forced, now)
-        elif row.state == "held":
-            after = _held_back(row, after)
         elif row.state == "well" or not is_ill(fleet.health.get(row.engine_instance_id)):
             after = without_evacuation(row.engine_instance_id, after, f"its evacuation is over: {row.message}")
-        rows[number], given, after = _of_provisioner(row, remediations.get(row.engine_instance_id), after, now)
-        orders += given
     moves, steps = changed_moves(fleet, after, now), {move.id: move.step for move in fleet.moves.values()}
     changed = [(remediations.get(row.engine_instance_id), row) for row in rows]
     return Changes(
@@ -113,15 +112,6 @@ def _is_evacuated(row: Remediation, fleet: Fleet) -> bool:
     """Whether tenants leave an instance, whatever else is done for it meanwhile."""
     is_going_on = row.state in ("acting", "waiting")
     return is_going_on and EVACUATE in row.remedies and fleet.is_down(row.engine_instance_id)
-
-
-def _held_back(row: Remediation, fleet: Fleet) -> Fleet:
-    """With nothing that is left of an evacuation to begin. It orders the rest again once it goes on.
-
-    Written with the row that says so: nobody begins one of these moves afterwards.
-    """
-    others_restored = without_forced_moves(row.engine_instance_id, fleet)
-    return without_evacuation(row.engine_instance_id, others_restored, f"its evacuation is held: {row.message}")
 
 
 def is_of_tenants(remediations: Iterable[Remediation], fleet: Fleet) -> bool:

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from services.planner.domain.fleet.rollouts.rollout_rows import Rollout
 from services.planner.domain.fleet.rows import EngineInstanceRow, Fleet
 
-TAKING = ("accepting", "full")
-"""States in which an instance may get tenants of its ring."""
 Cell = tuple[str, str, str, str]
 """Engine cluster, engine, class and owner: within it a tenant may move whatever it has."""
 
@@ -35,7 +33,7 @@ def ring_of(rollout: Rollout, ring: str, fleet: Fleet) -> Ring:
     unknown = [row for row in members if row not in new and row.id not in fleet.health]
     return Ring(
         tuple(row for row in members if row not in new and row not in unknown),
-        tuple(row for row in new if row.state in TAKING and not fleet.is_down(row.id)),
+        tuple(row for row in new if row.is_taking and not fleet.is_down(row.id)),
         tuple(unknown),
     )
 

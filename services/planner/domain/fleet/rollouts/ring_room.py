@@ -8,30 +8,38 @@ elsewhere it is enough: how full instances become is up to whoever adds them.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import NamedTuple
 from uuid import uuid5
 
-from services.common.messages import AddEngineInstance, FleetOrder
-from services.planner.domain.fleet.pools.pool_rows import EnginePool, namespace_of
+from services.common.messages import FleetOrder
+from services.planner.domain.fleet.placement.measured_load import load_of_deployments
+from services.planner.domain.fleet.pools.pool_rows import EnginePool, instance_of
 from services.planner.domain.fleet.pools.pool_size import lacking_instances
-from services.planner.domain.fleet.rollouts.ring_health import find_trouble
 from services.planner.domain.fleet.rollouts.ring_instances import Cell, Ring, cell_of, release, ring_of, runs
+from services.planner.domain.fleet.rollouts.ring_tenants import is_coming
 from services.planner.domain.fleet.rollouts.rollout_rows import Rollout
 from services.planner.domain.fleet.rows import EngineInstanceRow, Fleet
+from services.planner.rows import DEFAULT_ENGINE
 
 ACTOR = "rollout"
 """Who orders the instances that join a ring."""
 
 
 class _Members(NamedTuple):
-    """The instances of a cell."""
+    """The instances of a cell, and what its old ones carry."""
 
     old: list[EngineInstanceRow]
     new: list[EngineInstanceRow]
-    joining: list[EngineInstanceRow]
-    """New ones that are being installed, or have failed."""
+    failed: list[EngineInstanceRow]
+    """New ones that were not ready in time."""
+    awaited: list[EngineInstanceRow]
+    """New ones that are being installed, or are down."""
+    carried: int
+    """Applications of the old ones, but for those of tenants that are on their way: the new ones count them."""
+    load: int
+    """Of old and new ones, likewise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +54,8 @@ class Shortage:
     pool: EnginePool | None
     """What adds instances there; None: operators do."""
     missing: int
-    """Instances that the pool is to add beside those that join. One that has failed counts: the next would, too."""
+    """Instances that the pool is to add beside those that are awaited. One that has failed counts: the next would, too.
+    """
 
 
 def shortages(ring: Ring, rollout: Rollout, fleet: Fleet) -> list[Shortage]:
@@ -62,40 +71,53 @@ def shortages(ring: Ring, rollout: Rollout, fleet: Fleet) -> list[Shortage]:
 
 
 def _shortage(cell: Cell, ring: Ring, rollout: Rollout, fleet: Fleet) -> Shortage | None:
+    """None that has failed is waited for if there is room without it."""
     members = _members(cell, ring, rollout, fleet)
-    carried = sum(fleet.holding(row.id).deployments for row in members.old)
     room = sum(max(0, row.capacity - fleet.holding(row.id).deployments) for row in members.new)
     pool = _pool_of(cell, rollout.ring, fleet)
-    is_small = pool is not None and _lacking(pool, members, members.new, fleet) > 0
-    if members.new and room >= carried and not is_small:
+    is_small = pool is not None and _lacking(pool, members.load, [*members.new, *members.failed]) > 0
+    if members.new and room >= members.carried and not is_small:
         return None
     if pool is None:
-        return Shortage(cell, carried, room, None, 0)
-    there = [*members.new, *members.joining]
-    unplaced = carried - room - sum(row.capacity for row in members.joining)
-    missing = max(_lacking(pool, members, there, fleet), math.ceil(unplaced / pool.capacity), int(not there))
-    return Shortage(cell, carried, room, pool, missing)
+        return Shortage(cell, members.carried, room, None, 0)
+    to_come = [*members.failed, *members.awaited]
+    unplaced = members.carried - room - sum(row.capacity for row in to_come)
+    there = [*members.new, *to_come]
+    missing = max(_lacking(pool, members.load, there), math.ceil(unplaced / pool.capacity), int(not there))
+    return Shortage(cell, members.carried, room, pool, missing)
 
 
 def _members(cell: Cell, ring: Ring, rollout: Rollout, fleet: Fleet) -> _Members:
+    of_release = [
+        row
+        for row in fleet.instances.values()
+        if (cell_of(row), row.ring) == (cell, rollout.ring) and runs(row, rollout, fleet)
+    ]
+    old = [row for row in ring.sources if cell_of(row) == cell]
+    new = [row for row in ring.targets if cell_of(row) == cell]
+    ids = {row.id for row in old}
+    coming = sum(
+        each.deployments
+        for each in fleet.tenants.values()
+        if each.engine_instance_id in ids and is_coming(each, rollout, fleet)
+    )
     return _Members(
-        old=[row for row in ring.sources if cell_of(row) == cell],
-        new=[row for row in ring.targets if cell_of(row) == cell],
-        joining=[
-            row for row in fleet.instances.values()
-            if (cell_of(row), row.ring) == (cell, rollout.ring) and row.is_unready and runs(row, rollout, fleet)
-        ],
-    )  # fmt: skip
+        old=old,
+        new=new,
+        failed=[row for row in of_release if row.state == "failed"],
+        awaited=[row for row in of_release if row.state == "provisioning" or (row.is_taking and fleet.is_down(row.id))],
+        carried=sum(fleet.holding(row.id).deployments for row in old) - coming,
+        load=sum(fleet.load.get(row.id, 0) for row in (*old, *new)) - load_of_deployments(coming),
+    )
 
 
 def _pool_of(cell: Cell, ring: str, fleet: Fleet) -> EnginePool | None:
-    cluster, _, engine_class, _ = cell
-    return fleet.pools.get((cluster, ring)) if engine_class == "shared" else None
+    cluster, engine, engine_class, _ = cell
+    return fleet.pools.get((cluster, ring)) if (engine, engine_class) == (DEFAULT_ENGINE, "shared") else None
 
 
-def _lacking(pool: EnginePool, members: _Members, there: list[EngineInstanceRow], fleet: Fleet) -> int:
-    """How many more instances than ``there`` the pool would have for what the ring carries."""
-    load = sum(fleet.load.get(row.id, 0) for row in (*members.old, *members.new))
+def _lacking(pool: EnginePool, load: int, there: list[EngineInstanceRow]) -> int:
+    """How many more instances than ``there`` the pool would have for a load."""
     lacking = lacking_instances(load, pool, len(there), sum(row.capacity for row in there))
     return max(0, min(lacking, pool.maximum - len(there)))
 
@@ -114,25 +136,23 @@ def lacking_room(lacking: Shortage, rollout: Rollout, fleet: Fleet) -> str:
 
 
 def _remedy(lacking: Shortage, rollout: Rollout, fleet: Fleet) -> str:
-    joining = _members(lacking.cell, ring_of(rollout, rollout.ring, fleet), rollout, fleet).joining
-    failed = next((row for row in joining if row.state == "failed"), None)
-    if failed is not None:
-        return f"engine instance {failed.id} has failed, {failed.state_message}"
-    if joining:
-        return f"engine instance {joining[0].id} is being installed"
+    members = _members(lacking.cell, ring_of(rollout, rollout.ring, fleet), rollout, fleet)
+    if members.failed:
+        return f"engine instance {members.failed[0].id} has failed, {members.failed[0].state_message}"
+    if members.awaited:
+        row = members.awaited[0]
+        return f"engine instance {row.id} is being installed" if row.is_unready else fleet.down_in_words(row.id)
     return "'gitopsctl engines add' adds one" if lacking.pool is None else "its pool is to add some"
 
 
 def missing_instances(fleet: Fleet, now: datetime) -> list[FleetOrder]:
     """Orders of instances that a provisioner installs, where the ring that is looked at lacks some and has a pool.
 
-    Beyond the limits of the pool if there is no room otherwise, as the old ones go. Once tenants move, none for one
-    that is down: the ring waits for that, or goes back.
+    Beyond the limits of the pool if there is no room otherwise, as the old ones go. None for one that is down: the ring
+    waits for that, or goes back.
     """
     rollout = fleet.rollout
     if rollout is None or rollout.step not in {"provisioning", "moving"} or not rollout.is_due(now):
-        return []
-    if rollout.step == "moving" and find_trouble(rollout, fleet).reason:
         return []
     ring = ring_of(rollout, rollout.ring, fleet)
     lacking = () if ring.unknown else shortages(ring, rollout, fleet)
@@ -142,24 +162,6 @@ def missing_instances(fleet: Fleet, now: datetime) -> list[FleetOrder]:
 def _ordered(lacking: Shortage, rollout: Rollout, fleet: Fleet, now: datetime) -> list[FleetOrder]:
     if lacking.pool is None:
         return []
-    cluster, engine, engine_class, _ = lacking.cell
-    return [
-        FleetOrder(
-            uuid5(rollout.id, name),
-            ACTOR,
-            now,
-            AddEngineInstance(
-                id=name,
-                engine_cluster=cluster,
-                namespace=namespace_of(name),
-                engine=engine,
-                engine_class=engine_class,
-                dedicated_to="",
-                ring=rollout.ring,
-                capacity=lacking.pool.capacity,
-                wanted_version=rollout.version,
-                profile=rollout.profile,
-            ),
-        )
-        for name in fleet.next_names(cluster, rollout.ring, lacking.missing)
-    ]
+    pool = replace(lacking.pool, version=rollout.version, profile=rollout.profile)
+    names = fleet.next_names(*pool.key, lacking.missing)
+    return [FleetOrder(uuid5(rollout.id, name), ACTOR, now, instance_of(pool, name)) for name in names]

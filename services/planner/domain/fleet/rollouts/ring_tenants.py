@@ -13,7 +13,7 @@ from services.planner.domain.fleet.moves.move_orders import begun_move, require_
 from services.planner.domain.fleet.moves.rebalance_orders import is_moving
 from services.planner.domain.fleet.placement.assignment_orders import require_unpinned
 from services.planner.domain.fleet.placement.placement import bounds_of, order_of
-from services.planner.domain.fleet.rollouts.ring_instances import TAKING, cell_of
+from services.planner.domain.fleet.rollouts.ring_instances import cell_of
 from services.planner.domain.fleet.rollouts.rollout_rows import Rollout
 from services.planner.domain.fleet.rows import Fleet, Move, Refused, TenantHere
 from services.planner.rows import EngineInstance, TenantName
@@ -110,7 +110,7 @@ def _target(name: TenantName, to: frozenset[str], rollout: Rollout, fleet: Fleet
     tenant = fleet.tenants[name]
     cell = cell_of(fleet.instances[tenant.engine_instance_id])
     alike = [fleet.instances[each] for each in to if cell_of(fleet.instances[each]) == cell]
-    working = [row for row in alike if row.state in TAKING and not _is_ill(row.id, fleet)]
+    working = [row for row in alike if fleet.takes_tenants(row)]
     if not working:
         raise Refused(f"no instance of ring {rollout.ring} in cluster {cell[0]} can have it")
     rules: list[Refused] = []
@@ -133,7 +133,3 @@ def _target(name: TenantName, to: frozenset[str], rollout: Rollout, fleet: Fleet
         else:
             return each.id
     raise rules[0]
-
-
-def _is_ill(instance: str, fleet: Fleet) -> bool:
-    return fleet.is_down(instance) or instance in fleet.cordoned

@@ -32,7 +32,7 @@ from services.planner.domain.fleet.placement.assignment_orders import require_no
 from services.planner.domain.fleet.remediation.evacuation import ACTOR as REMEDIATION
 from services.planner.domain.fleet.rollouts.gates import Verdict, is_enough, judge
 from services.planner.domain.fleet.rollouts.ring_health import find_trouble, left_behind, occupied, without_way_back
-from services.planner.domain.fleet.rollouts.ring_instances import TAKING, release, ring_of, runs
+from services.planner.domain.fleet.rollouts.ring_instances import release, ring_of, runs
 from services.planner.domain.fleet.rollouts.ring_room import lacking_room, shortages
 from services.planner.domain.fleet.rollouts.ring_tenants import (
     in_order_drawn,
@@ -46,6 +46,7 @@ from services.planner.domain.fleet.rollouts.ring_tenants import (
     tenants_of,
 )
 from services.planner.domain.fleet.rollouts.rollout_rows import (
+    FINAL,
     REVERTIBLE,
     SENDING,
     STAGES,
@@ -92,6 +93,9 @@ def settle_rollout(fleet: Fleet, now: datetime, interval: timedelta, refusal: st
     assert rollout is not None  # noqa: S101 - no step takes it away
     if refusal and rollout.step == before.step:
         rollout = replace(rollout, reason=f"{rollout.reason}; no instance is added: {refusal}")
+    for each in (before, rollout):
+        if each.step in FINAL:
+            after = _with_pools(each, after)
     is_waiting = not rollout.is_over and not rollout.is_paused
     return after.with_rollout(replace(rollout, due_at=now + interval if is_waiting else None))
 
@@ -129,7 +133,7 @@ def _provision(rollout: Rollout, fleet: Fleet, now: datetime) -> Fleet:
     settled = replace(
         rollout, sources=_ids(ring.sources), targets=_ids(ring.targets), baseline=json.dumps(asdict(past))
     )
-    return _next_stage(settled, fleet, now)
+    return fleet.with_rollout(_next_stage(settled, fleet, now))
 
 
 def _with_pools(rollout: Rollout, fleet: Fleet) -> Fleet:
@@ -185,7 +189,7 @@ def _soak(rollout: Rollout, fleet: Fleet, now: datetime) -> Fleet:
     counted = _counted(rollout, len(tenants_of(rollout, fleet)), _settled_count(rollout, fleet), now)
     if rollout.stage < STAGES[-1] and counted.moved > rollout.moved:
         return fleet.with_rollout(_at(counted, "soaking", now))
-    return _next_stage(rollout, fleet, now)
+    return fleet.with_rollout(_next_stage(rollout, fleet, now))
 
 
 def past_of(rollout: Rollout) -> Figures:
@@ -329,16 +333,14 @@ def _next_ring(rollout: Rollout, now: datetime) -> Rollout:
     return _in_ring(rollout, following[0], now) if following else _at(rollout, "done", now)
 
 
-def _next_stage(rollout: Rollout, fleet: Fleet, now: datetime) -> Fleet:
-    """At the first with more tenants than are there already, or at step 4 if all are."""
+def _next_stage(rollout: Rollout, fleet: Fleet, now: datetime) -> Rollout:
+    """The first with more tenants than are there already, or step 4 if all are."""
     tenants = tenants_of(rollout, fleet).values()
     there = sum(is_on(each, rollout.target_ids) for each in tenants)
     for stage in STAGES:
         if stage > rollout.stage and stage_tenants(stage, len(tenants)) > there:
-            moving = replace(_at(rollout, "moving", now), stage=stage, tenants=len(tenants), moved=there)
-            return fleet.with_rollout(moving)
-    draining = replace(_at(rollout, "draining", now), stage=STAGES[-1], tenants=len(tenants), moved=there)
-    return _with_pools(rollout, fleet).with_rollout(draining)
+            return replace(_at(rollout, "moving", now), stage=stage, tenants=len(tenants), moved=there)
+    return replace(_at(rollout, "draining", now), stage=STAGES[-1], tenants=len(tenants), moved=there)
 
 
 def _waiting(rollout: Rollout, reason: str, fleet: Fleet) -> Fleet:
@@ -367,7 +369,7 @@ def _drained(instances: Iterable[str], fleet: Fleet) -> Fleet:
     """With no new tenants on these."""
     for known in sorted(instances):
         row = fleet.instances[known]
-        if row.state in TAKING:
+        if row.is_taking:
             fleet = fleet.with_instance(replace(row, state="draining"))
     return fleet
 
