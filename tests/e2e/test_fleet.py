@@ -175,6 +175,6 @@ async def test_tenant_when_its_workspace_is_assigned_to_a_ring_and_it_is_pinned_
     assert await asyncio.to_thread(ordered, "unpin", tenant.namespace) == f"{name}: accepted"
     outside = f"{name}: refused, ring of engine instance {other} is 'general', not 'canary'"
     assert await asyncio.to_thread(ordered, *move) == outside
-    nowhere = f"{WORKSPACE}: refused, there is no region 'mars', "  # others are named, if another test has made one
+    nowhere = f"{WORKSPACE}: refused, there is no region 'mars'"  # others are named, if another test has made one
     assert (await asyncio.to_thread(ordered, "assign", WORKSPACE, "--region", "mars")).startswith(nowhere)
     await tenant.leave()  # while its engine runs

@@ -168,7 +168,8 @@ SELECT EXISTS (
     SELECT FROM engine_instances i
       LEFT JOIN engine_health h ON h.engine_instance_id = i.id
       LEFT JOIN engine_installations p ON p.engine_instance_id = i.id
-     WHERE (i.state = 'provisioning' AND (i.due_at <= %s OR p.phase = '{InstallationPhase.FAILED.value}'))
+     WHERE (i.state = 'provisioning'
+            AND (i.due_at IS NULL OR i.due_at <= %s OR p.phase = '{InstallationPhase.FAILED.value}'))
         OR (i.state IN ('provisioning', 'failed') AND h.heartbeat_at IS NOT NULL
             AND (h.health = '{Health.HEALTHY.value}'
                  OR (h.health = '{Health.DEGRADED.value}' AND h.reason IN ({REASONS_BY_HAND}))))

@@ -222,6 +222,21 @@ def test_instance_when_installed_then_a_tenant_is_placed_on_it_once_its_agent_te
         assert not is_provisioned(connection, at(5))
 
 
+def test_instance_when_added_by_remediation_then_the_next_look_says_until_when_it_has_to_be_ready(
+    sessions: Sessions, database: Database
+) -> None:
+    session, _ = sessions
+    added = AddEngineInstance("new", "default", "argocd-new", "argocd", "shared", "", "general", 9, "3.2.11")
+    take(session, 1, ordered(1, added))
+    with psycopg.connect(database.owner_url) as owner:
+        owner.execute("UPDATE engine_instances SET due_at = NULL WHERE id = 'new'")
+    with session.connection() as connection:
+        assert is_provisioned(connection, at(5))
+    take(session, 5, Event(FleetDue(is_of_states=False), 0, ""))
+    with session.connection() as connection:
+        assert not is_provisioned(connection, at(6))
+
+
 def test_instance_when_not_installed_in_time_then_it_has_failed_and_operators_are_shown_why(
     sessions: Sessions, database: Database
 ) -> None:

@@ -99,12 +99,12 @@ def test_pool_when_ordered_then_it_grows_shrinks_and_is_forgotten(session: Datab
 
     take(session, 7, ordered(7, POOL))
     scale_at(session, 8)
-    scale_at(session, 8 + HOUR)
+    scale_at(session, 8 + 25 * HOUR)
     assert rows(database, STATES) == [(ONE, "drained"), (TWO, "accepting")]
     assert shown(database)["leaving"] == ONE
     with session.connection() as connection:
         assert find_leaving(connection) == [ONE]
-    scale_at(session, 9 + HOUR)
+    scale_at(session, 9 + 25 * HOUR)
     assert rows(database, STATES) == [(ONE, "retired"), (TWO, "accepting")]
     assert shown(database)["leaving"] == ""
 

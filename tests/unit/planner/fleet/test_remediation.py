@@ -571,7 +571,6 @@ OF_LOCAL = {"engine_class": "dedicated", "dedicated_to": "local"}
 SHARED_ALONE = "engine instance i3 is shared, and workspace local has one to itself"
 OTHERS_OF_LOCAL: dict[str, tuple[dict[str, Any] | None, str]] = {
     "there is none": (None, SHARED_ALONE),
-    "it is installed first": ({"state": "provisioning"}, SHARED_ALONE),
 }
 
 
@@ -654,8 +653,76 @@ def test_evacuation_when_no_instance_has_room_and_one_is_being_installed_then_te
     _, one, two, _ = instances(4)
     tried = at_evacuation({"i0": 2, "i1": 5}, replace(one, capacity=10), replace(two, state="provisioning"))
     assert tried.look(160).moves_ordered == ()
-    tried.fleet = tried.fleet.with_instance(replace(tried.fleet.instances["i2"], state="failed"))
-    assert [move.target for move in tried.look(not_none(tried.due())).moves_ordered] == ["i1", "i1"]
+    assert tried.look(not_none(tried.due())).moves_ordered == ()
+    assert tried.rows["i0"].state == "acting"
+    message, _ = evacuate("i0", tried.fleet, at(200))
+    assert message == "tenants that cannot leave: 2; no instance has room, and i2 is being installed"
+    tried.fleet = tried.fleet.with_instance(replace(tried.fleet.instances["i2"], state="accepting"))
+    assert [move.target for move in tried.look(not_none(tried.due())).moves_ordered] == ["i2", "i2"]
+
+
+NOT_AWAITED: dict[str, Callable[[Fleet], Fleet]] = {
+    "it has failed": lambda fleet: with_changes(fleet, state="failed"),
+    "it is in another region": lambda fleet: with_changes(fleet, region="us"),
+    "it is another workspace's": lambda fleet: with_changes(fleet, dedicated_to="team"),
+    "it has no room for them either": lambda fleet: with_changes(fleet, capacity=1),
+    "its cluster drains": lambda fleet: replace(fleet, clusters={CLUSTER.id: replace(CLUSTER, state="draining")}),
+}
+
+
+def with_changes(fleet: Fleet, **changes: Any) -> Fleet:
+    return fleet.with_instance(replace(fleet.instances["i2"], **changes))
+
+
+@pytest.mark.parametrize("changed", NOT_AWAITED.values(), ids=NOT_AWAITED)
+def test_evacuation_when_what_is_being_installed_will_not_have_a_tenant_then_that_is_not_waited_for(
+    changed: Callable[[Fleet], Fleet],
+) -> None:
+    _, one, two, _ = instances(4)
+    rows = FIRST, replace(one, capacity=10), replace(two, state="provisioning")
+    installed = fleet_with_tenants({"i0": 1, "i1": 5}, *rows)
+    assert evacuate("i0", installed, at(160))[1].moves == {}
+    (move,) = evacuate("i0", changed(installed), at(160))[1].moves.values()
+    assert move.target == "i1"
+
+
+def test_evacuation_when_another_of_its_workspace_is_being_installed_then_tenants_wait_for_that() -> None:
+    own, second, _, shared = instances(4)
+    second = replace(second, **OF_LOCAL, state="provisioning")
+    tried = at_evacuation({"i0": 2}, second, shared, first=replace(own, **OF_LOCAL))
+    assert tried.look(160).moves_ordered == ()
+    tried.look(not_none(tried.due()))
+    assert tried.rows["i0"].state == "acting"
+
+
+def test_evacuation_when_its_instance_is_a_workspaces_own_then_no_shared_one_is_waited_for() -> None:
+    own, one, two, _ = instances(4)
+    rows = replace(own, **OF_LOCAL), replace(one, **OF_LOCAL, capacity=10), replace(two, state="provisioning")
+    (move,) = evacuate("i0", fleet_with_tenants({"i0": 1, "i1": 5}, *rows), at(160))[1].moves.values()
+    assert move.target == "i1"
+
+
+def test_evacuation_when_what_is_being_installed_has_room_for_some_then_the_others_do_not_wait_for_it() -> None:
+    _, one, two, _ = instances(4)
+    rows = FIRST, replace(one, capacity=10), replace(two, state="provisioning", capacity=4)
+    _, after = evacuate("i0", fleet_with_tenants({"i0": 4, "i1": 5}, *rows), at(160))
+    assert [move.target for move in after.moves.values()] == ["i1", "i1"]
+
+
+def test_evacuation_when_a_remedy_is_tried_meanwhile_then_who_waits_for_an_instance_leaves_once_it_is_ready() -> None:
+    tried = provisioned({"i0": 2, "i1": 20}, replace(instances(2)[1], capacity=40))
+    tried.tell("Down", "ControllerNotReady")
+    while not (tried.rows.get("i0") and "Evacuate" in tried.rows["i0"].remedies):
+        tried.look(max(tried.now, 60) if not tried.rows else not_none(tried.due()))
+    (added,) = [row for row in tried.fleet.instances.values() if row.state == "provisioning"]
+    assert tried.fleet.moves == {}
+    while tried.rows["i0"].rung == "Evacuate":
+        tried.look(not_none(tried.due()))
+    ready_at = tried.now
+    tried.fleet = tried.fleet.with_instance(replace(added, state="accepting"))
+    tried.look(not_none(tried.due()))
+    assert {move.target for move in tried.fleet.moves.values()} == {added.id}
+    assert tried.now - ready_at <= 40
 
 
 def test_evacuation_when_an_instance_would_get_half_as_much_again_as_its_capacity_then_the_other_tenants_stay() -> None:

@@ -22,6 +22,7 @@ from services.common.messages import (
     RebalanceFleet,
     ResumeRollout,
     RetireEngineInstance,
+    SetEnginePool,
 )
 from services.planner.domain.fleet.moves.move_orders import held_by_rollout
 from services.planner.domain.fleet.placement.assignments import PlacementRules, TenantPin
@@ -591,6 +592,24 @@ def test_ring_when_its_tenants_are_on_their_way_then_they_count_once_and_no_inst
     assert {name for name in rolled.instances if "old" not in name} == new
 
 
+def test_ring_when_tenants_go_from_one_old_instance_to_another_then_they_count_once_and_none_is_ordered_for_them() -> (
+    None
+):
+    rolled = Rolled.of({"general": (2, 2)}, 10)
+    rolled.instances = {
+        name: replace(row, capacity=30 if "new" in name else 60) for name, row in rolled.instances.items()
+    }
+    rolled.pools = {POOL.key: replace(POOL, maximum=9)}
+    rolled.live(START)
+    for number in range(1, 10):
+        rolled.look(MoveTenant("local", f"team-{number}", "general-old-1"))
+    assert len(rolled.moves) > 5
+    for _ in range(3):
+        rolled.now += EVERY
+        rolled.look()
+    assert len(rolled.instances) == 4
+
+
 def test_ring_when_a_new_instance_is_down_before_tenants_move_then_it_is_waited_for_and_none_is_ordered() -> None:
     rolled = Rolled.of({"general": (1, 1)}, 10)
     rolled.pools = {POOL.key: POOL}
@@ -611,6 +630,21 @@ def test_ring_when_a_spare_instance_has_failed_then_the_others_are_enough() -> N
     rolled.health["north-general-1"] = told("north-general-1", NEW)
     assert rolled.until_over().step == "done"
     assert (rolled.places(), rolled.states()["north-general-2"]) == ({"north-general-1": 10}, "failed")
+
+
+def test_pool_when_set_to_another_version_while_the_old_instances_are_given_up_then_it_is_refused() -> None:
+    rolled = begun(5)
+    rolled.pools = {POOL.key: POOL}
+    rolled.until("draining")
+    wanted = SetEnginePool("north", "general", 1, 5, 0, 30, OLD, "")
+    (record,) = rolled.look(wanted).fleet_orders
+    assert (record.outcome, record.message) == (
+        "refused",
+        "ring general is being rolled out, and what its pools add is 3.2.11 until that is over "
+        "('gitopsctl engines rollout status'): give that '--version' and '--profile'",
+    )
+    (record,) = rolled.look(replace(wanted, version=NEW)).fleet_orders
+    assert record.outcome == "accepted"
 
 
 def test_pool_when_the_old_instances_were_given_up_by_a_former_release_then_it_is_of_the_version_all_the_same() -> None:

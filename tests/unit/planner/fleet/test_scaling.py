@@ -335,6 +335,9 @@ def test_fleet_when_tenants_leave_an_instance_that_is_down_then_pools_move_none(
     assert reason_to_hold(fleet) == ""
     down = replace(fleet, health={FIRST: DOWN})
     assert reason_to_hold(down) == f"tenants leave {FIRST}, which is down"
+    queued = down.with_move(replace(MOVE, source=FIRST, target=SECOND, step="ordered", path="forced"))
+    assert reason_to_hold(queued) == f"tenants leave {FIRST}, which is down"
+    assert reason_to_hold(replace(queued, held=frozenset({FIRST}))) == ""
     gone = down.with_move(replace(MOVE, source=FIRST, target=SECOND, step="withdrawing", path="fenced"))
     assert reason_to_hold(gone) == ""
 

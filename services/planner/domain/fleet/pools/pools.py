@@ -15,6 +15,8 @@ from services.planner.domain.fleet.order_validation import (
     require_version,
 )
 from services.planner.domain.fleet.pools.pool_rows import EnginePool, longest_namespace
+from services.planner.domain.fleet.rollouts.ring_instances import release
+from services.planner.domain.fleet.rollouts.rollout_rows import FINAL
 from services.planner.domain.fleet.rows import RINGS, Fleet, Refused
 from services.planner.rows import DEFAULT_ENGINE
 
@@ -48,6 +50,7 @@ def _set_pool(wanted: SetEnginePool, fleet: Fleet, at: datetime) -> tuple[str, F
     require_version(DEFAULT_ENGINE, wanted.version, fleet)
     if wanted.profile:
         require_label("a profile", wanted.profile)
+    _require_release(wanted, fleet)
     row = EnginePool(
         engine_cluster=wanted.engine_cluster,
         ring=wanted.ring,
@@ -63,6 +66,18 @@ def _set_pool(wanted: SetEnginePool, fleet: Fleet, at: datetime) -> tuple[str, F
     if known is not None and replace(known, ordered_at=at, shrinks_at=None, message="") == row:
         return "it is so", fleet
     return "", fleet.with_pool(row)
+
+
+def _require_release(wanted: SetEnginePool, fleet: Fleet) -> None:
+    """Once the old instances of a ring drain, what joins it is of the release that comes to it."""
+    rollout = fleet.rollout
+    if rollout is None or rollout.step not in FINAL or rollout.ring != wanted.ring:
+        return
+    if (wanted.version, wanted.profile) != (rollout.version, rollout.profile):
+        raise Refused(
+            f"ring {rollout.ring} is being rolled out, and what its pools add is {release(rollout)} until that is over "
+            "('gitopsctl engines rollout status'): give that '--version' and '--profile'"
+        )
 
 
 def _remove_pool(wanted: RemoveEnginePool, fleet: Fleet) -> tuple[str, Fleet]:

@@ -47,8 +47,18 @@ MOST_BEYOND = 1.5
 """Of its capacity an instance gets at most so many Applications by an evacuation: it must not be ill of that, too."""
 
 
+class Waits(Refused):
+    """A tenant that no instance has room for stays until one is installed."""
+
+    def __init__(self, instance: str) -> None:
+        super().__init__(f"no instance has room, and {instance} is being installed")
+        self.instance = instance
+
+
 def evacuate(instance: str, fleet: Fleet, now: datetime) -> tuple[str, Fleet]:
-    """Why some of the tenants stay, and the fleet with the moves of the others: the very same if there is none.
+    """Why some of the tenants stay, and the fleet with the moves of the others.
+
+    It is the very same if none moves, or waits for an instance that is being installed: room is taken for it there.
 
     Args:
         instance: that they leave.
@@ -66,6 +76,9 @@ def evacuate(instance: str, fleet: Fleet, now: datetime) -> tuple[str, Fleet]:
                 continue
             try:
                 begun[name] = find_move(placed, targets, after, now)
+            except Waits as waits:
+                rules[name] = str(waits)
+                after = after.with_coming(waits.instance, fleet.tenants[name])
             except Refused as rule:
                 rules.setdefault(name, str(rule))
             else:
@@ -233,8 +246,8 @@ def _move_beyond_room(placed: PlacedTenant, targets: Iterable[EngineInstance], f
     Those that its moves have come back from come last as ever, and of the others instances that are on trial.
     """
     tenant, trial = fleet.tenants[placed.tenant.full_name], on_trial(fleet)
-    if awaited := _awaited(placed, fleet):
-        raise Refused(f"no instance that accepts tenants has room, and {awaited.id} is being installed")
+    if awaited := next((row for row in fleet.instances.values() if _will_have(row, placed, fleet)), None):
+        raise Waits(awaited.id)
 
     def fullness(each: EngineInstance) -> float:
         return (fleet.holding(each.id).deployments + tenant.deployments) / each.capacity
@@ -247,14 +260,30 @@ def _move_beyond_room(placed: PlacedTenant, targets: Iterable[EngineInstance], f
             move = _begun(placed, target, fleet, now, new_move_beyond_room)
             without_room = f"no instance that accepts tenants has room for its {tenant.deployments} Applications"
             return replace(move, message=f"{without_room}: it goes to {target.id} all the same")
-    raise Refused("no other instance takes it")
+    raise Refused(f"no other instance takes it that would not be {MOST_BEYOND} times as full as it may be")
 
 
-def _awaited(placed: PlacedTenant, fleet: Fleet) -> EngineInstanceRow | None:
-    """An instance that will have room for the tenant, as far as anybody knows, and that is being installed."""
-    source = fleet.instances[placed.tenant.engine_instance_id]
-    installed = (row for row in fleet.instances.values() if row.state == "provisioning" and row.engine == source.engine)
-    return next((row for row in installed if not placed.affinity.refusal(row)), None)
+def _will_have(row: EngineInstanceRow, placed: PlacedTenant, fleet: Fleet) -> bool:
+    """Whether an instance that is being installed takes the tenant once it is ready, as far as anybody knows."""
+    source, tenant = fleet.instances[placed.tenant.engine_instance_id], fleet.tenants[placed.tenant.full_name]
+    return (
+        row.state == "provisioning"
+        and row.engine == source.engine
+        and fleet.clusters[row.engine_cluster].state == "active"
+        and not fleet.is_out_of_reach(row.id)
+        and not placed.affinity.refusal(row)
+        and not _affinity(placed, source).refusal(row)
+        and fleet.holding(row.id).deployments + tenant.deployments <= row.capacity
+    )
+
+
+def _affinity(placed: PlacedTenant, source: EngineInstanceRow) -> Affinity:
+    """Only an operator orders a tenant from an instance that its workspace has to itself to a shared one.
+
+    From a shared one it goes to another, lest it stay on one that is down.
+    """
+    workspace = placed.tenant.workspace
+    return Affinity(workspace, has_own=source.dedicated_to == workspace)
 
 
 def _begun(
@@ -266,12 +295,10 @@ def _begun(
 ) -> Move:
     """The move of a tenant, by the rules of ``order_move``. Raises Refused.
 
-    Only an operator orders a tenant from an instance that its workspace has to itself to a shared one; from a shared
-    one it goes to another, lest it stay on one that is down. A move that takes the place of one that has begun has so,
-    too: what the tenant shows is held without a gap.
+    One that takes the place of a move that has begun has so, too: what the tenant shows is held without a gap.
     """
-    workspace, source = placed.tenant.workspace, fleet.instances[placed.tenant.engine_instance_id]
-    if refusal := Affinity(workspace, has_own=source.dedicated_to == workspace).refusal(target):
+    source = fleet.instances[placed.tenant.engine_instance_id]
+    if refusal := _affinity(placed, source).refusal(target):
         raise Refused(refusal)
     known = fleet.moves.get(placed.tenant.id)
     if known is not None and (known.source, known.path) == (target.id, "fenced"):

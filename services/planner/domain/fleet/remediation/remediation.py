@@ -267,10 +267,11 @@ def _ends_at(ill: Illness, look: Look) -> datetime:
 def _with_due_time(ill: Illness, look: Look) -> Remediation:
     """The row until its remedy has had its time.
 
-    What is degraded is looked at meanwhile: a remedy of what is down by then has less time.
+    What is degraded is looked at meanwhile: a remedy of what is down by then has less time. So is what is evacuated:
+    tenants may have somewhere to go by then.
     """
     known, ends_at = ill.known, _ends_at(ill, look)
-    if ill.health.is_down:
+    if ill.health.is_down and EVACUATE not in known.remedies:
         return replace(known, due_at=ends_at)
     if known.due_at is not None and known.due_at > look.now:
         return known

@@ -65,9 +65,9 @@ def decide_remedies(
         if not fleet.is_down(name):
             after = without_forced_moves(name, after)
     for number, row in enumerate(rows):
-        # What is installed in its place is waited for by tenants that no other has room for.
         rows[number], given, after = _of_provisioner(row, remediations.get(row.engine_instance_id), after, now)
         orders += given
+    for row in rows:  # once it is known what is installed in their places: tenants may wait for that
         if _is_evacuated(row, fleet):
             forced = with_forced_moves(row.engine_instance_id, after, now)
             _, after = evacuate(row.engine_instance_id, forced, now)

@@ -18,7 +18,6 @@ from services.planner.domain.fleet.placement.measured_load import load_of_deploy
 from services.planner.domain.fleet.pools.pool_rows import EnginePool, instance_of
 from services.planner.domain.fleet.pools.pool_size import lacking_instances
 from services.planner.domain.fleet.rollouts.ring_instances import Cell, Ring, cell_of, release, ring_of, runs
-from services.planner.domain.fleet.rollouts.ring_tenants import is_coming
 from services.planner.domain.fleet.rollouts.rollout_rows import Rollout
 from services.planner.domain.fleet.rows import EngineInstanceRow, Fleet
 from services.planner.rows import DEFAULT_ENGINE
@@ -37,7 +36,7 @@ class _Members(NamedTuple):
     awaited: list[EngineInstanceRow]
     """New ones that are being installed, or are down."""
     carried: int
-    """Applications of the old ones, but for those of tenants that are on their way: the new ones count them."""
+    """Applications of the old ones, but for those of tenants that are on their way: they count where they go, too."""
     load: int
     """Of old and new ones, likewise."""
 
@@ -96,18 +95,18 @@ def _members(cell: Cell, ring: Ring, rollout: Rollout, fleet: Fleet) -> _Members
     old = [row for row in ring.sources if cell_of(row) == cell]
     new = [row for row in ring.targets if cell_of(row) == cell]
     ids = {row.id for row in old}
-    coming = sum(
+    leaving = sum(
         each.deployments
         for each in fleet.tenants.values()
-        if each.engine_instance_id in ids and is_coming(each, rollout, fleet)
+        if each.engine_instance_id in ids and fleet.destination_of(each) != each.engine_instance_id
     )
     return _Members(
         old=old,
         new=new,
         failed=[row for row in of_release if row.state == "failed"],
         awaited=[row for row in of_release if row.state == "provisioning" or (row.is_taking and fleet.is_down(row.id))],
-        carried=sum(fleet.holding(row.id).deployments for row in old) - coming,
-        load=sum(fleet.load.get(row.id, 0) for row in (*old, *new)) - load_of_deployments(coming),
+        carried=sum(fleet.holding(row.id).deployments for row in old) - leaving,
+        load=sum(fleet.load.get(row.id, 0) for row in (*old, *new)) - load_of_deployments(leaving),
     )
 
 

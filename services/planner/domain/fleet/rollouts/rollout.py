@@ -94,7 +94,7 @@ def settle_rollout(fleet: Fleet, now: datetime, interval: timedelta, refusal: st
     if refusal and rollout.step == before.step:
         rollout = replace(rollout, reason=f"{rollout.reason}; no instance is added: {refusal}")
     for each in (before, rollout):
-        if each.step in FINAL:
+        if each.step in FINAL:  # also a row that a former release has brought there
             after = _with_pools(each, after)
     is_waiting = not rollout.is_over and not rollout.is_paused
     return after.with_rollout(replace(rollout, due_at=now + interval if is_waiting else None))
