@@ -7,7 +7,7 @@ from typing import Any
 
 from psycopg import Connection
 
-from services.common.messages import Health
+from services.common.messages import Health, Remedy
 from services.planner.database.columns import names
 from services.planner.domain.fleet.remediation.remediation_rows import Remediation
 from services.planner.domain.fleet.rows import BY_HAND, OUT_OF_REACH, SILENT
@@ -15,6 +15,7 @@ from services.planner.domain.fleet.rows import BY_HAND, OUT_OF_REACH, SILENT
 IS_DOWN = f"coalesce(health = '{Health.DOWN.value}' OR health_reason = '{SILENT}', false)"
 """``InstanceHealth.is_down``, of a row of ``engine_instances``."""
 REASONS_BY_HAND = ", ".join(f"'{reason}'" for reason in BY_HAND)
+REMEDIES = ", ".join(f"'{remedy.value}'" for remedy in Remedy)
 IS_OUT_OF_REACH = f"""
 ({IS_DOWN} AND health_reason IN ({", ".join(f"'{reason}'" for reason in OUT_OF_REACH)}))
 """
@@ -27,7 +28,7 @@ IS_REMEDY_DUE = f"""
 SELECT EXISTS (
     SELECT FROM remediations
      WHERE due_at <= %(now)s
-        OR (state = 'acting' AND told_number = number AND told_outcome = 'skipped')
+        OR (state = 'acting' AND rung IN ({REMEDIES}) AND told_number = number AND told_outcome = 'skipped')
         OR (state <> 'well' AND NOT %(is_on)s)
         OR (state <> 'well' AND EXISTS (SELECT FROM engine_instances i
                                          WHERE i.id = engine_instance_id AND i.state = 'retired'))

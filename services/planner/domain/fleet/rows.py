@@ -393,6 +393,10 @@ class Fleet:
         """Whether tenants may come to it, as far as there is room: it works, and nobody keeps them from it."""
         return row.is_taking and not self.is_down(row.id) and row.id not in self.cordoned
 
+    def is_held_back(self, move: Move) -> bool:
+        """Whether it is an evacuation's, and does not begin for now."""
+        return move.step == "ordered" and move.path != "whole" and move.source in self.held
+
     def down_in_words(self, instance: str) -> str:
         """Of an instance that is down, as operators are told."""
         told = self.health[instance]

@@ -654,9 +654,9 @@ def test_evacuation_when_no_instance_has_room_and_one_is_being_installed_then_te
     tried = at_evacuation({"i0": 2, "i1": 5}, replace(one, capacity=10), replace(two, state="provisioning"))
     assert tried.look(160).moves_ordered == ()
     assert tried.look(not_none(tried.due())).moves_ordered == ()
-    assert tried.rows["i0"].state == "acting"
-    message, _ = evacuate("i0", tried.fleet, at(200))
-    assert message == "tenants that cannot leave: 2; no instance has room, and i2 is being installed"
+    assert (tried.rows["i0"].state, tried.rows["i0"].message) == (
+        "acting", "tenants that cannot leave: 2; no instance has room, and i2 is being installed",
+    )  # fmt: skip
     tried.fleet = tried.fleet.with_instance(replace(tried.fleet.instances["i2"], state="accepting"))
     assert [move.target for move in tried.look(not_none(tried.due())).moves_ordered] == ["i2", "i2"]
 
@@ -666,6 +666,8 @@ NOT_AWAITED: dict[str, Callable[[Fleet], Fleet]] = {
     "it is in another region": lambda fleet: with_changes(fleet, region="us"),
     "it is another workspace's": lambda fleet: with_changes(fleet, dedicated_to="team"),
     "it has no room for them either": lambda fleet: with_changes(fleet, capacity=1),
+    "it runs another engine": lambda fleet: with_changes(fleet, engine="flux"),
+    "nobody reaches it": lambda fleet: replace(fleet, health={"i2": told("i2", "Down", "ApiFailing", 1)}),
     "its cluster drains": lambda fleet: replace(fleet, clusters={CLUSTER.id: replace(CLUSTER, state="draining")}),
 }
 
@@ -704,9 +706,21 @@ def test_evacuation_when_its_instance_is_a_workspaces_own_then_no_shared_one_is_
 
 def test_evacuation_when_what_is_being_installed_has_room_for_some_then_the_others_do_not_wait_for_it() -> None:
     _, one, two, _ = instances(4)
-    rows = FIRST, replace(one, capacity=10), replace(two, state="provisioning", capacity=4)
-    _, after = evacuate("i0", fleet_with_tenants({"i0": 4, "i1": 5}, *rows), at(160))
+    rows = FIRST, replace(one, capacity=40), replace(two, state="provisioning", capacity=4)
+    message, after = evacuate("i0", fleet_with_tenants({"i0": 4, "i1": 20}, *rows), at(160))
     assert [move.target for move in after.moves.values()] == ["i1", "i1"]
+    assert message == "tenants that cannot leave: 2; no instance has room, and i2 is being installed"
+
+
+def test_evacuation_when_a_tenant_is_pinned_then_it_waits_for_no_instance_and_its_rule_is_told() -> None:
+    _, one, two, _ = instances(4)
+    before = fleet_with_tenants(
+        {"i0": 1, "i1": 5}, FIRST, replace(one, capacity=10), replace(two, state="provisioning")
+    )
+    pinned = replace(before, rules=PlacementRules().with_pin(TenantPin("local", "team-0", "i0", at(1))))
+    message, after = evacuate("i0", pinned, at(160))
+    assert "tenant local/team-0 is pinned to engine instance i0" in message
+    assert after is pinned
 
 
 def test_evacuation_when_a_remedy_is_tried_meanwhile_then_who_waits_for_an_instance_leaves_once_it_is_ready() -> None:
@@ -728,6 +742,8 @@ def test_evacuation_when_a_remedy_is_tried_meanwhile_then_who_waits_for_an_insta
 def test_evacuation_when_an_instance_would_get_half_as_much_again_as_its_capacity_then_the_other_tenants_stay() -> None:
     tried = at_evacuation({"i0": 5, "i1": 5}, replace(instances(2)[1], capacity=10))
     assert len(tried.look(160).moves_ordered) == 2
+    message, _ = evacuate("i0", replace(tried.fleet, moves={}), at(160))
+    assert "i1 would have more than 1.5 times its capacity: 'gitopsctl engines add' another" in message
 
 
 def of_second(**changes: Any) -> Callable[[Fleet], Fleet]:

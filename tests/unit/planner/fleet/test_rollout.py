@@ -592,17 +592,20 @@ def test_ring_when_its_tenants_are_on_their_way_then_they_count_once_and_no_inst
     assert {name for name in rolled.instances if "old" not in name} == new
 
 
-def test_ring_when_tenants_go_from_one_old_instance_to_another_then_they_count_once_and_none_is_ordered_for_them() -> (
-    None
-):
+@pytest.mark.parametrize("sort", ["old", "new"])
+def test_ring_when_tenants_go_from_one_instance_to_another_of_their_sort_then_they_count_once(sort: str) -> None:
     rolled = Rolled.of({"general": (2, 2)}, 10)
     rolled.instances = {
         name: replace(row, capacity=30 if "new" in name else 60) for name, row in rolled.instances.items()
     }
     rolled.pools = {POOL.key: replace(POOL, maximum=9)}
     rolled.live(START)
-    for number in range(1, 10):
-        rolled.look(MoveTenant("local", f"team-{number}", "general-old-1"))
+    source, target = f"general-{sort}-0", f"general-{sort}-1"
+    leaving = [name for name, each in rolled.tenants.items() if each.engine_instance_id == "general-old-0"]
+    for name in leaving:
+        rolled.tenants[name] = replace(rolled.tenants[name], engine_instance_id=source)
+    for name in leaving:
+        rolled.look(MoveTenant(*name, target))
     assert len(rolled.moves) > 5
     for _ in range(3):
         rolled.now += EVERY

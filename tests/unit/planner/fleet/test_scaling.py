@@ -337,7 +337,11 @@ def test_fleet_when_tenants_leave_an_instance_that_is_down_then_pools_move_none(
     assert reason_to_hold(down) == f"tenants leave {FIRST}, which is down"
     queued = down.with_move(replace(MOVE, source=FIRST, target=SECOND, step="ordered", path="forced"))
     assert reason_to_hold(queued) == f"tenants leave {FIRST}, which is down"
-    assert reason_to_hold(replace(queued, held=frozenset({FIRST}))) == ""
+    held = replace(queued, held=frozenset({FIRST}))
+    assert reason_to_hold(held) == ""
+    for moving in ({"step": "reserved", "path": "forced"}, {"step": "ordered", "path": "whole"}):
+        begun = held.with_move(replace(MOVE, source=FIRST, target=SECOND, **moving))
+        assert reason_to_hold(begun) == f"tenants leave {FIRST}, which is down"
     gone = down.with_move(replace(MOVE, source=FIRST, target=SECOND, step="withdrawing", path="fenced"))
     assert reason_to_hold(gone) == ""
 

@@ -95,15 +95,11 @@ def settle_moves(fleet: Fleet, now: datetime, at_once: int) -> Fleet:
     places = _Places(fleet, now, at_once)
     begun: list[Move] = []
     for move in fleet.moves.values():
-        if move.step == "ordered" and not _waits(move, fleet) and places.are_free(move):
+        waits = fleet.is_down(move.target) or fleet.is_held_back(move)
+        if move.step == "ordered" and not waits and places.are_free(move):
             begun.append(replace(move, step="reserved", step_since=now, due_at=now))
             places.add(begun[-1])
     return fleet.with_moves(begun)
-
-
-def _waits(move: Move, fleet: Fleet) -> bool:
-    """Whether it does not begin, whatever places there are."""
-    return fleet.is_down(move.target) or (move.path != "whole" and move.source in fleet.held)
 
 
 class _Places:

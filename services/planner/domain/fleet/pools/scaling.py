@@ -37,7 +37,7 @@ from services.planner.domain.fleet.moves.rebalance_orders import is_moving
 from services.planner.domain.fleet.orders import decide_order
 from services.planner.domain.fleet.pools.pool_rows import Burdens, EnginePool, Overload, Patience, PoolKey, instance_of
 from services.planner.domain.fleet.pools.pool_size import SLACK, is_overloaded, lacking_instances, target_load
-from services.planner.domain.fleet.rows import HANDED_OVER, EngineInstanceRow, Fleet, Move, TenantHere
+from services.planner.domain.fleet.rows import HANDED_OVER, EngineInstanceRow, Fleet, TenantHere
 from services.planner.domain.fleet.view import FleetView
 from services.planner.rows import TenantName
 
@@ -103,15 +103,11 @@ def reason_to_hold(fleet: Fleet) -> str:
     fled = sorted(
         move.source
         for move in fleet.moves.values()
-        if not (move.is_over or move.step in HANDED_OVER or _is_held(move, fleet)) and fleet.is_down(move.source)
+        if not (move.is_over or move.step in HANDED_OVER or fleet.is_held_back(move)) and fleet.is_down(move.source)
     )
     if fleet.rollout is not None and not fleet.rollout.is_over:
         return "a rollout is under way"
     return f"tenants leave {fled[0]}, which is down" if fled else ""
-
-
-def _is_held(move: Move, fleet: Fleet) -> bool:
-    return move.step == "ordered" and move.source in fleet.held
 
 
 def scale(fleet: Fleet, burdens: Burdens, now: datetime, patience: Patience, held: str = "") -> Scaling:

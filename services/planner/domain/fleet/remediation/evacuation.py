@@ -2,9 +2,9 @@
 
 All of them leave that a rule lets go. Where the instance that a tenant is meant for has no room, it goes to another;
 likewise where a move there went back of late, because the tenant could not be prepared. Those that no instance has room
-for wait for one that is being installed. If there is none they go to whichever carries the least for its capacity, and
-half as much again at most, once all others are placed: what carries too much deploys, if late, and is relieved later;
-what is down deploys nothing.
+for wait for one that is being installed and will have them. The others of them go to whichever carries the least for
+its capacity, and half as much again at most, once all others are placed: what carries too much deploys, if late, and is
+relieved later; what is down deploys nothing.
 Those that are leaving already go on to where they were ordered to go, unless they have not begun and that is down, too.
 Those that have come by a move whose target, the instance, has not taken them over yet leave by another one, which takes
 the place of that.
@@ -26,6 +26,7 @@ from services.common.messages import FleetOrder, MoveTenant
 from services.planner.domain.fleet.moves.move_orders import new_move, new_move_beyond_room, on_trial
 from services.planner.domain.fleet.moves.rebalance import PlacedTenant, rebalance
 from services.planner.domain.fleet.moves.rebalance_orders import is_held, is_moving, load_staying, placed_tenant
+from services.planner.domain.fleet.placement.assignment_orders import require_unpinned
 from services.planner.domain.fleet.placement.assignments import Affinity
 from services.planner.domain.fleet.placement.placement import order_of
 from services.planner.domain.fleet.rows import ON_SOURCE, EngineInstanceRow, Fleet, Move, MoveStep, Refused, TenantHere
@@ -47,12 +48,13 @@ MOST_BEYOND = 1.5
 """Of its capacity an instance gets at most so many Applications by an evacuation: it must not be ill of that, too."""
 
 
-class Waits(Refused):
-    """A tenant that no instance has room for stays until one is installed."""
+class LacksRoom(Refused):
+    """All that keeps a tenant is that nobody has room for it."""
 
-    def __init__(self, instance: str) -> None:
-        super().__init__(f"no instance has room, and {instance} is being installed")
-        self.instance = instance
+    def __init__(self, rule: str, awaited: str = "") -> None:
+        """``awaited``: the instance that will have room once it is installed."""
+        super().__init__(f"no instance has room, {rule}")
+        self.awaited = awaited
 
 
 def evacuate(instance: str, fleet: Fleet, now: datetime) -> tuple[str, Fleet]:
@@ -76,9 +78,9 @@ def evacuate(instance: str, fleet: Fleet, now: datetime) -> tuple[str, Fleet]:
                 continue
             try:
                 begun[name] = find_move(placed, targets, after, now)
-            except Waits as waits:
-                rules[name] = str(waits)
-                after = after.with_coming(waits.instance, fleet.tenants[name])
+            except LacksRoom as rule:
+                rules[name] = str(rule)
+                after = after.with_coming(rule.awaited, fleet.tenants[name]) if rule.awaited else after
             except Refused as rule:
                 rules.setdefault(name, str(rule))
             else:
@@ -143,6 +145,7 @@ def find_stranded(instances: Mapping[str, object], fleet: Fleet, now: datetime) 
             message, after = evacuate(instance, fleet, now)
             if after is fleet:
                 found[instance] = message
+            fleet = replace(fleet, holdings=after.holdings)  # room is not taken twice
     return found
 
 
@@ -246,8 +249,9 @@ def _move_beyond_room(placed: PlacedTenant, targets: Iterable[EngineInstance], f
     Those that its moves have come back from come last as ever, and of the others instances that are on trial.
     """
     tenant, trial = fleet.tenants[placed.tenant.full_name], on_trial(fleet)
-    if awaited := next((row for row in fleet.instances.values() if _will_have(row, placed, fleet)), None):
-        raise Waits(awaited.id)
+    require_unpinned(placed.tenant.full_name, fleet)
+    if awaited := next((row.id for row in fleet.instances.values() if _will_have(row, placed, fleet)), ""):
+        raise LacksRoom(f"and {awaited} is being installed", awaited)
 
     def fullness(each: EngineInstance) -> float:
         return (fleet.holding(each.id).deployments + tenant.deployments) / each.capacity
@@ -255,12 +259,18 @@ def _move_beyond_room(placed: PlacedTenant, targets: Iterable[EngineInstance], f
     def precedence(each: EngineInstance) -> tuple[int, bool, float, str]:
         return fleet.returned.get((tenant.id, each.id), 0), each.id in trial, fullness(each), each.id
 
-    for target in sorted((each for each in targets if fullness(each) <= MOST_BEYOND), key=precedence):
+    too_full = ""
+    for target in sorted(targets, key=precedence):
         with suppress(Refused):
             move = _begun(placed, target, fleet, now, new_move_beyond_room)
-            without_room = f"no instance that accepts tenants has room for its {tenant.deployments} Applications"
-            return replace(move, message=f"{without_room}: it goes to {target.id} all the same")
-    raise Refused(f"no other instance takes it that would not be {MOST_BEYOND} times as full as it may be")
+            if fullness(target) <= MOST_BEYOND:
+                without_room = f"no instance that accepts tenants has room for its {tenant.deployments} Applications"
+                return replace(move, message=f"{without_room}: it goes to {target.id} all the same")
+            too_full = too_full or target.id
+    if too_full:
+        rule = f"and {too_full} would have more than {MOST_BEYOND} times its capacity: 'gitopsctl engines add' another"
+        raise LacksRoom(rule)
+    raise Refused("no other instance takes it")
 
 
 def _will_have(row: EngineInstanceRow, placed: PlacedTenant, fleet: Fleet) -> bool:

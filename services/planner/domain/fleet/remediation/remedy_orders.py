@@ -67,10 +67,11 @@ def decide_remedies(
     for number, row in enumerate(rows):
         rows[number], given, after = _of_provisioner(row, remediations.get(row.engine_instance_id), after, now)
         orders += given
-    for row in rows:  # once it is known what is installed in their places: tenants may wait for that
+    for number, row in enumerate(rows):  # once it is known what is installed in their places: tenants may wait for that
         if _is_evacuated(row, fleet):
             forced = with_forced_moves(row.engine_instance_id, after, now)
-            _, after = evacuate(row.engine_instance_id, forced, now)
+            told, after = evacuate(row.engine_instance_id, forced, now)
+            rows[number] = _with_what_stays(row, remediations.get(row.engine_instance_id), told, after)
         elif row.state == "well" or not is_ill(fleet.health.get(row.engine_instance_id)):
             after = without_evacuation(row.engine_instance_id, after, f"its evacuation is over: {row.message}")
     moves, steps = changed_moves(fleet, after, now), {move.id: move.step for move in fleet.moves.values()}
@@ -106,6 +107,12 @@ def _of_provisioner(
         orders, after, refusal = retire_replaced(instance, fleet, now)
         return replace(row, message=f"it is not retired yet: {refusal}") if refusal else row, orders, after
     return row, (), fleet
+
+
+def _with_what_stays(row: Remediation, before: Remediation | None, told: str, after: Fleet) -> Remediation:
+    """While nobody leaves, the row says why; when the rung is taken, why that is."""
+    is_left = any(move.source == row.engine_instance_id for move in after.moves.values())
+    return row if is_left or not told or _is_taken(before, row) else replace(row, message=told)
 
 
 def _is_evacuated(row: Remediation, fleet: Fleet) -> bool:

@@ -8,6 +8,7 @@ elsewhere it is enough: how full instances become is up to whoever adds them.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import NamedTuple
@@ -27,7 +28,10 @@ ACTOR = "rollout"
 
 
 class _Members(NamedTuple):
-    """The instances of a cell, and what its old ones carry."""
+    """The instances of a cell, and what they carry.
+
+    Tenants that are on their way count where they go, and not where they are yet.
+    """
 
     old: list[EngineInstanceRow]
     new: list[EngineInstanceRow]
@@ -36,9 +40,11 @@ class _Members(NamedTuple):
     awaited: list[EngineInstanceRow]
     """New ones that are being installed, or are down."""
     carried: int
-    """Applications of the old ones, but for those of tenants that are on their way: they count where they go, too."""
+    """Applications of the old ones."""
+    room: int
+    """For Applications, on the new ones."""
     load: int
-    """Of old and new ones, likewise."""
+    """Of old and new ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,18 +78,17 @@ def shortages(ring: Ring, rollout: Rollout, fleet: Fleet) -> list[Shortage]:
 def _shortage(cell: Cell, ring: Ring, rollout: Rollout, fleet: Fleet) -> Shortage | None:
     """None that has failed is waited for if there is room without it."""
     members = _members(cell, ring, rollout, fleet)
-    room = sum(max(0, row.capacity - fleet.holding(row.id).deployments) for row in members.new)
     pool = _pool_of(cell, rollout.ring, fleet)
     is_small = pool is not None and _lacking(pool, members.load, [*members.new, *members.failed]) > 0
-    if members.new and room >= members.carried and not is_small:
+    if members.new and members.room >= members.carried and not is_small:
         return None
     if pool is None:
-        return Shortage(cell, members.carried, room, None, 0)
+        return Shortage(cell, members.carried, members.room, None, 0)
     to_come = [*members.failed, *members.awaited]
-    unplaced = members.carried - room - sum(row.capacity for row in to_come)
+    unplaced = members.carried - members.room - sum(row.capacity for row in to_come)
     there = [*members.new, *to_come]
     missing = max(_lacking(pool, members.load, there), math.ceil(unplaced / pool.capacity), int(not there))
-    return Shortage(cell, members.carried, room, pool, missing)
+    return Shortage(cell, members.carried, members.room, pool, missing)
 
 
 def _members(cell: Cell, ring: Ring, rollout: Rollout, fleet: Fleet) -> _Members:
@@ -94,19 +99,25 @@ def _members(cell: Cell, ring: Ring, rollout: Rollout, fleet: Fleet) -> _Members
     ]
     old = [row for row in ring.sources if cell_of(row) == cell]
     new = [row for row in ring.targets if cell_of(row) == cell]
-    ids = {row.id for row in old}
-    leaving = sum(
-        each.deployments
-        for each in fleet.tenants.values()
-        if each.engine_instance_id in ids and fleet.destination_of(each) != each.engine_instance_id
-    )
+    leaving = Counter[str]()
+    for each in fleet.tenants.values():
+        if fleet.destination_of(each) != each.engine_instance_id:
+            leaving[each.engine_instance_id] += each.deployments
+
+    def on(row: EngineInstanceRow) -> int:
+        return fleet.holding(row.id).deployments - leaving[row.id]
+
+    def load(row: EngineInstanceRow) -> int:
+        return fleet.load.get(row.id, 0) - load_of_deployments(leaving[row.id])
+
     return _Members(
         old=old,
         new=new,
         failed=[row for row in of_release if row.state == "failed"],
         awaited=[row for row in of_release if row.state == "provisioning" or (row.is_taking and fleet.is_down(row.id))],
-        carried=sum(fleet.holding(row.id).deployments for row in old) - leaving,
-        load=sum(fleet.load.get(row.id, 0) for row in (*old, *new)) - load_of_deployments(leaving),
+        carried=sum(on(row) for row in old),
+        room=sum(max(0, row.capacity - on(row)) for row in new),
+        load=sum(load(row) for row in (*old, *new)),
     )
 
 
