@@ -45,7 +45,7 @@ who have been on all of them become few soon. Instances fail by themselves, too,
 
 
 MOST_BEYOND = 1.5
-"""Of its capacity an instance gets at most so many Applications by an evacuation: it must not be ill of that, too."""
+"""Times its capacity an instance has at most by an evacuation: it must not be ill of that, too."""
 
 
 class LacksRoom(Refused):
