@@ -249,30 +249,33 @@ def test_remediation_when_switched_off_then_what_was_done_is_taken_back_once(ses
     assert not is_due(fleet, 9999, is_on=False)
 
 
-def test_evacuation_when_due_then_its_moves_are_ordered_with_the_rung_in_one_transaction(
-    sessions: Sessions, database: Database
-) -> None:
+def evacuated(sessions: Sessions, database: Database) -> str:
+    """The instance of the only tenant, which is down, at second 1077."""
     fleet, reports = sessions
     take(reports, 2, changed(1))
     ((here,),) = rows(database, "SELECT engine_instance_id FROM tenants")
     tell(reports, 1000, "Down", "HeartbeatLost", str(here))
     for second in (1010, 1010, 1077):
         take(fleet, second, Event(RemediesDue(), 0, ""))
+    return str(here)
+
+
+def test_evacuation_when_due_then_its_moves_are_ordered_with_the_rung_in_one_transaction(
+    sessions: Sessions, database: Database
+) -> None:
+    fleet, _ = sessions
+    here = evacuated(sessions, database)
     ((source, target, actor),) = rows(database, "SELECT source, target, actor FROM moves")
     assert (source, target != here, actor) == (here, True, "remediation")
-    assert fleet.load_remediations()[str(here)].rung == "Evacuate"
+    assert fleet.load_remediations()[here].rung == "Evacuate"
 
 
 @pytest.mark.parametrize("state", ["held", "acting"])
 def test_evacuation_when_it_is_held_then_none_of_its_moves_is_due_or_begins(
     sessions: Sessions, database: Database, state: str
 ) -> None:
-    fleet, reports = sessions
-    take(reports, 2, changed(1))
-    ((here,),) = rows(database, "SELECT engine_instance_id FROM tenants")
-    tell(reports, 1000, "Down", "HeartbeatLost", str(here))
-    for second in (1010, 1010, 1077):
-        take(fleet, second, Event(RemediesDue(), 0, ""))
+    fleet, _ = sessions
+    here = evacuated(sessions, database)
     with psycopg.connect(database.owner_url) as owner:
         owner.execute("UPDATE remediations SET state = %s WHERE engine_instance_id = %s", (state, here))
     with fleet.connection() as connection:

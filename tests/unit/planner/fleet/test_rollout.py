@@ -378,14 +378,20 @@ def test_ring_when_its_cluster_is_drained_then_no_instance_is_added_there_and_wh
     assert "its pool is to add some; no instance is added: engine cluster north is draining" in rolled.rollout.reason
 
 
-def test_ring_when_it_has_a_pool_then_no_new_instance_is_overloaded_when_all_tenants_have_come() -> None:
-    """Ten that are two thirds full would fit on seven."""
-    rolled = Rolled.of({"general": (10, 0)}, 10)
+def installed(old: int) -> Rolled:
+    """With so many old instances, each two thirds full, and the new ones that the pool of the ring has for them."""
+    rolled = Rolled.of({"general": (old, 0)}, 10)
     rolled.instances = {name: replace(row, capacity=30) for name, row in rolled.instances.items()}
     rolled.pools = {POOL.key: replace(POOL, maximum=20)}
     rolled.live(START)
     rolled.live()
     rolled.install()
+    return rolled
+
+
+def test_ring_when_it_has_a_pool_then_no_new_instance_is_overloaded_when_all_tenants_have_come() -> None:
+    """Ten that are two thirds full would fit on seven."""
+    rolled = installed(10)
     assert rolled.until_over().step == "done"
     assert len(rolled.places()) == 10
     carried = {name: rolled.fleet.load[name] for name in rolled.places()}
@@ -576,12 +582,7 @@ def test_ring_when_room_lacks_after_tenants_have_moved_and_it_has_a_pool_then_an
 
 
 def test_ring_when_its_tenants_are_on_their_way_then_they_count_once_and_no_instance_is_ordered_for_them() -> None:
-    rolled = Rolled.of({"general": (3, 0)}, 10)
-    rolled.instances = {name: replace(row, capacity=30) for name, row in rolled.instances.items()}
-    rolled.pools = {POOL.key: replace(POOL, maximum=20)}
-    rolled.live(START)
-    rolled.live()
-    rolled.install()
+    rolled = installed(3)
     new = {name for name in rolled.instances if "old" not in name}
     assert len(new) == 3
     rolled.until("moving", 100)

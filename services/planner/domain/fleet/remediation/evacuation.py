@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
+from functools import partial
 from uuid import UUID
 
 from services.common.messages import FleetOrder, MoveTenant
@@ -70,8 +71,9 @@ def evacuate(instance: str, fleet: Fleet, now: datetime) -> tuple[str, Fleet]:
     taken = _as_staying(instance, fleet)
     rules = _not_here_alone(instance, taken) | _suspects(instance, fleet)
     leaving = [each for each in _relocations(instance, taken) if each[0].tenant.full_name not in rules]
+    installed = [row for row in fleet.instances.values() if row.state == "provisioning"]
     after, begun = fleet, dict[TenantName, Move]()
-    for find_move in (_move_to_room, _move_beyond_room):
+    for find_move in (_move_to_room, partial(_move_beyond_room, installed)):
         for placed, targets in leaving:
             name = placed.tenant.full_name
             if name in begun:
@@ -243,14 +245,21 @@ def _move_to_room(placed: PlacedTenant, targets: Iterable[EngineInstance], fleet
     raise refused[0] if refused else Refused("no other instance takes it")
 
 
-def _move_beyond_room(placed: PlacedTenant, targets: Iterable[EngineInstance], fleet: Fleet, now: datetime) -> Move:
+def _move_beyond_room(
+    installed: Iterable[EngineInstanceRow],
+    placed: PlacedTenant,
+    targets: Iterable[EngineInstance],
+    fleet: Fleet,
+    now: datetime,
+) -> Move:
     """Likewise, beyond their capacities: to the one that carries the least for its own then.
 
-    Those that its moves have come back from come last as ever, and of the others instances that are on trial.
+    Nobody moves whom one will have of those that are being ``installed``. Targets that the tenant's moves have come
+    back from come last as ever, and of the others instances that are on trial.
     """
     tenant, trial = fleet.tenants[placed.tenant.full_name], on_trial(fleet)
     require_unpinned(placed.tenant.full_name, fleet)
-    if awaited := next((row.id for row in fleet.instances.values() if _will_have(row, placed, fleet)), ""):
+    if awaited := next((row.id for row in installed if _will_have(row, placed, fleet)), ""):
         raise LacksRoom(f"and {awaited} is being installed", awaited)
 
     def fullness(each: EngineInstance) -> float:
@@ -277,8 +286,7 @@ def _will_have(row: EngineInstanceRow, placed: PlacedTenant, fleet: Fleet) -> bo
     """Whether an instance that is being installed takes the tenant once it is ready, as far as anybody knows."""
     source, tenant = fleet.instances[placed.tenant.engine_instance_id], fleet.tenants[placed.tenant.full_name]
     return (
-        row.state == "provisioning"
-        and row.engine == source.engine
+        row.engine == source.engine
         and fleet.clusters[row.engine_cluster].state == "active"
         and not fleet.is_out_of_reach(row.id)
         and not placed.affinity.refusal(row)

@@ -52,10 +52,7 @@ class Shortage:
     """What a ring's new instances lack in one of its cells."""
 
     cell: Cell
-    carried: int
-    """Applications of the old instances."""
-    room: int
-    """For Applications, on the new ones."""
+    members: _Members
     pool: EnginePool | None
     """What adds instances there; None: operators do."""
     missing: int
@@ -71,27 +68,32 @@ def shortages(ring: Ring, rollout: Rollout, fleet: Fleet) -> list[Shortage]:
         rollout: which.
         fleet: all rows, with what is on the ring's instances, and their load.
     """
-    found = (_shortage(cell, ring, rollout, fleet) for cell in sorted({cell_of(row) for row in ring.sources}))
+    leaving = Counter[str]()
+    for each in fleet.tenants.values():
+        if fleet.destination_of(each) != each.engine_instance_id:
+            leaving[each.engine_instance_id] += each.deployments
+    cells = sorted({cell_of(row) for row in ring.sources})
+    found = (_shortage(cell, _members(cell, ring, rollout, fleet, leaving), rollout, fleet) for cell in cells)
     return [each for each in found if each is not None]
 
 
-def _shortage(cell: Cell, ring: Ring, rollout: Rollout, fleet: Fleet) -> Shortage | None:
+def _shortage(cell: Cell, members: _Members, rollout: Rollout, fleet: Fleet) -> Shortage | None:
     """None that has failed is waited for if there is room without it."""
-    members = _members(cell, ring, rollout, fleet)
     pool = _pool_of(cell, rollout.ring, fleet)
     is_small = pool is not None and _lacking(pool, members.load, [*members.new, *members.failed]) > 0
     if members.new and members.room >= members.carried and not is_small:
         return None
     if pool is None:
-        return Shortage(cell, members.carried, members.room, None, 0)
+        return Shortage(cell, members, None, 0)
     to_come = [*members.failed, *members.awaited]
     unplaced = members.carried - members.room - sum(row.capacity for row in to_come)
     there = [*members.new, *to_come]
     missing = max(_lacking(pool, members.load, there), math.ceil(unplaced / pool.capacity), int(not there))
-    return Shortage(cell, members.carried, members.room, pool, missing)
+    return Shortage(cell, members, pool, missing)
 
 
-def _members(cell: Cell, ring: Ring, rollout: Rollout, fleet: Fleet) -> _Members:
+def _members(cell: Cell, ring: Ring, rollout: Rollout, fleet: Fleet, leaving: Counter[str]) -> _Members:
+    """``leaving``: Applications of tenants that are on their way, by the instance that they are on yet."""
     of_release = [
         row
         for row in fleet.instances.values()
@@ -99,10 +101,6 @@ def _members(cell: Cell, ring: Ring, rollout: Rollout, fleet: Fleet) -> _Members
     ]
     old = [row for row in ring.sources if cell_of(row) == cell]
     new = [row for row in ring.targets if cell_of(row) == cell]
-    leaving = Counter[str]()
-    for each in fleet.tenants.values():
-        if fleet.destination_of(each) != each.engine_instance_id:
-            leaving[each.engine_instance_id] += each.deployments
 
     def on(row: EngineInstanceRow) -> int:
         return fleet.holding(row.id).deployments - leaving[row.id]
@@ -134,19 +132,19 @@ def _lacking(pool: EnginePool, load: int, there: list[EngineInstanceRow]) -> int
 
 def lacking_room(lacking: Shortage, rollout: Rollout, fleet: Fleet) -> str:
     """A shortage in words, with what becomes of it: an instance is being installed, has failed, or has to be added."""
-    cluster, _, engine_class, owner = lacking.cell
+    (cluster, _, engine_class, owner), members = lacking.cell, lacking.members
     for_whom = f" for workspace {owner}" if owner else ""
     wanted = f"{engine_class} instances of {release(rollout)} in cluster {cluster}{for_whom}"
-    if lacking.room and lacking.room >= lacking.carried:
-        return f"ring {rollout.ring} needs more {wanted} for its load: {_remedy(lacking, rollout, fleet)}"
+    if members.room and members.room >= members.carried:
+        return f"ring {rollout.ring} needs more {wanted} for its load: {_remedy(lacking, fleet)}"
     return (
-        f"ring {rollout.ring} needs {wanted} with room for {lacking.carried} Applications, and has room for "
-        f"{lacking.room}: {_remedy(lacking, rollout, fleet)}"
+        f"ring {rollout.ring} needs {wanted} with room for {members.carried} Applications, and has room for "
+        f"{members.room}: {_remedy(lacking, fleet)}"
     )
 
 
-def _remedy(lacking: Shortage, rollout: Rollout, fleet: Fleet) -> str:
-    members = _members(lacking.cell, ring_of(rollout, rollout.ring, fleet), rollout, fleet)
+def _remedy(lacking: Shortage, fleet: Fleet) -> str:
+    members = lacking.members
     if members.failed:
         return f"engine instance {members.failed[0].id} has failed, {members.failed[0].state_message}"
     if members.awaited:
