@@ -62,7 +62,7 @@ class Screen:
     def __rich__(self) -> RenderableType:
         """As it is now."""
         watch = self.fleet
-        return self.board if watch is None else fleet_screen(watch.view)
+        return self.board if watch is None else fleet_screen(watch.snapshot)
 
 
 @app.callback(invoke_without_command=True)
@@ -140,6 +140,6 @@ def _shown(act: Act, screen: Screen, watch: FleetWatch) -> Act:
         await happens()
         screen.fleet = None
         if not screen.console.is_terminal:
-            screen.console.print(fleet_screen(watch.view))
+            screen.console.print(fleet_screen(watch.snapshot))
 
     return title, shown

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from services.cli.fleet.fleet_view import FleetView, remedy_words, rollout_words
+from services.cli.fleet.fleet_view import FleetSnapshot, remedy_words, rollout_words
 from services.common.messages import Health
 
 
-def news(before: FleetView, after: FleetView) -> list[str]:
+def news(before: FleetSnapshot, after: FleetSnapshot) -> list[str]:
     """A line for each change that a person would want to know of, those of instances first."""
     return [*_of_instances(before, after), *_of_moves(before, after), *_of_rollout(before, after)]
 
 
-def _of_instances(before: FleetView, after: FleetView) -> Iterator[str]:
+def _of_instances(before: FleetSnapshot, after: FleetSnapshot) -> Iterator[str]:
     for row in after.instances(retired=True):
         name, known = row.id, before.fleet.instances.get(row.id)
         if known is None or known.state != row.state:
@@ -27,12 +27,12 @@ def _of_instances(before: FleetView, after: FleetView) -> Iterator[str]:
             yield f"{name} is {'' if name in after.fleet.cordoned else 'no longer '}cordoned"
 
 
-def _health(view: FleetView, name: str) -> str:
-    told = view.fleet.health.get(name)
+def _health(snapshot: FleetSnapshot, name: str) -> str:
+    told = snapshot.fleet.health.get(name)
     return " ".join(filter(None, (told.health, told.reason))) if told is not None else Health.UNKNOWN.value
 
 
-def _of_moves(before: FleetView, after: FleetView) -> Iterator[str]:
+def _of_moves(before: FleetSnapshot, after: FleetSnapshot) -> Iterator[str]:
     earlier = {move.id: move for move in before.moves()}
     later = {move.id: move for move in after.moves()}
     for move in later.values():
@@ -43,7 +43,7 @@ def _of_moves(before: FleetView, after: FleetView) -> Iterator[str]:
             yield f"{move.namespace} has moved: {move.source} → {move.target}"
 
 
-def _of_rollout(before: FleetView, after: FleetView) -> Iterator[str]:
+def _of_rollout(before: FleetSnapshot, after: FleetSnapshot) -> Iterator[str]:
     if after.rollout is None:
         return
     words = rollout_words(after.rollout)

@@ -21,7 +21,7 @@ from devstack.harness.hosted import HostedStack
 from devstack.harness.mirror import Mirror
 from devstack.stack import second_cluster
 from devstack.toolchain.install import NEWEST_ARGOCD
-from services.cli.fleet.fleet_view import FleetView
+from services.cli.fleet.fleet_view import FleetSnapshot
 from services.common.errors import Unavailable
 from services.common.kubernetes import Manifest
 from services.common.messages import Health
@@ -106,7 +106,7 @@ class FleetStory:
 
     async def beginning(self) -> None:
         """The stack's own row says nothing of a version, so another takes its place while nobody is on it."""
-        (known,) = self.watch.view.instances()
+        (known,) = self.watch.snapshot.instances()
         await self.watch.order(f"drain {known.id}")
         await self.watch.order(f"retire {known.id}")
         await self._join(self.general)
@@ -132,7 +132,7 @@ class FleetStory:
             await asyncio.to_thread(self.stack.kill, self.canary.controller)
             with self.durations.measured(f"{name}: from the kill to found down"):
                 await self.watch.until(
-                    f"{name} is found to be down", lambda view: view.fleet.is_down(name), STEP_SECONDS
+                    f"{name} is found to be down", lambda snapshot: snapshot.fleet.is_down(name), STEP_SECONDS
                 )
             await self._until_left(name)
             self.durations.seconds[f"{name}: from the kill to evacuated"] = time.monotonic() - began
@@ -141,7 +141,7 @@ class FleetStory:
                 await self._commit(continuity, rows, "v3")
             with self.durations.measured(f"{name}: from its start to healed"):
                 await asyncio.to_thread(self.stack.start, self.canary.controller)
-                await self.watch.until(f"{name} is well again", lambda view: _is_well(view, name), STEP_SECONDS)
+                await self.watch.until(f"{name} is well again", lambda snapshot: _is_well(snapshot, name), STEP_SECONDS)
             await self._give_up_replacement()
             await self._rebalance()
 
@@ -153,7 +153,7 @@ class FleetStory:
             await self._join(canary)
             await self.watch.order(f"rollout start {self.new} --rings canary,general --soak {SOAK}")
             with self.durations.measured(f"ring canary: all tenants on Argo CD {self.new}"):
-                await self._until_rolled("ring canary is done", lambda view: _is_retired(view, self.canary.id))
+                await self._until_rolled("ring canary is done", lambda snapshot: _is_retired(snapshot, self.canary.id))
             await self._stop(self.canary)
             await self._start(general)
             await self._join(general)
@@ -176,7 +176,9 @@ class FleetStory:
             with self.durations.measured(f"{tenant}: moved to cluster {self.other.cluster}"):
                 await self.watch.order(f"move {tenant} --to {self.other.id}")
                 await self.watch.until(
-                    f"{tenant} is on {self.other.id}", lambda view: _has_moved(view, self.other.id), STEP_SECONDS
+                    f"{tenant} is on {self.other.id}",
+                    lambda snapshot: _has_moved(snapshot, self.other.id),
+                    STEP_SECONDS,
                 )
             await self._require_moved()
             with self.durations.measured(f"a commit of {tenant}, to deployed from there"):
@@ -198,7 +200,7 @@ class FleetStory:
     async def _join(self, instance: Instance) -> None:
         await self.watch.order(instance.added_by)
         await self.watch.until(
-            f"{instance.id} accepts tenants", lambda view: _is_accepting(view, instance.id), STEP_SECONDS
+            f"{instance.id} accepts tenants", lambda snapshot: _is_accepting(snapshot, instance.id), STEP_SECONDS
         )
 
     async def _start(self, instance: Instance) -> None:
@@ -216,21 +218,21 @@ class FleetStory:
 
     async def _give_up_replacement(self) -> None:
         """It was ordered when the evacuation began, and nobody installs it: Argo CDs of the demo are processes."""
-        for row in self.watch.view.instances():
+        for row in self.watch.snapshot.instances():
             if row.state == "provisioning":
                 await self.watch.order(f"retire {row.id}")
 
     async def _until_left(self, name: str) -> None:
-        def is_left(view: FleetView) -> bool:
-            return not view.fleet.holding(name).tenants and not view.moves()
+        def is_left(snapshot: FleetSnapshot) -> bool:
+            return not snapshot.fleet.holding(name).tenants and not snapshot.moves()
 
         await self.watch.until(f"{name} is evacuated", is_left, STEP_SECONDS)
 
-    async def _until_rolled(self, what: str, holds: Callable[[FleetView], bool]) -> None:
+    async def _until_rolled(self, what: str, holds: Callable[[FleetSnapshot], bool]) -> None:
         """Raises Unavailable with the rollout's own reason if it has failed."""
-        await self.watch.until(what, lambda view: holds(view) or _has_failed(view), STEP_SECONDS)
-        rollout = self.watch.view.rollout
-        if rollout is not None and _has_failed(self.watch.view):
+        await self.watch.until(what, lambda snapshot: holds(snapshot) or _has_failed(snapshot), STEP_SECONDS)
+        rollout = self.watch.snapshot.rollout
+        if rollout is not None and _has_failed(self.watch.snapshot):
             raise Unavailable(f"the rollout has {rollout.step}: {rollout.reason}")
 
     async def _commit(self, continuity: Continuity, rows: list[Row], value: str) -> None:
@@ -258,35 +260,35 @@ class FleetStory:
         }
 
 
-def _is_accepting(view: FleetView, name: str) -> bool:
-    row = view.fleet.instances.get(name)
+def _is_accepting(snapshot: FleetSnapshot, name: str) -> bool:
+    row = snapshot.fleet.instances.get(name)
     return row is not None and row.state == "accepting"
 
 
-def _is_retired(view: FleetView, name: str) -> bool:
-    return view.fleet.instances[name].is_retired
+def _is_retired(snapshot: FleetSnapshot, name: str) -> bool:
+    return snapshot.fleet.instances[name].is_retired
 
 
-def _is_spread(view: FleetView) -> bool:
-    return not view.moves() and all(view.fleet.holding(row.id).tenants for row in view.instances())
+def _is_spread(snapshot: FleetSnapshot) -> bool:
+    return not snapshot.moves() and all(snapshot.fleet.holding(row.id).tenants for row in snapshot.instances())
 
 
-def _is_well(view: FleetView, name: str) -> bool:
-    is_healthy = view.fleet.health[name].health == Health.HEALTHY.value
-    return is_healthy and view.remedy(name) is None and name not in view.fleet.cordoned
+def _is_well(snapshot: FleetSnapshot, name: str) -> bool:
+    is_healthy = snapshot.fleet.health[name].health == Health.HEALTHY.value
+    return is_healthy and snapshot.remedy(name) is None and name not in snapshot.fleet.cordoned
 
 
-def _has_moved(view: FleetView, name: str) -> bool:
-    return not view.moves() and bool(view.fleet.holding(name).tenants)
+def _has_moved(snapshot: FleetSnapshot, name: str) -> bool:
+    return not snapshot.moves() and bool(snapshot.fleet.holding(name).tenants)
 
 
 def _has_application(applications: Mapping[tuple[str, str], Manifest], uid: str) -> bool:
     return any(name.endswith(uid) for _, name in applications)
 
 
-def _is_done(view: FleetView) -> bool:
-    return view.rollout is not None and view.rollout.step == "done"
+def _is_done(snapshot: FleetSnapshot) -> bool:
+    return snapshot.rollout is not None and snapshot.rollout.step == "done"
 
 
-def _has_failed(view: FleetView) -> bool:
-    return view.rollout is not None and view.rollout.step in {"failed", "aborted"}
+def _has_failed(snapshot: FleetSnapshot) -> bool:
+    return snapshot.rollout is not None and snapshot.rollout.step in {"failed", "aborted"}

@@ -12,7 +12,7 @@ import typer
 
 from devstack.demo.fleet_news import news
 from services.cli.fleet import engines
-from services.cli.fleet.fleet_view import FleetView, load_view
+from services.cli.fleet.fleet_view import FleetSnapshot, load_snapshot
 from services.common.errors import Unavailable
 from services.common.startup import await_dependency
 
@@ -23,33 +23,33 @@ DATABASE_SECONDS = 10.0
 class FleetWatch:
     """Looks at the fleet, and says what has changed."""
 
-    def __init__(self, environment: Mapping[str, str], view: FleetView, say: Callable[[str], None]) -> None:
-        """``environment``: an operator's, see ``dev env``; ``view``: the first look; ``say`` shows a person a line."""
-        self.view, self.say = view, say
+    def __init__(self, environment: Mapping[str, str], snapshot: FleetSnapshot, say: Callable[[str], None]) -> None:
+        """``environment``: an operator's, see ``dev env``; ``snapshot``: the first look; ``say`` shows a line."""
+        self.snapshot, self.say = snapshot, say
         self._environment = environment
         self._looked = asyncio.Condition()
         self._begun = self._shown = 0
-        """Looks that have begun; the number of the one that ``view`` is of."""
+        """Looks that have begun; the number of the one that ``snapshot`` is of."""
 
     async def follow(self) -> None:
         """Look again and again, for as long as it is not cancelled."""
         while True:
             self._begun += 1
-            view = await look(self._environment)
-            for line in news(self.view, view):
+            snapshot = await look(self._environment)
+            for line in news(self.snapshot, snapshot):
                 self.say(f"  {line}")
             async with self._looked:
-                self.view, self._shown = view, self._begun
+                self.snapshot, self._shown = snapshot, self._begun
                 self._looked.notify_all()
             await asyncio.sleep(LOOK_EVERY_SECONDS)
 
-    async def until(self, what: str, holds: Callable[[FleetView], bool], timeout_seconds: float = 60) -> None:
+    async def until(self, what: str, holds: Callable[[FleetSnapshot], bool], timeout_seconds: float = 60) -> None:
         """Return once ``holds`` is true of a look that began after the call. Raises Unavailable if that takes long."""
         begun = self._begun
         async with self._looked:
             try:
                 async with asyncio.timeout(timeout_seconds):
-                    await self._looked.wait_for(lambda: self._shown > begun and holds(self.view))
+                    await self._looked.wait_for(lambda: self._shown > begun and holds(self.snapshot))
             except TimeoutError:
                 raise Unavailable(f"not within {timeout_seconds:g} s: {what}") from None
 
@@ -69,10 +69,10 @@ class FleetWatch:
         return ended if isinstance(ended, int) else 0
 
 
-async def look(environment: Mapping[str, str]) -> FleetView:
+async def look(environment: Mapping[str, str]) -> FleetSnapshot:
     """At the fleet, now. Raises Unavailable."""
     url = environment["DATABASE_READER_URL"]
-    return await asyncio.to_thread(await_dependency, "database", lambda: load_view(url), DATABASE_SECONDS)
+    return await asyncio.to_thread(await_dependency, "database", lambda: load_snapshot(url), DATABASE_SECONDS)
 
 
 def _cause(following: asyncio.Task[None]) -> BaseException | None:

@@ -7,7 +7,12 @@ API_VERSION = f"{GROUP}/{VERSION}"
 APPLICATION = "Application"
 APP_PROJECT = "AppProject"
 
+CONTROLLER, REPO_SERVER, REDIS = "argocd-application-controller", "argocd-repo-server", "argocd-redis"
+"""Its workloads: a StatefulSet and two Deployments."""
+NAME_LABEL = "app.kubernetes.io/name"
+"""Of its pods, with the name of their workload."""
 SECRET_TYPE_LABEL = "argocd.argoproj.io/secret-type"  # noqa: S105 - a label
+"""Of Secrets by which it knows clusters and repositories."""
 CONFIG = "argocd-cm"
 """The ConfigMap with its settings."""
 LOCAL_CLUSTER = "in-cluster"

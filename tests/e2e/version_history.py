@@ -6,9 +6,11 @@ from collections import defaultdict
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 
 from devstack.harness.mirror import Mirror, Objects, mirror_of
+from services.common.backoff import Backoff
 from services.common.errors import Unavailable
 from services.common.kubernetes import (
     ApiResource,
@@ -24,6 +26,8 @@ from services.common.kubernetes import (
 
 WATCHED_SECONDS = 30.0
 """Until a watch has shown what the API server has."""
+IMPATIENT = partial(Backoff, first=0.05, limit=0.5)
+"""An API server that was killed has forgotten what was before: who is back before a change misses nothing."""
 
 Version = Seen | Changed | Deleted
 
@@ -84,7 +88,7 @@ async def versions_seen(
 ) -> AsyncIterator[VersionHistory]:
     """The history while the block runs; it begins with each object as it is."""
     noted: list[Version] = []
-    events = _noting(reflect(kube, resource, namespace, parts=(fields,)), noted)
+    events = _noting(reflect(kube, resource, namespace, parts=(fields,), backoff=IMPATIENT), noted)
     async with mirror_of(events, f"{resource.plural} of {namespace}") as mirror:
         yield VersionHistory(kube, resource, namespace, fields, mirror, noted)
 

@@ -24,7 +24,7 @@ from services.common.kubernetes import SECRET, KubeClient
 
 log = structlog.get_logger(__name__)
 
-API_SERVER, REPO_SERVER = "API server", "repo server"
+OF_API_SERVER, OF_REPO_SERVER = "API server", "repo server"
 REPO_SERVER_SECRET = "argocd-repo-server-tls"  # noqa: S105 - a name
 LOOK_SECONDS = 600.0
 """Between two looks: nobody renews a certificate more often."""
@@ -50,7 +50,7 @@ class Certificates:
         return tuple(CertificateSignal(name, end, end - now, end - begin) for name, (begin, end) in self._known.items())
 
     async def _read(self) -> AsyncIterator[tuple[str, Validity]]:
-        for name, read in ((API_SERVER, self._of_api_server), (REPO_SERVER, self._of_repo_server)):
+        for name, read in ((OF_API_SERVER, self._of_api_server), (OF_REPO_SERVER, self._of_repo_server)):
             try:
                 yield name, validity_of(await read())
             except (Retry, Wait, Permanent, ValueError) as error:

@@ -1,8 +1,9 @@
 """Measures one engine instance again and again, judges it, and reports what becomes of it.
 
-Only while the instance is this agent's; who takes it over begins anew. A judgement is reported when it is another, and
-else every minute, with what was counted of Applications. Of an instance of which nothing is heard for longer nobody
-knows how it is.
+Only while the instance is this agent's. Whoever takes it over judges it by measurements of its own; for how long the
+heartbeat has been silent is to be seen in the cluster, so an instance that is down stays so. A judgement is reported
+when it is another, and else every minute, with what was counted of Applications. Of an instance of which nothing is
+heard for longer nobody knows how it is.
 """
 
 from __future__ import annotations
@@ -13,11 +14,12 @@ from math import inf
 import structlog
 
 from services.agent.background_tasks import BackgroundTasks
+from services.agent.health.applications import StandingQueue
 from services.agent.health.judgement import HealthJudge, Judgement, judged
 from services.agent.health.probe import Probe
-from services.agent.health.signals import CertificateSignal, Signals, StandingQueue
+from services.agent.health.signals import CertificateSignal, Signals
 from services.agent.objects.engine_state import EngineState
-from services.agent.observe.observation_sink import ObservationSink
+from services.agent.observe.observation_sink import MESSAGE_CHARACTERS, ObservationSink
 from services.agent.settings import AgentSettings
 from services.common.clock import Clock
 from services.common.errors import Retry
@@ -25,8 +27,6 @@ from services.common.messages import EngineHealth, Health
 from services.common.telemetry import metrics
 
 log = structlog.get_logger(__name__)
-
-MESSAGE_CHARACTERS = 500
 
 
 class HealthWatch:

@@ -4,23 +4,34 @@ It deploys nothing. Its AppProject permits one repository, which operators have 
 syncs it, and it has not the label by which our objects are known: no row is about it, it is nobody's orphan, no load
 and no tenant's. What it shows is that a comparison that is asked for comes: the controller takes work up, and the
 repo server renders. So it takes a repository that every instance can always reach, without a login.
+
+When it was asked for a comparison is written beside the request, so that an instance that is silent does not seem well
+to the next agent.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
+from typing import Self
 
 from services.agent.health.signals import HeartbeatSignal
-from services.agent.objects.reconciliation import REFRESH, Reconciliation, reconciliation_of
+from services.agent.objects.reconciliation import REFRESH, Reconciliation, reconciliation_of, time_of
 from services.common.argocd_names import API_VERSION, LOCAL_CLUSTER
 from services.common.clock import Clock
+from services.common.json_values import text_of
 from services.common.kubernetes import APP_PROJECT, APPLICATION, ApiResource, KubeClient, Manifest, NotFound
 from services.common.ownership import AGENT_FIELD_MANAGER
+from services.common.times import rfc3339
 
 NAME = "gitops-service-heartbeat"
 """Of the Application, and of its AppProject."""
 EVERYTHING = [{"group": "*", "kind": "*"}]
+ASKED_AT = "managed-gitops.redhat.com/heartbeat-asked-at"
+"""Annotation with the time at which an agent last asked for a comparison, by the agent's clock."""
+COMPARED_BEFORE = "managed-gitops.redhat.com/heartbeat-compared-before"
+"""Annotation with the time of the last comparison before that, by the controller's clock: as long as there is no other,
+the one that was asked for has not come."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +66,38 @@ def _manifest(resource: ApiResource, namespace: str, spec: Manifest) -> Manifest
     return {"apiVersion": API_VERSION, "kind": resource.kind, "metadata": metadata, "spec": spec}
 
 
+@dataclass(frozen=True, slots=True)
+class Request:
+    """The last request of an agent for a comparison, as the annotations of the Application have it."""
+
+    asked_at: str
+    compared_before: str
+
+    @classmethod
+    def read(cls, annotations: Manifest) -> Self:
+        """Of an Application; somebody may have written anything there, or an older agent nothing."""
+        return cls(text_of(annotations.get(ASKED_AT)), text_of(annotations.get(COMPARED_BEFORE)))
+
+    @property
+    def annotations(self) -> Manifest:
+        """Those that ask for the comparison, and say so."""
+        return {REFRESH: "normal", ASKED_AT: self.asked_at, COMPARED_BEFORE: self.compared_before}
+
+
+def awaited_since(request: Request, found: Reconciliation, interval: timedelta, now: datetime) -> datetime:
+    """When the next comparison was asked for: between the last one, or the creation, and ``now``.
+
+    As ``request`` says it, unless that is not to be read, is of the future, or was answered. Somebody else has asked
+    then, or clocks differ: it counts as asked for when an agent would have, ``interval`` after the last comparison.
+    """
+    first = found.reconciled_at or found.created_at or now
+    asked_at = time_of(request.asked_at)
+    is_answered = found.reconciled_at != time_of(request.compared_before)
+    if asked_at is None or asked_at > now or is_answered:
+        asked_at = first if found.reconciled_at is None else first + interval
+    return min(max(asked_at, first), now)
+
+
 class Heartbeat:
     """Of one instance."""
 
@@ -64,8 +107,10 @@ class Heartbeat:
         """``interval_seconds``: between the answer to a refresh and the next one."""
         self._cluster, self._namespace, self._source = cluster, namespace, source
         self._clock, self._interval = clock, interval_seconds
-        self._asked_at: float | None = None
-        """When we asked, or saw first that it was asked; None: we have not seen it yet."""
+        self._request: Request | None = None
+        """The last one that is known here; None: the Application was not seen yet."""
+        self._asked_at = 0.0
+        """When that was made; this clock is not set back or forward, as the one that is written down may be."""
         self._before: datetime | None = None
         """When it had been compared last then."""
 
@@ -75,15 +120,16 @@ class Heartbeat:
         Raises what the client does.
         """
         application = await self._kept()
-        asked = REFRESH in (application["metadata"].get("annotations") or {})
-        found, now = reconciliation_of(application), self._clock.time()
-        if self._asked_at is None:
-            self._asked_at = now
-        is_answered = not asked and found.reconciled_at not in (None, self._before)
-        if is_answered and now - self._asked_at >= self._interval:
-            await self._ask(found)
+        annotations = application["metadata"].get("annotations") or {}
+        found = reconciliation_of(application)
+        self._learn_request(Request.read(annotations), found)
+        now = self._clock.time()
+        is_awaited = REFRESH in annotations or found.reconciled_at == self._before
+        answered_at = None if is_awaited else found.reconciled_at
+        if answered_at is not None and now - self._asked_at >= self._interval:
+            await self._ask(answered_at)
         return HeartbeatSignal(
-            silent_seconds=0.0 if is_answered else now - self._asked_at,
+            silent_seconds=now - self._asked_at if answered_at is None else 0.0,
             reconciled_at=found.reconciled_at,
             error=found.comparison_error,
             lacks_answer=found.lacks_answer,
@@ -105,7 +151,18 @@ class Heartbeat:
                 )
         return kept
 
-    async def _ask(self, found: Reconciliation) -> None:
-        patch = {"metadata": {"annotations": {REFRESH: "normal"}}}
+    def _learn_request(self, request: Request, found: Reconciliation) -> None:
+        """Go on counting from a request that another agent has made."""
+        if request == self._request:
+            return
+        now = self._clock.now()
+        waited = now - awaited_since(request, found, timedelta(seconds=self._interval), now)
+        self._request, self._before = request, time_of(request.compared_before)
+        self._asked_at = self._clock.time() - waited.total_seconds()
+
+    async def _ask(self, compared_at: datetime) -> None:
+        """``compared_at``: the last time."""
+        request = Request(rfc3339(self._clock.now()), rfc3339(compared_at))
+        patch = {"metadata": {"annotations": request.annotations}}
         await self._cluster.patch_object(APPLICATION, self._namespace, NAME, patch, field_manager=AGENT_FIELD_MANAGER)
-        self._asked_at, self._before = self._clock.time(), found.reconciled_at
+        self._request, self._asked_at, self._before = request, self._clock.time(), compared_at

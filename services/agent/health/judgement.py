@@ -12,15 +12,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import NamedTuple
 
-from services.agent.health.signals import (
-    CONTROLLER,
-    REDIS,
-    REPO_SERVER,
-    ApplicationsSignal,
-    CertificateSignal,
-    Signals,
-    Workload,
-)
+from services.agent.health.signals import ApplicationsSignal, CertificateSignal, Signals, Workload
+from services.common.argocd_names import CONTROLLER, REDIS, REPO_SERVER
 from services.common.argocd_versions import parsed_version
 from services.common.messages.observation import Health
 

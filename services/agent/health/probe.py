@@ -9,33 +9,31 @@ from collections.abc import Callable, Mapping
 
 import structlog
 
+from services.agent.health.applications import Refreshes, applications_signal
 from services.agent.health.certificates import Certificates
 from services.agent.health.heartbeat import Heartbeat
-from services.agent.health.signals import (
-    CONTROLLER,
-    NAME_LABEL,
-    REDIS,
-    REPO_SERVER,
-    HeartbeatSignal,
-    Refreshes,
-    Signals,
-    Workload,
-    applications_signal,
-    workloads_of,
-)
+from services.agent.health.signals import HeartbeatSignal, Signals, Workload
+from services.agent.health.workloads import workloads_of
 from services.agent.objects.engine_state import EngineState
 from services.agent.objects.live import LiveObject
 from services.agent.objects.managed_kinds import ObjectKey
-from services.common.argocd_names import CONFIG
+from services.common.argocd_names import CONFIG, CONTROLLER, NAME_LABEL, REDIS, REPO_SERVER
 from services.common.clock import Clock
 from services.common.errors import Permanent, Retry, Wait
-from services.common.kubernetes import CONFIG_MAP, ApiResource, KubeClient, Manifest, NotFound, Rejected
+from services.common.kubernetes import (
+    CONFIG_MAP,
+    DEPLOYMENT,
+    POD,
+    STATEFUL_SET,
+    ApiResource,
+    KubeClient,
+    Manifest,
+    NotFound,
+    Rejected,
+)
 
 log = structlog.get_logger(__name__)
 
-DEPLOYMENT = ApiResource("apps", "v1", "Deployment", "deployments")
-STATEFUL_SET = ApiResource("apps", "v1", "StatefulSet", "statefulsets")
-POD = ApiResource("", "v1", "Pod", "pods")
 OWNERS = {CONTROLLER: STATEFUL_SET, REPO_SERVER: DEPLOYMENT, REDIS: DEPLOYMENT}
 """A Redis in high availability, or somebody else's, has another name, or none: of that there is no signal."""
 PODS = f"{NAME_LABEL} in ({CONTROLLER},{REPO_SERVER},{REDIS})"

@@ -29,16 +29,18 @@ from services.agent.instances.engine_requirements import (
     verdicts,
 )
 from services.agent.instances.reconciliation_interval import compares_within
-from services.agent.instances.workload_requirements import CONTROLLER, GENERATORS, PARAMETERS, REPO_SERVER, Workloads
+from services.agent.instances.workload_requirements import GENERATORS, PARAMETERS, Workloads
 from services.agent.objects.engine_state import EngineState
 from services.agent.objects.fleet import Fleet
-from services.common.argocd_names import CONFIG, GROUP, VERSION
+from services.common.argocd_names import CONFIG, CONTROLLER, GROUP, REPO_SERVER, VERSION
 from services.common.backoff import Backoff
 from services.common.clock import Clock
 from services.common.errors import Retry, Wait
 from services.common.kubernetes import (
     APP_PROJECT,
     CONFIG_MAP,
+    DEPLOYMENT,
+    STATEFUL_SET,
     ApiResource,
     ForbiddenGrace,
     KubeClient,
@@ -51,8 +53,6 @@ from services.common.telemetry import metrics
 log = structlog.get_logger(__name__)
 
 INTERVAL_SECONDS, RETRY_SECONDS, FIRST_RETRY_SECONDS = 300.0, 15.0, 1.0
-DEPLOYMENT = ApiResource("apps", "v1", "Deployment", "deployments")
-STATEFUL_SET = ApiResource("apps", "v1", "StatefulSet", "statefulsets")
 GAUGES = (metrics.ENGINE_UNMET_REQUIREMENTS, metrics.ENGINE_REFUSED)
 
 

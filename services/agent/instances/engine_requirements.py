@@ -16,8 +16,6 @@ from typing import Any
 import yaml
 
 from services.agent.instances.workload_requirements import (
-    CONTROLLER,
-    REPO_SERVER,
     Workloads,
     hazards_of_workloads,
     missing_workloads,
@@ -25,7 +23,15 @@ from services.agent.instances.workload_requirements import (
     unwrapped_generators,
     version_of,
 )
-from services.common.argocd_names import APP_PROJECT, APPLICATION, CONFIG, GROUP, INSTALLATION_ID
+from services.common.argocd_names import (
+    APP_PROJECT,
+    APPLICATION,
+    CONFIG,
+    CONTROLLER,
+    GROUP,
+    INSTALLATION_ID,
+    REPO_SERVER,
+)
 from services.common.argocd_versions import READ, TESTED, Version, is_known, is_patched
 from services.common.kubernetes import Manifest
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
+from services.common.argocd_names import CONTROLLER, REPO_SERVER
 from services.common.argocd_versions import Version, parsed_version
 from services.common.json_values import dict_of, dicts_of, text_of
 from services.common.kubernetes import Manifest
 
 PARAMETERS, GENERATORS = "argocd-cmd-params-cm", "argocd-generators"
-REPO_SERVER, CONTROLLER = "argocd-repo-server", "argocd-application-controller"
 VERSION_LABEL = "app.kubernetes.io/version"
 TIMEOUT = "ARGOCD_EXEC_TIMEOUT"
 BOUNDS_OF_CALLS = ("ARGOCD_K8S_TCP_TIMEOUT", "ARGOCD_K8S_SERVER_SIDE_TIMEOUT")

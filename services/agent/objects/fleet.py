@@ -47,8 +47,11 @@ class Fleet:
         return row.wanted_version if row is not None else ""
 
     def installations(self) -> list[FleetInstance]:
-        """Instances of our cluster whose engine a provisioner installs, or has installed until they were retired."""
-        return sorted((row for row in self._ours() if row.wanted_version), key=lambda row: row.id)
+        """Instances of our cluster whose engine a provisioner installs, or has installed until they were retired.
+
+        Those come last: there are ever more of them.
+        """
+        return sorted((row for row in self._ours() if row.wanted_version), key=lambda row: (row.is_retired, row.id))
 
     def is_engine_namespace(self, namespace: str) -> bool:
         """Whether an instance of our cluster is in it, or was: one that is retired may have left Secrets there."""

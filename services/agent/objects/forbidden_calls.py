@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from services.agent.objects.managed_kinds import ObjectKey
 from services.common.clock import Clock
-from services.common.errors import Wait
+from services.common.errors import Retry, Wait
 from services.common.kubernetes import ForbiddenGrace, Rejected
 
 Answer = TypeVar("Answer")
@@ -29,5 +29,8 @@ class ForbiddenCalls:
             grace.tolerate_rejection(error)
             # Without its words: they may quote what was sent.
             raise Wait("the API server forbids it, which may pass") from error
+        except Retry:
+            self._graces.pop(key, None)
+            raise
         self._graces.pop(key, None)
         return answer

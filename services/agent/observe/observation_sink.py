@@ -18,6 +18,8 @@ from services.common.telemetry import TRACEPARENT
 
 log = structlog.get_logger(__name__)
 
+MESSAGE_CHARACTERS = 500
+"""Of a message for operators about an instance; the rest is cut off."""
 AGAIN_SECONDS = 1.0
 """Until one is told to be lost that could not be sent: whoever waits for it then looks, and sends what is so by now."""
 

@@ -13,15 +13,15 @@ from datetime import datetime, timedelta
 import structlog
 
 from services.agent.private_repositories.known_repositories import PrivateRepositoryRegistry
+from services.common.argocd_names import NAME_LABEL, REPO_SERVER
 from services.common.clock import Clock
 from services.common.errors import GitOpsError
-from services.common.kubernetes import ApiResource, KubeClient, Manifest
+from services.common.kubernetes import POD, KubeClient, Manifest
 from services.common.queueing import in_slices
 
 log = structlog.get_logger(__name__)
 
-POD = ApiResource("", "v1", "Pod", "pods")
-REPO_SERVERS = "app.kubernetes.io/name=argocd-repo-server"
+REPO_SERVERS = f"{NAME_LABEL}={REPO_SERVER}"
 EXPIRY_SECONDS = 3600.0
 SETTLED = timedelta(hours=1)
 """How long after the last row went Argo CD may still be at work for it: deletions are forced long before."""

@@ -1,14 +1,15 @@
-"""What an installation consists of: rendered manifests, put into the namespace of an instance. Pure.
+"""What an installation consists of: rendered manifests, put into the namespace of an instance.
 
 A file of rendered manifests is what ``kustomize build`` makes of one instance: Argo CD's manifests of a version, the
 settings of ``k8s/argocd``, and the agents' rights. It is of one namespace, whichever; the instance's takes its place.
 Of what belongs to no namespace it may hold bindings of its accounts alone: the rest of a cluster is its operators'.
+Pure, but for the reading of these files.
 """
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,11 +17,21 @@ from typing import Any
 import orjson
 import yaml
 
-from services.agent.instances.workload_requirements import CONTROLLER, REPO_SERVER, Workloads, version_of
+from services.agent.instances.workload_requirements import Workloads, version_of
+from services.common.argocd_names import CONTROLLER, REPO_SERVER
 from services.common.argocd_versions import parsed_version
 from services.common.errors import Permanent
 from services.common.json_values import dict_of, dicts_of, text_of
-from services.common.kubernetes import APP_PROJECT, CONFIG_MAP, NAMESPACE, SECRET, ApiResource, Manifest
+from services.common.kubernetes import (
+    APP_PROJECT,
+    CONFIG_MAP,
+    DEPLOYMENT,
+    NAMESPACE,
+    SECRET,
+    STATEFUL_SET,
+    ApiResource,
+    Manifest,
+)
 from services.common.messages import FleetInstance
 
 INSTANCE_LABEL = "managed-gitops.redhat.com/engine-instance"
@@ -36,8 +47,6 @@ ROLE = ApiResource("rbac.authorization.k8s.io", "v1", "Role", "roles")
 ROLE_BINDING = ApiResource("rbac.authorization.k8s.io", "v1", "RoleBinding", "rolebindings")
 CLUSTER_ROLE_BINDING = ApiResource("rbac.authorization.k8s.io", "v1", "ClusterRoleBinding", "clusterrolebindings")
 NETWORK_POLICY = ApiResource("networking.k8s.io", "v1", "NetworkPolicy", "networkpolicies")
-DEPLOYMENT = ApiResource("apps", "v1", "Deployment", "deployments")
-STATEFUL_SET = ApiResource("apps", "v1", "StatefulSet", "statefulsets")
 
 NAMESPACED = (
     *(SERVICE_ACCOUNT, ROLE, ROLE_BINDING, CONFIG_MAP, SECRET, APP_PROJECT),
@@ -46,6 +55,10 @@ NAMESPACED = (
 """What an installation consists of, in the order in which it is applied: pods come last."""
 WORKLOADS = (DEPLOYMENT.kind, STATEFUL_SET.kind)
 KINDS = {each.kind: each for each in (*NAMESPACED, CLUSTER_ROLE_BINDING)}
+SHOWN = 5
+"""Names in a message; how many more there are is counted."""
+Stamp = tuple[int, int, int]
+"""By which a file is known to be the same: inode, time of the last change, size."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,13 +73,16 @@ class Renderings:
     """The rendered manifests that the release has."""
 
     def __init__(self, folder: Path) -> None:
-        """``folder`` is read again each time: what is mounted there may change."""
+        """``folder`` is looked at again each time: what is mounted there may change."""
         self._folder = folder
+        self._read: dict[Path, tuple[Stamp, list[Manifest]]] = {}
+        """By file what it was when it was read, and what it held: to parse one takes long, and all else waits."""
 
     def manifests_of(self, version: str, profile: str) -> list[Manifest]:
         """Those of one version and profile. Raises Permanent if there are none, or if they are not to be read.
 
-        Each of them has the fields that are read here, of the types that API servers take.
+        Each of them has the fields that are read here, of the types that API servers take. Callers share them,
+        and change nothing of them.
         """
         path = self._folder / f"{self._name(version, profile)}.yaml"
         if not path.is_file():
@@ -76,14 +92,12 @@ class Renderings:
                 f"{known}: render them (k8s/README.md), or order another version"
             )
         try:
-            # As API servers take it: YAML has keys that are no texts, and bytes, which JSON has not.
-            found = orjson.loads(orjson.dumps(list(yaml.safe_load_all(path.read_text()))))
+            stamp = _stamp(path)  # before it is read: if it changes meanwhile, it is another one next time
+            if path not in self._read or self._read[path][0] != stamp:
+                self._read[path] = stamp, _objects_in(path)
         except (OSError, ValueError, TypeError, yaml.YAMLError) as error:  # ValueError also where it is no UTF-8
             raise Permanent(f"the manifests in {path.name} are not to be read: {error}") from error
-        for number, each in enumerate(found, 1):
-            if each is not None and not _is_object(each):
-                raise Permanent(f"document {number} in {path.name} is no Kubernetes object: render it again")
-        return [each for each in found if each is not None]
+        return list(self._read[path][1])
 
     def names(self) -> list[str]:
         """Versions, each with its profile, of which there are manifests."""
@@ -91,6 +105,20 @@ class Renderings:
 
     def _name(self, version: str, profile: str) -> str:
         return f"{version}-{profile}" if profile else version
+
+
+def _stamp(path: Path) -> Stamp:
+    found = path.stat()
+    return found.st_ino, found.st_mtime_ns, found.st_size
+
+
+def _objects_in(path: Path) -> list[Manifest]:
+    # As API servers take it: YAML has keys that are no texts, and bytes, which JSON has not.
+    found = orjson.loads(orjson.dumps(list(yaml.load_all(path.read_text(), Loader=yaml.CSafeLoader))))
+    for number, each in enumerate(found, 1):
+        if each is not None and not _is_object(each):
+            raise Permanent(f"document {number} in {path.name} is no Kubernetes object: render it again")
+    return [each for each in found if each is not None]
 
 
 def _is_object(document: Any) -> bool:
@@ -173,13 +201,8 @@ def _is_missing(wanted: Any, live: Any) -> bool:
     return (wanted not in (None, {}, [], "") or live is not None) and differs(wanted, live)
 
 
-def described(names: Iterable[str], most: int = 5) -> str:
+def described(names: Iterable[str]) -> str:
     """A few of them, and how many more there are."""
-    first, *rest = _portions(sorted(names), most)
-    return ", ".join(first) + (f" and {len(rest[0])} more" if rest else "")
-
-
-def _portions(names: list[str], most: int) -> Iterator[list[str]]:
-    yield names[:most]
-    if names[most:]:
-        yield names[most:]
+    ordered = sorted(names)
+    more = len(ordered) - SHOWN
+    return ", ".join(ordered[:SHOWN]) + (f" and {more} more" if more > 0 else "")

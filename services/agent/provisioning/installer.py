@@ -14,10 +14,8 @@ import structlog
 from services.agent.health.heartbeat import NAME as HEARTBEAT
 from services.agent.provisioning.installation import (
     CLUSTER_ROLE_BINDING,
-    DEPLOYMENT,
     INSTANCE_LABEL,
     NAMESPACED,
-    STATEFUL_SET,
     Renderings,
     Wanted,
     described,
@@ -25,13 +23,16 @@ from services.agent.provisioning.installation import (
     installation,
     namespace_of,
 )
+from services.common.argocd_names import SECRET_TYPE_LABEL
 from services.common.errors import Permanent, Wait
 from services.common.kubernetes import (
     APP_PROJECT,
     APPLICATION,
     CONFIG_MAP,
+    DEPLOYMENT,
     NAMESPACE,
     SECRET,
+    STATEFUL_SET,
     AlreadyExists,
     ApiResource,
     KubeClient,
@@ -45,8 +46,6 @@ log = structlog.get_logger(__name__)
 
 FIELD_MANAGER = "gitops-service-provisioner"
 OURS = f"{MANAGED_BY}={MANAGER}"
-LOGINS = "argocd.argoproj.io/secret-type"
-"""Secrets by which Argo CD knows clusters and repositories."""
 MADE_ANEW = (CONFIG_MAP, DEPLOYMENT, STATEFUL_SET)
 """What is deleted first when the configuration is applied anew: a comparison leaves what others have added there. Not
 rights and network policies, without which there would be a moment, and not Secrets, which Argo CD completes."""
@@ -103,10 +102,7 @@ class Installer:
                 raise Wait(f"namespace {instance.namespace} has just been made by somebody") from error
             return
         if not _is_ours(live, instance):
-            raise Permanent(
-                f"namespace {instance.namespace} is there already and was not made for instance {instance.id}: "
-                "delete it, or retire the instance and add one in another namespace"
-            )
+            raise Permanent(_whose(live, instance))
         if "deletionTimestamp" in live["metadata"]:
             raise Wait(f"namespace {instance.namespace} is being deleted")
 
@@ -159,7 +155,7 @@ class Installer:
             for each in page.items
             if each["metadata"]["name"] != HEARTBEAT
         ]
-        for resource, selector in ((APP_PROJECT, OURS), (SECRET, LOGINS)):
+        for resource, selector in ((APP_PROJECT, OURS), (SECRET, SECRET_TYPE_LABEL)):
             async for page in self._cluster.list_pages(resource, namespace, selector=selector, metadata_only=True):
                 found += [f"{resource.kind} {each['metadata']['name']}" for each in page.items]
         return found
@@ -173,7 +169,27 @@ def _is_outdated(live: Manifest, instance: FleetInstance) -> bool:
 
 
 def _is_ours(namespace: Manifest, instance: FleetInstance) -> bool:
-    return (namespace["metadata"].get("labels") or {}).get(INSTANCE_LABEL) == instance.id
+    return _made_for(namespace) == instance.id
+
+
+def _made_for(namespace: Manifest) -> str:
+    """The instance that a provisioner has made it for; empty if somebody else has made it."""
+    return (namespace["metadata"].get("labels") or {}).get(INSTANCE_LABEL) or ""
+
+
+def _whose(namespace: Manifest, instance: FleetInstance) -> str:
+    """What is told of a namespace that is not ours, and of what to do."""
+    other = _made_for(namespace)
+    if not other:
+        return (
+            f"namespace {instance.namespace} is there already and was not made for instance {instance.id}: "
+            "delete it, or retire the instance and add one in another namespace"
+        )
+    return (
+        f"namespace {instance.namespace} is there already and was made for instance {other}: wait until "
+        f"'gitopsctl engines show {other}' shows that its installation is Removed, or retire instance {instance.id} "
+        "and add one in another namespace"
+    )
 
 
 def _comparable(manifest: Manifest) -> Manifest:

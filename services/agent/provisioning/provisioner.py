@@ -1,22 +1,24 @@
 """Keeps every installation of an engine cluster as it has to be, and tells the planner how far it is.
 
 Compared at once when the fleet changes, and else every half minute. One instance that cannot be installed keeps no
-other from that.
+other from that. What the API server forbids is only told as a failure if that lasts: while it starts it may not know
+all rights yet.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections import defaultdict
 
 import structlog
 
 from services.agent.objects.fleet import Fleet
-from services.agent.observe.observation_sink import ObservationSink
+from services.agent.observe.observation_sink import MESSAGE_CHARACTERS, ObservationSink
 from services.agent.provisioning import PROVISIONER
 from services.agent.provisioning.installer import Installer
 from services.common.clock import Clock
 from services.common.errors import GitOpsError, Permanent, Retry
-from services.common.kubernetes import Rejected
+from services.common.kubernetes import ForbiddenGrace, Rejected
 from services.common.messages import EngineInstallation, FleetInstance, InstallationPhase
 from services.common.telemetry import metrics
 
@@ -24,7 +26,6 @@ log = structlog.get_logger(__name__)
 
 REPORT_SECONDS = 60.0
 """Between two reports of what has not changed."""
-MESSAGE_CHARACTERS = 500
 
 
 class Provisioner:
@@ -39,12 +40,14 @@ class Provisioner:
         self._asked = asyncio.Event()
         self._told: dict[str, tuple[EngineInstallation, float]] = {}
         """By instance what was told last, and when."""
+        self._graces = defaultdict[str, ForbiddenGrace](lambda: ForbiddenGrace(clock=clock))
+        """By instance."""
         self._gone: set[str] = set()
         """Retired instances of which nothing is left: they are not looked at again by this process."""
         self._has_looked = False
 
     def not_ready(self) -> str:
-        """Empty once every installation was compared."""
+        """Empty once every installation was compared that is to be there; those that are to go may take long."""
         return "" if self._has_looked else "installations not compared yet"
 
     def look_again(self) -> None:
@@ -56,6 +59,7 @@ class Provisioner:
         while True:
             self._asked.clear()
             for instance in self._fleet.installations():
+                self._has_looked |= instance.is_retired  # these come last
                 if instance.id not in self._gone:
                     await self._look_at(instance)
             self._has_looked = True
@@ -67,12 +71,14 @@ class Provisioner:
         try:
             found = await (self._removed(instance) if instance.is_retired else self._installed(instance))
         except Rejected as error:
-            found = self._failed(instance, f"the API server refuses it: {error}")
+            found = self._rejected(instance, error)
         except Permanent as error:
             found = self._failed(instance, str(error))
         except GitOpsError as error:
-            phase = InstallationPhase.REMOVING if instance.is_retired else InstallationPhase.APPLYING
-            found = _told(phase, instance, str(error))
+            self._graces.pop(instance.id, None)
+            found = _unfinished(instance, str(error))
+        else:
+            self._graces.pop(instance.id, None)
         metrics.INSTALLATIONS_FAILED.labels(instance.id).set(found.phase == InstallationPhase.FAILED)
         self._report(instance, found)
 
@@ -88,6 +94,13 @@ class Provisioner:
             return _told(InstallationPhase.REMOVING, instance)
         self._gone.add(instance.id)
         return EngineInstallation(InstallationPhase.REMOVED.value, "", "")
+
+    def _rejected(self, instance: FleetInstance, error: Rejected) -> EngineInstallation:
+        try:
+            self._graces[instance.id].tolerate_rejection(error)
+        except Rejected:
+            return self._failed(instance, f"the API server refuses it: {error}")
+        return _unfinished(instance, f"the API server forbids it, which may pass: {error}")
 
     def _failed(self, instance: FleetInstance, message: str) -> EngineInstallation:
         log.error("an installation cannot be made", instance=instance.id, error=message, service=PROVISIONER)
@@ -109,6 +122,12 @@ class Provisioner:
         except Retry as error:
             log.warning("installation not told", instance=instance.id, error=str(error))
             end_delivery(arrived=False)
+
+
+def _unfinished(instance: FleetInstance, message: str) -> EngineInstallation:
+    """It is tried again by itself."""
+    phase = InstallationPhase.REMOVING if instance.is_retired else InstallationPhase.APPLYING
+    return _told(phase, instance, message)
 
 
 def _told(phase: InstallationPhase, instance: FleetInstance, message: str = "") -> EngineInstallation:

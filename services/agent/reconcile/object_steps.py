@@ -5,13 +5,12 @@ The reconciler calls it repeatedly until there is nothing to do, or until it has
 
 from __future__ import annotations
 
-import contextlib
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any, Literal
 
 from services.agent.objects.live import LiveObject, owned_part
-from services.agent.objects.live_operation import RUNNING, termination_patch
+from services.agent.objects.live_operation import RUNNING, LiveOperation, termination_patch
 from services.agent.objects.managed_kinds import ManagedKind
 from services.agent.objects.reconciliation import REFRESH
 from services.common.json_values import dict_of
@@ -76,7 +75,8 @@ class AwaitRemoval:
 
 
 OPERATION_PATIENCE = timedelta(seconds=60)
-"""How long an operation of an Application may go on before it is ended, so that another instance may have that."""
+"""How long an operation of an Application that is released may go on before it is ended, so that another instance may
+have that."""
 
 ObjectStep = Unchanged | Create | Apply | Patch | Delete | RemoveFinalizers | AwaitRemoval
 
@@ -93,13 +93,17 @@ def next_step(
     return _removal(kind, live) if desired is None else _change(kind, desired, live)
 
 
-def release_step(live: LiveObject | None, now: datetime, *, at_once: bool = False) -> ObjectStep:
+def release_step(live: LiveObject | None, now: datetime, since: datetime, *, at_once: bool = False) -> ObjectStep:
     """What to do next so that an Application goes, and all that it has deployed stays.
 
     1. Argo CD begins nothing by itself any more. 2. What it is doing ends, or is ended. 3. Without finalizers nothing
     of it is left to do for Argo CD. 4. It is deleted, if nothing has begun since: its version decides.
 
-    ``at_once`` leaves 1 and 2 out: another Argo CD may have it already, and this one may never end what it does.
+    Args:
+        live: as it is.
+        now: the time.
+        since: when it was to be released, as far as is known.
+        at_once: leaves 1 and 2 out: another Argo CD may have it already, and this one may never end what it does.
     """
     if live is None:
         return Unchanged()
@@ -108,9 +112,9 @@ def release_step(live: LiveObject | None, now: datetime, *, at_once: bool = Fals
     if not at_once and (end := end_of_automation(live)) is not None:
         return end
     if live.operation.in_progress and not at_once:
-        patience = _operation_since(live) + OPERATION_PATIENCE
-        if now < patience:
-            return AwaitRemoval(patience)
+        deadline = since + OPERATION_PATIENCE
+        if _may_end_by_itself(live.operation) and now < deadline:
+            return AwaitRemoval(deadline)
         return end_of_operation(live) or AwaitRemoval(now + OPERATION_PATIENCE)
     return _without_finalizers(live) if live.finalizers else Delete(live.uid, live.version, "Background")
 
@@ -119,14 +123,9 @@ def _without_finalizers(live: LiveObject) -> Patch:
     return Patch({"metadata": {"resourceVersion": str(live.version), "finalizers": []}})
 
 
-def _operation_since(live: LiveObject) -> datetime:
-    """When it began; one that has not begun, or does not tell, is not waited for."""
-    began = datetime.min.replace(tzinfo=UTC)
-    if live.operation.phase != RUNNING:
-        return began
-    with contextlib.suppress(ValueError):
-        began = datetime.fromisoformat(live.operation.started_at)
-    return began if began.tzinfo is not None else began.replace(tzinfo=UTC)
+def _may_end_by_itself(operation: LiveOperation) -> bool:
+    """Whether it is at work: what has not begun, or waits for its next attempt, another instance begins anew."""
+    return operation.phase == RUNNING and not operation.has_failed
 
 
 def _going(kind: ManagedKind, live: LiveObject, deadline: datetime, now: datetime) -> ObjectStep:

@@ -84,6 +84,7 @@ class Reconciler:
         """``deletion_timeout``: how long a deletion may take before it is forced."""
         self._cluster, self._live, self._clock, self._deletion_timeout = cluster, live, clock, deletion_timeout
         self._stripped: set[ObjectKey] = set()
+        self._released_since: dict[ObjectKey, datetime] = {}
         self._forbidden = ForbiddenCalls(clock)
 
     async def reconcile_object(self, kind: ManagedKind, key: ObjectKey, desired: Manifest | None) -> Done | InProgress:
@@ -92,6 +93,7 @@ class Reconciler:
         Raises Permanent (the API server refuses it), Retry (it does not answer), Wait (its namespace is missing, or
         the rights are, but not for long yet).
         """
+        self._released_since.pop(key, None)
         return await self._reconcile(
             kind,
             key,
@@ -102,12 +104,17 @@ class Reconciler:
     async def release_object(self, kind: ManagedKind, key: ObjectKey, *, at_once: bool) -> Done | InProgress:
         """Give ``key`` up: it goes, and what it has deployed stays. Raises as :meth:`reconcile_object`.
 
-        ``at_once``: its operation is not waited for, because its Argo CD is down, or was.
+        ``at_once``: its operation is not waited for, because its Argo CD is down, or was. The time that an operation
+        has begins with the first call: after a restart of this process, anew.
         """
+        since = self._released_since.setdefault(key, self._clock.now())
         outcome = await self._reconcile(
-            kind, key, lambda live: release_step(live, self._clock.now(), at_once=at_once), is_wanted=False
+            kind, key, lambda live: release_step(live, self._clock.now(), since, at_once=at_once), is_wanted=False
         )
-        return replace(outcome, is_gone=True) if isinstance(outcome, Done) else outcome
+        if not isinstance(outcome, Done):
+            return outcome
+        self._released_since.pop(key, None)
+        return replace(outcome, is_gone=True)
 
     async def _reconcile(
         self, kind: ManagedKind, key: ObjectKey, step_of: Callable[[LiveObject | None], ObjectStep], *, is_wanted: bool

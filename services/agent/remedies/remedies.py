@@ -12,7 +12,7 @@ from typing import Protocol
 import structlog
 
 from services.agent.background_tasks import BackgroundTasks
-from services.agent.observe.observation_sink import ObservationSink
+from services.agent.observe.observation_sink import MESSAGE_CHARACTERS, ObservationSink
 from services.agent.remedies.remedy_order import RemedyOrder, number_in, order_of
 from services.common.clock import Clock
 from services.common.errors import Permanent, Retry, Wait
@@ -22,7 +22,6 @@ from services.common.messages.observation import ObservationEvent
 log = structlog.get_logger(__name__)
 
 AGAIN_SECONDS = 5.0
-MESSAGE_CHARACTERS = 500
 
 
 class Actions(Protocol):

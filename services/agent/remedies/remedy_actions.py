@@ -14,18 +14,18 @@ from datetime import datetime
 
 import structlog
 
+from services.agent.health.applications import late_applications
 from services.agent.health.heartbeat import NAME as HEARTBEAT
-from services.agent.health.probe import POD
-from services.agent.health.signals import CONTROLLER, NAME_LABEL, REDIS, REPO_SERVER, late_applications
 from services.agent.objects.engine_state import EngineState
 from services.agent.objects.live import LiveObject
 from services.agent.objects.managed_kinds import ObjectKey
 from services.agent.objects.reconciliation import REFRESH
 from services.agent.remedies.remedy_order import RemedyOrder, number_in
+from services.common.argocd_names import CONTROLLER, NAME_LABEL, REDIS, REPO_SERVER
 from services.common.clock import Clock
 from services.common.errors import Permanent
 from services.common.json_values import text_of
-from services.common.kubernetes import APPLICATION, Conflict, KubeClient, Manifest, NotFound
+from services.common.kubernetes import APPLICATION, POD, Conflict, KubeClient, Manifest, NotFound
 from services.common.messages import Remedy
 from services.common.ownership import AGENT_FIELD_MANAGER
 

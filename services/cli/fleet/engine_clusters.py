@@ -7,7 +7,7 @@ from collections import Counter
 import typer
 
 from services.cli.database_connection import READING_URL, TIMEOUT
-from services.cli.fleet.fleet_orders import DRY_RUN, WAIT, fleet, give_order
+from services.cli.fleet.fleet_orders import DRY_RUN, WAIT, fleet, give_order, stop_if_refused
 from services.cli.kafka import topics
 from services.cli.output import OUTPUT, Output, Row, print_rows, tell
 from services.common.kafka import load_acls, load_topics
@@ -52,17 +52,20 @@ def add(
     KAFKA_… of an operator. Safe to run again: if there is the cluster, nothing changes. 'keys generate' makes
     sealing keys of its agents' own.
 
-    1. The topic.      Crash: nothing is written to it yet.
-    2. The principal.  Crash: it reads a topic that is empty.
-    3. The order.      From then on instances may be added, and Connect writes the rows of their tenants to the topic:
+    1. The order is tried as --dry-run tries it. One that would be refused, as of a retired cluster, makes nothing.
+    2. The topic.      Crash: nothing is written to it yet.
+    3. The principal.  Crash: it reads a topic that is empty.
+    4. The order.      From then on instances may be added, and Connect writes the rows of their tenants to the topic:
                        if there were none, everybody's rows would wait for it.
     """
     (name,) = topics.known_clusters([cluster])
+    order = AddEngineCluster(name, region)
+    stop_if_refused(order, url, timeout, output)
     say = typer.echo if output is Output.TABLE else tell  # a program reads one document
     topics.make_topics(load_topics(engine_cluster=name), timeout, replication_factor, say, dry_run=dry_run)
     if not dry_run:
         topics.grant_rights(load_acls(engine_cluster=name), timeout, say)
-    give_order(AddEngineCluster(name, region), url, timeout, output, dry_run=dry_run)
+    give_order(order, url, timeout, output, dry_run=dry_run)
 
 
 @app.command()

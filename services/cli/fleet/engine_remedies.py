@@ -51,6 +51,7 @@ def remedy_row(row: Remediation) -> Row:
         "nextAt": row.due_at,
         "message": row.message,
         "tried": list(row.remedies),
+        "replacedBy": row.replaced_by,
         "outcomeMessage": row.told_message if is_told else "",
     }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
@@ -16,6 +17,7 @@ from services.cli.output import OUTPUT, Output, Row, print_rows, table_of
 from services.cli.watching import look_every, print_changes, show_screens
 from services.common.messages import AbortRollout, PauseRollout, ResumeRollout, StartRollout
 from services.common.startup import await_dependency
+from services.planner.database.fleet_queries import load_tenants_on
 from services.planner.database.rollout_queries import load_newest_rollout, shown_state
 from services.planner.domain.fleet.rollouts.ring_instances import ring_of
 from services.planner.domain.fleet.rollouts.ring_tenants import stage_tenants
@@ -87,7 +89,11 @@ def start(  # noqa: PLR0913, PLR0917 - an option for each thing that is ordered,
     """
     wanted = tuple(filter(None, map(str.strip, rings.split(","))))
     order = StartRollout(version, profile, wanted, int(soak.total_seconds()), is_security=security)
-    give_order(order, url, timeout, output, {"rings": PlanTable(planned_rows, PLANNED)}, dry_run=dry_run)
+
+    def rows(planned: Fleet) -> list[Row]:
+        return planned_rows(_with_tenants(planned, url, timeout))
+
+    give_order(order, url, timeout, output, {"rings": PlanTable(rows, PLANNED)}, dry_run=dry_run)
 
 
 @app.command()
@@ -118,22 +124,36 @@ def status(output: Output = OUTPUT, url: str = READING_URL, timeout: float = TIM
 
 
 def planned_rows(planned: Fleet) -> list[Row]:
-    """What would become of each ring."""
+    """What would become of each ring, by its tenants."""
     rollout = planned.rollout
     return [] if rollout is None else [_planned_row(rollout, ring, planned) for ring in rollout.ring_names]
 
 
 def _planned_row(rollout: Rollout, name: str, planned: Fleet) -> Row:
+    """Who is on the way counts once, where it is: what instances hold counts it where it goes, too."""
     ring = ring_of(replace(rollout, ring=name), name, planned)
-    tenants = sum(planned.holding(row.id).tenants for row in (*ring.sources, *ring.targets))
-    stages = dict.fromkeys(stage_tenants(stage, tenants) for stage in STAGES)
+    old, new = [row.id for row in ring.sources], [row.id for row in ring.targets]
+    places = Counter(tenant.engine_instance_id for tenant in planned.tenants.values())
+    moving = sum(places[each] for each in old)
     return {
         "ring": name,
-        "oldInstances": [row.id for row in ring.sources],
-        "newInstances": [row.id for row in ring.targets],
-        "tenants": tenants,
-        "stages": list(stages),
+        "oldInstances": old,
+        "newInstances": new,
+        "tenants": moving + sum(places[each] for each in new),
+        "stages": list(dict.fromkeys(stage_tenants(stage, moving) for stage in STAGES)),
     }
+
+
+def _with_tenants(planned: Fleet, url: str, timeout: float) -> Fleet:
+    """With those of the rings: an order is decided without them."""
+    rings = () if planned.rollout is None else planned.rollout.ring_names
+    members = [row.id for row in planned.instances.values() if row.ring in rings]
+
+    def look() -> Fleet:
+        with connected(url) as connection:
+            return replace(planned, tenants=load_tenants_on(connection, members))
+
+    return await_dependency("database", look, timeout)
 
 
 def status_rows(rollout: Rollout | None) -> list[Row]:

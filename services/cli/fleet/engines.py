@@ -20,7 +20,7 @@ from services.cli.fleet import (
     engine_rollouts,
 )
 from services.cli.fleet.fleet_orders import DRY_RUN, WAIT, fleet, give_order
-from services.cli.fleet.fleet_view import load_view, screen
+from services.cli.fleet.fleet_view import load_snapshot, screen
 from services.cli.output import OUTPUT, Output, Row, print_rows, table_of
 from services.cli.watching import look_every, print_changes, show_screens
 from services.common.errors import InvalidConfiguration
@@ -313,8 +313,10 @@ def _watch(url: str, timeout: float, output: Output, *, retired: bool) -> None:
     if output is not Output.TABLE:
         looks = look_every(LOOK_EVERY_SECONDS, lambda: _listed(url, timeout))
         print_changes(looks, output, lambda row: retired or not _is_retired(row))
-    views = look_every(LOOK_EVERY_SECONDS, lambda: await_dependency("database", lambda: load_view(url), timeout))
-    show_screens(screen(view, retired=retired) for view in views)
+    snapshots = look_every(
+        LOOK_EVERY_SECONDS, lambda: await_dependency("database", lambda: load_snapshot(url), timeout)
+    )
+    show_screens(screen(snapshot, retired=retired) for snapshot in snapshots)
 
 
 def _write(url: str, instances: dict[str, str]) -> None:

@@ -25,6 +25,7 @@ from services.common.messages import FleetOrder, Order
 from services.common.settings import KafkaSettings, load
 from services.common.startup import await_dependency
 from services.common.telemetry import TRACEPARENT, new_traceparent
+from services.kinds.shared.text import readable
 from services.planner.database.fleet_queries import load_all_tenants, load_counted_fleet, load_measured
 from services.planner.domain.fleet.orders import (
     ORDERS_OF_A_TENANT,
@@ -83,6 +84,16 @@ def try_order(order: Order, url: str, timeout: float) -> Decision:
     return decide_order(given, await_dependency("database", lambda: fleet(url, order), timeout))
 
 
+def stop_if_refused(order: Order, url: str, timeout: float, output: Output) -> None:
+    """Before something is made for ``order``: tell why it would be refused, by what the database shows.
+
+    Nothing is sent. Raises Exit with code 1 if it would be; else nothing is printed.
+    """
+    tried = try_order(order, url, timeout)
+    if tried.outcome == "refused":
+        _tell(order, "would be refused", tried.message, {"outcome": "refused", "message": tried.message}, output)
+
+
 def _show_plan(order: Order, plan: Mapping[str, PlanTable], url: str, timeout: float, output: Output) -> None:
     """Print what would become of the fleet, and what would be decided; nothing is sent.
 
@@ -105,8 +116,11 @@ def _given(order: Order, url: str, timeout: float) -> FleetOrder:
 
 
 def _tell(order: Order, outcome: str, message: str, document: Mapping[str, Any], output: Output) -> None:
-    """In a line for people, a refusal on stderr; in ``document`` for programs, which are told of a refusal by both."""
-    text = f"{order.id}: {outcome}{message and f', {message}'}"
+    """In a line for people, a refusal on stderr; in ``document`` for programs, which are told of a refusal by both.
+
+    A refusal may hold words of agents: no line lets their control characters through to the terminal.
+    """
+    text = readable(f"{order.id}: {outcome}{message and f', {message}'}")
     if output is not Output.TABLE:
         print_values(document, output)
     elif not outcome.endswith("refused"):

@@ -48,11 +48,11 @@ QUIET = "dim"
 BAR_CELLS = 6
 MOST_LINES = 8
 """Of moves, and of instances that are ill; how many there are besides is told."""
-Cell = Callable[["FleetView", EngineInstanceRow], Text]
+Cell = Callable[["FleetSnapshot", EngineInstanceRow], Text]
 
 
 @dataclass(frozen=True, slots=True)
-class FleetView:
+class FleetSnapshot:
     """All that is shown."""
 
     fleet: Fleet
@@ -77,7 +77,7 @@ class FleetView:
         return row if row is not None and row.state != "well" else None
 
 
-def load_view(url: str) -> FleetView:
+def load_snapshot(url: str) -> FleetSnapshot:
     """As the database shows it now, in one snapshot: a move is under way, or its tenants are there, and never neither.
 
     Raises Retry, InvalidConfiguration.
@@ -86,34 +86,34 @@ def load_view(url: str) -> FleetView:
         connection.isolation_level, connection.read_only = IsolationLevel.REPEATABLE_READ, True
         fleet = load_counted_fleet(connection, ENGINES)
         fleet = replace(fleet, load=load_measured(connection, ENGINES))
-        return FleetView(fleet, load_remediations(connection), load_newest_rollout(connection))
+        return FleetSnapshot(fleet, load_remediations(connection), load_newest_rollout(connection))
 
 
-def screen(view: FleetView, *, retired: bool = False) -> RenderableType:
+def screen(snapshot: FleetSnapshot, *, retired: bool = False) -> RenderableType:
     """A line for each thing that is under way, and the table of the instances."""
-    rows = view.instances(retired=retired)
+    rows = snapshot.instances(retired=retired)
     if not rows:
         return Text("there is no engine instance")
-    troubles = {row.id: trouble for row in view.instances() if (trouble := _trouble(view, row))}
+    troubles = {row.id: trouble for row in snapshot.instances() if (trouble := _trouble(snapshot, row))}
     ill_first = sorted(rows, key=lambda row: row.id not in troubles)
     columns = {**COLUMNS, **_columns_in_use(rows)}
-    under_way = [*_under_way(view, troubles)]
+    under_way = [*_under_way(snapshot, troubles)]
     above = [*under_way, Text()] if under_way else []
-    return FittedTable(above, lambda count: _table(view, ill_first[:count], columns), len(rows))
+    return FittedTable(above, lambda count: _table(snapshot, ill_first[:count], columns), len(rows))
 
 
-def _table(view: FleetView, rows: Sequence[EngineInstanceRow], columns: Mapping[str, Cell]) -> Table:
+def _table(snapshot: FleetSnapshot, rows: Sequence[EngineInstanceRow], columns: Mapping[str, Cell]) -> Table:
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for heading in columns:
         table.add_column(heading, no_wrap=True)
     for row in rows:
-        table.add_row(*(cell(view, row) for cell in columns.values()))
+        table.add_row(*(cell(snapshot, row) for cell in columns.values()))
     return table
 
 
-def version_of(view: FleetView, row: EngineInstanceRow) -> str:
+def version_of(snapshot: FleetSnapshot, row: EngineInstanceRow) -> str:
     """What an instance runs: as its agent tells, or else as it was added; empty if nobody knows."""
-    told = view.fleet.health.get(row.id)
+    told = snapshot.fleet.health.get(row.id)
     return (told.version if told is not None else "") or row.wanted_version or ""
 
 
@@ -130,22 +130,22 @@ def rollout_words(rollout: Rollout) -> str:
     return f"rollout of {release(rollout)}: {state if rollout.is_over or rollout.is_paused else where}"
 
 
-def _state(view: FleetView, row: EngineInstanceRow) -> Text:
+def _state(snapshot: FleetSnapshot, row: EngineInstanceRow) -> Text:
     """A cordon keeps tenants from it whatever its state is."""
-    state = "cordoned" if row.id in view.fleet.cordoned else row.state
+    state = "cordoned" if row.id in snapshot.fleet.cordoned else row.state
     return Text(state, STATE_COLOURS.get(state, QUIET))
 
 
-def _health(view: FleetView, row: EngineInstanceRow) -> Text:
-    told = view.fleet.health.get(row.id)
+def _health(snapshot: FleetSnapshot, row: EngineInstanceRow) -> Text:
+    told = snapshot.fleet.health.get(row.id)
     if told is None:
         return Text(Health.UNKNOWN.value, QUIET)
     return Text(told.health, HEALTH_COLOURS.get(told.health, "magenta"))
 
 
-def _load(view: FleetView, row: EngineInstanceRow) -> Text:
+def _load(snapshot: FleetSnapshot, row: EngineInstanceRow) -> Text:
     """A bar, and the numbers: in Applications' worth of work."""
-    load = in_applications(view.fleet.load.get(row.id, 0))
+    load = in_applications(snapshot.fleet.load.get(row.id, 0))
     share = min(1.0, load / row.capacity) if row.capacity else 1.0
     filled = round(share * BAR_CELLS) if share else 0
     bar = "█" * filled + "░" * (BAR_CELLS - filled)
@@ -155,11 +155,11 @@ def _load(view: FleetView, row: EngineInstanceRow) -> Text:
 COLUMNS: Mapping[str, Cell] = {
     "instance": lambda _, row: Text(row.id, "bold"),
     "ring": lambda _, row: Text(row.ring),
-    "version": lambda view, row: Text(version_of(view, row) or "-"),
+    "version": lambda snapshot, row: Text(version_of(snapshot, row) or "-"),
     "state": _state,
     "health": _health,
     "load": _load,
-    "tenants": lambda view, row: Text(str(view.fleet.holding(row.id).tenants), justify="right"),
+    "tenants": lambda snapshot, row: Text(str(snapshot.fleet.holding(row.id).tenants), justify="right"),
 }
 """Of every fleet."""
 
@@ -174,15 +174,15 @@ def _columns_in_use(rows: list[EngineInstanceRow]) -> dict[str, Cell]:
     return found
 
 
-def _under_way(view: FleetView, troubles: Mapping[str, str]) -> Iterator[Text]:
+def _under_way(snapshot: FleetSnapshot, troubles: Mapping[str, str]) -> Iterator[Text]:
     """The rollout, what is done for instances, then moves."""
-    if view.rollout is not None:
-        words = rollout_words(view.rollout)
-        yield Text(f"{words}; {view.rollout.reason}" if view.rollout.reason else words)
+    if snapshot.rollout is not None:
+        words = rollout_words(snapshot.rollout)
+        yield Text(f"{words}; {snapshot.rollout.reason}" if snapshot.rollout.reason else words)
     yield from _lines([f"{name}: {trouble}" for name, trouble in troubles.items()], "instances", "list")
     moves = [
         f"move of {move.namespace}: {move.source} → {move.target}, {MOVE_NUMBERS[move.step]} {move.step}"
-        for move in view.moves()
+        for move in snapshot.moves()
     ]
     yield from _lines(moves, "moves", "moves")
 
@@ -193,9 +193,9 @@ def _lines(texts: Sequence[str], what: str, command: str) -> Iterator[Text]:
         yield Text(f"and {len(texts) - MOST_LINES} {what} more: gitopsctl engines {command}", QUIET)
 
 
-def _trouble(view: FleetView, row: EngineInstanceRow) -> str:
+def _trouble(snapshot: FleetSnapshot, row: EngineInstanceRow) -> str:
     """Why an instance is not as it should be, and what is done about that; empty for one that is."""
-    told, remedy = view.fleet.health.get(row.id), view.remedy(row.id)
+    told, remedy = snapshot.fleet.health.get(row.id), snapshot.remedy(row.id)
     words = (
         row.state_message or "",
         told.reason if told is not None else "",

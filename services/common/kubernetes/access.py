@@ -40,7 +40,11 @@ START_GRACE_SECONDS = 15.0
 
 @dataclass(slots=True)
 class ForbiddenGrace:
-    """Patience with requests of one sort: it begins with the first that is forbidden, and ends when one is not."""
+    """Patience with requests of one sort: it begins with the first that is forbidden, and ends when one is not.
+
+    Nor if it is for another reason that one fails: an API server that was away does not know rights at first, each time
+    that it starts.
+    """
 
     seconds: float = GRACE_SECONDS
     clock: Clock = field(default_factory=SystemClock)

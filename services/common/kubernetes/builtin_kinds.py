@@ -12,9 +12,12 @@ __all__ = [
     "APP_PROJECT",
     "CONFIG_MAP",
     "CUSTOM_RESOURCE_DEFINITION",
+    "DEPLOYMENT",
     "LEASE",
     "NAMESPACE",
+    "POD",
     "SECRET",
+    "STATEFUL_SET",
     "ApiResource",
     "Manifest",
     "namespace_and_name",
@@ -24,6 +27,9 @@ Manifest = dict[str, Any]
 """A Kubernetes object as JSON."""
 
 CONFIG_MAP = ApiResource("", "v1", "ConfigMap", "configmaps")
+POD = ApiResource("", "v1", "Pod", "pods")
+DEPLOYMENT = ApiResource("apps", "v1", "Deployment", "deployments")
+STATEFUL_SET = ApiResource("apps", "v1", "StatefulSet", "statefulsets")
 APPLICATION = ApiResource(argocd_names.GROUP, argocd_names.VERSION, argocd_names.APPLICATION, "applications")
 APP_PROJECT = ApiResource(argocd_names.GROUP, argocd_names.VERSION, argocd_names.APP_PROJECT, "appprojects")
 LEASE = ApiResource("coordination.k8s.io", "v1", "Lease", "leases")

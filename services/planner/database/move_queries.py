@@ -11,7 +11,7 @@ from psycopg import Connection
 
 from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
 from services.planner.database.columns import columns_of
-from services.planner.database.remedy_queries import HELD, IS_DOWN
+from services.planner.database.remedy_queries import HELD, IS_DOWN, IS_OUT_OF_REACH
 from services.planner.domain.fleet.moves.pace import STALLED_AFTER, Latency
 from services.planner.domain.fleet.rows import CANCELLABLE, TENANT_INDUCED, Move
 from services.planner.rows import TenantName
@@ -44,11 +44,14 @@ SELECT tenant_id FROM moves m WHERE {UNDER_WAY} AND NOT EXISTS (SELECT FROM tena
 """
 # By the rules of settle_moves: thousands may wait for hours, while the next one begins each time that one is over.
 IS_MOVE_DUE = f"""
-WITH places AS MATERIALIZED (
+WITH out_of_reach AS MATERIALIZED (
+    SELECT id FROM engine_instances WHERE {IS_OUT_OF_REACH}
+), places AS MATERIALIZED (
     SELECT place.id, count(*) AS taken, count(*) FILTER (WHERE m.step_since > %(stalled_since)s) AS in_motion
       FROM moves m
      CROSS JOIN LATERAL (VALUES (m.target), (CASE WHEN m.path = 'whole' THEN m.source END)) AS place(id)
-     WHERE {UNDER_WAY} AND m.step <> 'ordered' AND NOT (m.path = 'fenced' AND m.step = 'withdrawing')
+     WHERE {UNDER_WAY} AND m.step <> 'ordered'
+       AND NOT (m.step = 'withdrawing' AND (m.path = 'fenced' OR m.source IN (SELECT id FROM out_of_reach)))
        AND place.id IS NOT NULL
      GROUP BY place.id
 ), busy AS MATERIALIZED (

@@ -175,6 +175,13 @@ remediations = Table(
     Column("message", Text, nullable=False, comment="Why it is in this state."),
     Column("since", _TIME, nullable=False, comment="When it came into this state, or to this rung."),
     Column("due_at", _TIME, comment="When it has to be looked at again, though nothing happens."),
+    Column(
+        "replaced_by",
+        Text,
+        nullable=False,
+        server_default="",
+        comment="The instance that was ordered last to take its place; empty: none was.",
+    ),
     Column("told_number", BigInteger, nullable=False, comment="The remedy that its agent has told of last."),
     Column("told_outcome", Text, nullable=False),
     Column("told_message", Text, nullable=False, comment="Why it could not be carried out; empty: it was."),

@@ -1,5 +1,8 @@
 """Keeps ``tenant_clusters``: in which engine clusters a tenant is follows from its instance, and from its move.
 
+A move that is only ordered counts for nothing: it may be over before it has begun, which no planner of the tenant hears
+of. Once it has begun that planner writes its next step, and with it the clusters.
+
 Written in the transaction that places or moves a tenant, as :mod:`save` does all of a batch; and, when a partition is
 taken up, of all its tenants at once: a planner of a release before this table has written none.
 """
@@ -17,7 +20,7 @@ INSERT INTO tenant_clusters AS known (tenant_id, namespace_digest, engine_cluste
 SELECT t.id, encode(sha256(convert_to(concat_ws('/', t.workspace, t.namespace, t.namespace_uid), 'UTF8')), 'hex'),
        string_agg(DISTINCT i.engine_cluster, ',' ORDER BY i.engine_cluster)
   FROM tenants t
-  LEFT JOIN moves m ON m.tenant_id = t.id AND {UNDER_WAY}
+  LEFT JOIN moves m ON m.tenant_id = t.id AND {UNDER_WAY} AND m.step <> 'ordered'
   JOIN engine_instances i ON i.id = ANY(ARRAY[t.engine_instance_id, m.source, m.target])
  WHERE {{chosen}}
  GROUP BY t.id

@@ -210,11 +210,18 @@ def state_records(
     )
 
 
-def health_record(health: InstanceHealth) -> AuditRecord:
-    """The audit row of what an instance has become, by what its agent told or did not tell."""
+def health_record(health: InstanceHealth, before: InstanceHealth, at: datetime) -> AuditRecord:
+    """The audit row of what an instance has become ``at`` a time, by what its agent told or did not tell."""
     reason = health.reason and f" ({health.reason})"
-    told = f"{health.health}{reason}{_because(health.message)}"
-    return _changed_instance(health.engine_instance_id, told, AGENT, health.since)
+    told = f"{health.health}{reason}{_because(health.message)}{_because(_other_version(health, before))}"
+    return _changed_instance(health.engine_instance_id, told, AGENT, at)
+
+
+def _other_version(health: InstanceHealth, before: InstanceHealth) -> str:
+    """Empty if it is the same."""
+    if health.version == before.version:
+        return ""
+    return f"version {before.version or 'unknown'} to {health.version or 'unknown'}"
 
 
 def _because(message: str | None) -> str:

@@ -164,6 +164,9 @@ class Engine(Hashable, Protocol):
             before: what this has returned of the report before; empty if there was none.
         """
 
+    def is_syncing(self, status: str) -> bool:
+        """Whether a reported status says that an attempt to sync is under way; one that waits for the next is not."""
+
     def needs_login(self, failure: str) -> bool:
         """Whether the message of a failed sync says that the repository cannot be read without a login."""
 

@@ -31,7 +31,7 @@ from services.planner.domain.fleet.remediation.remedy_orders import (
     decide_remedies,
     decide_told,
     is_of_remedy,
-    is_of_tenants,
+    may_evacuate,
     replaced_instances,
 )
 from services.planner.domain.fleet.reports.health import decide_health, is_of_health
@@ -186,7 +186,7 @@ def _remedied(database: FleetDatabase, policy: Policy, now: datetime) -> tuple[F
     remediations = database.load_remediations()
     replaced = replaced_instances(remediations.values())
     fleet = database.load_fleet_rows((), replaced, ())
-    is_evacuated = is_of_tenants(remediations.values(), fleet)
+    is_evacuated = may_evacuate(remediations.values(), fleet)
     if is_evacuated and not database.lock_moves([*fleet.moves.values()]):
         fleet = database.load_fleet_rows((), replaced, ())
     fleet = database.with_kept_rows(fleet)

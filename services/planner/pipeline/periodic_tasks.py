@@ -1,4 +1,4 @@
-"""What the planner does by the clock: deletions that take long, room, parked tenants, old rows, gauges.
+"""What the planner does by the clock: deletions that take long, the fleet, parked tenants, old rows, gauges.
 
 Called by the loop between batches, so that it never runs beside one.
 """
@@ -96,18 +96,18 @@ class PeriodicTasks:
             self._take_up(planner, partitions - self._partitions)
             self._partitions = partitions
         tasks: tuple[tuple[str, float, Callable[[Planner], None]], ...] = (
-            ("moves", QUARTER, self._move),
+            ("steps of moves", QUARTER, self._take_steps),
             ("sweep", QUARTER, self._sweep),
             ("look", SECOND, self._look_again),
             ("lost", 5 * SECOND, self._end_lost),
             ("health", SECOND, self._silent_instances.look),
             ("prune", MINUTE, self._prune),
             ("count", 10 * SECOND, self._count),
-            ("fleet", 10 * SECOND, partial(self._look_at_fleet, is_due=fleet_queries.is_due, is_of_states=True)),
-            ("ordered", SECOND, self._look_at_moves),
-            ("remedies", SECOND, self._remedy),
-            ("scaling", 10 * SECOND, self._look_at_pools),
-            ("provisioned", SECOND, self._look_at_installations),
+            ("states", 10 * SECOND, self._look_at_states),
+            ("moves", SECOND, self._look_at_moves),
+            ("remedies", SECOND, self._look_at_remedies),
+            ("pools", 10 * SECOND, self._look_at_pools),
+            ("installations", SECOND, self._look_at_installations),
             ("rollout", QUARTER, self._look_at_rollout),
             ("unplaced", SECOND, self._place),
             ("compact", 10 * SECOND, self._compact),
@@ -140,7 +140,7 @@ class PeriodicTasks:
         if events:
             planner.look_again(events)
 
-    def _move(self, planner: Planner) -> None:
+    def _take_steps(self, planner: Planner) -> None:
         """Tenants on their way from one instance to another."""
         with planner.session.connection() as connection:
             now = planner.clock.now()
@@ -170,17 +170,22 @@ class PeriodicTasks:
         if due is not None:
             planner.remove_part(due)
 
-    def _look_at_fleet(
-        self, planner: Planner, is_due: Callable[[Connection[Any]], bool], *, is_of_states: bool = False
+    @staticmethod
+    def _plan_if(
+        planner: Planner, is_due: Callable[[Connection[Any]], bool], due: FleetDue | RemediesDue | ScalingDue
     ) -> None:
-        """Instances that are to be retired may have lost their last tenant; others may be full, or have moves to do."""
+        """Have the fleet looked at, by the one planner that decides about it, if something is due."""
         partition = planner.consumer.fleet_partition
         if partition is None:
             return
         with planner.session.connection() as connection:
             found = is_due(connection)
         if found:
-            planner.look_again([Event(FleetDue(is_of_states), partition, "")])
+            planner.look_again([Event(due, partition, "")])
+
+    def _look_at_states(self, planner: Planner) -> None:
+        """Instances that are to be retired may have lost their last tenant; others may be full, or not any more."""
+        self._plan_if(planner, fleet_queries.is_due, FleetDue(is_of_states=True))
 
     def _look_at_moves(self, planner: Planner) -> None:
         """A move may begin, or has to go back."""
@@ -191,35 +196,35 @@ class PeriodicTasks:
         pace = planner.session.refresh_pace(now, planner.policy.moves_yield_above, at_once)
         MOVES_GIVING_WAY.set(pace is not None)
         paced = at_once if pace is None else pace.places
-        self._look_at_fleet(planner, partial(move_queries.is_move_due, now=now, at_once=at_once, paced=paced))
+        self._plan_if(
+            planner,
+            partial(move_queries.is_move_due, now=now, at_once=at_once, paced=paced),
+            FleetDue(is_of_states=False),
+        )
 
-    def _remedy(self, planner: Planner) -> None:
-        """Engine instances that are ill, or have been."""
-        partition = planner.consumer.fleet_partition
-        if partition is None:
-            return
-        with planner.session.connection() as connection:
-            found = remedy_queries.is_remedy_due(connection, planner.clock.now(), is_on=planner.policy.remedies.is_on)
-        if found:
-            planner.look_again([Event(RemediesDue(), partition, "")])
+    def _look_at_remedies(self, planner: Planner) -> None:
+        """Instances may be ill, or have been."""
+        is_due = partial(remedy_queries.is_remedy_due, now=planner.clock.now(), is_on=planner.policy.remedies.is_on)
+        self._plan_if(planner, is_due, RemediesDue())
 
     def _look_at_installations(self, planner: Planner) -> None:
         """Instances that are being installed may be ready, or overdue."""
-        self._look_at_fleet(planner, partial(fleet_queries.is_provisioned, now=planner.clock.now()))
+        self._plan_if(
+            planner, partial(fleet_queries.is_provisioned, now=planner.clock.now()), FleetDue(is_of_states=False)
+        )
 
     def _look_at_pools(self, planner: Planner) -> None:
         """Pools may need more instances, or fewer, and instances may carry too much, as :meth:`_count` has measured."""
-        partition = planner.consumer.fleet_partition
-        if partition is None:
-            return
-        with planner.session.connection() as connection:
-            found = pool_queries.is_scaled(connection)
-        if found or has_overloaded(planner.session.fleet):
-            planner.look_again([Event(ScalingDue(), partition, "")])
+        fleet = planner.session.fleet
+        self._plan_if(
+            planner, lambda connection: pool_queries.is_scaled(connection) or has_overloaded(fleet), ScalingDue()
+        )
 
     def _look_at_rollout(self, planner: Planner) -> None:
         """The next step of the rollout that is under way may be taken."""
-        self._look_at_fleet(planner, partial(rollout_queries.is_rollout_due, now=planner.clock.now()))
+        self._plan_if(
+            planner, partial(rollout_queries.is_rollout_due, now=planner.clock.now()), FleetDue(is_of_states=False)
+        )
 
     def _retry_parked(self, planner: Planner, partitions: frozenset[int]) -> None:
         with planner.session.connection() as connection:

@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from services.agent.instances.crd_schemas import OPTIONAL, REQUIRED, RETRY_REFRESH, dropped
-from services.agent.instances.engine_inspection import DEPLOYMENT, EngineInspection
+from services.agent.instances.engine_inspection import EngineInspection
 from services.agent.instances.engine_requirements import UNREADABLE, Acceptance
 from services.agent.objects.engine_state import EngineState
 from services.agent.objects.fleet import Fleet
 from services.cli.installation.rbac import KINDS, placed
 from services.common.argocd_names import APPLICATION, GROUP, VERSION
-from services.common.kubernetes import NAMESPACE, KubeClient, Manifest, NotFound, connect
+from services.common.kubernetes import DEPLOYMENT, NAMESPACE, KubeClient, Manifest, NotFound, connect
 from services.common.kubernetes.access import GRACE_SECONDS
 from services.common.kubernetes.builtin_kinds import APPLICATION as APPLICATIONS
 from services.common.kubernetes.builtin_kinds import CUSTOM_RESOURCE_DEFINITION

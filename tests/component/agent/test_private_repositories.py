@@ -15,11 +15,11 @@ from services.agent.private_repositories.known_repositories import (
     TenantLimitReached,
     owner_of,
 )
-from services.agent.private_repositories.registry_expiry import POD, REPO_SERVERS, RegistryExpiry
+from services.agent.private_repositories.registry_expiry import REPO_SERVERS, RegistryExpiry
 from services.agent.private_repositories.registry_secret import FIELD, NAME, RECORD, secret_name
 from services.agent.private_repositories.repository_identity import identity_of
 from services.common.clock import Clock, SystemClock
-from services.common.kubernetes import APP_PROJECT, APPLICATION, SECRET, KubeClient, NotFound
+from services.common.kubernetes import APP_PROJECT, APPLICATION, POD, SECRET, KubeClient, NotFound
 from services.common.messages import Applied, Failed
 from services.kinds.gitops_deployment.catalogue import REPOSITORY_NEEDS_LOGIN
 from tests.component.agent.conftest import INSTANCE, StartAgent, until

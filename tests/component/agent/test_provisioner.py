@@ -16,12 +16,11 @@ from services.agent.provisioning.installation import (
     CLUSTER_ROLE_BINDING,
     INSTANCE_LABEL,
     SERVICE_ACCOUNT,
-    STATEFUL_SET,
     Renderings,
 )
 from services.agent.provisioning.installer import Installer
 from services.common.errors import Permanent, Wait
-from services.common.kubernetes import APPLICATION, CONFIG_MAP, NAMESPACE, KubeClient, Manifest, NotFound
+from services.common.kubernetes import APPLICATION, CONFIG_MAP, NAMESPACE, STATEFUL_SET, KubeClient, Manifest, NotFound
 from services.common.messages import FleetInstance
 from tests.unit.agent.instances_of_fleet import instance_row
 from tests.unit.agent.provisioning.renderings import rendered, write

@@ -17,12 +17,11 @@ from devstack.toolchain import install as toolchain
 from devstack.toolchain.gobuild import ARGOCD, Build
 from devstack.toolchain.install import ARGOCD_SOURCES
 from devstack.toolchain.progress_bar import reporter
-from services.agent.health.probe import POD
 from services.agent.provisioning.installation import CLUSTER_ROLE_BINDING, KINDS, Renderings, installation
 from services.agent.provisioning.installer import Installer
 from services.cli.installation.crds import read_manifests
 from services.cli.installation.rbac import KINDS as KINDS_OF_RIGHTS
-from services.common.kubernetes import KubeClient, Manifest, Rejected
+from services.common.kubernetes import POD, KubeClient, Manifest, Rejected
 from services.common.messages import FleetInstance
 from tests.component.agent.argocd_renderings import render_installation
 from tests.component.agent.test_provisioner import eventually

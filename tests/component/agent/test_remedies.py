@@ -6,9 +6,8 @@ import json
 import time
 from typing import Any
 
-from services.agent.health.probe import POD
-from services.agent.health.signals import NAME_LABEL
-from services.common.kubernetes import KubeClient
+from services.common.argocd_names import NAME_LABEL
+from services.common.kubernetes import POD, KubeClient
 from services.common.messages import REMEDY, Applied, Remedy
 from tests.component.agent.conftest import INSTANCE, StartAgent, until
 from tests.component.agent.engine_log import EngineLog, Observations, row

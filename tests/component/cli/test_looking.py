@@ -7,7 +7,7 @@ import pytest
 from typer.testing import CliRunner
 
 from services.cli.__main__ import app
-from services.cli.fleet.fleet_view import load_view
+from services.cli.fleet.fleet_view import load_snapshot
 from tests.component.cli.conftest import UrlOf
 from tests.component.conftest import Database
 
@@ -54,7 +54,7 @@ def test_fleet_when_looked_at_while_a_rollout_retires_instances_then_it_is_shown
         owner.execute(ROLLOUT, ("retiring",))
         owner.commit()
         owner.execute("SELECT FROM engine_instances FOR UPDATE")
-        view = load_view(url_of(filled, "reader"))
-    assert view.rollout is not None
-    assert view.rollout.step == "retiring"
-    assert [each.id for each in view.instances()] == ["argocd"]
+        snapshot = load_snapshot(url_of(filled, "reader"))
+    assert snapshot.rollout is not None
+    assert snapshot.rollout.step == "retiring"
+    assert [each.id for each in snapshot.instances()] == ["argocd"]

@@ -22,7 +22,8 @@ from devstack.toolchain.gobuild import ARGOCD, Build
 from devstack.toolchain.install import ARGOCD_SOURCES
 from services.agent.instances.crd_schemas import OPTIONAL, REQUIRED, dropped
 from services.agent.instances.engine_requirements import Acceptance, Found, verdicts
-from services.agent.instances.workload_requirements import CONTROLLER, GENERATORS, REPO_SERVER, Workloads
+from services.agent.instances.workload_requirements import GENERATORS, Workloads
+from services.common.argocd_names import CONTROLLER, REPO_SERVER
 from services.common.argocd_versions import TESTED
 from services.common.kubernetes import Manifest
 from services.planner.engines.argocd.applications import SYNC_ACCOUNT

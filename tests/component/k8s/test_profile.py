@@ -9,7 +9,8 @@ import pytest
 from devstack.toolchain.gobuild import ARGOCD, Build
 from devstack.toolchain.install import ARGOCD_SOURCES
 from services.agent.instances.engine_requirements import Acceptance, Found, verdicts
-from services.agent.instances.workload_requirements import CONTROLLER, GENERATORS, PARAMETERS, REPO_SERVER, Workloads
+from services.agent.instances.workload_requirements import GENERATORS, PARAMETERS, Workloads
+from services.common.argocd_names import CONTROLLER, REPO_SERVER
 from services.common.kubernetes import Manifest
 from tests.component.agent.argocd_renderings import NAMESPACE, render_installation
 from tests.component.k8s.manifests import differences, of_kind

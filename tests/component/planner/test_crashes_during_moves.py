@@ -172,9 +172,9 @@ class Life(CrashingLife):
             while (batch := self.consumer.poll(TAKEN_AT_ONCE, 0)).messages:
                 planner._until_done(batch)
             self.session.refresh_fleet()
-            tasks._remedy(planner)
+            tasks._look_at_remedies(planner)
             tasks._look_at_moves(planner)
-            tasks._move(planner)
+            tasks._take_steps(planner)
             tasks._end_lost(planner)
         finally:
             self.effects.is_counting = False

@@ -24,9 +24,10 @@ from services.planner.database.move_queries import (
     measure_latencies,
 )
 from services.planner.database.session import OPTIONS, DatabaseSession
+from services.planner.domain.changes import BatchChanges, Changes
 from services.planner.domain.fleet.moves.move_orders import settle_moves
 from services.planner.domain.fleet.moves.pace import STALLED_AFTER, Latency, Pace, is_waited
-from services.planner.domain.fleet.rows import MovePath, MoveStep
+from services.planner.domain.fleet.rows import InstanceHealth, MovePath, MoveStep
 from services.planner.domain.policy import Policy
 from services.planner.engines.available import ENGINES
 from services.planner.pipeline.periodic_tasks import PeriodicTasks
@@ -280,6 +281,32 @@ def test_move_when_moves_give_way_then_it_is_due_if_it_begins_by_the_rules(
         rows = replace(session.load_fleet_rows((), (), ()), pace=Pace(paced, NOW))
         session.abandon_transaction()
     assert (settle_moves(rows, NOW, 5) is not rows) == is_due
+
+
+WITHDRAWING: dict[str, tuple[MovePath, str, str, bool]] = {
+    "of a source that works": ("whole", "Healthy", "", False),
+    "of a source that is down, and withdraws": ("whole", "Down", "ControllerNotReady", False),
+    "of a source that is out of reach": ("whole", "Down", "ApiFailing", True),
+    "of a source of which nobody says anything": ("whole", "Unknown", "AgentSilent", True),
+    "of a source that went out of reach while it was evacuated": ("forced", "Down", "Closed", True),
+    "of a source that was out of reach": ("fenced", "Healthy", "", True),
+}
+
+
+@pytest.mark.parametrize(("path", "health", "reason", "is_due"), WITHDRAWING.values(), ids=[*WITHDRAWING])
+def test_move_when_another_has_only_to_withdraw_then_it_is_due_if_it_begins_by_the_rules(
+    fleet: Fleet, database: Database, path: MovePath, health: str, reason: str, *, is_due: bool
+) -> None:
+    other = fleet.add_tenant("two")
+    fleet.add_move(other, "withdrawing", path=path)
+    fleet.owner.execute("UPDATE moves SET source = 'three' WHERE namespace = %s", (other,))
+    told = InstanceHealth("three", 0, health, reason, "", "", None, NOW, NOW, None)
+    with closing(DatabaseSession(database.planner_url, ENGINES)) as session:
+        session.save_changes(BatchChanges(other=Changes(engine_health=(told,))), ())
+        rows = session.load_fleet_rows((), (), ())
+        session.abandon_transaction()
+    assert is_move_due(fleet.owner, NOW, 1, 1) == is_due
+    assert (settle_moves(rows, NOW, 1) is not rows) == is_due
 
 
 def test_pace_when_a_planner_looks_then_the_fleet_and_the_metric_say_whether_moves_give_way(

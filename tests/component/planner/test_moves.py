@@ -150,21 +150,27 @@ def clusters_of(database: Database, namespace: str, uid: str) -> list[str]:
         return [clusters for (clusters,) in rows]
 
 
-def test_clusters_of_a_tenant_when_it_moves_between_two_then_both_are_told_until_the_move_is_over(
-    sessions: tuple[DatabaseSession, DatabaseSession], database: Database, north: str
-) -> None:
+def add_tenant_elsewhere(sessions: tuple[DatabaseSession, DatabaseSession], database: Database, instance: str) -> None:
+    """``team-b``, which may move between clusters, on another instance than this one."""
     fleet, tenants = sessions
     with psycopg.connect(database.owner_url) as owner:
-        owner.execute("UPDATE engine_instances SET state = 'draining' WHERE id = %s", (north,))
+        owner.execute("UPDATE engine_instances SET state = 'draining' WHERE id = %s", (instance,))
     fleet.refresh_fleet()
     tenants.refresh_fleet()
     new = in_namespace(("uid-b", 1), secret(1, "login", "repository-credential", namespace="team-b"))
     tenants.save_changes(planned(tenants, *new), ())
     assert clusters_of(database, "team-b", "uid-b") == ["default"]
     with psycopg.connect(database.owner_url) as owner:
-        owner.execute("UPDATE engine_instances SET state = 'accepting' WHERE id = %s", (north,))
+        owner.execute("UPDATE engine_instances SET state = 'accepting' WHERE id = %s", (instance,))
     fleet.refresh_fleet()
     tenants.refresh_fleet()
+
+
+def test_clusters_of_a_tenant_when_it_moves_between_two_then_both_are_told_until_the_move_is_over(
+    sessions: tuple[DatabaseSession, DatabaseSession], database: Database, north: str
+) -> None:
+    fleet, tenants = sessions
+    add_tenant_elsewhere(sessions, database, north)
     order(fleet, 2, MoveTenant(WORKSPACE, "team-b", north))
     steps = []
     for second in range(1, 20):
@@ -178,6 +184,28 @@ def test_clusters_of_a_tenant_when_it_moves_between_two_then_both_are_told_until
         if step == "done":
             break
     assert steps[-1] == "done"
+
+
+def test_clusters_of_a_tenant_when_its_move_ends_before_it_begins_then_nothing_is_ever_sealed_for_the_target(
+    sessions: tuple[DatabaseSession, DatabaseSession], database: Database, north: str
+) -> None:
+    """No planner of the tenant hears of that, and would take the target back."""
+    fleet, tenants = sessions
+    add_tenant_elsewhere(sessions, database, north)
+
+    def told() -> list[str]:
+        tenants.take_over_partitions([TopicPartition("gitops.commands", 0)])
+        return clusters_of(database, "team-b", "uid-b")
+
+    order(fleet, 2, MoveTenant(WORKSPACE, "team-b", north))
+    assert told() == ["default,north"], "it has begun"
+    with psycopg.connect(database.owner_url) as owner:
+        owner.execute("UPDATE moves SET step = 'ordered'")
+    assert told() == ["default"]
+    order(fleet, 3, CancelMove(WORKSPACE, "team-b"))
+    with psycopg.connect(database.owner_url) as owner:
+        assert owner.execute("SELECT step FROM moves").fetchall() == [("cancelled",)]
+    assert clusters_of(database, "team-b", "uid-b") == ["default"]
 
 
 def test_clusters_of_tenants_when_a_planner_of_before_has_told_none_then_the_next_one_tells_them_at_its_start(

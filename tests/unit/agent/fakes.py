@@ -407,9 +407,11 @@ def dependencies_of(
     )
 
 
-def bench(wanted_version: str = "", **settings: Any) -> Bench:
-    clock, engine = FakeClock(), EngineState(is_inspected=True)
-    cluster, checker, reports, defects = MemoryCluster(clock), FakeChecker(), MemoryReports(), []
+def bench(
+    wanted_version: str = "", *, clock: FakeClock | None = None, cluster: MemoryCluster | None = None, **settings: Any
+) -> Bench:
+    clock, engine = clock or FakeClock(), EngineState(is_inspected=True)
+    cluster, checker, reports, defects = cluster or MemoryCluster(clock), FakeChecker(), MemoryReports(), []
     inspections: list[float] = []
     dependencies = dependencies_of(
         cluster,

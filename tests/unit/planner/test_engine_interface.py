@@ -88,6 +88,9 @@ class Flux:
     def with_last_operation(self, status: str, before: str) -> str:
         return status
 
+    def is_syncing(self, status: str) -> bool:
+        return False
+
     def knows_version(self, version: str) -> bool:
         return version == "1.0.0"
 

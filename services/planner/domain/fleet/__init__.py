@@ -1,1 +1,4 @@
-"""The instances of the fleet: who is placed where, operators' orders, moves, health, and what agents keep. Pure."""
+"""The fleet: placement, moves, pools, rollouts, remediation, what agents report, and operators' orders about them.
+
+Pure.
+"""

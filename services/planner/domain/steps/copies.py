@@ -31,7 +31,7 @@ def compile_copies(planned: PlannedTenant, context: Context) -> PlannedTenant:
             step = _compiled(there, seen)
         elif context.left is not None and context.left.instance.id == instance:
             step = _left(there, context.left, context)
-        elif is_left(instance, context):
+        elif awaits_adoption(instance, context):
             continue
         else:
             step = withdraw_objects(there, there.state.objects, handed_over(there.state, seen))
@@ -49,7 +49,7 @@ def instances_with_copies(state: TenantState) -> frozenset[str]:
     return frozenset({*state.parts, *coming} - {state.tenant.engine_instance_id})
 
 
-def is_left(instance: str, context: Context) -> bool:
+def awaits_adoption(instance: str, context: Context) -> bool:
     """Whether deployments of the tenant were there, and their target does not have all of them yet."""
     return context.move is not None and context.move.step == "adopting" and context.move.source == instance
 

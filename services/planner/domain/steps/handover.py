@@ -134,7 +134,7 @@ def seen_of(state: TenantState, context: Context, now: datetime) -> Seen:
     is_source_down = context.fleet.instances[move.source].is_down
     return Seen(
         unprepared=_unprepared(state, reported, context, is_late=is_late),
-        unpaused=_unpaused(state, held, move, is_late=is_late and not is_source_down),
+        unpaused=_unpaused(state, held, context, is_late=is_late and not is_source_down),
         is_released=all(_name(context.engine.deployment_key(each.uid)) in reported for each in held),
         is_taken=not any(_is_missing(state.observed.get(each.id)) for each in held),
         is_adopted=all(_is_adopted(state, each) for each in held),
@@ -145,7 +145,7 @@ def seen_of(state: TenantState, context: Context, now: datetime) -> Seen:
     )
 
 
-def is_held(state: TenantState, known: Deployment) -> bool:
+def keeps_status(state: TenantState, known: Deployment) -> bool:
     """Whether the CR goes on showing what it shows: the source's view is out of date, and the target has none yet.
 
     Also if the move is over since: its target was lost, and none other was found.
@@ -262,26 +262,40 @@ def _unmovable(move: Move, held: Sequence[Deployment], context: Context) -> str:
     return next((f"an environment of {each.name}" for each in held if each.environment_id is None), "")
 
 
-def _unpaused(state: TenantState, held: Sequence[Deployment], move: Move, *, is_late: bool) -> str:
+def _unpaused(state: TenantState, held: Sequence[Deployment], context: Context, *, is_late: bool) -> str:
     """What still runs at the source, or is on its way out of it. One that is down may never end what it does.
 
     ``is_late``: whether nothing is waited for but sync runs, of a source that works. Who releases an Application ends
-    its automation in any case, and the target goes on with what is being deleted.
+    its automation and its sync in any case, and the target goes on with what is being deleted.
     """
-    is_left = is_late or move.path != "whole"
+    move = state.move
+    if move is None or move.step != "pausing":
+        return ""
+    leaves_deletions = is_late or move.path != "whole"
     for each in held:
-        if not each.is_active and not is_left:
+        if not each.is_active and not leaves_deletions:
             return f"the deletion of {each.name}"
         observed = state.observed.get(each.id)
         is_paused = observed is not None and each.digest in (observed.applied_digest, observed.failed_digest)
         if each.is_active and not is_paused and not is_late:
             return f"the source to pause {each.name}"
-    if move.path != "whole":
-        return ""
+    return _under_way(state, held, context, is_late=is_late) if move.path == "whole" else ""
+
+
+def _under_way(state: TenantState, held: Sequence[Deployment], context: Context, *, is_late: bool) -> str:
+    """The first sync that has not ended; ``is_late``: of sync runs alone, as the next step ends all others."""
     ids = {each.id for each in held}
     runs = (run for run in state.sync_runs.values() if run.deployment_id in ids)
-    active = (run for run in runs if run.state not in OVER and run.state != "Waiting")
-    return next((f"the sync run of {run.deployment_name}" for run in active), "")
+    for run in runs:
+        if run.state not in OVER and run.state != "Waiting":
+            return f"the sync run of {run.deployment_name}"
+    syncing = (each for each in held if not is_late and _is_syncing(state.observed.get(each.id), context))
+    return next((f"the sync of {each.name}" for each in syncing), "")
+
+
+def _is_syncing(known: Observed | None, context: Context) -> bool:
+    """Whether the instance that has a deployment says so; of what the one before it said nobody tells the end."""
+    return known is not None and not _is_unseen(known) and context.engine.is_syncing(known.status)
 
 
 def _is_adopted(state: TenantState, known: Deployment) -> bool:

@@ -26,7 +26,7 @@ from services.planner.domain.planned_tenant import Context, PlannedTenant
 from services.planner.domain.state import TenantState
 from services.planner.domain.steps.environments import owners_differing
 from services.planner.domain.steps.forced_deletions import left_by_formers
-from services.planner.domain.steps.handover import is_held
+from services.planner.domain.steps.handover import keeps_status
 from services.planner.rows import StatusKey, StoredStatus, Tenant, WorkspaceKey, WorkspaceRow
 
 NO_STATUS = "{}"
@@ -74,7 +74,7 @@ def _compiled(
             cause = planned.touched.get(owner.id, at)
             if isinstance(owner, Deployment):
                 release = owner.releasable
-                held = own is not None and is_held(planned.state, owner)
+                held = own is not None and keeps_status(planned.state, owner)
                 status = previous if held else _of_deployment(planned, owner, previous, cause.at, names, context)
             else:
                 release = _is_releasable(planned, owner, owned)

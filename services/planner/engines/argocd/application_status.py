@@ -34,6 +34,12 @@ def with_last_operation(status: str, before: str) -> str:
     return canonical(engine | {OPERATION: last[OPERATION]}) if is_kept else status
 
 
+def is_syncing(status: str) -> bool:
+    """Whether an operation is at work. One that waits for its next attempt runs, too, and has a finish all the same."""
+    operation = dict_of(parsed_status(status).get(OPERATION))
+    return operation.get("phase") == "Running" and not operation.get("finishedAt")
+
+
 def read_application_status(status: str, shown: str | None, environments: Mapping[UUID, str]) -> EngineReport:
     """What ``status`` says; ``shown`` is the message of the condition that says why a sync failed, if it holds now."""
     if not status and shown is None:

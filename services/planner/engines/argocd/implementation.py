@@ -18,7 +18,7 @@ from services.kinds.shared.connections import Cluster, Connection, Repository
 from services.kinds.shared.resource import PlainResource
 from services.kinds.sync_run.rows import SyncRun
 from services.planner.engines.argocd import applications, recipes
-from services.planner.engines.argocd.application_status import read_application_status, with_last_operation
+from services.planner.engines.argocd.application_status import is_syncing, read_application_status, with_last_operation
 from services.planner.engines.argocd.load import LOADS
 from services.planner.engines.argocd.names import project_name
 from services.planner.engines.argocd.repository_access import needs_login
@@ -102,6 +102,10 @@ class ArgoCD:
     def with_last_operation(self, status: str, before: str) -> str:
         """See the interface."""
         return with_last_operation(status, before)
+
+    def is_syncing(self, status: str) -> bool:
+        """See the interface."""
+        return is_syncing(status)
 
     def needs_login(self, failure: str) -> bool:
         """See the interface."""

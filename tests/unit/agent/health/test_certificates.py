@@ -12,9 +12,9 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from services.agent.health.certificates import (
-    API_SERVER,
     LOOK_SECONDS,
-    REPO_SERVER,
+    OF_API_SERVER,
+    OF_REPO_SERVER,
     REPO_SERVER_SECRET,
     Certificates,
 )
@@ -61,7 +61,7 @@ async def test_certificates_when_looked_at_then_those_of_the_api_server_and_of_t
     cluster: MemoryCluster, certificates: Certificates
 ) -> None:
     cluster.put("Secret", REPO_SERVER_SECRET, of_repo_server(20, 2000))
-    assert await remaining(certificates) == {API_SERVER: 30, REPO_SERVER: 20}
+    assert await remaining(certificates) == {OF_API_SERVER: 30, OF_REPO_SERVER: 20}
     assert {each.lifetime for each in await certificates.look()} == {LIFETIME}
 
 
@@ -72,7 +72,7 @@ async def test_certificate_when_it_cannot_be_read_then_it_is_no_signal(
     cluster: MemoryCluster, certificates: Certificates, content: dict[str, object]
 ) -> None:
     cluster.put("Secret", REPO_SERVER_SECRET, content)
-    assert await remaining(certificates) == {API_SERVER: 30}
+    assert await remaining(certificates) == {OF_API_SERVER: 30}
 
 
 async def test_certificates_when_the_api_server_does_not_answer_then_there_is_no_signal(
@@ -85,7 +85,7 @@ async def test_certificates_when_the_api_server_does_not_answer_then_there_is_no
 async def test_certificate_when_it_is_renewed_then_that_is_seen_at_the_next_look_and_until_then_it_grows_older(
     cluster: MemoryCluster, certificates: Certificates
 ) -> None:
-    assert await remaining(certificates) == {API_SERVER: 30}
+    assert await remaining(certificates) == {OF_API_SERVER: 30}
     cluster.certificate = certificate(90).public_bytes(DER)
     await cluster.clock.advance(LOOK_SECONDS / 2)
     (before,) = (await remaining(certificates)).values()

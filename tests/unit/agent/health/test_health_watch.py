@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
 from prometheus_client import REGISTRY
 
-from services.agent.health.certificates import API_SERVER, LOOK_SECONDS
-from services.agent.health.heartbeat import NAME
-from services.agent.health.signals import REDIS
+from services.agent.health.certificates import LOOK_SECONDS, OF_API_SERVER
+from services.agent.health.heartbeat import ASKED_AT, COMPARED_BEFORE, NAME
+from services.agent.health.judgement import LOST
 from services.agent.objects.reconciliation import REFRESH
+from services.common.argocd_names import REDIS
 from services.common.errors import GitOpsError, Retry
 from services.common.kubernetes import Rejected
 from services.common.messages import EngineHealth
@@ -21,11 +22,12 @@ from tests.unit.agent.driver import Driver
 from tests.unit.agent.fakes import bench
 from tests.unit.agent.health.test_certificates import DER, certificate
 from tests.unit.agent.rows import application_row
-from tests.unit.fake_clock import EPOCH
+from tests.unit.fake_clock import EPOCH, FakeClock
 
 EVERY = 10.0
 REPORT_SECONDS = 60.0
 DEADLINE = 60.0
+LOST_AFTER = LOST * DEADLINE
 INSTANCE = "argocd"
 SETTINGS = {
     "health_interval_seconds": EVERY,
@@ -34,11 +36,40 @@ SETTINGS = {
 }
 
 
+class NextClock(FakeClock):
+    """Of a process that begins later, so its monotonic clock does; its wall clock may be another's, too."""
+
+    def __init__(self, now: datetime) -> None:
+        super().__init__()
+        self._began_at = now
+
+    def now(self) -> datetime:
+        return self._began_at + timedelta(seconds=self.seconds)
+
+
 class Engine:
     """An instance, and its application controller as far as it minds the heartbeat."""
 
     def __init__(self, driver: Driver) -> None:
         self.driver, self.works, self.error = driver, True, ""
+        self.ahead = timedelta()
+        """How much the clock of the agent is ahead of the controller's."""
+
+    @property
+    def now(self) -> datetime:
+        """By the clock of the controller."""
+        return self.driver.clock.now() - self.ahead
+
+    async def begin_next_agent(self, away: timedelta = timedelta(), ahead: timedelta = timedelta()) -> None:
+        """The agent has ended, and ``away`` later another takes the instance over."""
+        await self.driver.instance.stop()
+        clock, self.ahead = NextClock(self.now + away + ahead), ahead
+        self.driver = Driver(bench(clock=clock, cluster=self.driver.cluster, **SETTINGS))
+        await self.driver.begin()
+
+    def annotate(self, **annotations: str | None) -> None:
+        """Somebody does, the heartbeat."""
+        self.driver.cluster.edit("Application", NAME, {"metadata": {"annotations": annotations}})
 
     def application(self) -> dict[str, Any] | None:
         return self.driver.cluster.objects.get(("Application", NAME))
@@ -57,7 +88,7 @@ class Engine:
         asked = REFRESH in application["metadata"].get("annotations", {})
         if asked or "status" not in application:
             conditions = [{"type": "ComparisonError", "message": self.error}] if self.error else []
-            at = rfc3339(EPOCH + timedelta(seconds=self.driver.clock.seconds))
+            at = rfc3339(self.now)
             status = {"reconciledAt": at, "conditions": conditions}
             self.driver.cluster.edit(
                 "Application", NAME, {"metadata": {"annotations": {REFRESH: None}}, "status": status}
@@ -115,6 +146,112 @@ async def test_instance_when_its_controller_stops_then_it_is_degraded_then_down_
     assert engine.course[3:] == [("Healthy", "")]
 
 
+@pytest.mark.parametrize(
+    ("silent", "told"),
+    [(DEADLINE, ("Degraded", "HeartbeatLate")), (LOST_AFTER, ("Down", "HeartbeatLost"))],
+    ids=["late", "lost"],
+)
+async def test_instance_when_another_agent_takes_it_over_while_its_controller_hangs_then_it_is_never_told_to_be_well(
+    engine: Engine, silent: float, told: tuple[str, str]
+) -> None:
+    await engine.live(120)
+    engine.works = False
+    await engine.live(DEADLINE / 2 + silent + 4 * EVERY)
+    assert engine.course[-1] == told
+    await engine.begin_next_agent()
+    await engine.live(3 * EVERY)
+    assert engine.course == [told]
+    await engine.live(LOST_AFTER)
+    assert engine.course[-1] == ("Down", "HeartbeatLost")
+    engine.works = True
+    await engine.live(4 * EVERY)
+    assert engine.course[-1] == ("Healthy", "")
+
+
+async def test_instance_when_its_controller_takes_the_request_off_and_compares_nothing_then_its_next_agent_knows(
+    engine: Engine,
+) -> None:
+    await engine.live(120)
+    engine.works = False
+    await engine.live(DEADLINE + LOST_AFTER)
+    engine.annotate(**{REFRESH: None})
+    await engine.begin_next_agent()
+    await engine.live(3 * EVERY)
+    assert engine.course == [("Down", "HeartbeatLost")]
+
+
+WRITTEN = {
+    "nothing, by an older agent": (None, None),
+    "something else": ("yesterday", "the day before"),
+}
+
+
+@pytest.mark.parametrize(("asked_at", "compared_before"), WRITTEN.values(), ids=WRITTEN)
+async def test_instance_when_it_is_not_to_be_read_when_its_heartbeat_was_asked_for_then_its_last_comparison_counts(
+    engine: Engine, asked_at: str | None, compared_before: str | None
+) -> None:
+    await engine.live(120)
+    engine.works = False
+    await engine.live(DEADLINE + LOST_AFTER)
+    engine.annotate(**{ASKED_AT: asked_at, COMPARED_BEFORE: compared_before})
+    await engine.begin_next_agent()
+    await engine.live(3 * EVERY)
+    assert engine.course == [("Down", "HeartbeatLost")]
+    assert LOST_AFTER < (metric("heartbeat_silence_seconds") or 0) < 2 * LOST_AFTER
+
+
+async def test_instance_when_its_controller_compares_while_no_agent_has_it_then_it_is_well(engine: Engine) -> None:
+    await engine.live(120)
+    engine.works = False
+    await engine.live(DEADLINE + LOST_AFTER)
+    engine.works = True
+    engine.compare()
+    await engine.begin_next_agent(away=timedelta(hours=2))
+    await engine.live(10 * EVERY)
+    assert engine.course == [("Healthy", "")]
+
+
+async def test_instance_when_the_clock_of_its_next_agent_is_behind_then_it_has_not_been_silent_for_less_than_nothing(
+    engine: Engine,
+) -> None:
+    await engine.live(120)
+    engine.works = False
+    await engine.live(EVERY + DEADLINE)
+    await engine.begin_next_agent(ahead=-timedelta(hours=1))
+    await engine.live(3 * EVERY)
+    assert metric("heartbeat_silence_seconds") == 2 * EVERY
+    await engine.live(DEADLINE + LOST_AFTER)
+    assert engine.course[-1] == ("Down", "HeartbeatLost")
+
+
+async def test_instance_when_it_was_never_compared_then_its_next_agent_counts_from_when_its_heartbeat_was_made(
+    engine: Engine,
+) -> None:
+    engine.works = False
+    await engine.live(EVERY)
+    made = {"metadata": {"creationTimestamp": rfc3339(engine.now)}}
+    engine.driver.cluster.edit("Application", NAME, made)
+    await engine.live(DEADLINE + LOST_AFTER)
+    await engine.begin_next_agent()
+    await engine.live(3 * EVERY)
+    assert engine.course == [("Down", "HeartbeatLost")]
+
+
+async def test_instance_when_it_comes_back_to_an_agent_then_what_another_has_asked_for_meanwhile_counts(
+    engine: Engine,
+) -> None:
+    await engine.live(120)
+    await engine.driver.instance.suspend()
+    await engine.driver.clock.advance(3600)
+    compared, told = rfc3339(engine.now), len(engine.told)
+    engine.driver.cluster.edit("Application", NAME, {"status": {"reconciledAt": compared}})
+    engine.annotate(**{REFRESH: "normal", ASKED_AT: compared, COMPARED_BEFORE: compared})
+    engine.works = False
+    engine.driver.instance.start_work([])
+    await engine.live(4 * EVERY)
+    assert [each.health for each in engine.told[told:]] == ["Healthy"]
+
+
 async def test_instance_when_its_certificate_expires_then_it_is_degraded_until_that_is_renewed_and_the_metric_says_when(
     engine: Engine,
 ) -> None:
@@ -122,7 +259,7 @@ async def test_instance_when_its_certificate_expires_then_it_is_degraded_until_t
     await engine.live(60)
     assert engine.course == [("Degraded", "CertificateExpiring")]
     assert "API server expires at 2026-01-04 00:00 UTC: renew it" in engine.told[-1].message
-    labels = {"instance": INSTANCE, "certificate": API_SERVER}
+    labels = {"instance": INSTANCE, "certificate": OF_API_SERVER}
     expiration = "gitops_engine_certificate_expiration_timestamp_seconds"
     assert REGISTRY.get_sample_value(expiration, labels) == (EPOCH + timedelta(days=3)).timestamp()
     assert engine.told[-1].certificate_expires_at == EPOCH + timedelta(days=3)

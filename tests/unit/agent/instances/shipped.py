@@ -8,7 +8,8 @@ from collections.abc import Mapping
 import yaml
 
 from devstack.setup.argocd_requirements import FOLDER, requirements
-from services.agent.instances.workload_requirements import CONTROLLER, GENERATORS, PARAMETERS, REPO_SERVER, Workloads
+from services.agent.instances.workload_requirements import GENERATORS, PARAMETERS, Workloads
+from services.common.argocd_names import CONTROLLER, REPO_SERVER
 from services.common.kubernetes import Manifest
 
 SHIPPED = {item["metadata"]["name"]: item for item in requirements()}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from services.agent.objects.fleet import Fleet
@@ -25,6 +27,12 @@ def test_instance_when_it_is_retired_then_it_is_known_and_its_namespace_stays_th
     assert fleet.namespaces == {}
     assert fleet.knows("one")
     assert fleet.is_engine_namespace("argocd")
+
+
+def test_installations_when_some_are_retired_then_those_come_last() -> None:
+    rows = [instance_row("a", state="retired"), instance_row("b"), instance_row("c", state="draining")]
+    fleet = Fleet(HERE, [replace(row, wanted_version="3.2.11") for row in (*rows, instance_row("0", state="retired"))])
+    assert [row.id for row in fleet.installations()] == ["b", "c", "0", "a"]
 
 
 def test_namespace_when_an_engine_of_another_cluster_is_in_one_of_that_name_then_it_is_a_tenants_here() -> None:

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
-from services.agent.provisioning.installation import INSTANCE_LABEL, Renderings, differs, installation, namespace_of
+from services.agent.provisioning.installation import (
+    INSTANCE_LABEL,
+    Renderings,
+    described,
+    differs,
+    installation,
+    namespace_of,
+)
 from services.common.errors import Permanent
 from tests.unit.agent.instances_of_fleet import instance_row
 from tests.unit.agent.provisioning.renderings import named, rendered, write
@@ -124,6 +132,30 @@ def test_manifests_when_a_document_is_empty_then_the_others_are_read(tmp_path: P
     assert [each["metadata"]["name"] for each in Renderings(tmp_path).manifests_of("3.2.11", "")] == ["x"]
 
 
+def test_manifests_when_their_file_is_the_same_then_it_is_parsed_once(tmp_path: Path) -> None:
+    write(tmp_path, "3.2.11", rendered("3.2.11"))
+    renderings = Renderings(tmp_path)
+    first, second = (renderings.manifests_of("3.2.11", "") for _ in range(2))
+    assert all(one is other for one, other in zip(first, second, strict=True))
+
+
+def test_manifests_when_their_file_changes_then_they_are_read_again(tmp_path: Path) -> None:
+    renderings = Renderings(tmp_path)
+    for number, name in enumerate(["one", "two", "three"]):
+        write(tmp_path, "3.2.11", [named("v1", "ConfigMap", name)])
+        os.utime(tmp_path / "3.2.11.yaml", (number, number))
+        assert [each["metadata"]["name"] for each in renderings.manifests_of("3.2.11", "")] == [name]
+    (tmp_path / "3.2.11.yaml").write_text("{")
+    with pytest.raises(Permanent, match="are not to be read"):
+        renderings.manifests_of("3.2.11", "")
+
+
+def test_installation_when_made_then_the_manifests_stay_as_they_were_for_the_next_one() -> None:
+    manifests = rendered("3.2.11")
+    installation(manifests, ONE)
+    assert manifests == rendered("3.2.11")
+
+
 def test_namespace_when_made_then_it_is_the_platforms_and_known_by_its_instance() -> None:
     assert namespace_of(ONE)["metadata"] == {
         "name": "argocd-one",
@@ -152,3 +184,11 @@ def test_object_when_compared_then_what_others_have_added_does_not_count(
     wanted: Any, live: Any, expected: bool
 ) -> None:
     assert differs(wanted, live) is expected
+
+
+@pytest.mark.parametrize(
+    ("names", "told"),
+    [("", ""), ("b a", "a, b"), ("e d c b a", "a, b, c, d, e"), ("g f e d c b a", "a, b, c, d, e and 2 more")],
+)
+def test_names_when_told_then_a_few_of_them_are_and_the_others_are_counted(names: str, told: str) -> None:
+    assert described(names.split()) == told

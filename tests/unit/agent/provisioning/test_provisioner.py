@@ -13,6 +13,7 @@ from services.agent.objects.fleet import Fleet
 from services.agent.provisioning.provisioner import REPORT_SECONDS, Provisioner
 from services.common.errors import GitOpsError, Permanent, Retry, Wait
 from services.common.kubernetes import Rejected
+from services.common.kubernetes.access import GRACE_SECONDS
 from services.common.messages import EngineInstallation, FleetInstance
 from tests.unit.agent.instances_of_fleet import HERE, instance_row
 from tests.unit.fake_clock import FakeClock
@@ -26,19 +27,24 @@ class FakeInstaller:
 
     errors: dict[str, GitOpsError] = field(default_factory=dict)
     removed: bool = True
+    stuck: set[str] = field(default_factory=set)
+    """Instances for which it never comes to an end."""
     calls: list[str] = field(default_factory=list)
 
     async def install(self, instance: FleetInstance) -> int:
-        self.calls.append(f"install {instance.id}")
-        if error := self.errors.get(instance.id):
-            raise error
+        await self._call("install", instance)
         return 0
 
     async def remove(self, instance: FleetInstance) -> bool:
-        self.calls.append(f"remove {instance.id}")
+        await self._call("remove", instance)
+        return self.removed
+
+    async def _call(self, verb: str, instance: FleetInstance) -> None:
+        self.calls.append(f"{verb} {instance.id}")
         if error := self.errors.get(instance.id):
             raise error
-        return self.removed
+        if instance.id in self.stuck:
+            await asyncio.Event().wait()
 
 
 @dataclass
@@ -97,9 +103,11 @@ async def test_instance_when_it_comes_then_it_is_installed_at_once() -> None:
         assert installer.calls == ["install one"]
 
 
+FORBIDDEN = Rejected("forbidden", 403)
 FAILURES = {
     "for good": (Permanent("no manifests"), "Failed", "no manifests"),
-    "refused": (Rejected("forbidden", 403), "Failed", "the API server refuses it: forbidden"),
+    "refused": (Rejected("too long", 422), "Failed", "the API server refuses it: too long"),
+    "forbidden": (FORBIDDEN, "Applying", "the API server forbids it, which may pass: forbidden"),
     "for now": (Retry("no answer"), "Applying", "no answer"),
     "until something else": (Wait("it is being deleted"), "Applying", "it is being deleted"),
 }
@@ -115,6 +123,54 @@ async def test_installation_when_it_fails_then_that_is_told_and_the_others_are_m
             ("one", EngineInstallation(phase, "3.2.11", message)),
             ("two", EngineInstallation("Applied", "3.2.11", "")),
         ]
+
+
+PHASES = {"installed": (ONE, "Applying", "Applied"), "removed": (RETIRED, "Removing", "Removed")}
+
+
+@pytest.mark.parametrize(("row", "phase", "end"), PHASES.values(), ids=PHASES)
+async def test_installation_when_it_is_forbidden_for_a_moment_then_it_goes_on_and_no_failure_is_told(
+    row: FleetInstance, phase: str, end: str
+) -> None:
+    installer = FakeInstaller(errors={"one": FORBIDDEN})
+    async with running(installer, row) as (provisioner, reports, clock, _):
+        await clock.advance(GRACE_SECONDS / 3)
+        provisioner.look_again()
+        await clock.advance(0)
+        assert [told.phase for _, told in reports.told] == [phase]
+        installer.errors.clear()
+        await clock.advance(INTERVAL)
+        assert [told.phase for _, told in reports.told] == [phase, end]
+
+
+@pytest.mark.parametrize("row", [ONE, RETIRED], ids=["installed", "removed"])
+async def test_installation_when_it_stays_forbidden_then_it_fails(row: FleetInstance) -> None:
+    async with running(FakeInstaller(errors={"one": FORBIDDEN}), row) as (_, reports, clock, _):
+        await clock.advance(max(GRACE_SECONDS, INTERVAL))
+        told = EngineInstallation("Failed", "3.2.11", "the API server refuses it: forbidden")
+        assert reports.told[-1] == ("one", told)
+
+
+async def test_installation_when_it_is_forbidden_again_after_it_was_not_then_that_may_pass_too() -> None:
+    installer = FakeInstaller(errors={"one": FORBIDDEN})
+    async with running(installer, ONE) as (_, reports, clock, _):
+        for error in ({}, {"one": FORBIDDEN}):
+            installer.errors = error
+            await clock.advance(INTERVAL)
+        assert [told.phase for _, told in reports.told] == ["Applying", "Applied", "Applying"]
+
+
+async def test_installations_when_the_removal_of_another_takes_long_then_they_are_compared_before_it() -> None:
+    installer = FakeInstaller(stuck={"one"})
+    async with running(installer, RETIRED, TWO) as (provisioner, reports, _, _):
+        assert installer.calls == ["install two", "remove one"]
+        assert reports.told == [("two", EngineInstallation("Applied", "3.2.11", ""))]
+        assert provisioner.not_ready() == ""
+
+
+async def test_provisioner_when_an_installation_was_not_compared_yet_then_it_is_not_ready() -> None:
+    async with running(FakeInstaller(stuck={"two"}), ONE, TWO) as (provisioner, _, _, _):
+        assert provisioner.not_ready() == "installations not compared yet"
 
 
 async def test_instance_when_retired_then_it_is_removed_until_nothing_is_left_and_not_looked_at_again() -> None:

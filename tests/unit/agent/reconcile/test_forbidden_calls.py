@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from services.common.errors import Retry
 from services.common.kubernetes import Rejected
 from services.common.kubernetes.access import GRACE_SECONDS
 from services.common.messages import EngineResource, Failed, Removed
@@ -80,6 +81,23 @@ async def test_sync_when_it_is_forbidden_for_a_moment_then_it_begins_when_it_is_
     driver.cluster.refusing["app"] = FORBIDDEN
     await driver.apply(sync_row())
     await driver.clock.advance(GRACE_SECONDS / 3)
+    del driver.cluster.refusing["app"]
+    await driver.clock.advance(GRACE_SECONDS)
+    assert "operation" in driver.cluster.objects["Application", "app"]
+    assert refused(driver) == []
+
+
+async def test_sync_when_it_is_forbidden_each_time_that_the_api_server_starts_then_it_begins_when_it_is_not(
+    driver: Driver,
+) -> None:
+    await driver.begin(APPLICATION)
+    driver.cluster.refusing["app"] = FORBIDDEN
+    await driver.apply(sync_row())
+    for _ in range(3):
+        driver.cluster.refusing["app"] = FORBIDDEN
+        await driver.clock.advance(GRACE_SECONDS * 0.6)
+        driver.cluster.refusing["app"] = Retry("away")
+        await driver.clock.advance(3 * GRACE_SECONDS)
     del driver.cluster.refusing["app"]
     await driver.clock.advance(GRACE_SECONDS)
     assert "operation" in driver.cluster.objects["Application", "app"]

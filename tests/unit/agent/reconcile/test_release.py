@@ -13,7 +13,15 @@ import pytest
 from services.agent.objects.desired_objects import desired_object
 from services.agent.objects.live import live_object
 from services.agent.objects.managed_kinds import APPLICATION_KIND, CASCADE_FINALIZER
-from services.agent.reconcile.object_steps import AwaitRemoval, Delete, ObjectStep, Patch, Unchanged, release_step
+from services.agent.reconcile.object_steps import (
+    OPERATION_PATIENCE,
+    AwaitRemoval,
+    Delete,
+    ObjectStep,
+    Patch,
+    Unchanged,
+    release_step,
+)
 from services.common.kubernetes import Manifest
 from services.common.messages import EngineResource, Removed
 from services.common.messages.compiled import RELEASE
@@ -35,15 +43,18 @@ def step(finalizers: list[str], after_seconds: float = 0, *, at_once: bool = Fal
     meta = desired["metadata"] | {"uid": "u", "resourceVersion": "3", "finalizers": finalizers}
     spec = desired["spec"] | live.pop("spec", {})
     found: Manifest = desired | {"metadata": meta | live.pop("metadata", {}), "spec": spec} | live
-    return release_step(live_object(APPLICATION_KIND, found), EPOCH + timedelta(seconds=after_seconds), at_once=at_once)
+    now = EPOCH + timedelta(seconds=after_seconds)
+    return release_step(live_object(APPLICATION_KIND, found), now, EPOCH, at_once=at_once)
 
 
 def of_version(**change: Any) -> Patch:
     return Patch({"metadata": {"resourceVersion": "3"}} | change)
 
 
-def running(phase: str = "Running") -> dict[str, Any]:
-    return {"operation": {}, "status": {"operationState": {"phase": phase, "startedAt": EPOCH.isoformat()}}}
+def running(phase: str = "Running", **more: Any) -> dict[str, Any]:
+    """With an operation that began long before the Application is released."""
+    state = {"phase": phase, "startedAt": (EPOCH - timedelta(hours=1)).isoformat()}
+    return {"operation": {}, "status": {"operationState": state | more}}
 
 
 NO_FINALIZERS = Patch({"metadata": {"resourceVersion": "3", "finalizers": []}})
@@ -55,6 +66,10 @@ STEPS: dict[str, tuple[ObjectStep, ObjectStep]] = {
     "one that is being synced": (step([], 59, **running()), AwaitRemoval(EPOCH + timedelta(seconds=60))),
     "one that is synced for too long": (
         step([], 60, **running()),
+        of_version(status={"operationState": {"phase": "Terminating"}}),
+    ),
+    "one whose last attempt to be synced has failed": (
+        step([], **running(finishedAt=EPOCH.isoformat())),
         of_version(status={"operationState": {"phase": "Terminating"}}),
     ),
     "one whose operation is being ended": (
@@ -77,7 +92,7 @@ def test_application_when_released_then_the_next_step_is(found: ObjectStep, expe
 
 
 def test_application_when_it_is_gone_then_nothing_is_left_to_do() -> None:
-    assert release_step(None, EPOCH) == Unchanged()
+    assert release_step(None, EPOCH, EPOCH) == Unchanged()
 
 
 async def test_application_when_its_row_is_released_then_it_goes_without_cascade_and_that_is_reported(
@@ -99,6 +114,24 @@ async def test_application_when_it_never_was_then_its_release_is_reported(driver
     await driver.begin()
     await driver.apply(released(ROW))
     assert [event for _, event in driver.reports.sent] == [Removed(forced=False)]
+
+
+async def test_application_when_released_again_while_it_is_synced_then_it_is_waited_for_anew(driver: Driver) -> None:
+    def phase() -> str:
+        return str(driver.cluster.objects["Application", "app"]["status"]["operationState"]["phase"])
+
+    await driver.begin()
+    for _ in range(2):
+        await driver.apply(ROW)
+        driver.cluster.edit("Application", "app", running())
+        await driver.apply(released(ROW))
+        await driver.clock.advance(OPERATION_PATIENCE.total_seconds() - 1)
+        assert phase() == "Running"
+        await driver.clock.advance(1)
+        assert phase() == "Terminating"
+        ended = {"operation": None, "status": {"operationState": {"phase": "Failed"}}}
+        driver.cluster.edit("Application", "app", ended)
+        await driver.clock.until(lambda: ("Application", "app") not in driver.cluster.objects)
 
 
 async def test_application_when_made_again_by_somebody_after_its_release_then_it_goes_again(driver: Driver) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Collection
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any
 
@@ -11,8 +13,10 @@ import yaml
 from typer.testing import CliRunner, Result
 
 from services.cli.fleet import engine_rollouts, engines, fleet_orders
-from services.common.messages import AbortRollout, FleetOrder, PauseRollout, ResumeRollout, StartRollout
+from services.common.messages import AbortRollout, FleetOrder, MoveTenant, PauseRollout, ResumeRollout, StartRollout
 from services.planner.domain.fleet.rollouts.rollout_rows import Rollout
+from services.planner.domain.fleet.rows import TenantHere
+from services.planner.rows import TenantName
 from tests.unit.planner.fleet.rolled import START, Rolled
 from tests.unit.planner.given import at
 
@@ -20,11 +24,22 @@ URL = "postgresql://gitops_owner@localhost/gitops?sslmode=disable"
 ROLLED = Rolled.of({"canary": (1, 1), "general": (2, 1)}, 30)
 
 
+def show_fleet(monkeypatch: pytest.MonkeyPatch, shown: Rolled) -> None:
+    """As the database shows it: an order is decided without tenants, which are read of instances."""
+
+    def load_tenants_on(_: None, instances: Collection[str]) -> dict[TenantName, TenantHere]:
+        return {name: each for name, each in shown.tenants.items() if each.engine_instance_id in instances}
+
+    monkeypatch.setattr(fleet_orders, "fleet", lambda *_: replace(shown.fleet, tenants={}))
+    monkeypatch.setattr(engine_rollouts, "connected", lambda _: nullcontext())
+    monkeypatch.setattr(engine_rollouts, "load_tenants_on", load_tenants_on)
+
+
 @pytest.fixture(autouse=True)
 def sent(monkeypatch: pytest.MonkeyPatch) -> list[FleetOrder]:
     """Orders that were sent; the database shows a fleet that no version is rolled through, and all is accepted."""
     orders: list[FleetOrder] = []
-    monkeypatch.setattr(fleet_orders, "fleet", lambda *_: ROLLED.fleet)
+    show_fleet(monkeypatch, ROLLED)
     monkeypatch.setattr(fleet_orders, "load", lambda _: None)
     monkeypatch.setattr(fleet_orders, "database_time", lambda _: at(1000))
     monkeypatch.setattr(fleet_orders, "send_order", lambda _, order: orders.append(order))
@@ -95,6 +110,36 @@ def test_rollout_when_a_program_tries_it_then_it_reads_the_decision_and_each_rin
     }
     assert yaml.safe_load(typed("start", "3.2.11", "--dry-run", "-o", "yaml").stdout) == plan
     assert sent == []
+
+
+def planned(monkeypatch: pytest.MonkeyPatch, shown: Rolled) -> dict[str, Any]:
+    """What a dry run shows of the only ring."""
+    show_fleet(monkeypatch, shown)
+    (ring,) = json.loads(typed("start", "3.2.11", "--dry-run", "-o", "json").stdout)["rings"]
+    found: dict[str, Any] = ring
+    return found
+
+
+def test_rollout_when_only_tried_and_tenants_are_on_their_way_then_each_counts_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    shown = Rolled.of({"general": (1, 1)}, 30)
+    for number in range(1, 11):
+        shown.look(MoveTenant("local", f"team-{number}", "general-new-0"))
+    assert shown.fleet.holding("general-new-0").tenants == 10
+    ring = planned(monkeypatch, shown)
+    assert (ring["tenants"], ring["stages"]) == (30, [2, 3, 30])
+
+
+def test_rollout_when_only_tried_and_tenants_are_on_the_new_instance_then_no_stage_counts_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    shown = Rolled.of({"general": (1, 1)}, 30)
+    for number in range(1, 11):
+        name = ("local", f"team-{number}")
+        shown.tenants[name] = replace(shown.tenants[name], engine_instance_id="general-new-0")
+    ring = planned(monkeypatch, shown)
+    assert (ring["tenants"], ring["stages"]) == (30, [2, 20])
 
 
 def test_rollout_when_a_program_tries_it_and_a_rule_is_broken_then_it_reads_that_and_it_is_on_stderr_too() -> None:

@@ -17,7 +17,7 @@ from typer.testing import CliRunner, Result
 
 from services.cli.fleet import engine_clusters, engine_placement, engine_pools, engines, fleet_orders
 from services.cli.fleet.fleet_orders import fleet as read_fleet
-from services.cli.fleet.fleet_view import FleetView
+from services.cli.fleet.fleet_view import FleetSnapshot
 from services.cli.kafka import topics
 from services.common.errors import InvalidConfiguration, Retry, Unavailable
 from services.common.messages import AddEngineInstance, FleetOrder, RebalanceFleet, RetireEngineInstance
@@ -66,15 +66,15 @@ def test_instances_when_listed_then_tenants_are_counted_and_retired_ones_are_sho
 
 
 def test_instances_when_watched_then_they_are_shown_again_until_interrupted(monkeypatch: pytest.MonkeyPatch) -> None:
-    looks = iter(map(FleetView, [FLEET, replace(FLEET, instances={"one": replace(ONE, state="draining")})]))
+    looks = iter(map(FleetSnapshot, [FLEET, replace(FLEET, instances={"one": replace(ONE, state="draining")})]))
 
-    def look(_: str) -> FleetView:
+    def look(_: str) -> FleetSnapshot:
         try:
             return next(looks)
         except StopIteration:
             raise KeyboardInterrupt from None
 
-    monkeypatch.setattr(engines, "load_view", look)
+    monkeypatch.setattr(engines, "load_snapshot", look)
     monkeypatch.setattr(engines, "LOOK_EVERY_SECONDS", 0)
     told = typed("list", "--watch").stdout
     assert told.count("instance  ring") == 2

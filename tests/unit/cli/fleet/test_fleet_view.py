@@ -7,7 +7,7 @@ from uuid import UUID
 
 from rich.console import Console
 
-from services.cli.fleet.fleet_view import MOST_LINES, FleetView, screen
+from services.cli.fleet.fleet_view import MOST_LINES, FleetSnapshot, screen
 from services.planner.domain.fleet.remediation.remediation_rows import Remediation
 from services.planner.domain.fleet.rollouts.rollout_rows import Rollout
 from services.planner.domain.fleet.rows import EngineInstanceRow, Fleet, Holding, InstanceHealth, Move
@@ -32,16 +32,16 @@ ROLLOUT = Rollout(
 )  # fmt: skip
 
 
-def shown(view: FleetView, *, retired: bool = False, width: int = 80, height: int | None = None) -> list[str]:
+def shown(snapshot: FleetSnapshot, *, retired: bool = False, width: int = 80, height: int | None = None) -> list[str]:
     """Lines; of a terminal if it has a ``height``."""
     console = Console(width=width, height=height, force_terminal=height is not None, color_system=None)
     with console.capture() as captured:
-        console.print(screen(view, retired=retired))
+        console.print(screen(snapshot, retired=retired))
     return [line.rstrip() for line in captured.get().splitlines()]
 
 
 def test_screen_when_the_fleet_is_well_then_it_is_a_row_for_each_instance_and_nothing_else() -> None:
-    assert shown(FleetView(FLEET)) == [
+    assert shown(FleetSnapshot(FLEET)) == [
         "instance  ring     version  state      health   load            tenants",
         "one       canary   3.1.16   accepting  Unknown  ██░░░░ 5 of 20        3",
         "two       general  -        accepting  Unknown  ░░░░░░ 0 of 20        0",
@@ -50,29 +50,29 @@ def test_screen_when_the_fleet_is_well_then_it_is_a_row_for_each_instance_and_no
 
 def test_screen_when_an_instance_is_evacuated_then_it_says_why_and_who_goes_where() -> None:
     fleet = replace(FLEET, health={"one": DOWN}, cordoned={"one": "lost"}, moves={MOVE.tenant_id: MOVE})
-    *under_way, blank, _, row, _ = shown(FleetView(fleet, {"one": REMEDIATION}))
+    *under_way, blank, _, row, _ = shown(FleetSnapshot(fleet, {"one": REMEDIATION}))
     assert (blank, row.split()[:5]) == ("", ["one", "canary", "3.1.16", "cordoned", "Down"])
     assert under_way == ["one: HeartbeatLost, remedy acting Evacuate", "move of team-a: one → two, 3 pausing"]
 
 
 def test_screen_when_an_instance_was_ill_and_is_well_then_nothing_is_said_of_it() -> None:
-    assert shown(FleetView(FLEET, {"one": replace(REMEDIATION, state="well")})) == shown(FleetView(FLEET))
+    assert shown(FleetSnapshot(FLEET, {"one": replace(REMEDIATION, state="well")})) == shown(FleetSnapshot(FLEET))
 
 
 def test_screen_when_an_agent_tells_a_version_then_that_is_shown_in_place_of_the_ordered_one() -> None:
     fleet = replace(FLEET, health={"one": replace(DOWN, version="3.2.11")})
-    assert shown(FleetView(fleet))[-2].split()[2] == "3.2.11"
+    assert shown(FleetSnapshot(fleet))[-2].split()[2] == "3.2.11"
 
 
 def test_screen_when_a_version_is_rolled_out_then_its_ring_step_and_stage_are_shown_and_what_it_waits_for() -> None:
     told = "rollout of 3.2.11: ring canary, 3 soaking, 10 %: 2 of 20 tenants moved; until noon"
-    assert shown(FleetView(FLEET, rollout=ROLLOUT), width=100)[0] == told
-    assert shown(FleetView(FLEET, rollout=replace(ROLLOUT, step="done", reason="")))[0] == "rollout of 3.2.11: done"
+    assert shown(FleetSnapshot(FLEET, rollout=ROLLOUT), width=100)[0] == told
+    assert shown(FleetSnapshot(FLEET, rollout=replace(ROLLOUT, step="done", reason="")))[0] == "rollout of 3.2.11: done"
 
 
 def test_screen_when_there_are_many_moves_then_the_others_are_counted() -> None:
     moves = {UUID(int=n): replace(MOVE, id=UUID(int=n), tenant_id=UUID(int=n)) for n in range(MOST_LINES + 5)}
-    lines = shown(FleetView(replace(FLEET, moves=moves)))
+    lines = shown(FleetSnapshot(replace(FLEET, moves=moves)))
     assert sum(line.startswith("move of") for line in lines) == MOST_LINES
     assert lines[MOST_LINES] == "and 5 moves more: gitopsctl engines moves"
 
@@ -82,36 +82,36 @@ MANY = {f"i{n:03}": replace(ONE, id=f"i{n:03}") for n in range(300)}
 
 def test_screen_when_the_fleet_is_larger_than_the_terminal_then_what_is_under_way_and_ill_is_on_it() -> None:
     fleet = replace(FLEET, instances=MANY, health={"i200": DOWN}, moves={MOVE.tenant_id: MOVE})
-    lines = shown(FleetView(fleet, rollout=ROLLOUT), width=100, height=12)
+    lines = shown(FleetSnapshot(fleet, rollout=ROLLOUT), width=100, height=12)
     assert [line.split()[0] for line in lines[:3]] == ["rollout", "i200:", "move"]
     assert [line.split()[0] for line in lines[5:-1]] == ["i200", *(f"i{n:03}" for n in range(5))]
     assert (len(lines), lines[-1]) == (12, "and 294 more")
 
 
 def test_screen_when_there_is_no_terminal_then_every_instance_is_on_it() -> None:
-    assert len(shown(FleetView(replace(FLEET, instances=MANY)))) == 1 + len(MANY)
+    assert len(shown(FleetSnapshot(replace(FLEET, instances=MANY)))) == 1 + len(MANY)
 
 
 def test_screen_when_the_fleet_just_fits_then_nothing_is_left_out() -> None:
-    assert shown(FleetView(FLEET), height=3) == shown(FleetView(FLEET))
-    assert [line.split()[0] for line in shown(FleetView(FLEET), height=2)] == ["instance", "and"]
+    assert shown(FleetSnapshot(FLEET), height=3) == shown(FleetSnapshot(FLEET))
+    assert [line.split()[0] for line in shown(FleetSnapshot(FLEET), height=2)] == ["instance", "and"]
 
 
 def test_screen_when_many_instances_are_ill_then_some_are_told_and_the_others_counted() -> None:
-    view = FleetView(replace(FLEET, instances=MANY, health=dict.fromkeys(MANY, DOWN)))
-    assert shown(view, height=24)[MOST_LINES] == f"and {300 - MOST_LINES} instances more: gitopsctl engines list"
+    snapshot = FleetSnapshot(replace(FLEET, instances=MANY, health=dict.fromkeys(MANY, DOWN)))
+    assert shown(snapshot, height=24)[MOST_LINES] == f"and {300 - MOST_LINES} instances more: gitopsctl engines list"
 
 
 def test_screen_when_instances_differ_in_cluster_or_owner_then_there_is_a_column_for_that() -> None:
     other = replace(TWO, engine_cluster="south", dedicated_to="team")
-    heading, _, row, *_ = shown(FleetView(replace(FLEET, instances={"one": ONE, "two": other})), width=120)
+    heading, _, row, *_ = shown(FleetSnapshot(replace(FLEET, instances={"one": ONE, "two": other})), width=120)
     assert heading.endswith("cluster  dedicated to")
     assert row.split()[-2:] == ["south", "team"]
 
 
 def test_screen_when_retired_ones_are_asked_for_then_they_are_there() -> None:
-    assert [line.split()[0] for line in shown(FleetView(FLEET), retired=True)[1:4]] == ["gone", "one", "two"]
+    assert [line.split()[0] for line in shown(FleetSnapshot(FLEET), retired=True)[1:4]] == ["gone", "one", "two"]
 
 
 def test_screen_when_there_is_no_instance_then_that_is_said() -> None:
-    assert shown(FleetView(replace(FLEET, instances={}))) == ["there is no engine instance"]
+    assert shown(FleetSnapshot(replace(FLEET, instances={}))) == ["there is no engine instance"]

@@ -524,6 +524,24 @@ async def test_reflection_when_it_is_forbidden_twice_and_works_in_between_then_i
     await follower.until_version(102)
 
 
+@pytest.mark.parametrize("where", ["list", "watch"])
+async def test_reflection_when_it_is_forbidden_each_time_that_the_api_server_starts_then_it_goes_on(
+    server: FakeApiServer, kube: KubeClient, monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    minutes = itertools.count(step=60)
+    for module in (reflector, clock):
+        monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: next(minutes)))
+    follower = Follower(kube, grace_seconds=30)
+    faults = server.list_faults if where == "list" else server.watch_faults
+    refusal = answers(403, "Forbidden", "rights are not known yet")
+    for _ in range(3):
+        faults += [refusal, answers(503, "ServiceUnavailable", "not all is installed yet")]
+    await server.put("a")
+    await follower.until_lists(1)
+    await server.put("b")
+    await follower.until_version(102)
+
+
 async def test_event_when_it_is_huge_then_it_arrives_whole(server: FakeApiServer, follower: Follower) -> None:
     await follower.until_lists(1)
     await server.put("huge", spec="x" * 6_000_000)

@@ -12,20 +12,20 @@ import typer
 from devstack.demo import fleet_watch
 from devstack.demo.fleet_watch import watched_fleet
 from services.cli.fleet import engines
-from services.cli.fleet.fleet_view import FleetView
+from services.cli.fleet.fleet_view import FleetSnapshot
 from services.common.errors import Unavailable
 from tests.unit.cli.fleet.test_fleet_view import FLEET, ONE
 
 ENVIRONMENT = {"DATABASE_READER_URL": "postgresql://gitops_reader@localhost/gitops?sslmode=disable"}
-BEFORE = FleetView(FLEET)
-AFTER = FleetView(replace(FLEET, instances={"one": replace(ONE, state="draining")}))
+BEFORE = FleetSnapshot(FLEET)
+AFTER = FleetSnapshot(replace(FLEET, instances={"one": replace(ONE, state="draining")}))
 
 
 @pytest.fixture(autouse=True)
 def _looks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two looks, which differ; what is seen then does not change any more."""
     seen = [BEFORE]
-    monkeypatch.setattr(fleet_watch, "load_view", lambda _: seen.pop() if seen else AFTER)
+    monkeypatch.setattr(fleet_watch, "load_snapshot", lambda _: seen.pop() if seen else AFTER)
     monkeypatch.setattr(fleet_watch, "LOOK_EVERY_SECONDS", 0)
     monkeypatch.setenv("DATABASE_READER_URL", "")
 
@@ -33,14 +33,14 @@ def _looks(monkeypatch: pytest.MonkeyPatch) -> None:
 async def test_watch_when_what_is_waited_for_is_seen_then_it_goes_on_and_has_told_of_it() -> None:
     said: list[str] = []
     async with watched_fleet(ENVIRONMENT, said.append) as watch:
-        await watch.until("one drains", lambda view: view.fleet.instances["one"].state == "draining")
+        await watch.until("one drains", lambda snapshot: snapshot.fleet.instances["one"].state == "draining")
     assert said == ["  one is draining"]
 
 
 async def test_watch_when_what_is_waited_for_is_not_seen_in_time_then_that_is_named() -> None:
     with pytest.raises(Unavailable, match=r"not within 0\.05 s: one is retired"):
         async with watched_fleet(ENVIRONMENT, lambda _: None) as watch:
-            await watch.until("one is retired", lambda view: view.fleet.instances["one"].is_retired, 0.05)
+            await watch.until("one is retired", lambda snapshot: snapshot.fleet.instances["one"].is_retired, 0.05)
 
 
 async def test_watch_when_a_look_began_before_the_call_then_what_it_shows_does_not_count(
@@ -49,29 +49,29 @@ async def test_watch_when_a_look_began_before_the_call_then_what_it_shows_does_n
     began, ends = threading.Event(), threading.Event()
     early = [AFTER]
 
-    def slow(_: str) -> FleetView:
+    def slow(_: str) -> FleetSnapshot:
         began.set()
         ends.wait()
         return early.pop() if early else BEFORE
 
     async with watched_fleet(ENVIRONMENT, lambda _: None) as watch:
-        monkeypatch.setattr(fleet_watch, "load_view", slow)
+        monkeypatch.setattr(fleet_watch, "load_snapshot", slow)
         await asyncio.to_thread(began.wait)
         asyncio.get_running_loop().call_soon(ends.set)
         with pytest.raises(Unavailable, match="one drains"):
-            await watch.until("one drains", lambda view: view.fleet.instances["one"].state == "draining", 0.2)
+            await watch.until("one drains", lambda snapshot: snapshot.fleet.instances["one"].state == "draining", 0.2)
 
 
 async def test_watch_when_the_fleet_can_no_longer_be_looked_at_then_that_is_the_reason(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def broken(_: str) -> FleetView:
+    def broken(_: str) -> FleetSnapshot:
         raise Unavailable("the database is gone")
 
     async def watching() -> None:
         async with watched_fleet(ENVIRONMENT, lambda _: None) as watch:
-            monkeypatch.setattr(fleet_watch, "load_view", broken)
-            await watch.until("one is retired", lambda view: view.fleet.instances["one"].is_retired, 0.5)
+            monkeypatch.setattr(fleet_watch, "load_snapshot", broken)
+            await watch.until("one is retired", lambda snapshot: snapshot.fleet.instances["one"].is_retired, 0.5)
 
     with pytest.raises(Unavailable, match="the database is gone"):
         await watching()

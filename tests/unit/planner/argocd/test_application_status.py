@@ -89,6 +89,24 @@ def test_status_when_the_engine_says_more_than_a_condition_holds_then_it_is_cut(
     assert Condition.model_json_schema()["properties"]["message"]["maxLength"] == MAX_CONDITION_MESSAGE
 
 
+SYNCING: dict[str, tuple[dict[str, Any], bool]] = {
+    "an attempt is under way": ({"phase": "Running"}, True),
+    "it waits for its next attempt": ({"phase": "Running", "finishedAt": "2026-05-04T12:00:00Z"}, False),
+    "it is being terminated": ({"phase": "Terminating"}, False),
+    "it has ended": ({"phase": "Succeeded", "finishedAt": "2026-05-04T12:00:00Z"}, False),
+    "it is nonsense": ({"phase": ["Running"]}, False),
+    "there was none": ({}, False),
+}
+
+
+@pytest.mark.parametrize(("operation", "expected"), SYNCING.values(), ids=SYNCING)
+def test_operation_when_argocd_tells_of_it_then_it_syncs_while_an_attempt_is_under_way(
+    operation: dict[str, Any], *, expected: bool
+) -> None:
+    assert ArgoCD().is_syncing(json.dumps({"operationState": operation})) == expected
+    assert not ArgoCD().is_syncing("")
+
+
 SUCCEEDED = {"phase": "Succeeded", "syncResult": {"revision": "abc"}}
 COMPARED = {"sync": {"status": "Synced"}}
 LAST: dict[str, tuple[dict[str, Any], dict[str, Any], Any]] = {

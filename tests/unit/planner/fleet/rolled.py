@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from typing import Any
 from uuid import UUID
 
 from services.common.messages import FleetOrder, Health, Order, StartRollout
 from services.planner.domain.changes import Changes
 from services.planner.domain.fleet.orders import decide_orders
-from services.planner.domain.fleet.placement.assignments import PlacementRules
+from services.planner.domain.fleet.placement.assignments import PlacementRules, TenantPin
 from services.planner.domain.fleet.placement.measured_load import load_of_deployments
 from services.planner.domain.fleet.pools.pool_rows import Burdens, EnginePool, Patience, PoolKey
 from services.planner.domain.fleet.pools.scaling import reason_to_hold, scale
@@ -31,6 +32,14 @@ from tests.unit.planner.fleet.test_fleet_orders import CLUSTER, INSTANCE
 from tests.unit.planner.given import at
 
 OLD, NEW = "3.1.16", "3.2.11"
+WORDS = {OLD: "old", NEW: "new"}
+SOUTH = replace(CLUSTER, id="south")
+CELLS: Mapping[str, Mapping[str, Any]] = {
+    "north": {},
+    "south": {"engine_cluster": "south"},
+    "acme": {"engine_class": "dedicated", "dedicated_to": "acme"},
+}
+"""Of a ring in two engine clusters, in one of which a workspace has instances to itself."""
 EVERY = timedelta(minutes=1)
 """Between two looks."""
 START = StartRollout(NEW, "", (), 300, is_security=False)
@@ -62,7 +71,8 @@ class Rolled:
     ended: list[Move] = field(default_factory=list)
     now: datetime = field(default_factory=lambda: at(1000))
     pools: dict[PoolKey, EnginePool] = field(default_factory=dict)
-    cluster: EngineClusterRow = CLUSTER
+    clusters: dict[str, EngineClusterRow] = field(default_factory=lambda: {CLUSTER.id: CLUSTER})
+    cordoned: dict[str, str] = field(default_factory=dict)
     rules: PlacementRules = field(default_factory=PlacementRules)
     is_rebuilt: bool = False
     stubborn: set[UUID] = field(default_factory=set)
@@ -71,18 +81,37 @@ class Rolled:
     @classmethod
     def of(cls, rings: Mapping[str, tuple[int, int]], tenants: int = 20) -> Rolled:
         """With so many old and new instances in each ring, by its name; and so many tenants on each old one."""
-        rows: dict[str, EngineInstanceRow] = {}
-        health: dict[str, InstanceHealth] = {}
-        placed: dict[TenantName, TenantHere] = {}
-        for ring, counts in rings.items():
-            for version, count, word in zip((OLD, NEW), counts, ("old", "new"), strict=True):
-                for number in range(count):
-                    name = f"{ring}-{word}-{number}"
-                    rows[name], health[name] = instance(name, ring), told(name, version)
-                    for _ in range(tenants if word == "old" else 0):
-                        known = len(placed) + 1
-                        placed["local", f"team-{known}"] = TenantHere(UUID(int=known), known % 3, name, 2, load=3)
-        return cls(rows, health, placed)
+        rows = [
+            (version, instance(f"{ring}-{word}-{number}", ring))
+            for ring, counts in rings.items()
+            for (version, word), count in zip(WORDS.items(), counts, strict=True)
+            for number in range(count)
+        ]
+        return cls._with(rows, tenants)
+
+    @classmethod
+    def of_cells(cls, tenants: int = 20) -> Rolled:
+        """With an old and a new instance in each of :data:`CELLS`, such as ``south-old``; all in one ring."""
+        rows = [
+            (version, instance(f"{cell}-{word}", **changes))
+            for cell, changes in CELLS.items()
+            for version, word in WORDS.items()
+        ]
+        found = cls._with(rows, tenants)
+        found.clusters[SOUTH.id] = SOUTH
+        return found
+
+    @classmethod
+    def _with(cls, rows: Iterable[tuple[str, EngineInstanceRow]], tenants: int) -> Rolled:
+        found = cls({}, {}, {})
+        for version, row in rows:
+            found.join(row, version)
+            for _ in range(tenants if version == OLD else 0):
+                known = len(found.tenants) + 1
+                found.tenants[row.dedicated_to or "local", f"team-{known}"] = TenantHere(
+                    UUID(int=known), known % 3, row.id, 2, load=3
+                )
+        return found
 
     @property
     def fleet(self) -> Fleet:
@@ -104,10 +133,10 @@ class Rolled:
         is_past = self.rollout is not None and self.rollout.step == "provisioning"
         figures = {name: PAST if is_past else self.figures(name) for name in self.instances}
         return Fleet(
-            {CLUSTER.id: self.cluster}, self.instances, held, frozenset({"argocd"}), self.tenants, dict(self.moves),
-            health=self.health, rules=self.rules, pools=self.pools, rollout=self.rollout, figures=figures,
-            knows_version=lambda _, version: version in (OLD, NEW), is_rebuilt=self.is_rebuilt, returned=returned,
-            load={name: load_of_deployments(count) for name, count in deployments.items()},
+            self.clusters, self.instances, held, frozenset({"argocd"}), self.tenants, dict(self.moves),
+            health=self.health, cordoned=self.cordoned, rules=self.rules, pools=self.pools, rollout=self.rollout,
+            figures=figures, knows_version=lambda _, version: version in (OLD, NEW), is_rebuilt=self.is_rebuilt,
+            returned=returned, load={name: load_of_deployments(count) for name, count in deployments.items()},
         )  # fmt: skip
 
     def look(self, *orders: Order) -> Changes:
@@ -192,6 +221,15 @@ class Rolled:
             self.live()
         raise AssertionError(self.rollout)
 
+    def join(self, row: EngineInstanceRow, version: str) -> None:
+        """Its agent tells that it is well."""
+        self.instances[row.id], self.health[row.id] = row, told(row.id, version)
+
+    def pin(self, tenant: TenantName) -> None:
+        """To where it is."""
+        pin = TenantPin(*tenant, self.tenants[tenant].engine_instance_id, self.now)
+        self.rules = self.rules.with_pin(pin)
+
     def places(self) -> Counter[str]:
         """How many tenants are on each instance."""
         return Counter(each.engine_instance_id for each in self.tenants.values())
@@ -200,9 +238,12 @@ class Rolled:
         """Of each instance."""
         return {name: row.state for name, row in sorted(self.instances.items())}
 
-    def hear(self, name: str, health: Health, reason: str = "ControllerNotReady") -> None:
-        """From the agent of an instance."""
-        self.health[name] = replace(self.health[name], health=health.value, reason=reason)
+    def hear(
+        self, name: str, health: Health, reason: str = "ControllerNotReady", *, since: datetime | None = None
+    ) -> None:
+        """From the agent of an instance. It has been so for long, or ``since`` a time."""
+        before = self.health[name]
+        self.health[name] = replace(before, health=health.value, reason=reason, since=since or before.since)
 
     def _write_changes(self, changes: Changes) -> None:
         self.instances |= {row.id: row for row in changes.engine_instances}

@@ -21,9 +21,18 @@ EXPIRES_AT = at(86_400)
 DUE = Event(HealthDue(INSTANCE), 3, "")
 
 
-def told(second: int, health: str = "Healthy", reason: str = "", instance: str = INSTANCE, queue: int = 0) -> Event:
-    message = "why" if reason else ""
-    event = EngineHealth(health, reason, message, "3.2.11", at(second), queue, certificate_expires_at=EXPIRES_AT)
+def told(
+    second: int,
+    health: str = "Healthy",
+    reason: str = "",
+    *,
+    instance: str = INSTANCE,
+    queue: int = 0,
+    why: str = "why",
+    version: str = "3.2.11",
+) -> Event:
+    message = why if reason else ""
+    event = EngineHealth(health, reason, message, version, at(second), queue, certificate_expires_at=EXPIRES_AT)
     return Event(Observation("", "", instance, "", "", at(second), event), 3, traceparent(second))
 
 
@@ -165,9 +174,72 @@ def test_health_when_it_changes_then_that_is_an_audit_row_and_when_it_is_told_ag
     rows = sorted(world.audit_records.values(), key=lambda each: each.created_at)
     assert [(row.kind, row.name, row.actor, row.message, row.created_at) for row in rows] == [
         ("EngineInstance", INSTANCE, "agent", "Down (HeartbeatLost); why", at(3)),
+        ("EngineInstance", INSTANCE, "agent", "Down (ApiFailing); why", at(4)),
         ("EngineInstance", INSTANCE, "agent", f"Unknown (AgentSilent); {silent_since(4)}", at(184)),
         ("EngineInstance", INSTANCE, "agent", "Healthy", at(300)),
     ]
+
+
+def audited(world: World) -> list[tuple[str, object]]:
+    """Rows of the audit, the oldest first."""
+    rows = sorted(world.audit_records.values(), key=lambda each: each.created_at)
+    return [(row.message, row.created_at) for row in rows]
+
+
+@pytest.mark.parametrize("reason", ["ApiFailing", "Closed"])
+def test_version_when_nobody_reaches_the_instance_then_it_is_what_was_seen_last(reason: str) -> None:
+    world = world_at(10)
+    world.take(told(1))
+    world.take(told(2, "Down", reason, version=""))
+    assert only(world).version == "3.2.11"
+    world.take(told(3, version=""))
+    assert only(world).version == "", "its agent reaches it, and sees none"
+
+
+def test_version_when_it_changes_then_that_is_an_audit_row() -> None:
+    world = world_at(10)
+    for second, version in enumerate(("3.2.11", "3.3.0", "3.3.0", "", "3.3.0")):
+        world.take(told(second, version=version))
+    assert audited(world) == [
+        ("Healthy; version 3.2.11 to 3.3.0", at(1)),
+        ("Healthy; version 3.3.0 to unknown", at(3)),
+        ("Healthy; version unknown to 3.3.0", at(4)),
+    ]
+
+
+def test_reason_when_it_flaps_then_each_change_is_an_audit_row_and_what_is_told_in_other_words_is_none() -> None:
+    """Also of one that is as ill all the while, since the same time."""
+    world = world_at(10)
+    for second, reason in enumerate(("ApiSlow", "HeartbeatLate", "ApiSlow", "ApiSlow", "HeartbeatLate")):
+        world.take(told(second, "Degraded", reason, why=f"{second} s"))
+    assert only(world).since == at(0)
+    assert audited(world) == [
+        ("Degraded (HeartbeatLate); 1 s", at(1)),
+        ("Degraded (ApiSlow); 2 s", at(2)),
+        ("Degraded (HeartbeatLate); 4 s", at(4)),
+    ]
+
+
+def test_reason_when_it_flaps_within_a_batch_then_the_audit_has_no_more_rows_than_its_instance_has_changes() -> None:
+    world = world_at(10)
+    world.take(told(0, "Degraded", "ApiSlow"))
+    flapping = ("HeartbeatLate", "ApiSlow") * 3
+    world.take(*(told(second, "Degraded", reason) for second, reason in enumerate(flapping, 1)))
+    assert audited(world) == []
+    world.take(*(told(second, "Degraded", reason) for second, reason in enumerate(flapping[1:], 7)))
+    world.take(told(20, "Degraded", "HeartbeatLate"), told(20, "Degraded", "HeartbeatLate"))
+    assert audited(world) == [("Degraded (HeartbeatLate); why", at(20))]
+
+
+def test_change_when_it_is_read_again_from_the_log_then_its_audit_row_is_the_same() -> None:
+    log = [told(1), told(2, "Degraded", "ApiSlow"), told(3, "Degraded", "HeartbeatLate"), told(4, version="3.3.0")]
+    before, rebuilt = world_at(10), world_at(20)
+    for event in log:
+        before.take(event)
+    for event in log * 2:
+        rebuilt.take(event)
+    assert len(rebuilt.audit_records) == 3
+    assert rebuilt.audit_records == before.audit_records
 
 
 def silent_since(second: int) -> str:

@@ -14,13 +14,14 @@ from services.common.messages import (
     AddEngineInstance,
     DrainEngineInstance,
     FleetOrder,
+    InstallationPhase,
     Order,
     RetireEngineInstance,
     UndrainEngineInstance,
 )
 from services.planner.domain.changes import Changes
 from services.planner.domain.fleet.orders import decide_orders
-from services.planner.domain.fleet.rows import EngineClusterRow, EngineInstanceRow, Fleet, Holding
+from services.planner.domain.fleet.rows import EngineClusterRow, EngineInstanceRow, Fleet, Holding, Installation
 from services.planner.engines.available import ENGINES
 from tests.unit.planner.given import at
 
@@ -242,6 +243,52 @@ def test_instance_when_it_was_retired_then_its_id_is_not_given_out_again_but_its
     rule = "engine instance one is retired, and its id is not given out again: give another"
     assert outcome(decided(retired, replace(ADDED, id="one", namespace="argocd-1"))) == ("refused", rule)
     assert outcome(decided(retired, replace(ADDED, namespace="argocd-1")))[0] == "accepted"
+
+
+INSTALLED = replace(INSTANCE, wanted_version="3.2.11")
+REMOVED = InstallationPhase.REMOVED
+STILL_TO_BE_DELETED = (
+    "refused",
+    "namespace argocd-1 of engine cluster north was engine instance one's, which is retired, and its provisioner is "
+    "still to delete the namespace: wait until 'gitopsctl engines show one' shows that its installation is Removed, or "
+    "give another --namespace",
+)
+
+
+def with_installation(before: Fleet, *phases: InstallationPhase) -> Fleet:
+    """What a provisioner has told of instance "one" last, if it has told anything."""
+    told = [Installation("one", 0, each, "", "", at(5)) for each in phases]
+    return replace(before, installations={each.engine_instance_id: each for each in told})
+
+
+@pytest.mark.parametrize("version", ["", "3.2.11"], ids=["installed by hand", "installed by a provisioner"])
+@pytest.mark.parametrize("phases", [(), *((each,) for each in InstallationPhase if each is not REMOVED)])
+def test_namespace_when_a_provisioner_is_still_to_delete_it_then_no_instance_is_added_there(
+    phases: tuple[InstallationPhase, ...], version: str
+) -> None:
+    before = with_installation(fleet(replace(INSTALLED, state="retired")), *phases)
+    changes = decided(before, replace(ADDED, namespace="argocd-1", wanted_version=version))
+    assert (outcome(changes), changes.engine_instances) == (STILL_TO_BE_DELETED, ())
+
+
+@pytest.mark.parametrize("version", ["", "3.2.11"], ids=["installed by hand", "installed by a provisioner"])
+def test_namespace_when_a_provisioner_has_removed_what_was_there_then_another_instance_is_added_there(
+    version: str,
+) -> None:
+    before = with_installation(fleet(replace(INSTALLED, state="retired")), REMOVED)
+    assert outcome(decided(before, replace(ADDED, namespace="argocd-1", wanted_version=version)))[0] == "accepted"
+
+
+def test_namespace_when_a_provisioner_deletes_one_of_that_name_elsewhere_then_an_instance_is_added_there() -> None:
+    south = replace(CLUSTER, id="south")
+    before = fleet(replace(INSTALLED, state="retired")).with_cluster(south)
+    assert outcome(decided(before, replace(ADDED, engine_cluster="south", namespace="argocd-1")))[0] == "accepted"
+
+
+def test_orders_when_one_retires_what_a_provisioner_has_installed_then_the_next_is_not_given_its_namespace() -> None:
+    before = with_installation(fleet(INSTALLED).with_instance(OTHER), InstallationPhase.APPLIED)
+    changes = decided(before, RetireEngineInstance("one"), replace(ADDED, namespace="argocd-1"))
+    assert [(each.outcome, each.message) for each in changes.fleet_orders] == [("accepted", ""), STILL_TO_BE_DELETED]
 
 
 def test_orders_when_one_frees_what_the_next_takes_then_rows_are_written_in_that_order() -> None:

@@ -248,6 +248,29 @@ def test_moves_when_others_only_wait_until_their_source_can_be_reached_then_thes
     assert (begun.tenant_id.int, begun.step) == (3, "reserved")
 
 
+LEAVING: dict[str, tuple[MoveStep, str, str, bool]] = {
+    "it cannot be reached": ("withdrawing", "Down", "ApiFailing", True),
+    "nobody says anything of it": ("withdrawing", "Unknown", "AgentSilent", True),
+    "it is down, and its agent withdraws": ("withdrawing", "Down", "ControllerNotReady", False),
+    "it works": ("withdrawing", "Healthy", "", False),
+    "it cannot be reached, and has the tenant still": ("releasing", "Down", "ApiFailing", False),
+    "it cannot be reached, and the target has work to do": ("adopting", "Down", "ApiFailing", False),
+}
+
+
+@pytest.mark.parametrize(("step", "health", "reason", "is_free"), LEAVING.values(), ids=LEAVING)
+@pytest.mark.parametrize("path", ["whole", "forced"])
+def test_moves_when_others_withdraw_from_an_instance_that_was_lost_meanwhile_then_these_take_no_place(
+    path: MovePath, step: MoveStep, health: str, reason: str, *, is_free: bool
+) -> None:
+    leaving = at_step(step, tenant_id=UUID(int=1), path=path, source="three")
+    before = fleet(moves=[leaving, at_step("ordered", id=UUID(int=3), tenant_id=UUID(int=3))])
+    told = InstanceHealth("three", 3, health, reason, "", "", None, at(1), at(1), None)
+    before = replace(before, instances={**before.instances, "three": THREE}, health={"three": told})
+    after = settle_moves(before, NOW, at_once=1)
+    assert after.moves[UUID(int=3)].step == ("reserved" if is_free else "ordered")
+
+
 @pytest.mark.parametrize(
     ("path", "begun"),
     [("whole", {"reserved": 2, "ordered": 6}), ("forced", {"reserved": 6, "ordered": 2})],

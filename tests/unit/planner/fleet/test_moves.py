@@ -258,6 +258,8 @@ def test_operation_when_the_target_has_nothing_to_sync_then_the_last_one_of_the_
         reported = status(900 + number, **HEALTHY, operationState=operation)
         world.take(observed(990 + number, reported, instance=move.source))
     agents.settle()
+    world.later = PATIENCE / 2
+    agents.settle()
     for number, compared in enumerate((HEALTHY, OUT_OF_SYNC), start=3):
         world.take(observed(5000 + number, status(number, **compared), instance=move.target))
         found = status_of(world)
@@ -606,6 +608,64 @@ def test_sync_run_when_it_runs_then_the_source_is_not_released_before_it_ends(wo
     world.take(observed(3000, ended, instance=run.engine_instance_id, kind=run.kind, name=run.name))
     agents.settle()
     assert (world.moves[ID].step, run.engine_instance_id) == ("done", move.source)
+
+
+def syncing(world: World, instance: str, second: int = 900, **operation: Any) -> None:
+    """An agent tells of a deployment's sync that it is at work, unless something else is said of it."""
+    reported = status(second, **OUT_OF_SYNC, operationState=RUNNING | operation)
+    world.take(observed(second, reported, instance=instance))
+
+
+def test_sync_when_it_is_at_work_then_the_source_is_not_released_before_it_ends(world: World, agents: Agents) -> None:
+    move = ordered(world)
+    syncing(world, move.source)
+    agents.settle()
+    assert world.moves[ID].step == "pausing"
+    syncing(world, move.source, 901, phase="Succeeded")
+    agents.settle()
+    assert world.moves[ID].step == "done"
+
+
+def test_sync_when_it_never_ends_then_the_move_goes_on_after_half_of_the_patience(world: World, agents: Agents) -> None:
+    """Or a tenant would keep its instance for ever, by a hook that never ends."""
+    move = ordered(world)
+    syncing(world, move.source)
+    agents.settle()
+    require_step(world, agents, PATIENCE / 2 - SECOND, "pausing")
+    require_step(world, agents, PATIENCE / 2, "done")
+
+
+def test_sync_when_it_waits_for_its_next_attempt_then_the_target_makes_that(world: World, agents: Agents) -> None:
+    """One that always fails never ends."""
+    move = ordered(world)
+    syncing(world, move.source, finishedAt="2026-05-04T12:00:00Z")
+    agents.settle()
+    assert world.moves[ID].step == "done"
+
+
+def test_sync_when_the_source_is_evacuated_then_it_is_not_waited_for(world: World, agents: Agents) -> None:
+    world.moves[ID] = replace(ordered(world), path="forced")
+    syncing(world, world.moves[ID].source)
+    agents.settle()
+    assert world.moves[ID].step == "done"
+
+
+def test_sync_when_only_the_instance_before_the_source_has_told_of_it_then_it_is_not_waited_for(
+    world: World, agents: Agents
+) -> None:
+    """Which nobody hears of any more: the source has not compared the deployment yet."""
+    move = ordered(world)
+    until(world, agents, "releasing")
+    syncing(world, move.source)
+    agents.hanging = "gitopsdepl-uid-1"
+    for later in (timedelta(0), PATIENCE):
+        world.later = later
+        agents.settle()
+    assert world.moves[ID].step == "done"
+    agents.hanging = ""
+    back = ordered(world)
+    agents.settle()
+    assert (world.moves[ID].step, instances(world)) == ("done", {back.target})
 
 
 def shown_of_run(world: World) -> tuple[str, str]:

@@ -11,7 +11,7 @@ from uuid import UUID
 import pytest
 
 from services.common.messages import DrainEngineInstance, MoveTenant, RebalanceFleet
-from services.planner.domain.fleet.moves.move_orders import begun_move
+from services.planner.domain.fleet.moves.move_orders import ordered_move
 from services.planner.domain.fleet.moves.rebalance_orders import load_staying
 from services.planner.domain.fleet.orders import decide_orders
 from services.planner.domain.fleet.rows import EngineInstanceRow, Fleet, Holding, Move, MoveStep, TenantHere
@@ -84,7 +84,7 @@ def test_load_when_a_part_moves_then_the_rest_counts_where_it_is() -> None:
     before = fleet({"one": 1}, ONE, TWO, THREE)
     (whole,) = before.tenants.values()
     tenants = {("local", "team-0"): whole, ("local", "team-0@two"): replace(whole, engine_instance_id="two")}
-    move = begun_move(UUID(int=9), ("local", "team-0@two"), tenants["local", "team-0@two"], "three", "ada", NOW)
+    move = ordered_move(UUID(int=9), ("local", "team-0@two"), tenants["local", "team-0@two"], "three", "ada", NOW)
     moving = replace(before, tenants=tenants).with_move(move)
     assert load_staying(moving) == {"one": 3, "three": 3}
 

@@ -99,7 +99,7 @@ class Ladder:
         changes = decide_remedies(self.fleet, self.rows, at(second), self.policy)
         self.rows |= {row.engine_instance_id: row for row in changes.remediations}
         for key in changes.engine_gone:
-            del self.orders[key]
+            self.orders.pop(key, None)
         self.orders |= {EngineKey(r.engine_instance_id, r.kind, r.namespace, r.name, r.lane): r for r in changes.engine}
         self.audit += [each.message.split(":")[0] for each in changes.audit_records if each.kind == "Remediation"]
         moves = {move.tenant_id: move for move in changes.moves_ordered}
@@ -320,6 +320,53 @@ def test_instance_when_it_is_ill_again_before_it_was_well_then_the_ladder_goes_o
     tried.tell("Down", "ControllerNotReady")
     tried.look(170)
     assert tried.rows["i0"].remedies == ("Cordon", "RestartController", "Evacuate")
+
+
+REMEDIES_OF = {
+    "Down": (("Cordon", "RestartController"), "Evacuate"),
+    "Degraded": (("RestartController",), "Cordon"),
+}
+"""What is done first for what is wrong with the controller, and next."""
+
+
+@pytest.mark.parametrize("health", REMEDIES_OF)
+@pytest.mark.parametrize("was", ["held", "recovering"])
+def test_remedy_when_it_was_held_or_its_instance_well_for_a_moment_then_it_has_the_rest_of_its_time(
+    was: str, health: str
+) -> None:
+    tried = ladder()
+    first, following = REMEDIES_OF[health]
+    tried.tell(health, "ControllerNotReady")
+    tried.look(60)
+    (number,) = tried.orders
+    ends_at = not_none(tried.due()) if health == "Down" else 160
+    if was == "held":
+        tried.tell("Degraded", "ApiSlow", "i1", since=70)
+    else:
+        tried.tell("Healthy", since=70)
+    tried.look(70)
+    assert (tried.rows["i0"].state, tried.orders) == (was, {}), "and no agent goes on with it"
+    tried.tell("Healthy", instance="i1", since=80)
+    tried.tell(health, "ControllerNotReady", since=80)
+    tried.look(80)
+    assert (tried.rows["i0"].state, tried.rows["i0"].remedies) == ("acting", first)
+    assert [*tried.orders] == [number]
+    tried.look(ends_at - 1)
+    assert tried.rows["i0"].remedies == first
+    tried.look(ends_at)
+    assert tried.rows["i0"].rung == following
+
+
+def test_remedy_when_another_of_the_ring_has_its_turn_since_it_was_held_then_it_does_not_go_on_beside_that() -> None:
+    tried = ladder(8)
+    tried.tell("Degraded", "RepoServerFailing", "i0")
+    tried.tell("Degraded", "RepoServerFailing", "i1")
+    tried.look(60)
+    tried.tell("Healthy", instance="i0", since=70)
+    tried.look(80)
+    tried.tell("Degraded", "RepoServerFailing", "i0", since=90)
+    tried.look(100)
+    assert {name: row.state for name, row in tried.rows.items()} == {"i0": "waiting", "i1": "acting"}
 
 
 def test_ring_when_two_of_it_are_ill_then_one_is_remedied_and_the_other_when_that_is_over() -> None:
@@ -1335,6 +1382,79 @@ def test_replacement_when_nobody_can_do_anything_in_the_cluster_then_none_is_ord
         assert tried.look(second).engine_instances == ()
     assert without_tenants(tried, 200).engine_instances == ()
     assert tried.rows["i0"].message == f"it has to be replaced by hand, nobody is left on it: {reason}"
+
+
+def test_replacement_when_none_could_be_ordered_before_then_it_is_with_the_end_of_the_instance() -> None:
+    """Nobody reached its cluster when its tenants left."""
+    tried = provisioned({"i0": 2}, *instances(4)[1:])
+    tried.tell("Down", "ApiFailing")
+    tried.look(60)
+    tried.look(160)
+    assert (tried.rows["i0"].rung, tried.given) == ("Evacuate", [])
+    tried.tell("Down", "NotAccepted", since=0)
+    without_tenants(tried, 2000)
+    while tried.rows["i0"].state != "well":
+        tried.look(not_none(tried.due()))
+    after = tried.fleet.instances
+    assert (after["i0"].state, after[f"{CLUSTER.id}-general-1"].state) == ("retired", "provisioning")
+    assert [each.split()[0] for each in tried.given] == ["AddEngineInstance", "RetireEngineInstance"]
+
+
+def test_replacement_when_another_rung_comes_after_it_then_the_instance_is_retired_all_the_same() -> None:
+    """Nobody reached its cluster until nobody was left on it."""
+    tried = provisioned({"i0": 2}, *instances(4)[1:])
+    tried.tell("Down", "ApiFailing")
+    for second in (60, 160):
+        tried.look(second)
+    without_tenants(tried, 200)
+    assert tried.rows["i0"].rung == "Replace"
+    tried.tell("Down", "ControllerNotReady", since=0)
+    tried.look(220)
+    assert tried.rows["i0"].rung == "RestartController"
+    while tried.rows["i0"].state != "well":
+        tried.look(not_none(tried.due()))
+    assert [each.split()[0] for each in tried.given] == ["AddEngineInstance", "RetireEngineInstance"]
+
+
+def test_replacement_when_no_other_instance_may_be_added_then_the_instance_stays_and_the_rule_is_told() -> None:
+    tried = provisioned({"i0": 2}, *instances(4)[1:])
+    tried.fleet = replace(tried.fleet, knows_version=knows_version)
+    tried.fleet = tried.fleet.with_instance(replace(tried.fleet.instances["i0"], wanted_version="3.0.0"))
+    evacuated(tried)
+    assert without_tenants(tried, 400).engine_instances == ()
+    assert tried.rows["i0"].message.startswith("it is not retired, as none can take its place: '3.0.0' is no version")
+
+
+def test_replacement_when_the_instance_is_down_again_and_again_then_there_is_one_until_that_is_retired() -> None:
+    tried = provisioned({"i0": 2}, *instances(4)[1:])
+    replacement = f"{CLUSTER.id}-general-1"
+    for night in range(3):
+        tried.tell("Down", "NotAccepted", since=10_000 * night)
+        for second in (60, 360):
+            tried.look(10_000 * night + second)
+        assert tried.rows["i0"].rung == "Evacuate"
+        tried.tell("Healthy", since=10_000 * night + 400)
+        tried.look(10_000 * night + 1000)
+        assert tried.rows["i0"].state == "well"
+    assert tried.given == [f"AddEngineInstance {replacement}"]
+    tried.fleet = tried.fleet.with_instance(replace(tried.fleet.instances[replacement], state="retired"))
+    tried.tell("Down", "NotAccepted", since=30_000)
+    for second in (30_060, 30_360):
+        tried.look(second)
+    assert len(tried.given) == 2
+
+
+def test_evacuation_when_one_that_works_again_keeps_its_tenants_then_these_take_no_room_of_others() -> None:
+    """Neither one that is degraded, nor one that recovers."""
+    _, one, two, *others = instances(8)
+    tried = at_evacuation({"i0": 4, "i1": 4}, one, *(replace(each, state="draining") for each in (two, *others)))
+    tried.tell("Down", "ApiFailing", "i1", since=0)
+    for second in (160, 260, 280):
+        tried.look(second)
+    assert tried.rows["i0"].state == tried.rows["i1"].state == "exhausted"
+    tried.tell("Degraded", "ApiSlow", "i0", since=290)
+    tried.fleet = tried.fleet.with_instance(replace(two, capacity=4))
+    assert {(move.source, move.target) for move in tried.look(300).moves_ordered} == {("i1", "i2")}
 
 
 @pytest.mark.parametrize("state", ["draining", "drained"])

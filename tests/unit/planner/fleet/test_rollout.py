@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from dataclasses import replace
+from dataclasses import asdict, replace
 from datetime import timedelta
 from typing import Any
 from uuid import UUID
@@ -28,13 +28,32 @@ from services.planner.domain.fleet.moves.move_orders import held_by_rollout
 from services.planner.domain.fleet.placement.assignments import PlacementRules, TenantPin
 from services.planner.domain.fleet.pools.pool_rows import EnginePool, namespace_of
 from services.planner.domain.fleet.pools.pool_size import is_overloaded
+from services.planner.domain.fleet.rollouts.ring_health import TOLD_OF_ALL_AFTER
 from services.planner.domain.fleet.rollouts.ring_instances import ring_of
 from services.planner.domain.fleet.rollouts.ring_tenants import stage_tenants
 from services.planner.domain.fleet.rollouts.rollout import DATA_PATIENCE, past_of
-from services.planner.domain.fleet.rollouts.rollout_rows import NO_FIGURES, STALLED_AFTER, Rollout, rings_affected
-from services.planner.domain.fleet.rows import EngineInstanceRow
+from services.planner.domain.fleet.rollouts.rollout_rows import (
+    NO_FIGURES,
+    STALLED_AFTER,
+    Figures,
+    Rollout,
+    rings_affected,
+)
+from services.planner.domain.fleet.rows import EngineInstanceRow, TenantHere
 from tests.unit.examples import in_proportion
-from tests.unit.planner.fleet.rolled import BAD, EVERY, NEW, OF_ONE_TENANT, OLD, START, WELL, Rolled, instance, told
+from tests.unit.planner.fleet.rolled import (
+    BAD,
+    CELLS,
+    EVERY,
+    NEW,
+    OF_ONE_TENANT,
+    OLD,
+    START,
+    WELL,
+    Rolled,
+    instance,
+    told,
+)
 from tests.unit.planner.fleet.test_fleet_orders import CLUSTER
 from tests.unit.planner.given import at
 
@@ -78,6 +97,30 @@ def test_stage_when_reached_then_so_many_tenants_are_on_new_instances_and_no_mor
     for stage, expected in ((1, 2), (10, 20), (100, 200)):
         rolled.until("soaking", stage)
         assert rolled.places()[TARGET] == expected
+
+
+def test_stage_when_tenants_were_on_new_instances_before_then_it_is_a_part_of_those_on_old_ones() -> None:
+    rolled = Rolled.of(ONE_RING, 200)
+    for number, (name, each) in enumerate(rolled.tenants.items()):
+        if number < 100:
+            rolled.tenants[name] = replace(each, engine_instance_id=TARGET)
+    rolled.live(START)
+    for stage, expected in ((1, 102), (10, 110), (100, 200)):
+        rolled.until("soaking", stage)
+        assert rolled.places()[TARGET] == expected
+
+
+def test_stage_when_tenants_of_before_have_left_and_all_others_have_moved_then_it_is_reached() -> None:
+    rolled = Rolled.of(ONE_RING, 20)
+    rolled.tenants = {
+        name: replace(each, engine_instance_id=TARGET) if number < 10 else each
+        for number, (name, each) in enumerate(rolled.tenants.items())
+    }
+    rolled.live(START)
+    rolled.until("soaking", 1)
+    rolled.tenants = {name: each for number, (name, each) in enumerate(rolled.tenants.items()) if number >= 10}
+    assert rolled.until_over().step == "done"
+    assert rolled.places() == {TARGET: 10}
 
 
 def test_parts_when_a_tenant_is_split_then_they_move_one_at_a_time_and_stay_apart() -> None:
@@ -279,6 +322,11 @@ def test_past_when_a_newer_planner_has_written_more_of_it_then_the_rest_is_under
     assert past_of(replace(soaking, baseline=json.dumps(told | {"fonts": 7}))) == past_of(soaking)
 
 
+def test_past_when_a_former_release_has_written_it_then_nobody_was_on_new_instances() -> None:
+    soaking = begun().until("soaking")
+    assert replace(soaking, baseline=json.dumps(asdict(past_of(soaking)))).there_before == 0
+
+
 def test_soak_when_it_is_for_security_then_it_is_a_sixth_but_no_less_than_five_minutes() -> None:
     def soak(seconds: int) -> timedelta:
         rolled = Rolled.of(ONE_RING)
@@ -299,19 +347,54 @@ def test_new_instance_when_it_is_down_then_the_ring_goes_back_at_once() -> None:
     assert (over.step, over.reason) == ("failed", f"at 1 %: engine instance {TARGET} is down: ControllerNotReady")
 
 
-@pytest.mark.parametrize(("instance_down", "reason"), [(SOURCE, "X"), (TARGET, "AgentSilent")])
+@pytest.mark.parametrize(
+    ("instance_down", "reason"), [(SOURCE, "X"), (TARGET, "AgentSilent"), (TARGET, "ApiFailing"), (TARGET, "Closed")]
+)
 def test_instance_when_what_is_wrong_says_nothing_of_the_version_then_the_rollout_waits(
     instance_down: str, reason: str
 ) -> None:
     rolled = begun()
     rolled.until("soaking")
-    rolled.hear(instance_down, Health.DOWN if reason == "X" else Health.UNKNOWN, reason)
+    rolled.hear(instance_down, Health.UNKNOWN if reason == "AgentSilent" else Health.DOWN, reason)
     before = rolled.places()
     for _ in range(100):
         rolled.live()
     assert rolled.rollout is not None
     assert (rolled.rollout.step, rolled.places()) == ("soaking", before)
     assert rolled.rollout.reason == f"engine instance {instance_down} is down: {reason}"
+
+
+def test_new_instance_when_it_has_just_gone_down_then_the_ring_goes_back_after_a_while() -> None:
+    rolled = begun()
+    rolled.until("soaking")
+    rolled.hear(TARGET, Health.DOWN, since=rolled.now)
+    rolled.look()
+    assert rolled.rollout is not None
+    told = f"engine instance {TARGET} is down: ControllerNotReady"
+    assert (rolled.rollout.step, rolled.rollout.reason) == ("soaking", told)
+    rolled.now += TOLD_OF_ALL_AFTER
+    rolled.look()
+    assert (rolled.rollout.step, rolled.rollout.reason) == ("reverting", f"at 1 %: {told}")
+
+
+@pytest.mark.parametrize("step", ["moving", "soaking"])
+def test_new_instance_when_it_goes_down_first_and_comes_back_last_then_the_cause_is_shared(step: str) -> None:
+    rolled = begun(60)
+    rolled.until(step, 100)
+    seconds = timedelta(seconds=10)
+    rolled.hear(TARGET, Health.DOWN, since=rolled.now)
+    rolled.look()
+    rolled.now += seconds
+    rolled.hear(SOURCE, Health.DOWN, since=rolled.now)
+    for _ in range(10):
+        rolled.live()
+    rolled.hear(SOURCE, Health.HEALTHY, "", since=rolled.now)
+    rolled.look()
+    assert rolled.rollout is not None
+    assert (rolled.rollout.step, rolled.rollout.outcome) == (step, "")
+    rolled.now += seconds
+    rolled.hear(TARGET, Health.HEALTHY, "", since=rolled.now)
+    assert rolled.until_over().step == "done"
 
 
 POOL = EnginePool("north", "general", 1, 1, 0, 30, OLD, "", at(1))
@@ -370,7 +453,7 @@ def test_instance_when_its_namespace_would_be_that_of_another_then_it_is_of_the_
 def test_ring_when_its_cluster_is_drained_then_no_instance_is_added_there_and_why_is_told() -> None:
     rolled = Rolled.of({"general": (1, 0)}, 20)
     rolled.pools = {POOL.key: POOL}
-    rolled.cluster = replace(CLUSTER, state="draining")
+    rolled.clusters[CLUSTER.id] = replace(CLUSTER, state="draining")
     rolled.live(START)
     rolled.live()
     assert [*rolled.instances] == [SOURCE]
@@ -488,6 +571,115 @@ def test_instance_when_an_old_one_joins_meanwhile_then_the_ring_is_not_done_befo
     assert rolled.states() == {SOURCE: "retired", TARGET: "accepting", "late": "retired"}
 
 
+def with_late(tenants: int = 3, **changes: Any) -> Rolled:
+    """An old instance joins after the first tenants have moved, and gets so many; the others are about to be given up.
+
+    The ring would not pass a gate any more.
+    """
+    rolled = begun(60)
+    rolled.until("soaking", 1)
+    rolled.join(instance("late", **changes), OLD)
+    for number in range(tenants):
+        rolled.tenants["local", f"late-{number}"] = TenantHere(UUID(int=900 + number), 0, "late", 2)
+    rolled.until("retiring")
+    assert rolled.places() == Counter({TARGET: 60, "late": tenants})
+    rolled.figures = lambda _: BAD
+    return rolled
+
+
+def test_old_instance_when_it_joins_late_then_its_tenants_move_last_and_none_of_the_others_goes_back_to_it() -> None:
+    rolled = with_late(capacity=30)
+    assert course(rolled) == [("retiring", 100), ("draining", 100), ("retiring", 100), ("done", 100)]
+    assert rolled.places() == {TARGET: 63}
+    assert rolled.states() == {SOURCE: "retired", TARGET: "accepting", "late": "retired"}
+    assert "late" not in {move.target for move in rolled.ended}
+
+
+def test_old_instance_when_it_joins_late_then_new_tenants_are_placed_on_new_ones_and_an_abort_does_not_go_back() -> (
+    None
+):
+    rolled = with_late()
+    before = rolled.rollout
+    draining = rolled.until("draining")
+    assert draining.source_ids == {"late"}
+    assert rings_affected(before, draining) == ()
+    rolled.live()
+    assert rolled.states()["late"] == "draining"
+    (record,) = rolled.look(AbortRollout()).fleet_orders
+    assert record.message == "ring general does not go back any more; no other follows"
+    over = rolled.until_over()
+    assert (over.step, over.reason) == ("aborted", "an operator has aborted it")
+    assert rolled.places() == {TARGET: 63}
+
+
+def test_old_instance_when_it_joins_late_and_there_is_no_room_then_it_keeps_its_tenants_until_there_is() -> None:
+    rolled = with_late()
+    rolled.tenants["local", "late-1"] = replace(rolled.tenants["local", "late-1"], deployments=3000)
+    for _ in range(5):
+        rolled.live()
+    assert rolled.rollout is not None
+    assert rolled.rollout.reason == (
+        "ring general needs shared instances of 3.2.11 in cluster north with room for 3004 Applications, and has room "
+        "for 2380: 'gitopsctl engines add' adds one"
+    )
+    assert (rolled.rollout.step, rolled.places()["late"], rolled.states()["late"]) == ("retiring", 3, "full")
+    rolled.join(instance("large", capacity=6000), NEW)
+    assert rolled.until_over().step == "done"
+    assert rolled.places().keys() == {TARGET, "large"}
+
+
+def test_old_instance_when_it_joins_late_and_there_is_no_room_in_its_pool_then_an_instance_is_ordered() -> None:
+    rolled = with_late()
+    rolled.pools = {POOL.key: replace(POOL, capacity=6000)}
+    rolled.tenants["local", "late-1"] = replace(rolled.tenants["local", "late-1"], deployments=3000)
+    rolled.live()
+    assert rolled.instances["north-general-1"].wanted_version == NEW
+    rolled.install()
+    assert rolled.until_over().step == "done"
+    assert rolled.places().keys() == {TARGET, "north-general-1"}
+
+
+def test_old_instance_when_it_joins_late_and_no_new_one_is_like_it_then_it_is_not_given_up_before_there_is() -> None:
+    rolled = with_late(tenants=0, engine_class="dedicated", dedicated_to="acme")
+    for _ in range(5):
+        rolled.live()
+    assert rolled.rollout is not None
+    assert rolled.rollout.reason == (
+        "ring general needs dedicated instances of 3.2.11 in cluster north for workspace acme with room for 0 "
+        "Applications, and has room for 0: 'gitopsctl engines add' adds one"
+    )
+    assert rolled.states()["late"] == "accepting"
+    rolled.join(instance("acme", engine_class="dedicated", dedicated_to="acme"), NEW)
+    assert rolled.until_over().step == "done"
+    assert rolled.states()["late"] == "retired"
+
+
+def test_new_instance_when_it_is_of_another_version_again_then_it_is_given_up_as_one_that_joins_late() -> None:
+    rolled = Rolled.of({"general": (1, 2)}, 20)
+    rolled.live(START)
+    rolled.until("retiring")
+    rolled.join(rolled.instances["general-new-1"], OLD)
+    draining = rolled.until("draining")
+    assert draining.source_ids == {"general-new-1"}
+    assert draining.target_ids == {TARGET}
+    assert rolled.until_over().step == "done"
+    assert rolled.places() == {TARGET: 20}
+    assert rolled.states()["general-new-1"] == "retired"
+
+
+def test_instance_when_nothing_was_told_of_one_that_joins_late_then_the_ring_is_not_done_before() -> None:
+    rolled = with_late(tenants=0)
+    health = rolled.health.pop("late")
+    rolled.live()
+    assert rolled.rollout is not None
+    assert (rolled.rollout.step, rolled.rollout.reason) == (
+        "retiring", "no agent has told of engine instance late yet",
+    )  # fmt: skip
+    rolled.health["late"] = health
+    assert rolled.until_over().step == "done"
+    assert rolled.states()["late"] == "retired"
+
+
 def test_rollout_when_paused_then_no_further_move_begins_until_it_is_resumed() -> None:
     rolled = begun(60)
     rolled.until("moving", 100)
@@ -535,6 +727,65 @@ def test_rollout_when_aborted_while_the_old_instances_are_given_up_then_it_ends_
     assert rolled.places() == {"canary-new-0": 5, "general-old-0": 5}
 
 
+def test_ring_when_it_goes_back_to_an_instance_that_is_too_small_then_who_would_make_it_ill_stays_and_why_is_told() -> (
+    None
+):
+    """Half of the tenants were on the new one before, and the old one is full of the others."""
+    rolled = Rolled.of(ONE_RING, 40)
+    rolled.instances[SOURCE] = replace(rolled.instances[SOURCE], capacity=40)
+    for number, (name, each) in enumerate(rolled.tenants.items()):
+        if number < 20:
+            rolled.tenants[name] = replace(each, engine_instance_id=TARGET)
+    rolled.live(START)
+    rolled.until("soaking", 100)
+    rolled.figures = lambda _: BAD
+    over = rolled.until_over()
+    assert over.step == "failed"
+    assert rolled.places() == {SOURCE: 30, TARGET: 10}
+    assert "left as it is: tenants on new instances: 10, on their way: 0; local/team-" in over.reason
+    assert over.reason.endswith(f": engine instance {SOURCE} would have more than 1.5 times its capacity")
+    assert rolled.states()[TARGET] == "draining"
+
+
+def test_tenant_when_it_is_pinned_to_an_old_instance_then_the_others_move_and_the_rollout_pauses() -> None:
+    rolled = begun(20)
+    rolled.pin(("local", "team-7"))
+    rolled.until("moving", 100)
+    for _ in range(int(STALLED_AFTER / EVERY) + 40):
+        rolled.live()
+    rollout = rolled.rollout
+    assert rollout is not None
+    assert (rollout.is_paused, rollout.reason) == (
+        True,
+        "no tenant has arrived for 1:00:00; resume, or abort: local/team-7: tenant local/team-7 is pinned to engine "
+        "instance general-old-0: 'gitopsctl engines unpin' it first",
+    )
+    assert rolled.places() == {SOURCE: 1, TARGET: 19}
+
+
+def test_tenant_when_it_is_pinned_to_a_new_instance_and_the_ring_goes_back_then_it_stays_and_why_is_told() -> None:
+    rolled = begun(20)
+    rolled.until("soaking", 100)
+    rolled.pin(("local", "team-7"))
+    rolled.figures = lambda _: BAD
+    over = rolled.until_over()
+    assert over.step == "failed"
+    assert over.reason.endswith(
+        "nothing has got on for 1:00:00, and left as it is: tenants on new instances: 1, on their way: 0; "
+        "local/team-7: tenant local/team-7 is pinned to engine instance general-new-0: 'gitopsctl engines unpin' it "
+        "first"
+    )
+    assert rolled.places() == {SOURCE: 19, TARGET: 1}
+
+
+def test_new_instance_when_it_is_cordoned_then_all_tenants_go_to_others() -> None:
+    rolled = Rolled.of({"general": (1, 2)})
+    rolled.cordoned = {TARGET: "it is ill"}
+    rolled.live(START)
+    assert rolled.until_over().step == "done"
+    assert rolled.places() == {"general-new-1": 20}
+
+
 def test_tenant_when_it_cannot_move_then_the_others_do_and_the_rollout_pauses_with_the_rule() -> None:
     rolled = begun(20)
     name = ("local", "team-7")
@@ -567,6 +818,20 @@ def test_tenant_when_it_has_no_room_while_the_old_instance_is_given_up_then_it_g
     rolled.instances["large"], rolled.health["large"] = instance("large", capacity=6000), told("large", NEW)
     assert rolled.until_over().step == "done"
     assert rolled.places() == {TARGET: 19, "large": 1}
+
+
+def test_ring_when_room_lacks_while_the_old_instance_is_given_up_and_it_has_a_pool_then_an_instance_is_ordered() -> (
+    None
+):
+    rolled = begun(20)
+    rolled.pools = {POOL.key: replace(POOL, capacity=6000)}
+    rolled.until("draining")
+    name = ("local", "team-7")
+    rolled.tenants[name] = replace(rolled.tenants[name], deployments=5000, engine_instance_id=SOURCE)
+    rolled.live()
+    rolled.install()
+    assert rolled.until_over().step == "done"
+    assert rolled.places() == {TARGET: 19, "north-general-1": 1}
 
 
 def test_ring_when_room_lacks_after_tenants_have_moved_and_it_has_a_pool_then_another_instance_is_ordered() -> None:
@@ -918,6 +1183,86 @@ def test_new_instance_when_an_empty_old_one_is_down_with_it_then_the_cause_is_sh
     assert rolled.rollout is not None
     assert (rolled.rollout.step, rolled.rollout.reason) == (
         "soaking", f"engine instance {SOURCE} is down: ApiFailing",
+    )  # fmt: skip
+
+
+OF_CELLS = {f"{cell}-{word}": word for cell in CELLS for word in ("old", "new")}
+
+
+@pytest.mark.parametrize(("figures", "step", "word"), [(WELL, "done", "new"), (BAD, "failed", "old")])
+def test_cells_when_a_ring_has_several_then_nobody_leaves_their_cell_there_or_back(
+    figures: Figures, step: str, word: str
+) -> None:
+    rolled = Rolled.of_cells(20)
+    homes = {name: each.engine_instance_id.split("-")[0] for name, each in rolled.tenants.items()}
+    rolled.live(START)
+    rolled.until("soaking", 100)
+    rolled.figures = lambda _: figures
+    assert rolled.until_over().step == step
+    assert rolled.places() == {name: 20 for name, each in OF_CELLS.items() if each == word}
+    assert {name: each.engine_instance_id.split("-")[0] for name, each in rolled.tenants.items()} == homes
+    ways = {(move.source.split("-")[0], move.target.split("-")[0]) for move in rolled.ended}
+    assert ways == {(cell, cell) for cell in CELLS}
+
+
+@pytest.mark.parametrize(
+    ("cell", "words"),
+    [
+        ("north", "shared instances of 3.2.11 in cluster north"),
+        ("south", "shared instances of 3.2.11 in cluster south"),
+        ("acme", "dedicated instances of 3.2.11 in cluster north for workspace acme"),
+    ],
+)
+def test_cells_when_one_lacks_room_then_the_ring_waits_though_others_have_it(cell: str, words: str) -> None:
+    rolled = Rolled.of_cells(20)
+    rolled.live(START)
+    small = rolled.instances[f"{cell}-new"]
+    rolled.instances[small.id] = replace(small, capacity=30)
+    for _ in range(5):
+        rolled.live()
+    assert rolled.rollout is not None
+    assert (rolled.rollout.step, rolled.rollout.reason) == (
+        "provisioning",
+        f"ring general needs {words} with room for 40 Applications, and has room for 30: 'gitopsctl engines add' adds "
+        "one",
+    )
+    rolled.instances[small.id] = small
+    assert rolled.until_over().step == "done"
+
+
+@pytest.mark.parametrize("stage", [1, 100])
+@pytest.mark.parametrize("reason", ["ApiFailing", "AgentSilent", "RepoServerFailing"])
+def test_cells_when_all_instances_of_a_cluster_are_down_then_the_ring_waits_until_they_are_back(
+    reason: str, stage: int
+) -> None:
+    """At the last stage nobody is on the old ones, and those of the other cluster work."""
+    rolled = Rolled.of_cells(20)
+    rolled.live(START)
+    rolled.until("soaking", stage)
+    before = rolled.places()
+    for name in ("south-old", "south-new"):
+        rolled.hear(name, Health.DOWN, reason)
+    for _ in range(30):
+        rolled.live()
+    assert rolled.rollout is not None
+    assert (rolled.rollout.step, rolled.rollout.stage, rolled.places()) == ("soaking", stage, before)
+    assert rolled.rollout.reason.startswith("engine instance south-")
+    for name in ("south-old", "south-new"):
+        rolled.hear(name, Health.HEALTHY, "", since=rolled.now)
+    assert rolled.until_over().step == "done"
+
+
+def test_cells_when_a_new_instance_is_down_and_its_own_old_one_works_then_the_ring_goes_back() -> None:
+    """Whatever is wrong with another cluster, while nobody is on the old ones there."""
+    rolled = Rolled.of_cells(20)
+    rolled.live(START)
+    rolled.until("soaking", 100)
+    lose(rolled, "south-old", "south-new")
+    rolled.hear("acme-new", Health.DOWN)
+    rolled.look()
+    assert rolled.rollout is not None
+    assert (rolled.rollout.step, rolled.rollout.reason) == (
+        "reverting", "at 100 %: engine instance acme-new is down: ControllerNotReady",
     )  # fmt: skip
 
 

@@ -46,6 +46,7 @@ FOUND: dict[str, tuple[tuple[Answer, ...], Manifest | None]] = {
     "in-words-alone": ((NotFound('a proxy: "kube" not found'), OBJECT), OBJECT),
     "no-rights-for-a-while": ((Rejected("forbidden", 403), Rejected("forbidden", 403), OBJECT), OBJECT),
     "no-rights-for-a-while-then-gone": ((Rejected("forbidden", 403), GONE), None),
+    "no-rights-each-time-that-it-starts": ((*(Rejected("forbidden", 403), Retry("away")) * 30, OBJECT), OBJECT),
     "away-for-a-while": ((Retry("away"), Retry("away"), OBJECT), OBJECT),
 }
 

@@ -58,7 +58,7 @@ def new_move_beyond_room(ordered: MoveTenant, order: FleetOrder, fleet: Fleet) -
     _require_movable(tenant, source, target)
     require_apart(ordered.tenant, tenant, target.id, fleet)
     require_left_to_rollout(source, target, fleet)
-    return begun_move(order.id, ordered.tenant, tenant, target.id, order.actor, order.ordered_at)
+    return ordered_move(order.id, ordered.tenant, tenant, target.id, order.actor, order.ordered_at)
 
 
 def cancel_move(ordered: CancelMove, fleet: Fleet) -> tuple[str, Fleet]:
@@ -83,8 +83,8 @@ def settle_moves(fleet: Fleet, now: datetime, at_once: int) -> Fleet:
     """With moves ended that lead nowhere, and with those begun, in their order, for which there is a place.
 
     None begins while its target is down. Those that only wait until their source is back take no place: many would
-    have to, before the next could leave it. Those of an evacuation take none of the instance that is down, and give
-    way to nobody; while that is held none begins.
+    have to, before the next could leave it, and their targets are there for others meanwhile. Those of an evacuation
+    take none of the instance that is down, and give way to nobody; while that is held none begins.
 
     Args:
         fleet: all rows.
@@ -110,25 +110,31 @@ class _Places:
         self._paced = at_once if fleet.pace is None else fleet.pace.places
         self._taken, self._in_motion = Counter[str](), Counter[str]()
         for move in fleet.moves.values():
-            if move.step != "ordered" and not (move.is_over or move.is_fencing):
+            if _is_in_place(move, fleet):
                 self.add(move)
 
     def add(self, move: Move) -> None:
         """One that is under way, or begins."""
-        self._taken.update(_places(move))
+        self._taken.update(_instances_taken(move))
         if self._now - move.step_since < STALLED_AFTER:
-            self._in_motion.update(_places(move))
+            self._in_motion.update(_instances_taken(move))
 
     def are_free(self, move: Move) -> bool:
         """Whether there is one for a move at each instance that it takes one of."""
         gives_way = move.path == "whole"
         return all(
             self._taken[each] < self._at_once and not (gives_way and self._in_motion[each] >= self._paced)
-            for each in _places(move)
+            for each in _instances_taken(move)
         )
 
 
-def _places(move: Move) -> tuple[str, ...]:
+def _is_in_place(move: Move, fleet: Fleet) -> bool:
+    """Whether it takes places: it is under way, and waits for more than that its source can be reached again."""
+    is_source_lost = move.step == "withdrawing" and fleet.is_out_of_reach(move.source)
+    return move.step != "ordered" and not (move.is_over or move.is_fencing or is_source_lost)
+
+
+def _instances_taken(move: Move) -> tuple[str, ...]:
     """Instances of which a move takes a place: of its source only if that is waited for."""
     return (move.source, move.target) if move.path == "whole" else (move.target,)
 
@@ -231,11 +237,11 @@ def held_by_rollout(fleet: Fleet) -> frozenset[str]:
     return frozenset(each.id for each in fleet.instances.values() if each.ring == rollout.ring)
 
 
-def begun_move(known: UUID, name: TenantName, tenant: TenantHere, target: str, actor: str, at: datetime) -> Move:
+def ordered_move(order: UUID, name: TenantName, tenant: TenantHere, target: str, actor: str, at: datetime) -> Move:
     """The row of a move that is ordered, under this id."""
     workspace, namespace = tenant_of_part(name)
     return Move(
-        id=known,
+        id=order,
         tenant_id=tenant.id,
         workspace=workspace,
         namespace=namespace,

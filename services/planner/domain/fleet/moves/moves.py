@@ -4,10 +4,12 @@
 2. ``preparing``: the target gets its projects, clusters and repositories, until its agent has found all of them good.
    After half of the time that the step has no credentials are waited for that the source's agent has no answer for:
    a tenant that changes them faster than anybody can check them does not stay for that.
-3. ``pausing``: Applications of the source sync no more; a sync run that is under way ends, new ones wait. One that has
-   not ended after half of the time that the step has is terminated: a hook may never end. From then on deletions are
-   left to the target: a tenant that always has one under way does not stay for that, either.
-4. ``releasing``: Applications of the source go, and what they have deployed stays.
+3. ``pausing``: Applications of the source sync no more; a sync that is under way ends, new sync runs wait. A run that
+   has not ended after half of the time that the step has is terminated: a hook may never end. From then on other syncs
+   are left to the next step, and deletions to the target: a tenant that always has one under way does not stay for
+   that, either.
+4. ``releasing``: Applications of the source go, and what they have deployed stays. A sync that is still under way has a
+   minute, and is terminated then.
 5. ``adopting``: the tenant is the target's; its Applications there take over what was deployed.
 6. ``withdrawing``: projects, clusters and repositories of the source go; then it is done.
 
@@ -112,7 +114,7 @@ def due_time(move: Move, seen: Seen, now: datetime, patience: timedelta) -> date
             times.append(now + LOOK_AGAIN)  # its target may be back, which is no event of the tenant's
     if move.step == "preparing" and not has_waited(move, now, patience):
         times.append(move.step_since + patience / 2)
-    if _waits_for_runs(move):
+    if _waits_for_syncs(move):
         half = move.step_since + patience / 2
         times.append(half if now < half else now + LOOK_AGAIN)  # likewise its source
     if move.path == "forced" and move.step in ("preparing", *HALTED):
@@ -132,10 +134,10 @@ def is_in_haste(move: Move, now: datetime, patience: timedelta) -> bool:
 
 def has_waited_for_runs(move: Move, now: datetime, patience: timedelta) -> bool:
     """Whether sync runs of the source that are under way are terminated. The other half of ``patience`` is for that."""
-    return _waits_for_runs(move) and has_waited(move, now, patience)
+    return _waits_for_syncs(move) and has_waited(move, now, patience)
 
 
-def _waits_for_runs(move: Move) -> bool:
+def _waits_for_syncs(move: Move) -> bool:
     return move.step == "pausing" and move.path == "whole"
 
 

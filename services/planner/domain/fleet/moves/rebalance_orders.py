@@ -65,7 +65,7 @@ def _relocations(fleet: Fleet) -> Iterator[Relocation]:
         placed = [
             placed_tenant(name, tenant, known[tenant.engine_instance_id], fleet)
             for name, tenant in fleet.tenants.items()
-            if tenant.engine_instance_id in known and not is_held(name, tenant, fleet)
+            if tenant.engine_instance_id in known and not stays(name, tenant, fleet)
         ]
         yield from rebalance(placed, [fleet.candidate(row) for row in rows], staying)
 
@@ -75,7 +75,7 @@ def is_moving(tenant: TenantHere, fleet: Fleet) -> bool:
     return tenant.id in fleet.moves and not fleet.moves[tenant.id].is_over
 
 
-def is_held(name: TenantName, tenant: TenantHere, fleet: Fleet) -> bool:
+def stays(name: TenantName, tenant: TenantHere, fleet: Fleet) -> bool:
     """Whether a tenant is not to be moved: it is pinned, or on its way already."""
     return is_moving(tenant, fleet) or bool(fleet.rules.pinned_to(name))
 
@@ -84,7 +84,7 @@ def load_staying(fleet: Fleet) -> Counter[str]:
     """What instances carry that is not to be moved: their queues, and tenants that are pinned or will come to them."""
     found = Counter({instance: WAITING * told.queue for instance, told in fleet.health.items()})
     for name, tenant in fleet.tenants.items():
-        if is_held(name, tenant, fleet):
+        if stays(name, tenant, fleet):
             found[fleet.destination_of(tenant)] += tenant.load
     return found
 

@@ -105,7 +105,7 @@ def namespace_of(instance: str) -> str:
     return f"{NAMESPACES}{instance}"
 
 
-def instance_of(pool: EnginePool, name: str) -> AddEngineInstance:
+def order_for(pool: EnginePool, name: str) -> AddEngineInstance:
     """The order of an instance of a pool."""
     return AddEngineInstance(
         id=name,

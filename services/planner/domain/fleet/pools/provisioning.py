@@ -14,7 +14,7 @@ from datetime import datetime, timedelta
 from services.common.messages import InstallationPhase
 from services.planner.domain.fleet.rows import EngineClusterRow, EngineInstanceRow, Fleet, InstanceHealth
 
-REMEDY = "mend that, and it is used; or retire it, and add another"
+ADVICE = "mend that, and it is used; or retire it, and add another"
 
 
 def settle_provisioning(fleet: Fleet, now: datetime, patience: timedelta) -> Fleet:
@@ -39,13 +39,13 @@ def _settled(row: EngineInstanceRow, fleet: Fleet, now: datetime, patience: time
     if row.state == "failed":
         return row
     if (found := fleet.installations.get(row.id)) is not None and found.phase == InstallationPhase.FAILED.value:
-        return replace(row, state="failed", due_at=None, state_message=f"{found.message}; {REMEDY}")
+        return replace(row, state="failed", due_at=None, state_message=f"{found.message}; {ADVICE}")
     if row.due_at is None:
         return replace(row, due_at=now + patience)
     if row.due_at > now:
         return row
     lacking = found.message if found is not None and found.message else _lacking(told)
-    message = f"it was not ready by {row.due_at.isoformat(timespec='seconds')}: {lacking}; {REMEDY}"
+    message = f"it was not ready by {row.due_at.isoformat(timespec='seconds')}: {lacking}; {ADVICE}"
     return replace(row, state="failed", due_at=None, state_message=message)
 
 

@@ -23,7 +23,6 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime
-from uuid import NAMESPACE_OID, uuid5
 
 from services.common.messages import (
     DrainEngineInstance,
@@ -34,8 +33,8 @@ from services.common.messages import (
     UndrainEngineInstance,
 )
 from services.planner.domain.fleet.moves.rebalance_orders import is_moving
-from services.planner.domain.fleet.orders import decide_order
-from services.planner.domain.fleet.pools.pool_rows import Burdens, EnginePool, Overload, Patience, PoolKey, instance_of
+from services.planner.domain.fleet.orders import decide_own_order
+from services.planner.domain.fleet.pools.pool_rows import Burdens, EnginePool, Overload, Patience, PoolKey, order_for
 from services.planner.domain.fleet.pools.pool_size import SLACK, is_overloaded, lacking_instances, target_load
 from services.planner.domain.fleet.rows import HANDED_OVER, EngineInstanceRow, Fleet, TenantHere
 from services.planner.domain.fleet.view import FleetView
@@ -149,9 +148,7 @@ class _Scaler:
 
     def give(self, order: Order) -> bool:
         """Returns whether it is accepted."""
-        identity = uuid5(NAMESPACE_OID, f"{type(order).__name__} {order.id} {self.now.isoformat()}")
-        given = FleetOrder(identity, ACTOR, self.now, order)
-        decision = decide_order(given, self.fleet)
+        given, decision = decide_own_order(order, ACTOR, self.fleet, self.now)
         self.refusal = decision.message if decision.outcome == "refused" else ""
         if decision.outcome != "accepted":
             return False
@@ -295,7 +292,7 @@ def _grown(pool: EnginePool, scaler: _Scaler, members: Iterable[EngineInstanceRo
     if failed is not None:
         return replace(pool, message=f"no instance is added: {failed.id} has failed, {failed.state_message}")
     for _ in range(lacking):
-        if not scaler.give(instance_of(pool, scaler.fleet.next_name(*pool.key))):
+        if not scaler.give(order_for(pool, scaler.fleet.next_name(*pool.key))):
             return replace(pool, message=f"no instance is added: {scaler.refusal}")
     return replace(pool, message="")
 

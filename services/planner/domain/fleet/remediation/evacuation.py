@@ -16,7 +16,7 @@ same three.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -26,7 +26,7 @@ from uuid import UUID
 from services.common.messages import FleetOrder, MoveTenant
 from services.planner.domain.fleet.moves.move_orders import new_move, new_move_beyond_room, on_trial
 from services.planner.domain.fleet.moves.rebalance import PlacedTenant, rebalance
-from services.planner.domain.fleet.moves.rebalance_orders import is_held, is_moving, load_staying, placed_tenant
+from services.planner.domain.fleet.moves.rebalance_orders import is_moving, load_staying, placed_tenant, stays
 from services.planner.domain.fleet.placement.assignment_orders import require_unpinned
 from services.planner.domain.fleet.placement.assignments import Affinity
 from services.planner.domain.fleet.placement.placement import order_of
@@ -137,7 +137,7 @@ def without_evacuation(instance: str, fleet: Fleet, why: str) -> Fleet:
     )
 
 
-def find_stranded(instances: Mapping[str, object], fleet: Fleet, now: datetime) -> dict[str, str]:
+def find_stranded(instances: Iterable[str], fleet: Fleet, now: datetime) -> dict[str, str]:
     """Those of ``instances`` that tenants are on of which none can leave or is on its way, with why the first stays."""
     found = {}
     for instance in instances:
@@ -228,7 +228,7 @@ def _carried(instance: str, fleet: Fleet) -> Counter[str]:
     """What instances carry and will carry, but tenants that are to leave."""
     carried = load_staying(fleet)
     for name, tenant in fleet.tenants.items():
-        if tenant.engine_instance_id != instance and not is_held(name, tenant, fleet):
+        if tenant.engine_instance_id != instance and not stays(name, tenant, fleet):
             carried[tenant.engine_instance_id] += tenant.load
     return carried
 
@@ -239,7 +239,7 @@ def _move_to_room(placed: PlacedTenant, targets: Iterable[EngineInstance], fleet
     for target in targets:
         if target.accepting:
             try:
-                return _begun(placed, target, fleet, now, new_move)
+                return _ordered_move(placed, target, fleet, now, new_move)
             except Refused as rule:
                 refused.append(rule)
     raise refused[0] if refused else Refused("no other instance takes it")
@@ -271,7 +271,7 @@ def _move_beyond_room(
     too_full = ""
     for target in sorted(targets, key=precedence):
         with suppress(Refused):
-            move = _begun(placed, target, fleet, now, new_move_beyond_room)
+            move = _ordered_move(placed, target, fleet, now, new_move_beyond_room)
             if fullness(target) <= MOST_BEYOND:
                 without_room = f"no instance that accepts tenants has room for its {tenant.deployments} Applications"
                 return replace(move, message=f"{without_room}: it goes to {target.id} all the same")
@@ -304,7 +304,7 @@ def _affinity(placed: PlacedTenant, source: EngineInstanceRow) -> Affinity:
     return Affinity(workspace, has_own=source.dedicated_to == workspace)
 
 
-def _begun(
+def _ordered_move(
     placed: PlacedTenant,
     target: EngineInstance,
     fleet: Fleet,

@@ -148,10 +148,15 @@ def next_rung(health: InstanceHealth, tried: Iterable[str]) -> str:
     return next((rung for rung in ladder(health) if rung not in done), "")
 
 
-def is_left(health: InstanceHealth, tried: Iterable[str]) -> bool:
+def is_evacuation_due(health: InstanceHealth, tried: Iterable[str]) -> bool:
     """Whether tenants leave an instance, or may leave it as the next thing that is done."""
     rungs = {*tried}
     return health.is_down and (EVACUATE in rungs or next_rung(health, rungs) == EVACUATE)
+
+
+def is_replaced(known: Remediation, fleet: Fleet) -> bool:
+    """Whether nobody is left on an instance that is down, and it is given up, whatever else was tried for it since."""
+    return REPLACE in known.remedies and fleet.is_down(known.engine_instance_id)
 
 
 def _illnesses(fleet: Fleet, known: Mapping[str, Remediation], now: datetime) -> dict[str, Illness]:
@@ -209,7 +214,8 @@ def _of_ill(illnesses: Sequence[Illness], look: Look) -> dict[str, Remediation]:
     busy = {_turn(each, look): name for name, each in helped.items() if _takes_turn(each.known.rung)}
     others = [each for each in illnesses if each.instance.id not in helped]
     for each in sorted(others, key=_precedence):
-        row = _step(each, busy.get(_turn(each, look), ""), look)
+        other = busy.get(_turn(each, look), "")
+        row = _resumed(each, other, look) or _step(each, other, look)
         found[row.engine_instance_id] = row
         if row.state == "acting" and _takes_turn(row.rung):
             busy[_turn(each, look)] = row.engine_instance_id
@@ -218,8 +224,8 @@ def _of_ill(illnesses: Sequence[Illness], look: Look) -> dict[str, Remediation]:
 
 def _precedence(ill: Illness) -> tuple[bool, bool, bool, bool]:
     """Whose turn is next: who is less in this. Of one whose tenants leave already nobody waits for a remedy."""
-    is_left = EVACUATE in ill.known.remedies
-    return ill.instance.is_drained, not ill.health.is_down, is_left, ill.known.state != "acting"
+    is_evacuated = EVACUATE in ill.known.remedies
+    return ill.instance.is_drained, not ill.health.is_down, is_evacuated, ill.known.state != "acting"
 
 
 def _takes_turn(rung: str) -> bool:
@@ -251,6 +257,20 @@ def _time_to_help(ill: Illness, policy: RemedyPolicy) -> timedelta:
 def _is_idle(rung: str, ill: Illness) -> bool:
     """Whether nothing is done to the instance itself."""
     return rung == CORDON or (rung == REAPPLY and ill.instance.wanted_version is None)
+
+
+def _resumed(ill: Illness, other: str, look: Look) -> Remediation | None:
+    """With its remedy going on that was held, or not needed for a moment, before it had had its time; None: it had.
+
+    Not beside ``other`` of its ring, which has its turn by now.
+    """
+    known = ill.known
+    if known.state not in ("held", "recovering") or known.rung in ("", EVACUATE, REPLACE):
+        return None
+    resumed = replace(ill, known=replace(known, state="acting", since=known.taken_at, message=ill.reason))
+    if (other and _takes_turn(known.rung)) or not _may_help_yet(resumed, look):
+        return None
+    return _with_due_time(resumed, look)
 
 
 def _may_help_yet(ill: Illness, look: Look) -> bool:
@@ -338,7 +358,7 @@ def _taken(ill: Illness, rung: str, look: Look) -> Remediation:
 
 def _ending(ill: Illness, fleet: Fleet) -> str:
     """What is told of one for which nothing else is done."""
-    if ill.known.rung != REPLACE:
+    if not is_replaced(ill.known, fleet):
         return f"nothing else helps: {ill.reason}"
     if is_replaceable(ill.instance, fleet):
         return f"it is retired, and another takes its place: {ill.reason}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Literal
 
 import orjson
@@ -37,6 +37,8 @@ class Remediation:
     """When it came into this state, or to this rung."""
     due_at: datetime | None
     """When it has to be looked at again, though nothing happens."""
+    replaced_by: str = ""
+    """The instance that was ordered last to take its place; empty: none was. It is kept when this one is well again."""
     told_number: int = 0
     """The remedy of which an agent has told last, and below what became of it: another planner writes these three."""
     told_outcome: RemedyOutcome = ""
@@ -46,6 +48,11 @@ class Remediation:
     def remedies(self) -> tuple[str, ...]:
         """Those tried since it became ill."""
         return tuple(orjson.loads(self.tried))
+
+    @property
+    def taken_at(self) -> datetime:
+        """When the newest remedy was taken."""
+        return datetime.fromtimestamp(self.number / 1000, UTC)
 
     @property
     def is_skipped(self) -> bool:

@@ -1,8 +1,9 @@
 """Carries out which remedies come next: orders to agents and provisioners, moves of tenants, and their audit. Pure.
 
 An order to an agent is a row of the instance: its agent carries it out and tells what became of it, and the row goes
-when another remedy comes. One to a provisioner is its time in the row of the instance itself. Called by the planner
-that decides on the fleet; what agents tell comes to those that have its partition.
+when the remedy has had its time, and for as long as its instance is held, or healthy. One to a provisioner is its time
+in the row of the instance itself. Called by the planner that decides on the fleet; what agents tell comes to those that
+have its partition.
 """
 
 from __future__ import annotations
@@ -29,14 +30,19 @@ from services.planner.domain.fleet.remediation.evacuation import (
 from services.planner.domain.fleet.remediation.remediation import (
     EVACUATE,
     REAPPLY,
-    REPLACE,
+    is_evacuation_due,
     is_ill,
-    is_left,
+    is_replaced,
     next_remedies,
 )
 from services.planner.domain.fleet.remediation.remediation_rows import Remediation, ToldRemedy
-from services.planner.domain.fleet.remediation.replacement import add_replacement, is_replaceable, retire_replaced
-from services.planner.domain.fleet.rows import Fleet, FleetOrderRecord
+from services.planner.domain.fleet.remediation.replacement import (
+    add_replacement,
+    is_replaceable,
+    replacement_of,
+    retire_replaced,
+)
+from services.planner.domain.fleet.rows import EngineInstanceRow, Fleet, FleetOrderRecord
 from services.planner.domain.policy import RemedyPolicy
 from services.planner.rows import AuditRecord, EngineKey, EngineRow
 
@@ -51,13 +57,13 @@ def decide_remedies(
 
     Args:
         fleet: all rows; what is on :func:`replaced_instances`; all tenants, and what is on all, if
-            :func:`is_of_tenants`.
+            :func:`may_evacuate`.
         remediations: by instance.
         now: the time.
         policy: what operators lay down.
     """
-    evacuated = {name: row for name, row in remediations.items() if EVACUATE in row.remedies}
-    stranded = find_stranded(evacuated, fleet, now)
+    evacuated = [name for name, row in remediations.items() if EVACUATE in row.remedies]
+    stranded = find_stranded([name for name in evacuated if fleet.is_down(name)], fleet, now)
     rows = next_remedies(fleet, remediations, now, policy, stranded)
     orders: list[FleetOrderRecord] = []
     after = fleet
@@ -81,7 +87,7 @@ def decide_remedies(
         engine_instances=tuple(row for row in after.instances.values() if row != fleet.instances.get(row.id)),
         fleet_orders=tuple(orders),
         moves_ordered=moves,
-        engine=tuple(_order(row, now) for before, row in changed if _is_ordered(before, row)),
+        engine=tuple(_order(row, now) for before, row in changed if _is_ordered(row) and not _is_same(before, row)),
         engine_gone=tuple(_key(before) for before, row in changed if before is not None and _is_over(before, row)),
         audit_records=(
             *(_record(row, fleet, now) for before, row in changed if _is_news(before, row)),
@@ -100,19 +106,37 @@ def _of_provisioner(
     if not is_replaceable(instance, fleet):
         return row, (), fleet
     if row.rung == EVACUATE and _is_taken(before, row):
-        orders, after, refusal = add_replacement(instance, fleet, now)
+        row, added, after, refusal = _with_replacement(row, instance, fleet, now)
         message = f"{row.message}; no other is added, 'gitopsctl engines add' one: {refusal}"
-        return replace(row, message=message) if refusal else row, orders, after
-    if row.rung == REPLACE and row.state == "exhausted":
-        orders, after, refusal = retire_replaced(instance, fleet, now)
-        return replace(row, message=f"it is not retired yet: {refusal}") if refusal else row, orders, after
+        return replace(row, message=message) if refusal else row, added, after
+    if row.state == "exhausted" and is_replaced(row, fleet):
+        row, added, after, refusal = _with_replacement(row, instance, fleet, now)
+        if refusal:
+            return replace(row, message=f"it is not retired, as none can take its place: {refusal}"), (), fleet
+        retired, after, refusal = retire_replaced(instance, after, now)
+        return replace(row, message=f"it is not retired yet: {refusal}") if refusal else row, (*added, *retired), after
     return row, (), fleet
+
+
+def _with_replacement(
+    row: Remediation, instance: EngineInstanceRow, fleet: Fleet, now: datetime
+) -> tuple[Remediation, tuple[FleetOrderRecord, ...], Fleet, str]:
+    """The row with the instance that takes its place, what was ordered, the fleet then, and the rule against that.
+
+    One is ordered unless there is the one that was before: an instance that is down each night has no more than that.
+    """
+    known = fleet.instances.get(row.replaced_by)
+    wanted = replacement_of(instance, fleet)
+    if wanted is None or (known is not None and not known.is_retired):
+        return row, (), fleet, ""
+    orders, after, refusal = add_replacement(wanted, fleet, now)
+    return row if refusal else replace(row, replaced_by=wanted.id), orders, after, refusal
 
 
 def _with_what_stays(row: Remediation, before: Remediation | None, told: str, after: Fleet) -> Remediation:
     """While nobody leaves, the row says why; when the rung is taken, why that is."""
-    is_left = any(move.source == row.engine_instance_id for move in after.moves.values())
-    return row if is_left or not told or _is_taken(before, row) else replace(row, message=told)
+    is_anybody_leaving = any(move.source == row.engine_instance_id for move in after.moves.values())
+    return row if is_anybody_leaving or not told or _is_taken(before, row) else replace(row, message=told)
 
 
 def _is_evacuated(row: Remediation, fleet: Fleet) -> bool:
@@ -121,10 +145,10 @@ def _is_evacuated(row: Remediation, fleet: Fleet) -> bool:
     return is_going_on and EVACUATE in row.remedies and fleet.is_down(row.engine_instance_id)
 
 
-def is_of_tenants(remediations: Iterable[Remediation], fleet: Fleet) -> bool:
+def may_evacuate(remediations: Iterable[Remediation], fleet: Fleet) -> bool:
     """Whether an instance may be evacuated: all tenants count then. One that is not down stays as it is, cordoned."""
     return any(
-        (health := fleet.health.get(row.engine_instance_id)) is not None and is_left(health, row.remedies)
+        (health := fleet.health.get(row.engine_instance_id)) is not None and is_evacuation_due(health, row.remedies)
         for row in remediations
     )
 
@@ -164,8 +188,14 @@ def _is_news(before: Remediation | None, row: Remediation) -> bool:
     return _is_taken(before, row)
 
 
-def _is_ordered(before: Remediation | None, row: Remediation) -> bool:
-    return _is_taken(before, row) and row.rung in [*Remedy]
+def _is_ordered(row: Remediation) -> bool:
+    """Whether an agent is to carry the newest remedy out: not after its time, nor while it is held, or not needed."""
+    return row.state == "acting" and row.rung in [*Remedy]
+
+
+def _is_same(before: Remediation | None, row: Remediation) -> bool:
+    """Whether the order of the row was given already, and not taken back."""
+    return before is not None and before.number == row.number and _is_ordered(before)
 
 
 def _is_taken(before: Remediation | None, row: Remediation) -> bool:
@@ -173,7 +203,7 @@ def _is_taken(before: Remediation | None, row: Remediation) -> bool:
 
 
 def _is_over(before: Remediation, row: Remediation) -> bool:
-    return before.rung in [*Remedy] and (before.number, before.rung) != (row.number, row.rung)
+    return before.rung in [*Remedy] and not (_is_ordered(row) and before.number == row.number)
 
 
 def _key(row: Remediation) -> EngineKey:

@@ -1,18 +1,19 @@
 """An engine instance that takes the place of one that is given up, where a provisioner installs it. Pure.
 
 Orders like an operator's, which the rules accept, each an audit row. The new instance is ordered when the evacuation of
-the old one begins, so that its tenants have somewhere to go; a pool adds it by itself. The old one is retired when
-nobody is left on it, and its provisioner removes it. One that is drained, or is to be, is replaced by nothing: who has
-ordered that retires it, such as an operator who first looks at what a failed rollout has left.
+the old one begins, so that its tenants have somewhere to go, or when the old one is to be retired, if it could not be
+before; a pool adds it by itself. The old one is retired when nobody is left on it and another takes its place, and its
+provisioner removes it. One that is well again stays, with the other: the next time that is not ordered anew. One that
+is drained, or is to be, is replaced by nothing: who has ordered that retires it, such as an operator who first looks at
+what a failed rollout has left.
 """
 
 from __future__ import annotations
 
 from datetime import datetime
-from uuid import NAMESPACE_OID, uuid5
 
-from services.common.messages import AddEngineInstance, FleetOrder, Order, RetireEngineInstance
-from services.planner.domain.fleet.orders import decide_order, record_of
+from services.common.messages import AddEngineInstance, Order, RetireEngineInstance
+from services.planner.domain.fleet.orders import decide_own_order, record_of
 from services.planner.domain.fleet.pools.pool_rows import namespace_of
 from services.planner.domain.fleet.remediation.evacuation import ACTOR
 from services.planner.domain.fleet.rows import OUT_OF_REACH, EngineInstanceRow, Fleet, FleetOrderRecord
@@ -25,17 +26,12 @@ def is_replaceable(row: EngineInstanceRow, fleet: Fleet) -> bool:
     return is_installed and not row.is_leaving
 
 
-def add_replacement(
-    row: EngineInstanceRow, fleet: Fleet, now: datetime
-) -> tuple[tuple[FleetOrderRecord, ...], Fleet, str]:
-    """What was ordered, the fleet with another instance of the same sort, and the rule that is against that one.
-
-    Nothing is ordered for a pool, which adds its own.
-    """
+def replacement_of(row: EngineInstanceRow, fleet: Fleet) -> AddEngineInstance | None:
+    """Another instance of the same sort; none for one of a pool, which adds its own."""
     if row.engine_class == "shared" and (row.engine_cluster, row.ring) in fleet.pools:
-        return (), fleet, ""
+        return None
     name = fleet.next_name(row.engine_cluster, row.ring)
-    wanted = AddEngineInstance(
+    return AddEngineInstance(
         id=name,
         engine_cluster=row.engine_cluster,
         namespace=namespace_of(name),
@@ -47,6 +43,12 @@ def add_replacement(
         wanted_version=row.wanted_version or "",
         profile=row.profile or "",
     )
+
+
+def add_replacement(
+    wanted: AddEngineInstance, fleet: Fleet, now: datetime
+) -> tuple[tuple[FleetOrderRecord, ...], Fleet, str]:
+    """What was ordered, the fleet with the instance, and the rule that is against it."""
     return _given(wanted, fleet, now)
 
 
@@ -59,9 +61,7 @@ def retire_replaced(
 
 def _given(order: Order, fleet: Fleet, now: datetime) -> tuple[tuple[FleetOrderRecord, ...], Fleet, str]:
     """The order if it is accepted, the fleet then, and the rule that it would break."""
-    identity = uuid5(NAMESPACE_OID, f"{type(order).__name__} {order.id} {now.isoformat()}")
-    given = FleetOrder(identity, ACTOR, now, order)
-    decision = decide_order(given, fleet)
+    given, decision = decide_own_order(order, ACTOR, fleet, now)
     if decision.outcome != "accepted":
         return (), fleet, decision.message
     return (record_of(given, decision, now),), decision.fleet, ""

@@ -4,6 +4,11 @@ An agent tells it again and again. Of an instance of which nothing is heard for 
 knows how it is: that is due at a time, which is in its row. A report is of the brokers' time: one that is read again
 after later ones changes nothing, and of two of the same time the later in the log counts. How long nothing has been
 heard is measured by the planner's clock: brokers whose clock is behind make no instance silent.
+
+Each change of what is streamed of that (health, reason and version) is a row of the audit. A report that repeats these
+three is none, though its message may have other numbers. A reason that flaps has as many rows there as its instance's
+row has changes: an agent reports a judgement when it is another, and else each minute, and of several reports in a
+batch only the newest is left (``pipeline/coalesce.py``).
 """
 
 from __future__ import annotations
@@ -17,7 +22,7 @@ from services.planner.domain.audit import health_record
 from services.planner.domain.changes import Changes
 from services.planner.domain.events import Event, HealthDue
 from services.planner.domain.fleet.rollouts.rollout_rows import EngineSample
-from services.planner.domain.fleet.rows import SILENT, InstanceHealth
+from services.planner.domain.fleet.rows import OUT_OF_REACH, SILENT, InstanceHealth
 from services.planner.rows import AuditRecord
 
 
@@ -40,13 +45,13 @@ def decide_health(
                 before = health.get(instance)
                 if before is None or _is_news(before, at, now):
                     health[instance] = _reported(instance, told, event.partition, at, before, max(at, now) + patience)
-                    audit += _audited(health[instance], before)
+                    audit += _audited(health[instance], before, at)
                     if told.applications is not None:
                         samples[instance, at] = _sample(instance, told, told.applications, at)
             case HealthDue(engine_instance_id=instance) if instance in health:
                 before = health[instance]
                 health[instance] = _silent(before, now)
-                audit += _audited(health[instance], before)
+                audit += _audited(health[instance], before, health[instance].since)
     return Changes(
         audit_records=tuple(audit),
         engine_health=tuple(each for each in health.values() if each != known.get(each.engine_instance_id)),
@@ -59,9 +64,16 @@ def _is_news(before: InstanceHealth, at: datetime, now: datetime) -> bool:
     return before.reported_at <= at or before.reported_at > now
 
 
-def _audited(health: InstanceHealth, before: InstanceHealth | None) -> list[AuditRecord]:
+def _audited(health: InstanceHealth, before: InstanceHealth | None, at: datetime) -> list[AuditRecord]:
     """What has changed of an instance; nothing if this is the first that is told of it, as there may be none such."""
-    return [health_record(health)] if before is not None and before.since != health.since else []
+    if before is None or _streamed(before) == _streamed(health):
+        return []
+    return [health_record(health, before, at)]
+
+
+def _streamed(health: InstanceHealth) -> tuple[str, str, str]:
+    """What the row of the instance has of it (``HEALTH_OF_INSTANCES`` in the planner's ``database/save.py``)."""
+    return (health.health, health.reason, health.version)
 
 
 def is_of_health(event: Event) -> bool:
@@ -82,7 +94,7 @@ def _reported(
         health=told.health,
         reason=told.reason,
         message=told.message,
-        version=told.version,
+        version=_version_of(told, before),
         heartbeat_at=told.heartbeat_at,
         since=at,
         reported_at=at,
@@ -92,6 +104,12 @@ def _reported(
     )
     is_same = before is not None and (before.health, before.is_working) == (reported.health, reported.is_working)
     return replace(reported, since=before.since) if before is not None and is_same else reported
+
+
+def _version_of(told: EngineHealth, before: InstanceHealth | None) -> str:
+    """As told last, while its agent cannot see it: a rollout would take the instance for one of another version."""
+    is_unseen = not told.version and told.reason in OUT_OF_REACH
+    return before.version if is_unseen and before is not None else told.version
 
 
 def _sample(instance: str, told: EngineHealth, applications: int, at: datetime) -> EngineSample:

@@ -8,7 +8,7 @@ Times (p95) may be twice the old, or half a minute longer. What was not told oft
 What fails may fail because of what its tenant has committed, and nobody can tell: a comparison that fails names no
 commit. So each tenant counts as one, however many Applications it has, and one alone says nothing of an instance. It
 neither stops a rollout by what it breaks, nor makes the old share so large that what breaks for others passes. Of what
-is late, and of times, agents leave out whichever tenant has the most (``services/agent/health/signals.py``).
+is late, and of times, agents leave out whichever tenant has the most (``services/agent/health/applications.py``).
 """
 
 from __future__ import annotations

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from datetime import datetime, timedelta
 from typing import NamedTuple
 
-from services.planner.domain.fleet.rollouts.ring_instances import cell_of
+from services.planner.domain.fleet.rollouts.ring_instances import Cell, cell_of
 from services.planner.domain.fleet.rollouts.rollout_rows import Rollout
-from services.planner.domain.fleet.rows import SILENT, EngineInstanceRow, Fleet
+from services.planner.domain.fleet.rows import EngineInstanceRow, Fleet
+
+TOLD_OF_ALL_AFTER = timedelta(seconds=20)
+"""Two of the intervals at which agents measure (``HEALTH_INTERVAL_SECONDS`` of theirs, 10): each instance has its own,
+and what befalls several at once is told of all of them by then."""
 
 
 class Trouble(NamedTuple):
@@ -19,20 +24,44 @@ class Trouble(NamedTuple):
     """Whether that says something of the version."""
 
 
-def find_trouble(rollout: Rollout, fleet: Fleet) -> Trouble:
+def find_trouble(rollout: Rollout, fleet: Fleet, now: datetime) -> Trouble:
     """A new instance that is down by its own agent's word, while the old ones work, says something of the version.
 
+    One that is out of reach does not: that is its cluster, or its agent. It is compared with the old ones of its cell,
+    and only when it has been down, and one of them up, for a while: what befalls all of them is not told of each in the
+    same moment, nor is its end.
     All else has to be over first. An old instance that nobody is on any more is not waited for; that it is down, too,
-    says that the cause is shared if no other one works.
+    says that the cause is shared if no other one of its cell works.
     """
-    inhabited, is_any_up = _inhabited(fleet), bool(_up(rollout, fleet))
-    old = [each for each in _down(rollout.source_ids, fleet) if each in inhabited or not is_any_up]
-    new = _down(rollout.target_ids, fleet)
-    told = [each for each in new if fleet.health[each].reason != SILENT]
-    if told and not old:
+    inhabited = _inhabited(fleet)
+    old, new = _down(rollout.source_ids, fleet), _down(rollout.target_ids, fleet)
+    unproven = _unproven(rollout, fleet, now)
+    told = [
+        each
+        for each in new
+        if not fleet.is_out_of_reach(each) and _is_lasting(each, fleet, now) and _cell(each, fleet) not in unproven
+    ]
+    if told and inhabited.isdisjoint(old):
         return Trouble(fleet.down_in_words(told[0]), is_of_version=True)
-    waited_for = [*(each for each in old if told or each in inhabited), *new]
+    shared = {_cell(each, fleet) for each in new} & unproven
+    waited_for = [*(each for each in old if each in inhabited or _cell(each, fleet) in shared), *new]
     return Trouble(fleet.down_in_words(waited_for[0])) if waited_for else Trouble()
+
+
+def _unproven(rollout: Rollout, fleet: Fleet, now: datetime) -> set[Cell]:
+    """Cells with old instances of which none has worked for a while: what is wrong there may not be the version."""
+    old = {cell_of(row) for row in _kept(rollout, fleet)}
+    return old - {cell_of(row) for row in _up(rollout, fleet) if _is_lasting(row.id, fleet, now)}
+
+
+def _is_lasting(instance: str, fleet: Fleet, now: datetime) -> bool:
+    """Whether it has been as it is for so long that the same would have been told of others by now."""
+    told = fleet.health.get(instance)
+    return told is None or now - told.since >= TOLD_OF_ALL_AFTER
+
+
+def _cell(instance: str, fleet: Fleet) -> Cell:
+    return cell_of(fleet.instances[instance])
 
 
 def occupied(instances: Iterable[str], fleet: Fleet) -> list[str]:
@@ -49,13 +78,17 @@ def left_behind(rollout: Rollout, fleet: Fleet) -> frozenset[str]:
 def without_way_back(rollout: Rollout, fleet: Fleet) -> frozenset[str]:
     """New instances whose tenants have no old one to go back to: all of their cell are down, or retired."""
     up = {cell_of(row) for row in _up(rollout, fleet)}
-    return frozenset(each for each in rollout.target_ids if cell_of(fleet.instances[each]) not in up)
+    return frozenset(each for each in rollout.target_ids if _cell(each, fleet) not in up)
+
+
+def _kept(rollout: Rollout, fleet: Fleet) -> list[EngineInstanceRow]:
+    """Old instances that are not retired."""
+    return [row for each in rollout.source_ids if not (row := fleet.instances[each]).is_retired]
 
 
 def _up(rollout: Rollout, fleet: Fleet) -> list[EngineInstanceRow]:
-    """Old instances that are not down."""
-    old = [fleet.instances[each] for each in rollout.source_ids]
-    return [row for row in old if not (row.is_retired or fleet.is_down(row.id))]
+    """Those of them that are not down."""
+    return [row for row in _kept(rollout, fleet) if not fleet.is_down(row.id)]
 
 
 def _down(instances: Iterable[str], fleet: Fleet) -> list[str]:

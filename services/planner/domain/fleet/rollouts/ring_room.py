@@ -16,10 +16,10 @@ from uuid import uuid5
 
 from services.common.messages import FleetOrder
 from services.planner.domain.fleet.placement.measured_load import load_of_deployments
-from services.planner.domain.fleet.pools.pool_rows import EnginePool, instance_of
+from services.planner.domain.fleet.pools.pool_rows import EnginePool, order_for
 from services.planner.domain.fleet.pools.pool_size import lacking_instances
 from services.planner.domain.fleet.rollouts.ring_instances import Cell, Ring, cell_of, release, ring_of, runs
-from services.planner.domain.fleet.rollouts.rollout_rows import Rollout
+from services.planner.domain.fleet.rollouts.rollout_rows import FINAL, Rollout
 from services.planner.domain.fleet.rows import EngineInstanceRow, Fleet
 from services.planner.rows import DEFAULT_ENGINE
 
@@ -157,10 +157,12 @@ def missing_instances(fleet: Fleet, now: datetime) -> list[FleetOrder]:
     """Orders of instances that a provisioner installs, where the ring that is looked at lacks some and has a pool.
 
     Beyond the limits of the pool if there is no room otherwise, as the old ones go. None for one that is down: the ring
-    waits for that, or goes back.
+    waits for that, or goes back. None of a rollout that is to end.
     """
     rollout = fleet.rollout
-    if rollout is None or rollout.step not in {"provisioning", "moving"} or not rollout.is_due(now):
+    if rollout is None or rollout.outcome or not rollout.is_due(now):
+        return []
+    if rollout.step not in {"provisioning", "moving", *FINAL}:
         return []
     ring = ring_of(rollout, rollout.ring, fleet)
     lacking = () if ring.unknown else shortages(ring, rollout, fleet)
@@ -172,4 +174,4 @@ def _ordered(lacking: Shortage, rollout: Rollout, fleet: Fleet, now: datetime) -
         return []
     pool = replace(lacking.pool, version=rollout.version, profile=rollout.profile)
     names = fleet.next_names(*pool.key, lacking.missing)
-    return [FleetOrder(uuid5(rollout.id, name), ACTOR, now, instance_of(pool, name)) for name in names]
+    return [FleetOrder(uuid5(rollout.id, name), ACTOR, now, order_for(pool, name)) for name in names]

@@ -9,13 +9,14 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from uuid import UUID, uuid5
 
-from services.planner.domain.fleet.moves.move_orders import begun_move, require_apart, require_room
+from services.planner.domain.fleet.moves.move_orders import ordered_move, require_apart, require_room
 from services.planner.domain.fleet.moves.rebalance_orders import is_moving
 from services.planner.domain.fleet.placement.assignment_orders import require_unpinned
 from services.planner.domain.fleet.placement.placement import bounds_of, order_of
+from services.planner.domain.fleet.remediation.evacuation import MOST_BEYOND
 from services.planner.domain.fleet.rollouts.ring_instances import cell_of
 from services.planner.domain.fleet.rollouts.rollout_rows import Rollout
-from services.planner.domain.fleet.rows import Fleet, Move, Refused, TenantHere
+from services.planner.domain.fleet.rows import EngineInstanceRow, Fleet, Move, Refused, TenantHere
 from services.planner.rows import EngineInstance, TenantName
 
 FEWEST_TENANTS = 2
@@ -23,8 +24,14 @@ FEWEST_TENANTS = 2
 
 
 def stage_tenants(stage: int, tenants: int) -> int:
-    """How many of a ring's tenants are on new instances at a stage."""
+    """How many of so many that were on old instances are on new ones at a stage."""
     return min(tenants, max(FEWEST_TENANTS, math.ceil(tenants * stage / 100)))
+
+
+def wanted_tenants(stage: int, rollout: Rollout, tenants: int) -> int:
+    """How many of a ring's tenants are on new instances at a stage: as many as before, and a part of the others."""
+    before = min(rollout.there_before, tenants)
+    return before + stage_tenants(stage, tenants - before)
 
 
 def tenants_of(rollout: Rollout, fleet: Fleet) -> dict[TenantName, TenantHere]:
@@ -85,14 +92,13 @@ def send_tenants(
         if tenant.id in sent or is_moving(tenant, fleet):
             continue  # another part of it is on its way: one at a time
         try:
-            if rollout.step != "reverting":
-                require_unpinned(name, fleet)
+            require_unpinned(name, fleet)
             target = _target(name, to, rollout, fleet)
         except Refused as refused:
             rule = f"{'/'.join(name)}: {refused}"
             continue
         known = uuid5(rollout.id, f"{tenant.id} {target} {now.isoformat()}")
-        sent[tenant.id] = begun_move(known, name, tenant, target, rollout.actor, now)
+        sent[tenant.id] = ordered_move(known, name, tenant, target, rollout.actor, now)
         fleet = fleet.with_coming(target, tenant)
     return fleet.with_moves(sent.values()), rule
 
@@ -102,11 +108,12 @@ def _returned(tenant: TenantHere, to: frozenset[str], fleet: Fleet) -> int:
 
 
 def _target(name: TenantName, to: frozenset[str], rollout: Rollout, fleet: Fleet) -> str:
-    """The first of the tenant's own order that has room, and is within its bound; who goes back had room.
+    """The first of the tenant's own order that has room, and is within its bound.
 
     If none is within it, the one that carries least of what it can. A part goes to the tenant's own instance only if
     there is no other. Raises Refused.
     """
+    require_place = _require_bearable if rollout.step == "reverting" else require_room
     tenant = fleet.tenants[name]
     cell = cell_of(fleet.instances[tenant.engine_instance_id])
     alike = [fleet.instances[each] for each in to if cell_of(fleet.instances[each]) == cell]
@@ -126,10 +133,18 @@ def _target(name: TenantName, to: frozenset[str], rollout: Rollout, fleet: Fleet
     for each in sorted(order_of(tenant.id, candidates), key=precedence):
         try:
             require_apart(name, tenant, each.id, fleet)
-            if rollout.step != "reverting":
-                require_room(fleet.instances[each.id], tenant, fleet)
+            require_place(fleet.instances[each.id], tenant, fleet)
         except Refused as rule:
             rules.append(rule)
         else:
             return each.id
     raise rules[0]
+
+
+def _require_bearable(target: EngineInstanceRow, tenant: TenantHere, fleet: Fleet) -> None:
+    """Raises Refused if the target would carry so much that it is ill of it: who goes back may have come from another.
+
+    Up to there nobody stays on a version that has failed for want of room.
+    """
+    if fleet.holding(target.id).deployments + tenant.deployments > MOST_BEYOND * target.capacity:
+        raise Refused(f"engine instance {target.id} would have more than {MOST_BEYOND} times its capacity")

@@ -8,12 +8,13 @@ In each ring, in this order:
 3. ``soaking``: what was moved is looked at for a time, and judged (``gates.py``). Then 2 again, with more tenants.
 4. ``draining``: the old instances take no new tenants, and those that came meanwhile move, too. What the ring's pools
    add from here on is of the version.
-5. ``retiring``: the old instances are given up. The next ring begins when none has joined the ring meanwhile.
+5. ``retiring``: the old instances are given up. If others that are old have joined the ring since the first tenant
+   moved, it is their turn at 4, once there is room for what they carry. Else the next ring begins.
 
-Until 4 a ring goes back: ``reverting`` drains the new instances and moves everybody to the old ones. A gate that fails,
-a new instance that is down, and an order to abort do that, and end the rollout. From 4 on a ring is the new version's;
-an abort ends the rollout after it. Each step is a row, decided by what is seen, and so safe to repeat: a move is
-ordered only for a tenant that is not where it should be, and not on its way.
+Until 4 a ring goes back: ``reverting`` drains the new instances and moves everybody to the old ones whom these can
+carry. A gate that fails, a new instance that is down, and an order to abort do that, and end the rollout. From 4 on a
+ring is the new version's; an abort ends the rollout after it. Each step is a row, decided by what is seen, and so safe
+to repeat: a move is ordered only for a tenant that is not where it should be, and not on its way.
 
 No instance that is lost keeps a rollout from its end. An old one is waited for while tenants are on it: when they have
 left it, to new ones too, the rollout goes on without it. One that is to end does so when nothing has got on for an
@@ -32,7 +33,7 @@ from services.planner.domain.fleet.placement.assignment_orders import require_no
 from services.planner.domain.fleet.remediation.evacuation import ACTOR as REMEDIATION
 from services.planner.domain.fleet.rollouts.gates import Verdict, is_enough, judge
 from services.planner.domain.fleet.rollouts.ring_health import find_trouble, left_behind, occupied, without_way_back
-from services.planner.domain.fleet.rollouts.ring_instances import release, ring_of, runs
+from services.planner.domain.fleet.rollouts.ring_instances import Ring, release, ring_of, runs
 from services.planner.domain.fleet.rollouts.ring_room import lacking_room, shortages
 from services.planner.domain.fleet.rollouts.ring_tenants import (
     in_order_drawn,
@@ -42,8 +43,8 @@ from services.planner.domain.fleet.rollouts.ring_tenants import (
     may_leave,
     most_parts,
     send_tenants,
-    stage_tenants,
     tenants_of,
+    wanted_tenants,
 )
 from services.planner.domain.fleet.rollouts.rollout_rows import (
     FINAL,
@@ -51,6 +52,7 @@ from services.planner.domain.fleet.rollouts.rollout_rows import (
     SENDING,
     STAGES,
     STALLED_AFTER,
+    THERE_BEFORE,
     Figures,
     Rollout,
     RolloutStep,
@@ -122,18 +124,23 @@ def _provision(rollout: Rollout, fleet: Fleet, now: datetime) -> Fleet:
     ring = ring_of(rollout, rollout.ring, fleet)
     past = together(fleet.figures[row.id] for row in ring.sources if row.id in fleet.figures)
     is_told = is_enough(past) or now >= rollout.step_since + DATA_PATIENCE
-    if ring.unknown:
-        return _waiting(rollout, f"no agent has told of engine instance {ring.unknown[0].id} yet", fleet)
+    if lacking := _lacking(ring, rollout, fleet):
+        return _waiting(rollout, lacking, fleet)
     if not ring.sources:
         return _with_pools(rollout, fleet).with_rollout(_next_ring(rollout, now))
-    if lacking := [lacking_room(each, rollout, fleet) for each in shortages(ring, rollout, fleet)]:
-        return _waiting(rollout, lacking[0], fleet)
     if any(fleet.holding(row.id).deployments for row in ring.sources) and not is_told:
         return _waiting(rollout, "too little is known of what the ring's instances did so far", fleet)
-    settled = replace(
-        rollout, sources=_ids(ring.sources), targets=_ids(ring.targets), baseline=json.dumps(asdict(past))
-    )
+    settled = replace(rollout, sources=_ids(ring.sources), targets=_ids(ring.targets))
+    there = sum(is_on(each, settled.target_ids) for each in fleet.tenants.values())
+    settled = replace(settled, baseline=json.dumps({**asdict(past), THERE_BEFORE: there}))
     return fleet.with_rollout(_next_stage(settled, fleet, now))
+
+
+def _lacking(ring: Ring, rollout: Rollout, fleet: Fleet) -> str:
+    """What has to be there before tenants leave the ring's old instances; empty: all is."""
+    if ring.unknown:
+        return f"no agent has told of engine instance {ring.unknown[0].id} yet"
+    return next((lacking_room(each, rollout, fleet) for each in shortages(ring, rollout, fleet)), "")
 
 
 def _with_pools(rollout: Rollout, fleet: Fleet) -> Fleet:
@@ -146,11 +153,11 @@ def _with_pools(rollout: Rollout, fleet: Fleet) -> Fleet:
 
 def _move(rollout: Rollout, fleet: Fleet, now: datetime) -> Fleet:
     """Step 2. Those who move are drawn: by a hash of theirs and the rollout's id, those with Applications first."""
-    trouble = find_trouble(rollout, fleet)
+    trouble = find_trouble(rollout, fleet, now)
     if trouble.is_of_version:
         return _stopped(rollout, trouble.reason, fleet, now)
     tenants = tenants_of(rollout, fleet)
-    wanted, settled = stage_tenants(rollout.stage, len(tenants)), _settled_count(rollout, fleet)
+    wanted, settled = wanted_tenants(rollout.stage, rollout, len(tenants)), _settled_count(rollout, fleet)
     counted = _counted(rollout, len(tenants), settled, now)
     if settled >= wanted and not trouble.reason:
         return fleet.with_rollout(_at(counted, "soaking", now))
@@ -172,7 +179,7 @@ def _soak(rollout: Rollout, fleet: Fleet, now: datetime) -> Fleet:
 
     Those who came meanwhile from an old instance that is down are looked at, too, before the next stage.
     """
-    trouble = find_trouble(rollout, fleet)
+    trouble = find_trouble(rollout, fleet, now)
     if trouble.is_of_version:
         return _stopped(rollout, trouble.reason, fleet, now)
     if trouble.reason:
@@ -213,7 +220,7 @@ def _drain(rollout: Rollout, fleet: Fleet, now: datetime) -> Fleet:
 
 
 def _retire(rollout: Rollout, fleet: Fleet, now: datetime) -> Fleet:
-    """Step 5. What came to one of them in the last moment moves first. Then 1: old instances may have joined since."""
+    """Step 5. What came to one of them in the last moment moves first."""
     given_up = rollout.source_ids - left_behind(rollout, fleet)
     if occupied(given_up, fleet):
         return fleet.with_rollout(_at(rollout, "draining", now))
@@ -227,11 +234,25 @@ def _retire(rollout: Rollout, fleet: Fleet, now: datetime) -> Fleet:
         return _unfinished(rollout, str(rule), fleet, now)
     for row in leaving:
         fleet = fleet.with_instance(replace(row, state="retired", ordered_at=now))
+    return fleet.with_rollout(_next_ring(rollout, now)) if rollout.outcome else _give_up_late(rollout, fleet, now)
+
+
+def _give_up_late(rollout: Rollout, fleet: Fleet, now: datetime) -> Fleet:
+    """Step 5 for old instances that have joined the ring since the first tenant moved: it is their turn at step 4.
+
+    Not at 1: all tenants that the ring had have been looked at on its new instances, and the ring does not go back from
+    these to one that is late, which may be small.
+    """
     joined = ring_of(rollout, rollout.ring, fleet)
-    if (joined.sources or joined.unknown) and not rollout.outcome:
-        return fleet.with_rollout(_in_ring(rollout, rollout.ring, now))
-    if (late := _joining_of_old(rollout, fleet)) and not rollout.outcome:
-        return _waiting(rollout, f"engine instance {late} is being installed, and is not of {release(rollout)}", fleet)
+    if lacking := _lacking(joined, rollout, fleet):
+        return _waiting(rollout, lacking, fleet)
+    if joined.sources:
+        late = {row.id for row in joined.sources}
+        given_up = replace(rollout, sources=_ids(joined.sources), targets=json.dumps(sorted(rollout.target_ids - late)))
+        return fleet.with_rollout(_at(given_up, "draining", now))
+    if coming := _joining_of_old(rollout, fleet):
+        reason = f"engine instance {coming} is being installed, and is not of {release(rollout)}"
+        return _waiting(rollout, reason, fleet)
     return fleet.with_rollout(_next_ring(rollout, now))
 
 
@@ -248,6 +269,7 @@ def _joining_of_old(rollout: Rollout, fleet: Fleet) -> str:
 def _revert(rollout: Rollout, fleet: Fleet, now: datetime) -> Fleet:
     """Back. Moves that can be cancelled are, because their targets drain; the others end, and go back after that.
 
+    Who is pinned stays, and so does whom no old instance can carry: the reason says which rule keeps them.
     New instances take tenants again while all old ones that these could go back to are down: who is on one of those
     has to go somewhere. Not those that an operator has given an order about since the rollout was: they may have been
     drained by that.
@@ -338,7 +360,7 @@ def _next_stage(rollout: Rollout, fleet: Fleet, now: datetime) -> Rollout:
     tenants = tenants_of(rollout, fleet).values()
     there = sum(is_on(each, rollout.target_ids) for each in tenants)
     for stage in STAGES:
-        if stage > rollout.stage and stage_tenants(stage, len(tenants)) > there:
+        if stage > rollout.stage and wanted_tenants(stage, rollout, len(tenants)) > there:
             return replace(_at(rollout, "moving", now), stage=stage, tenants=len(tenants), moved=there)
     return replace(_at(rollout, "draining", now), stage=STAGES[-1], tenants=len(tenants), moved=there)
 

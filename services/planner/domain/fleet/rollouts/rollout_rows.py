@@ -23,6 +23,8 @@ STAGES = (1, 10, 100)
 """Percent of a ring's tenants that are on new instances, one after the other."""
 STALLED_AFTER = timedelta(hours=1)
 """If nothing gets on for so long, that is for operators to mend; and a rollout that is to end does so."""
+THERE_BEFORE = "there_before"
+"""In the JSON of a baseline, beside figures."""
 SECURITY_TIMES, SECURITY_LEAST = 6, timedelta(minutes=5)
 """A rollout for security soaks a sixth of the time, but no less than this if that is not more than was ordered."""
 
@@ -57,7 +59,8 @@ class Rollout:
     targets: str
     """JSON: ids of its new ones."""
     baseline: str
-    """JSON of the :class:`Figures` of the old instances before the first tenant moved; empty before that."""
+    """JSON of how the ring was before the first tenant moved: the :class:`Figures` of its old instances, and
+    :attr:`there_before`; empty before that."""
     tenants: int
     """Of the ring."""
     moved: int
@@ -97,6 +100,12 @@ class Rollout:
     def target_ids(self) -> frozenset[str]:
         """Of its new ones."""
         return frozenset(json.loads(self.targets))
+
+    @property
+    def there_before(self) -> int:
+        """How many tenants were on new instances before the first moved to them; 0 in a row of a former release."""
+        there: int = json.loads(self.baseline or "{}").get(THERE_BEFORE, 0)
+        return there
 
     @property
     def soak(self) -> timedelta:

@@ -1,4 +1,4 @@
-"""What counts as a signal of an instance, and what is none because it is not to be seen."""
+"""What tenants' Applications say of their engine instance, and which of them say nothing."""
 
 from __future__ import annotations
 
@@ -7,16 +7,8 @@ from typing import Any
 
 import pytest
 
-from services.agent.health.signals import (
-    ApplicationsSignal,
-    Refreshes,
-    Signals,
-    StandingQueue,
-    Workload,
-    applications_signal,
-    workloads_of,
-)
-from services.agent.instances.reconciliation_interval import compares_within
+from services.agent.health.applications import Refreshes, StandingQueue, applications_signal
+from services.agent.health.signals import ApplicationsSignal, Signals
 from services.agent.objects.live import LiveObject, live_object
 from services.agent.objects.managed_kinds import APPLICATION_KIND, ObjectKey
 from services.agent.objects.reconciliation import REFRESH, SKIP
@@ -24,49 +16,10 @@ from services.common.times import rfc3339
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 WITHIN = timedelta(minutes=3)
-CONTROLLER, REPO_SERVER, REDIS = "argocd-application-controller", "argocd-repo-server", "argocd-redis"
 
 
 def ago(**duration: float) -> str:
     return rfc3339(NOW - timedelta(**duration))
-
-
-def owner(replicas: int | None = 1, **status: int) -> dict[str, Any]:
-    return {"spec": {} if replicas is None else {"replicas": replicas}, "status": status}
-
-
-def pod(name: str, ready: str = "True", restarts: int = 0, ended: str = "") -> dict[str, Any]:
-    last = {"terminated": {"finishedAt": ended}} if ended else {}
-    container = {"restartCount": restarts, "lastState": last}
-    status = {"conditions": [{"type": "Ready", "status": ready}], "containerStatuses": [container]}
-    return {"metadata": {"labels": {"app.kubernetes.io/name": name}}, "status": status}
-
-
-@pytest.mark.parametrize(
-    ("owners", "pods", "expected"),
-    [
-        ({}, [], []),
-        ({CONTROLLER: None, REPO_SERVER: None}, [], []),
-        ({CONTROLLER: owner()}, [], []),
-        ({CONTROLLER: owner(2, observedGeneration=1)}, [], [Workload(CONTROLLER, 2, 0)]),
-        ({CONTROLLER: owner(None, observedGeneration=1, readyReplicas=1)}, [], [Workload(CONTROLLER, 1, 1)]),
-        ({}, [pod(REDIS)], [Workload(REDIS, 1, 1)]),
-        ({}, [pod(REDIS, "False")], [Workload(REDIS, 1, 0)]),
-        ({}, [pod("argocd-server", "False")], []),
-        ({}, [pod(REPO_SERVER, restarts=3, ended=ago(minutes=9))], [Workload(REPO_SERVER, 1, 1, 1)]),
-        ({}, [pod(REPO_SERVER, restarts=3, ended=ago(minutes=11))], [Workload(REPO_SERVER, 1, 1)]),
-        ({}, [pod(REPO_SERVER, restarts=2, ended=ago(minutes=1))], [Workload(REPO_SERVER, 1, 1)]),
-    ],
-    ids=[
-        "nothing", "no such objects", "an object that nobody looks after", "none ready", "one by default",
-        "pods without an owner", "pods that are not ready", "what does not concern us", "restarts of late",
-        "restarts of before", "few restarts",
-    ],
-)  # fmt: skip
-def test_workloads_when_looked_at_then_those_that_are_to_be_seen_are_counted(
-    owners: dict[str, Any], pods: list[Any], expected: list[Workload]
-) -> None:
-    assert [*workloads_of(owners, pods, NOW)] == expected
 
 
 def application(
@@ -259,24 +212,6 @@ def test_repo_server_when_it_does_not_answer_then_who_says_so_is_counted_and_err
 ], ids=["what a chart says", "what a cluster says", "which may wait for a git server"])  # fmt: skip
 def test_repo_server_when_a_tenant_has_written_that_it_does_not_answer_then_that_is_none_of_it(error: str) -> None:
     assert measured(*(application(error=error, project=each) for each in "abc")).lacking_repo_server == 0
-
-
-@pytest.mark.parametrize(
-    ("config", "seconds"),
-    [
-        (None, None),
-        ({}, 180),
-        ({"timeout.reconciliation": "0s"}, None),
-        ({"timeout.reconciliation": "0"}, None),
-        ({"timeout.reconciliation": "3m", "timeout.reconciliation.jitter": "0s"}, 180),
-        ({"timeout.reconciliation": "1h2m30s"}, 3810),
-        ({"timeout.reconciliation": "often"}, None),
-    ],
-)
-def test_interval_when_read_from_the_config_map_then_it_is_what_argocd_makes_of_it(
-    config: dict[str, str] | None, seconds: int | None
-) -> None:
-    assert compares_within(config) == (None if seconds is None else timedelta(seconds=seconds))
 
 
 def queue(*waiting: int) -> int:

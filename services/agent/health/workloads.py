@@ -1,0 +1,57 @@
+"""How many pods of each of Argo CD's workloads are ready, and how many do not stay up. Pure.
+
+An Argo CD that runs as processes has neither pods nor Deployments that anything looks after: of its workloads there is
+no signal then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime, timedelta
+
+from services.agent.health.signals import Workload
+from services.common.argocd_names import CONTROLLER, NAME_LABEL, REDIS, REPO_SERVER
+from services.common.json_values import dict_of, dicts_of, text_of
+from services.common.kubernetes import Manifest
+
+OFTEN, OF_LATE = 3, timedelta(minutes=10)
+"""A container that was restarted so many times, the last time so recently, does not stay up."""
+
+
+def workloads_of(owners: Mapping[str, Manifest | None], pods: Iterable[Manifest], now: datetime) -> Iterator[Workload]:
+    """The workloads that are to be seen.
+
+    Args:
+        owners: the Deployment or StatefulSet by its name; None: there is none.
+        pods: Argo CD's, of the engine namespace.
+        now: when they were read.
+    """
+    by_name: dict[str, list[Manifest]] = {CONTROLLER: [], REPO_SERVER: [], REDIS: []}
+    for pod in pods:
+        by_name.get(dict_of(pod["metadata"].get("labels")).get(NAME_LABEL, ""), []).append(pod)
+    for name, of_name in by_name.items():
+        restarting = sum(_keeps_restarting(pod, now) for pod in of_name)
+        owner = owners.get(name)
+        status = dict_of((owner or {}).get("status"))
+        if owner is not None and "observedGeneration" in status:  # else nobody looks after it
+            wanted = dict_of(owner.get("spec")).get("replicas", 1)
+            yield Workload(name, int(wanted), int(status.get("readyReplicas", 0)), restarting)
+        elif of_name:
+            yield Workload(name, len(of_name), sum(map(_is_ready, of_name)), restarting)
+
+
+def _is_ready(pod: Manifest) -> bool:
+    conditions = dicts_of(dict_of(pod.get("status")).get("conditions"))
+    return any(each.get("type") == "Ready" and each.get("status") == "True" for each in conditions)
+
+
+def _keeps_restarting(pod: Manifest, now: datetime) -> bool:
+    return any(
+        int(each.get("restartCount", 0)) >= OFTEN and _ended_of_late(each, now)
+        for each in dicts_of(dict_of(pod.get("status")).get("containerStatuses"))
+    )
+
+
+def _ended_of_late(container: Manifest, now: datetime) -> bool:
+    ended = text_of(dict_of(dict_of(container.get("lastState")).get("terminated")).get("finishedAt"))
+    return bool(ended) and now - datetime.fromisoformat(ended) <= OF_LATE
