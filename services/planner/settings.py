@@ -96,9 +96,9 @@ class PolicySettings(BaseSettings):
 
     health_patience: timedelta = Field(
         default=timedelta(minutes=3),
-        gt=timedelta(0),
+        ge=timedelta(minutes=2),
         description="How long an agent may tell nothing of an engine instance until its health is Unknown; agents do "
-        "each minute.",
+        "each minute, and one report may be late.",
     )
     provisioning_patience: timedelta = Field(
         default=timedelta(minutes=15),

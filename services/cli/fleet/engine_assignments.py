@@ -10,7 +10,8 @@ from services.cli.output import OUTPUT, Output, Row, print_rows
 from services.common.errors import InvalidConfiguration
 from services.common.messages import AssignWorkspace, DedicateEngineInstance, PinTenant, UnpinTenant
 from services.common.startup import await_dependency
-from services.planner.domain.fleet.rows import RINGS, Fleet
+from services.planner.domain.fleet.fleet import Fleet
+from services.planner.domain.fleet.rows import RINGS
 
 OF_WORKSPACE = typer.Argument(..., metavar="WORKSPACE", help="Name of the workspace.")
 REGION = typer.Option("", "--region", help="Of an engine cluster, as 'engine-clusters list' shows it.")

@@ -18,7 +18,7 @@ from services.common.messages import (
     UndrainEngineCluster,
 )
 from services.common.startup import await_dependency
-from services.planner.domain.fleet.rows import Fleet
+from services.planner.domain.fleet.fleet import Fleet
 
 app = typer.Typer(help="Clusters that engine instances run in.", no_args_is_help=True)
 

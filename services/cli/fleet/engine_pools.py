@@ -15,9 +15,10 @@ from services.common.messages import RemoveEnginePool, SetEnginePool
 from services.common.startup import await_dependency
 from services.planner.database.fleet_queries import load_measured_tenants_on
 from services.planner.database.pool_queries import load_burdens
+from services.planner.domain.fleet.fleet import Fleet
 from services.planner.domain.fleet.pools.overload import explain_overload, instances_to_relieve
 from services.planner.domain.fleet.pools.pools import MOST_CAPACITY, MOST_INSTANCES
-from services.planner.domain.fleet.rows import RINGS, Fleet
+from services.planner.domain.fleet.rows import RINGS
 from services.planner.engines.available import ENGINES
 
 app = typer.Typer(help="Rings of clusters that grow and shrink by themselves.", no_args_is_help=True)

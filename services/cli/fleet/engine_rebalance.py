@@ -8,8 +8,8 @@ from services.cli.database_connection import READING_URL
 from services.cli.fleet.fleet_orders import DRY_RUN, WAIT, PlanTable, give_order
 from services.cli.output import OUTPUT, Output, Row
 from services.common.messages import RebalanceFleet
+from services.planner.domain.fleet.fleet import Fleet
 from services.planner.domain.fleet.placement.measured_load import WAITING, in_applications
-from services.planner.domain.fleet.rows import Fleet
 
 TENANTS = {"tenant": "tenant", "load": "load", "from": "from", "to": "to", "step": "step"}
 INSTANCES = {"instance": "instance", "state": "state", "capacity": "capacity", "before": "load", "after": "then"}

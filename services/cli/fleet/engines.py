@@ -33,9 +33,10 @@ from services.common.messages import (
     UndrainEngineInstance,
 )
 from services.common.startup import await_dependency
+from services.planner.domain.fleet.fleet import Fleet
 from services.planner.domain.fleet.placement.measured_load import in_applications
 from services.planner.domain.fleet.pools.pools import MOST_CAPACITY
-from services.planner.domain.fleet.rows import CLASSES, RINGS, EngineInstanceRow, Fleet
+from services.planner.domain.fleet.rows import CLASSES, RINGS, EngineInstanceRow
 from services.planner.engines.available import ENGINES
 from services.planner.rows import DEFAULT_ENGINE
 

@@ -27,13 +27,13 @@ from services.common.startup import await_dependency
 from services.common.telemetry import TRACEPARENT, new_traceparent
 from services.kinds.shared.text import readable
 from services.planner.database.fleet_queries import load_all_tenants, load_counted_fleet, load_measured
+from services.planner.domain.fleet.fleet import Fleet
 from services.planner.domain.fleet.orders import (
     ORDERS_OF_A_TENANT,
     Decision,
     decide_order,
     is_of_all_tenants,
 )
-from services.planner.domain.fleet.rows import Fleet
 from services.planner.engines.available import ENGINES
 
 REFUSED = 1

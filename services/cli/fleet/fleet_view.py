@@ -21,13 +21,14 @@ from services.common.messages import Health
 from services.planner.database.fleet_queries import load_counted_fleet, load_measured
 from services.planner.database.remedy_queries import load_remediations
 from services.planner.database.rollout_queries import load_newest_rollout, shown_state
+from services.planner.domain.fleet.fleet import Fleet
 from services.planner.domain.fleet.moves.moves import NUMBERS as MOVE_NUMBERS
 from services.planner.domain.fleet.placement.measured_load import in_applications
 from services.planner.domain.fleet.remediation.remediation_rows import Remediation
 from services.planner.domain.fleet.rollouts.ring_instances import release
 from services.planner.domain.fleet.rollouts.rollout import NUMBERS as ROLLOUT_NUMBERS
 from services.planner.domain.fleet.rollouts.rollout_rows import Rollout
-from services.planner.domain.fleet.rows import EngineInstanceRow, Fleet, Move
+from services.planner.domain.fleet.rows import EngineInstanceRow, Move
 from services.planner.engines.available import ENGINES
 
 STATE_COLOURS: Mapping[str, str] = {
@@ -111,12 +112,6 @@ def _table(snapshot: FleetSnapshot, rows: Sequence[EngineInstanceRow], columns: 
     return table
 
 
-def version_of(snapshot: FleetSnapshot, row: EngineInstanceRow) -> str:
-    """What an instance runs: as its agent tells, or else as it was added; empty if nobody knows."""
-    told = snapshot.fleet.health.get(row.id)
-    return (told.version if told is not None else "") or row.wanted_version or ""
-
-
 def remedy_words(remedy: Remediation) -> str:
     """What is done for an instance."""
     return " ".join(filter(None, (remedy.state, remedy.rung)))
@@ -155,7 +150,7 @@ def _load(snapshot: FleetSnapshot, row: EngineInstanceRow) -> Text:
 COLUMNS: Mapping[str, Cell] = {
     "instance": lambda _, row: Text(row.id, "bold"),
     "ring": lambda _, row: Text(row.ring),
-    "version": lambda snapshot, row: Text(version_of(snapshot, row) or "-"),
+    "version": lambda snapshot, row: Text(snapshot.fleet.version_of(row) or "-"),
     "state": _state,
     "health": _health,
     "load": _load,

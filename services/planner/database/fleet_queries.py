@@ -22,17 +22,15 @@ from services.planner.database.move_queries import TENANTS_GONE, UNDER_WAY, load
 from services.planner.database.pool_queries import load_pools
 from services.planner.database.remedy_queries import CORDONED, HELD, REASONS_BY_HAND
 from services.planner.database.rollout_queries import load_figures, load_rollout
+from services.planner.domain.fleet.fleet import Fleet, Holding, TenantHere
 from services.planner.domain.fleet.placement.measured_load import measured_load
 from services.planner.domain.fleet.rollouts.rollout_rows import Rollout
 from services.planner.domain.fleet.rows import (
     ROOM_AGAIN,
     EngineClusterRow,
     EngineInstanceRow,
-    Fleet,
-    Holding,
     Installation,
     InstanceHealth,
-    TenantHere,
 )
 from services.planner.engines.interface import Engine
 from services.planner.rows import PART, TenantName, tenant_of_part
@@ -163,7 +161,7 @@ SELECT m.target, sum((SELECT count(d.spec) FROM deployments d
  GROUP BY m.target
 """
 QUEUES = "SELECT engine_instance_id, queue FROM engine_health"
-IS_PROVISIONED = f"""
+IS_INSTALLATION_DUE = f"""
 SELECT EXISTS (
     SELECT FROM engine_instances i
       LEFT JOIN engine_health h ON h.engine_instance_id = i.id
@@ -177,7 +175,7 @@ SELECT EXISTS (
 """
 IS_REBUILT = "SELECT EXISTS (SELECT FROM rebuild_positions)"
 DECIDED = "SELECT id FROM fleet_orders WHERE id = ANY(%s)"
-IS_DUE = f"""
+IS_STATE_DUE = f"""
 SELECT EXISTS (
     SELECT FROM engine_instances i
      WHERE state IN ('draining', 'drained')
@@ -345,15 +343,15 @@ def _measured(row: Sequence[Any], engine: Engine | None, objects: ObjectsHeld) -
     return TenantHere(tenant, partition, instance, deployments, of_engine_cluster, is_split, load)
 
 
-def is_due(connection: Connection[Any]) -> bool:
+def is_state_due(connection: Connection[Any]) -> bool:
     """Whether an instance may have another state by now: tenants leave it, or it is full, or not any more."""
-    row = connection.execute(IS_DUE).fetchone()
+    row = connection.execute(IS_STATE_DUE).fetchone()
     return row is not None and row[0]
 
 
-def is_provisioned(connection: Connection[Any], now: datetime) -> bool:
+def is_installation_due(connection: Connection[Any], now: datetime) -> bool:
     """Whether an instance that is being installed is ready by ``now``, or should be."""
-    row = connection.execute(IS_PROVISIONED, (now,)).fetchone()
+    row = connection.execute(IS_INSTALLATION_DUE, (now,)).fetchone()
     return row is not None and row[0]
 
 

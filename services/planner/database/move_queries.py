@@ -1,19 +1,20 @@
-"""Reads moves that are under way, and which of them may begin."""
+"""Moves: those under way, which of them may begin, how long others' changes wait meanwhile, and those to forget."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, get_args
 from uuid import UUID
 
 from psycopg import Connection
 
 from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
-from services.planner.database.columns import columns_of
+from services.planner.database.columns import columns_of, names
 from services.planner.database.remedy_queries import HELD, IS_DOWN, IS_OUT_OF_REACH
+from services.planner.domain.events import Event, MoveDue
 from services.planner.domain.fleet.moves.pace import STALLED_AFTER, Latency
-from services.planner.domain.fleet.rows import CANCELLABLE, TENANT_INDUCED, Move
+from services.planner.domain.fleet.rows import CANCELLABLE, OVER, TENANT_INDUCED, Move, MoveStep
 from services.planner.rows import TenantName
 
 COMPLETED_WITHIN = timedelta(seconds=15)
@@ -37,6 +38,24 @@ SELECT workspace, namespace, array_agg(DISTINCT source) FROM moves
  WHERE step_since BETWEEN %(since)s AND %(latest)s AND step IN ('adopting', 'withdrawing', 'done')
    AND evacuated_for = ANY(%(reasons)s)
  GROUP BY workspace, namespace
+"""
+MOVES_DUE = f"""
+SELECT {names(Move, "m")}
+  FROM moves m JOIN tenants t ON t.id = m.tenant_id
+ WHERE m.step NOT IN ('ordered', 'done', 'cancelled')
+   AND (m.due_at <= %(now)s OR (m.is_cancelled AND m.step IN ('reserved', 'preparing', 'pausing')))
+   AND m.partition = ANY(%(partitions)s)
+   AND NOT EXISTS (SELECT FROM parked_tenants parked WHERE parked.tenant_id = t.id)
+ ORDER BY m.ordered_at
+ LIMIT %(limit)s
+"""
+# moves_current_idx has these alone: those that are over are kept as long as the audit, and are not read.
+OLDEST_MOVES = f"SELECT step, min(step_since) FROM moves WHERE {UNDER_WAY} GROUP BY 1"
+FORGET_MOVES = """
+DELETE FROM moves
+ WHERE id = ANY(ARRAY(SELECT id FROM moves
+                       WHERE step IN ('done', 'cancelled') AND step_since < %s
+                       LIMIT %s FOR UPDATE SKIP LOCKED))
 """
 GOES_BACK = ", ".join(f"'{step}'" for step in CANCELLABLE)
 TENANTS_GONE = f"""
@@ -137,6 +156,15 @@ def count_returned_moves(connection: Connection[Any], since: datetime) -> dict[t
     return {(tenant, target): count for tenant, target, count in connection.execute(RETURNED, (since,))}
 
 
+def find_due_moves(connection: Connection[Any], now: datetime, partitions: Sequence[int], limit: int) -> list[Event]:
+    """Moves of tenants of which the next step may be taken."""
+    values = {"now": now, "partitions": list(partitions), "limit": limit}
+    return [
+        Event(MoveDue(move), move.partition, "")
+        for move in (Move(*row) for row in connection.execute(MOVES_DUE, values))
+    ]
+
+
 def is_move_due(connection: Connection[Any], now: datetime, at_once: int, paced: int) -> bool:
     """Whether a move may begin, or is to end because its target is drained or its tenant is gone.
 
@@ -183,3 +211,15 @@ def load_evacuations(connection: Connection[Any], since: datetime, now: datetime
     given = {"since": since, "latest": now, "reasons": [*TENANT_INDUCED]}
     rows = connection.execute(EVACUATIONS, given).fetchall()
     return {(workspace, namespace): frozenset(sources) for workspace, namespace, sources in rows}
+
+
+def move_ages(connection: Connection[Any], now: datetime) -> dict[MoveStep, float]:
+    """Seconds since the move that has been longest at a step began with it; 0 of a step that none is at."""
+    oldest = dict(connection.execute(OLDEST_MOVES).fetchall())
+    under_way = [step for step in get_args(MoveStep) if step not in OVER]
+    return {step: max(0.0, (now - oldest.get(step, now)).total_seconds()) for step in under_way}
+
+
+def delete_moves(connection: Connection[Any], before: datetime, limit: int) -> int:
+    """Delete up to ``limit`` rows of moves that were over before ``before``; returns how many."""
+    return connection.execute(FORGET_MOVES, (before, limit)).rowcount

@@ -9,20 +9,15 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any, LiteralString, NamedTuple, get_args
+from typing import Any, LiteralString
 from uuid import UUID
 
 from psycopg import Connection
 
 from services.common.api_resource import SECRET
-from services.common.messages import ORPHAN_REMOVAL, REMEDY, Health, Observation, Removed
-from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
 from services.planner.database import tables
 from services.planner.database.columns import names
-from services.planner.database.move_queries import UNDER_WAY
-from services.planner.domain.events import Due, Event, HealthDue, MoveDue, SweepDue
-from services.planner.domain.fleet.remediation.remediation_rows import RemediationState
-from services.planner.domain.fleet.rows import OVER, Move, MoveStep
+from services.planner.domain.events import Due, Event, SweepDue
 from services.planner.domain.parked_statuses import LeftStatus, shows_parked
 from services.planner.rows import ParkedEvent, ParkedTenant, StoredStatus, SweepPart
 
@@ -41,16 +36,6 @@ SELECT t.workspace, t.namespace, due.id, t.partition, due.trace_id
  ORDER BY due.due_at
  LIMIT %(limit)s
 """
-MOVES_DUE = f"""
-SELECT {names(Move, "m")}
-  FROM moves m JOIN tenants t ON t.id = m.tenant_id
- WHERE m.step NOT IN ('ordered', 'done', 'cancelled')
-   AND (m.due_at <= %(now)s OR (m.is_cancelled AND m.step IN ('reserved', 'preparing', 'pausing')))
-   AND m.partition = ANY(%(partitions)s)
-   AND NOT EXISTS (SELECT FROM parked_tenants parked WHERE parked.tenant_id = t.id)
- ORDER BY m.ordered_at
- LIMIT %(limit)s
-"""
 SWEEP_DUE = f"""
 SELECT part.number, {names(SweepPart, "part")}
   FROM unnest(%s::int4[]) AS ours(partition)
@@ -59,45 +44,6 @@ SELECT part.number, {names(SweepPart, "part")}
  ORDER BY part.turn, part.number
  LIMIT 1
 """
-# Nobody tells anything of a retired instance any more, and nobody has to.
-HEALTH_DUE = """
-SELECT h.engine_instance_id, h.partition
-  FROM engine_health h JOIN engine_instances i ON i.id = h.engine_instance_id
- WHERE h.due_at <= %(now)s AND h.partition = ANY(%(partitions)s) AND i.state <> 'retired'
- ORDER BY h.due_at
- LIMIT %(limit)s
-"""
-FORGET_RETIRED = (
-    "DELETE FROM engine_health k USING engine_instances i WHERE i.id = k.engine_instance_id AND i.state = 'retired'",
-    "DELETE FROM kept_orphans k USING engine_instances i WHERE i.id = k.engine_instance_id AND i.state = 'retired'",
-    f"""
-    DELETE FROM engine_resources k USING engine_instances i
-     WHERE i.id = k.engine_instance_id AND i.state = 'retired' AND k.kind IN ('{REMEDY}', '{ORPHAN_REMOVAL}')
-    """,
-)
-# All tenants of a name are of one partition. What a parked one is told would be kept, each time that it is found.
-LOST_OBJECTS = f"""
-SELECT lost.workspace, lost.tenant_namespace, i.id, lost.kind, lost.name,
-       lost.owner_kind = '{GITOPS_DEPLOYMENT.kind}', named.partition
-  FROM engine_instances i
- CROSS JOIN LATERAL (SELECT * FROM engine_resources e
-                      WHERE e.engine_instance_id = i.id AND e.desired = 'absent'
-                        AND (i.id, e.kind, e.name) > (%(instance)s, %(kind)s, %(name)s) OFFSET 0) AS lost
- CROSS JOIN LATERAL (SELECT partition FROM tenants t
-                      WHERE (t.workspace, t.namespace) = (lost.workspace, lost.tenant_namespace) LIMIT 1) AS named
- WHERE i.state = 'retired' AND named.partition = ANY(%(partitions)s)
-   AND NOT EXISTS (SELECT FROM parked_tenants parked
-                    WHERE (parked.workspace, parked.namespace) = (lost.workspace, lost.tenant_namespace))
- ORDER BY i.id, lost.kind, lost.name
- LIMIT %(limit)s
-"""
-COUNT_BY_HEALTH = """
-SELECT coalesce(health, 'Unknown'), count(*) FROM engine_instances
- WHERE state NOT IN ('provisioning', 'failed', 'retired') GROUP BY 1
-"""
-COUNT_REMEDIATIONS = "SELECT state, count(*) FROM remediations GROUP BY 1"
-# moves_current_idx has these alone: those that are over are kept as long as the audit, and are not read.
-OLDEST_MOVES = f"SELECT step, min(step_since) FROM moves WHERE {UNDER_WAY} GROUP BY 1"
 CROWDED = """
 SELECT DISTINCT ON (t.id) t.workspace, t.namespace, d.id, t.partition, d.trace_id
   FROM deployments d JOIN tenants t ON t.id = d.tenant_id
@@ -127,12 +73,6 @@ DELETE FROM resources
  WHERE id = ANY(ARRAY(SELECT r.id FROM resources r JOIN sync_runs s ON s.resource_id = r.id
                        WHERE NOT r.present AND r.dormant AND r.seen_at < %s
                        LIMIT %s FOR UPDATE OF r SKIP LOCKED))
-"""
-FORGET_MOVES = """
-DELETE FROM moves
- WHERE id = ANY(ARRAY(SELECT id FROM moves
-                       WHERE step IN ('done', 'cancelled') AND step_since < %s
-                       LIMIT %s FOR UPDATE SKIP LOCKED))
 """
 PRUNE = """
 DELETE FROM audit_records
@@ -188,85 +128,15 @@ SELECT {names(ParkedTenant, "p")}, (SELECT count(*) FROM parked_events kept WHER
 PARKED_EVENTS = f"SELECT {names(ParkedEvent)} FROM parked_events WHERE tenant_id = %s ORDER BY number"
 
 
-class LostObject(NamedTuple):
-    """An object of a retired instance."""
-
-    instance: str
-    kind: str
-    name: str
-
-
 def find_due(connection: Connection[Any], now: datetime, partitions: Sequence[int], limit: int) -> list[Event]:
     """Custom resources, and forced deletions, that the clock asks to look at."""
     return _found(connection, DUE, {"now": now, "partitions": list(partitions), "limit": limit})
-
-
-def find_due_moves(connection: Connection[Any], now: datetime, partitions: Sequence[int], limit: int) -> list[Event]:
-    """Moves of tenants of which the next step may be taken."""
-    values = {"now": now, "partitions": list(partitions), "limit": limit}
-    return [
-        Event(MoveDue(move), move.partition, "")
-        for move in (Move(*row) for row in connection.execute(MOVES_DUE, values))
-    ]
 
 
 def find_due_sweep(connection: Connection[Any], partitions: Sequence[int]) -> SweepDue | None:
     """The next part of what complete lists lacked, if there is any left."""
     row = connection.execute(SWEEP_DUE, (list(partitions),)).fetchone()
     return SweepDue(row[0], SweepPart(*row[1:])) if row is not None else None
-
-
-def find_due_health(connection: Connection[Any], now: datetime, partitions: Sequence[int], limit: int) -> list[Event]:
-    """Engine instances that are not retired, and of which no agent has told anything for long."""
-    values = {"now": now, "partitions": list(partitions), "limit": limit}
-    return [Event(HealthDue(known), at, "") for known, at in connection.execute(HEALTH_DUE, values)]
-
-
-def find_lost_objects(
-    connection: Connection[Any], now: datetime, partitions: Sequence[int], limit: int, after: LostObject | None
-) -> tuple[list[Event], LostObject | None]:
-    """That objects are removed which a retired instance was to remove: it is lost, and no agent will ever tell it.
-
-    The removal of what a deployment became is forced: what that has deployed is left behind. In their order, and of
-    those ``after`` one alone, so that what stays whatever is told of it holds up no other. With them the last one, if
-    there may be more behind it.
-    """
-    first = after or LostObject("", "", "")
-    values = {"partitions": list(partitions), "limit": limit, **first._asdict()}
-    rows = connection.execute(LOST_OBJECTS, values).fetchall()
-    events = [
-        Event(Observation(workspace, namespace, instance, kind, name, now, Removed(forced)), partition, "")
-        for workspace, namespace, instance, kind, name, forced, partition in rows
-    ]
-    return events, LostObject(*rows[-1][2:5]) if len(rows) == limit else None
-
-
-def forget_retired(connection: Connection[Any]) -> int:
-    """Delete what agents told of instances that are retired by now, and were told to do; returns how many rows."""
-    return sum(connection.execute(statement).rowcount for statement in FORGET_RETIRED)
-
-
-def count_by_health(connection: Connection[Any]) -> dict[str, int]:
-    """How many engine instances there are of each health, that were ready once and are not retired."""
-    return dict.fromkeys(Health, 0) | {Health(health): count for health, count in connection.execute(COUNT_BY_HEALTH)}
-
-
-def count_remediations(connection: Connection[Any]) -> dict[str, int]:
-    """How many engine instances are in each state of a remediation; none of those that are well."""
-    found = dict(connection.execute(COUNT_REMEDIATIONS).fetchall())
-    return {state: found.get(state, 0) for state in get_args(RemediationState) if state != "well"}
-
-
-def move_ages(connection: Connection[Any], now: datetime) -> dict[MoveStep, float]:
-    """Seconds since the move that has been longest at a step began with it; 0 of a step that none is at."""
-    oldest = dict(connection.execute(OLDEST_MOVES).fetchall())
-    under_way = [step for step in get_args(MoveStep) if step not in OVER]
-    return {step: max(0.0, (now - oldest.get(step, now)).total_seconds()) for step in under_way}
-
-
-def delete_moves(connection: Connection[Any], before: datetime, limit: int) -> int:
-    """Delete up to ``limit`` rows of moves that were over before ``before``; returns how many."""
-    return connection.execute(FORGET_MOVES, (before, limit)).rowcount
 
 
 def find_over_quota(connection: Connection[Any], partitions: Sequence[int]) -> list[Event]:

@@ -19,7 +19,7 @@ STAYS = timedelta(days=1)
 LEAVING = """
 SELECT i.id FROM engine_pools p JOIN engine_instances i ON i.id = p.leaving WHERE i.state = 'drained' ORDER BY i.id
 """
-IS_SCALED = "SELECT EXISTS (SELECT FROM engine_pools) OR EXISTS (SELECT FROM engine_overloads)"
+IS_SCALING_DUE = "SELECT EXISTS (SELECT FROM engine_pools) OR EXISTS (SELECT FROM engine_overloads)"
 IN_WANT = "SELECT engine_cluster, ring, message <> '' FROM engine_pools"
 OVERLOADED = "SELECT engine_instance_id FROM engine_overloads"
 UNREADY = "SELECT id, state = 'failed' FROM engine_instances WHERE state IN ('provisioning', 'failed')"
@@ -42,9 +42,9 @@ def find_leaving(connection: Connection[Any]) -> list[str]:
     return [instance for (instance,) in connection.execute(LEAVING)]
 
 
-def is_scaled(connection: Connection[Any]) -> bool:
+def is_scaling_due(connection: Connection[Any]) -> bool:
     """Whether anything grows and shrinks by itself, or an instance was overloaded at the last look."""
-    row = connection.execute(IS_SCALED).fetchone()
+    row = connection.execute(IS_SCALING_DUE).fetchone()
     return row is not None and row[0]
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any
+from typing import Any, get_args
 
 from psycopg import Connection
 
 from services.common.messages import Health, Remedy
 from services.planner.database.columns import names
-from services.planner.domain.fleet.remediation.remediation_rows import Remediation
+from services.planner.domain.fleet.remediation.remediation_rows import Remediation, RemediationState
 from services.planner.domain.fleet.rows import BY_HAND, OUT_OF_REACH, SILENT
 
 IS_DOWN = f"coalesce(health = '{Health.DOWN.value}' OR health_reason = '{SILENT}', false)"
@@ -40,6 +40,7 @@ SELECT EXISTS (
         OR (i.health = '{Health.DEGRADED.value}' AND i.health_reason NOT IN ({REASONS_BY_HAND})))
 )
 """
+COUNT_REMEDIATIONS = "SELECT state, count(*) FROM remediations GROUP BY 1"
 
 
 def load_remediations(connection: Connection[Any]) -> dict[str, Remediation]:
@@ -52,3 +53,9 @@ def is_remedy_due(connection: Connection[Any], now: datetime, *, is_on: bool) ->
     """Whether an instance has to be looked at that is ill or has been; ``is_on``: something is done for them."""
     row = connection.execute(IS_REMEDY_DUE, {"now": now, "is_on": is_on}).fetchone()
     return row is not None and row[0]
+
+
+def count_remediations(connection: Connection[Any]) -> dict[str, int]:
+    """How many engine instances are in each state of a remediation; none of those that are well."""
+    found = dict(connection.execute(COUNT_REMEDIATIONS).fetchall())
+    return {state: found.get(state, 0) for state in get_args(RemediationState) if state != "well"}

@@ -63,10 +63,11 @@ from services.planner.database.tenant_clusters import CLUSTERS_OF_PARTITIONS
 from services.planner.domain.changes import BatchChanges
 from services.planner.domain.dormancy import Lookup
 from services.planner.domain.events import SweepPlace, SweepScope
+from services.planner.domain.fleet.fleet import Fleet, Holding, TenantHere
 from services.planner.domain.fleet.moves.pace import Pace, is_waited, next_pace
 from services.planner.domain.fleet.pools.pool_rows import Burdens
 from services.planner.domain.fleet.remediation.remediation_rows import Remediation
-from services.planner.domain.fleet.rows import Fleet, Holding, InstanceHealth, Move, TenantHere
+from services.planner.domain.fleet.rows import InstanceHealth, Move
 from services.planner.domain.fleet.view import FleetView
 from services.planner.domain.parked_statuses import LeftStatus
 from services.planner.domain.state import TenantState

@@ -15,6 +15,7 @@ from uuid import UUID
 from services.common.messages import FleetOrder
 from services.planner.domain.changes import Changes
 from services.planner.domain.events import Event, FleetDue, RemediesDue, ScalingDue
+from services.planner.domain.fleet.fleet import Fleet, Holding, TenantHere
 from services.planner.domain.fleet.orders import (
     ORDERS_OF_A_TENANT,
     ORDERS_THAT_CLOSE,
@@ -38,7 +39,7 @@ from services.planner.domain.fleet.reports.health import decide_health, is_of_he
 from services.planner.domain.fleet.reports.installations import is_of_installation
 from services.planner.domain.fleet.reports.orphans import decide_orphans, instance_of
 from services.planner.domain.fleet.rollouts.rollout_rows import SENDING
-from services.planner.domain.fleet.rows import Fleet, Holding, InstanceHealth, Move, TenantHere
+from services.planner.domain.fleet.rows import InstanceHealth, Move
 from services.planner.domain.fleet.view import FleetView
 from services.planner.domain.policy import Policy
 from services.planner.rows import KeptOrphans, TenantName

@@ -40,13 +40,14 @@ from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
 from services.planner import SERVICE
 from services.planner.database import (
     fleet_queries,
+    instance_queries,
     move_queries,
     periodic_queries,
     pool_queries,
     remedy_queries,
     rollout_queries,
 )
-from services.planner.database.periodic_queries import LostObject
+from services.planner.database.instance_queries import LostObject
 from services.planner.domain.events import Event, FleetDue, RemediesDue, ScalingDue
 from services.planner.domain.fleet.pools.scaling import has_overloaded
 from services.planner.pipeline.loop import Planner
@@ -144,7 +145,7 @@ class PeriodicTasks:
         """Tenants on their way from one instance to another."""
         with planner.session.connection() as connection:
             now = planner.clock.now()
-            events = periodic_queries.find_due_moves(connection, now, planner.consumer.partitions, NOTICED_AT_ONCE)
+            events = move_queries.find_due_moves(connection, now, planner.consumer.partitions, NOTICED_AT_ONCE)
         if events:
             planner.look_again(events)
 
@@ -155,7 +156,7 @@ class PeriodicTasks:
         """
         with planner.session.connection() as connection:
             now, partitions = planner.clock.now(), planner.consumer.partitions
-            events, self._lost = periodic_queries.find_lost_objects(
+            events, self._lost = instance_queries.find_lost_objects(
                 connection, now, partitions, NOTICED_AT_ONCE, self._lost
             )
         if self._lost is not None:
@@ -185,7 +186,7 @@ class PeriodicTasks:
 
     def _look_at_states(self, planner: Planner) -> None:
         """Instances that are to be retired may have lost their last tenant; others may be full, or not any more."""
-        self._plan_if(planner, fleet_queries.is_due, FleetDue(is_of_states=True))
+        self._plan_if(planner, fleet_queries.is_state_due, FleetDue(is_of_states=True))
 
     def _look_at_moves(self, planner: Planner) -> None:
         """A move may begin, or has to go back."""
@@ -210,14 +211,14 @@ class PeriodicTasks:
     def _look_at_installations(self, planner: Planner) -> None:
         """Instances that are being installed may be ready, or overdue."""
         self._plan_if(
-            planner, partial(fleet_queries.is_provisioned, now=planner.clock.now()), FleetDue(is_of_states=False)
+            planner, partial(fleet_queries.is_installation_due, now=planner.clock.now()), FleetDue(is_of_states=False)
         )
 
     def _look_at_pools(self, planner: Planner) -> None:
         """Pools may need more instances, or fewer, and instances may carry too much, as :meth:`_count` has measured."""
         fleet = planner.session.fleet
         self._plan_if(
-            planner, lambda connection: pool_queries.is_scaled(connection) or has_overloaded(fleet), ScalingDue()
+            planner, lambda connection: pool_queries.is_scaling_due(connection) or has_overloaded(fleet), ScalingDue()
         )
 
     def _look_at_rollout(self, planner: Planner) -> None:
@@ -277,12 +278,12 @@ class PeriodicTasks:
             pruned = (
                 periodic_queries.delete_audit_records(connection, now - self.audit_kept, PRUNED_AT_ONCE),
                 periodic_queries.delete_ended_runs(connection, now - self.sync_runs_kept, PRUNED_AT_ONCE),
-                periodic_queries.delete_moves(connection, now - self.audit_kept, PRUNED_AT_ONCE),
+                move_queries.delete_moves(connection, now - self.audit_kept, PRUNED_AT_ONCE),
                 fleet_queries.delete_orders(connection, now - self.audit_kept, PRUNED_AT_ONCE),
                 rollout_queries.delete_samples(connection, now - SAMPLES_KEPT, PRUNED_AT_ONCE),
             )
             rollout_queries.delete_rollouts(connection, now - self.audit_kept)
-            periodic_queries.forget_retired(connection)
+            instance_queries.forget_retired(connection)
         if PRUNED_AT_ONCE in pruned:
             del self._last["prune"]
 
@@ -310,11 +311,11 @@ class PeriodicTasks:
     def _tell_fleet(planner: Planner, connection: Connection[Any]) -> None:
         """Of all of it: every planner tells the same."""
         now = planner.clock.now()
-        for health, count in periodic_queries.count_by_health(connection).items():
+        for health, count in instance_queries.count_by_health(connection).items():
             ENGINE_INSTANCES.labels(health).set(count)
-        for state, count in periodic_queries.count_remediations(connection).items():
+        for state, count in remedy_queries.count_remediations(connection).items():
             ENGINE_REMEDIATIONS.labels(state).set(count)
-        for step, seconds in periodic_queries.move_ages(connection, now).items():
+        for step, seconds in move_queries.move_ages(connection, now).items():
             MOVE_AGE.labels(step).set(seconds)
         for state, count in rollout_queries.rollout_states(connection, now).items():
             ROLLOUTS.labels(state).set(count)

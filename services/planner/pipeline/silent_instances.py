@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from services.common.kafka import TopicPartition
-from services.planner.database import periodic_queries
+from services.planner.database import instance_queries
 from services.planner.domain.events import Event
 from services.planner.pipeline.loop import Planner
 
@@ -72,4 +72,4 @@ class SilentInstances:
 
 def _due(planner: Planner, at: datetime, partitions: Collection[int]) -> list[Event]:
     with planner.session.connection() as connection:
-        return periodic_queries.find_due_health(connection, at, sorted(partitions), AT_ONCE)
+        return instance_queries.find_due_health(connection, at, sorted(partitions), AT_ONCE)

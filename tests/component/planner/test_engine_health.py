@@ -20,8 +20,8 @@ from services.common.messages import (
     Observation,
     RetireEngineInstance,
 )
-from services.planner.database import periodic_queries
-from services.planner.database.fleet_queries import is_provisioned
+from services.planner.database import instance_queries
+from services.planner.database.fleet_queries import is_installation_due
 from services.planner.database.session import DatabaseSession
 from services.planner.domain.changes import BatchChanges
 from services.planner.domain.events import Event, FleetDue, HealthDue
@@ -117,14 +117,14 @@ def test_health_when_no_agent_tells_it_in_time_then_it_is_unknown_and_the_planne
 
     def found(*partitions: int, early: float = 0) -> list[Event]:
         with session.connection() as connection:
-            return periodic_queries.find_due_health(connection, due - timedelta(seconds=early), partitions, 10)
+            return instance_queries.find_due_health(connection, due - timedelta(seconds=early), partitions, 10)
 
     assert (found(PARTITION, early=1), found(PARTITION + 1)) == ([], [])
     take(session, 182, *found(PARTITION))
     assert rows(database, STREAMED)[0] == (ONE, "Unknown", "AgentSilent", "3.2.11")
     assert found(PARTITION) == []
     with session.connection() as connection:
-        assert periodic_queries.count_by_health(connection) == {
+        assert instance_queries.count_by_health(connection) == {
             Health.HEALTHY: 0, Health.DEGRADED: 0, Health.DOWN: 0, Health.UNKNOWN: 2,
         }  # fmt: skip
 
@@ -186,8 +186,8 @@ def test_instance_when_retired_then_it_is_due_for_nothing_and_what_was_told_of_i
     take(session, 2, told(1), told(1, instance=TWO))
     take(session, 4, ordered(3, RetireEngineInstance(ONE)))
     with session.connection() as connection:
-        due = periodic_queries.find_due_health(connection, at(2) + PATIENCE, [PARTITION], 10)
-        forgotten = periodic_queries.forget_retired(connection)
+        due = instance_queries.find_due_health(connection, at(2) + PATIENCE, [PARTITION], 10)
+        forgotten = instance_queries.forget_retired(connection)
     assert [event.message for event in due] == [HealthDue(TWO)]
     assert (forgotten, rows(database, "SELECT engine_instance_id FROM engine_health")) == (1, [(TWO,)])
     assert [shown(database, ONE)[name] for name in ("state", "health")] == ["retired", "Unknown"]
@@ -212,14 +212,14 @@ def test_instance_when_installed_then_a_tenant_is_placed_on_it_once_its_agent_te
     assert installed == ["provisioning", "3.2.11", "fast"]
     assert due_at == at(1) + Policy().provisioning_patience
     with session.connection() as connection:
-        assert not is_provisioned(connection, at(5))
+        assert not is_installation_due(connection, at(5))
     take(session, 3, told(2, *ready, instance="new"))
     with session.connection() as connection:
-        assert is_provisioned(connection, at(5))
+        assert is_installation_due(connection, at(5))
     take(session, 4, Event(FleetDue(), 0, ""))
     assert rows(database, row) == [("accepting", "3.2.11", "fast", None)]
     with session.connection() as connection:
-        assert not is_provisioned(connection, at(5))
+        assert not is_installation_due(connection, at(5))
 
 
 def test_instance_when_added_by_remediation_then_the_next_look_says_until_when_it_has_to_be_ready(
@@ -231,10 +231,10 @@ def test_instance_when_added_by_remediation_then_the_next_look_says_until_when_i
     with psycopg.connect(database.owner_url) as owner:
         owner.execute("UPDATE engine_instances SET due_at = NULL WHERE id = 'new'")
     with session.connection() as connection:
-        assert is_provisioned(connection, at(5))
+        assert is_installation_due(connection, at(5))
     take(session, 5, Event(FleetDue(is_of_states=False), 0, ""))
     with session.connection() as connection:
-        assert not is_provisioned(connection, at(6))
+        assert not is_installation_due(connection, at(6))
 
 
 def test_instance_when_not_installed_in_time_then_it_has_failed_and_operators_are_shown_why(
@@ -245,7 +245,7 @@ def test_instance_when_not_installed_in_time_then_it_has_failed_and_operators_ar
     take(session, 1, ordered(1, added))
     take(session, 2, told(2, "Down", "Closed", instance="new"))
     with session.connection() as connection:
-        assert is_provisioned(connection, at(1000))
+        assert is_installation_due(connection, at(1000))
     take(session, 1000, Event(FleetDue(), 0, ""))
     row = shown(database, "new")
     assert (row["state"], row["wantedVersion"]) == ("failed", "3.2.11")

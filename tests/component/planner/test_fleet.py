@@ -17,7 +17,7 @@ from services.cli.rebuild.start import Known, begin
 from services.common.errors import Retry
 from services.common.kafka import COMMANDS, FLEET_ORDERS, LogExtent, TopicPartition
 from services.common.messages import AddEngineCluster, AddEngineInstance, FleetOrder, Order, RetireEngineInstance
-from services.planner.database.fleet_queries import is_due, load_counted_fleet
+from services.planner.database.fleet_queries import is_state_due, load_counted_fleet
 from services.planner.database.session import DatabaseSession
 from services.planner.domain.changes import BatchChanges
 from services.planner.domain.events import Event, FleetDue
@@ -186,11 +186,11 @@ def test_instance_when_it_has_as_many_deployments_as_its_capacity_then_it_is_due
     with psycopg.connect(database.owner_url) as owner:
         owner.execute(CARRIED, ("one", 2500))
     with session.connection() as connection:
-        assert is_due(connection)
+        assert is_state_due(connection)
     session.save_changes(planned(session, Event(FleetDue(), 0, "")), ())
     assert rows(database, "SELECT state FROM engine_instances") == [("full",)]
     with session.connection() as connection:
-        assert not is_due(connection)
+        assert not is_state_due(connection)
 
 
 def await_lock(database: Database) -> None:

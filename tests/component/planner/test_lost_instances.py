@@ -23,13 +23,9 @@ from services.common.messages import (
     OrphansKept,
     RetireEngineInstance,
 )
-from services.planner.database.periodic_queries import (
-    count_kept_orphans,
-    count_remediations,
-    find_lost_objects,
-    forget_retired,
-)
-from services.planner.database.remedy_queries import is_remedy_due
+from services.planner.database.instance_queries import find_lost_objects, forget_retired
+from services.planner.database.periodic_queries import count_kept_orphans
+from services.planner.database.remedy_queries import count_remediations, is_remedy_due
 from services.planner.database.session import DatabaseSession
 from services.planner.domain.events import Event, RemediesDue
 from services.planner.engines.available import ENGINES

@@ -29,8 +29,7 @@ from services.common.messages import (
     namespace_digest,
 )
 from services.planner.database.fleet_queries import load_all_tenants, load_counted_fleet, load_tenants_on
-from services.planner.database.move_queries import count_unmoved, is_move_due
-from services.planner.database.periodic_queries import delete_moves, find_due_moves, move_ages
+from services.planner.database.move_queries import count_unmoved, delete_moves, find_due_moves, is_move_due, move_ages
 from services.planner.database.session import DatabaseSession
 from services.planner.domain.changes import BatchChanges, Changes, TenantPart
 from services.planner.domain.events import Event, FleetDue, MoveDue

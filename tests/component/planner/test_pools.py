@@ -24,7 +24,7 @@ from services.common.messages import (
 )
 from services.planner.database.pool_queries import (
     find_leaving,
-    is_scaled,
+    is_scaling_due,
     overloaded_instances,
     pools_in_want,
     unready_instances,
@@ -83,10 +83,10 @@ def shown(database: Database) -> dict[str, object]:
 
 def test_pool_when_ordered_then_it_grows_shrinks_and_is_forgotten(session: DatabaseSession, database: Database) -> None:
     with session.connection() as connection:
-        assert not is_scaled(connection)
+        assert not is_scaling_due(connection)
     take(session, 1, ordered(1, POOL))
     with session.connection() as connection:
-        assert is_scaled(connection)
+        assert is_scaling_due(connection)
     scale_at(session, 2)
     assert rows(database, STATES) == [(ONE, "provisioning")]
     make_ready(session, 3, ONE)
@@ -110,7 +110,7 @@ def test_pool_when_ordered_then_it_grows_shrinks_and_is_forgotten(session: Datab
 
     take(session, 9999, ordered(9999, RemoveEnginePool("default", "general")))
     with session.connection() as connection:
-        assert not is_scaled(connection)
+        assert not is_scaling_due(connection)
     orders = "SELECT kind, subject, actor, outcome FROM fleet_orders WHERE actor = 'planner' ORDER BY ordered_at"
     assert rows(database, orders) == [
         ("AddEngineInstance", ONE, "planner", "accepted"),

@@ -16,8 +16,7 @@ from typer.testing import CliRunner
 from services.cli.fleet import engines
 from services.common.messages import REMEDY, Applied, EngineHealth, Failed, MoveTenant, Observation
 from services.planner.database.move_queries import is_move_due
-from services.planner.database.periodic_queries import count_remediations
-from services.planner.database.remedy_queries import is_remedy_due
+from services.planner.database.remedy_queries import count_remediations, is_remedy_due
 from services.planner.database.session import DatabaseSession
 from services.planner.domain.changes import BatchChanges
 from services.planner.domain.events import Event, FleetDue, RemediesDue

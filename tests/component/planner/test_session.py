@@ -32,8 +32,8 @@ from services.kinds.registry import REGISTRY, Registry
 from services.kinds.shared.api_group import FINALIZER
 from services.kinds.shared.catalogue import TENANT_PARKED
 from services.kinds.snapshot_environment_binding.model import BINDING
+from services.planner.database import instance_queries, move_queries, periodic_queries, remedy_queries, sweeps
 from services.planner.database import load as load_module
-from services.planner.database import periodic_queries, sweeps
 from services.planner.database import save as save_module
 from services.planner.database import session as store_module
 from services.planner.database.columns import columns_of
@@ -859,9 +859,10 @@ def test_rows_when_two_of_a_statement_are_the_same_then_it_is_poison(session: Da
         session.save_changes(BatchChanges((*changes.tenants, *changes.tenants)), [])
 
 
+QUERIES = (instance_queries, move_queries, periodic_queries, remedy_queries)
 SQL_TEXTS = {
     f"{module.__name__.rpartition('.')[2]}.{name}": text
-    for module in (load_module, save_module, store_module, sweeps, periodic_queries)
+    for module in (load_module, save_module, store_module, sweeps, *QUERIES)
     for name, text in vars(module).items()
     if name.isupper()
     and isinstance(text, str)

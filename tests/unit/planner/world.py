@@ -20,8 +20,9 @@ from services.planner.domain.audit import PLACEMENT, RESTORED_ACTOR
 from services.planner.domain.changes import BatchChanges, Changes
 from services.planner.domain.dormancy import Lookup, is_admitted, woken
 from services.planner.domain.events import Due, Event, MoveDue, SweepDue, SweepPlace, SweepScope
+from services.planner.domain.fleet.fleet import Fleet, Holding, TenantHere
 from services.planner.domain.fleet.remediation.remediation_rows import Remediation
-from services.planner.domain.fleet.rows import Fleet, Holding, InstanceHealth, Move, TenantHere
+from services.planner.domain.fleet.rows import InstanceHealth, Move
 from services.planner.domain.fleet.view import FleetView
 from services.planner.domain.parked_statuses import LeftStatus, shows_parked
 from services.planner.domain.policy import Policy

@@ -17,8 +17,9 @@ from services.common.messages import (
     RetireEngineCluster,
     UndrainEngineCluster,
 )
+from services.planner.domain.fleet.fleet import Fleet
 from services.planner.domain.fleet.order_validation import known_cluster, require_label
-from services.planner.domain.fleet.rows import EngineClusterRow, EngineInstanceRow, Fleet, Refused
+from services.planner.domain.fleet.rows import EngineClusterRow, EngineInstanceRow, Refused
 
 
 def add_cluster(added: AddEngineCluster, fleet: Fleet, at: datetime) -> tuple[str, Fleet]:

@@ -16,6 +16,7 @@ from services.common.messages import (
 )
 from services.kinds.shared.text import MAX_LABEL
 from services.planner.domain.fleet.cluster_orders import is_drained_with_cluster, require_active
+from services.planner.domain.fleet.fleet import Fleet, Holding
 from services.planner.domain.fleet.lost_instances import retire_lost
 from services.planner.domain.fleet.moves.move_orders import held_by_rollout
 from services.planner.domain.fleet.order_validation import (
@@ -39,8 +40,6 @@ from services.planner.domain.fleet.rows import (
     RINGS,
     ROOM_AGAIN,
     EngineInstanceRow,
-    Fleet,
-    Holding,
     InstanceState,
     Move,
     Refused,

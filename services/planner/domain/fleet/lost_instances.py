@@ -1,7 +1,7 @@
 """Decides on the order to give up an engine instance that nobody will ever reach again. Pure.
 
 It is retired at once, so that agents leave it, though rows and moves wait for it. What it was to remove counts as
-removed from then on (``periodic_queries.find_lost_objects``): by that those moves end, and the rows go.
+removed from then on (``instance_queries.find_lost_objects``): by that those moves end, and the rows go.
 """
 
 from __future__ import annotations
@@ -9,8 +9,9 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime, timedelta
 
+from services.planner.domain.fleet.fleet import Fleet
 from services.planner.domain.fleet.placement.assignment_orders import require_nobody_pinned, require_served
-from services.planner.domain.fleet.rows import EngineInstanceRow, Fleet, Refused
+from services.planner.domain.fleet.rows import EngineInstanceRow, Refused
 
 UNHEARD_FOR = timedelta(minutes=3)
 """Agents tell each minute how an instance is."""

@@ -9,7 +9,8 @@ import re
 from collections.abc import Collection
 
 from services.kinds.shared.text import MAX_LABEL
-from services.planner.domain.fleet.rows import EngineClusterRow, EngineInstanceRow, Fleet, Move, Refused
+from services.planner.domain.fleet.fleet import Fleet
+from services.planner.domain.fleet.rows import EngineClusterRow, EngineInstanceRow, Move, Refused
 
 LABEL = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?")
 WORKSPACE = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,41}[A-Za-z0-9])?")

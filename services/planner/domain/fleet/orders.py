@@ -38,6 +38,7 @@ from services.common.messages import (
 from services.planner.domain.audit import move_record, rollout_records, state_records
 from services.planner.domain.changes import Changes
 from services.planner.domain.fleet.cluster_orders import add_cluster, change_cluster
+from services.planner.domain.fleet.fleet import Fleet
 from services.planner.domain.fleet.instance_orders import change_instance, with_states
 from services.planner.domain.fleet.moves.move_orders import cancel_move, move_tenant, settle_moves
 from services.planner.domain.fleet.moves.rebalance_orders import rebalance_fleet
@@ -49,7 +50,7 @@ from services.planner.domain.fleet.rollouts.ring_room import missing_instances
 from services.planner.domain.fleet.rollouts.rollout import settle_rollout
 from services.planner.domain.fleet.rollouts.rollout_orders import change_rollout
 from services.planner.domain.fleet.rollouts.rollout_rows import rings_affected
-from services.planner.domain.fleet.rows import Fleet, FleetOrderRecord, Move, Outcome, Refused
+from services.planner.domain.fleet.rows import FleetOrderRecord, Move, Outcome, Refused
 
 ORDERS_OF_A_TENANT = (MoveTenant, CancelMove, PinTenant, UnpinTenant)
 """What is known of the tenant that they name has to be read."""

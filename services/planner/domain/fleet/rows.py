@@ -1,19 +1,14 @@
-"""Rows of the fleet as values: engine clusters, engine instances, and what became of orders about them."""
+"""Rows of the fleet as values: engine clusters, engine instances and their health, moves, and decided orders."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 from uuid import UUID
 
 from services.common.messages import Health
-from services.planner.domain.fleet.moves.pace import Pace
-from services.planner.domain.fleet.placement.assignments import PlacementRules
-from services.planner.domain.fleet.pools.pool_rows import EnginePool, PoolKey, instance_in, next_name
-from services.planner.domain.fleet.rollouts.rollout_rows import Figures, Rollout
-from services.planner.rows import EngineInstance, TenantName
+from services.planner.rows import EngineInstance
 
 ClusterState = Literal["active", "draining", "retired"]
 InstanceState = Literal["provisioning", "accepting", "full", "draining", "drained", "failed", "retired"]
@@ -164,19 +159,6 @@ class FleetOrderRecord:
     decided_at: datetime
 
 
-@dataclass(frozen=True, slots=True)
-class Holding:
-    """What is on an instance."""
-
-    tenants: int = 0
-    """Those included that a rebuild will find there."""
-    deployments: int = 0
-    """GitOpsDeployments of which rows desire an object."""
-    objects: bool = False
-    """Whether rows desire or withdraw any object."""
-
-
-NOTHING_HELD = Holding()
 SILENT = "AgentSilent"
 """Why nobody knows how an instance is."""
 BY_HAND = ("CertificateExpired", "CertificateExpiring")
@@ -304,181 +286,3 @@ class Move:
     def other(self) -> str:
         """The other one of the two."""
         return self.source if self.step in HANDED_OVER else self.target
-
-
-@dataclass(frozen=True, slots=True)
-class TenantHere:
-    """A tenant that an order is about, or a part of one: what it has on one of its instances."""
-
-    id: UUID
-    partition: int
-    engine_instance_id: str
-    deployments: int
-    """GitOpsDeployments of which there is an object."""
-    of_engine_cluster: int = 0
-    """Those of them that are deployed to the engine's own cluster: they name no environment."""
-    is_split: bool = False
-    """Whether it is a part of a tenant, or the rest of one that has parts elsewhere."""
-    load: int = 0
-    """What its instance carries for it: measured of all tenants, and of those that pools and relief may move."""
-
-
-@dataclass(frozen=True, slots=True)
-class Fleet:
-    """What orders are decided on."""
-
-    clusters: Mapping[str, EngineClusterRow]
-    instances: Mapping[str, EngineInstanceRow]
-    """Retired ones included; only those that moves lead to where no order and no look at the fleet goes by them."""
-    holdings: Mapping[str, Holding]
-    """By instance; none of one that is empty, or :attr:`uncounted`."""
-    engines: frozenset[str]
-    """Those that this build knows."""
-    tenants: Mapping[TenantName, TenantHere] = field(default_factory=dict)
-    """Those that orders name, by their names, and those of a ring that is looked at; all, if an order is about all.
-    Of a tenant that is split, each of its parts, by names of their own (``TENANT@INSTANCE``)."""
-    moves: Mapping[UUID, Move] = field(default_factory=dict)
-    """Those that are not over, by their tenants' ids; the oldest order first."""
-    gone: frozenset[UUID] = frozenset()
-    """Tenants that moves are of, and that there are no more."""
-    decided: frozenset[UUID] = frozenset()
-    """Orders that were decided before: nothing becomes of them when they come again."""
-    health: Mapping[str, InstanceHealth] = field(default_factory=dict)
-    """By instance; none of one of which no agent has told anything yet."""
-    cordoned: Mapping[str, str] = field(default_factory=dict)
-    """Instances that remediation keeps new tenants from, with why."""
-    held: frozenset[str] = frozenset()
-    """Instances that remediation does not touch, as too many are ill at once: no evacuation goes on."""
-    rules: PlacementRules = field(default_factory=PlacementRules)
-    """What workspaces and tenants are assigned to; none where no order and no look at the fleet goes by it."""
-    load: Mapping[str, int] = field(default_factory=dict)
-    """What instances carry, by their ids, as measured last: for pools, relief, and the size of a rolled out ring."""
-    installations: Mapping[str, Installation] = field(default_factory=dict)
-    """By instance; none of one of which no provisioner has told anything."""
-    pools: Mapping[PoolKey, EnginePool] = field(default_factory=dict)
-    """Those that grow and shrink by themselves."""
-    rollout: Rollout | None = None
-    """The one that is under way, or was until now."""
-    figures: Mapping[str, Figures] = field(default_factory=dict)
-    """By instance, of the time that the rollout's step asks for."""
-    knows_version: Callable[[str, str], bool] = lambda engine, version: True
-    """Whether this build works with a version of an engine."""
-    is_rebuilt: bool = False
-    """A rebuild is under way: of what is on instances there are only the rows that it has come to."""
-    uncounted: frozenset[str] = frozenset()
-    """Instances of which nobody has read what is on them: nothing is decided that depends on it."""
-    returned: Mapping[tuple[UUID, str], int] = field(default_factory=dict)
-    """By tenant and target, how many moves went back of late because a step took too long. Read where they count."""
-    evacuations: Mapping[TenantName, frozenset[str]] = field(default_factory=dict)
-    """By tenant, instances that it was evacuated from of late for a reason that a tenant can cause. Likewise."""
-    pace: Pace | None = None
-    """Of moves, while they give way to changes that wait."""
-
-    def holding(self, instance: str) -> Holding:
-        """What is on it. Raises LookupError if that was not read."""
-        if instance in self.uncounted:
-            raise LookupError(f"what is on engine instance {instance} was not read")
-        return self.holdings.get(instance, NOTHING_HELD)
-
-    def with_holdings(self, counted: Mapping[str, Holding]) -> Fleet:
-        """With what is on some of the instances."""
-        return replace(self, holdings={**self.holdings, **counted}, uncounted=self.uncounted - counted.keys())
-
-    def is_down(self, instance: str) -> bool:
-        """Whether nothing new is deployed there, as far as anybody knows."""
-        told = self.health.get(instance)
-        return told is not None and told.is_down
-
-    def takes_tenants(self, row: EngineInstanceRow) -> bool:
-        """Whether tenants may come to it, as far as there is room: it works, and nobody keeps them from it."""
-        return row.is_taking and not self.is_down(row.id) and row.id not in self.cordoned
-
-    def is_held_back(self, move: Move) -> bool:
-        """Whether it is an evacuation's, and does not begin for now."""
-        return move.step == "ordered" and move.path != "whole" and move.source in self.held
-
-    def down_in_words(self, instance: str) -> str:
-        """Of an instance that is down, as operators are told."""
-        told = self.health[instance]
-        return f"engine instance {instance} is down: {told.message or told.reason}"
-
-    def is_out_of_reach(self, instance: str) -> bool:
-        """Whether nobody can do anything there, as far as anybody knows."""
-        told = self.health.get(instance)
-        return told is not None and told.reason in OUT_OF_REACH
-
-    def is_given_up(self, instance: str) -> bool:
-        """Whether remediation gives it up, though its cluster can be reached: another takes its place there."""
-        return instance in self.cordoned and self.is_down(instance) and not self.is_out_of_reach(instance)
-
-    def candidate(self, row: EngineInstanceRow) -> EngineInstance:
-        """As placement sees it."""
-        candidate = row.as_candidate
-        accepting = candidate.accepting and row.id not in self.cordoned
-        return replace(candidate, accepting=accepting, is_down=self.is_down(row.id))
-
-    def next_name(self, engine_cluster: str, ring: str) -> str:
-        """Of an instance that the planner adds: no instance ever had it, and no other one has its namespace."""
-        (name,) = self.next_names(engine_cluster, ring, 1)
-        return name
-
-    def next_names(self, engine_cluster: str, ring: str, count: int) -> list[str]:
-        """Likewise, of so many."""
-        taken = [name for row in self.instances.values() for name in (row.id, instance_in(row.namespace))]
-        names: list[str] = []
-        for _ in range(count):
-            names.append(next_name(engine_cluster, ring, [*taken, *names]))
-        return names
-
-    def destination_of(self, tenant: TenantHere) -> str:
-        """The instance that has the tenant, or the part of it, once its move is over."""
-        return self.moves[tenant.id].destination if self.is_on_its_way(tenant) else tenant.engine_instance_id
-
-    def is_on_its_way(self, tenant: TenantHere) -> bool:
-        """Whether it is what the tenant's move is about, and not another part of that."""
-        move = self.moves.get(tenant.id)
-        return move is not None and not move.is_over and tenant.engine_instance_id in (move.source, move.target)
-
-    def parts_of(self, tenant: TenantHere) -> frozenset[str]:
-        """Other instances that the same tenant is on, as far as they are known. They cost a look at all tenants."""
-        if not tenant.is_split:
-            return frozenset()
-        return frozenset(each.engine_instance_id for each in self.tenants.values() if each.id == tenant.id) - {
-            tenant.engine_instance_id
-        }
-
-    def with_rollout(self, rollout: Rollout) -> Fleet:
-        """With this row as the rollout."""
-        return replace(self, rollout=rollout)
-
-    def with_move(self, move: Move) -> Fleet:
-        """With this row in place of the one of its tenant."""
-        return self.with_moves([move])
-
-    def with_moves(self, moves: Iterable[Move]) -> Fleet:
-        """With these rows in place of those of their tenants; the very same if each is the one that is there."""
-        others = {move.tenant_id: move for move in moves if move is not self.moves.get(move.tenant_id)}
-        return replace(self, moves={**self.moves, **others}) if others else self
-
-    def with_coming(self, instance: str, tenant: TenantHere) -> Fleet:
-        """With room on an instance taken for a tenant that is to come."""
-        held = self.holding(instance)
-        more = replace(held, tenants=held.tenants + 1, deployments=held.deployments + tenant.deployments)
-        return replace(self, holdings={**self.holdings, instance: more})
-
-    def with_pool(self, row: EnginePool) -> Fleet:
-        """With this row in place of the one of its pool."""
-        return replace(self, pools={**self.pools, row.key: row})
-
-    def without_pool(self, key: PoolKey) -> Fleet:
-        """Without the row of a pool."""
-        return replace(self, pools={known: row for known, row in self.pools.items() if known != key})
-
-    def with_cluster(self, row: EngineClusterRow) -> Fleet:
-        """With this row in place of the one of its id."""
-        return replace(self, clusters={**self.clusters, row.id: row})
-
-    def with_instance(self, row: EngineInstanceRow) -> Fleet:
-        """With this row in place of the one of its id, behind all others: rows are written in this order."""
-        others = {known: each for known, each in self.instances.items() if known != row.id}
-        return replace(self, instances={**others, row.id: row})

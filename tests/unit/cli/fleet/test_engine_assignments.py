@@ -21,8 +21,8 @@ from services.common.messages import (
     UndrainEngineCluster,
     UnpinTenant,
 )
+from services.planner.domain.fleet.fleet import Fleet
 from services.planner.domain.fleet.placement.assignments import PlacementRules, TenantPin, WorkspaceAssignment
-from services.planner.domain.fleet.rows import Fleet
 from tests.unit.cli.fleet.test_engines import FLEET, ONE, sent, typed
 from tests.unit.planner.given import at
 

@@ -10,7 +10,8 @@ from typer.testing import CliRunner, Result
 
 from services.cli.fleet import engine_clusters, fleet_orders
 from services.cli.kafka import topics
-from services.planner.domain.fleet.rows import EngineClusterRow, Fleet
+from services.planner.domain.fleet.fleet import Fleet
+from services.planner.domain.fleet.rows import EngineClusterRow
 from tests.unit.planner.given import at
 
 URL = "postgresql://gitops_owner@localhost/gitops?sslmode=disable"

@@ -10,7 +10,7 @@ from typer.testing import CliRunner, Result
 
 from services.cli.fleet import engine_pools, engines, fleet_orders
 from services.common.messages import FleetOrder, RemoveEnginePool, SetEnginePool
-from services.planner.domain.fleet.rows import Fleet
+from services.planner.domain.fleet.fleet import Fleet
 from tests.unit.planner.fleet.simulated_fleet import POOL, pool_fleet
 from tests.unit.planner.fleet.test_scaling import FIRST, loaded
 from tests.unit.planner.given import at

@@ -21,7 +21,8 @@ from services.cli.fleet.fleet_view import FleetSnapshot
 from services.cli.kafka import topics
 from services.common.errors import InvalidConfiguration, Retry, Unavailable
 from services.common.messages import AddEngineInstance, FleetOrder, RebalanceFleet, RetireEngineInstance
-from services.planner.domain.fleet.rows import EngineClusterRow, EngineInstanceRow, Fleet, Holding, Move, TenantHere
+from services.planner.domain.fleet.fleet import Fleet, Holding, TenantHere
+from services.planner.domain.fleet.rows import EngineClusterRow, EngineInstanceRow, Move
 from tests.unit.planner.given import at
 
 URL = "postgresql://gitops_owner@localhost/gitops?sslmode=disable"

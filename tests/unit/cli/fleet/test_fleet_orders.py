@@ -9,7 +9,8 @@ import pytest
 from typer.testing import CliRunner
 
 from services.cli.fleet import engines, fleet_orders
-from services.planner.domain.fleet.rows import EngineClusterRow, EngineInstanceRow, Fleet
+from services.planner.domain.fleet.fleet import Fleet
+from services.planner.domain.fleet.rows import EngineClusterRow, EngineInstanceRow
 from tests.unit.planner.given import at
 
 URL = "postgresql://gitops_owner@localhost/gitops?sslmode=disable"

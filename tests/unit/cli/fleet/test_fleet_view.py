@@ -8,9 +8,10 @@ from uuid import UUID
 from rich.console import Console
 
 from services.cli.fleet.fleet_view import MOST_LINES, FleetSnapshot, screen
+from services.planner.domain.fleet.fleet import Fleet, Holding
 from services.planner.domain.fleet.remediation.remediation_rows import Remediation
 from services.planner.domain.fleet.rollouts.rollout_rows import Rollout
-from services.planner.domain.fleet.rows import EngineInstanceRow, Fleet, Holding, InstanceHealth, Move
+from services.planner.domain.fleet.rows import EngineInstanceRow, InstanceHealth, Move
 from tests.unit.planner.given import at
 
 ONE = EngineInstanceRow(

@@ -11,6 +11,7 @@ from uuid import UUID
 
 from services.common.messages import FleetOrder, Health, Order, StartRollout
 from services.planner.domain.changes import Changes
+from services.planner.domain.fleet.fleet import Fleet, Holding, TenantHere
 from services.planner.domain.fleet.orders import decide_orders
 from services.planner.domain.fleet.placement.assignments import PlacementRules, TenantPin
 from services.planner.domain.fleet.placement.measured_load import load_of_deployments
@@ -18,15 +19,7 @@ from services.planner.domain.fleet.pools.pool_rows import Burdens, EnginePool, P
 from services.planner.domain.fleet.pools.scaling import reason_to_hold, scale
 from services.planner.domain.fleet.remediation.evacuation import evacuate, with_forced_moves
 from services.planner.domain.fleet.rollouts.rollout_rows import Figures, Rollout
-from services.planner.domain.fleet.rows import (
-    EngineClusterRow,
-    EngineInstanceRow,
-    Fleet,
-    Holding,
-    InstanceHealth,
-    Move,
-    TenantHere,
-)
+from services.planner.domain.fleet.rows import EngineClusterRow, EngineInstanceRow, InstanceHealth, Move
 from services.planner.rows import TenantName
 from tests.unit.planner.fleet.test_fleet_orders import CLUSTER, INSTANCE
 from tests.unit.planner.given import at

@@ -10,11 +10,12 @@ from itertools import pairwise
 from uuid import UUID
 
 from services.planner.database.pool_queries import STAYS
+from services.planner.domain.fleet.fleet import Fleet, Holding, TenantHere
 from services.planner.domain.fleet.orders import decide_orders
 from services.planner.domain.fleet.placement.measured_load import load_of_deployments
 from services.planner.domain.fleet.pools.pool_rows import Burdens, EnginePool, Overload, Patience
 from services.planner.domain.fleet.pools.scaling import instances_rearranged, reason_to_hold, scale
-from services.planner.domain.fleet.rows import Fleet, Holding, InstanceHealth, TenantHere
+from services.planner.domain.fleet.rows import InstanceHealth
 from services.planner.rows import TenantName
 from tests.unit.planner.fleet.test_fleet_orders import CLUSTER, INSTANCE
 from tests.unit.planner.given import at

@@ -21,8 +21,9 @@ from services.common.messages import (
     RetireEngineInstance,
     UnpinTenant,
 )
+from services.planner.domain.fleet.fleet import Fleet, Holding, TenantHere
 from services.planner.domain.fleet.placement.assignments import PlacementRules, TenantPin, WorkspaceAssignment
-from services.planner.domain.fleet.rows import EngineInstanceRow, Fleet, Holding, Move, TenantHere
+from services.planner.domain.fleet.rows import EngineInstanceRow, Move
 from tests.unit.planner.fleet.test_fleet_orders import CLUSTER, INSTANCE, decided, outcome
 from tests.unit.planner.fleet.test_move_orders import MOVE
 from tests.unit.planner.given import at

@@ -16,15 +16,9 @@ from services.common.messages import (
     UndrainEngineCluster,
     UndrainEngineInstance,
 )
+from services.planner.domain.fleet.fleet import Fleet, Holding
 from services.planner.domain.fleet.orders import decide_orders
-from services.planner.domain.fleet.rows import (
-    ClusterState,
-    EngineInstanceRow,
-    Fleet,
-    Holding,
-    InstanceHealth,
-    InstanceState,
-)
+from services.planner.domain.fleet.rows import ClusterState, EngineInstanceRow, InstanceHealth, InstanceState
 from tests.unit.planner.fleet.simulated_fleet import POOL
 from tests.unit.planner.fleet.test_fleet_orders import ADDED, CLUSTER, INSTANCE, NOW, decided, outcome
 from tests.unit.planner.given import at

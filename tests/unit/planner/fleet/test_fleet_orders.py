@@ -20,8 +20,9 @@ from services.common.messages import (
     UndrainEngineInstance,
 )
 from services.planner.domain.changes import Changes
+from services.planner.domain.fleet.fleet import Fleet, Holding
 from services.planner.domain.fleet.orders import decide_orders
-from services.planner.domain.fleet.rows import EngineClusterRow, EngineInstanceRow, Fleet, Holding, Installation
+from services.planner.domain.fleet.rows import EngineClusterRow, EngineInstanceRow, Installation
 from services.planner.engines.available import ENGINES
 from tests.unit.planner.given import at
 

@@ -10,8 +10,9 @@ from uuid import UUID
 import pytest
 
 from services.common.messages import RetireEngineInstance
+from services.planner.domain.fleet.fleet import Fleet, Holding, TenantHere
 from services.planner.domain.fleet.placement.assignments import PlacementRules, TenantPin, WorkspaceAssignment
-from services.planner.domain.fleet.rows import Fleet, Holding, InstanceHealth, Move, TenantHere
+from services.planner.domain.fleet.rows import InstanceHealth, Move
 from services.planner.domain.fleet.view import FleetView
 from services.planner.engines.available import ENGINES
 from services.planner.rows import EngineInstance, Tenant

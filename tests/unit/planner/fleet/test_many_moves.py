@@ -11,12 +11,13 @@ from uuid import UUID
 import pytest
 
 from services.common.messages import FleetOrder, RebalanceFleet
+from services.planner.domain.fleet.fleet import Fleet
 from services.planner.domain.fleet.moves.move_orders import settle_moves
 from services.planner.domain.fleet.moves.rebalance_orders import rebalance_fleet
 from services.planner.domain.fleet.remediation.evacuation import evacuate, with_forced_moves
 from services.planner.domain.fleet.rollouts.rollout import settle_rollout, withdrawn
 from services.planner.domain.fleet.rollouts.rollout_rows import Rollout
-from services.planner.domain.fleet.rows import EngineInstanceRow, Fleet, Move, MoveStep
+from services.planner.domain.fleet.rows import EngineInstanceRow, Move, MoveStep
 from tests.unit.planner.fleet.rolled import EVERY, NEW, Rolled
 from tests.unit.planner.fleet.test_move_orders import MOVE
 from tests.unit.planner.given import at

@@ -12,19 +12,10 @@ from uuid import UUID
 import pytest
 
 from services.common.messages import CancelMove, MoveTenant, Order, RetireEngineInstance
+from services.planner.domain.fleet.fleet import Fleet, Holding, TenantHere
 from services.planner.domain.fleet.moves.move_orders import settle_moves
 from services.planner.domain.fleet.orders import decide_orders
-from services.planner.domain.fleet.rows import (
-    CANCELLABLE,
-    EngineInstanceRow,
-    Fleet,
-    Holding,
-    InstanceHealth,
-    Move,
-    MovePath,
-    MoveStep,
-    TenantHere,
-)
+from services.planner.domain.fleet.rows import CANCELLABLE, EngineInstanceRow, InstanceHealth, Move, MovePath, MoveStep
 from tests.unit.planner.fleet.test_fleet_orders import CLUSTER, INSTANCE, NOW, decided, ordered, outcome
 from tests.unit.planner.given import NAMESPACE, WORKSPACE, at
 

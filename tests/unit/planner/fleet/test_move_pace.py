@@ -9,9 +9,10 @@ from uuid import UUID
 
 import pytest
 
+from services.planner.domain.fleet.fleet import Fleet
 from services.planner.domain.fleet.moves.move_orders import settle_moves
 from services.planner.domain.fleet.moves.pace import INCREASE_AFTER, STALLED_AFTER, Latency, Pace, is_waited, next_pace
-from services.planner.domain.fleet.rows import Fleet, MovePath
+from services.planner.domain.fleet.rows import MovePath
 from tests.unit.planner.fleet.test_fleet_orders import NOW
 from tests.unit.planner.fleet.test_move_orders import TWO, at_step, fleet
 

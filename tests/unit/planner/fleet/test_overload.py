@@ -9,10 +9,10 @@ from uuid import UUID
 
 import pytest
 
+from services.planner.domain.fleet.fleet import Fleet
 from services.planner.domain.fleet.pools.overload import explain_overload, instances_to_relieve
 from services.planner.domain.fleet.pools.pool_rows import Burdens, Overload
 from services.planner.domain.fleet.rollouts.rollout_rows import Rollout
-from services.planner.domain.fleet.rows import Fleet
 from tests.unit.planner.fleet.test_move_orders import MOVE
 from tests.unit.planner.fleet.test_scaling import DOWN, FIRST, NOW, OVERLOADED, SECOND, THIRD, alone, row_of
 

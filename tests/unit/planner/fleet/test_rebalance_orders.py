@@ -11,10 +11,11 @@ from uuid import UUID
 import pytest
 
 from services.common.messages import DrainEngineInstance, MoveTenant, RebalanceFleet
+from services.planner.domain.fleet.fleet import Fleet, Holding, TenantHere
 from services.planner.domain.fleet.moves.move_orders import ordered_move
 from services.planner.domain.fleet.moves.rebalance_orders import load_staying
 from services.planner.domain.fleet.orders import decide_orders
-from services.planner.domain.fleet.rows import EngineInstanceRow, Fleet, Holding, Move, MoveStep, TenantHere
+from services.planner.domain.fleet.rows import EngineInstanceRow, Move, MoveStep
 from services.planner.rows import TenantName
 from tests.unit.planner.fleet.test_fleet_orders import CLUSTER, INSTANCE, NOW, decided, ordered, outcome
 from tests.unit.planner.fleet.test_move_orders import MOVE

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from services.common.messages import REMEDY, Applied, Failed, Observation, Remedy
 from services.planner.domain.changes import Changes
 from services.planner.domain.events import Event
+from services.planner.domain.fleet.fleet import Fleet, Holding
 from services.planner.domain.fleet.moves.move_orders import settle_moves
 from services.planner.domain.fleet.moves.moves import Seen, next_step
 from services.planner.domain.fleet.placement.assignments import PlacementRules, TenantPin
@@ -30,8 +31,6 @@ from services.planner.domain.fleet.rows import (
     SILENT,
     TENANT_INDUCED,
     EngineInstanceRow,
-    Fleet,
-    Holding,
     InstanceHealth,
     InstanceState,
     Move,

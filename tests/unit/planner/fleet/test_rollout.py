@@ -24,6 +24,7 @@ from services.common.messages import (
     RetireEngineInstance,
     SetEnginePool,
 )
+from services.planner.domain.fleet.fleet import TenantHere
 from services.planner.domain.fleet.moves.move_orders import held_by_rollout
 from services.planner.domain.fleet.placement.assignments import PlacementRules, TenantPin
 from services.planner.domain.fleet.pools.pool_rows import EnginePool, namespace_of
@@ -39,7 +40,7 @@ from services.planner.domain.fleet.rollouts.rollout_rows import (
     Rollout,
     rings_affected,
 )
-from services.planner.domain.fleet.rows import EngineInstanceRow, TenantHere
+from services.planner.domain.fleet.rows import EngineInstanceRow
 from tests.unit.examples import in_proportion
 from tests.unit.planner.fleet.rolled import (
     BAD,

@@ -24,6 +24,7 @@ from services.common.messages import (
     UndrainEngineInstance,
 )
 from services.planner.database.pool_queries import STAYS
+from services.planner.domain.fleet.fleet import Fleet, Holding, TenantHere
 from services.planner.domain.fleet.orders import decide_order
 from services.planner.domain.fleet.placement.assignments import TenantPin
 from services.planner.domain.fleet.placement.measured_load import load_of_deployments
@@ -36,7 +37,7 @@ from services.planner.domain.fleet.pools.scaling import (
     reason_to_hold,
     scale,
 )
-from services.planner.domain.fleet.rows import EngineInstanceRow, Fleet, Holding, InstanceHealth, TenantHere
+from services.planner.domain.fleet.rows import EngineInstanceRow, InstanceHealth
 from services.planner.domain.fleet.view import FleetView
 from tests.unit.examples import in_proportion
 from tests.unit.planner.fleet.simulated_fleet import POOL, SimulatedFleet, pool_fleet, with_capacities

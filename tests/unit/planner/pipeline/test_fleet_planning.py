@@ -21,10 +21,11 @@ from services.common.messages import (
 )
 from services.planner.domain.changes import Changes
 from services.planner.domain.events import Event, FleetDue, RemediesDue, ScalingDue
+from services.planner.domain.fleet.fleet import Fleet, Holding, TenantHere
 from services.planner.domain.fleet.placement.assignments import PlacementRules
 from services.planner.domain.fleet.pools.pool_rows import Burdens, EnginePool, Overload
 from services.planner.domain.fleet.remediation.remediation_rows import Remediation
-from services.planner.domain.fleet.rows import Fleet, Holding, InstanceHealth, Move, TenantHere
+from services.planner.domain.fleet.rows import InstanceHealth, Move
 from services.planner.domain.fleet.view import FleetView
 from services.planner.domain.policy import Policy
 from services.planner.pipeline.fleet_planning import plan_fleet

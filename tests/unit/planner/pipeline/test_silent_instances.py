@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from services.common.kafka import OBSERVATIONS, OffsetTracker, TopicPartition
-from services.planner.database import periodic_queries
+from services.planner.database import instance_queries
 from services.planner.domain.events import Event, HealthDue
 from services.planner.pipeline.batch_consumer import BatchConsumer
 from services.planner.pipeline.silent_instances import SilentInstances
@@ -64,7 +64,7 @@ class Watch:
             session=SimpleNamespace(connection=lambda: nullcontext(None)),
             look_again=self._look_again,
         )
-        monkeypatch.setattr(periodic_queries, "find_due_health", self._find)
+        monkeypatch.setattr(instance_queries, "find_due_health", self._find)
 
     def look(self, second: int) -> list[str]:
         """Which were found, and have been silent by then."""

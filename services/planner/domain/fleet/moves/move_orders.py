@@ -11,11 +11,12 @@ from datetime import datetime
 from uuid import UUID
 
 from services.common.messages import CancelMove, FleetOrder, MoveTenant
+from services.planner.domain.fleet.fleet import Fleet, TenantHere
 from services.planner.domain.fleet.moves.pace import STALLED_AFTER
 from services.planner.domain.fleet.order_validation import known_instance, moving_in_words, state_in_words
 from services.planner.domain.fleet.placement.assignment_orders import require_unpinned
 from services.planner.domain.fleet.rollouts.rollout_rows import FINAL
-from services.planner.domain.fleet.rows import EngineInstanceRow, Fleet, Move, Refused, TenantHere
+from services.planner.domain.fleet.rows import EngineInstanceRow, Move, Refused
 from services.planner.rows import TenantName, tenant_of_part
 
 

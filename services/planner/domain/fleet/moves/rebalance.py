@@ -51,29 +51,29 @@ def rebalance(
     alike: defaultdict[Affinity, list[PlacedTenant]] = defaultdict(list)
     for each in placed:
         alike[each.affinity].append(each)
-    pools: defaultdict[tuple[EngineInstance, ...], list[PlacedTenant]] = defaultdict(list)
+    groups: defaultdict[tuple[EngineInstance, ...], list[PlacedTenant]] = defaultdict(list)
     for affinity, tenants in alike.items():
         staying = candidates_of(affinity.among(instances), instances, lambda each: not each.leaving)
-        pools[tuple(sorted(staying, key=lambda each: each.id))] += tenants
+        groups[tuple(sorted(staying, key=lambda each: each.id))] += tenants
     load = Counter(coming)
-    for each in pools.pop((), []):  # there is none for it: it stays
+    for each in groups.pop((), []):  # there is none for it: it stays
         load[each.tenant.engine_instance_id] += each.load
-    widest_first = sorted(pools, key=lambda pool: (-len(pool), [each.id for each in pool]))
-    found = [_Pool(pool, pools[pool], load) for pool in widest_first]
-    for pool in found:
-        pool.resettle()
-    for pool in found:
-        pool.even_out()
-    return [move for pool in found for move in pool.moves()]
+    widest_first = sorted(groups, key=lambda group: (-len(group), [each.id for each in group]))
+    found = [_Group(group, groups[group], load) for group in widest_first]
+    for group in found:
+        group.resettle()
+    for group in found:
+        group.even_out()
+    return [move for group in found for move in group.moves()]
 
 
-class _Pool:
+class _Group:
     """Instances that the same tenants may be on, while tenants are moved in thought."""
 
     def __init__(
         self, instances: Collection[EngineInstance], tenants: Collection[PlacedTenant], load: Counter[str]
     ) -> None:
-        """``load``: what each instance carries, which all pools keep together: some have instances in common."""
+        """``load``: what each instance carries, which all groups keep together: some have instances in common."""
         self._instances = {each.id: each for each in instances}
         self._open = [each for each in instances if each.accepting and not each.is_down]
         self._on: dict[str, list[PlacedTenant]] = {name: [] for name in self._instances}

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime
 
+from services.planner.domain.fleet.fleet import Fleet
 from services.planner.domain.fleet.pools.pool_rows import Burdens, Overload, Patience
 from services.planner.domain.fleet.pools.pool_size import OVERLOAD
 from services.planner.domain.fleet.pools.scaling import instances_rearranged, reason_to_hold, scale
-from services.planner.domain.fleet.rows import Fleet
 
 
 def instances_to_relieve(instance: str, fleet: Fleet, burdens: Burdens, now: datetime) -> set[str]:

@@ -12,7 +12,8 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from services.common.messages import InstallationPhase
-from services.planner.domain.fleet.rows import EngineClusterRow, EngineInstanceRow, Fleet, InstanceHealth
+from services.planner.domain.fleet.fleet import Fleet
+from services.planner.domain.fleet.rows import EngineClusterRow, EngineInstanceRow, InstanceHealth
 
 ADVICE = "mend that, and it is used; or retire it, and add another"
 

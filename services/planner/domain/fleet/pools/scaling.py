@@ -32,11 +32,12 @@ from services.common.messages import (
     RetireEngineInstance,
     UndrainEngineInstance,
 )
+from services.planner.domain.fleet.fleet import Fleet, TenantHere
 from services.planner.domain.fleet.moves.rebalance_orders import is_moving
 from services.planner.domain.fleet.orders import decide_own_order
 from services.planner.domain.fleet.pools.pool_rows import Burdens, EnginePool, Overload, Patience, PoolKey, order_for
 from services.planner.domain.fleet.pools.pool_size import SLACK, is_overloaded, lacking_instances, target_load
-from services.planner.domain.fleet.rows import HANDED_OVER, EngineInstanceRow, Fleet, TenantHere
+from services.planner.domain.fleet.rows import HANDED_OVER, EngineInstanceRow
 from services.planner.domain.fleet.view import FleetView
 from services.planner.rows import TenantName
 

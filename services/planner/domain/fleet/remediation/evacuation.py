@@ -24,13 +24,14 @@ from functools import partial
 from uuid import UUID
 
 from services.common.messages import FleetOrder, MoveTenant
+from services.planner.domain.fleet.fleet import Fleet, TenantHere
 from services.planner.domain.fleet.moves.move_orders import new_move, new_move_beyond_room, on_trial
 from services.planner.domain.fleet.moves.rebalance import PlacedTenant, rebalance
 from services.planner.domain.fleet.moves.rebalance_orders import is_moving, load_staying, placed_tenant, stays
 from services.planner.domain.fleet.placement.assignment_orders import require_unpinned
 from services.planner.domain.fleet.placement.assignments import Affinity
 from services.planner.domain.fleet.placement.placement import order_of
-from services.planner.domain.fleet.rows import ON_SOURCE, EngineInstanceRow, Fleet, Move, MoveStep, Refused, TenantHere
+from services.planner.domain.fleet.rows import ON_SOURCE, EngineInstanceRow, Move, MoveStep, Refused
 from services.planner.domain.ids import operation_id
 from services.planner.rows import EngineInstance, TenantName, tenant_of_part
 

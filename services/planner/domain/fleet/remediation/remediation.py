@@ -32,10 +32,11 @@ from types import MappingProxyType
 
 from services.common.json_values import canonical
 from services.common.messages import Health, Remedy
+from services.planner.domain.fleet.fleet import Fleet
 from services.planner.domain.fleet.placement.placement import is_cause_shared
 from services.planner.domain.fleet.remediation.remediation_rows import Remediation, RemediationState
 from services.planner.domain.fleet.remediation.replacement import is_replaceable
-from services.planner.domain.fleet.rows import SILENT, EngineInstanceRow, Fleet, InstanceHealth
+from services.planner.domain.fleet.rows import SILENT, EngineInstanceRow, InstanceHealth
 from services.planner.domain.policy import RemedyPolicy
 
 REAPPLY, CORDON, EVACUATE, REPLACE = "ReapplyConfiguration", "Cordon", "Evacuate", "Replace"

@@ -18,6 +18,7 @@ from services.planner.domain.audit import instance_record, move_record
 from services.planner.domain.changes import Changes
 from services.planner.domain.events import Event
 from services.planner.domain.fleet.agent_orders import agent_order
+from services.planner.domain.fleet.fleet import Fleet
 from services.planner.domain.fleet.remediation.evacuation import (
     ACTOR,
     changed_moves,
@@ -42,7 +43,7 @@ from services.planner.domain.fleet.remediation.replacement import (
     replacement_of,
     retire_replaced,
 )
-from services.planner.domain.fleet.rows import EngineInstanceRow, Fleet, FleetOrderRecord
+from services.planner.domain.fleet.rows import EngineInstanceRow, FleetOrderRecord
 from services.planner.domain.policy import RemedyPolicy
 from services.planner.rows import AuditRecord, EngineKey, EngineRow
 

@@ -13,10 +13,11 @@ from __future__ import annotations
 from datetime import datetime
 
 from services.common.messages import AddEngineInstance, Order, RetireEngineInstance
+from services.planner.domain.fleet.fleet import Fleet
 from services.planner.domain.fleet.orders import decide_own_order, record_of
 from services.planner.domain.fleet.pools.pool_rows import namespace_of
 from services.planner.domain.fleet.remediation.evacuation import ACTOR
-from services.planner.domain.fleet.rows import OUT_OF_REACH, EngineInstanceRow, Fleet, FleetOrderRecord
+from services.planner.domain.fleet.rows import OUT_OF_REACH, EngineInstanceRow, FleetOrderRecord
 
 
 def is_replaceable(row: EngineInstanceRow, fleet: Fleet) -> bool:

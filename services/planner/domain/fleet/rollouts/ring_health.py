@@ -6,9 +6,10 @@ from collections.abc import Iterable
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
+from services.planner.domain.fleet.fleet import Fleet
 from services.planner.domain.fleet.rollouts.ring_instances import Cell, cell_of
 from services.planner.domain.fleet.rollouts.rollout_rows import Rollout
-from services.planner.domain.fleet.rows import EngineInstanceRow, Fleet
+from services.planner.domain.fleet.rows import EngineInstanceRow
 
 TOLD_OF_ALL_AFTER = timedelta(seconds=20)
 """Two of the intervals at which agents measure (``HEALTH_INTERVAL_SECONDS`` of theirs, 10): each instance has its own,

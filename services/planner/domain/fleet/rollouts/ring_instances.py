@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from services.planner.domain.fleet.fleet import Fleet
 from services.planner.domain.fleet.rollouts.rollout_rows import Rollout
-from services.planner.domain.fleet.rows import EngineInstanceRow, Fleet
+from services.planner.domain.fleet.rows import EngineInstanceRow
 
 Cell = tuple[str, str, str, str]
 """Engine cluster, engine, class and owner: within it a tenant may move whatever it has."""
@@ -46,9 +47,7 @@ def _is_serving(row: EngineInstanceRow, fleet: Fleet) -> bool:
 
 def runs(row: EngineInstanceRow, rollout: Rollout, fleet: Fleet) -> bool:
     """Whether an instance is of the rollout's release: as its agent tells, or else as it was ordered."""
-    told = fleet.health.get(row.id)
-    version = (told.version if told is not None else "") or row.wanted_version or ""
-    return (version, row.profile or "") == (rollout.version, rollout.profile)
+    return (fleet.version_of(row), row.profile or "") == (rollout.version, rollout.profile)
 
 
 def release(rollout: Rollout) -> str:

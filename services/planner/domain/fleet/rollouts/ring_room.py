@@ -15,12 +15,13 @@ from typing import NamedTuple
 from uuid import uuid5
 
 from services.common.messages import FleetOrder
+from services.planner.domain.fleet.fleet import Fleet
 from services.planner.domain.fleet.placement.measured_load import load_of_deployments
 from services.planner.domain.fleet.pools.pool_rows import EnginePool, order_for
 from services.planner.domain.fleet.pools.pool_size import lacking_instances
 from services.planner.domain.fleet.rollouts.ring_instances import Cell, Ring, cell_of, release, ring_of, runs
 from services.planner.domain.fleet.rollouts.rollout_rows import FINAL, Rollout
-from services.planner.domain.fleet.rows import EngineInstanceRow, Fleet
+from services.planner.domain.fleet.rows import EngineInstanceRow
 from services.planner.rows import DEFAULT_ENGINE
 
 ACTOR = "rollout"

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from uuid import UUID, uuid5
 
+from services.planner.domain.fleet.fleet import Fleet, TenantHere
 from services.planner.domain.fleet.moves.move_orders import ordered_move, require_apart, require_room
 from services.planner.domain.fleet.moves.rebalance_orders import is_moving
 from services.planner.domain.fleet.placement.assignment_orders import require_unpinned
@@ -16,7 +17,7 @@ from services.planner.domain.fleet.placement.placement import bounds_of, order_o
 from services.planner.domain.fleet.remediation.evacuation import MOST_BEYOND
 from services.planner.domain.fleet.rollouts.ring_instances import cell_of
 from services.planner.domain.fleet.rollouts.rollout_rows import Rollout
-from services.planner.domain.fleet.rows import EngineInstanceRow, Fleet, Move, Refused, TenantHere
+from services.planner.domain.fleet.rows import EngineInstanceRow, Move, Refused
 from services.planner.rows import EngineInstance, TenantName
 
 FEWEST_TENANTS = 2

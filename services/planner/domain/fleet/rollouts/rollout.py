@@ -28,6 +28,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, fields, replace
 from datetime import datetime, timedelta
 
+from services.planner.domain.fleet.fleet import Fleet
 from services.planner.domain.fleet.moves.rebalance_orders import is_moving
 from services.planner.domain.fleet.placement.assignment_orders import require_nobody_pinned
 from services.planner.domain.fleet.remediation.evacuation import ACTOR as REMEDIATION
@@ -58,7 +59,7 @@ from services.planner.domain.fleet.rollouts.rollout_rows import (
     RolloutStep,
     together,
 )
-from services.planner.domain.fleet.rows import EngineInstanceRow, Fleet, Refused
+from services.planner.domain.fleet.rows import EngineInstanceRow, Refused
 
 DATA_PATIENCE = timedelta(minutes=30)
 """How long figures are waited for: of the ring's past, which is then left out, and beyond a soak, which has failed."""

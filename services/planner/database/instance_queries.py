@@ -1,0 +1,93 @@
+"""Engine instances by the clock: of which nothing is heard, how many are well, and what retired ones leave behind."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from psycopg import Connection
+
+from services.common.messages import ORPHAN_REMOVAL, REMEDY, Health, Observation, Removed
+from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
+from services.planner.domain.events import Event, HealthDue
+
+# Nobody tells anything of a retired instance any more, and nobody has to.
+HEALTH_DUE = """
+SELECT h.engine_instance_id, h.partition
+  FROM engine_health h JOIN engine_instances i ON i.id = h.engine_instance_id
+ WHERE h.due_at <= %(now)s AND h.partition = ANY(%(partitions)s) AND i.state <> 'retired'
+ ORDER BY h.due_at
+ LIMIT %(limit)s
+"""
+FORGET_RETIRED = (
+    "DELETE FROM engine_health k USING engine_instances i WHERE i.id = k.engine_instance_id AND i.state = 'retired'",
+    "DELETE FROM kept_orphans k USING engine_instances i WHERE i.id = k.engine_instance_id AND i.state = 'retired'",
+    f"""
+    DELETE FROM engine_resources k USING engine_instances i
+     WHERE i.id = k.engine_instance_id AND i.state = 'retired' AND k.kind IN ('{REMEDY}', '{ORPHAN_REMOVAL}')
+    """,
+)
+# All tenants of a name are of one partition. What a parked one is told would be kept, each time that it is found.
+LOST_OBJECTS = f"""
+SELECT lost.workspace, lost.tenant_namespace, i.id, lost.kind, lost.name,
+       lost.owner_kind = '{GITOPS_DEPLOYMENT.kind}', named.partition
+  FROM engine_instances i
+ CROSS JOIN LATERAL (SELECT * FROM engine_resources e
+                      WHERE e.engine_instance_id = i.id AND e.desired = 'absent'
+                        AND (i.id, e.kind, e.name) > (%(instance)s, %(kind)s, %(name)s) OFFSET 0) AS lost
+ CROSS JOIN LATERAL (SELECT partition FROM tenants t
+                      WHERE (t.workspace, t.namespace) = (lost.workspace, lost.tenant_namespace) LIMIT 1) AS named
+ WHERE i.state = 'retired' AND named.partition = ANY(%(partitions)s)
+   AND NOT EXISTS (SELECT FROM parked_tenants parked
+                    WHERE (parked.workspace, parked.namespace) = (lost.workspace, lost.tenant_namespace))
+ ORDER BY i.id, lost.kind, lost.name
+ LIMIT %(limit)s
+"""
+COUNT_BY_HEALTH = """
+SELECT coalesce(health, 'Unknown'), count(*) FROM engine_instances
+ WHERE state NOT IN ('provisioning', 'failed', 'retired') GROUP BY 1
+"""
+
+
+class LostObject(NamedTuple):
+    """An object of a retired instance."""
+
+    instance: str
+    kind: str
+    name: str
+
+
+def find_due_health(connection: Connection[Any], now: datetime, partitions: Sequence[int], limit: int) -> list[Event]:
+    """Engine instances that are not retired, and of which no agent has told anything for long."""
+    values = {"now": now, "partitions": list(partitions), "limit": limit}
+    return [Event(HealthDue(known), at, "") for known, at in connection.execute(HEALTH_DUE, values)]
+
+
+def find_lost_objects(
+    connection: Connection[Any], now: datetime, partitions: Sequence[int], limit: int, after: LostObject | None
+) -> tuple[list[Event], LostObject | None]:
+    """That objects are removed which a retired instance was to remove: it is lost, and no agent will ever tell it.
+
+    The removal of what a deployment became is forced: what that has deployed is left behind. In their order, and of
+    those ``after`` one alone, so that what stays whatever is told of it holds up no other. With them the last one, if
+    there may be more behind it.
+    """
+    first = after or LostObject("", "", "")
+    values = {"partitions": list(partitions), "limit": limit, **first._asdict()}
+    rows = connection.execute(LOST_OBJECTS, values).fetchall()
+    events = [
+        Event(Observation(workspace, namespace, instance, kind, name, now, Removed(forced)), partition, "")
+        for workspace, namespace, instance, kind, name, forced, partition in rows
+    ]
+    return events, LostObject(*rows[-1][2:5]) if len(rows) == limit else None
+
+
+def forget_retired(connection: Connection[Any]) -> int:
+    """Delete what agents told of instances that are retired by now, and were told to do; returns how many rows."""
+    return sum(connection.execute(statement).rowcount for statement in FORGET_RETIRED)
+
+
+def count_by_health(connection: Connection[Any]) -> dict[str, int]:
+    """How many engine instances there are of each health, that were ready once and are not retired."""
+    return dict.fromkeys(Health, 0) | {Health(health): count for health, count in connection.execute(COUNT_BY_HEALTH)}
