@@ -109,7 +109,7 @@ WITH moved AS MATERIALIZED (
      WHERE created_at BETWEEN %(earliest)s AND %(latest)s AND message = ''
        AND kind = '{GITOPS_DEPLOYMENT.kind}' AND action IN ('create', 'update')
        AND ((state = 'Completed' AND updated_at > %(since)s)
-            OR (state = 'Waiting' AND created_at < %(now)s - %(wait)s))
+            OR (state = 'Waiting' AND created_at < %(now)s::timestamptz - %(wait)s::interval))
 ), quickest AS MATERIALIZED (
     SELECT t.id, coalesce(nullif(d.engine_instance_id, ''), t.engine_instance_id) AS instance, min(waited) AS waited
       FROM newest
