@@ -30,7 +30,8 @@ class ForbiddenCalls:
             # Without its words: they may quote what was sent.
             raise Wait("the API server forbids it, which may pass") from error
         except Retry:
-            self._graces.pop(key, None)
+            if key in self._graces:
+                self._graces[key].begin_anew()
             raise
         self._graces.pop(key, None)
         return answer

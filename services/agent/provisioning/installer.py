@@ -186,9 +186,9 @@ def _whose(namespace: Manifest, instance: FleetInstance) -> str:
             "delete it, or retire the instance and add one in another namespace"
         )
     return (
-        f"namespace {instance.namespace} is there already and was made for instance {other}: wait until "
-        f"'gitopsctl engines show {other}' shows that its installation is Removed, or retire instance {instance.id} "
-        "and add one in another namespace"
+        f"namespace {instance.namespace} is there already and was made for instance {other}: if that is retired, wait "
+        f"until 'gitopsctl engines show {other}' shows that its installation is Removed; else retire instance "
+        f"{instance.id} and add one in another namespace"
     )
 
 

@@ -75,7 +75,7 @@ class Provisioner:
         except Permanent as error:
             found = self._failed(instance, str(error))
         except GitOpsError as error:
-            self._graces.pop(instance.id, None)
+            self._graces[instance.id].begin_anew()
             found = _unfinished(instance, str(error))
         else:
             self._graces.pop(instance.id, None)

@@ -128,8 +128,9 @@ class ObjectApplier:
         self._repositories.forget_application(key)
 
     async def suspend(self) -> None:
-        """Stop asking about repositories."""
+        """Stop asking about repositories, and forget what was begun."""
         self._waiting.clear()
+        self._reconciler.suspend()
         await self._repositories.suspend()
         await self._isolation.suspend()
 

@@ -105,7 +105,7 @@ class Reconciler:
         """Give ``key`` up: it goes, and what it has deployed stays. Raises as :meth:`reconcile_object`.
 
         ``at_once``: its operation is not waited for, because its Argo CD is down, or was. The time that an operation
-        has begins with the first call: after a restart of this process, anew.
+        has begins with the first call: after a restart of this process, or :meth:`suspend`, anew.
         """
         since = self._released_since.setdefault(key, self._clock.now())
         outcome = await self._reconcile(
@@ -115,6 +115,10 @@ class Reconciler:
             return outcome
         self._released_since.pop(key, None)
         return replace(outcome, is_gone=True)
+
+    def suspend(self) -> None:
+        """Forget since when objects are released: another agent goes on with that."""
+        self._released_since.clear()
 
     async def _reconcile(
         self, kind: ManagedKind, key: ObjectKey, step_of: Callable[[LiveObject | None], ObjectStep], *, is_wanted: bool

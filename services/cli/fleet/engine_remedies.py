@@ -24,12 +24,22 @@ COLUMNS = {
 PAST_COLUMNS = {"at": "at", "instance": "instance", "message": "message"}
 RECORDS = "SELECT created_at, engine_instance_id, message FROM past_remedies ORDER BY created_at, generation"
 """A view of the audit."""
+REPLACED = """
+SELECT r.engine_instance_id
+  FROM remediations r
+  JOIN engine_instances known ON known.id = r.engine_instance_id AND known.state <> 'retired'
+  JOIN engine_instances other ON other.id = r.replaced_by AND other.state <> 'retired'
+"""
+"""Instances that have another in their place, though they may be well again."""
 
 
 def list_remedies(
     output: Output = OUTPUT, url: str = READING_URL, timeout: float = TIMEOUT, *, past: bool = PAST
 ) -> None:
-    """List engine instances that are ill or recovering, with what is done for each, and when what is next."""
+    """List engine instances that are ill or recovering, with what is done for each, and when what is next.
+
+    And those that are well, as long as there is another that was ordered in their place.
+    """
     if past:
         rows = await_dependency("database", lambda: _past(url), timeout)
         print_rows(rows, PAST_COLUMNS, output, nothing="nothing was done for any engine instance")
@@ -58,7 +68,9 @@ def remedy_row(row: Remediation) -> Row:
 
 def _present(url: str) -> list[Row]:
     with connected(url) as connection:
-        return [remedy_row(row) for row in load_remediations(connection).values() if row.state != "well"]
+        rows = load_remediations(connection).values()
+        spare = {instance for (instance,) in connection.execute(REPLACED)}
+        return [remedy_row(row) for row in rows if row.state != "well" or row.engine_instance_id in spare]
 
 
 def _past(url: str) -> list[Row]:

@@ -34,6 +34,8 @@ log = structlog.get_logger(__name__)
 
 ACCESS_REVIEW = ApiResource("authorization.k8s.io", "v1", "SelfSubjectAccessReview", "selfsubjectaccessreviews")
 GRACE_SECONDS = 30.0
+GRACES = 10
+"""So many times as long it takes at most, if it begins anew again and again."""
 START_GRACE_SECONDS = 15.0
 """Shorter than at work, because somebody waits for the process to start."""
 
@@ -42,24 +44,32 @@ START_GRACE_SECONDS = 15.0
 class ForbiddenGrace:
     """Patience with requests of one sort: it begins with the first that is forbidden, and ends when one is not.
 
-    Nor if it is for another reason that one fails: an API server that was away does not know rights at first, each time
-    that it starts.
+    When one fails for another reason it begins anew: an API server that was away does not know rights at first, each
+    time that it starts. Not without an end: of several API servers one may be away for long.
     """
 
     seconds: float = GRACE_SECONDS
     clock: Clock = field(default_factory=SystemClock)
     _since: float | None = None
+    _first: float | None = None
+    """The first since a request was permitted."""
 
     def tolerate_rejection(self, error: Rejected) -> None:
         """Return if ``error`` may pass by itself: try again. Raises it otherwise."""
         now = self.clock.time()
         self._since = self._since if self._since is not None else now
-        if not error.is_forbidden or now - self._since >= self.seconds:
+        self._first = self._first if self._first is not None else now
+        is_over = now - self._since >= self.seconds or now - self._first >= GRACES * self.seconds
+        if not error.is_forbidden or is_over:
             raise error
 
-    def reset(self) -> None:
-        """A request was not forbidden."""
+    def begin_anew(self) -> None:
+        """A request was not answered, or failed otherwise."""
         self._since = None
+
+    def reset(self) -> None:
+        """A request was permitted."""
+        self._since = self._first = None
 
 
 @dataclass(frozen=True, slots=True)

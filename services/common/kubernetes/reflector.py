@@ -130,7 +130,7 @@ async def reflect(  # noqa: PLR0913 - what is followed, and how patiently
                 yield ListCompleted(0)
                 await following[0].until_served(missing_after)
         except (Retry, Wait) as error:
-            grace.reset()
+            grace.begin_anew()
             await following[0].pause(error)
         except Rejected as error:
             grace.tolerate_rejection(error)
@@ -242,7 +242,7 @@ class _Part:
             except Retry as error:
                 if self._needs_a_list(error):
                     raise
-                self.grace.reset()
+                self.grace.begin_anew()
                 await self.pause(error)
             except Rejected as error:
                 self.grace.tolerate_rejection(error)

@@ -53,7 +53,7 @@ class ObjectReader:
                 grace.tolerate_rejection(error)
                 reason = error
             except Retry as error:
-                grace.reset()
+                grace.begin_anew()
                 reason = error
             log.info("awaiting the API server", resource=resource.plural, namespace=namespace, error=str(reason))
             await asyncio.sleep(delays.next_delay())

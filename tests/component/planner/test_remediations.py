@@ -173,6 +173,25 @@ def test_instance_when_a_provisioner_has_installed_it_then_it_is_told_to_apply_i
     assert fleet.load_remediations()["i0"].state == "well"
 
 
+def test_instance_when_it_is_well_again_then_the_one_that_was_ordered_in_its_place_is_shown_until_that_is_retired(
+    sessions: Sessions, database: Database
+) -> None:
+    fleet, reports = sessions
+    with psycopg.connect(database.owner_url) as owner:
+        owner.execute("UPDATE engine_instances SET wanted_version = '3.2.11' WHERE id = 'i0'")
+    tell(reports, 1000, "Down", "NotAccepted")
+    for second in (1010, 1010, 1144):
+        look(fleet, second)
+    tell(reports, 1150, "Healthy")
+    for second in (1150, 3000):
+        take(fleet, second, Event(RemediesDue(), 0, ""))
+    (row,) = shown(database, "remedies")
+    assert (row["state"], row["replacedBy"].endswith("-general-1")) == ("well", True)
+    with psycopg.connect(database.owner_url) as owner:
+        owner.execute("UPDATE engine_instances SET state = 'retired' WHERE id = %s", (row["replacedBy"],))
+    assert shown(database, "remedies") == []
+
+
 def test_report_when_it_comes_while_the_next_remedy_is_decided_on_then_neither_planner_undoes_the_other(
     sessions: Sessions, database: Database
 ) -> None:

@@ -24,8 +24,9 @@ OTHERS = {
     ),
     "another instance's": (
         {"labels": {INSTANCE_LABEL: "zero"}},
-        "namespace argocd is there already and was made for instance zero: wait until 'gitopsctl engines show zero' "
-        "shows that its installation is Removed, or retire instance one and add one in another namespace",
+        "namespace argocd is there already and was made for instance zero: if that is retired, wait until "
+        "'gitopsctl engines show zero' shows that its installation is Removed; else retire instance one and add one in "
+        "another namespace",
     ),
 }
 

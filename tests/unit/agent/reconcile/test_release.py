@@ -134,6 +134,21 @@ async def test_application_when_released_again_while_it_is_synced_then_it_is_wai
         await driver.clock.until(lambda: ("Application", "app") not in driver.cluster.objects)
 
 
+async def test_application_when_released_while_another_agent_has_the_instance_then_its_sync_is_waited_for_anew(
+    driver: Driver,
+) -> None:
+    await driver.begin()
+    await driver.apply(ROW)
+    driver.cluster.edit("Application", "app", running())
+    await driver.apply(released(ROW))
+    await driver.instance.suspend()
+    await driver.clock.advance(OPERATION_PATIENCE.total_seconds())
+    driver.instance.start_work([released(ROW)])
+    await driver.clock.advance(OPERATION_PATIENCE.total_seconds() - 1)
+    phase = driver.cluster.objects["Application", "app"]["status"]["operationState"]["phase"]
+    assert phase == "Running"
+
+
 async def test_application_when_made_again_by_somebody_after_its_release_then_it_goes_again(driver: Driver) -> None:
     await driver.begin()
     await driver.apply(released(ROW))

@@ -38,6 +38,17 @@ def test_refusal_when_a_request_was_permitted_in_between_then_the_grace_begins_a
         grace.tolerate_rejection(FORBIDDEN)
 
 
+def test_refusal_when_requests_fail_otherwise_in_between_then_the_grace_begins_anew_but_has_an_end(
+    time: FakeClock, grace: ForbiddenGrace
+) -> None:
+    for _ in range(12):
+        grace.tolerate_rejection(FORBIDDEN)
+        time.seconds += 25
+        grace.begin_anew()
+    with pytest.raises(Rejected):
+        grace.tolerate_rejection(FORBIDDEN)
+
+
 def test_refusal_when_it_is_not_for_want_of_rights_then_it_is_raised_at_once(grace: ForbiddenGrace) -> None:
     with pytest.raises(Rejected, match="too long"):
         grace.tolerate_rejection(Rejected("too long", 422))

@@ -71,6 +71,7 @@ class Follower:
         parts: tuple[str, ...] = ("",),
         grace_seconds: float = DEADLINE_SECONDS,
         missing_after: float | None = None,
+        backoff: Callable[[], Backoff] = QUICK,
     ) -> None:
         self.events: list[Reflection] = []
         self.picture: dict[str, str] = {}
@@ -79,7 +80,7 @@ class Follower:
             kube,
             GITOPS_DEPLOYMENT,
             parts=parts,
-            backoff=QUICK,
+            backoff=backoff,
             grace_seconds=grace_seconds,
             missing_after=missing_after,
         )
@@ -528,10 +529,17 @@ async def test_reflection_when_it_is_forbidden_twice_and_works_in_between_then_i
 async def test_reflection_when_it_is_forbidden_each_time_that_the_api_server_starts_then_it_goes_on(
     server: FakeApiServer, kube: KubeClient, monkeypatch: pytest.MonkeyPatch, where: str
 ) -> None:
-    minutes = itertools.count(step=60)
+    passed = itertools.count(step=20)
+    now = [next(passed)]
+
+    class Delays(Backoff):
+        def next_delay(self) -> float:
+            now[0] = next(passed)
+            return 0.001
+
     for module in (reflector, clock):
-        monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: next(minutes)))
-    follower = Follower(kube, grace_seconds=30)
+        monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    follower = Follower(kube, grace_seconds=30, backoff=Delays)
     faults = server.list_faults if where == "list" else server.watch_faults
     refusal = answers(403, "Forbidden", "rights are not known yet")
     for _ in range(3):

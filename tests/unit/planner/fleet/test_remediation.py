@@ -350,6 +350,7 @@ def test_remedy_when_it_was_held_or_its_instance_well_for_a_moment_then_it_has_t
     tried.look(80)
     assert (tried.rows["i0"].state, tried.rows["i0"].remedies) == ("acting", first)
     assert [*tried.orders] == [number]
+    assert not_none(tried.due()) <= ends_at
     tried.look(ends_at - 1)
     assert tried.rows["i0"].remedies == first
     tried.look(ends_at)
@@ -366,6 +367,23 @@ def test_remedy_when_another_of_the_ring_has_its_turn_since_it_was_held_then_it_
     tried.tell("Degraded", "RepoServerFailing", "i0", since=90)
     tried.look(100)
     assert {name: row.state for name, row in tried.rows.items()} == {"i0": "waiting", "i1": "acting"}
+
+
+def test_remedy_when_another_of_the_ring_has_its_turn_and_it_is_down_then_its_tenants_stay_as_long_as_it_has_time() -> (
+    None
+):
+    tried = ladder(8)
+    tried.tell("Down", "ControllerNotReady", "i0")
+    tried.tell("Down", "ControllerNotReady", "i1")
+    tried.look(60)
+    tried.tell("Healthy", instance="i0", since=70)
+    tried.look(80)
+    tried.tell("Down", "ControllerNotReady", "i0", since=90)
+    for second in (100, 126):
+        tried.look(second)
+        assert (tried.rows["i0"].state, tried.rows["i0"].rung) == ("waiting", "RestartController")
+    tried.look(127)
+    assert tried.rows["i0"].rung == "Evacuate", "after two thirds of its time"
 
 
 def test_ring_when_two_of_it_are_ill_then_one_is_remedied_and_the_other_when_that_is_over() -> None:
@@ -1424,7 +1442,10 @@ def test_replacement_when_no_other_instance_may_be_added_then_the_instance_stays
     assert tried.rows["i0"].message.startswith("it is not retired, as none can take its place: '3.0.0' is no version")
 
 
-def test_replacement_when_the_instance_is_down_again_and_again_then_there_is_one_until_that_is_retired() -> None:
+@pytest.mark.parametrize("state", ["failed", "draining", "retired"])
+def test_replacement_when_the_instance_is_down_again_and_again_then_there_is_one_as_long_as_that_is_to_be(
+    state: InstanceState,
+) -> None:
     tried = provisioned({"i0": 2}, *instances(4)[1:])
     replacement = f"{CLUSTER.id}-general-1"
     for night in range(3):
@@ -1436,11 +1457,12 @@ def test_replacement_when_the_instance_is_down_again_and_again_then_there_is_one
         tried.look(10_000 * night + 1000)
         assert tried.rows["i0"].state == "well"
     assert tried.given == [f"AddEngineInstance {replacement}"]
-    tried.fleet = tried.fleet.with_instance(replace(tried.fleet.instances[replacement], state="retired"))
+    tried.fleet = tried.fleet.with_instance(replace(tried.fleet.instances[replacement], state=state))
     tried.tell("Down", "NotAccepted", since=30_000)
     for second in (30_060, 30_360):
         tried.look(second)
-    assert len(tried.given) == 2
+    assert len(tried.given) == (1 if state == "failed" else 2)
+    assert ("has failed: mend that" in tried.rows["i0"].message) == (state == "failed")
 
 
 def test_evacuation_when_one_that_works_again_keeps_its_tenants_then_these_take_no_room_of_others() -> None:

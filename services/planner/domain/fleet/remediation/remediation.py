@@ -263,15 +263,21 @@ def _is_idle(rung: str, ill: Illness) -> bool:
 def _resumed(ill: Illness, other: str, look: Look) -> Remediation | None:
     """With its remedy going on that was held, or not needed for a moment, before it had had its time; None: it had.
 
-    Not beside ``other`` of its ring, which has its turn by now.
+    Not beside ``other`` of its ring, which has its turn by now: it waits for that, as long as it has time.
     """
     known = ill.known
-    if known.state not in ("held", "recovering") or known.rung in ("", EVACUATE, REPLACE):
+    if known.state not in ("held", "recovering", "waiting") or known.rung in ("", EVACUATE, REPLACE):
         return None
-    resumed = replace(ill, known=replace(known, state="acting", since=known.taken_at, message=ill.reason))
-    if (other and _takes_turn(known.rung)) or not _may_help_yet(resumed, look):
+    taken = replace(known, state="acting", since=known.taken_at, message=ill.reason, due_at=None)
+    resumed = replace(ill, known=taken)
+    if not _may_help_yet(resumed, look):
         return None
-    return _with_due_time(resumed, look)
+    return _waiting_for(other, known, look) if other and _takes_turn(known.rung) else _with_due_time(resumed, look)
+
+
+def _waiting_for(other: str, known: Remediation, look: Look) -> Remediation:
+    message = f"for {other}, of the same ring"
+    return _in_state(known, "waiting", message, look.now, _look(look.now, look.policy))
 
 
 def _may_help_yet(ill: Illness, look: Look) -> bool:
@@ -314,7 +320,7 @@ def _step(ill: Illness, other: str, look: Look) -> Remediation:
         message = f"nobody is left on it, and another takes its place unless it recovers: {ill.reason}"
         return _in_state(known, "waiting", message, look.now, min(replaced_at, again))
     if other and _takes_turn(rung):
-        return _in_state(known, "waiting", f"for {other}, of the same ring", look.now, again)
+        return _waiting_for(other, known, look)
     return _taken(ill, rung, look)
 
 

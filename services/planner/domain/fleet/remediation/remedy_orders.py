@@ -128,8 +128,11 @@ def _with_replacement(
     """
     known = fleet.instances.get(row.replaced_by)
     wanted = replacement_of(instance, fleet)
-    if wanted is None or (known is not None and not known.is_retired):
+    if wanted is None or (known is not None and (known.state == "provisioning" or known.is_taking)):
         return row, (), fleet, ""
+    if known is not None and known.state == "failed":
+        mend = f"mend that, or 'gitopsctl engines retire {known.id}'"
+        return row, (), fleet, f"engine instance {known.id} was added for that, and has failed: {mend}"
     orders, after, refusal = add_replacement(wanted, fleet, now)
     return row if refusal else replace(row, replaced_by=wanted.id), orders, after, refusal
 
