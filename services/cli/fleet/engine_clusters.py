@@ -60,7 +60,7 @@ def add(
     """
     (name,) = topics.known_clusters([cluster])
     order = AddEngineCluster(name, region)
-    stop_if_refused(order, url, timeout, output)
+    stop_if_refused(order, url, timeout, output, dry_run=dry_run)
     say = typer.echo if output is Output.TABLE else tell  # a program reads one document
     topics.make_topics(load_topics(engine_cluster=name), timeout, replication_factor, say, dry_run=dry_run)
     if not dry_run:

@@ -84,14 +84,15 @@ def try_order(order: Order, url: str, timeout: float) -> Decision:
     return decide_order(given, await_dependency("database", lambda: fleet(url, order), timeout))
 
 
-def stop_if_refused(order: Order, url: str, timeout: float, output: Output) -> None:
-    """Before something is made for ``order``: tell why it would be refused, by what the database shows.
+def stop_if_refused(order: Order, url: str, timeout: float, output: Output, *, dry_run: bool = False) -> None:
+    """Before something is made for ``order``: tell why it is refused, by what the database shows.
 
     Nothing is sent. Raises Exit with code 1 if it would be; else nothing is printed.
     """
     tried = try_order(order, url, timeout)
     if tried.outcome == "refused":
-        _tell(order, "would be refused", tried.message, {"outcome": "refused", "message": tried.message}, output)
+        outcome = "would be refused" if dry_run else "refused"
+        _tell(order, outcome, tried.message, {"outcome": "refused", "message": tried.message}, output)
 
 
 def _show_plan(order: Order, plan: Mapping[str, PlanTable], url: str, timeout: float, output: Output) -> None:

@@ -54,7 +54,7 @@ def test_cluster_when_its_order_would_be_refused_then_nothing_is_made_for_it(
     made: list[str], cluster: tuple[str, ...], rule: str, dry_run: tuple[str, ...]
 ) -> None:
     given = added(*cluster, *dry_run)
-    told = f"{cluster[0]}: would be refused, {rule}\n"
+    told = f"{cluster[0]}: {'would be refused' if dry_run else 'refused'}, {rule}\n"
     assert (given.exit_code, given.stdout, given.stderr, made) == (1, "", told, [])
 
 
