@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import subprocess
 import time
 from collections.abc import Callable
@@ -37,9 +36,8 @@ class Kubectl:
     ) -> subprocess.CompletedProcess[str]:
         """Whatever comes of it."""
         return subprocess.run(
-            [str(self.program), *arguments],
+            [str(self.program), f"--kubeconfig={self.kubeconfig}", *arguments],
             input=given,
-            env=os.environ | {"KUBECONFIG": str(self.kubeconfig)},
             capture_output=True,
             text=True,
             check=False,
