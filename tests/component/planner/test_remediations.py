@@ -86,6 +86,12 @@ def answer(session: DatabaseSession, row: Remediation, outcome: Applied | Failed
     take(session, second, Event(observation, 7, ""))
 
 
+def have_installed(database: Database) -> None:
+    """A provisioner has installed the first instance."""
+    with psycopg.connect(database.owner_url) as owner:
+        owner.execute("UPDATE engine_instances SET wanted_version = '3.2.11' WHERE id = 'i0'")
+
+
 def shown(database: Database, *arguments: str) -> list[dict[str, Any]]:
     environment = {"DATABASE_OWNER_URL": database.owner_url}
     result = CliRunner(env=environment).invoke(engines.app, [*arguments, "-o", "json"])
@@ -151,8 +157,7 @@ def test_instance_when_a_provisioner_has_installed_it_then_it_is_told_to_apply_i
     sessions: Sessions, database: Database
 ) -> None:
     fleet, reports = sessions
-    with psycopg.connect(database.owner_url) as owner:
-        owner.execute("UPDATE engine_instances SET wanted_version = '3.2.11' WHERE id = 'i0'")
+    have_installed(database)
     tell(reports, 1000, "Down", "NotAccepted")
     assert [look(fleet, 1010).rung for _ in range(2)] == ["Cordon", "ReapplyConfiguration"]
     anew = "SELECT id, reapply_ordered_at FROM engine_instances WHERE reapply_ordered_at IS NOT NULL"
@@ -177,8 +182,7 @@ def test_instance_when_it_is_well_again_then_the_one_that_was_ordered_in_its_pla
     sessions: Sessions, database: Database
 ) -> None:
     fleet, reports = sessions
-    with psycopg.connect(database.owner_url) as owner:
-        owner.execute("UPDATE engine_instances SET wanted_version = '3.2.11' WHERE id = 'i0'")
+    have_installed(database)
     tell(reports, 1000, "Down", "NotAccepted")
     for second in (1010, 1010, 1144):
         look(fleet, second)
