@@ -47,7 +47,8 @@ who have been on all of them become few soon. Instances fail by themselves, too,
 
 
 MOST_BEYOND = 1.5
-"""Times its capacity an instance has at most by an evacuation: it must not be ill of that, too."""
+"""Times its capacity an instance has at most by an evacuation, or by a ring that goes back: it must not be ill of that,
+too."""
 
 
 class LacksRoom(Refused):

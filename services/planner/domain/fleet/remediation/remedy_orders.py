@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime
 
-from services.common.messages import REMEDY, Applied, Failed, Observation, Remedy
+from services.common.messages import REMEDY, Applied, Failed, Observation, Remedy, RetireEngineInstance
 from services.kinds.shared.resource import Cause
 from services.planner.domain.audit import instance_record, move_record
 from services.planner.domain.changes import Changes
@@ -37,12 +37,7 @@ from services.planner.domain.fleet.remediation.remediation import (
     next_remedies,
 )
 from services.planner.domain.fleet.remediation.remediation_rows import Remediation, ToldRemedy
-from services.planner.domain.fleet.remediation.replacement import (
-    add_replacement,
-    is_replaceable,
-    replacement_of,
-    retire_replaced,
-)
+from services.planner.domain.fleet.remediation.replacement import give_order, is_replaceable, replacement_of
 from services.planner.domain.fleet.rows import EngineInstanceRow, FleetOrderRecord
 from services.planner.domain.policy import RemedyPolicy
 from services.planner.rows import AuditRecord, EngineKey, EngineRow
@@ -114,7 +109,7 @@ def _of_provisioner(
         row, added, after, refusal = _with_replacement(row, instance, fleet, now)
         if refusal:
             return replace(row, message=f"it is not retired, as none can take its place: {refusal}"), (), fleet
-        retired, after, refusal = retire_replaced(instance, after, now)
+        retired, after, refusal = give_order(RetireEngineInstance(instance.id), after, now)
         return replace(row, message=f"it is not retired yet: {refusal}") if refusal else row, (*added, *retired), after
     return row, (), fleet
 
@@ -133,7 +128,7 @@ def _with_replacement(
     if known is not None and known.state == "failed":
         mend = f"mend that, or 'gitopsctl engines retire {known.id}'"
         return row, (), fleet, f"engine instance {known.id} was added for that, and has failed: {mend}"
-    orders, after, refusal = add_replacement(wanted, fleet, now)
+    orders, after, refusal = give_order(wanted, fleet, now)
     return row if refusal else replace(row, replaced_by=wanted.id), orders, after, refusal
 
 

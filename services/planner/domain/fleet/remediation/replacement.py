@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from services.common.messages import AddEngineInstance, Order, RetireEngineInstance
+from services.common.messages import AddEngineInstance, Order
 from services.planner.domain.fleet.fleet import Fleet
 from services.planner.domain.fleet.orders import decide_own_order, record_of
 from services.planner.domain.fleet.pools.pool_rows import namespace_of
@@ -46,22 +46,8 @@ def replacement_of(row: EngineInstanceRow, fleet: Fleet) -> AddEngineInstance | 
     )
 
 
-def add_replacement(
-    wanted: AddEngineInstance, fleet: Fleet, now: datetime
-) -> tuple[tuple[FleetOrderRecord, ...], Fleet, str]:
-    """What was ordered, the fleet with the instance, and the rule that is against it."""
-    return _given(wanted, fleet, now)
-
-
-def retire_replaced(
-    row: EngineInstanceRow, fleet: Fleet, now: datetime
-) -> tuple[tuple[FleetOrderRecord, ...], Fleet, str]:
-    """What was ordered, the fleet without the instance that nobody is left on, and the rule that keeps it."""
-    return _given(RetireEngineInstance(row.id), fleet, now)
-
-
-def _given(order: Order, fleet: Fleet, now: datetime) -> tuple[tuple[FleetOrderRecord, ...], Fleet, str]:
-    """The order if it is accepted, the fleet then, and the rule that it would break."""
+def give_order(order: Order, fleet: Fleet, now: datetime) -> tuple[tuple[FleetOrderRecord, ...], Fleet, str]:
+    """What was ordered, if that is accepted, the fleet then, and the rule that it would break."""
     given, decision = decide_own_order(order, ACTOR, fleet, now)
     if decision.outcome != "accepted":
         return (), fleet, decision.message
