@@ -20,15 +20,16 @@ STARTLED_AGENT = "tests.component.agent.startled_agent"
 
 
 class Worker:
-    """One ``python -m`` of an agent."""
+    """One ``python -m`` of an agent; what it leaves behind when it is killed is in the folder of its log."""
 
     def __init__(self, environment: Mapping[str, str], log: Path, module: str = AGENT) -> None:
         self.port = free_port()
         self.log = log
         self._output = log.open("ab")
+        own = {"METRICS_PORT": str(self.port), "LOG_FORMAT": "json", "TMPDIR": str(log.parent)}
         self.process = subprocess.Popen(
             [sys.executable, "-m", module],
-            env=os.environ | environment | {"METRICS_PORT": str(self.port), "LOG_FORMAT": "json"},
+            env=os.environ | environment | own,
             stdout=self._output,
             stderr=self._output,
         )
