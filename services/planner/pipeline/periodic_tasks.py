@@ -15,28 +15,7 @@ from uuid import UUID
 import structlog
 from psycopg import Connection
 
-from services.common.telemetry.metrics import (
-    COMPLETE_EPOCH_AGE,
-    ENGINE_INSTANCES,
-    ENGINE_REMEDIATIONS,
-    INSTANCE_OVERLOADED,
-    INSTANCE_UNREADY,
-    LEFT_BEHIND,
-    MOVE_AGE,
-    MOVES_GIVING_WAY,
-    ORPHANS_KEPT,
-    POOL_IN_WANT,
-    REBUILD_AGE,
-    RESOURCES,
-    ROLLOUTS,
-    STREAM_UNCONFIRMED,
-    SWEEP_PARTS,
-    SWEEPS_REFUSED,
-    TENANTS_IN_MEMORY,
-    TENANTS_LEFT,
-    TENANTS_PARKED,
-)
-from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
+from services.common.telemetry.metrics import MOVES_GIVING_WAY, TENANTS_PARKED
 from services.planner import SERVICE
 from services.planner.database import (
     fleet_queries,
@@ -50,6 +29,7 @@ from services.planner.database import (
 from services.planner.database.instance_queries import LostObject
 from services.planner.domain.events import Event, FleetDue, RemediesDue, ScalingDue
 from services.planner.domain.fleet.pools.scaling import has_overloaded
+from services.planner.pipeline.gauges import set_gauges
 from services.planner.pipeline.loop import Planner
 from services.planner.pipeline.silent_instances import SilentInstances
 from services.planner.rows import ParkedTenant
@@ -287,61 +267,12 @@ class PeriodicTasks:
         if PRUNED_AT_ONCE in pruned:
             del self._last["prune"]
 
-    def _count(self, planner: Planner) -> None:
-        partitions = planner.consumer.partitions
-        with planner.session.connection() as connection:
-            RESOURCES.labels(SERVICE, GITOPS_DEPLOYMENT.kind).set(
-                periodic_queries.count_deployments(connection, partitions)
-            )
-            LEFT_BEHIND.labels(SERVICE).set(periodic_queries.count_left_behind(connection, partitions))
-            TENANTS_PARKED.labels(SERVICE).set(len(periodic_queries.parked_tenants(connection, partitions)))
-            STREAM_UNCONFIRMED.labels(SERVICE).set(periodic_queries.unconfirmed_bytes(connection))
-            REBUILD_AGE.labels(SERVICE).set(periodic_queries.rebuild_age(connection, planner.clock.now()))
-            SWEEPS_REFUSED.labels(SERVICE).set(periodic_queries.count_refused_sweeps(connection, partitions))
-            SWEEP_PARTS.labels(SERVICE).set(periodic_queries.count_sweep_parts(connection, partitions))
-            self._tell_list_ages(planner, connection)
-            periodic_queries.forget_kept_orphans(connection, planner.clock.now() - TOLD_AGAIN_WITHIN)
-            ORPHANS_KEPT.labels(SERVICE).set(periodic_queries.count_kept_orphans(connection, partitions))
-            self._tell_fleet(planner, connection)
-            self._tell_unfinished(connection)
-        TENANTS_IN_MEMORY.labels(SERVICE).set(planner.session.tenants.size)
-        planner.session.refresh_fleet()
-
     @staticmethod
-    def _tell_fleet(planner: Planner, connection: Connection[Any]) -> None:
-        """Of all of it: every planner tells the same."""
+    def _count(planner: Planner) -> None:
+        """What metrics show, and placement and pools go by; not what nobody tells of any more."""
         now = planner.clock.now()
-        for health, count in instance_queries.count_by_health(connection).items():
-            ENGINE_INSTANCES.labels(health).set(count)
-        for state, count in remedy_queries.count_remediations(connection).items():
-            ENGINE_REMEDIATIONS.labels(state).set(count)
-        for step, seconds in move_queries.move_ages(connection, now).items():
-            MOVE_AGE.labels(step).set(seconds)
-        for state, count in rollout_queries.rollout_states(connection, now).items():
-            ROLLOUTS.labels(state).set(count)
-
-    @staticmethod
-    def _tell_unfinished(connection: Connection[Any]) -> None:
-        """Instances and pools that somebody has to see to; every planner tells the same."""
-        TENANTS_LEFT.clear()
-        for instance, tenants in move_queries.count_unmoved(connection).items():
-            TENANTS_LEFT.labels(instance).set(tenants)
-        INSTANCE_UNREADY.clear()
-        for instance, is_overdue in pool_queries.unready_instances(connection).items():
-            INSTANCE_UNREADY.labels(instance).set(2 if is_overdue else 1)
-        INSTANCE_OVERLOADED.clear()
-        for instance in pool_queries.overloaded_instances(connection):
-            INSTANCE_OVERLOADED.labels(instance).set(1)
-        POOL_IN_WANT.clear()
-        for (cluster, ring), wants in pool_queries.pools_in_want(connection).items():
-            POOL_IN_WANT.labels(cluster, ring).set(wants)
-
-    @staticmethod
-    def _tell_list_ages(planner: Planner, connection: Connection[Any]) -> None:
-        """For watchers, of which nothing is heard if they are gone."""
-        now, kinds = planner.clock.now(), [kind.name for kind in planner.policy.kinds.kinds]
-        periodic_queries.forget_lists(connection, now - LISTS_KEPT)
-        ages = periodic_queries.list_ages(connection, kinds, planner.consumer.partitions, now)
-        COMPLETE_EPOCH_AGE.clear()
-        for (workspace, kind), seconds in ages.items():
-            COMPLETE_EPOCH_AGE.labels(SERVICE, workspace, kind).set(seconds)
+        with planner.session.connection() as connection:
+            periodic_queries.forget_kept_orphans(connection, now - TOLD_AGAIN_WITHIN)
+            periodic_queries.forget_lists(connection, now - LISTS_KEPT)
+            set_gauges(planner, connection)
+        planner.session.refresh_fleet()

@@ -21,7 +21,7 @@ from services.planner.database.session import DatabaseSession
 from services.planner.domain.policy import Policy
 from services.planner.engines.available import ENGINES
 from services.planner.pipeline.batch_planning import plan_batch
-from services.planner.pipeline.periodic_tasks import PeriodicTasks
+from services.planner.pipeline.gauges import set_list_ages
 from tests.component.conftest import Database
 from tests.component.fleet import add_instance
 from tests.unit.planner.given import ENVIRONMENT, at, changed, environment, resync
@@ -92,7 +92,7 @@ def test_age_when_a_planner_counts_then_its_metric_tells_it_of_every_workspace_a
     clock = SimpleNamespace(now=lambda: NOW)
     planner: Any = SimpleNamespace(clock=clock, policy=Policy(), consumer=SimpleNamespace(partitions=PARTITIONS))
     with session.connection() as connection:
-        PeriodicTasks._tell_list_ages(planner, connection)
+        set_list_ages(planner, connection)
 
     def told(workspace: str, kind: str) -> float | None:
         labels = {"service": "planner", "workspace": workspace, "kind": kind}

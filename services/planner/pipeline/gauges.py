@@ -1,0 +1,101 @@
+"""Gauges of what the database holds, as metrics show it: of the planner's partitions, and of the fleet as a whole.
+
+Every planner tells the same of the fleet, so that it is known while any of them is at work.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from psycopg import Connection
+
+from services.common.telemetry.metrics import (
+    COMPLETE_EPOCH_AGE,
+    ENGINE_INSTANCES,
+    ENGINE_REMEDIATIONS,
+    INSTANCE_OVERLOADED,
+    INSTANCE_UNREADY,
+    LEFT_BEHIND,
+    MOVE_AGE,
+    ORPHANS_KEPT,
+    POOL_IN_WANT,
+    REBUILD_AGE,
+    RESOURCES,
+    ROLLOUTS,
+    STREAM_UNCONFIRMED,
+    SWEEP_PARTS,
+    SWEEPS_REFUSED,
+    TENANTS_IN_MEMORY,
+    TENANTS_LEFT,
+    TENANTS_PARKED,
+)
+from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
+from services.planner import SERVICE
+from services.planner.database import (
+    instance_queries,
+    move_queries,
+    periodic_queries,
+    pool_queries,
+    remedy_queries,
+    rollout_queries,
+)
+from services.planner.pipeline.loop import Planner
+
+
+def set_gauges(planner: Planner, connection: Connection[Any]) -> None:
+    """All of them, but for those that are set when what they tell happens."""
+    _set_those_of_partitions(planner, connection)
+    set_list_ages(planner, connection)
+    _set_those_of_the_fleet(planner, connection)
+    _set_unfinished(connection)
+    TENANTS_IN_MEMORY.labels(SERVICE).set(planner.session.tenants.size)
+
+
+def set_list_ages(planner: Planner, connection: Connection[Any]) -> None:
+    """Seconds since each workspace and kind was last listed to the end: of watchers that are gone nothing is heard."""
+    now, kinds = planner.clock.now(), [kind.name for kind in planner.policy.kinds.kinds]
+    ages = periodic_queries.list_ages(connection, kinds, planner.consumer.partitions, now)
+    COMPLETE_EPOCH_AGE.clear()
+    for (workspace, kind), seconds in ages.items():
+        COMPLETE_EPOCH_AGE.labels(SERVICE, workspace, kind).set(seconds)
+
+
+def _set_those_of_partitions(planner: Planner, connection: Connection[Any]) -> None:
+    partitions = planner.consumer.partitions
+    deployments = periodic_queries.count_deployments(connection, partitions)
+    RESOURCES.labels(SERVICE, GITOPS_DEPLOYMENT.kind).set(deployments)
+    LEFT_BEHIND.labels(SERVICE).set(periodic_queries.count_left_behind(connection, partitions))
+    TENANTS_PARKED.labels(SERVICE).set(len(periodic_queries.parked_tenants(connection, partitions)))
+    STREAM_UNCONFIRMED.labels(SERVICE).set(periodic_queries.unconfirmed_bytes(connection))
+    REBUILD_AGE.labels(SERVICE).set(periodic_queries.rebuild_age(connection, planner.clock.now()))
+    SWEEPS_REFUSED.labels(SERVICE).set(periodic_queries.count_refused_sweeps(connection, partitions))
+    SWEEP_PARTS.labels(SERVICE).set(periodic_queries.count_sweep_parts(connection, partitions))
+    ORPHANS_KEPT.labels(SERVICE).set(periodic_queries.count_kept_orphans(connection, partitions))
+
+
+def _set_those_of_the_fleet(planner: Planner, connection: Connection[Any]) -> None:
+    now = planner.clock.now()
+    for health, count in instance_queries.count_by_health(connection).items():
+        ENGINE_INSTANCES.labels(health).set(count)
+    for state, count in remedy_queries.count_remediations(connection).items():
+        ENGINE_REMEDIATIONS.labels(state).set(count)
+    for step, seconds in move_queries.move_ages(connection, now).items():
+        MOVE_AGE.labels(step).set(seconds)
+    for state, count in rollout_queries.rollout_states(connection, now).items():
+        ROLLOUTS.labels(state).set(count)
+
+
+def _set_unfinished(connection: Connection[Any]) -> None:
+    """Of instances and pools that somebody has to see to: there is none of one that is well again."""
+    TENANTS_LEFT.clear()
+    for instance, tenants in move_queries.count_unmoved(connection).items():
+        TENANTS_LEFT.labels(instance).set(tenants)
+    INSTANCE_UNREADY.clear()
+    for instance, is_overdue in pool_queries.unready_instances(connection).items():
+        INSTANCE_UNREADY.labels(instance).set(2 if is_overdue else 1)
+    INSTANCE_OVERLOADED.clear()
+    for instance in pool_queries.overloaded_instances(connection):
+        INSTANCE_OVERLOADED.labels(instance).set(1)
+    POOL_IN_WANT.clear()
+    for (cluster, ring), wants in pool_queries.pools_in_want(connection).items():
+        POOL_IN_WANT.labels(cluster, ring).set(wants)
