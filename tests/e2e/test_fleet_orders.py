@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import uuid4
 
+import psycopg
 import pytest
 from typer.testing import Result
 
@@ -17,9 +18,10 @@ from services.cli.fleet.fleet_orders import send_order
 from services.common.avro import SchemaRegistry, decode_record
 from services.common.errors import InvalidConfiguration
 from services.common.kafka import FLEET, PartitionReader
-from services.common.messages import AddEngineInstance, DrainEngineInstance, FleetOrder
+from services.common.messages import AddEngineCluster, AddEngineInstance, DrainEngineInstance, FleetOrder
 from tests.e2e.operators import of_clusters, of_instances
 
+DECIDED = "SELECT outcome, message FROM fleet_orders WHERE id = %s"
 DEADLINE_SECONDS = 120
 CLUSTER = "north"
 
@@ -135,3 +137,26 @@ def test_cluster_when_added_twice_then_it_is_there_once_and_its_region_stays(sta
     assert moved.stderr.startswith("north: refused, engine cluster north is in region 'eu', not 'us', for good: ")
     listed = json.loads(of_clusters(stack, "list", "-o", "json").stdout)
     assert [(each["id"], each["region"]) for each in listed if each["id"] == CLUSTER] == [(CLUSTER, "eu")]
+
+
+def test_cluster_when_ordered_before_it_has_a_topic_then_it_is_refused_and_rows_of_others_are_streamed(
+    stack: HostedStack, instance: str
+) -> None:
+    cluster = f"west-{uuid4().hex[:8]}"
+    order = FleetOrder(uuid4(), "ada", datetime.now(UTC), AddEngineCluster(cluster, "eu"))
+    send_order(stack.log, order)
+    behind = of_instances(stack, "add", f"{instance}-west", "--cluster", cluster)
+    assert f"refused, there is no engine cluster '{cluster}'" in behind.stderr
+    with psycopg.connect(stack.environment["DATABASE_OWNER_URL"]) as owner:
+        assert owner.execute(DECIDED, (order.id,)).fetchone() == (
+            "refused",
+            f"engine cluster {cluster} has no topic gitops.engine.{cluster}: 'gitopsctl engine-clusters add {cluster}' "
+            "makes it",
+        )
+    assert add(stack, instance).exit_code == 0
+    until_streamed(stack, instance, "accepting")
+    tried = of_clusters(stack, "add", cluster, "--region", "eu", "--dry-run")
+    assert tried.stdout.splitlines()[-1] == f"{cluster}: would be accepted", tried.output
+    added = of_clusters(stack, "add", cluster, "--region", "eu")
+    assert added.stdout.splitlines()[-1] == f"{cluster}: accepted", added.output
+    assert of_clusters(stack, "retire", cluster).exit_code == 0

@@ -37,6 +37,7 @@ from services.common.kafka import (
     WORKSPACE,
     check_login,
     client_properties,
+    described_partitions,
     engine_topic,
     objects_topic,
     workspace_topic,
@@ -237,6 +238,16 @@ def test_rows_when_an_agent_reads_them_then_only_those_of_its_own_cluster_are_gi
     assert not _may_read(elsewhere, "gitops-agent-elsewhere", ENGINE)
     assert not _may_read(login(here), OWN_GROUP[here], own)
     assert not _may_write(elsewhere, own)
+
+
+def test_topics_of_engine_clusters_when_a_planner_asks_then_it_is_told_of_them_whether_they_are_there_and_of_no_others(
+    login: Callable[[str], BrokerSettings], elsewhere: BrokerSettings
+) -> None:
+    there, missing = engine_topic("elsewhere"), engine_topic("nowhere")
+    asked = (ENGINE, there, missing, FLEET, OWN_STATUSES)
+    told = {ENGINE: 6, there: 6, missing: 0, FLEET: None, OWN_STATUSES: None}
+    assert described_partitions(login("planner"), asked) == told
+    assert described_partitions(elsewhere, (there, ENGINE, missing)) == {there: 6, ENGINE: None, missing: None}
 
 
 def test_group_when_the_agent_of_another_cluster_joins_then_it_is_refused(elsewhere: BrokerSettings) -> None:

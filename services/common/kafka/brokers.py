@@ -6,11 +6,12 @@ The properties of faust's clients are in :mod:`services.agent.stream.faust_app`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from concurrent.futures import Future
 from contextlib import contextmanager
 from typing import Any
 
-from confluent_kafka import KafkaError, KafkaException
-from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType, TopicMetadata
+from confluent_kafka import KafkaError, KafkaException, TopicCollection
+from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType, TopicDescription, TopicMetadata
 
 from services.common.errors import InvalidConfiguration, NoPermission, Retry
 from services.common.kafka.topics import WORKSPACE
@@ -100,6 +101,17 @@ def count_partitions(brokers: Brokers, topics: Iterable[str]) -> dict[str, int]:
     return {topic: _count(known.get(topic), topic) for topic in topics}
 
 
+def described_partitions(brokers: Brokers, topics: Iterable[str]) -> dict[str, int | None]:
+    """How many partitions each of ``topics`` has: 0 if it does not exist, None if we may not know.
+
+    Each is asked for by its name: a list of all topics lacks also those that we may not know of. Raises Retry if the
+    brokers do not answer.
+    """
+    admin = AdminClient(client_properties(brokers) | {"log_level": 0})
+    asked = admin.describe_topics(TopicCollection(sorted(topics)), request_timeout=REQUEST_SECONDS)
+    return {topic: _described(topic, answer) for topic, answer in asked.items()}
+
+
 def topic_settings(brokers: Brokers, topic: str) -> dict[str, str]:
     """The settings that ``topic`` has, also those that are the brokers' defaults.
 
@@ -148,6 +160,18 @@ def _existing(brokers: Brokers) -> dict[str, TopicMetadata]:
                 f"Kafka refuses KAFKA_USERNAME and KAFKA_PASSWORD: {refusals[0].str()}; see 'gitopsctl topics acls'"
             ) from error
         raise Retry(str(error.args[0])) from error
+
+
+def _described(topic: str, answer: Future[TopicDescription]) -> int | None:
+    try:
+        return len(answer.result().partitions)
+    except KafkaException as error:
+        reason = error.args[0]
+        if reason.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+            return 0
+        if reason.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
+            return None
+        raise Retry(f"Kafka was asked for {topic}: {reason.str()}") from error
 
 
 def _count(found: TopicMetadata | None, topic: str) -> int:

@@ -11,6 +11,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
+from types import MappingProxyType
 from typing import Protocol
 from uuid import UUID
 
@@ -27,6 +28,7 @@ from services.planner.domain.audit import audit_of_placement
 from services.planner.domain.changes import NOTHING, BatchChanges, Changes, TenantChanges
 from services.planner.domain.dormancy import Lookup, lookup_for
 from services.planner.domain.events import Due, Event, MoveDue, SweepDue, SweepPlace, SweepScope, Unseen
+from services.planner.domain.fleet.fleet import EngineTopic
 from services.planner.domain.fleet.reports.installations import decide_installations, is_of_installation
 from services.planner.domain.fleet.reports.orphans import instance_of
 from services.planner.domain.fleet.view import FleetView
@@ -91,10 +93,24 @@ def _begins(event: Event, before: Event) -> bool:
 
 
 def plan_batch(
-    events: Sequence[Event], database: Database, policy: Policy, now: datetime, only: TenantName | None = None
+    events: Sequence[Event],
+    database: Database,
+    policy: Policy,
+    now: datetime,
+    only: TenantName | None = None,
+    engine_topics: Mapping[str, EngineTopic] = MappingProxyType({}),
 ) -> BatchChanges:
-    """What a part's ``events``, in their order, change; of the tenants of one name ``only`` if that is told."""
-    of_fleet = plan_fleet([event for event in events if event.is_of_fleet], database, policy, now)
+    """What a part's ``events``, in their order, change.
+
+    Args:
+        events: the part.
+        database: what is asked.
+        policy: what operators have set.
+        now: the time.
+        only: of the tenants of this name alone.
+        engine_topics: by engine cluster, of those that orders add.
+    """
+    of_fleet = plan_fleet([event for event in events if event.is_of_fleet], database, policy, now, engine_topics)
     events = [event for event in events if not event.is_of_fleet]
     routed, sweeps = route([event for event in events if not instance_of(event)], database, policy.guard, now, only)
     if only is not None:

@@ -9,13 +9,14 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
+from types import MappingProxyType
 from typing import Protocol
 from uuid import UUID
 
 from services.common.messages import FleetOrder
 from services.planner.domain.changes import Changes
 from services.planner.domain.events import Event, FleetDue, RemediesDue, ScalingDue
-from services.planner.domain.fleet.fleet import Fleet, Holding, TenantHere
+from services.planner.domain.fleet.fleet import EngineTopic, Fleet, Holding, TenantHere
 from services.planner.domain.fleet.orders import (
     ORDERS_OF_A_TENANT,
     ORDERS_THAT_CLOSE,
@@ -100,14 +101,22 @@ class FleetDatabase(Protocol):
         """What was done for instances that are ill or have been, by their ids."""
 
 
-def plan_fleet(events: Sequence[Event], database: FleetDatabase, policy: Policy, now: datetime) -> list[Changes]:
+def plan_fleet(
+    events: Sequence[Event],
+    database: FleetDatabase,
+    policy: Policy,
+    now: datetime,
+    engine_topics: Mapping[str, EngineTopic] = MappingProxyType({}),
+) -> list[Changes]:
     """What follows from those of ``events`` that are about the fleet as a whole."""
     messages = [event.message for event in events]
     planned = []
     if any(isinstance(message, FleetOrder | FleetDue) for message in messages):
         orders = [message for message in messages if isinstance(message, FleetOrder)]
         is_of_states = any(isinstance(message, FleetDue) and message.is_of_states for message in messages)
-        ordered = partial(_ordered, orders, database, policy, now, is_of_states=is_of_states)
+        ordered = partial(
+            _ordered, orders, database, policy, now, is_of_states=is_of_states, engine_topics=engine_topics
+        )
         planned.append(_decided(ordered, database))
     if any(isinstance(message, RemediesDue) for message in messages):
         planned.append(_decided(partial(_remedied, database, policy, now), database))
@@ -141,7 +150,13 @@ def plan_reports(events: Sequence[Event], database: FleetDatabase, policy: Polic
 
 
 def _ordered(
-    orders: Sequence[FleetOrder], database: FleetDatabase, policy: Policy, now: datetime, *, is_of_states: bool
+    orders: Sequence[FleetOrder],
+    database: FleetDatabase,
+    policy: Policy,
+    now: datetime,
+    *,
+    is_of_states: bool,
+    engine_topics: Mapping[str, EngineTopic],
 ) -> tuple[Fleet, Changes]:
     """What becomes of operators' orders, of states of instances, of moves, and of the rollout that is due.
 
@@ -156,6 +171,7 @@ def _ordered(
         fleet = fleet.with_holdings(database.load_holdings([*fleet.instances]))
     if any(is_of_all_tenants(each.order) for each in orders):
         fleet = replace(fleet, tenants=database.load_all_tenants())
+    fleet = replace(fleet, engine_topics=engine_topics)
     decided = carry_out_orders(orders, fleet, now)
     decided = replace(decided, fleet=_with_ring(decided.fleet, database, now))
     return fleet, settle_fleet(

@@ -18,12 +18,21 @@ from typing import Any, LiteralString
 
 import psycopg
 import pytest
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import AdminClient, NewTopic
 
 from services.common.avro import AvroCodec, SchemaRegistry
 from services.common.errors import Retry, Unavailable
-from services.common.kafka import DEAD_LETTERS, DeadLetterLimit, DeadLetterQueue, Publisher, tenant_key
+from services.common.kafka import (
+    DEAD_LETTERS,
+    DeadLetterLimit,
+    DeadLetterQueue,
+    Publisher,
+    engine_topic,
+    load_topics,
+    tenant_key,
+)
 from services.common.messages import (
+    AddEngineCluster,
     AddEngineInstance,
     Command,
     DeadLetter,
@@ -41,6 +50,7 @@ from services.planner.domain.events import Event
 from services.planner.domain.policy import Policy, SweepGuard
 from services.planner.engines.available import ENGINES
 from services.planner.pipeline.batch_consumer import BatchConsumer, Topics
+from services.planner.pipeline.cluster_topics import find_engine_topics
 from services.planner.pipeline.decode import Codec, Decoder
 from services.planner.pipeline.loop import Planner
 from services.planner.pipeline.periodic_tasks import PeriodicTasks
@@ -110,6 +120,7 @@ class Rig:
                 policy=Policy(),
                 batch_limit=500,
                 periodic=PeriodicTasks(audit_kept=timedelta(days=1)),
+                find_engine_topics=partial(find_engine_topics, self.kafka),
             )
 
     @contextmanager
@@ -206,6 +217,55 @@ def test_tenant_when_there_is_no_instance_for_it_then_it_alone_waits_until_opera
         assert rig.query(WAITING) == []
         rig.until("the audit", ORDERS, [("own", "accepted"), ("new", "accepted")])
     assert rig.query("SELECT generation FROM deployments ORDER BY generation") == [(1,), (2,)]
+
+
+@pytest.fixture
+def cluster_with_topic(kafka_bootstrap: str) -> Iterator[Callable[[int], str]]:
+    """Makes an engine cluster's topic of so many partitions, without any order; returns the cluster's id."""
+    admin, made = AdminClient({"bootstrap.servers": kafka_bootstrap}), list[str]()
+
+    def make(partitions: int) -> str:
+        cluster = f"north-{uuid.uuid4().hex[:8]}"
+        made.append(engine_topic(cluster))
+        admin.create_topics([NewTopic(made[-1], partitions, 1)])[made[-1]].result(timeout=DEADLINE_SECONDS)
+        _await_topics(kafka_bootstrap, {made[-1]})
+        return cluster
+
+    yield make
+    for outcome in admin.delete_topics(made).values():
+        outcome.result(timeout=DEADLINE_SECONDS)
+
+
+def test_cluster_when_ordered_without_a_topic_that_takes_its_rows_then_it_is_refused_and_tenants_are_not_affected(
+    rig: Rig, cluster_with_topic: Callable[[int], str]
+) -> None:
+    (declared,) = load_topics(engine_cluster="any")
+    whole, small, missing = cluster_with_topic(declared.partitions), cluster_with_topic(1), f"north-{uuid.uuid4().hex}"
+    with rig.planner():
+        for each in (missing, small, whole):
+            rig.order(AddEngineCluster(each, ""))
+        rig.send(changed(1))
+        rig.until("the audit", ORDERS, [(missing, "refused"), (small, "refused"), (whole, "accepted")])
+        rig.until("the tenant", "SELECT workspace FROM tenants", [(WORKSPACE,)])
+    assert rig.query("SELECT message FROM fleet_orders ORDER BY ordered_at") == [
+        (
+            f"engine cluster {missing} has no topic gitops.engine.{missing}: "
+            f"'gitopsctl engine-clusters add {missing}' makes it",
+        ),
+        (
+            f"topic gitops.engine.{small} of engine cluster {small} has fewer partitions (1) than rows are written to "
+            f"(6): delete it if it is empty, then 'gitopsctl engine-clusters add {small}' makes it",
+        ),
+        ("",),
+    ]
+    assert rig.query("SELECT id FROM engine_clusters WHERE id LIKE 'north-%'") == [(whole,)]
+
+
+def test_topic_of_a_cluster_when_no_broker_answers_then_that_is_tried_again_within_seconds() -> None:
+    asked_at = time.monotonic()
+    with pytest.raises(Retry, match=r"Kafka was asked for gitops\.engine\.north"):
+        find_engine_topics("127.0.0.1:1", ["north"])
+    assert time.monotonic() - asked_at < DEADLINE_SECONDS
 
 
 def test_orders_when_sent_then_they_are_decided_and_what_has_tenants_is_not_retired(rig: Rig) -> None:

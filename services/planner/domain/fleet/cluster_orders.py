@@ -17,7 +17,7 @@ from services.common.messages import (
     RetireEngineCluster,
     UndrainEngineCluster,
 )
-from services.planner.domain.fleet.fleet import Fleet
+from services.planner.domain.fleet.fleet import EngineTopic, Fleet
 from services.planner.domain.fleet.order_validation import known_cluster, require_label
 from services.planner.domain.fleet.rows import EngineClusterRow, EngineInstanceRow, Refused
 
@@ -29,6 +29,8 @@ def add_cluster(added: AddEngineCluster, fleet: Fleet, at: datetime) -> tuple[st
         require_label("a region", added.region)
     known = fleet.clusters.get(added.id)
     if known is None:
+        if (topic := fleet.engine_topics.get(added.id)) is not None:
+            _require_topic(added.id, topic)
         return "", fleet.with_cluster(EngineClusterRow(added.id, added.region, at, "active", at))
     if known.is_retired:
         raise Refused(f"engine cluster {known.id} is retired, and its id is not given out again: give another")
@@ -70,6 +72,25 @@ def is_drained_with_cluster(instance: EngineInstanceRow, fleet: Fleet) -> bool:
     """Whether no order of its own keeps it so once the cluster is undrained: it has the time of the cluster's drain."""
     cluster = fleet.clusters[instance.engine_cluster]
     return instance.is_leaving and (cluster.state, cluster.ordered_at) == ("draining", instance.ordered_at)
+
+
+def _require_topic(cluster: str, topic: EngineTopic) -> None:
+    """Raises Refused if the rows of the cluster could not be written to it: everybody's would wait behind them."""
+    if topic.partitions is None:
+        raise Refused(
+            f"planners may not ask whether engine cluster {cluster} has its topic {topic.name}: 'gitopsctl topics "
+            "acls' gives them the right, then order it again"
+        )
+    if topic.partitions == 0:
+        raise Refused(
+            f"engine cluster {cluster} has no topic {topic.name}: 'gitopsctl engine-clusters add {cluster}' makes it"
+        )
+    if topic.partitions < topic.needed:
+        raise Refused(
+            f"topic {topic.name} of engine cluster {cluster} has fewer partitions ({topic.partitions}) than rows are "
+            f"written to ({topic.needed}): delete it if it is empty, then 'gitopsctl engine-clusters add {cluster}' "
+            "makes it"
+        )
 
 
 def _drain(known: EngineClusterRow, fleet: Fleet, at: datetime) -> tuple[str, Fleet]:

@@ -37,6 +37,17 @@ NOTHING_HELD = Holding()
 
 
 @dataclass(frozen=True, slots=True)
+class EngineTopic:
+    """The topic of an engine cluster, as the brokers tell of it."""
+
+    name: str
+    partitions: int | None
+    """0 if it does not exist; None if planners may not ask for it."""
+    needed: int
+    """How many partitions rows are written to."""
+
+
+@dataclass(frozen=True, slots=True)
 class TenantHere:
     """A tenant that an order is about, or a part of one: what it has on one of its instances."""
 
@@ -103,6 +114,9 @@ class Fleet:
     """By tenant, instances that it was evacuated from of late for a reason that a tenant can cause. Likewise."""
     pace: Pace | None = None
     """Of moves, while they give way to changes that wait."""
+    engine_topics: Mapping[str, EngineTopic] = field(default_factory=dict)
+    """By engine cluster, of those that orders add. None where nobody has asked: ``gitopsctl`` tries an order before it
+    makes the topic."""
 
     def holding(self, instance: str) -> Holding:
         """What is on it. Raises LookupError if that was not read."""

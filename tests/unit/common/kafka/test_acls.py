@@ -38,9 +38,14 @@ def test_rights_when_declared_then_each_topic_exists() -> None:
     assert own == {workspace_topic("local"), objects_topic("local"), engine_topic("default")}
 
 
-def test_prefix_when_declared_then_only_for_connect_and_of_what_workspaces_and_engine_clusters_have() -> None:
+def test_prefix_when_declared_then_connect_writes_what_clusters_have_and_planners_know_of_engine_clusters_alone() -> (
+    None
+):
     prefixes = {name: rights.topic_prefixes for name, rights in RIGHTS.items() if rights.topic_prefixes}
-    assert prefixes == {"connect": dict.fromkeys(PREFIXES, ("write",))}
+    assert prefixes == {
+        "connect": dict.fromkeys(PREFIXES, ("write",)),
+        "planner": {engine_topic(""): ("describe",)},
+    }
 
 
 def shared(first: Rights, second: Rights) -> set[tuple[str, str]]:

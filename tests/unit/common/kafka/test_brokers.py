@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from concurrent.futures import Future
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from confluent_kafka import KafkaError, KafkaException
 from pydantic import SecretStr
 
-from services.common.errors import InvalidConfiguration
-from services.common.kafka import client_properties, kafka_at
+from services.common.errors import InvalidConfiguration, Retry
+from services.common.kafka import brokers, client_properties, described_partitions, kafka_at
 from services.common.settings import BrokerSettings, load
 
 SASL: dict[str, Any] = {
@@ -48,6 +51,43 @@ def test_properties_when_with_sasl_and_an_authority_then_both_are_set(tmp_path: 
 
 def test_settings_when_shown_then_the_password_is_not() -> None:
     assert "hunter2" not in repr(BrokerSettings(**SASL))
+
+
+def answering(answers: dict[str, KafkaError | int]) -> Any:
+    """A client of brokers that have topics of so many partitions, and an error for each of the others."""
+
+    def describe_topics(asked: Any, request_timeout: float) -> dict[str, Future[Any]]:
+        return {topic: told(answers[topic]) for topic in ("some", "other")}
+
+    def told(answer: KafkaError | int) -> Future[Any]:
+        future: Future[Any] = Future()
+        if isinstance(answer, KafkaError):
+            future.set_exception(KafkaException(answer))
+        else:
+            future.set_result(SimpleNamespace(partitions=[object()] * answer))
+        return future
+
+    return lambda _: SimpleNamespace(describe_topics=describe_topics)
+
+
+@pytest.mark.parametrize(
+    ("code", "partitions"),
+    [(KafkaError.UNKNOWN_TOPIC_OR_PART, 0), (KafkaError.TOPIC_AUTHORIZATION_FAILED, None)],
+    ids=["not there", "not ours to know"],
+)
+def test_topic_when_the_brokers_do_not_describe_it_then_one_that_is_not_there_is_told_from_one_that_we_may_not_know_of(
+    monkeypatch: pytest.MonkeyPatch, code: int, partitions: int | None
+) -> None:
+    monkeypatch.setattr(brokers, "AdminClient", answering({"some": 3, "other": KafkaError(code)}))
+    assert described_partitions("broker:9092", ["some", "other"]) == {"some": 3, "other": partitions}
+
+
+def test_topic_when_the_brokers_cannot_tell_of_it_now_then_they_are_asked_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(brokers, "AdminClient", answering({"some": 3, "other": KafkaError(KafkaError._TIMED_OUT)}))
+    with pytest.raises(Retry, match="Kafka was asked for other"):
+        described_partitions("broker:9092", ["some", "other"])
 
 
 @pytest.mark.parametrize(

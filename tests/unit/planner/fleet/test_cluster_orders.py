@@ -16,7 +16,7 @@ from services.common.messages import (
     UndrainEngineCluster,
     UndrainEngineInstance,
 )
-from services.planner.domain.fleet.fleet import Fleet, Holding
+from services.planner.domain.fleet.fleet import EngineTopic, Fleet, Holding
 from services.planner.domain.fleet.orders import decide_orders
 from services.planner.domain.fleet.rows import ClusterState, EngineInstanceRow, InstanceHealth, InstanceState
 from tests.unit.planner.fleet.simulated_fleet import POOL
@@ -96,6 +96,45 @@ def test_cluster_when_ordered_then_the_outcome_names_the_rule(
     assert words in outcome(changes)[1]
     if expected != "accepted":
         assert (changes.engine_clusters, changes.engine_instances) == ((), ())
+
+
+TOPICS: dict[str, tuple[int | None, str, str]] = {
+    "not there": (
+        0,
+        "refused",
+        "engine cluster west has no topic gitops.engine.west: 'gitopsctl engine-clusters add west' makes it",
+    ),
+    "too small": (
+        5,
+        "refused",
+        "topic gitops.engine.west of engine cluster west has fewer partitions (5) than rows are written to (6): delete "
+        "it if it is empty, then 'gitopsctl engine-clusters add west' makes it",
+    ),
+    "not to be asked for": (
+        None,
+        "refused",
+        "planners may not ask whether engine cluster west has its topic gitops.engine.west: 'gitopsctl topics acls' "
+        "gives them the right, then order it again",
+    ),
+    "as declared": (6, "accepted", ""),
+    "larger": (7, "accepted", ""),
+}
+
+
+@pytest.mark.parametrize(("partitions", "expected", "words"), TOPICS.values(), ids=TOPICS)
+def test_cluster_when_added_then_it_is_refused_if_its_rows_cannot_be_written_to_its_topic(
+    partitions: int | None, expected: str, words: str
+) -> None:
+    topic = EngineTopic("gitops.engine.west", partitions, 6)
+    changes = decided(replace(fleet("active"), engine_topics={"west": topic}), AddEngineCluster("west", "eu"))
+    assert outcome(changes) == (expected, words)
+    assert [row.id for row in changes.engine_clusters] == ["west"] * (expected == "accepted")
+
+
+def test_cluster_when_it_is_known_and_its_topic_is_gone_then_an_order_to_add_it_changes_nothing() -> None:
+    gone = {"north": EngineTopic("gitops.engine.north", 0, 6)}
+    changes = decided(replace(fleet("active"), engine_topics=gone), AddEngineCluster("north", "eu"))
+    assert outcome(changes) == ("unchanged", "it is known")
 
 
 def test_cluster_when_drained_then_its_instances_drain_and_no_others() -> None:

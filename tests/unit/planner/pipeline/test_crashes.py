@@ -187,7 +187,9 @@ class Life:
         )  # type: ignore[dict-item, arg-type]
         session: Any = CountedSession(self.memory, effects)
         policy = Policy(guard=SweepGuard(share=0.1, minimum=2, at_once=1))
-        return Planner(consumer, decoder, session, policy, TAKEN_AT_ONCE, lambda _: None, clock=StandingClock())
+        return Planner(
+            consumer, decoder, session, policy, TAKEN_AT_ONCE, lambda _: None, lambda _: {}, clock=StandingClock()
+        )
 
 
 def lived(failing: set[str], fatal: int) -> tuple[World, Counter[int], int]:

@@ -167,7 +167,9 @@ def planner_with(
     limit = DeadLetterLimit("planner", 0.5, 3)
     decoder: Any = Decoder({TOPIC: Codec(unreadable)}, letters, limit, log.offsets)  # type: ignore[dict-item, arg-type]
     parts: dict[str, Any] = {"consumer": log, "decoder": decoder, "session": session}
-    planner = Planner(**parts, policy=Policy(), batch_limit=500, periodic=lambda _: None)
+    planner = Planner(
+        **parts, policy=Policy(), batch_limit=500, periodic=lambda _: None, find_engine_topics=lambda _: {}
+    )
 
     def stop_afterwards() -> None:
         planner.periodic = lambda planner: planner.stopping.set()

@@ -1,0 +1,88 @@
+"""Which engine clusters the brokers are asked for, and what becomes of a batch while they do not answer."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from functools import partial
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from services.common.errors import Retry
+from services.common.kafka import load_topics
+from services.common.messages import AddEngineCluster, DrainEngineCluster, FleetOrder, Order
+from services.planner.domain.changes import BatchChanges
+from services.planner.domain.events import Event
+from services.planner.domain.fleet.fleet import EngineTopic
+from services.planner.pipeline import cluster_topics
+from services.planner.pipeline.cluster_topics import clusters_to_add, find_engine_topics
+from tests.unit.planner.given import at, changed
+from tests.unit.planner.pipeline.test_loop import Memory, planner_with
+
+NORTH = {"north": EngineTopic("gitops.engine.north", 6, 6)}
+
+
+def ordered(order: Order, second: int = 10) -> Event:
+    return Event(FleetOrder(UUID(int=second), "ada", at(second), order), 0, "")
+
+
+def added(*clusters: str) -> list[Event]:
+    return [ordered(AddEngineCluster(each, "eu")) for each in clusters]
+
+
+EVENTS: dict[str, tuple[list[Event], set[str]]] = {
+    "a cluster": ([changed(1), *added("north")], {"north"}),
+    "two, one of them twice": (added("north", "south", "north"), {"north", "south"}),
+    "what no cluster is called": (added("", "a.b", "x" * 64, "n\n"), set()),
+    "another order of a cluster": ([ordered(DrainEngineCluster("north"))], set()),
+    "no order": ([changed(1)], set()),
+}
+
+
+@pytest.mark.parametrize(("events", "asked"), EVENTS.values(), ids=EVENTS)
+def test_topics_when_a_batch_is_planned_then_those_of_clusters_that_it_adds_are_asked_for_and_no_others(
+    events: list[Event], asked: set[str]
+) -> None:
+    assert clusters_to_add(events) == asked
+
+
+def test_topic_when_asked_for_then_it_is_told_how_many_partitions_it_is_to_have(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(cluster_topics, "described_partitions", lambda _, names: dict.fromkeys(names, 3))
+    (declared,) = load_topics(engine_cluster="north")
+    found = find_engine_topics("broker:9092", ["north"])
+    assert found == {"north": EngineTopic(declared.name, 3, declared.partitions)}
+
+
+def test_order_when_the_brokers_do_not_answer_then_it_is_not_decided_until_they_do() -> None:
+    answers: list[Mapping[str, EngineTopic] | Retry] = [Retry("away"), Retry("away"), NORTH]
+    asked, planned, session = list[set[str]](), list[Any](), Memory()
+
+    def answer(clusters: Collection[str]) -> Mapping[str, EngineTopic]:
+        asked.append(set(clusters))
+        given = answers.pop(0)
+        if isinstance(given, Retry):
+            raise given
+        return given
+
+    def plan(events: Collection[Event], *_: object, engine_topics: Mapping[str, EngineTopic]) -> BatchChanges:
+        planned.append((len(events), engine_topics))
+        return BatchChanges()
+
+    planner, _, _ = planner_with(session)
+    planner.find_engine_topics, planner._plan = answer, plan
+    planner.stopping.wait = lambda _: False  # type: ignore[assignment,method-assign]
+    assert planner.until_done(partial(planner.apply_events, added("north"), ()))
+    assert (asked, answers, session.abandoned) == ([{"north"}] * 3, [], 2)
+    assert planned == [(1, NORTH), (0, NORTH)]
+    assert planner.failing == ""
+
+
+def test_brokers_when_a_batch_adds_no_cluster_then_they_are_not_asked() -> None:
+    asked: list[Collection[str]] = []
+    planner, log, _ = planner_with(Memory())
+    planner.find_engine_topics = lambda clusters: asked.append(clusters) or {}  # type: ignore[func-returns-value]
+    planner.run()
+    assert (len(log.acknowledged), asked) == (1, [])
