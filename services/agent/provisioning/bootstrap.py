@@ -49,8 +49,14 @@ async def _serve(settings: ProvisionerSettings, messaging: Messaging[Observation
     async with await connect(settings.kubeconfig) as cluster:
         reports = ObservationSink(publisher, messaging.messages, settings.observations_topic, clock, lambda: None)
         installer = Installer(cluster, Renderings(settings.installations))
-        interval = settings.provisioning_interval_seconds
-        provisioner = Provisioner(follower.fleet, installer, reports, clock, interval)
+        provisioner = Provisioner(
+            follower.fleet,
+            installer,
+            reports,
+            clock,
+            interval_seconds=settings.provisioning_interval_seconds,
+            soak_seconds=settings.provisioning_soak_seconds,
+        )
         follower.call_on_change(provisioner.look_again)
         probes = Probes(
             PROVISIONER, alive=heartbeat.silence, ready=lambda: shutdown.reason() or provisioner.not_ready()

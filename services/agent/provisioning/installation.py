@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,7 @@ from services.agent.instances.workload_requirements import Workloads, version_of
 from services.common.argocd_names import CONTROLLER, REPO_SERVER
 from services.common.argocd_versions import parsed_version
 from services.common.errors import Permanent
-from services.common.json_values import dict_of, dicts_of, text_of
+from services.common.json_values import dict_of, dicts_of, digest, text_of
 from services.common.kubernetes import (
     APP_PROJECT,
     CONFIG_MAP,
@@ -67,6 +67,16 @@ class Wanted:
 
     resource: ApiResource
     manifest: Manifest
+
+
+@dataclass(frozen=True, slots=True)
+class Rendering:
+    """The manifests of one version and profile at one moment."""
+
+    manifests: tuple[Manifest, ...]
+    """Shared: nobody changes anything of them."""
+    digest: str
+    """Of what they make of an instance. The same for all instances, whatever their ids and namespaces."""
 
 
 class Renderings:
@@ -139,6 +149,14 @@ def namespace_of(instance: FleetInstance) -> Manifest:
     labels = {INSTANCE_LABEL: instance.id, PLATFORM_LABEL: "true", POD_SECURITY_LABEL: "restricted"}
     metadata = {"name": instance.namespace, "labels": labels}
     return {"apiVersion": "v1", "kind": NAMESPACE.kind, "metadata": metadata}
+
+
+def rendering(manifests: Iterable[Manifest], instance: FleetInstance) -> Rendering:
+    """What is wanted for ``instance`` of these manifests. Raises Permanent if they may not be installed."""
+    given = tuple(manifests)
+    placed = installation(given, replace(instance, id="instance", namespace="namespace"))
+    written = orjson.dumps([each.manifest for each in placed], option=orjson.OPT_SORT_KEYS)
+    return Rendering(given, digest(written.decode()))
 
 
 def installation(rendered: Iterable[Manifest], instance: FleetInstance) -> list[Wanted]:

@@ -6,7 +6,8 @@ somebody else has made is left alone: a namespace is ours by its label, and so i
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 import structlog
@@ -16,13 +17,16 @@ from services.agent.provisioning.installation import (
     CLUSTER_ROLE_BINDING,
     INSTANCE_LABEL,
     NAMESPACED,
+    Rendering,
     Renderings,
-    Wanted,
     described,
     differs,
     installation,
     namespace_of,
+    rendering,
 )
+from services.agent.provisioning.records import FIELD_MANAGER, Records
+from services.agent.provisioning.waves import Record
 from services.common.argocd_names import SECRET_TYPE_LABEL
 from services.common.errors import Permanent, Wait
 from services.common.kubernetes import (
@@ -44,12 +48,22 @@ from services.common.ownership import MANAGED_BY, MANAGER
 
 log = structlog.get_logger(__name__)
 
-FIELD_MANAGER = "gitops-service-provisioner"
 OURS = f"{MANAGED_BY}={MANAGER}"
 MADE_ANEW = (CONFIG_MAP, DEPLOYMENT, STATEFUL_SET)
 """What is deleted first when the configuration is applied anew: a comparison leaves what others have added there. Not
 rights and network policies, without which there would be a moment, and not Secrets, which Argo CD completes."""
 UNSHOWN = ("apiVersion", "kind", "stringData")
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """What is to be done about the objects of one kind."""
+
+    missing: Sequence[Manifest]
+    """Those that are wanted and not there, or not as they are wanted."""
+    outdated: Sequence[Manifest]
+    """Those that go first, because they are to be made anew."""
+    unwanted: Sequence[Manifest]
 
 
 class Installer:
@@ -58,23 +72,42 @@ class Installer:
     def __init__(self, cluster: KubeClient, renderings: Renderings) -> None:
         """``renderings``: what the release has."""
         self._cluster, self._renderings = cluster, renderings
+        self.records = Records(cluster)
+        """What instances were brought up to."""
 
-    async def install(self, instance: FleetInstance) -> int:
+    def rendering_of(self, instance: FleetInstance) -> Rendering:
+        """What is wanted for it, as the release has it now. Raises Permanent if it cannot be installed."""
+        return rendering(self._renderings.manifests_of(instance.wanted_version, instance.profile), instance)
+
+    async def install(self, instance: FleetInstance, wanted: Rendering, begun: Record | None = None) -> int:
         """Make the installation what it has to be; returns how many objects were changed.
 
         1. The namespace.   Crash: it is ours by its label, and goes on.
-        2. Its objects; those that are to be made anew go first.     Crash: those that are missing are made next time.
-        3. What is there of another version, and is not wanted any more, goes.
+        2. The record of what the instance has from now on, if that is another.     Crash: it goes on with that.
+        3. Its objects; those that are to be made anew go first.     Crash: those that are missing are made next time.
+        4. What is there of another version, and is not wanted any more, goes.
 
         Raises Permanent if it cannot be made, and what the client does.
         """
-        rendered = self._renderings.manifests_of(instance.wanted_version, instance.profile)
-        wanted = installation(rendered, instance)
         await self._ensure_namespace(instance)
+        if begun is not None:
+            await self.records.write(instance, begun)
         changed = 0
-        for resource in (*NAMESPACED, CLUSTER_ROLE_BINDING):
-            changed += await self._bring_up_to_date(resource, instance, wanted)
+        for resource, manifests in _by_resource(wanted, instance).items():
+            live = await self._live(resource, instance)
+            changed += await self._bring_up_to_date(resource, _changes(resource, instance, manifests, live))
         return changed
+
+    async def is_to_change(self, instance: FleetInstance, wanted: Rendering) -> bool:
+        """Whether something of the instance is there, and not all as wanted. Raises what the client does."""
+        as_it_is = replace(instance, reapply_ordered_at=None)
+        is_there = is_other = False
+        for resource, manifests in _by_resource(wanted, instance).items():
+            live = await self._live(resource, instance)
+            changes = _changes(resource, as_it_is, manifests, live)
+            is_there |= resource is not CLUSTER_ROLE_BINDING and bool(live)
+            is_other |= bool(changes.missing or changes.unwanted)
+        return is_there and is_other
 
     async def remove(self, instance: FleetInstance) -> bool:
         """Remove the installation; returns whether nothing is left of it. Raises Wait while a tenant has something.
@@ -106,20 +139,14 @@ class Installer:
         if "deletionTimestamp" in live["metadata"]:
             raise Wait(f"namespace {instance.namespace} is being deleted")
 
-    async def _bring_up_to_date(self, resource: ApiResource, instance: FleetInstance, wanted: Iterable[Wanted]) -> int:
-        live = {each["metadata"]["name"]: each for each in await self._live(resource, instance)}
-        ours = {each.manifest["metadata"]["name"]: each.manifest for each in wanted if each.resource is resource}
-        changed = 0
-        for name in [name for name, each in live.items() if resource in MADE_ANEW and _is_outdated(each, instance)]:
-            await self._delete(resource, live.pop(name))
-        for name, manifest in ours.items():
-            if name not in live or differs(_comparable(manifest), live[name]):
-                await self._cluster.apply_object(resource, manifest, field_manager=FIELD_MANAGER)
-                changed += 1
-        for name in live.keys() - ours.keys():
-            await self._delete(resource, live[name])
-            changed += 1
-        return changed
+    async def _bring_up_to_date(self, resource: ApiResource, changes: Changes) -> int:
+        for live in changes.outdated:
+            await self._delete(resource, live)
+        for manifest in changes.missing:
+            await self._cluster.apply_object(resource, manifest, field_manager=FIELD_MANAGER)
+        for live in changes.unwanted:
+            await self._delete(resource, live)
+        return len(changes.missing) + len(changes.unwanted)
 
     async def _live(self, resource: ApiResource, instance: FleetInstance) -> list[Manifest]:
         namespace = None if resource is CLUSTER_ROLE_BINDING else instance.namespace
@@ -159,6 +186,27 @@ class Installer:
             async for page in self._cluster.list_pages(resource, namespace, selector=selector, metadata_only=True):
                 found += [f"{resource.kind} {each['metadata']['name']}" for each in page.items]
         return found
+
+
+def _by_resource(wanted: Rendering, instance: FleetInstance) -> dict[ApiResource, list[Manifest]]:
+    """What the instance is to have of each kind, in the order in which it is applied."""
+    found: dict[ApiResource, list[Manifest]] = {resource: [] for resource in (*NAMESPACED, CLUSTER_ROLE_BINDING)}
+    for each in installation(wanted.manifests, instance):
+        found[each.resource].append(each.manifest)
+    return found
+
+
+def _changes(
+    resource: ApiResource, instance: FleetInstance, wanted: Iterable[Manifest], live: Sequence[Manifest]
+) -> Changes:
+    outdated = [each for each in live if resource in MADE_ANEW and _is_outdated(each, instance)]
+    there = {each["metadata"]["name"]: each for each in live if each not in outdated}
+    ours = {each["metadata"]["name"]: each for each in wanted}
+    return Changes(
+        missing=[each for name, each in ours.items() if name not in there or differs(_comparable(each), there[name])],
+        outdated=outdated,
+        unwanted=[each for name, each in there.items() if name not in ours],
+    )
 
 
 def _is_outdated(live: Manifest, instance: FleetInstance) -> bool:

@@ -3,12 +3,17 @@
 Compared at once when the fleet changes, and else every half minute. One instance that cannot be installed keeps no
 other from that. What the API server forbids is only told as a failure if that lasts: while it starts it may not know
 all rights yet.
+
+Manifests that have changed come to instances in waves (``waves.py``). An instance that waits for its turn is left as it
+is: what it was installed with is not there any more to compare it with.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
+from collections.abc import Mapping
+from datetime import timedelta
 
 import structlog
 
@@ -16,6 +21,8 @@ from services.agent.objects.fleet import Fleet
 from services.agent.observe.observation_sink import MESSAGE_CHARACTERS, ObservationSink
 from services.agent.provisioning import PROVISIONER
 from services.agent.provisioning.installer import Installer
+from services.agent.provisioning.turns import Turn, find_turns
+from services.agent.provisioning.waves import begun, completed
 from services.common.clock import Clock
 from services.common.errors import GitOpsError, Permanent, Retry
 from services.common.kubernetes import ForbiddenGrace, Rejected
@@ -32,11 +39,21 @@ class Provisioner:
     """See the module."""
 
     def __init__(
-        self, fleet: Fleet, installer: Installer, reports: ObservationSink, clock: Clock, interval_seconds: float
+        self,
+        fleet: Fleet,
+        installer: Installer,
+        reports: ObservationSink,
+        clock: Clock,
+        *,
+        interval_seconds: float,
+        soak_seconds: float,
     ) -> None:
-        """``fleet`` is another's to keep up to date, who calls :meth:`look_again`."""
+        """``fleet`` is another's to keep up to date, who calls :meth:`look_again`.
+
+        ``soak_seconds``: how long instances work with changed manifests before the next ones get them.
+        """
         self._fleet, self._installer, self._reports = fleet, installer, reports
-        self._clock, self._interval = clock, interval_seconds
+        self._clock, self._interval, self._soak = clock, interval_seconds, timedelta(seconds=soak_seconds)
         self._asked = asyncio.Event()
         self._told: dict[str, tuple[EngineInstallation, float]] = {}
         """By instance what was told last, and when."""
@@ -58,18 +75,27 @@ class Provisioner:
         """For ever."""
         while True:
             self._asked.clear()
-            for instance in self._fleet.installations():
-                self._has_looked |= instance.is_retired  # these come last
-                if instance.id not in self._gone:
-                    await self._look_at(instance)
-            self._has_looked = True
+            await self.compare_all()
             waking = self._clock.call_later(self._interval, self._asked.set)
             await self._asked.wait()
             waking.cancel()
 
-    async def _look_at(self, instance: FleetInstance) -> None:
+    async def compare_all(self) -> None:
+        """Every installation, once."""
+        installations = self._fleet.installations()
+        kept = [each for each in installations if not each.is_retired]
+        turns = await find_turns(self._installer, kept, self._clock.now(), self._soak)
+        for instance in installations:
+            self._has_looked |= instance.is_retired  # these come last
+            if instance.id not in self._gone:
+                await self._look_at(instance, turns)
+        self._has_looked = True
+
+    async def _look_at(self, instance: FleetInstance, turns: Mapping[str, Turn | GitOpsError]) -> None:
         try:
-            found = await (self._removed(instance) if instance.is_retired else self._installed(instance))
+            found = await (
+                self._removed(instance) if instance.is_retired else self._installed(instance, turns[instance.id])
+            )
         except Rejected as error:
             found = self._rejected(instance, error)
         except Permanent as error:
@@ -82,10 +108,20 @@ class Provisioner:
         metrics.INSTALLATIONS_FAILED.labels(instance.id).set(found.phase == InstallationPhase.FAILED)
         self._report(instance, found)
 
-    async def _installed(self, instance: FleetInstance) -> EngineInstallation:
-        changed = await self._installer.install(instance)
+    async def _installed(self, instance: FleetInstance, turn: Turn | GitOpsError) -> EngineInstallation:
+        if isinstance(turn, GitOpsError):
+            raise turn
+        if turn.waits:
+            return _told(InstallationPhase.APPLIED, instance, turn.waits)
+        before = turn.record
+        if before is None or before.digest != turn.wanted.digest:
+            before = begun(instance, turn.wanted.digest)
+        changed = await self._installer.install(instance, turn.wanted, before if before != turn.record else None)
         if changed:
             log.info("an installation was brought up to date", instance=instance.id, objects=changed)
+        after = completed(before, instance, self._clock.now())
+        if after != before:
+            await self._installer.records.write(instance, after)
         return _told(InstallationPhase.APPLIED, instance)
 
     async def _removed(self, instance: FleetInstance) -> EngineInstallation:

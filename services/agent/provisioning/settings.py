@@ -31,6 +31,12 @@ class ProvisionerSettings(ServiceSettings):
     provisioning_interval_seconds: float = Field(
         default=30, gt=0, description="Between two comparisons of an installation with its manifests."
     )
+    provisioning_soak_seconds: float = Field(
+        default=300,
+        ge=0,
+        description="How long instances work with manifests that have changed before the next ones get these. Whether "
+        "they work is told within a minute or two.",
+    )
 
     @property
     def consumer_group(self) -> str:

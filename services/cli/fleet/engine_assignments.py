@@ -8,10 +8,9 @@ from services.cli.database_connection import READING_URL, TIMEOUT
 from services.cli.fleet.fleet_orders import DRY_RUN, WAIT, fleet, give_order
 from services.cli.output import OUTPUT, Output, Row, print_rows
 from services.common.errors import InvalidConfiguration
-from services.common.messages import AssignWorkspace, DedicateEngineInstance, PinTenant, UnpinTenant
+from services.common.messages import RINGS, AssignWorkspace, DedicateEngineInstance, PinTenant, UnpinTenant
 from services.common.startup import await_dependency
 from services.planner.domain.fleet.fleet import Fleet
-from services.planner.domain.fleet.rows import RINGS
 
 OF_WORKSPACE = typer.Argument(..., metavar="WORKSPACE", help="Name of the workspace.")
 REGION = typer.Option("", "--region", help="Of an engine cluster, as 'engine-clusters list' shows it.")

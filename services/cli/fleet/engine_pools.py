@@ -11,14 +11,13 @@ from services.cli.database_connection import READING_URL, TIMEOUT, connected
 from services.cli.fleet.fleet_orders import DRY_RUN, WAIT, database_time, fleet, give_order
 from services.cli.output import OUTPUT, Output, Row, print_rows
 from services.common.kafka import DEFAULT_ENGINE_CLUSTER
-from services.common.messages import RemoveEnginePool, SetEnginePool
+from services.common.messages import RINGS, RemoveEnginePool, SetEnginePool
 from services.common.startup import await_dependency
 from services.planner.database.fleet_queries import load_measured_tenants_on
 from services.planner.database.pool_queries import load_burdens
 from services.planner.domain.fleet.fleet import Fleet
 from services.planner.domain.fleet.pools.overload import explain_overload, instances_to_relieve
 from services.planner.domain.fleet.pools.pools import MOST_CAPACITY, MOST_INSTANCES
-from services.planner.domain.fleet.rows import RINGS
 from services.planner.engines.available import ENGINES
 
 app = typer.Typer(help="Rings of clusters that grow and shrink by themselves.", no_args_is_help=True)

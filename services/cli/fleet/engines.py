@@ -26,6 +26,7 @@ from services.cli.watching import look_every, print_changes, show_screens
 from services.common.errors import InvalidConfiguration
 from services.common.kafka import DEFAULT_ENGINE_CLUSTER
 from services.common.messages import (
+    RINGS,
     AddEngineInstance,
     DrainEngineInstance,
     Health,
@@ -36,7 +37,7 @@ from services.common.startup import await_dependency
 from services.planner.domain.fleet.fleet import Fleet
 from services.planner.domain.fleet.placement.measured_load import in_applications
 from services.planner.domain.fleet.pools.pools import MOST_CAPACITY
-from services.planner.domain.fleet.rows import CLASSES, RINGS, EngineInstanceRow
+from services.planner.domain.fleet.rows import CLASSES, EngineInstanceRow
 from services.planner.engines.available import ENGINES
 from services.planner.rows import DEFAULT_ENGINE
 

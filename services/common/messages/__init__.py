@@ -12,6 +12,7 @@ from services.common.messages.compiled import (
     MAX_MANIFEST,
     ORDERS,
     ORPHAN_REMOVAL,
+    RINGS,
     ChildKind,
     EngineResource,
     FleetInstance,
@@ -50,6 +51,7 @@ from services.common.messages.fleet_order import (
     UnpinTenant,
 )
 from services.common.messages.observation import (
+    BY_HAND,
     Applied,
     Checked,
     EngineHealth,
@@ -62,14 +64,17 @@ from services.common.messages.observation import (
     Removed,
     StatusReported,
     SyncMoved,
+    is_working,
 )
 from services.common.messages.remedy import REMEDY, Remedy
 
 __all__ = [
+    "BY_HAND",
     "MAX_MANIFEST",
     "ORDERS",
     "ORPHAN_REMOVAL",
     "REMEDY",
+    "RINGS",
     "AbortRollout",
     "AddEngineCluster",
     "AddEngineInstance",
@@ -122,5 +127,6 @@ __all__ = [
     "UnpinTenant",
     "WorkspaceObject",
     "WorkspaceResource",
+    "is_working",
     "namespace_digest",
 ]

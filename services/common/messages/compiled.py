@@ -16,6 +16,7 @@ from typing import Any, ClassVar, Literal, Self, get_args, get_origin, get_type_
 from services.common import argocd_names
 from services.common.errors import Poison
 from services.common.json_values import digest
+from services.common.messages.observation import Health, is_working
 from services.common.messages.remedy import REMEDY
 
 
@@ -274,15 +275,38 @@ class FleetInstance(StreamedRow):
     """Configuration that it is installed with; empty: the usual one."""
     reapply_ordered_at: datetime | None = None
     """When its provisioner was last told to make anew what is older of its settings and workloads; None: never."""
+    health: str = ""
+    """A Health, as its agent told last; empty: it has told nothing yet."""
+    health_reason: str = ""
+    """A word; empty if it is well."""
 
     @property
     def is_retired(self) -> bool:
         """It has nothing any more, and never will."""
         return self.state == RETIRED
 
+    @property
+    def is_in_service(self) -> bool:
+        """Whether tenants may be on it, or what is left of them."""
+        return self.state not in (*UNREADY, RETIRED)
+
+    @property
+    def is_working(self) -> bool:
+        """Whether it does its work in time, by what its agent says."""
+        return is_working(self.health, self.health_reason)
+
+    @property
+    def is_ill(self) -> bool:
+        """Whether its agent says that it does not; of one that tells nothing nobody knows."""
+        return self.health in (Health.DEGRADED, Health.DOWN) and not self.is_working
+
 
 RETIRED = "retired"
 """State of an instance whose row stays for its id alone."""
+UNREADY = ("provisioning", "failed")
+"""States of an instance that has never been ready for tenants."""
+RINGS = ("canary", "early", "general")
+"""Of instances, in the order in which what is new comes to them."""
 
 Row = EngineResource | WorkspaceResource | WorkspaceObject | PendingClaim | TenantClusters | FleetInstance
 

@@ -19,6 +19,15 @@ class Health(StrEnum):
     """Nobody says anything: never an agent's judgement."""
 
 
+BY_HAND = ("CertificateExpired", "CertificateExpiring")
+"""Why an instance is degraded though it works, and no remedy helps: somebody has to renew a certificate."""
+
+
+def is_working(health: str, reason: str) -> bool:
+    """Whether an instance of this health does its work in time."""
+    return health == Health.HEALTHY or (health == Health.DEGRADED and reason in BY_HAND)
+
+
 @dataclass(frozen=True, slots=True)
 class Applied:
     """The object is as desired."""

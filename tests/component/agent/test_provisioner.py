@@ -23,7 +23,7 @@ from services.common.errors import Permanent, Wait
 from services.common.kubernetes import APPLICATION, CONFIG_MAP, NAMESPACE, STATEFUL_SET, KubeClient, Manifest, NotFound
 from services.common.messages import FleetInstance
 from tests.unit.agent.instances_of_fleet import instance_row
-from tests.unit.agent.provisioning.renderings import rendered, write
+from tests.unit.agent.provisioning.renderings import bring_up, rendered, write
 
 MANAGER = "somebody"
 WITHIN_SECONDS, LOOK_EVERY_SECONDS = 60.0, 0.2
@@ -71,8 +71,8 @@ def application(namespace: str, name: str) -> Manifest:
 async def test_installation_when_made_then_it_is_all_there_and_nothing_is_written_again(
     kube: KubeClient, installer: Installer, instance: FleetInstance
 ) -> None:
-    assert await installer.install(instance) == len(rendered("3.2.11"))
-    assert await installer.install(instance) == 0
+    assert await bring_up(installer, instance) == len(rendered("3.2.11"))
+    assert await bring_up(installer, instance) == 0
     assert await image_of(kube, instance) == "quay.io/argoproj/argocd:v3.2.11"
     binding = await kube.get_object(CLUSTER_ROLE_BINDING, None, f"gitops-service-argocd-{instance.id}")
     assert [each["namespace"] for each in binding["subjects"]] == [instance.namespace]
@@ -81,12 +81,12 @@ async def test_installation_when_made_then_it_is_all_there_and_nothing_is_writte
 async def test_installation_when_somebody_meddles_with_it_then_that_alone_is_undone(
     kube: KubeClient, installer: Installer, instance: FleetInstance
 ) -> None:
-    await installer.install(instance)
+    await bring_up(installer, instance)
     meddled = {"data": {"installationID": "", "theirs": "stays"}}
     await kube.patch_object(CONFIG_MAP, instance.namespace, "argocd-cm", meddled, field_manager=MANAGER)
     await kube.delete_object(STATEFUL_SET, instance.namespace, "argocd-application-controller")
     await eventually(lambda: _is_gone(kube, instance))
-    assert await installer.install(instance) == 2
+    assert await bring_up(installer, instance) == 2
     config = await kube.get_object(CONFIG_MAP, instance.namespace, "argocd-cm")
     assert config["data"] == {"installationID": "gitops-service-argocd", "theirs": "stays"}
 
@@ -102,7 +102,7 @@ async def _is_gone(kube: KubeClient, instance: FleetInstance) -> bool:
 async def test_installation_when_its_configuration_is_applied_anew_then_what_others_have_added_is_gone_and_once(
     kube: KubeClient, installer: Installer, instance: FleetInstance
 ) -> None:
-    await installer.install(instance)
+    await bring_up(installer, instance)
     meddled = {"data": {"theirs": "goes"}}
     await kube.patch_object(CONFIG_MAP, instance.namespace, "argocd-cm", meddled, field_manager=MANAGER)
     before = await kube.get_object(STATEFUL_SET, instance.namespace, "argocd-application-controller")
@@ -111,12 +111,12 @@ async def test_installation_when_its_configuration_is_applied_anew_then_what_oth
     made_at = datetime.fromisoformat(before["metadata"]["creationTimestamp"])
     ordered = replace(instance, reapply_ordered_at=made_at + timedelta(seconds=1))
     await eventually(lambda: _is_past(ordered))
-    assert await installer.install(ordered) == 2
+    assert await bring_up(installer, ordered) == 2
     config = await kube.get_object(CONFIG_MAP, instance.namespace, "argocd-cm")
     after = await kube.get_object(STATEFUL_SET, instance.namespace, "argocd-application-controller")
     assert config["data"] == {"installationID": "gitops-service-argocd"}
     assert after["metadata"]["uid"] != before["metadata"]["uid"]
-    assert await installer.install(ordered) == 0
+    assert await bring_up(installer, ordered) == 0
     assert await kube.get_object(SERVICE_ACCOUNT, instance.namespace, "argocd-application-controller") == account
 
 
@@ -127,10 +127,10 @@ async def _is_past(instance: FleetInstance) -> bool:
 async def test_installation_when_another_version_or_profile_is_wanted_then_it_becomes_that(
     kube: KubeClient, installer: Installer, instance: FleetInstance
 ) -> None:
-    await installer.install(instance)
-    assert await installer.install(replace(instance, wanted_version="3.1.16")) == 1
+    await bring_up(installer, instance)
+    assert await bring_up(installer, replace(instance, wanted_version="3.1.16")) == 1
     assert await image_of(kube, instance) == "quay.io/argoproj/argocd:v3.1.16"
-    await installer.install(replace(instance, profile="less"))
+    await bring_up(installer, replace(instance, profile="less"))
     with pytest.raises(NotFound):
         await kube.get_object(CONFIG_MAP, instance.namespace, "argocd-cm")
 
@@ -141,7 +141,7 @@ async def test_namespace_when_it_is_somebody_elses_then_nothing_is_made_in_it_no
     theirs = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": instance.namespace}}
     await kube.create_object(NAMESPACE, theirs, field_manager=MANAGER)
     with pytest.raises(Permanent, match="is there already and was not made for instance"):
-        await installer.install(instance)
+        await bring_up(installer, instance)
     with pytest.raises(NotFound):
         await image_of(kube, instance)
     assert await installer.remove(instance)
@@ -151,12 +151,12 @@ async def test_namespace_when_it_is_somebody_elses_then_nothing_is_made_in_it_no
 async def test_installation_when_removed_then_nothing_is_left_of_it_unless_a_tenant_has_something_there(
     kube: KubeClient, installer: Installer, instance: FleetInstance
 ) -> None:
-    await installer.install(instance)
+    await bring_up(installer, instance)
     for name in ("web", "gitops-service-heartbeat"):
         await kube.create_object(APPLICATION, application(instance.namespace, name), field_manager=MANAGER)
     with pytest.raises(Wait, match="it still has Application web"):
         await installer.remove(instance)
-    assert await installer.install(instance) == 0
+    assert await bring_up(installer, instance) == 0
     await kube.delete_object(APPLICATION, instance.namespace, "web")
     await installer.remove(instance)
     await eventually(lambda: installer.remove(instance))

@@ -28,7 +28,7 @@ from tests.component.agent.test_provisioner import eventually
 from tests.component.agent.test_provisioner_rights import provisioner
 from tests.component.k8s.manifests import workloads
 from tests.unit.agent.instances_of_fleet import instance_row
-from tests.unit.agent.provisioning.renderings import write
+from tests.unit.agent.provisioning.renderings import bring_up, write
 
 __all__ = ["provisioner"]
 
@@ -82,7 +82,7 @@ async def installer(
     """With the provisioner's rights alone; it has installed the instance."""
     write(tmp_path, version, manifests)
     made = Installer(provisioner, Renderings(tmp_path))
-    assert await made.install(instance) == len(manifests)
+    assert await bring_up(made, instance) == len(manifests)
     return made
 
 
@@ -96,7 +96,7 @@ def test_manifests_when_rendered_as_the_readme_says_then_all_of_them_may_be_inst
 async def test_argocd_when_installed_with_the_provisioners_rights_alone_then_it_is_there_whole_and_goes_whole(
     kube: KubeClient, installer: Installer, instance: FleetInstance
 ) -> None:
-    assert await installer.install(instance) == 0
+    assert await bring_up(installer, instance) == 0
     for name in CONTROLLERS:
         binding = await kube.get_object(CLUSTER_ROLE_BINDING, None, f"{name}-{instance.id}")
         assert [each["namespace"] for each in binding["subjects"]] == [instance.namespace]

@@ -14,13 +14,15 @@ import yaml
 
 from devstack.paths import ROOT
 from services.agent.provisioning.installation import CLUSTER_ROLE_BINDING, INSTANCE_LABEL, Renderings
-from services.agent.provisioning.installer import FIELD_MANAGER, Installer
+from services.agent.provisioning.installer import Installer
+from services.agent.provisioning.records import FIELD_MANAGER
+from services.agent.provisioning.waves import begun
 from services.cli.installation.crds import read_manifests
 from services.cli.installation.rbac import KINDS
 from services.common.kubernetes import CONFIG_MAP, NAMESPACE, SECRET, AlreadyExists, KubeClient, Rejected, connect
 from tests.component.agent.test_provisioner import eventually
 from tests.unit.agent.instances_of_fleet import instance_row
-from tests.unit.agent.provisioning.renderings import rendered, write
+from tests.unit.agent.provisioning.renderings import bring_up, rendered, write
 
 RIGHTS = (ROOT / "k8s" / "provisioner" / "rights.yaml", ROOT / "k8s" / "argocd" / "rights" / "reads.yaml")
 ACCOUNT = "provisioner"
@@ -92,8 +94,11 @@ async def test_provisioner_when_it_has_its_own_rights_alone_then_it_installs_and
     installer = Installer(provisioner, Renderings(tmp_path))
     name = f"provisioned-{uuid4().hex[:8]}"
     instance = instance_row(name, namespace=name, wanted_version="3.2.11")
-    assert await installer.install(instance) == len(rendered("3.2.11"))
-    assert await installer.install(instance) == 0
+    assert await bring_up(installer, instance) == len(rendered("3.2.11"))
+    assert await bring_up(installer, instance) == 0
+    record = begun(instance, "digest")
+    await installer.records.write(instance, record)
+    assert await installer.records.read([instance]) == {instance.id: record}
     await installer.remove(instance)
     await eventually(lambda: installer.remove(instance))
 

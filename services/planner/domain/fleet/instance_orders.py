@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from services.common.messages import (
+    RINGS,
     AddEngineInstance,
     DedicateEngineInstance,
     DrainEngineInstance,
@@ -37,7 +38,6 @@ from services.planner.domain.fleet.placement.assignment_orders import (
 from services.planner.domain.fleet.pools.pools import MOST_CAPACITY, without_leaving
 from services.planner.domain.fleet.rows import (
     CLASSES,
-    RINGS,
     ROOM_AGAIN,
     EngineInstanceRow,
     InstanceState,

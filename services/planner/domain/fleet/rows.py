@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Literal
 from uuid import UUID
 
-from services.common.messages import Health
+from services.common.messages import Health, is_working
 from services.planner.rows import EngineInstance
 
 ClusterState = Literal["active", "draining", "retired"]
@@ -41,7 +41,6 @@ UNREADY: tuple[InstanceState, ...] = ("provisioning", "failed")
 CLASSES = ("shared", "dedicated")
 ROOM_AGAIN = 0.9
 """A full instance accepts tenants again below this share of its capacity: not at every Application that goes."""
-RINGS = ("canary", "early", "general")
 
 
 class Refused(Exception):
@@ -161,8 +160,6 @@ class FleetOrderRecord:
 
 SILENT = "AgentSilent"
 """Why nobody knows how an instance is."""
-BY_HAND = ("CertificateExpired", "CertificateExpiring")
-"""Why an instance is degraded though it works, and no remedy helps: somebody has to renew a certificate."""
 OUT_OF_REACH = ("ApiFailing", "Closed", SILENT)
 """Why nobody can do anything there, either."""
 TENANT_INDUCED = (
@@ -209,7 +206,7 @@ class InstanceHealth:
     @property
     def is_working(self) -> bool:
         """Whether it does its work in time, by what its agent says."""
-        return self.health == Health.HEALTHY.value or (self.health == Health.DEGRADED.value and self.reason in BY_HAND)
+        return is_working(self.health, self.reason)
 
 
 @dataclass(frozen=True, slots=True)

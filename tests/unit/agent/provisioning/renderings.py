@@ -6,7 +6,9 @@ from pathlib import Path
 
 import yaml
 
+from services.agent.provisioning.installer import Installer
 from services.common.kubernetes import Manifest
+from services.common.messages import FleetInstance
 
 BEFORE = "gitops-service-argocd"
 ACCOUNT = {"kind": "ServiceAccount", "name": "argocd-application-controller", "namespace": BEFORE}
@@ -47,3 +49,8 @@ def rendered(version: str) -> list[Manifest]:
 
 def write(folder: Path, name: str, manifests: list[Manifest]) -> None:
     (folder / f"{name}.yaml").write_text(yaml.safe_dump_all(manifests))
+
+
+async def bring_up(installer: Installer, instance: FleetInstance) -> int:
+    """Have it installed as the release has it now, whatever others have."""
+    return await installer.install(instance, installer.rendering_of(instance))

@@ -13,7 +13,7 @@ from services.agent.provisioning.installer import Installer
 from services.common.errors import Permanent
 from services.common.kubernetes import KubeClient, Manifest
 from tests.unit.agent.instances_of_fleet import instance_row
-from tests.unit.agent.provisioning.renderings import rendered, write
+from tests.unit.agent.provisioning.renderings import bring_up, rendered, write
 
 ONE = instance_row("one", namespace="argocd", wanted_version="3.2.11")
 OTHERS = {
@@ -41,5 +41,5 @@ async def test_namespace_when_it_was_not_made_for_the_instance_then_whose_it_is_
     write(tmp_path, "3.2.11", rendered("3.2.11"))
     cluster = cast("KubeClient", SimpleNamespace(get_object=get_object))
     with pytest.raises(Permanent) as refused:
-        await Installer(cluster, Renderings(tmp_path)).install(ONE)
+        await bring_up(Installer(cluster, Renderings(tmp_path)), ONE)
     assert str(refused.value) == told

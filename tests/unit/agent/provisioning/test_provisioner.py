@@ -3,35 +3,64 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
 
 import pytest
 
 from services.agent.objects.fleet import Fleet
+from services.agent.provisioning.installation import Rendering
 from services.agent.provisioning.provisioner import REPORT_SECONDS, Provisioner
+from services.agent.provisioning.waves import WAITS, Record
 from services.common.errors import GitOpsError, Permanent, Retry, Wait
 from services.common.kubernetes import Rejected
 from services.common.kubernetes.access import GRACE_SECONDS
 from services.common.messages import EngineInstallation, FleetInstance
 from tests.unit.agent.instances_of_fleet import HERE, instance_row
-from tests.unit.fake_clock import FakeClock
+from tests.unit.fake_clock import EPOCH, FakeClock
 
-INTERVAL = 30.0
+INTERVAL, SOAK = 30.0, 300.0
+
+
+@dataclass
+class FakeRecords:
+    """Of a cluster in which everything can be read."""
+
+    known: dict[str, Record] = field(default_factory=dict)
+    error: GitOpsError | None = None
+
+    async def read(self, instances: Iterable[FleetInstance]) -> dict[str, Record]:
+        if self.error is not None:
+            raise self.error
+        return {each.id: self.known[each.id] for each in instances if each.id in self.known}
+
+    async def write(self, instance: FleetInstance, record: Record) -> None:
+        self.known[instance.id] = record
 
 
 @dataclass
 class FakeInstaller:
     """Does what it is told to."""
 
+    records: FakeRecords = field(default_factory=FakeRecords)
+
     errors: dict[str, GitOpsError] = field(default_factory=dict)
     removed: bool = True
     stuck: set[str] = field(default_factory=set)
     """Instances for which it never comes to an end."""
+    others: set[str] = field(default_factory=set)
+    """Instances that an earlier release has installed otherwise."""
     calls: list[str] = field(default_factory=list)
 
-    async def install(self, instance: FleetInstance) -> int:
+    def rendering_of(self, instance: FleetInstance) -> Rendering:
+        return Rendering((), f"digest of {instance.wanted_version}")
+
+    async def is_to_change(self, instance: FleetInstance, wanted: Rendering) -> bool:
+        return instance.id in self.others
+
+    async def install(self, instance: FleetInstance, wanted: Rendering, begun: Record | None) -> int:
         await self._call("install", instance)
         return 0
 
@@ -65,7 +94,14 @@ async def running(
     installer: FakeInstaller, *rows: FleetInstance
 ) -> AsyncIterator[tuple[Provisioner, Reports, FakeClock, Fleet]]:
     clock, reports, fleet = FakeClock(), Reports(), Fleet(HERE, rows)
-    provisioner = Provisioner(fleet, installer, reports, clock, INTERVAL)  # type: ignore[arg-type]
+    provisioner = Provisioner(
+        fleet,
+        installer,  # type: ignore[arg-type]
+        reports,  # type: ignore[arg-type]
+        clock,
+        interval_seconds=INTERVAL,
+        soak_seconds=SOAK,
+    )
     task = asyncio.create_task(provisioner.run())
     await clock.advance(0)
     yield provisioner, reports, clock, fleet
@@ -198,3 +234,50 @@ async def test_report_when_it_does_not_arrive_then_the_next_comparison_tells_it(
         told = len(reports.told)
         await clock.advance(INTERVAL)
         assert len(reports.told) == told + 1
+
+
+HEALTHY = [replace(each, health="Healthy") for each in (ONE, TWO)]
+OLD, NEW = (Record(f"digest of {version}", EPOCH - timedelta(days=1), worked=True) for version in ("before", "3.2.11"))
+AFTER_ONE = EngineInstallation("Applied", "3.2.11", WAITS + "its turn, after one")
+
+
+async def test_manifests_when_they_have_changed_then_an_instance_that_waits_is_left_alone_and_that_is_told() -> None:
+    installer = FakeInstaller(records=FakeRecords({"one": OLD, "two": OLD}))
+    async with running(installer, *HEALTHY) as (_, reports, clock, _):
+        assert installer.calls == ["install one"]
+        assert reports.told == [("one", EngineInstallation("Applied", "3.2.11", "")), ("two", AFTER_ONE)]
+        assert installer.records.known == {"one": Record(NEW.digest, EPOCH, worked=True), "two": OLD}
+        await clock.advance(SOAK + INTERVAL)
+        assert "install two" in installer.calls
+        assert reports.told[-1] == ("two", EngineInstallation("Applied", "3.2.11", ""))
+
+
+async def test_instances_when_an_earlier_release_has_installed_them_then_those_that_differ_get_turns() -> None:
+    installer = FakeInstaller(others={"one", "two"})
+    async with running(installer, *HEALTHY) as (_, reports, _, _):
+        assert installer.calls == ["install one"]
+        assert ("two", AFTER_ONE) in reports.told
+    installer = FakeInstaller()
+    async with running(installer, *HEALTHY):
+        assert installer.calls == ["install one", "install two"]
+
+
+async def test_records_when_they_cannot_be_read_then_nothing_is_changed_and_that_is_told() -> None:
+    installer = FakeInstaller(records=FakeRecords(error=Retry("no answer")))
+    async with running(installer, *HEALTHY) as (_, reports, _, _):
+        assert installer.calls == []
+        assert reports.told == [
+            (each, EngineInstallation("Applying", "3.2.11", "no answer")) for each in ("one", "two")
+        ]
+
+
+async def test_record_when_an_instance_becomes_ill_and_works_again_then_it_says_since_when_that_is() -> None:
+    installer = FakeInstaller(records=FakeRecords({"one": NEW}))
+    async with running(installer, HEALTHY[0]) as (_, _, clock, fleet):
+        assert installer.records.known["one"] == NEW
+        fleet.keep_rows([replace(ONE, health="Down")])
+        await clock.advance(INTERVAL)
+        assert installer.records.known["one"].since is None
+        fleet.keep_rows(HEALTHY[:1])
+        await clock.advance(INTERVAL)
+        assert installer.records.known["one"].since == clock.now()

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from services.common.messages import REMEDY, Applied, Failed, Observation, Remedy
+from services.common.messages import BY_HAND, REMEDY, Applied, Failed, Observation, Remedy
 from services.planner.domain.changes import Changes
 from services.planner.domain.events import Event
 from services.planner.domain.fleet.fleet import Fleet, Holding
@@ -26,7 +26,6 @@ from services.planner.domain.fleet.remediation.remediation import HELPS, is_ill
 from services.planner.domain.fleet.remediation.remediation_rows import Remediation
 from services.planner.domain.fleet.remediation.remedy_orders import decide_remedies, decide_told
 from services.planner.domain.fleet.rows import (
-    BY_HAND,
     ON_SOURCE,
     SILENT,
     TENANT_INDUCED,

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from datetime import datetime
 
-from services.common.messages import AssignWorkspace, DedicateEngineInstance, PinTenant, UnpinTenant
+from services.common.messages import RINGS, AssignWorkspace, DedicateEngineInstance, PinTenant, UnpinTenant
 from services.planner.domain.fleet.fleet import Fleet
 from services.planner.domain.fleet.order_validation import (
     known_instance,
@@ -22,7 +22,7 @@ from services.planner.domain.fleet.order_validation import (
     state_in_words,
 )
 from services.planner.domain.fleet.placement.assignments import Affinity, TenantPin, WorkspaceAssignment
-from services.planner.domain.fleet.rows import RINGS, EngineInstanceRow, Refused
+from services.planner.domain.fleet.rows import EngineInstanceRow, Refused
 from services.planner.rows import TenantName
 
 REBALANCE = "'gitopsctl engines rebalance'"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime
 
-from services.common.messages import RemoveEnginePool, SetEnginePool
+from services.common.messages import RINGS, RemoveEnginePool, SetEnginePool
 from services.kinds.shared.text import MAX_LABEL
 from services.planner.domain.fleet.cluster_orders import require_active
 from services.planner.domain.fleet.fleet import Fleet
@@ -18,7 +18,7 @@ from services.planner.domain.fleet.order_validation import (
 from services.planner.domain.fleet.pools.pool_rows import EnginePool, longest_namespace
 from services.planner.domain.fleet.rollouts.ring_instances import release
 from services.planner.domain.fleet.rollouts.rollout_rows import FINAL
-from services.planner.domain.fleet.rows import RINGS, Refused
+from services.planner.domain.fleet.rows import Refused
 from services.planner.rows import DEFAULT_ENGINE
 
 MOST_INSTANCES = 1000

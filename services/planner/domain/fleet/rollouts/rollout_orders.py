@@ -9,14 +9,14 @@ from collections.abc import Iterable
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from services.common.messages import AbortRollout, FleetOrder, PauseRollout, ResumeRollout, StartRollout
+from services.common.messages import RINGS, AbortRollout, FleetOrder, PauseRollout, ResumeRollout, StartRollout
 from services.planner.domain.fleet.fleet import Fleet
 from services.planner.domain.fleet.order_validation import require_label, require_one_of, require_version
 from services.planner.domain.fleet.rollouts.ring_instances import release, ring_of, runs
 from services.planner.domain.fleet.rollouts.ring_room import lacking_room, shortages
 from services.planner.domain.fleet.rollouts.rollout import reverted, withdrawn
 from services.planner.domain.fleet.rollouts.rollout_rows import FINAL, REVERTIBLE, Rollout
-from services.planner.domain.fleet.rows import RINGS, Refused
+from services.planner.domain.fleet.rows import Refused
 
 MOST_SOAK = timedelta(hours=24)
 RolloutOrder = StartRollout | PauseRollout | ResumeRollout | AbortRollout
