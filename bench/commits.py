@@ -41,7 +41,6 @@ from devstack.harness.hosted import HostedStack, hosted
 from devstack.harness.mirror import Mirror, Objects, mirrored
 from devstack.supervisor.child import tree
 from services.common.argocd_names import application_name
-from services.common.errors import Unavailable
 from services.common.kubernetes import APP_PROJECT, APPLICATION, KubeClient, Manifest, connect
 from services.common.package_data import CRDS
 from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
@@ -67,7 +66,6 @@ ERRORS = 2.0
 SYNCED_SECONDS = 300.0
 REST_SECONDS = 3.0
 """After a round: what follows from it yet, such as the last statuses, is not to be in the next one."""
-ACCEPTING_SECONDS = 120.0
 PER_TENANT = 10
 FOLDERS = range(PER_TENANT)
 
@@ -288,16 +286,12 @@ async def copy_by_hand(stack: HostedStack, fleet: Fleet, crowd: Crowd) -> Crowd:
 
 
 def join(stack: HostedStack, number: int) -> None:
-    """Start one more Argo CD, and add it to the fleet. Raises Unavailable, or RuntimeError if it is refused."""
+    """Start one more Argo CD, and add it to the fleet. Raises RuntimeError if it is refused, or not ready in time."""
     for part in PARTS:
         stack.start(f"argocd-{part}-{number}")
     namespace = (*ENGINE_NAMESPACES, *SPARE_NAMESPACES)[number - 1]
     gitopsctl(stack, "engines", "add", f"instance-{number}", "--namespace", namespace)
-    deadline = time.monotonic() + ACCEPTING_SECONDS
-    while "accepting" not in gitopsctl(stack, "engines", "show", f"instance-{number}"):
-        if time.monotonic() > deadline:
-            raise Unavailable(f"instance-{number} accepts no tenants after {ACCEPTING_SECONDS:.0f} s")
-        time.sleep(0.5)
+    gitopsctl(stack, "engines", "wait", f"instance-{number}")
 
 
 @contextmanager

@@ -133,10 +133,10 @@ class Fleet:
 
     def begin_rollout(self) -> None:
         """Ring canary: tenants on the old instance, of which the first is on its way to the new one."""
-        self.order(AddEngineCluster(CLUSTER, ""), instance(OLD, CANARY))
+        self.order(AddEngineCluster(CLUSTER, ""))
+        self.join(CANARY, VERSIONS[OLD], OLD)
         self.fill(CANARY, 0, 1)
-        self.order(instance(NEW, CANARY))
-        self.take(*(self.told(name, Health.HEALTHY, version) for name, version in VERSIONS.items()))
+        self.join(CANARY, VERSIONS[NEW], NEW)
         self.order(StartRollout(VERSIONS[NEW], "", (CANARY,), 3600, is_security=False))
         self.look()
         self.now += DATA_PATIENCE
@@ -146,14 +146,19 @@ class Fleet:
         if begun is None or begun.step != "moving":
             raise RuntimeError(f"the rollout has not come to its moves: {begun}")
 
+    def join(self, ring: str, version: str, *names: str) -> None:
+        """Instances of a ring, ready as soon as their agents tell that they work."""
+        self.order(*(instance(name, ring) for name in names))
+        self.take(*(self.told(name, Health.HEALTHY, version) for name in names))
+        self.take(Event(FleetDue(is_of_states=False), 0, ""))
+
     def grow(self, size: int) -> None:
         """Ring general: to so many instances."""
         numbers = range(self.size, size)
-        self.order(*(instance(named(number), GENERAL) for number in numbers), AssignWorkspace(GENERAL, "", GENERAL))
+        self.join(GENERAL, VERSIONS[OLD], *map(named, numbers))
+        self.order(AssignWorkspace(GENERAL, "", GENERAL))
         self.session.refresh_fleet()
         self.fill(GENERAL, self.size, size)
-        for number in numbers:
-            self.take(self.told(named(number), Health.HEALTHY, VERSIONS[OLD]))
         self.order(SetEnginePool(CLUSTER, GENERAL, size, size, 0, CAPACITY, VERSIONS[OLD], ""))
         self.session.refresh_fleet()
         self.size = size

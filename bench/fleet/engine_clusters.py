@@ -98,7 +98,10 @@ def simulator(stack: HostedStack, cluster: EngineCluster) -> AbstractContextMana
 
 
 async def add_instances(stack: HostedStack, kube: KubeClient, cluster: EngineCluster) -> None:
-    """Their namespaces in the cluster of ``kube``, agents' rights there, and an operator's order for each."""
+    """Their namespaces in the cluster of ``kube``, agents' rights there, and an operator's order for each.
+
+    Returns when they take tenants. Raises RuntimeError if they do not in time.
+    """
     if not cluster.added:
         return
     await create_namespaces(kube, list(cluster.added))
@@ -107,6 +110,8 @@ async def add_instances(stack: HostedStack, kube: KubeClient, cluster: EngineClu
     wanted = ("--cluster", cluster.name, "--capacity", str(CAPACITY))
     for name in cluster.added:
         await asyncio.to_thread(gitopsctl, stack, "engines", "add", name, *wanted)
+    for name in cluster.added:
+        await asyncio.to_thread(gitopsctl, stack, "engines", "wait", name)
 
 
 def watches_in(metrics: str) -> int:

@@ -42,6 +42,7 @@ ALLOWED_SECONDS = 20.0
 """In which a tenant may be moved again, unless an instance drains for longer."""
 CAPACITY = 2500
 NAME = "chaos"
+READY = "SELECT id FROM engine_instances WHERE id = %s AND state NOT IN ('provisioning', 'failed')"
 INSTANCE = "SELECT id FROM engine_instances WHERE namespace = %s AND state <> 'retired'"
 
 PLACEMENT = "SELECT engine_instance_id FROM tenants WHERE namespace = %s AND former_since = 0"
@@ -133,6 +134,8 @@ class FleetOperator:
             capacity=CAPACITY,
         )
         is_accepted = await self._order(added)
+        if is_accepted and not await self._until_found(READY, added.id, PATIENCE_SECONDS):
+            raise Unavailable(f"{added.id} takes no tenants after {PATIENCE_SECONDS:g} s")
         await self._order(RebalanceFleet())
         return is_accepted
 

@@ -1,6 +1,7 @@
 """A second engine cluster (``dev up --engine-clusters 2``): what has to be in it, its agent, and its Argo CD simulator.
 
-The cluster and its instance are ordered of a planner, as operators do: so its steps wait for one. Processes of a real
+The cluster and its instance are ordered of a planner, as operators do: so its steps wait for one. The stack is up when
+the instance takes tenants, which its agent has to tell. Processes of a real
 Argo CD are with the others'; if it is a spare, its instance is still to be ordered.
 """
 
@@ -16,6 +17,7 @@ from services.cli.kafka.topics import password_variable
 
 API_SERVER = f"{PREFIX}kube-apiserver"
 CLUSTER_ADDED, INSTANCE_ADDED = f"{PREFIX}engine-cluster-add", f"{PREFIX}engine-add"
+INSTANCE_READY = f"{PREFIX}engine-wait"
 KEYS_MADE = f"{PREFIX}{steps.KEYS}"
 CRDS = Command(steps.CRDS, ("crds", "apply", *steps.sources(steps.ENGINE_CRDS)), ("kube-apiserver",))
 """No tenant has a workspace there."""
@@ -33,7 +35,10 @@ def nodes(stack: Stack) -> list[Node]:
     keys = [Command(KEYS_MADE, made, (steps.KEYS, API_SERVER))] if stack.has_keys_of_clusters else []
     ordered = [Command(CLUSTER_ADDED, ("engine-clusters", "add", NAME), planners), *keys]
     if not stack.spares:
-        ordered.append(Command(INSTANCE_ADDED, ("engines", "add", NAMESPACE, "--cluster", NAME), (CLUSTER_ADDED,)))
+        ordered += [
+            Command(INSTANCE_ADDED, ("engines", "add", NAMESPACE, "--cluster", NAME), (CLUSTER_ADDED,)),
+            Command(INSTANCE_READY, ("engines", "wait", NAMESPACE), (INSTANCE_ADDED, f"{PREFIX}agent")),
+        ]
     there = {
         "KUBECONFIG": str(stack.second_cluster.kubeconfig),
         "ENGINE_NAMESPACES": NAMESPACE,

@@ -103,7 +103,8 @@ class PolicySettings(BaseSettings):
     provisioning_patience: timedelta = Field(
         default=timedelta(minutes=15),
         gt=timedelta(0),
-        description="How long the installation of an engine instance may take until it is said to have failed.",
+        description="How long an engine instance that was added may take to be ready, its installation included, until "
+        "it is said to have failed.",
     )
     shrink_patience: timedelta = Field(
         default=timedelta(hours=25),

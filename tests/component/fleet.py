@@ -1,10 +1,14 @@
-"""Engine instances in a test's database, without an order to a planner."""
+"""Engine instances in a test's database, without an order to a planner, and what their agents tell."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from psycopg import Connection
+
+from services.common.messages import EngineHealth, Health, Observation
+from services.planner.domain.events import Event
+from tests.unit.planner.given import at
 
 CLUSTER = "SELECT FROM engine_clusters WHERE id = 'default'"
 ADD_CLUSTER = "INSERT INTO engine_clusters VALUES ('default', '', now(), 'active', now())"
@@ -21,3 +25,9 @@ def add_instance(owner: Connection[Any], instance: str, namespace: str) -> None:
     if owner.execute(CLUSTER).fetchone() is None:
         owner.execute(ADD_CLUSTER)
     owner.execute(ADD_INSTANCE, (instance, namespace))
+
+
+def told_working(instance: str, second: int = 1) -> Event:
+    """Its agent, which has no heartbeat, tells that it works: before that one that was ordered takes no tenants."""
+    health = EngineHealth(Health.HEALTHY.value, "", "", "3.2.11", None)
+    return Event(Observation("", "", instance, "", "", at(second), health), 0, "")

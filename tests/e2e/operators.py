@@ -33,6 +33,12 @@ async def typed(stack: HostedStack, *arguments: str) -> str:
     return result.stdout
 
 
+async def add_ready_instance(stack: HostedStack, name: str, *options: str) -> None:
+    """Add an instance, and wait until its agent has told that it works: tenants are placed on it from then on."""
+    await typed(stack, "add", name, *options)
+    await typed(stack, "wait", name)
+
+
 async def until_seen(look: Callable[[], Awaitable[Seen]], holds: Callable[[Seen], bool]) -> Seen:
     """What an operator sees once it ``holds``; looks again until then.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import uuid
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -19,7 +19,16 @@ from services.common.kubernetes import KubeClient
 from services.common.package_data import RBAC
 from tests.component.agent.conftest import until
 from tests.component.agent.worker import AGENT, Worker
-from tests.e2e.operators import of_clusters, of_instances, sole_instance, until_drained
+from tests.e2e.operators import (
+    add_ready_instance,
+    listed,
+    of_clusters,
+    of_instances,
+    sole_instance,
+    typed,
+    until_drained,
+    until_seen,
+)
 from tests.e2e.tenant import Tenant, condition, create_namespace, path
 
 AGENTS = ("agent-1", "agent-2")
@@ -28,11 +37,12 @@ HERE, ELSEWHERE = "default", "elsewhere"
 WORKSPACE = "local"
 
 
-@contextmanager
-def added(stack: HostedStack, cluster: str, name: str) -> Iterator[None]:
+@asynccontextmanager
+async def added(stack: HostedStack, cluster: str, name: str) -> AsyncIterator[None]:
     """An instance of ``cluster`` that alone takes new tenants meanwhile, and none afterwards."""
-    for ordered in (of_clusters(stack, "add", cluster), of_instances(stack, "add", name, "--cluster", cluster)):
-        assert ordered.exit_code == 0, ordered.output
+    ordered = await asyncio.to_thread(of_clusters, stack, "add", cluster)
+    assert ordered.exit_code == 0, ordered.output
+    await add_ready_instance(stack, name, "--cluster", cluster)
     try:
         with sole_instance(stack, name):
             yield
@@ -89,7 +99,7 @@ async def test_instance_when_it_is_added_while_agents_run_then_tenants_are_serve
     stack: HostedStack, tenant: Tenant, namespace: str
 ) -> None:
     before = await asyncio.to_thread(stack.pids)
-    with added(stack, HERE, namespace):
+    async with added(stack, HERE, namespace):
         created = await tenant.create()
         application = await tenant.application_of(created)
     assert application["metadata"]["namespace"] == namespace
@@ -108,7 +118,7 @@ async def test_cluster_when_its_agents_join_then_its_tenants_are_served_by_them_
     """No agent of another cluster can read its rows, let alone refuse them."""
     before = len(await asyncio.to_thread(refused, stack))
     agent = await asyncio.to_thread(start_agent, elsewhere)
-    with added(stack, ELSEWHERE, namespace):
+    async with added(stack, ELSEWHERE, namespace):
         created = await tenant.create()
         application = await tenant.application_of(created)
     assert application["metadata"]["namespace"] == namespace
@@ -130,7 +140,7 @@ async def test_cluster_when_its_agent_is_killed_then_tenants_of_the_other_notice
     start_agent: Callable[[dict[str, str]], Worker],
 ) -> None:
     agent = await asyncio.to_thread(start_agent, elsewhere)
-    with added(stack, ELSEWHERE, namespace):
+    async with added(stack, ELSEWHERE, namespace):
         created = await tenant.create()
         await tenant.application_of(created)
     agent.kill()
@@ -146,10 +156,29 @@ async def test_cluster_when_its_agent_is_killed_then_tenants_of_the_other_notice
     await until_drained(stack, namespace)
 
 
+async def test_instance_when_its_namespace_is_mistyped_then_no_tenant_is_placed_on_it_and_operators_are_told_why(
+    stack: HostedStack, tenant: Tenant
+) -> None:
+    mistyped = f"gitops-service-argocd-{uuid.uuid4().hex[:6]}"
+    told = await typed(stack, "add", mistyped)
+    assert told.startswith(f"{mistyped}: accepted, it takes tenants once its agent tells that it works: ")
+    try:
+        (shown,) = await until_seen(lambda: listed(stack, "show", mistyped), lambda rows: rows[0]["health"] == "Down")
+        assert (shown["state"], shown["reason"]) == ("provisioning", "Closed")
+        waited = await asyncio.to_thread(of_instances, stack, "wait", mistyped, "--timeout", "1")
+        assert f"it is provisioning: in namespace {mistyped} it is Down, Closed: its namespace is not there" in str(
+            waited.exception
+        )
+        application = await tenant.application_of(await tenant.create())
+        assert application["metadata"]["namespace"] != mistyped
+    finally:
+        await typed(stack, "retire", mistyped)
+
+
 @pytest.fixture
-def canary(stack: HostedStack, namespace: str) -> Iterator[str]:
+async def canary(stack: HostedStack, namespace: str) -> AsyncIterator[str]:
     """An instance of ring canary; tenants of the stack's workspace are placed on none else meanwhile."""
-    assert of_instances(stack, "add", namespace, "--ring", "canary").exit_code == 0
+    await add_ready_instance(stack, namespace, "--ring", "canary")
     assigned = of_instances(stack, "assign", WORKSPACE, "--ring", "canary")
     assert assigned.exit_code == 0, assigned.output
     yield namespace

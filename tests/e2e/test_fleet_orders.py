@@ -18,7 +18,7 @@ from services.cli.fleet.fleet_orders import send_order
 from services.common.avro import SchemaRegistry, decode_record
 from services.common.errors import InvalidConfiguration
 from services.common.kafka import FLEET, PartitionReader
-from services.common.messages import AddEngineCluster, AddEngineInstance, DrainEngineInstance, FleetOrder
+from services.common.messages import AddEngineCluster, AddEngineInstance, FleetOrder, RetireEngineInstance
 from tests.e2e.operators import of_clusters, of_instances
 
 DECIDED = "SELECT outcome, message FROM fleet_orders WHERE id = %s"
@@ -41,6 +41,11 @@ def add(stack: HostedStack, name: str, *options: str) -> Result:
     return of_instances(stack, "add", name, "--cluster", CLUSTER, *dedicated, *options)
 
 
+def told_of(name: str) -> str:
+    """What whoever adds an instance is told."""
+    return f"it takes tenants once its agent tells that it works: 'gitopsctl engines show {name}' shows how far that is"
+
+
 def streamed(stack: HostedStack, name: str) -> list[dict[str, Any]]:
     """What gitops.fleet holds of an instance, in order."""
     registry = SchemaRegistry(stack.environment["SCHEMA_REGISTRY_URL"])
@@ -60,15 +65,15 @@ def until_streamed(stack: HostedStack, name: str, state: str) -> dict[str, Any]:
 def test_instance_when_ordered_then_it_is_listed_and_streamed_and_the_same_order_again_changes_nothing(
     stack: HostedStack, instance: str
 ) -> None:
-    for outcome in ("accepted", "unchanged, it is known"):
+    for outcome in (f"accepted, {told_of(instance)}", "unchanged, it is known"):
         ordered = add(stack, instance, "--ring", "canary", "--capacity", "7")
         assert (ordered.exit_code, ordered.stdout) == (0, f"{instance}: {outcome}\n"), ordered.output
-    row = until_streamed(stack, instance, "accepting")
+    row = until_streamed(stack, instance, "provisioning")
     assert (row["engine_cluster"], row["region"], row["namespace"]) == (CLUSTER, "eu", instance)
     assert (row["ring"], row["capacity"], len(streamed(stack, instance))) == ("canary", 7, 1)
     instances = json.loads(of_instances(stack, "list", "-o", "json").stdout)
     (listed,) = [each for each in instances if each["id"] == instance]
-    assert (listed["state"], listed["tenants"]) == ("accepting", 0)
+    assert (listed["state"], listed["tenants"]) == ("provisioning", 0)
     assert "dedicatedTo" in of_instances(stack, "show", instance).stdout
 
 
@@ -85,20 +90,19 @@ def test_order_when_it_breaks_a_rule_then_the_command_fails_and_names_it(stack: 
 
 def test_order_when_it_is_sent_again_later_then_nothing_changes(stack: HostedStack, instance: str) -> None:
     given = AddEngineInstance(instance, CLUSTER, instance, "argocd", "dedicated", "nobody", "general", 7)
-    drain = FleetOrder(uuid4(), "ada", datetime.now(UTC), DrainEngineInstance(instance))
+    retire = FleetOrder(uuid4(), "ada", datetime.now(UTC), RetireEngineInstance(instance))
     first = FleetOrder(uuid4(), "ada", datetime.now(UTC), given)
     send_order(stack.log, first)
-    until_streamed(stack, instance, "accepting")
-    assert of_instances(stack, "drain", instance).exit_code == 0
-    until_streamed(stack, instance, "drained")
-    assert of_instances(stack, "undrain", instance).exit_code == 0
-    for replayed in (first, drain):
+    until_streamed(stack, instance, "provisioning")
+    assert of_instances(stack, "dedicate", instance, "--shared").exit_code == 0
+    for replayed in (first, retire):
         send_order(stack.log, replayed)
-    known = of_instances(stack, "drain", "of-nobody")  # decided on behind them
-    assert "there is no engine instance 'of-nobody'" in known.stderr
+    refused = of_instances(stack, "drain", "of-nobody")  # decided on behind them
+    assert "there is no engine instance 'of-nobody'" in refused.stderr
     instances = json.loads(of_instances(stack, "list", "-o", "json").stdout)
-    assert [each["state"] for each in instances if each["id"] == instance] == ["accepting"]
-    until_streamed(stack, instance, "accepting")
+    known = [(each["state"], each["class"]) for each in instances if each["id"] == instance]
+    assert known == [("provisioning", "shared")]
+    until_streamed(stack, instance, "provisioning")
 
 
 def test_order_when_its_time_is_to_come_then_it_counts_as_of_now_and_the_next_one_is_newer(
@@ -106,21 +110,21 @@ def test_order_when_its_time_is_to_come_then_it_counts_as_of_now_and_the_next_on
 ) -> None:
     given = AddEngineInstance(instance, CLUSTER, instance, "argocd", "dedicated", "nobody", "general", 7)
     send_order(stack.log, FleetOrder(uuid4(), "ada", datetime.now(UTC) + timedelta(hours=1), given))
-    until_streamed(stack, instance, "accepting")
-    assert of_instances(stack, "drain", instance).stdout.startswith(f"{instance}: accepted")
+    until_streamed(stack, instance, "provisioning")
+    assert of_instances(stack, "dedicate", instance, "--shared").stdout.startswith(f"{instance}: accepted")
 
 
 def test_order_when_only_tried_then_the_same_rules_answer_and_nothing_is_sent(
     stack: HostedStack, instance: str
 ) -> None:
     tried = add(stack, instance, "--dry-run")
-    assert tried.stdout == f"{instance}: would be accepted\n"
+    assert tried.stdout == f"{instance}: would be accepted, {told_of(instance)}\n"
     refused = add(stack, instance, "--ring", "outer", "--dry-run")
     assert (refused.exit_code, refused.stderr) == (
         1, f"{instance}: would be refused, there is no ring 'outer', only canary, early, general\n",
     )  # fmt: skip
     assert isinstance(of_instances(stack, "show", instance).exception, InvalidConfiguration)
-    assert add(stack, instance).stdout == f"{instance}: accepted\n"
+    assert add(stack, instance).stdout == f"{instance}: accepted, {told_of(instance)}\n"
 
 
 def test_cluster_when_added_twice_then_it_is_there_once_and_its_region_stays(stack: HostedStack) -> None:

@@ -14,7 +14,7 @@ from devstack.components.stack import ENGINE_NAMESPACES
 from devstack.harness.hosted import HostedStack
 from devstack.harness.mirror import Mirror
 from services.common.kubernetes import KubeClient
-from tests.e2e.operators import listed, of_instances, sole_instance, typed, until_seen
+from tests.e2e.operators import add_ready_instance, listed, of_instances, sole_instance, typed, until_seen
 from tests.e2e.status_history import BY_SIMULATOR, seen_by_user
 from tests.e2e.tenant import Tenant, application_name, fresh_tenant, path
 from tests.e2e.test_fleet import namespace
@@ -37,7 +37,7 @@ async def crowd(
 @asynccontextmanager
 async def added(stack: HostedStack, name: str) -> AsyncIterator[None]:
     """An instance that takes tenants meanwhile, and none afterwards: later tests must not be given it."""
-    await typed(stack, "add", name)
+    await add_ready_instance(stack, name)
     try:
         yield
     finally:

@@ -14,7 +14,7 @@ from services.common.kubernetes import Manifest
 from services.kinds.snapshot_environment_binding.model import BINDING
 from tests.e2e.api import Api, Cluster
 from tests.e2e.moving import Mover
-from tests.e2e.operators import of_instances, typed
+from tests.e2e.operators import add_ready_instance, of_instances, typed
 from tests.e2e.status_history import BY_SIMULATOR, seen_by_user
 from tests.e2e.tenant import Tenant, path
 from tests.e2e.test_appstudio import MANAGED, create_binding, create_environment, tell_components
@@ -29,7 +29,7 @@ ROOM = 4
 @pytest.fixture
 async def small(stack: HostedStack, tenant: Tenant, namespace: str) -> AsyncIterator[str]:
     """An instance with little room, that the tenant will be placed on."""
-    await typed(stack, "add", namespace, "--capacity", str(ROOM))
+    await add_ready_instance(stack, namespace, "--capacity", str(ROOM))
     await typed(stack, "pin", tenant.namespace, "--to", namespace)
     try:
         yield namespace

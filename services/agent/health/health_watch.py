@@ -15,7 +15,7 @@ import structlog
 
 from services.agent.background_tasks import BackgroundTasks
 from services.agent.health.applications import StandingQueue
-from services.agent.health.judgement import HealthJudge, Judgement, judged
+from services.agent.health.judgement import HealthJudge, Judgement, is_too_early, judged
 from services.agent.health.probe import Probe
 from services.agent.health.signals import CertificateSignal, Signals
 from services.agent.objects.engine_state import EngineState
@@ -82,7 +82,7 @@ class HealthWatch:
             signals = await self._probe.measure()
             queue = self._queue.follow(signals)
             judgement = judge.judge(judged(signals, self._settings.heartbeat_deadline_seconds))
-            if judgement is not None:
+            if judgement is not None and not is_too_early(judgement, signals):
                 self._show(judgement, signals)
                 self._report(judgement, signals, queue)
 

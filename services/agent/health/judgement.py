@@ -37,6 +37,8 @@ RENEWED_BEFORE, LAST_PART = timedelta(days=14), 10
 shorter: whatever renews certificates by itself does so earlier."""
 SEVERITY = {Health.HEALTHY: 0, Health.DEGRADED: 1, Health.DOWN: 2}
 API_FAILING, CLOSED = "ApiFailing", "Closed"
+EXPIRED, EXPIRING = OF_CERTIFICATES = ("CertificateExpired", "CertificateExpiring")
+"""Reasons for which an instance is degraded, and does its work."""
 OUT_OF_REACH = frozenset({API_FAILING, CLOSED})
 """Reasons for which nothing else can be measured, or done."""
 NOT_READY = {
@@ -102,6 +104,15 @@ def judged(signals: Signals, heartbeat_deadline: float) -> Judgement:
     return max(symptoms(signals, heartbeat_deadline), key=lambda each: each.severity, default=WELL)
 
 
+def is_too_early(judgement: Judgement, signals: Signals) -> bool:
+    """Whether an instance may not be said to work yet: its heartbeat was never compared. Soon that is late.
+
+    Tenants are placed on an instance that was just added as soon as it is told to work.
+    """
+    is_awaited = signals.heartbeat is not None and signals.heartbeat.reconciled_at is None
+    return is_awaited and judgement.reason in {WELL.reason, *OF_CERTIFICATES}
+
+
 def symptoms(signals: Signals, heartbeat_deadline: float) -> Iterator[Judgement]:
     """What is wrong; what says more about the cause comes first."""
     yield from _of_access(signals)
@@ -120,7 +131,7 @@ def _of_access(signals: Signals) -> Iterator[Judgement]:
     if signals.api_error:
         yield Judgement(Health.DOWN, API_FAILING, f"the API server does not answer: {signals.api_error}")
     elif signals.is_closed:
-        yield Judgement(Health.DOWN, CLOSED, "its namespace is gone, or its agent may not look at it")
+        yield Judgement(Health.DOWN, CLOSED, "its namespace is not there, or its agent may not look at it")
     elif signals.api_seconds > SLOW_SECONDS:
         yield Judgement(Health.DEGRADED, "ApiSlow", f"the API server took {signals.api_seconds:.1f} s to answer")
 
@@ -181,10 +192,10 @@ def _of_certificate(certificate: CertificateSignal) -> Iterator[Judgement]:
     at = f"{certificate.expires_at:%Y-%m-%d %H:%M} UTC"
     if certificate.remaining <= timedelta(0):
         told = f"the certificate of its {certificate.name} has expired at {at}: renew it"
-        yield Judgement(Health.DEGRADED, "CertificateExpired", told)
+        yield Judgement(Health.DEGRADED, EXPIRED, told)
     elif certificate.remaining < min(RENEWED_BEFORE, certificate.lifetime / LAST_PART):
         told = f"the certificate of its {certificate.name} expires at {at}: renew it"
-        yield Judgement(Health.DEGRADED, "CertificateExpiring", told)
+        yield Judgement(Health.DEGRADED, EXPIRING, told)
 
 
 def _level(share: float, bounds: tuple[float, float]) -> Health | None:

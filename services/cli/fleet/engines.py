@@ -23,7 +23,7 @@ from services.cli.fleet.fleet_orders import DRY_RUN, WAIT, fleet, give_order
 from services.cli.fleet.fleet_view import load_snapshot, screen
 from services.cli.output import OUTPUT, Output, Row, print_rows, table_of
 from services.cli.watching import look_every, print_changes, show_screens
-from services.common.errors import InvalidConfiguration
+from services.common.errors import InvalidConfiguration, Retry
 from services.common.kafka import DEFAULT_ENGINE_CLUSTER
 from services.common.messages import (
     RINGS,
@@ -37,6 +37,7 @@ from services.common.startup import await_dependency
 from services.planner.domain.fleet.fleet import Fleet
 from services.planner.domain.fleet.placement.measured_load import in_applications
 from services.planner.domain.fleet.pools.pools import MOST_CAPACITY
+from services.planner.domain.fleet.pools.provisioning import lacking
 from services.planner.domain.fleet.rows import CLASSES, EngineInstanceRow
 from services.planner.engines.available import ENGINES
 from services.planner.rows import DEFAULT_ENGINE
@@ -83,6 +84,7 @@ IS_IT_STOPPED = (
     "Nothing fences an engine that runs while no agent reaches it: it goes on to deploy what its tenants wanted last, "
     "beside the instances that have them now. Is it certain that the engine of {instance} is stopped, for good?"
 )
+READY_WITHIN = typer.Option(120.0, "--timeout", help="Seconds to wait for the database, and for the instance.")
 RETIRED = typer.Option(False, "--retired", help="Also those that are retired.")
 WATCH = typer.Option(
     False,
@@ -178,12 +180,18 @@ def show(
 def _all_of(instance: str, url: str, timeout: float) -> Row:
     """Raises InvalidConfiguration if there is none of that id."""
     shown = await_dependency("database", lambda: fleet(url), timeout)
-    known = shown.instances.get(instance)
-    if known is None:
-        raise InvalidConfiguration(f"there is no engine instance '{instance}'; 'gitopsctl engines list' shows them")
+    known = _known(instance, shown)
     parts = await_dependency("database", lambda: engine_placement.parts_on(url, instance), timeout)
     overload = await_dependency("database", lambda: engine_pools.overload_of(url, known.id, shown), timeout)
     return {**instance_row(known, shown), "overload": overload, "parts": parts}
+
+
+def _known(instance: str, shown: Fleet) -> EngineInstanceRow:
+    """Raises InvalidConfiguration if there is none of that id."""
+    known = shown.instances.get(instance)
+    if known is None:
+        raise InvalidConfiguration(f"there is no engine instance '{instance}'; 'gitopsctl engines list' shows them")
+    return known
 
 
 def _fields(row: Row) -> list[Row]:
@@ -211,12 +219,28 @@ def add(  # noqa: PLR0913, PLR0917 - an option for each thing that an instance i
 ) -> None:
     """Order that there is an instance; if there is just this one, nothing changes. Needs a planner at work, KAFKA_….
 
-    With --version a provisioner installs Argo CD in the namespace, and tenants are placed on it when that is ready.
+    With --version a provisioner installs Argo CD in the namespace. Tenants are placed on it when its agent tells that
+    it works.
     """
     order = AddEngineInstance(
         instance, cluster, namespace or instance, engine, class_, dedicated_to, ring, capacity, version, profile
     )
     give_order(order, url, timeout, output, dry_run=dry_run)
+
+
+@app.command()
+def wait(instance: str = ID, url: str = READING_URL, timeout: float = READY_WITHIN) -> None:
+    """Wait until an instance that was added is ready for tenants. If it is not in time, what it lacks is told."""
+    await_dependency(f"engine instance {instance}", lambda: _require_ready(instance, fleet(url)), timeout)
+
+
+def _require_ready(instance: str, shown: Fleet) -> None:
+    """Raises Retry while it is not, InvalidConfiguration if it never will be."""
+    known = _known(instance, shown)
+    if known.is_retired:
+        raise InvalidConfiguration(f"engine instance {instance} is retired")
+    if known.is_unready:
+        raise Retry(f"it is {known.state}: {known.state_message or lacking(known, shown.health.get(instance))}")
 
 
 @app.command()

@@ -168,7 +168,7 @@ SELECT EXISTS (
       LEFT JOIN engine_installations p ON p.engine_instance_id = i.id
      WHERE (i.state = 'provisioning'
             AND (i.due_at IS NULL OR i.due_at <= %s OR p.phase = '{InstallationPhase.FAILED.value}'))
-        OR (i.state IN ('provisioning', 'failed') AND h.heartbeat_at IS NOT NULL
+        OR (i.state IN ('provisioning', 'failed') AND (h.heartbeat_at IS NOT NULL OR i.wanted_version IS NULL)
             AND (h.health = '{Health.HEALTHY.value}'
                  OR (h.health = '{Health.DEGRADED.value}' AND h.reason IN ({REASONS_BY_HAND}))))
 )
@@ -350,7 +350,7 @@ def is_state_due(connection: Connection[Any]) -> bool:
 
 
 def is_installation_due(connection: Connection[Any], now: datetime) -> bool:
-    """Whether an instance that is being installed is ready by ``now``, or should be."""
+    """Whether an instance that was not ready is so by ``now``, or should be."""
     row = connection.execute(IS_INSTALLATION_DUE, (now,)).fetchone()
     return row is not None and row[0]
 

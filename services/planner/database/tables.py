@@ -91,7 +91,7 @@ engine_instances = Table(
     Column("health", Text, comment="As its agent told last; Unknown if that tells nothing any more."),
     Column("health_reason", Text, comment="A word; empty if it is well."),
     Column("version", Text, comment="Of what it runs; empty if that is not to be seen."),
-    # None of these five of an instance that somebody else looks after.
+    # Of an instance that somebody else looks after there is no wanted_version, profile or reapply_ordered_at.
     Column("wanted_version", Text, comment="Of Argo CD, that a provisioner installs and keeps. Null: it is not ours."),
     Column("profile", Text, comment="Configuration that it is installed with. Null: the usual one."),
     Column("due_at", _TIME, comment="When it has failed, if it is still being provisioned then."),

@@ -189,7 +189,7 @@ class PeriodicTasks:
         self._plan_if(planner, is_due, RemediesDue())
 
     def _look_at_installations(self, planner: Planner) -> None:
-        """Instances that are being installed may be ready, or overdue."""
+        """Instances that are not ready yet may be so by now, or overdue."""
         self._plan_if(
             planner, partial(fleet_queries.is_installation_due, now=planner.clock.now()), FleetDue(is_of_states=False)
         )

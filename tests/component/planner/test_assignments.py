@@ -39,7 +39,7 @@ from services.planner.database.periodic_queries import rebuild_age
 from services.planner.database.pool_queries import load_pools
 from services.planner.database.session import DatabaseSession
 from services.planner.domain.changes import BatchChanges
-from services.planner.domain.events import Event
+from services.planner.domain.events import Event, FleetDue
 from services.planner.domain.fleet.placement.assignments import PlacementRules, TenantPin, WorkspaceAssignment
 from services.planner.domain.fleet.placement.measured_load import WAITING
 from services.planner.domain.fleet.pools.pool_rows import EnginePool
@@ -49,7 +49,7 @@ from services.planner.engines.argocd.load import LOADS
 from services.planner.engines.available import ENGINES
 from services.planner.pipeline.batch_planning import plan_batch
 from tests.component.conftest import Database
-from tests.component.fleet import add_instance
+from tests.component.fleet import add_instance, told_working
 from tests.component.planner.test_fleet import STREAMED, await_lock, rows
 from tests.component.planner.test_migrations import recreate
 from tests.unit.planner.given import NAMESPACE, WORKSPACE, at, changed
@@ -73,6 +73,8 @@ def sessions(database: Database) -> Iterator[tuple[DatabaseSession, DatabaseSess
             closing_all.enter_context(closing(DatabaseSession(database.planner_url, ENGINES))) for _ in range(2)
         )
         first.save_changes(planned(first, ordered(1, AddEngineCluster("north", "eu")), ordered(2, CANARY)), ())
+        first.save_changes(planned(first, told_working(CANARY.id)), ())
+        first.save_changes(planned(first, Event(FleetDue(), 0, "")), ())
         yield first, second
 
 

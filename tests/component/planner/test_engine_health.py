@@ -29,7 +29,7 @@ from services.planner.domain.policy import Policy
 from services.planner.engines.available import ENGINES
 from services.planner.pipeline.batch_planning import plan_batch
 from tests.component.conftest import Database
-from tests.component.fleet import add_instance
+from tests.component.fleet import add_instance, told_working
 from tests.component.planner.test_fleet import ordered
 from tests.unit.planner.given import at, changed
 
@@ -220,6 +220,28 @@ def test_instance_when_installed_then_a_tenant_is_placed_on_it_once_its_agent_te
     assert rows(database, row) == [("accepting", "3.2.11", "fast", None)]
     with session.connection() as connection:
         assert not is_installation_due(connection, at(5))
+
+
+def test_instance_when_somebody_else_looks_after_it_then_a_tenant_is_placed_on_it_once_its_agent_tells_that_it_works(
+    sessions: Sessions, database: Database
+) -> None:
+    session, _ = sessions
+    take(session, 1, ordered(1, AddEngineInstance("new", "default", "new", "argocd", "shared", "", "general", 9)))
+    assert shown(database, "new")["state"] == "provisioning"
+    take(session, 3, told(2, "Down", "Closed", instance="new"))
+    with session.connection() as connection:
+        assert not is_installation_due(connection, at(5))
+        assert is_installation_due(connection, at(1) + Policy().provisioning_patience)
+    take(session, 1000, Event(FleetDue(), 0, ""))
+    row = shown(database, "new")
+    assert row["state"] == "failed"
+    assert "in namespace new it is Down, Closed: why" in str(row["stateMessage"])
+    take(session, 1002, told_working("new", 1001))
+    with session.connection() as connection:
+        assert is_installation_due(connection, at(1003))
+    take(session, 1003, Event(FleetDue(is_of_states=False), 0, ""))
+    row = shown(database, "new")
+    assert (row["state"], row["stateMessage"]) == ("accepting", "")
 
 
 def test_instance_when_added_by_remediation_then_the_next_look_says_until_when_it_has_to_be_ready(

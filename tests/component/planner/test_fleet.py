@@ -81,10 +81,11 @@ def test_instance_when_ordered_then_its_row_has_all_that_was_ordered_and_its_clu
     added = AddEngineInstance("two", "north", "argocd-2", "argocd", "dedicated", "team", "canary", 7)
     events = (ordered(1, AddEngineCluster("north", "eu")), ordered(2, added))
     session.save_changes(planned(session, *events), ())
-    assert ("two", "argocd-2", "north", "eu", "dedicated", "team", "canary", 7, "accepting") in rows(database, ROWS)
-    assert rows(database, ORDERS) == [("north", "accepted", ""), ("two", "accepted", "")]
+    assert ("two", "argocd-2", "north", "eu", "dedicated", "team", "canary", 7, "provisioning") in rows(database, ROWS)
+    told = "it takes tenants once its agent tells that it works: 'gitopsctl engines show two' shows how far that is"
+    assert rows(database, ORDERS) == [("north", "accepted", ""), ("two", "accepted", told)]
     session.save_changes(planned(session, *events), ())
-    assert rows(database, ORDERS) == [("north", "accepted", ""), ("two", "accepted", "")]
+    assert rows(database, ORDERS) == [("north", "accepted", ""), ("two", "accepted", told)]
 
 
 def test_instance_when_retired_while_another_planner_places_a_tenant_on_it_then_the_tenant_goes_elsewhere(

@@ -55,7 +55,7 @@ from services.planner.pipeline.decode import Codec, Decoder
 from services.planner.pipeline.loop import Planner
 from services.planner.pipeline.periodic_tasks import PeriodicTasks
 from tests.component.conftest import Database
-from tests.component.fleet import add_instance
+from tests.component.fleet import add_instance, told_working
 from tests.unit.planner.given import WORKSPACE, Applied, changed, gone, observed, resource, resync
 from tests.unit.planner.world import FLEET
 
@@ -209,10 +209,14 @@ def test_tenant_when_there_is_no_instance_for_it_then_it_alone_waits_until_opera
         rig.until("that it waits", WAITING, [(WORKSPACE, 1, True)])
         own = AddEngineInstance("own", "default", "argocd-own", "argocd", "dedicated", "other", "general", 10)
         rig.order(own)
+        rig.until("that nobody serves it yet", STATES, [("own", "provisioning")])
+        rig.send(told_working("own"))
         rig.send(changed(2, generation=2), changed(2, workspace="other"))
         rig.until("the other", PLACED, [("other", "own")])
         rig.until("that it waits", WAITING, [(WORKSPACE, 2, True)])
         rig.order(AddEngineInstance("new", "default", "argocd-new", "argocd", "shared", "", "general", 10))
+        rig.until("that nobody serves it yet", STATES, [("new", "provisioning"), ("own", "accepting")])
+        rig.send(told_working("new"))
         rig.until("both", PLACED, [(WORKSPACE, "new"), ("other", "own")])
         assert rig.query(WAITING) == []
         rig.until("the audit", ORDERS, [("own", "accepted"), ("new", "accepted")])

@@ -89,7 +89,7 @@ def _add_instance(added: AddEngineInstance, fleet: Fleet, at: datetime) -> tuple
     row = EngineInstanceRow(
         id=added.id,
         region=cluster.region,
-        state="provisioning" if added.wanted_version else "accepting",
+        state="provisioning",
         created_at=at,
         ordered_at=at,
         wanted_version=added.wanted_version or None,
@@ -97,8 +97,8 @@ def _add_instance(added: AddEngineInstance, fleet: Fleet, at: datetime) -> tuple
         **named,
     )
     require_fit(row, fleet)
-    told = f"it is installed first: 'gitopsctl engines show {row.id}' shows how far that is" if row.is_unready else ""
-    return told, fleet.with_instance(row)
+    first = "it is installed first" if added.wanted_version else "it takes tenants once its agent tells that it works"
+    return f"{first}: 'gitopsctl engines show {row.id}' shows how far that is", fleet.with_instance(row)
 
 
 def _require_same(added: AddEngineInstance, known: EngineInstanceRow) -> None:

@@ -123,7 +123,7 @@ def settle_fleet(
             instances, if that is due by then.
         now: the time.
         moves_at_once: of each instance.
-        provisioning_patience: how long the installation of an instance may take.
+        provisioning_patience: how long it may take until an instance that was added is ready.
         rollout_interval: how often a rollout is looked at.
     """
     fleet = decided.before

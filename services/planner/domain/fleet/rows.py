@@ -87,7 +87,7 @@ class EngineInstanceRow:
     profile: str | None = None
     """Configuration that it is installed with; None: the usual one."""
     due_at: datetime | None = None
-    """When it has failed, if it is still being provisioned then."""
+    """When it has failed, if it is still provisioning then."""
     state_message: str | None = None
     """Why it is in its state; None: that needs no words."""
     reapply_ordered_at: datetime | None = None

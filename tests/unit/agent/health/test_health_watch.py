@@ -131,6 +131,18 @@ async def test_instance_when_it_is_well_then_that_is_told_each_minute_with_its_v
     assert engine.driver.clock.now() - last <= timedelta(seconds=DEADLINE)
 
 
+@pytest.mark.parametrize("days", [300, 3], ids=["well", "with a certificate that expires"])
+async def test_instance_when_its_controller_has_never_compared_anything_then_it_is_not_told_to_work_meanwhile(
+    engine: Engine, days: int
+) -> None:
+    engine.driver.cluster.certificate = certificate(days).public_bytes(DER)
+    engine.works = False
+    await engine.live(DEADLINE)
+    assert engine.told == []
+    await engine.live(5 * EVERY)
+    assert engine.course == [("Degraded", "HeartbeatLate")]
+
+
 async def test_instance_when_its_controller_stops_then_it_is_degraded_then_down_and_well_again_when_it_is_back(
     engine: Engine,
 ) -> None:

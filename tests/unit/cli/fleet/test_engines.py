@@ -131,6 +131,32 @@ def test_instance_when_watched_then_it_is_shown_again_when_it_changes(monkeypatc
     assert told.index("accepting") < told.index("draining") < told.index("retired")
 
 
+def waited(monkeypatch: pytest.MonkeyPatch, *looks: EngineInstanceRow) -> Result:
+    """What it is like to wait for the instance, which is so at one look after the other, and then for no longer."""
+    shown = iter(looks)
+    monkeypatch.setattr(engines, "fleet", lambda _: replace(FLEET, instances={"one": next(shown)}))
+    return typed("wait", "one", "--timeout", "0" if len(looks) == 1 else "30")
+
+
+UNREADY = replace(ONE, state="provisioning")
+
+
+def test_instance_when_waited_for_then_that_ends_when_it_is_ready(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert waited(monkeypatch, ONE).exit_code == 0
+    failed = replace(UNREADY, state="failed")
+    assert waited(monkeypatch, UNREADY, failed, replace(ONE, state="drained")).exit_code == 0
+
+
+def test_instance_when_waited_for_in_vain_then_what_it_lacks_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    late = waited(monkeypatch, UNREADY)
+    assert isinstance(late.exception, Unavailable)
+    assert str(late.exception).endswith("it is provisioning: no agent of engine cluster north has told how it is")
+    failed = waited(monkeypatch, replace(UNREADY, state="failed", state_message="it was not ready by noon"))
+    assert str(failed.exception).endswith("it is failed: it was not ready by noon")
+    retired = waited(monkeypatch, replace(ONE, state="retired"))
+    assert str(retired.exception) == "engine instance one is retired"
+
+
 def test_clusters_when_listed_then_their_instances_are_counted_that_are_not_retired() -> None:
     rows = json.loads(typed("list", "-o", "json", app=engine_clusters.app).stdout)
     assert [(each["id"], each["region"], each["instances"]) for each in rows] == [("north", "eu", 1), ("south", "", 0)]

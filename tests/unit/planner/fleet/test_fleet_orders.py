@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
@@ -219,16 +220,21 @@ def test_instance_when_drained_then_what_to_order_next_is_told(before: Fleet, to
     assert outcome(decided(before, DrainEngineInstance("one"))) == ("accepted", told)
 
 
-def test_instance_when_added_then_it_is_in_its_clusters_region_and_takes_tenants() -> None:
+def test_instance_when_added_then_it_is_in_its_clusters_region_and_not_ready_before_its_agent_tells_that_it_works() -> (
+    None
+):
     changes = decided(fleet(), ADDED)
     row = EngineInstanceRow(
-        "two", "argocd-2", "argocd", "north", "eu", "shared", "", "general", 2500, "accepting", at(10), at(10)
-    )
-    assert (outcome(changes), changes.engine_instances) == (("accepted", ""), (row,))
+        "two", "argocd-2", "argocd", "north", "eu", "shared", "", "general", 2500, "provisioning", at(10), at(10),
+        due_at=NOW + timedelta(minutes=15),
+    )  # fmt: skip
+    told = "it takes tenants once its agent tells that it works: 'gitopsctl engines show two' shows how far that is"
+    assert (outcome(changes), changes.engine_instances) == (("accepted", told), (row,))
 
 
-def test_instance_when_added_again_as_it_is_then_nothing_changes() -> None:
-    before = fleet(replace(INSTANCE, id="two", namespace="argocd-2"))
+@pytest.mark.parametrize("state", ["accepting", "provisioning", "failed"])
+def test_instance_when_added_again_as_it_is_then_nothing_changes(state: Any) -> None:
+    before = fleet(replace(INSTANCE, id="two", namespace="argocd-2", state=state, due_at=at(5000)))
     changes = decided(before, ADDED)
     assert (outcome(changes), changes.engine_instances) == (("unchanged", "it is known"), ())
 
@@ -295,7 +301,7 @@ def test_orders_when_one_retires_what_a_provisioner_has_installed_then_the_next_
 def test_orders_when_one_frees_what_the_next_takes_then_rows_are_written_in_that_order() -> None:
     before = fleet().with_instance(OTHER)
     changes = decided(before, RetireEngineInstance("one"), replace(ADDED, namespace="argocd-1"))
-    assert [(row.id, row.state) for row in changes.engine_instances] == [("one", "retired"), ("two", "accepting")]
+    assert [(row.id, row.state) for row in changes.engine_instances] == [("one", "retired"), ("two", "provisioning")]
 
 
 def test_orders_when_given_together_then_each_is_decided_on_what_those_before_it_left() -> None:

@@ -1,4 +1,4 @@
-"""An instance that is installed first: when tenants are placed on it, and when it has failed."""
+"""An instance that was added: when tenants are placed on it, and when it has failed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ from tests.unit.planner.fleet.test_fleet_orders import ADDED, INSTANCE, decided,
 from tests.unit.planner.given import at
 
 PATIENCE = timedelta(seconds=100)
-INSTALLED = replace(INSTANCE, state="provisioning", wanted_version="3.2.11", due_at=at(200))
+BY_HAND = replace(INSTANCE, state="provisioning", due_at=at(200))
+INSTALLED = replace(BY_HAND, wanted_version="3.2.11")
 
 
 def health(state: str = "Healthy", heartbeat: int | None = 5, **more: Any) -> InstanceHealth:
@@ -54,6 +55,19 @@ def test_instance_when_ordered_again_with_another_version_then_that_is_refused()
     )
 
 
+def test_instance_when_its_agent_told_that_it_works_before_it_was_ordered_then_it_takes_tenants_at_once() -> None:
+    told = replace(health(heartbeat=None), engine_instance_id="two")
+    (row,) = decided(replace(fleet(), health={"two": told}), ADDED).engine_instances
+    assert (row.state, row.due_at) == ("accepting", None)
+
+
+def test_instance_when_its_cluster_was_drained_since_then_it_is_drained_with_that_when_it_is_ready() -> None:
+    before = replace(fleet(BY_HAND), health={"one": health(heartbeat=None)})
+    drained = before.with_cluster(replace(before.clusters["north"], state="draining"))
+    (row,) = decide_orders([], drained, at(150), provisioning_patience=PATIENCE).engine_instances
+    assert row.state == "drained"
+
+
 STATES = {
     "nothing was told": (INSTALLED, None, 150, None),
     "it is not well": (INSTALLED, health("Down"), 150, None),
@@ -65,6 +79,13 @@ STATES = {
     "it is overdue": (INSTALLED, health("Down"), 200, "failed"),
     "it has failed": (replace(INSTALLED, state="failed", due_at=None), health("Down"), 900, None),
     "it has failed and is ready after all": (replace(INSTALLED, state="failed"), health(), 900, "accepting"),
+    "nothing was told of one that somebody else looks after": (BY_HAND, None, 150, None),
+    "it is down, and somebody else looks after it": (BY_HAND, health("Down"), 150, None),
+    "nobody hears of it any more": (BY_HAND, health("Unknown", reason="AgentSilent"), 150, None),
+    "it works, and its agents have no heartbeat": (BY_HAND, health(heartbeat=None), 150, "accepting"),
+    "nobody has served it in time": (BY_HAND, None, 200, "failed"),
+    "it has failed and works after all": (replace(BY_HAND, state="failed"), health(heartbeat=None), 900, "accepting"),
+    "it was accepting when nobody asked for that": (replace(INSTANCE, state="accepting"), None, 900, None),
     "it is drained and well": (replace(INSTALLED, state="drained", due_at=None), health(), 900, None),
 }
 
@@ -76,16 +97,26 @@ def test_installation_when_something_is_told_or_due_then_the_state_follows(
     assert [each.state for each in settled(row, told, second).engine_instances] == ([state] if state else [])
 
 
+NO_AGENT = "no agent of engine cluster north has told how it is"
+CLOSED = health("Down", reason="Closed", message="not there")
 REASONS = {
-    "no agent": (None, "no agent has told how it is"),
-    "no heartbeat": (health(heartbeat=None), "HEARTBEAT_REPOSITORY"),
-    "not well": (health("Down", reason="Closed", message="gone"), "it is Down, Closed: gone"),
+    "no agent": (INSTALLED, None, NO_AGENT),
+    "no heartbeat": (INSTALLED, health(heartbeat=None), "HEARTBEAT_REPOSITORY"),
+    "not well": (INSTALLED, CLOSED, "in namespace argocd-1 it is Down, Closed: not there"),
+    "no agent, by hand": (BY_HAND, None, NO_AGENT),
+    "a namespace that is not there, by hand": (
+        BY_HAND,
+        CLOSED,
+        "in namespace argocd-1 it is Down, Closed: not there; mend that, and it is used",
+    ),
 }
 
 
-@pytest.mark.parametrize(("told", "reason"), REASONS.values(), ids=REASONS)
-def test_installation_when_it_has_failed_then_operators_are_told_why(told: InstanceHealth | None, reason: str) -> None:
-    (row,) = settled(INSTALLED, told, 200).engine_instances
+@pytest.mark.parametrize(("before", "told", "reason"), REASONS.values(), ids=REASONS)
+def test_instance_when_it_has_failed_then_operators_are_told_why(
+    before: EngineInstanceRow, told: InstanceHealth | None, reason: str
+) -> None:
+    (row,) = settled(before, told, 200).engine_instances
     assert row.state_message is not None
     assert reason in row.state_message
     assert row.due_at is None

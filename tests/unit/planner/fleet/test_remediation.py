@@ -718,7 +718,7 @@ def test_evacuation_when_no_instance_has_room_and_one_is_being_installed_then_te
     assert tried.look(160).moves_ordered == ()
     assert tried.look(not_none(tried.due())).moves_ordered == ()
     assert (tried.rows["i0"].state, tried.rows["i0"].message) == (
-        "acting", "tenants that cannot leave: 2; no instance has room, and i2 is being installed",
+        "acting", "tenants that cannot leave: 2; no instance has room, and i2 is provisioning",
     )  # fmt: skip
     tried.fleet = tried.fleet.with_instance(replace(tried.fleet.instances["i2"], state="accepting"))
     assert [move.target for move in tried.look(not_none(tried.due())).moves_ordered] == ["i2", "i2"]
@@ -772,7 +772,7 @@ def test_evacuation_when_what_is_being_installed_has_room_for_some_then_the_othe
     rows = FIRST, replace(one, capacity=40), replace(two, state="provisioning", capacity=4)
     message, after = evacuate("i0", fleet_with_tenants({"i0": 4, "i1": 20}, *rows), at(160))
     assert [move.target for move in after.moves.values()] == ["i1", "i1"]
-    assert message == "tenants that cannot leave: 2; no instance has room, and i2 is being installed"
+    assert message == "tenants that cannot leave: 2; no instance has room, and i2 is provisioning"
 
 
 def test_evacuation_when_a_tenant_is_pinned_then_it_waits_for_no_instance_and_its_rule_is_told() -> None:

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from services.common.messages import (
     AbortRollout,
+    AddEngineInstance,
     DrainEngineInstance,
     Health,
     MoveTenant,
@@ -430,16 +431,49 @@ def test_ring_when_its_new_instance_has_failed_then_that_is_named_and_no_other_i
     rolled.live(START)
     rolled.live()
     assert rolled.rollout is not None
-    assert rolled.rollout.reason.endswith("room for 0: engine instance north-general-1 is being installed")
+    assert rolled.rollout.reason.endswith(
+        "room for 0: engine instance north-general-1 is provisioning: 'gitopsctl engines show north-general-1' shows "
+        "how far that is"
+    )
     for _ in range(20):
         rolled.live()
     reason = rolled.rollout.reason
     assert "has room for 0: engine instance north-general-1 has failed, it was not ready by " in reason
-    assert reason.endswith("no agent has told how it is; mend that, and it is used; or retire it, and add another")
+    assert reason.endswith(
+        "no agent of engine cluster north has told how it is; mend that, and it is used; or retire it, and add another"
+    )
     assert rolled.states() == {SOURCE: "accepting", "north-general-1": "failed"}
     rolled.live(RetireEngineInstance("north-general-1"))
     rolled.live()
     assert rolled.states()["north-general-2"] == "provisioning"
+
+
+@pytest.mark.parametrize("seconds", [60, 1200], ids=["it is awaited", "it has failed"])
+def test_ring_when_nobody_has_told_of_an_instance_that_was_added_by_hand_then_it_is_awaited_until_it_has_failed(
+    seconds: int,
+) -> None:
+    rolled = Rolled.of({"general": (1, 0)}, 10)
+    rolled.pools = {POOL.key: POOL}
+    by_hand = AddEngineInstance("by-hand", "north", "by-hand", "argocd", "shared", "", "general", 2500)
+    rolled.live(by_hand, START)
+    for _ in range(seconds // 60):
+        rolled.live()
+    assert rolled.rollout is not None
+    if seconds == 60:
+        assert "engine instance by-hand is provisioning: " in rolled.rollout.reason
+        assert rolled.states() == {SOURCE: "accepting", "by-hand": "provisioning"}
+    else:
+        assert rolled.states() == {SOURCE: "accepting", "by-hand": "failed", "north-general-1": "provisioning"}
+
+
+def test_ring_when_an_instance_of_the_version_that_was_added_by_hand_has_failed_then_its_pool_adds_another() -> None:
+    rolled = Rolled.of({"general": (1, 0)}, 10)
+    rolled.pools = {POOL.key: POOL}
+    rolled.instances["by-hand"] = instance("by-hand", state="failed", state_message="why")
+    rolled.health["by-hand"] = told("by-hand", NEW, "Down", "Closed")
+    rolled.live(START)
+    rolled.live()
+    assert rolled.states()["north-general-1"] == "provisioning"
 
 
 def test_instance_when_its_namespace_would_be_that_of_another_then_it_is_of_the_next_number() -> None:
@@ -496,7 +530,7 @@ def test_ring_when_its_pool_has_spare_instances_then_new_ones_are_spare_too_with
     assert rolled.rollout is not None
     assert rolled.rollout.reason == (
         "ring general needs more shared instances of 3.2.11 in cluster north for its load: engine instance "
-        "north-general-2 is being installed"
+        "north-general-2 is provisioning: 'gitopsctl engines show north-general-2' shows how far that is"
     )
 
 
@@ -532,7 +566,7 @@ def test_pool_when_it_grows_before_that_then_what_it_adds_is_old_and_the_ring_is
     rolled.until("retiring")
     rolled.live()
     assert rolled.rollout is not None
-    assert rolled.rollout.reason == f"engine instance {added.id} is being installed, and is not of {NEW}"
+    assert rolled.rollout.reason == f"engine instance {added.id} is provisioning, and not of {NEW} as far as is known"
     rolled.install()
     assert rolled.until_over().step == "done"
     assert rolled.states() == {SOURCE: "retired", TARGET: "accepting", added.id: "retired"}

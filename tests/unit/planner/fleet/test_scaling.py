@@ -119,6 +119,12 @@ def test_pool_when_an_instance_has_failed_then_none_is_added_and_operators_are_t
     assert scaling.pools[0].message == f"no instance is added: {SECOND} has failed, no manifests"
 
 
+def test_pool_when_an_instance_has_failed_that_was_added_by_hand_then_it_grows_without_it() -> None:
+    before = loaded({FIRST: (1000,), SECOND: ()}, replace(POOL, spare=1))
+    scaling = scaled(row_of(before, SECOND, state="failed", state_message="no agent", wanted_version=None))
+    assert [type(each) for each in ordered(scaling)] == [AddEngineInstance]
+
+
 UNREADY: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "it has failed": ({"state": "failed"}, {}),
     "it is being installed": ({"state": "provisioning"}, {}),

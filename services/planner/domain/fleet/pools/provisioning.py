@@ -1,9 +1,10 @@
-"""Instances that are installed first: when one is ready for tenants, and when it has failed. Pure.
+"""Instances that were added: when one is ready for tenants, and when it has failed. Pure.
 
-It is ready when its agent tells that it is healthy and that its heartbeat Application was compared: its Argo CD is
-there, as it has to be, and does its work. One that is not ready in time has failed; operators are told why. It is not
-given up for that: if it becomes ready after all, as when its cause was mended, tenants are placed on it. While its
-engine cluster is drained, it is drained with that.
+It is ready when its agent tells that it works. Of one that a provisioner installs it also has to tell that the
+heartbeat Application was compared, because nobody else has seen that Argo CD work; where somebody else looks after an
+instance its agents may have no heartbeat. One that is not ready in time has failed; operators are told why: it was not
+installed, its namespace is not there, no agent serves it. It is not given up for that: if it becomes ready after all,
+as when its cause was mended, tenants are placed on it. While its engine cluster is drained, it is drained with that.
 """
 
 from __future__ import annotations
@@ -19,12 +20,12 @@ ADVICE = "mend that, and it is used; or retire it, and add another"
 
 
 def settle_provisioning(fleet: Fleet, now: datetime, patience: timedelta) -> Fleet:
-    """With each instance that is being installed in the state that follows from what agents have told.
+    """With each instance that was never ready in the state that follows from what agents have told.
 
     Args:
         fleet: all rows.
         now: the time.
-        patience: how long an installation may take.
+        patience: how long it may take until an instance is ready.
     """
     for row in tuple(fleet.instances.values()):
         settled = _settled(row, fleet, now, patience) if row.is_unready else row
@@ -35,7 +36,7 @@ def settle_provisioning(fleet: Fleet, now: datetime, patience: timedelta) -> Fle
 
 def _settled(row: EngineInstanceRow, fleet: Fleet, now: datetime, patience: timedelta) -> EngineInstanceRow:
     told = fleet.health.get(row.id)
-    if told is not None and is_ready(told):
+    if told is not None and is_ready(row, told):
         return replace(_ready(row, fleet.clusters[row.engine_cluster]), due_at=None, state_message=None)
     if row.state == "failed":
         return row
@@ -45,8 +46,8 @@ def _settled(row: EngineInstanceRow, fleet: Fleet, now: datetime, patience: time
         return replace(row, due_at=now + patience)
     if row.due_at > now:
         return row
-    lacking = found.message if found is not None and found.message else _lacking(told)
-    message = f"it was not ready by {row.due_at.isoformat(timespec='seconds')}: {lacking}; {ADVICE}"
+    why = found.message if found is not None and found.message else lacking(row, told)
+    message = f"it was not ready by {row.due_at.isoformat(timespec='seconds')}: {why}; {ADVICE}"
     return replace(row, state="failed", due_at=None, state_message=message)
 
 
@@ -57,15 +58,18 @@ def _ready(row: EngineInstanceRow, cluster: EngineClusterRow) -> EngineInstanceR
     return replace(row, state="draining", ordered_at=max(row.ordered_at, cluster.ordered_at))
 
 
-def is_ready(told: InstanceHealth) -> bool:
+def is_ready(row: EngineInstanceRow, told: InstanceHealth) -> bool:
     """Whether tenants may be placed on an instance of which this was told."""
-    return told.is_working and told.heartbeat_at is not None
+    return told.is_working and (told.heartbeat_at is not None or row.wanted_version is None)
 
 
-def _lacking(told: InstanceHealth | None) -> str:
+def lacking(row: EngineInstanceRow, told: InstanceHealth | None) -> str:
+    """What keeps an instance of which this was told from being ready, as operators are told."""
     if told is None:
-        return "no agent has told how it is"
+        return f"no agent of engine cluster {row.engine_cluster} has told how it is"
+    if is_ready(row, told):
+        return "no planner has looked at it since its agent told that it works"
     if told.is_working:
         return "its agents have no heartbeat Application (HEARTBEAT_REPOSITORY)"
     why = f", {told.reason}" if told.reason else ""
-    return f"it is {told.health}{why}{': ' if told.message else ''}{told.message}"
+    return f"in namespace {row.namespace} it is {told.health}{why}{': ' if told.message else ''}{told.message}"

@@ -288,8 +288,8 @@ def _shrunk(pool: EnginePool, scaler: _Scaler, dispensable: Iterable[EngineInsta
 
 
 def _grown(pool: EnginePool, scaler: _Scaler, members: Iterable[EngineInstanceRow], lacking: int) -> EnginePool:
-    """With instances added; with none while one has failed: the next would fail likewise."""
-    failed = next((row for row in members if row.state == "failed"), None)
+    """With instances added; with none while one has failed that was installed: the next would fail likewise."""
+    failed = next((row for row in members if row.state == "failed" and row.wanted_version), None)
     if failed is not None:
         return replace(pool, message=f"no instance is added: {failed.id} has failed, {failed.state_message}")
     for _ in range(lacking):

@@ -2,7 +2,7 @@
 
 All of them leave that a rule lets go. Where the instance that a tenant is meant for has no room, it goes to another;
 likewise where a move there went back of late, because the tenant could not be prepared. Those that no instance has room
-for wait for one that is being installed and will have them. The others of them go to whichever carries the least for
+for wait for one that is not ready yet and will have them. The others of them go to whichever carries the least for
 its capacity, and half as much again at most, once all others are placed: what carries too much deploys, if late, and is
 relieved later; what is down deploys nothing.
 Those that are leaving already go on to where they were ordered to go, unless they have not begun and that is down, too.
@@ -55,7 +55,7 @@ class LacksRoom(Refused):
     """All that keeps a tenant is that nobody has room for it."""
 
     def __init__(self, rule: str, awaited: str = "") -> None:
-        """``awaited``: the instance that will have room once it is installed."""
+        """``awaited``: the instance that will have room once it is ready."""
         super().__init__(f"no instance has room, {rule}")
         self.awaited = awaited
 
@@ -63,7 +63,7 @@ class LacksRoom(Refused):
 def evacuate(instance: str, fleet: Fleet, now: datetime) -> tuple[str, Fleet]:
     """Why some of the tenants stay, and the fleet with the moves of the others.
 
-    It is the very same if none moves, or waits for an instance that is being installed: room is taken for it there.
+    It is the very same if none moves, or waits for an instance that is not ready yet: room is taken for it there.
 
     Args:
         instance: that they leave.
@@ -73,9 +73,9 @@ def evacuate(instance: str, fleet: Fleet, now: datetime) -> tuple[str, Fleet]:
     taken = _as_staying(instance, fleet)
     rules = _not_here_alone(instance, taken) | _suspects(instance, fleet)
     leaving = [each for each in _relocations(instance, taken) if each[0].tenant.full_name not in rules]
-    installed = [row for row in fleet.instances.values() if row.state == "provisioning"]
+    coming = [row for row in fleet.instances.values() if row.state == "provisioning"]
     after, begun = fleet, dict[TenantName, Move]()
-    for find_move in (_move_to_room, partial(_move_beyond_room, installed)):
+    for find_move in (_move_to_room, partial(_move_beyond_room, coming)):
         for placed, targets in leaving:
             name = placed.tenant.full_name
             if name in begun:
@@ -248,7 +248,7 @@ def _move_to_room(placed: PlacedTenant, targets: Iterable[EngineInstance], fleet
 
 
 def _move_beyond_room(
-    installed: Iterable[EngineInstanceRow],
+    coming: Iterable[EngineInstanceRow],
     placed: PlacedTenant,
     targets: Iterable[EngineInstance],
     fleet: Fleet,
@@ -256,13 +256,13 @@ def _move_beyond_room(
 ) -> Move:
     """Likewise, beyond their capacities: to the one that carries the least for its own then.
 
-    Nobody moves whom one will have of those that are being ``installed``. Targets that the tenant's moves have come
-    back from come last as ever, and of the others instances that are on trial.
+    Nobody moves whom one will have of those that are ``coming``: not ready yet. Targets that the tenant's moves have
+    come back from come last as ever, and of the others instances that are on trial.
     """
     tenant, trial = fleet.tenants[placed.tenant.full_name], on_trial(fleet)
     require_unpinned(placed.tenant.full_name, fleet)
-    if awaited := next((row.id for row in installed if _will_have(row, placed, fleet)), ""):
-        raise LacksRoom(f"and {awaited} is being installed", awaited)
+    if awaited := next((row.id for row in coming if _will_have(row, placed, fleet)), ""):
+        raise LacksRoom(f"and {awaited} is provisioning", awaited)
 
     def fullness(each: EngineInstance) -> float:
         return (fleet.holding(each.id).deployments + tenant.deployments) / each.capacity
@@ -285,7 +285,7 @@ def _move_beyond_room(
 
 
 def _will_have(row: EngineInstanceRow, placed: PlacedTenant, fleet: Fleet) -> bool:
-    """Whether an instance that is being installed takes the tenant once it is ready, as far as anybody knows."""
+    """Whether an instance that is not ready yet takes the tenant once it is ready, as far as anybody knows."""
     source, tenant = fleet.instances[placed.tenant.engine_instance_id], fleet.tenants[placed.tenant.full_name]
     return (
         row.engine == source.engine

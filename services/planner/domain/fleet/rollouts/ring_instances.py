@@ -25,7 +25,7 @@ class Ring:
 
 
 def ring_of(rollout: Rollout, ring: str, fleet: Fleet) -> Ring:
-    """The instances of ``ring``; those that are drained, retired, failed or being installed are left out.
+    """The instances of ``ring``; those that are drained, retired or not ready yet are left out.
 
     So are those that are given up and that nobody reaches: what is on them is not to be moved or looked at.
     """

@@ -16,6 +16,7 @@ from uuid import uuid5
 
 from services.common.messages import FleetOrder
 from services.planner.domain.fleet.fleet import Fleet
+from services.planner.domain.fleet.order_validation import state_in_words
 from services.planner.domain.fleet.placement.measured_load import load_of_deployments
 from services.planner.domain.fleet.pools.pool_rows import EnginePool, order_for
 from services.planner.domain.fleet.pools.pool_size import lacking_instances
@@ -39,7 +40,7 @@ class _Members(NamedTuple):
     failed: list[EngineInstanceRow]
     """New ones that were not ready in time."""
     awaited: list[EngineInstanceRow]
-    """New ones that are being installed, or are down."""
+    """New ones that are not ready yet, or are down, and others that are not ready of which nobody knows the version."""
     carried: int
     """Applications of the old ones."""
     room: int
@@ -57,8 +58,8 @@ class Shortage:
     pool: EnginePool | None
     """What adds instances there; None: operators do."""
     missing: int
-    """Instances that the pool is to add beside those that are awaited. One that has failed counts: the next would, too.
-    """
+    """Instances that the pool is to add beside those that are awaited. One that has failed counts if it was installed:
+    the next would fail, too."""
 
 
 def shortages(ring: Ring, rollout: Rollout, fleet: Fleet) -> list[Shortage]:
@@ -81,12 +82,13 @@ def shortages(ring: Ring, rollout: Rollout, fleet: Fleet) -> list[Shortage]:
 def _shortage(cell: Cell, members: _Members, rollout: Rollout, fleet: Fleet) -> Shortage | None:
     """None that has failed is waited for if there is room without it."""
     pool = _pool_of(cell, rollout.ring, fleet)
-    is_small = pool is not None and _lacking(pool, members.load, [*members.new, *members.failed]) > 0
+    failed = [row for row in members.failed if row.wanted_version]
+    is_small = pool is not None and _lacking(pool, members.load, [*members.new, *failed]) > 0
     if members.new and members.room >= members.carried and not is_small:
         return None
     if pool is None:
         return Shortage(cell, members, None, 0)
-    to_come = [*members.failed, *members.awaited]
+    to_come = [*failed, *members.awaited]
     unplaced = members.carried - members.room - sum(row.capacity for row in to_come)
     there = [*members.new, *to_come]
     missing = max(_lacking(pool, members.load, there), math.ceil(unplaced / pool.capacity), int(not there))
@@ -95,11 +97,9 @@ def _shortage(cell: Cell, members: _Members, rollout: Rollout, fleet: Fleet) -> 
 
 def _members(cell: Cell, ring: Ring, rollout: Rollout, fleet: Fleet, leaving: Counter[str]) -> _Members:
     """``leaving``: Applications of tenants that are on their way, by the instance that they are on yet."""
-    of_release = [
-        row
-        for row in fleet.instances.values()
-        if (cell_of(row), row.ring) == (cell, rollout.ring) and runs(row, rollout, fleet)
-    ]
+    there = [row for row in fleet.instances.values() if (cell_of(row), row.ring) == (cell, rollout.ring)]
+    of_release = [row for row in there if runs(row, rollout, fleet)]
+    unknown = [row for row in there if row.state == "provisioning" and not fleet.version_of(row)]
     old = [row for row in ring.sources if cell_of(row) == cell]
     new = [row for row in ring.targets if cell_of(row) == cell]
 
@@ -113,7 +113,10 @@ def _members(cell: Cell, ring: Ring, rollout: Rollout, fleet: Fleet, leaving: Co
         old=old,
         new=new,
         failed=[row for row in of_release if row.state == "failed"],
-        awaited=[row for row in of_release if row.state == "provisioning" or (row.is_taking and fleet.is_down(row.id))],
+        awaited=[
+            *(row for row in of_release if row.state == "provisioning" or (row.is_taking and fleet.is_down(row.id))),
+            *unknown,
+        ],
         carried=sum(on(row) for row in old),
         room=sum(max(0, row.capacity - on(row)) for row in new),
         load=sum(load(row) for row in (*old, *new)),
@@ -132,7 +135,7 @@ def _lacking(pool: EnginePool, load: int, there: list[EngineInstanceRow]) -> int
 
 
 def lacking_room(lacking: Shortage, rollout: Rollout, fleet: Fleet) -> str:
-    """A shortage in words, with what becomes of it: an instance is being installed, has failed, or has to be added."""
+    """A shortage in words, with what becomes of it: an instance is not ready yet, has failed, or has to be added."""
     (cluster, _, engine_class, owner), members = lacking.cell, lacking.members
     for_whom = f" for workspace {owner}" if owner else ""
     wanted = f"{engine_class} instances of {release(rollout)} in cluster {cluster}{for_whom}"
@@ -150,7 +153,7 @@ def _remedy(lacking: Shortage, fleet: Fleet) -> str:
         return f"engine instance {members.failed[0].id} has failed, {members.failed[0].state_message}"
     if members.awaited:
         row = members.awaited[0]
-        return f"engine instance {row.id} is being installed" if row.is_unready else fleet.down_in_words(row.id)
+        return state_in_words(row) if row.is_unready else fleet.down_in_words(row.id)
     return "'gitopsctl engines add' adds one" if lacking.pool is None else "its pool is to add some"
 
 

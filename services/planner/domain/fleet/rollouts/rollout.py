@@ -252,13 +252,13 @@ def _give_up_late(rollout: Rollout, fleet: Fleet, now: datetime) -> Fleet:
         given_up = replace(rollout, sources=_ids(joined.sources), targets=json.dumps(sorted(rollout.target_ids - late)))
         return fleet.with_rollout(_at(given_up, "draining", now))
     if coming := _joining_of_old(rollout, fleet):
-        reason = f"engine instance {coming} is being installed, and is not of {release(rollout)}"
+        reason = f"engine instance {coming} is provisioning, and not of {release(rollout)} as far as is known"
         return _waiting(rollout, reason, fleet)
     return fleet.with_rollout(_next_ring(rollout, now))
 
 
 def _joining_of_old(rollout: Rollout, fleet: Fleet) -> str:
-    """An instance of another release that will join the ring; empty if there is none."""
+    """An instance of another release, or of none that is known, that will join the ring; empty if there is none."""
     late = (
         row.id
         for row in fleet.instances.values()
