@@ -15,7 +15,7 @@ from typing import NamedTuple
 from services.agent.health.signals import ApplicationsSignal, CertificateSignal, Signals, Workload
 from services.common.argocd_names import CONTROLLER, REDIS, REPO_SERVER
 from services.common.argocd_versions import parsed_version
-from services.common.messages.observation import Health
+from services.common.messages.observation import BY_HAND, Health, is_working
 
 ENOUGH, MEASUREMENTS = 3, 5
 SLOW_SECONDS = 5.0
@@ -37,8 +37,7 @@ RENEWED_BEFORE, LAST_PART = timedelta(days=14), 10
 shorter: whatever renews certificates by itself does so earlier."""
 SEVERITY = {Health.HEALTHY: 0, Health.DEGRADED: 1, Health.DOWN: 2}
 API_FAILING, CLOSED = "ApiFailing", "Closed"
-EXPIRED, EXPIRING = OF_CERTIFICATES = ("CertificateExpired", "CertificateExpiring")
-"""Reasons for which an instance is degraded, and does its work."""
+EXPIRED, EXPIRING = BY_HAND
 OUT_OF_REACH = frozenset({API_FAILING, CLOSED})
 """Reasons for which nothing else can be measured, or done."""
 NOT_READY = {
@@ -110,7 +109,7 @@ def is_too_early(judgement: Judgement, signals: Signals) -> bool:
     Tenants are placed on an instance that was just added as soon as it is told to work.
     """
     is_awaited = signals.heartbeat is not None and signals.heartbeat.reconciled_at is None
-    return is_awaited and judgement.reason in {WELL.reason, *OF_CERTIFICATES}
+    return is_awaited and is_working(judgement.health, judgement.reason)
 
 
 def symptoms(signals: Signals, heartbeat_deadline: float) -> Iterator[Judgement]:
