@@ -50,14 +50,18 @@ class StandingQueue:
 
 
 class Refreshes:
-    """Since when each Application has been asked to be compared, as far as we have seen it."""
+    """Since when each Application has been asked to be compared.
+
+    As the API server has noted it, so that an instance that takes up nothing does not seem well to the next agent; and
+    as we have seen it, which is earlier where somebody has asked again meanwhile.
+    """
 
     def __init__(self) -> None:
         self._since: dict[ObjectKey, datetime] = {}
 
-    def follow(self, asked: Iterable[ObjectKey], now: datetime) -> dict[ObjectKey, float]:
-        """These are asked now; returns for how many seconds each of them has been."""
-        self._since = {key: self._since.get(key, now) for key in asked}
+    def follow(self, asked: Mapping[ObjectKey, datetime | None], now: datetime) -> dict[ObjectKey, float]:
+        """These are asked now, since when if that was noted; returns for how many seconds each of them has been."""
+        self._since = {key: min(self._since.get(key, now), noted_at or now) for key, noted_at in asked.items()}
         return {key: (now - since).total_seconds() for key, since in self._since.items()}
 
 
@@ -76,7 +80,7 @@ def applications_signal(
         compares_within: in which time Argo CD compares each anew; None: it does not by itself.
     """
     ours = {key: each for key, each in applications.items() if _is_judged(each)}
-    asked = {key for key, each in ours.items() if REFRESH in each.annotations}
+    asked = {key: each.reconciliation.asked_at for key, each in ours.items() if REFRESH in each.annotations}
     never = {key for key, each in ours.items() if _is_uncompared(each)}
     lacking = Counter(_tenant_of(each) for each in ours.values() if each.reconciliation.lacks_repo_server)
     late = late_applications(ours, now, compares_within)
@@ -89,7 +93,7 @@ def applications_signal(
         late_share=_average_share(late_by_tenant, by_tenant),
         tenants=len(by_tenant),
         late_tenants=len(late_by_tenant),
-        waiting=len(asked | never),
+        waiting=len(asked.keys() | never),
         waits_seconds=_longest_of_tenants(ours, refreshes.follow(asked, now)),
         lacking_repo_server=lacking.total(),
         lacking_share=_average_share(lacking, by_tenant),

@@ -1,9 +1,9 @@
 """Measures one engine instance again and again, judges it, and reports what becomes of it.
 
 Only while the instance is this agent's. Whoever takes it over judges it by measurements of its own; for how long the
-heartbeat has been silent is to be seen in the cluster, so an instance that is down stays so. A judgement is reported
-when it is another, and else every minute, with what was counted of Applications. Of an instance of which nothing is
-heard for longer nobody knows how it is.
+heartbeat has been silent, and comparisons have been asked for, is to be seen in the cluster, so an instance that is ill
+of that stays so. A judgement is reported when it is another, and else every minute, with what was counted of
+Applications. Of an instance of which nothing is heard for longer nobody knows how it is.
 """
 
 from __future__ import annotations

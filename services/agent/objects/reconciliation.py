@@ -31,6 +31,8 @@ class Reconciliation:
     comparison_error: str = ""
     spec_errors: tuple[str, ...] = ()
     """Why Argo CD looks at it and does not compare it: then ``reconciled_at`` stays as it is, or None."""
+    asked_at: datetime | None = None
+    """When it was asked to be compared, by the API server's clock; None: it was not, or nobody knows when."""
 
     @property
     def is_refused(self) -> bool:
@@ -68,7 +70,23 @@ def reconciliation_of(manifest: Manifest) -> Reconciliation:
         reconciled_at=time_of(status.get("reconciledAt")),
         comparison_error=next(_messages(conditions, COMPARISON_ERROR), ""),
         spec_errors=tuple(_messages(conditions, INVALID_SPEC_ERROR)),
+        asked_at=_asked_at(manifest["metadata"]),
     )
+
+
+def _asked_at(meta: Manifest) -> datetime | None:
+    """When the API server has seen the annotation that asks for a comparison, whoever wrote it.
+
+    That is at the latest: what else the same writer has changed since is of a later time, and counts for both.
+    """
+    times = [time_of(each.get("time")) for each in dicts_of(meta.get("managedFields")) if _has_asked(each)]
+    return min((each for each in times if each is not None), default=None)
+
+
+def _has_asked(managed: Manifest) -> bool:
+    """Whether that annotation is among the fields that somebody has written."""
+    meta = dict_of(dict_of(managed.get("fieldsV1")).get("f:metadata"))
+    return f"f:{REFRESH}" in dict_of(meta.get("f:annotations"))
 
 
 def _messages(conditions: Iterable[Manifest], type_: str) -> Iterator[str]:

@@ -20,6 +20,7 @@ from services.common.messages import (
     Observation,
     RetireEngineInstance,
 )
+from services.common.times import rfc3339
 from services.planner.database import instance_queries
 from services.planner.database.fleet_queries import is_installation_due
 from services.planner.database.session import DatabaseSession
@@ -106,6 +107,20 @@ def test_health_when_told_again_and_nothing_is_new_then_no_row_that_is_streamed_
     take(session, 62, told(61))
     assert rows(database, WRITTEN) == before
     assert rows(database, "SELECT reported_at, since FROM engine_health") == [(at(61), at(1))]
+
+
+def test_health_when_it_is_down_all_the_time_then_operators_are_shown_since_when_it_can_be_reached(
+    sessions: Sessions, database: Database
+) -> None:
+    session, _ = sessions
+    take(session, 2, told(1, "Down", "ApiFailing"))
+    take(session, 62, told(61, "Down", "ApiFailing"))
+    since = "SELECT since FROM engine_health"
+    assert rows(database, since) == [(at(1),)]
+    take(session, 72, told(71, "Down", "ControllerNotReady"))
+    take(session, 82, told(81, "Down", "HeartbeatLost"))
+    assert rows(database, since) == [(at(71),)]
+    assert shown(database, ONE)["healthSince"] == rfc3339(at(71))
 
 
 def test_health_when_no_agent_tells_it_in_time_then_it_is_unknown_and_the_planner_of_its_partition_finds_out(

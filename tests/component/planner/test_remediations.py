@@ -153,6 +153,43 @@ def test_remedy_when_its_agent_tells_that_it_cannot_be_done_then_the_next_one_is
     assert not is_due(fleet, 1015)
 
 
+@pytest.mark.parametrize("is_told", [True, False])
+def test_remedy_when_it_was_held_for_long_then_it_is_ordered_anew_unless_its_agent_has_told_of_it_meanwhile(
+    sessions: Sessions, database: Database, *, is_told: bool
+) -> None:
+    fleet, reports = sessions
+    tell(reports, 1000, "Down", "ControllerNotReady")
+    _, first = (look(fleet, 1010) for _ in range(2))
+    tell(reports, 1020, "Degraded", "ApiSlow", "i1")
+    assert (look(fleet, 1021).state, rows(database, ORDERS)) == ("held", [])
+    if is_told:
+        answer(reports, first, Applied(""), 1022)
+    tell(reports, 1500, "Healthy", instance="i1")
+    after = look(fleet, 1501)
+    assert after.rung == ("Evacuate" if is_told else "RestartController")
+    assert rows(database, ORDERS) == ([] if is_told else [("i0", "RestartController")])
+    assert after.remedies == ("Cordon", "RestartController", *(["Evacuate"] if is_told else []))
+    (listed, *_) = shown(database, "remedies")
+    assert listed["tried"] == [*after.remedies]
+
+
+def test_instance_when_its_cluster_was_out_of_reach_then_it_is_replaced_only_a_while_after_it_can_be_reached_again(
+    sessions: Sessions, database: Database
+) -> None:
+    fleet, reports = sessions
+    have_installed(database)
+    tell(reports, 1000, "Down", "ApiFailing")
+    for second in (1010, 1077, 1097):
+        row = look(fleet, second)
+    assert (row.rung, row.state) == ("Replace", "exhausted")
+    tell(reports, 2000, "Down", "SomethingNew")
+    assert [look(fleet, second).state for second in (2001, 2021, 2041)] == ["waiting"] * 3
+    state = "SELECT state FROM engine_instances WHERE id = 'i0'"
+    assert (is_due(fleet, 2049), rows(database, state)) == (False, [("accepting",)])
+    assert look(fleet, 2050).state == "exhausted"
+    assert rows(database, state) == [("retired",)]
+
+
 def test_instance_when_a_provisioner_has_installed_it_then_it_is_told_to_apply_it_anew_and_then_it_is_replaced(
     sessions: Sessions, database: Database
 ) -> None:

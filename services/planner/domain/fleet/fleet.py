@@ -11,7 +11,6 @@ from services.planner.domain.fleet.placement.assignments import PlacementRules
 from services.planner.domain.fleet.pools.pool_rows import EnginePool, PoolKey, instance_in, next_name
 from services.planner.domain.fleet.rollouts.rollout_rows import Figures, Rollout
 from services.planner.domain.fleet.rows import (
-    OUT_OF_REACH,
     EngineClusterRow,
     EngineInstanceRow,
     Installation,
@@ -149,7 +148,7 @@ class Fleet:
     def is_out_of_reach(self, instance: str) -> bool:
         """Whether nobody can do anything there, as far as anybody knows."""
         told = self.health.get(instance)
-        return told is not None and told.reason in OUT_OF_REACH
+        return told is not None and told.is_out_of_reach
 
     def is_given_up(self, instance: str) -> bool:
         """Whether remediation gives it up, though its cluster can be reached: another takes its place there."""

@@ -188,7 +188,7 @@ class InstanceHealth:
     heartbeat_at: datetime | None
     """When its heartbeat Application was compared last."""
     since: datetime
-    """When it became so."""
+    """When it became so: its health, whether it does its work, or whether anybody reaches it became another."""
     reported_at: datetime
     """When its agent last told anything."""
     due_at: datetime | None
@@ -202,6 +202,11 @@ class InstanceHealth:
     def is_down(self) -> bool:
         """Whether nothing new is deployed there: as its agent says, or as there is none that says anything."""
         return self.health == Health.DOWN.value or self.reason == SILENT
+
+    @property
+    def is_out_of_reach(self) -> bool:
+        """Whether nobody can do anything there, either."""
+        return self.reason in OUT_OF_REACH
 
     @property
     def is_working(self) -> bool:

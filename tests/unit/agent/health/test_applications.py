@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -28,8 +29,10 @@ def application(
     project: str = "one",
     error: str = "",
     refusal: str = "",
+    written: Sequence[Mapping[str, object]] = (),
     **annotations: str,
 ) -> LiveObject:
+    """``written``: by whom which of its fields, and when, as the API server notes it."""
     told = {"ComparisonError": error, "InvalidSpecError": refusal}
     conditions = [{"type": type_, "message": message} for type_, message in told.items() if message]
     manifest = {
@@ -38,6 +41,7 @@ def application(
             "resourceVersion": "1",
             "creationTimestamp": created,
             "annotations": {name.replace("_", "-"): value for name, value in annotations.items()},
+            "managedFields": [*written],
         },
         "spec": {"project": project},
         "status": {"reconciledAt": reconciled, "conditions": conditions},
@@ -119,6 +123,49 @@ def test_refresh_when_it_is_not_taken_up_then_it_is_told_how_long_it_waits_since
     assert measured(asked, refreshes=refreshes, later=40).waits_seconds == (40.0,)
     assert measured(application(ago(minutes=1)), refreshes=refreshes, later=50).waits_seconds == ()
     assert measured(asked, refreshes=refreshes, later=60).waits_seconds == (0.0,)
+
+
+def written(at: object, *annotations: str, manager: str = "argocd-server") -> Mapping[str, object]:
+    fields = {f"f:{name}": {} for name in annotations}
+    return {
+        "manager": manager,
+        "operation": "Update",
+        "time": at,
+        "fieldsV1": {"f:metadata": {"f:annotations": {".": {}, **fields}}},
+    }
+
+
+WRITTEN: Mapping[str, tuple[Sequence[Mapping[str, object]], float]] = {
+    "nobody": ((), 0),
+    "somebody": ((written(ago(seconds=400), REFRESH),), 400),
+    "somebody else something else": ((written(ago(seconds=900), "other"), written(ago(seconds=400), REFRESH)), 400),
+    "two": ((written(ago(seconds=400), REFRESH), written(ago(seconds=100), REFRESH, manager="kubectl")), 400),
+    "a clock that is ahead": ((written(ago(seconds=-30), REFRESH),), 0),
+    "no time": ((written(None, REFRESH),), 0),
+    "a time of no time zone": ((written("2026-01-01T11:00:00", REFRESH),), 0),
+    "other fields": (({"time": ago(seconds=400), "fieldsV1": {"f:spec": {}}}, {"fieldsV1": 7}, {}), 0),
+}
+
+
+@pytest.mark.parametrize(("noted", "waited"), WRITTEN.values(), ids=WRITTEN)
+def test_refresh_when_another_agent_has_seen_it_before_then_it_waits_since_the_api_server_has_noted_it(
+    noted: Sequence[Mapping[str, object]], waited: float
+) -> None:
+    asked = application(ago(minutes=20), written=noted, **{REFRESH: "normal"})
+    assert measured(asked).waits_seconds == (waited,)
+
+
+def test_refresh_when_it_is_asked_for_again_while_it_waits_then_it_waits_since_it_was_first() -> None:
+    refreshes = Refreshes()
+    for second, kind in ((400, "normal"), (100, "hard")):
+        asked = application(ago(minutes=20), written=[written(ago(seconds=second), REFRESH)], **{REFRESH: kind})
+        assert measured(asked, refreshes=refreshes).waits_seconds == (400,)
+
+
+def test_refresh_when_it_was_taken_up_then_the_time_of_the_last_one_does_not_count() -> None:
+    compared = application(ago(minutes=1), written=[written(ago(seconds=400), "other")])
+    assert compared.reconciliation.asked_at is None
+    assert measured(compared).waits_seconds == ()
 
 
 def test_refreshes_when_several_tenants_wait_for_them_then_each_is_told_once_with_its_longest() -> None:

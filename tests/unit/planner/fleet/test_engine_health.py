@@ -90,6 +90,21 @@ def test_health_when_more_than_a_certificate_is_wrong_then_it_is_so_since_then()
     assert only(world).since == at(3)
 
 
+@pytest.mark.parametrize("reason", ["ApiFailing", "Closed"])
+def test_health_when_it_is_down_all_the_time_then_it_is_so_since_nobody_reaches_it_and_since_somebody_does(
+    reason: str,
+) -> None:
+    """What was wrong in it meanwhile says nothing of its version, and nobody could wait for it to recover."""
+    world = world_at(10)
+    world.take(told(1, "Down", "HeartbeatLost"))
+    for second in (2, 3):
+        world.take(told(second, "Down", reason))
+        assert only(world).since == at(2)
+    for second, known in ((4, "ControllerNotReady"), (5, "HeartbeatLost")):
+        world.take(told(second, "Down", known))
+        assert only(world).since == at(4)
+
+
 def test_queue_when_an_agent_tells_it_then_it_is_remembered_though_the_health_is_the_same() -> None:
     world = world_at(10)
     world.take(told(1))

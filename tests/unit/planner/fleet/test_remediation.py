@@ -248,6 +248,24 @@ def test_remedy_when_it_is_not_ill_for_long_then_none_is_ordered_until_it_is() -
     assert order.manifest == f'{{"number":{order.name},"remedy":"RestartController"}}'
 
 
+@pytest.mark.parametrize("reason", ["ApiFailing", "Closed"])
+def test_remedy_when_its_instance_is_out_of_reach_by_turns_then_the_first_one_comes_as_soon_as_otherwise(
+    reason: str,
+) -> None:
+    """Since when its health is so begins anew each time."""
+    tried = ladder()
+    for second in range(0, 60, 20):
+        tried.now = second
+        tried.tell("Down", "ControllerNotReady")
+        tried.look(second)
+        tried.now = second + 10
+        tried.tell("Down", reason)
+        tried.look(second + 10)
+        assert tried.rows["i0"].remedies == ()
+    tried.look(60)
+    assert tried.rows["i0"].remedies[0] == "Cordon"
+
+
 def test_remedy_when_it_may_help_yet_then_the_next_one_waits_and_then_takes_its_place() -> None:
     tried = ladder()
     tried.tell("Degraded", "RepoServerFailing")
@@ -339,6 +357,7 @@ def test_remedy_when_it_was_held_or_its_instance_well_for_a_moment_then_it_has_t
     (number,) = tried.orders
     ends_at = not_none(tried.due()) if health == "Down" else 160
     if was == "held":
+        tried.answer(Applied(""))
         tried.tell("Degraded", "ApiSlow", "i1", since=70)
     else:
         tried.tell("Healthy", since=70)
@@ -354,6 +373,121 @@ def test_remedy_when_it_was_held_or_its_instance_well_for_a_moment_then_it_has_t
     assert tried.rows["i0"].remedies == first
     tried.look(ends_at)
     assert tried.rows["i0"].rung == following
+
+
+def held(tried: Ladder, begins_at: int, ends_at: int) -> None:
+    """Another instance is ill meanwhile: too many of four."""
+    for second in range(begins_at, ends_at, 20):
+        tried.tell("Degraded", "ApiSlow", "i3", since=begins_at)
+        tried.look(second)
+        assert (tried.rows["i0"].state, tried.orders) == ("held", {}), "no agent may act"
+    tried.tell("Healthy", instance="i3", since=ends_at)
+    tried.look(ends_at)
+
+
+@pytest.mark.parametrize("ends_at", [80, 500])
+@pytest.mark.parametrize("health", REMEDIES_OF)
+def test_remedy_when_it_was_held_and_nobody_knows_that_it_was_carried_out_then_it_is_taken_anew_with_all_of_its_time(
+    health: str, ends_at: int
+) -> None:
+    tried = ladder()
+    first, following = REMEDIES_OF[health]
+    tried.tell(health, "ControllerNotReady")
+    tried.look(60)
+    (ordered_first,) = tried.orders
+    held(tried, 70, ends_at)
+    (ordered_anew,) = tried.orders
+    assert (tried.rows["i0"].remedies, ordered_anew == ordered_first) == (first, False)
+    has_time_until = ends_at + (66 if health == "Down" else 99)
+    tried.look(has_time_until)
+    assert ([*tried.orders], tried.rows["i0"].remedies) == ([ordered_anew], first)
+    tried.look(has_time_until + 1)
+    assert tried.rows["i0"].rung == following
+
+
+def test_remedy_when_it_is_held_again_and_again_then_it_counts_as_tried_only_after_all_of_its_time() -> None:
+    tried = ladder()
+    tried.tell("Degraded", "ControllerNotReady")
+    tried.look(60)
+    for begins_at in (130, 300, 470):
+        held(tried, begins_at, begins_at + 100)
+        assert tried.rows["i0"].rung == "RestartController"
+    tried.look(669)
+    assert tried.rows["i0"].rung == "RestartController"
+    tried.look(670)
+    assert tried.rows["i0"].rung == "Cordon"
+
+
+@pytest.mark.parametrize("outcome", [Applied(""), Failed("", permanent=True, message="no pod of it is to be seen")])
+@pytest.mark.parametrize("told_at", [65, 75])
+def test_remedy_when_it_was_held_and_its_agent_has_told_of_it_then_that_it_was_held_for_long_changes_nothing(
+    outcome: Applied | Failed, told_at: int
+) -> None:
+    """What an agent told may arrive when its order is taken back."""
+    tried = ladder()
+    tried.fleet = fleet_with_tenants({"i0": 2}, *instances(4))
+    tried.tell("Down", "ControllerNotReady")
+    tried.look(60)
+    if told_at < 70:
+        tried.answer(outcome)
+    tried.tell("Degraded", "ApiSlow", "i3", since=70)
+    tried.look(70)
+    if told_at > 70:
+        tried.answer(outcome)
+    held(tried, 80, 500)
+    assert tried.rows["i0"].remedies == ("Cordon", "RestartController", "Evacuate")
+    assert len(tried.fleet.moves) == 2
+
+
+def ring_with_two() -> Ladder:
+    """The first is remedied from second 60 to 160; the second is down, cordoned, and waits for that."""
+    tried = ladder(8)
+    tried.tell("Degraded", "RepoServerFailing", "i0")
+    tried.tell("Down", "ControllerNotReady", "i1", since=1)
+    for second in (60, 61):
+        tried.look(second)
+    assert {name: (row.state, row.rung) for name, row in tried.rows.items()} == {
+        "i0": ("acting", "RestartRepoServer"), "i1": ("waiting", "Cordon"),
+    }  # fmt: skip
+    return tried
+
+
+def test_remedy_when_it_had_its_time_before_it_was_held_then_it_is_not_taken_anew() -> None:
+    """Such as while the next one waits for another of the ring."""
+    tried = ring_with_two()
+    tried.look(160)
+    assert (tried.rows["i0"].state, tried.rows["i1"].rung) == ("waiting", "RestartController")
+    tried.tell("Degraded", "ApiSlow", "i2", since=170)
+    tried.look(170)
+    assert {name: row.remedies for name, row in tried.rows.items()} == {
+        "i0": ("RestartRepoServer",), "i1": ("Cordon",), "i2": (),
+    }  # fmt: skip
+
+
+def test_remedy_when_it_was_held_and_the_reason_is_another_by_then_then_what_helps_with_that_comes_next() -> None:
+    tried = ladder()
+    tried.tell("Down", "ControllerNotReady")
+    tried.look(60)
+    tried.tell("Down", "RepoServerNotReady", since=0)
+    held(tried, 70, 500)
+    assert tried.rows["i0"].remedies == ("Cordon", "RestartRepoServer")
+
+
+def test_remedy_when_it_was_held_and_another_of_the_ring_has_its_turn_then_it_has_all_of_its_time_after_that() -> None:
+    tried = ring_with_two()
+    tried.tell("Degraded", "ApiSlow", "i2", since=140)
+    tried.look(140)
+    assert {row.state for row in tried.rows.values()} == {"held"}
+    tried.tell("Healthy", instance="i2", since=200)
+    tried.look(200)
+    assert {name: row.state for name, row in tried.rows.items() if name != "i2"} == {"i0": "waiting", "i1": "acting"}
+    tried.tell("Healthy", instance="i1", since=260)
+    tried.look(267)
+    assert (tried.rows["i0"].state, tried.rows["i0"].rung) == ("acting", "RestartRepoServer")
+    tried.look(366)
+    assert tried.rows["i0"].rung == "RestartRepoServer"
+    tried.look(367)
+    assert tried.rows["i0"].rung == "FlushCache"
 
 
 def test_remedy_when_another_of_the_ring_has_its_turn_since_it_was_held_then_it_does_not_go_on_beside_that() -> None:
@@ -451,6 +585,7 @@ def test_fleet_when_more_than_three_tenths_are_ill_then_nothing_is_touched_and_i
     tried = ladder(4)
     tried.tell("Down", "ControllerNotReady", "i0")
     tried.look(60)
+    tried.answer(Applied(""))
     tried.tell("Degraded", "ApiSlow", "i1")
     for second in range(61, 2000, 100):
         assert tried.look(second).engine == ()
@@ -1430,6 +1565,75 @@ def test_replacement_when_another_rung_comes_after_it_then_the_instance_is_retir
     while tried.rows["i0"].state != "well":
         tried.look(not_none(tried.due()))
     assert [each.split()[0] for each in tried.given] == ["AddEngineInstance", "RetireEngineInstance"]
+
+
+def out_of_reach(tried: Ladder, reason: str = "ApiFailing") -> None:
+    """Nobody can reach its cluster until nobody is left on it; all that is left is to tell so, before second 400."""
+    tried.policy = replace(POLICY, replace_after=timedelta(seconds=600))
+    tried.tell("Unknown" if reason == SILENT else "Down", reason)
+    tried.pass_time(300)
+    without_tenants(tried, 300)
+    tried.pass_time(400)
+    assert (tried.rows["i0"].rung, tried.rows["i0"].state) == ("Replace", "exhausted")
+
+
+@pytest.mark.parametrize("reason", ["ApiFailing", "Closed", SILENT])
+def test_replacement_when_its_cluster_can_be_reached_again_then_the_instance_has_all_of_the_time_to_recover(
+    reason: str,
+) -> None:
+    tried = provisioned({"i0": 2}, *instances(4)[1:])
+    out_of_reach(tried, reason)
+    tried.tell("Down", "SomethingNew", since=2000)
+    tried.look(2010)
+    assert (tried.rows["i0"].state, tried.given) == ("waiting", [])
+    assert tried.rows["i0"].message == (
+        "nobody is left on it, and another takes its place unless it recovers: SomethingNew"
+    )
+    tried.pass_time(2600)
+    assert (tried.rows["i0"].state, tried.given, tried.due()) == ("waiting", [], 2600)
+    tried.look(2600)
+    assert [each.split()[0] for each in tried.given] == ["AddEngineInstance", "RetireEngineInstance"]
+
+
+def test_replacement_when_its_cluster_can_be_reached_again_and_it_recovers_then_it_stays() -> None:
+    tried = provisioned({"i0": 2}, *instances(4)[1:])
+    out_of_reach(tried)
+    tried.tell("Down", "ControllerNotReady", since=2000)
+    tried.look(2010)
+    tried.tell("Healthy", since=2300)
+    tried.pass_time(9000)
+    assert (tried.rows["i0"].state, tried.given) == ("well", [])
+
+
+def test_replacement_when_its_cluster_is_out_of_reach_again_meanwhile_then_the_time_begins_anew() -> None:
+    """Whether a look has seen that, or not."""
+    tried = provisioned({"i0": 2}, *instances(4)[1:])
+    out_of_reach(tried)
+    tried.tell("Down", "SomethingNew", since=2000)
+    tried.look(2010)
+    tried.tell("Down", "ApiFailing", since=2100)
+    tried.look(2110)
+    assert tried.rows["i0"].message == "it has to be replaced by hand, nobody is left on it: ApiFailing"
+    for reached_at in (2200, 2700):
+        tried.tell("Down", "SomethingNew", since=reached_at)
+        tried.look(reached_at + 500)
+        assert (tried.rows["i0"].state, tried.given) == ("waiting", [])
+    tried.look(3299)
+    assert tried.given == []
+    tried.look(3300)
+    assert len(tried.given) == 2
+
+
+def test_replacement_when_it_is_waited_for_while_its_cluster_is_out_of_reach_then_the_time_begins_anew() -> None:
+    tried = provisioned({"i0": 2}, *instances(4)[1:])
+    tried.policy = replace(POLICY, replace_after=timedelta(seconds=600))
+    evacuated(tried)
+    without_tenants(tried, 400)
+    tried.tell("Down", "NotAccepted", since=900)  # no look has seen what it was before
+    tried.pass_time(1500)
+    assert (tried.rows["i0"].state, tried.fleet.instances["i0"].state) == ("waiting", "accepting")
+    tried.look(1500)
+    assert tried.fleet.instances["i0"].state == "retired"
 
 
 def test_replacement_when_no_other_instance_may_be_added_then_the_instance_stays_and_the_rule_is_told() -> None:

@@ -14,8 +14,9 @@ else a person is told so.
 Of each ring one instance at a time, so that a remedy that harms does so once. What is down has its turn before what is
 degraded, and while one does no more than wait for its tenants to leave, the next has. If more than three tenths of the
 fleet, or of one engine cluster, are ill at once (and more than one instance), the cause is shared, and none of these is
-touched, and no move of an evacuation begins. One that is drained, as after a failed rollout, may stay ill: it does not
-count in that, and has its turn last.
+touched, and no move of an evacuation begins. A remedy of an agent that was held before it had had its time is not
+tried: it is taken anew then, unless the agent has told of it. One that is drained, as after a failed rollout, may stay
+ill: it does not count in that, and has its turn last.
 Those of a cluster that an operator drains do not count, either, nor wait for each other: so all leave one that is lost.
 An instance that has been healthy for a while is well: its cordon is lifted, and the next time the ladder begins anew.
 One that was never ready is not ill: who ordered it is told what it lacks (``pools/provisioning.py``), and another like
@@ -121,11 +122,9 @@ def next_remedies(
         return [_well(row, now, "remediation is off") for row in known.values() if row.state != "well"]
     ill = _illnesses(fleet, known, now)
     after = {name: _of_others(row, fleet, now, policy) for name, row in known.items() if name not in ill}
-    held = _shared_causes(fleet, ill)
-    for name, message in held.items():
-        after[name] = _in_state(ill[name].known, "held", message, now, _look(now, policy))
-    helped = [each for name, each in ill.items() if name not in held]
-    after |= _of_ill(helped, Look(fleet, now, policy, stranded))
+    held, look = _shared_causes(fleet, ill), Look(fleet, now, policy, stranded)
+    after |= {name: _held(ill[name], message, look) for name, message in held.items()}
+    after |= _of_ill([each for name, each in ill.items() if name not in held], look)
     return [row for name, row in after.items() if row != remediations.get(name)]
 
 
@@ -203,6 +202,14 @@ def _is_drained(cluster: str, fleet: Fleet) -> bool:
     return fleet.clusters[cluster].state == "draining"
 
 
+def _held(ill: Illness, message: str, look: Look) -> Remediation:
+    """Without its remedy among those tried, if that has time yet: no agent may act, and so it is taken anew."""
+    known = ill.known
+    if known.rung in [*Remedy] and _may_help_yet(_going_on(ill), look):
+        known = replace(known, tried=canonical([each for each in known.remedies if each != known.rung]))
+    return _in_state(known, "held", message, look.now, _look(look.now, look.policy))
+
+
 def _of_ill(illnesses: Sequence[Illness], look: Look) -> dict[str, Remediation]:
     """One instance of each ring at a time, for as long as a remedy may help.
 
@@ -261,18 +268,27 @@ def _is_idle(rung: str, ill: Illness) -> bool:
 
 
 def _resumed(ill: Illness, other: str, look: Look) -> Remediation | None:
-    """With its remedy going on that was held, or not needed for a moment, before it had had its time; None: it had.
+    """With its remedy going on that was held, or not needed for a moment, before it had had its time.
 
+    None: it had, or it is not among those tried, as it was held: then it is taken anew, if it still helps.
     Not beside ``other`` of its ring, which has its turn by now: it waits for that, as long as it has time.
     """
     known = ill.known
-    if known.state not in ("held", "recovering", "waiting") or known.rung in ("", EVACUATE, REPLACE):
+    is_tried = known.rung in known.remedies
+    if known.state not in ("held", "recovering", "waiting") or known.rung in (EVACUATE, REPLACE) or not is_tried:
         return None
-    taken = replace(known, state="acting", since=known.taken_at, message=ill.reason, due_at=None)
-    resumed = replace(ill, known=taken)
+    resumed = _going_on(ill)
     if not _may_help_yet(resumed, look):
         return None
     return _waiting_for(other, known, look) if other and _takes_turn(known.rung) else _with_due_time(resumed, look)
+
+
+def _going_on(ill: Illness) -> Illness:
+    """As if its newest remedy had been acting since it was taken."""
+    known = ill.known
+    tried = canonical([*known.remedies])
+    taken = replace(known, state="acting", tried=tried, since=known.taken_at, message=ill.reason, due_at=None)
+    return replace(ill, known=taken)
 
 
 def _waiting_for(other: str, known: Remediation, look: Look) -> Remediation:
@@ -308,27 +324,42 @@ def _with_due_time(ill: Illness, look: Look) -> Remediation:
 def _step(ill: Illness, other: str, look: Look) -> Remediation:
     """What becomes of one whose remedy has not helped, or that has had none yet; ``other`` of its ring is remedied."""
     known, again = ill.known, _look(look.now, look.policy)
-    begins_at = ill.health.since + look.policy.after
-    if not known.rung and look.now < begins_at:
+    if not known.rung and look.now < (begins_at := _begins_at(ill, look.policy)):
         return _in_state(known, "waiting", f"not ill for long: {ill.reason}", look.now, begins_at)
     rung = _rung_of(ill, look.fleet)
+    is_last = rung == REPLACE or (not rung and is_replaced(known, look.fleet))
+    if is_last and look.now < (replaced_at := _replaced_at(ill, look)):
+        message = f"nobody is left on it, and another takes its place unless it recovers: {ill.reason}"
+        return _in_state(known, "waiting", message, look.now, min(replaced_at, again))
     if not rung:
         return _in_state(known, "exhausted", _ending(ill, look.fleet), look.now, again)
     if rung == EVACUATE and ill.instance.id in look.stranded:
         return _in_state(known, "exhausted", look.stranded[ill.instance.id], look.now, again)
-    if rung == REPLACE and look.now < (replaced_at := _replaced_at(ill, look)):
-        message = f"nobody is left on it, and another takes its place unless it recovers: {ill.reason}"
-        return _in_state(known, "waiting", message, look.now, min(replaced_at, again))
     if other and _takes_turn(rung):
         return _waiting_for(other, known, look)
     return _taken(ill, rung, look)
 
 
+def _begins_at(ill: Illness, policy: RemedyPolicy) -> datetime:
+    """When the first remedy comes, as a look before has found it, or earlier.
+
+    An instance that is out of reach by turns, and down all the time, is as it is since the last turn only.
+    """
+    begins_at, known = ill.health.since + policy.after, ill.known
+    return min(begins_at, known.due_at) if known.state == "waiting" and known.due_at is not None else begins_at
+
+
 def _replaced_at(ill: Illness, look: Look) -> datetime:
-    """When an evacuated instance is retired, which harms nobody until then; at once if all that is left is to tell."""
+    """When an evacuated instance is retired, which harms nobody until then; at once if all that is left is to tell.
+
+    That may have been told while it was out of reach: once it can be reached again it has all of the time to recover.
+    """
     if not is_replaceable(ill.instance, look.fleet):
         return look.now
-    return (ill.known.since if ill.known.state == "waiting" else look.now) + look.policy.replace_after
+    since = ill.health.since
+    if REPLACE not in ill.known.remedies:
+        since = max(since, ill.known.since if ill.known.state == "waiting" else look.now)
+    return since + look.policy.replace_after
 
 
 def _rung_of(ill: Illness, fleet: Fleet) -> str:

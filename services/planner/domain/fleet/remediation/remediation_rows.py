@@ -28,7 +28,7 @@ class Remediation:
     rung: str
     """The newest remedy since it became ill; empty: none."""
     tried: str
-    """JSON of all since then, in their order."""
+    """JSON of all since then, in their order; without the newest, if it was held before it had had its time."""
     is_cordoned: bool
     """No new tenant is placed on it, and none is moved to it."""
     message: str
@@ -46,8 +46,9 @@ class Remediation:
 
     @property
     def remedies(self) -> tuple[str, ...]:
-        """Those tried since it became ill."""
-        return tuple(orjson.loads(self.tried))
+        """Those tried since it became ill: they have had their time, or have it, or an agent has told of them."""
+        counted = tuple(orjson.loads(self.tried))
+        return (*counted, self.rung) if self._is_told and self.rung not in counted else counted
 
     @property
     def taken_at(self) -> datetime:
@@ -57,7 +58,12 @@ class Remediation:
     @property
     def is_skipped(self) -> bool:
         """Whether its agent has told that it cannot carry the newest remedy out: there is nothing to wait for."""
-        return self.rung in [*Remedy] and self.told_number == self.number and self.told_outcome == "skipped"
+        return self._is_told and self.told_outcome == "skipped"
+
+    @property
+    def _is_told(self) -> bool:
+        """Whether its agent has told what became of the newest remedy."""
+        return self.rung in [*Remedy] and self.told_number == self.number and self.told_outcome != ""
 
 
 @dataclass(frozen=True, slots=True)

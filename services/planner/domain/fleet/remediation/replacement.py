@@ -17,13 +17,13 @@ from services.planner.domain.fleet.fleet import Fleet
 from services.planner.domain.fleet.orders import decide_own_order, record_of
 from services.planner.domain.fleet.pools.pool_rows import namespace_of
 from services.planner.domain.fleet.remediation.evacuation import ACTOR
-from services.planner.domain.fleet.rows import OUT_OF_REACH, EngineInstanceRow, FleetOrderRecord
+from services.planner.domain.fleet.rows import EngineInstanceRow, FleetOrderRecord
 
 
 def is_replaceable(row: EngineInstanceRow, fleet: Fleet) -> bool:
     """Whether it is to stay, a provisioner has installed it, and can be expected to install another in its cluster."""
     told = fleet.health.get(row.id)
-    is_installed = row.wanted_version is not None and told is not None and told.reason not in OUT_OF_REACH
+    is_installed = row.wanted_version is not None and told is not None and not told.is_out_of_reach
     return is_installed and not row.is_leaving
 
 

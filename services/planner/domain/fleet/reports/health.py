@@ -5,6 +5,9 @@ knows how it is: that is due at a time, which is in its row. A report is of the 
 after later ones changes nothing, and of two of the same time the later in the log counts. How long nothing has been
 heard is measured by the planner's clock: brokers whose clock is behind make no instance silent.
 
+Since when an instance is as it is begins anew when it gets out of reach, and when it can be reached again, though it
+is down all the time: what was wrong in it meanwhile nobody could see or mend.
+
 Each change of what is streamed of that (health, reason and version) is a row of the audit. A report that repeats these
 three is none, though its message may have other numbers. A reason that flaps has as many rows there as its instance's
 row has changes: an agent reports a judgement when it is another, and else each minute, and of several reports in a
@@ -102,8 +105,13 @@ def _reported(
         queue=told.queue,
         certificate_expires_at=told.certificate_expires_at,
     )
-    is_same = before is not None and (before.health, before.is_working) == (reported.health, reported.is_working)
+    is_same = before is not None and _condition(before) == _condition(reported)
     return replace(reported, since=before.since) if before is not None and is_same else reported
+
+
+def _condition(health: InstanceHealth) -> tuple[str, bool, bool]:
+    """What an instance is ``since`` a time."""
+    return health.health, health.is_working, health.is_out_of_reach
 
 
 def _version_of(told: EngineHealth, before: InstanceHealth | None) -> str:
