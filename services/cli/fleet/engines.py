@@ -34,11 +34,13 @@ from services.common.messages import (
     UndrainEngineInstance,
 )
 from services.common.startup import await_dependency
+from services.planner.database.rollout_queries import load_sample
 from services.planner.domain.fleet.fleet import Fleet
 from services.planner.domain.fleet.placement.measured_load import in_applications
 from services.planner.domain.fleet.pools.pools import MOST_CAPACITY
 from services.planner.domain.fleet.pools.provisioning import lacking
-from services.planner.domain.fleet.rows import CLASSES, EngineInstanceRow
+from services.planner.domain.fleet.rollouts.rollout_rows import EngineSample
+from services.planner.domain.fleet.rows import CLASSES, SILENT, EngineInstanceRow, InstanceHealth
 from services.planner.engines.available import ENGINES
 from services.planner.rows import DEFAULT_ENGINE
 
@@ -166,7 +168,10 @@ def show(
     *,
     watch: bool = WATCH,
 ) -> None:
-    """Show all of one instance, also what keeps it from being relieved, and the parts of split tenants on it."""
+    """Show all of one instance, also what its agent counted last, and what keeps it from being relieved.
+
+    And the parts of split tenants that are on it. What was counted is empty while no agent tells it.
+    """
     looks = look_every(LOOK_EVERY_SECONDS, lambda: _all_of(instance, url, timeout))
     if not watch:
         row = next(looks)
@@ -178,12 +183,21 @@ def show(
 
 
 def _all_of(instance: str, url: str, timeout: float) -> Row:
-    """Raises InvalidConfiguration if there is none of that id."""
+    """All that ``show`` has of an instance. Raises InvalidConfiguration if there is none of that id."""
     shown = await_dependency("database", lambda: fleet(url), timeout)
     known = _known(instance, shown)
     parts = await_dependency("database", lambda: engine_placement.parts_on(url, instance), timeout)
     overload = await_dependency("database", lambda: engine_pools.overload_of(url, known.id, shown), timeout)
-    return {**instance_row(known, shown), "overload": overload, "parts": parts}
+    sample = await_dependency("database", lambda: _last_sample(url, shown.health.get(known.id)), timeout)
+    return {**instance_row(known, shown), **sample_row(sample), "overload": overload, "parts": parts}
+
+
+def _last_sample(url: str, told: InstanceHealth | None) -> EngineSample | None:
+    """What an agent counted for its last report; None if it counts nothing, or is silent. Raises Retry."""
+    if told is None or told.reason == SILENT:
+        return None
+    with connected(url) as connection:
+        return load_sample(connection, told.engine_instance_id, told.reported_at)
 
 
 def _known(instance: str, shown: Fleet) -> EngineInstanceRow:
@@ -195,7 +209,7 @@ def _known(instance: str, shown: Fleet) -> EngineInstanceRow:
 
 
 def _fields(row: Row) -> list[Row]:
-    """One below the other, as people read them."""
+    """A row for each value, so that a table has them one below the other, as people read them."""
     return [{"field": name, "value": value} for name, value in row.items()]
 
 
@@ -290,7 +304,7 @@ def retire(
 
 
 def instance_row(known: EngineInstanceRow, shown: Fleet) -> Row:
-    """As it is shown."""
+    """An instance as ``list`` and ``show`` have it: its row, and what agents and provisioners have told of it."""
     told, installed = shown.health.get(known.id), shown.installations.get(known.id)
     return {
         "id": known.id,
@@ -325,8 +339,20 @@ def instance_row(known: EngineInstanceRow, shown: Fleet) -> Row:
     }
 
 
+def sample_row(sample: EngineSample | None) -> Row:
+    """What an agent counted of an instance's Applications, as it is shown; without a sample each value is None."""
+    return {
+        "countedAt": sample.sampled_at if sample else None,
+        "applications": sample.applications if sample else None,
+        "late": sample.late if sample else None,
+        "failedSyncs": sample.failed_syncs if sample else None,
+        "comparisonErrors": sample.comparison_errors if sample else None,
+        "failingTenants": sample.failing_tenants if sample else None,
+    }
+
+
 def _listed(url: str, timeout: float) -> list[Row]:
-    """Also those that are retired."""
+    """A row for each instance, by their ids; also for those that are retired: who watches one sees how it ends."""
     shown = await_dependency("database", lambda: fleet(url), timeout)
     return [instance_row(each, shown) for each in sorted(shown.instances.values(), key=lambda each: each.id)]
 

@@ -1,4 +1,4 @@
-"""Reads rollouts, and the samples that they are judged by; forgets what is old of both."""
+"""Reads rollouts, and the samples of instances that they are judged by; forgets what is old of both."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from psycopg import Connection
 
 from services.planner.database.columns import names
 from services.planner.database.remedy_queries import IS_DOWN
-from services.planner.domain.fleet.rollouts.rollout_rows import Figures, Rollout
+from services.planner.domain.fleet.rollouts.rollout_rows import EngineSample, Figures, Rollout
 
 PAST = timedelta(hours=1)
 """Of a ring's old instances: so long before the first tenant moves."""
@@ -57,6 +57,7 @@ SELECT engine_instance_id, count(*), sum(applications)::int8, sum(late)::int8, s
  WHERE engine_instance_id = ANY(ARRAY(SELECT id FROM engine_instances WHERE ring = %s)) AND sampled_at > %s
  GROUP BY engine_instance_id
 """
+SAMPLE = f"SELECT {names(EngineSample)} FROM engine_samples WHERE (engine_instance_id, sampled_at) = (%s, %s)"
 NEWEST_SAMPLE = "SELECT max(sampled_at) FROM engine_samples"
 IS_ROLLOUT_DUE = f"SELECT EXISTS (SELECT FROM rollouts WHERE {UNDER_WAY} AND due_at <= %s)"
 PRUNE_ROLLOUTS = f"DELETE FROM rollouts WHERE NOT ({UNDER_WAY}) AND step_since < %s"
@@ -83,6 +84,12 @@ def load_figures(connection: Connection[Any], rollout: Rollout) -> dict[str, Fig
     """By instance of its ring: since the step began, or until the first tenant moves, of the last hour."""
     since = _past_since(connection, rollout) if rollout.step == "provisioning" else rollout.step_since
     return {instance: Figures(*counted) for instance, *counted in connection.execute(FIGURES, (rollout.ring, since))}
+
+
+def load_sample(connection: Connection[Any], instance: str, sampled_at: datetime) -> EngineSample | None:
+    """What an agent counted on an instance at that time; None if it did not."""
+    row = connection.execute(SAMPLE, (instance, sampled_at)).fetchone()
+    return None if row is None else EngineSample(*row)
 
 
 def _past_since(connection: Connection[Any], rollout: Rollout) -> datetime:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import psycopg
 import pytest
 from typer.testing import CliRunner
@@ -44,6 +46,27 @@ def test_fleet_when_looked_at_by_who_only_reads_then_it_is_shown(filled: Databas
     known = {"DATABASE_READER_URL": url_of(filled, "reader"), "DATABASE_OWNER_URL": "postgresql://nobody@nowhere/none"}
     outcome = CliRunner(env=known).invoke(app, command.split(), catch_exceptions=False)
     assert outcome.exit_code == 0, outcome.output
+
+
+COUNTED = """
+WITH report AS (
+    INSERT INTO engine_health (engine_instance_id, partition, health, reason, message, version, since, reported_at,
+                               queue)
+    VALUES ('argocd', 0, 'Healthy', '', '', '3.2.11', now(), now(), 0)
+)
+INSERT INTO engine_samples (engine_instance_id, sampled_at, applications, late, failed_syncs, comparison_errors)
+VALUES ('argocd', now(), 2410, 3, 0, 0)
+"""
+
+
+def test_counts_when_an_agent_has_told_them_then_who_only_reads_is_shown_them(filled: Database, url_of: UrlOf) -> None:
+    with psycopg.connect(filled.owner_url) as owner:
+        owner.execute(COUNTED)
+    known = {"DATABASE_READER_URL": url_of(filled, "reader")}
+    outcome = CliRunner(env=known).invoke(app, ["engines", "show", "argocd", "-o", "json"], catch_exceptions=False)
+    assert outcome.exit_code == 0, outcome.output
+    (row,) = json.loads(outcome.stdout)
+    assert (row["late"], row["applications"]) == (3, 2410)
 
 
 def test_fleet_when_looked_at_while_a_rollout_retires_instances_then_it_is_shown_and_nothing_is_locked(

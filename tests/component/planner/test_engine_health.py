@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
+from dataclasses import replace
 from datetime import timedelta
 
 import psycopg
@@ -96,6 +97,35 @@ def test_health_when_told_then_it_is_of_the_row_that_is_streamed_and_operators_a
     ]  # fmt: skip
     assert (row["certificateExpiresAt"], shown(database, TWO)["certificateExpiresAt"]) == ("2026-05-05T12:00:00Z", None)
     assert shown(database, TWO)["health"] == "Unknown"
+
+
+def counted(second: int, late: int) -> Event:
+    """A report of an agent that counts Applications."""
+    event = told(second)
+    assert isinstance(event.message, Observation)
+    assert isinstance(event.message.event, EngineHealth)
+    health = replace(event.message.event, applications=2410, late=late, failed_syncs=1, failing_tenants=2)
+    return replace(event, message=replace(event.message, event=health))
+
+
+def test_applications_when_counted_then_operators_are_shown_the_counts_of_the_last_report_until_it_is_silent(
+    sessions: Sessions, database: Database
+) -> None:
+    session, _ = sessions
+
+    def shown_counts() -> list[object]:
+        row = shown(database, ONE)
+        return [row[name] for name in ("countedAt", "applications", "late", "failedSyncs", "failingTenants")]
+
+    take(session, 2, counted(1, late=9))
+    take(session, 62, counted(61, late=3))
+    assert shown_counts() == ["2026-05-04T12:01:01Z", 2410, 3, 1, 2]
+    take(session, 64, told(63))
+    assert shown_counts() == [None] * 5
+    take(session, 72, counted(71, late=0))
+    assert shown_counts() == ["2026-05-04T12:01:11Z", 2410, 0, 1, 2]
+    take(session, 72 + int(PATIENCE.total_seconds()), Event(HealthDue(ONE), PARTITION, ""))
+    assert shown_counts() == [None] * 5
 
 
 def test_health_when_told_again_and_nothing_is_new_then_no_row_that_is_streamed_is_written(

@@ -22,7 +22,8 @@ from services.cli.kafka import topics
 from services.common.errors import InvalidConfiguration, Retry, Unavailable
 from services.common.messages import AddEngineInstance, FleetOrder, RebalanceFleet, RetireEngineInstance
 from services.planner.domain.fleet.fleet import Fleet, Holding, TenantHere
-from services.planner.domain.fleet.rows import EngineClusterRow, EngineInstanceRow, Move
+from services.planner.domain.fleet.rollouts.rollout_rows import EngineSample
+from services.planner.domain.fleet.rows import EngineClusterRow, EngineInstanceRow, InstanceHealth, Move
 from tests.unit.planner.given import at
 
 URL = "postgresql://gitops_owner@localhost/gitops?sslmode=disable"
@@ -122,6 +123,47 @@ def test_instance_when_shown_then_all_of_it_is() -> None:
     assert ["orderedAt", "2026-05-04", "12:00:02"] in lines
     assert ["parts", "team/shop@one,", "team/web@one"] in lines
     assert isinstance(typed("show", "two").exception, InvalidConfiguration)
+
+
+COUNTED = ("countedAt", "applications", "late", "failedSyncs", "comparisonErrors", "failingTenants")
+REPORTED = InstanceHealth("one", 0, "Healthy", "", "", "3.2.11", at(60), at(1), at(60), at(240))
+SAMPLE = EngineSample("one", at(60), 2410, 3, 1, 4, 30_000, None, 12, 2)
+
+
+def look_at_counts(monkeypatch: pytest.MonkeyPatch, health: InstanceHealth) -> None:
+    """The database shows an instance that is so, and what was counted for its report of second 60."""
+    samples = {("one", at(60)): SAMPLE}
+    monkeypatch.setattr(engines, "fleet", lambda *_: replace(FLEET, health={"one": health}))
+    monkeypatch.setattr(engines, "connected", lambda _: nullcontext())
+    monkeypatch.setattr(engines, "load_sample", lambda _, *key: samples.get(key))
+
+
+def test_instance_when_its_agent_has_counted_then_it_is_shown_how_many_applications_are_late_or_fail(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    look_at_counts(monkeypatch, REPORTED)
+    (row,) = json.loads(typed("show", "one", "-o", "json").stdout)
+    assert [row[name] for name in COUNTED] == ["2026-05-04T12:01:00Z", 2410, 3, 1, 4, 2]
+    assert yaml.safe_load(typed("show", "one", "-o", "yaml").stdout) == [row]
+    lines = [line.split() for line in typed("show", "one").stdout.splitlines()]
+    assert ["countedAt", "2026-05-04", "12:01:00"] in lines
+    assert ["late", "3"] in lines
+
+
+NOT_COUNTED = {
+    "its agent is silent": replace(REPORTED, health="Unknown", reason="AgentSilent", due_at=None),
+    "its agent tells of health alone": replace(REPORTED, reported_at=at(120)),
+}
+
+
+@pytest.mark.parametrize("health", NOT_COUNTED.values(), ids=NOT_COUNTED)
+def test_instance_when_its_agent_counts_nothing_any_more_then_no_count_of_before_is_shown(
+    monkeypatch: pytest.MonkeyPatch, health: InstanceHealth
+) -> None:
+    look_at_counts(monkeypatch, health)
+    (row,) = json.loads(typed("show", "one", "-o", "json").stdout)
+    assert [row[name] for name in COUNTED] == [None] * len(COUNTED)
+    assert ["late", "-"] in [line.split() for line in typed("show", "one").stdout.splitlines()]
 
 
 def test_instance_when_watched_then_it_is_shown_again_when_it_changes(monkeypatch: pytest.MonkeyPatch) -> None:
