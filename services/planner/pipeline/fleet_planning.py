@@ -174,9 +174,7 @@ def _ordered(
     fleet = replace(fleet, engine_topics=engine_topics)
     decided = carry_out_orders(orders, fleet, now)
     decided = replace(decided, fleet=_with_ring(decided.fleet, database, now))
-    return fleet, settle_fleet(
-        decided, now, policy.moves_at_once, policy.provisioning_patience, policy.rollout_interval
-    )
+    return fleet, settle_fleet(decided, now, policy)
 
 
 def _with_ring(fleet: Fleet, database: FleetDatabase, now: datetime) -> Fleet:
@@ -231,7 +229,7 @@ def _scaled(database: FleetDatabase, policy: Policy, now: datetime) -> tuple[Fle
     if fleet.rollout is not None:  # it has a time of its own
         fleet = fleet.with_rollout(replace(fleet.rollout, due_at=None))
     scaling = scale(fleet, burdens, now, policy.scaling, held)
-    decided = decide_orders(scaling.orders, fleet, now, policy.moves_at_once, policy.provisioning_patience)
+    decided = decide_orders(scaling.orders, fleet, now, policy)
     return fleet, decided._replace(
         engine_pools=scaling.pools,
         engine_overloads=scaling.overloads,

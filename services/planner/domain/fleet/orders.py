@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 from uuid import NAMESPACE_OID, uuid5
 
@@ -51,6 +51,7 @@ from services.planner.domain.fleet.rollouts.rollout import settle_rollout
 from services.planner.domain.fleet.rollouts.rollout_orders import change_rollout
 from services.planner.domain.fleet.rollouts.rollout_rows import rings_affected
 from services.planner.domain.fleet.rows import FleetOrderRecord, Move, Outcome, Refused
+from services.planner.domain.policy import Policy
 
 ORDERS_OF_A_TENANT = (MoveTenant, CancelMove, PinTenant, UnpinTenant)
 """What is known of the tenant that they name has to be read."""
@@ -78,20 +79,13 @@ class Decided:
     """As the orders leave it; what follows from that is settled next."""
 
 
-def decide_orders(
-    orders: Iterable[FleetOrder],
-    fleet: Fleet,
-    now: datetime,
-    moves_at_once: int = 1,
-    provisioning_patience: timedelta = timedelta(minutes=15),
-    rollout_interval: timedelta = timedelta(seconds=5),
-) -> Changes:
+def decide_orders(orders: Iterable[FleetOrder], fleet: Fleet, now: datetime, policy: Policy) -> Changes:
     """What becomes of ``orders``, and what follows from them.
 
     ``fleet`` has the tenants of every ring that may be looked at: an order may have a rollout looked at.
     """
     decided = carry_out_orders(orders, fleet, now)
-    return settle_fleet(decided, now, moves_at_once, provisioning_patience, rollout_interval)
+    return settle_fleet(decided, now, policy)
 
 
 def carry_out_orders(orders: Iterable[FleetOrder], fleet: Fleet, now: datetime) -> Decided:
@@ -113,25 +107,22 @@ def carry_out_orders(orders: Iterable[FleetOrder], fleet: Fleet, now: datetime) 
     return Decided(fleet, tuple(records), after)
 
 
-def settle_fleet(
-    decided: Decided, now: datetime, moves_at_once: int, provisioning_patience: timedelta, rollout_interval: timedelta
-) -> Changes:
+def settle_fleet(decided: Decided, now: datetime, policy: Policy) -> Changes:
     """What changes by ``decided``, by what is on instances, by the next step of the rollout, and by moves that begin.
 
     Args:
         decided: orders, and the fleet that they leave; with the tenants of the rollout's ring and what is on its
             instances, if that is due by then.
         now: the time.
-        moves_at_once: of each instance.
-        provisioning_patience: how long it may take until an instance that was added is ready.
-        rollout_interval: how often a rollout is looked at.
+        policy: how many tenants move at once, how long it may take until an instance that was added is ready, and how
+            often a rollout is looked at.
     """
     fleet = decided.before
-    after = settle_provisioning(decided.fleet, now, provisioning_patience)
+    after = settle_provisioning(decided.fleet, now, policy.provisioning_patience)
     joined = carry_out_orders(missing_instances(after, now), after, now)
     refusal = next((each.message for each in joined.records if each.outcome == "refused"), "")
-    after = settle_rollout(joined.fleet, now, rollout_interval, refusal)
-    after = settle_moves(with_states(after), now, moves_at_once)
+    after = settle_rollout(joined.fleet, now, policy.rollout_interval, refusal)
+    after = settle_moves(with_states(after), now, policy.moves_at_once)
     moves = tuple(move for move in after.moves.values() if move != fleet.moves.get(move.tenant_id))
     return Changes(
         engine_clusters=tuple(row for row in after.clusters.values() if row != fleet.clusters.get(row.id)),
@@ -187,7 +178,10 @@ def decide_order(order: FleetOrder, fleet: Fleet) -> Decision:
 
 
 def decide_own_order(order: Order, actor: str, fleet: Fleet, now: datetime) -> tuple[FleetOrder, Decision]:
-    """An order that a planner gives by itself, and what becomes of it."""
+    """An order that a planner gives by itself, and what becomes of it.
+
+    The order's id is made of what it is about and of ``now``: when a batch is planned once more, it has the same.
+    """
     identity = uuid5(NAMESPACE_OID, f"{type(order).__name__} {order.id} {now.isoformat()}")
     given = FleetOrder(identity, actor, now, order)
     return given, decide_order(given, fleet)

@@ -20,6 +20,7 @@ from services.planner.domain.fleet.pools.scaling import reason_to_hold, scale
 from services.planner.domain.fleet.remediation.evacuation import evacuate, with_forced_moves
 from services.planner.domain.fleet.rollouts.rollout_rows import Figures, Rollout
 from services.planner.domain.fleet.rows import EngineClusterRow, EngineInstanceRow, InstanceHealth, Move
+from services.planner.domain.policy import Policy
 from services.planner.rows import TenantName
 from tests.unit.planner.fleet.test_fleet_orders import CLUSTER, INSTANCE
 from tests.unit.planner.given import at
@@ -58,7 +59,6 @@ class Rolled:
     health: dict[str, InstanceHealth]
     tenants: dict[TenantName, TenantHere]
     figures: Callable[[str], Figures] = lambda name: WELL
-    moves_at_once: int = 5
     rollout: Rollout | None = None
     moves: dict[UUID, Move] = field(default_factory=dict)
     ended: list[Move] = field(default_factory=list)
@@ -135,7 +135,7 @@ class Rolled:
     def look(self, *orders: Order) -> Changes:
         """Once, at the present time; what it changes is written."""
         given = [FleetOrder(UUID(int=self._number() + n), "ada", self.now, each) for n, each in enumerate(orders)]
-        changes = decide_orders(given, self.fleet, self.now, self.moves_at_once)
+        changes = decide_orders(given, self.fleet, self.now, Policy())
         self._write_changes(changes)
         for rollout in changes.rollouts:
             self.rollout = rollout
@@ -148,7 +148,7 @@ class Rolled:
         if fleet.rollout is not None:
             fleet = fleet.with_rollout(replace(fleet.rollout, due_at=None))
         scaling = scale(fleet, Burdens(), self.now, Patience(), reason_to_hold(fleet))
-        self._write_changes(decide_orders(scaling.orders, fleet, self.now, self.moves_at_once))
+        self._write_changes(decide_orders(scaling.orders, fleet, self.now, Policy()))
         self.pools |= {row.key: row for row in scaling.pools}
 
     def install(self) -> None:

@@ -16,6 +16,7 @@ from services.planner.domain.fleet.placement.measured_load import load_of_deploy
 from services.planner.domain.fleet.pools.pool_rows import Burdens, EnginePool, Overload, Patience
 from services.planner.domain.fleet.pools.scaling import instances_rearranged, reason_to_hold, scale
 from services.planner.domain.fleet.rows import InstanceHealth
+from services.planner.domain.policy import Policy
 from services.planner.rows import TenantName
 from tests.unit.planner.fleet.test_fleet_orders import CLUSTER, INSTANCE
 from tests.unit.planner.given import at
@@ -142,7 +143,7 @@ class SimulatedFleet:
         late = frozenset(known for known, times in self.moved.items() if times[-1] > self.now - self.stays)
         burdens = Burdens(self.overloads, late)
         scaling = scale(self._seen(burdens), burdens, self.now, self.patience)
-        changes = decide_orders(scaling.orders, self.fleet, self.now, moves_at_once=10_000)
+        changes = decide_orders(scaling.orders, self.fleet, self.now, Policy(moves_at_once=10_000))
         assert all(record.outcome == "accepted" for record in changes.fleet_orders)
         for row in changes.engine_instances:
             self.fleet = self.fleet.with_instance(row)

@@ -17,10 +17,9 @@ from services.common.messages import (
     UndrainEngineInstance,
 )
 from services.planner.domain.fleet.fleet import EngineTopic, Fleet, Holding
-from services.planner.domain.fleet.orders import decide_orders
 from services.planner.domain.fleet.rows import ClusterState, EngineInstanceRow, InstanceHealth, InstanceState
 from tests.unit.planner.fleet.simulated_fleet import POOL
-from tests.unit.planner.fleet.test_fleet_orders import ADDED, CLUSTER, INSTANCE, NOW, decided, outcome
+from tests.unit.planner.fleet.test_fleet_orders import ADDED, CLUSTER, INSTANCE, decided, outcome
 from tests.unit.planner.given import at
 
 TWO = replace(INSTANCE, id="two", namespace="argocd-2")
@@ -156,7 +155,7 @@ def test_cluster_when_drained_then_an_instance_that_was_never_ready_drains_once_
 
     (cluster,) = drained.engine_clusters
     ready = replace(fleet("draining", unready), clusters={"north": cluster}, holdings={}, health={"two": READY})
-    (settled,) = decide_orders([], ready, NOW).engine_instances
+    (settled,) = decided(ready).engine_instances
     assert (settled.state, settled.due_at) == ("drained", None)
     (taking,) = decided(replace(ready, instances={"two": settled}), UNDRAIN, first=20).engine_instances
     assert taking.state == "accepting"
@@ -168,7 +167,7 @@ def test_instance_when_ready_in_a_cluster_that_was_drained_before_its_newest_ord
     unready = replace(TWO, state="provisioning", ordered_at=at(15))
     cluster = replace(CLUSTER, state="draining", ordered_at=at(10))
     ready = replace(fleet("draining", unready), clusters={"north": cluster}, holdings={}, health={"two": READY})
-    (settled,) = decide_orders([], ready, NOW).engine_instances
+    (settled,) = decided(ready).engine_instances
     assert (settled.state, settled.ordered_at) == ("drained", at(15))
 
 

@@ -24,6 +24,7 @@ from services.planner.domain.changes import Changes
 from services.planner.domain.fleet.fleet import Fleet, Holding
 from services.planner.domain.fleet.orders import decide_orders
 from services.planner.domain.fleet.rows import EngineClusterRow, EngineInstanceRow, Installation
+from services.planner.domain.policy import Policy
 from services.planner.engines.available import ENGINES
 from tests.unit.planner.given import at
 
@@ -59,7 +60,7 @@ def ordered(order: Order, second: int = 10) -> FleetOrder:
 
 
 def decided(fleet_before: Fleet, *orders: Order, first: int = 10) -> Changes:
-    return decide_orders([ordered(each, first + n) for n, each in enumerate(orders)], fleet_before, NOW)
+    return decide_orders([ordered(each, first + n) for n, each in enumerate(orders)], fleet_before, NOW, Policy())
 
 
 def outcome(changes: Changes) -> tuple[str, str]:
@@ -325,7 +326,7 @@ def test_order_when_it_was_decided_before_then_it_leaves_nothing() -> None:
 
 def test_order_when_it_comes_twice_in_a_batch_then_it_is_decided_once() -> None:
     twice = [ordered(DrainEngineInstance("one"))] * 2
-    assert len(decide_orders(twice, fleet(), NOW).fleet_orders) == 1
+    assert len(decide_orders(twice, fleet(), NOW, Policy()).fleet_orders) == 1
 
 
 def test_order_when_decided_then_the_audit_has_who_ordered_what_and_what_became_of_it() -> None:
@@ -340,7 +341,7 @@ def test_instance_when_tenants_leave_or_come_while_it_drains_then_its_state_says
     state: str, tenants: int, after: str
 ) -> None:
     before = in_state(state, tenants=tenants)
-    changes = decide_orders([], before, NOW)
+    changes = decided(before)
     (row,) = changes.engine_instances
     assert (row.state, row.ordered_at) == (after, INSTANCE.ordered_at)
     (audited,) = changes.audit_records
@@ -362,7 +363,7 @@ def test_instance_when_it_has_as_many_deployments_as_it_may_then_it_is_full_unti
     state: Any, deployments: int, after: list[str]
 ) -> None:
     before = in_state(state, tenants=1, deployments=deployments)
-    assert [row.state for row in decide_orders([], before, NOW).engine_instances] == after
+    assert [row.state for row in decided(before).engine_instances] == after
 
 
 @pytest.mark.parametrize("state", ["draining", "drained", "full", "accepting"])

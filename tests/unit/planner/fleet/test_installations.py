@@ -12,6 +12,7 @@ from services.planner.domain.events import Event
 from services.planner.domain.fleet.orders import decide_orders
 from services.planner.domain.fleet.reports.installations import decide_installations
 from services.planner.domain.fleet.rows import Installation
+from services.planner.domain.policy import Policy
 from services.planner.pipeline.decode import _checked_observation
 from tests.unit.planner.fleet.test_fleet_orders import fleet
 from tests.unit.planner.fleet.test_provisioning import INSTALLED, PATIENCE
@@ -49,7 +50,7 @@ def test_report_when_it_is_none_then_it_is_poison(phase: str, text: str) -> None
 def test_instance_when_its_installation_has_failed_for_good_then_it_has_at_once_and_operators_are_told_why() -> None:
     installation = Installation("one", 3, "Failed", "3.2.11", "there are no manifests", at(5))
     before = replace(fleet(INSTALLED), installations={"one": installation})
-    (row,) = decide_orders([], before, at(10), provisioning_patience=PATIENCE).engine_instances
+    (row,) = decide_orders([], before, at(10), Policy(provisioning_patience=PATIENCE)).engine_instances
     assert row.state == "failed"
     assert row.state_message is not None
     assert row.state_message.startswith("there are no manifests; ")
@@ -58,5 +59,5 @@ def test_instance_when_its_installation_has_failed_for_good_then_it_has_at_once_
 def test_instance_when_overdue_then_what_its_provisioner_waits_for_is_told() -> None:
     installation = Installation("one", 3, "Applying", "3.2.11", "no answer", at(5))
     before = replace(fleet(INSTALLED), installations={"one": installation})
-    (row,) = decide_orders([], before, at(200), provisioning_patience=PATIENCE).engine_instances
+    (row,) = decide_orders([], before, at(200), Policy(provisioning_patience=PATIENCE)).engine_instances
     assert "no answer" in str(row.state_message)

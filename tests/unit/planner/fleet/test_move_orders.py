@@ -16,7 +16,8 @@ from services.planner.domain.fleet.fleet import Fleet, Holding, TenantHere
 from services.planner.domain.fleet.moves.move_orders import settle_moves
 from services.planner.domain.fleet.orders import decide_orders
 from services.planner.domain.fleet.rows import CANCELLABLE, EngineInstanceRow, InstanceHealth, Move, MovePath, MoveStep
-from tests.unit.planner.fleet.test_fleet_orders import CLUSTER, INSTANCE, NOW, decided, ordered, outcome
+from services.planner.domain.policy import Policy
+from tests.unit.planner.fleet.test_fleet_orders import CLUSTER, INSTANCE, NOW, decided, outcome
 from tests.unit.planner.given import NAMESPACE, WORKSPACE, at
 
 TWO = replace(INSTANCE, id="two", namespace="argocd-2")
@@ -226,7 +227,7 @@ def test_moves_when_more_are_ordered_than_may_go_on_at_once_then_the_oldest_begi
         for n in range(1, 8)
     ]
     before = fleet(moves=[at_step("releasing", tenant_id=UUID(int=99), source="from-99"), *moves])
-    begun = decide_orders([], before, NOW, moves_at_once=5).moves_ordered
+    begun = decide_orders([], before, NOW, Policy(moves_at_once=5)).moves_ordered
     assert [(each.tenant_id.int, each.step) for each in begun] == [(n, "reserved") for n in range(1, 5)]
 
 
@@ -235,7 +236,7 @@ def test_moves_when_others_only_wait_until_their_source_can_be_reached_then_thes
         at_step("withdrawing", id=UUID(int=n), tenant_id=UUID(int=n), path="fenced", message="lost") for n in (1, 2)
     ]
     before = fleet(moves=[*fenced, at_step("ordered", id=UUID(int=3), tenant_id=UUID(int=3))])
-    (begun,) = decide_orders([], before, NOW, moves_at_once=1).moves_ordered
+    (begun,) = decide_orders([], before, NOW, Policy(moves_at_once=1)).moves_ordered
     assert (begun.tenant_id.int, begun.step) == (3, "reserved")
 
 
@@ -293,31 +294,31 @@ def test_moves_when_one_batch_orders_more_than_there_is_room_for_then_the_rest_i
 @pytest.mark.parametrize("step", CANCELLABLE)
 def test_move_when_its_target_drains_before_the_source_is_released_then_it_goes_back(step: MoveStep) -> None:
     before = fleet(replace(TWO, state="draining"), Holding(tenants=1), [at_step(step)])
-    (move,) = decide_orders([], before, NOW).moves_ordered
+    (move,) = decided(before).moves_ordered
     assert (move.is_cancelled, move.message) == (True, "engine instance two is draining")
     assert move.step == ("cancelled" if step == "ordered" else step)
 
 
 def test_move_when_its_target_drains_after_the_source_was_released_then_it_goes_on() -> None:
     before = fleet(replace(TWO, state="draining"), Holding(tenants=1), [at_step("releasing")])
-    assert decide_orders([], before, NOW).moves_ordered == ()
+    assert decided(before).moves_ordered == ()
 
 
 @pytest.mark.parametrize("step", [each for each in CANCELLABLE if each != "ordered"])
 def test_move_when_its_target_goes_down_before_the_source_is_released_then_it_goes_back(step: MoveStep) -> None:
     before = with_health(fleet(held=Holding(tenants=1), moves=[at_step(step)]), "Down")
-    (move,) = decide_orders([], before, NOW).moves_ordered
+    (move,) = decided(before).moves_ordered
     assert (move.is_cancelled, move.message) == (True, "engine instance two is down: no pod is ready")
 
 
 @pytest.mark.parametrize("step", ["ordered", "releasing", "adopting"])
 def test_move_when_its_target_goes_down_before_it_has_begun_or_too_late_then_it_stays_as_it_is(step: MoveStep) -> None:
     before = fleet(held=Holding(tenants=1), moves=[at_step(step)])
-    assert decide_orders([], with_health(before, "Down"), NOW).moves_ordered == ()
+    assert decided(with_health(before, "Down")).moves_ordered == ()
 
 
 def test_move_when_its_tenant_is_gone_then_it_is_over() -> None:
-    (move,) = decide_orders([], replace(fleet(moves=[MOVE]), gone=frozenset({HERE.id})), NOW).moves_ordered
+    (move,) = decided(replace(fleet(moves=[MOVE]), gone=frozenset({HERE.id}))).moves_ordered
     assert (move.step, move.message) == ("cancelled", "the tenant is gone")
 
 
@@ -349,6 +350,6 @@ def test_instance_when_tenants_are_on_it_besides_those_that_move_then_it_is_told
 
 
 def test_order_when_it_is_of_a_move_then_the_audit_has_the_tenant_and_the_target() -> None:
-    (record,) = decide_orders([ordered(TO_TWO)], fleet(), NOW).fleet_orders
+    (record,) = decided(fleet(), TO_TWO).fleet_orders
     assert (record.kind, record.subject) == ("MoveTenant", f"{WORKSPACE}/{NAMESPACE}")
     assert json.loads(record.arguments) == {"workspace": WORKSPACE, "namespace": NAMESPACE, "target": "two"}

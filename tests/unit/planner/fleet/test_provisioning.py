@@ -14,6 +14,7 @@ from services.planner.domain.changes import Changes
 from services.planner.domain.fleet.orders import decide_orders
 from services.planner.domain.fleet.placement.placement import place
 from services.planner.domain.fleet.rows import EngineInstanceRow, InstanceHealth
+from services.planner.domain.policy import Policy
 from services.planner.rows import Tenant
 from tests.unit.planner.fleet.test_fleet_orders import ADDED, INSTANCE, decided, fleet, outcome
 from tests.unit.planner.given import at
@@ -31,7 +32,7 @@ def health(state: str = "Healthy", heartbeat: int | None = 5, **more: Any) -> In
 
 def settled(row: EngineInstanceRow, told: InstanceHealth | None, second: int = 150) -> Changes:
     before = replace(fleet(row), health={} if told is None else {told.engine_instance_id: told})
-    return decide_orders([], before, at(second), provisioning_patience=PATIENCE)
+    return decide_orders([], before, at(second), Policy(provisioning_patience=PATIENCE))
 
 
 def test_instance_when_ordered_with_a_version_then_it_is_being_installed_until_a_deadline() -> None:

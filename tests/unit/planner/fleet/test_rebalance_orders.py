@@ -16,6 +16,7 @@ from services.planner.domain.fleet.moves.move_orders import ordered_move
 from services.planner.domain.fleet.moves.rebalance_orders import load_staying
 from services.planner.domain.fleet.orders import decide_orders
 from services.planner.domain.fleet.rows import EngineInstanceRow, Move, MoveStep
+from services.planner.domain.policy import Policy
 from services.planner.rows import TenantName
 from tests.unit.planner.fleet.test_fleet_orders import CLUSTER, INSTANCE, NOW, decided, ordered, outcome
 from tests.unit.planner.fleet.test_move_orders import MOVE
@@ -92,10 +93,10 @@ def test_load_when_a_part_moves_then_the_rest_counts_where_it_is() -> None:
 
 def test_moves_when_more_than_may_go_on_at_once_then_the_rest_waits() -> None:
     before = fleet({"one": 9, "two": 0}, DRAINING, TWO)
-    moves = decide_orders([ordered(REBALANCE)], before, NOW, moves_at_once=4).moves_ordered
+    moves = decide_orders([ordered(REBALANCE)], before, NOW, Policy(moves_at_once=4)).moves_ordered
     assert Counter(move.step for move in moves) == {"reserved": 4, "ordered": 5}
     assert len({move.id for move in moves}) == 9
-    assert moves == decide_orders([ordered(REBALANCE)], before, NOW, moves_at_once=4).moves_ordered
+    assert moves == decide_orders([ordered(REBALANCE)], before, NOW, Policy(moves_at_once=4)).moves_ordered
 
 
 LEFT_ALONE: dict[str, tuple[Fleet, str, str]] = {
