@@ -114,7 +114,7 @@ def list_assignments(output: Output = OUTPUT, url: str = READING_URL, timeout: f
 
 
 def assignment_rows(shown: Fleet) -> list[Row]:
-    """By workspace: its assignment, its instances, its pinned tenants."""
+    """A row for each assignment, dedicated instance and pin, by workspace and in this order."""
     found = [
         _row("assign", each.workspace, each.assigned_at, _admitted(each.workspace, shown), each.region, each.ring)
         for each in shown.rules.assignments.values()
@@ -135,7 +135,7 @@ def assignment_rows(shown: Fleet) -> list[Row]:
 
 
 def _admitted(workspace: str, shown: Fleet) -> list[str]:
-    """Instances that its tenants may be placed on."""
+    """Ids of the instances that may have tenants of a workspace; none that is retired."""
     instances = [each for each in shown.instances.values() if not each.is_retired]
     affinity = shown.rules.affinity(workspace).among(instances)
     return sorted(each.id for each in instances if affinity.admits(each))

@@ -111,7 +111,7 @@ def retire(
 
 
 def cluster_rows(shown: Fleet) -> list[Row]:
-    """By id."""
+    """A row for each cluster, by their ids; with how many instances it has that are not retired."""
     used = Counter(each.engine_cluster for each in shown.instances.values() if not each.is_retired)
     return [
         {

@@ -91,7 +91,7 @@ def remove(
 
 
 def pool_rows(shown: Fleet) -> list[Row]:
-    """By cluster and ring."""
+    """A row for each pool, by cluster and ring; with how many instances and Applications it has."""
     instances, applications = Counter[tuple[str, str]](), Counter[tuple[str, str]]()
     for row in shown.instances.values():
         if row.engine_class == "shared" and not row.is_retired:

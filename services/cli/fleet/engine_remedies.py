@@ -49,7 +49,7 @@ def list_remedies(
 
 
 def remedy_row(row: Remediation) -> Row:
-    """As it is shown."""
+    """A remediation as it is shown; an outcome only if it is of the newest remedy, and not of one before."""
     is_told = row.told_number == row.number
     return {
         "instance": row.engine_instance_id,

@@ -52,7 +52,7 @@ PLANNED = {
 
 
 def duration(text: Any) -> timedelta:
-    """Such as 90s, 30m, 1h, or ISO 8601. Raises BadParameter."""
+    """What an option says, such as 90s, 30m, 1h, or ISO 8601. Raises BadParameter."""
     if isinstance(text, timedelta):
         return text
     number, unit = str(text)[:-1], UNITS.get(str(text)[-1:])
@@ -124,13 +124,16 @@ def status(output: Output = OUTPUT, url: str = READING_URL, timeout: float = TIM
 
 
 def planned_rows(planned: Fleet) -> list[Row]:
-    """What would become of each ring, by its tenants."""
+    """A row for each ring of a rollout that is tried: its instances, and how many tenants have moved by each stage."""
     rollout = planned.rollout
     return [] if rollout is None else [_planned_row(rollout, ring, planned) for ring in rollout.ring_names]
 
 
 def _planned_row(rollout: Rollout, name: str, planned: Fleet) -> Row:
-    """Who is on the way counts once, where it is: what instances hold counts it where it goes, too."""
+    """The row of a ring: how many ``tenants`` it has, and how many have left the old instances by each of ``stages``.
+
+    Who is on the way counts once, where it is: what instances hold counts it where it goes, too.
+    """
     ring = ring_of(replace(rollout, ring=name), name, planned)
     old, new = [row.id for row in ring.sources], [row.id for row in ring.targets]
     places = Counter(tenant.engine_instance_id for tenant in planned.tenants.values())
@@ -145,7 +148,7 @@ def _planned_row(rollout: Rollout, name: str, planned: Fleet) -> Row:
 
 
 def _with_tenants(planned: Fleet, url: str, timeout: float) -> Fleet:
-    """With those of the rings: an order is decided without them."""
+    """The fleet with the tenants of the rollout's rings, to count them: the order is decided without them."""
     rings = () if planned.rollout is None else planned.rollout.ring_names
     members = [row.id for row in planned.instances.values() if row.ring in rings]
 
@@ -157,7 +160,7 @@ def _with_tenants(planned: Fleet, url: str, timeout: float) -> Fleet:
 
 
 def status_rows(rollout: Rollout | None) -> list[Row]:
-    """The one there is."""
+    """The rollout as it is shown: a row, or none if there is no rollout."""
     if rollout is None:
         return []
     row = {

@@ -111,7 +111,10 @@ def _show_plan(order: Order, plan: Mapping[str, PlanTable], url: str, timeout: f
 
 
 def _given(order: Order, url: str, timeout: float) -> FleetOrder:
-    """Of a server's time: what it changes has times of planners, and an operator's clock may be any."""
+    """``order`` as it is sent: with an id, who gives it, and the database's time.
+
+    What it changes has times of planners, and an operator's clock may be any.
+    """
     now = await_dependency("database", lambda: database_time(url), timeout)
     return FleetOrder(uuid4(), operator(), now, order)
 
@@ -143,7 +146,7 @@ def send_order(settings: KafkaSettings, order: FleetOrder) -> None:
 
 
 def fleet(url: str, order: Order | None = None) -> Fleet:
-    """What the database shows of it, and of the tenants that ``order`` is about; without one what instances carry.
+    """The fleet as the database shows it, with tenants that ``order`` is about; without one with what instances carry.
 
     In one snapshot: tenants are where their moves have them. Raises Retry.
     """
@@ -174,7 +177,7 @@ def operator() -> str:
 
 
 def _outcome(url: str, order: UUID) -> tuple[str, str]:
-    """What was decided. Raises Retry as long as nothing is."""
+    """Outcome and message of an order, by its id. Raises Retry as long as no planner has decided on it."""
     with connected(url) as connection:
         row = connection.execute(OUTCOME, (order,)).fetchone()
     if row is None:

@@ -54,7 +54,7 @@ Cell = Callable[["FleetSnapshot", EngineInstanceRow], Text]
 
 @dataclass(frozen=True, slots=True)
 class FleetSnapshot:
-    """All that is shown."""
+    """All that a screen shows, as it was at one moment."""
 
     fleet: Fleet
     """With what instances carry."""
@@ -64,7 +64,7 @@ class FleetSnapshot:
     """The newest, also when it is over."""
 
     def instances(self, *, retired: bool = False) -> list[EngineInstanceRow]:
-        """In the order in which they are shown."""
+        """Those that are shown, by their ids: those that are retired only if that is asked for."""
         wanted = (each for each in self.fleet.instances.values() if retired or not each.is_retired)
         return sorted(wanted, key=lambda each: each.id)
 
@@ -113,7 +113,7 @@ def _table(snapshot: FleetSnapshot, rows: Sequence[EngineInstanceRow], columns: 
 
 
 def remedy_words(remedy: Remediation) -> str:
-    """What is done for an instance."""
+    """How far the remediation of an instance is, such as ``acting Evacuate``."""
     return " ".join(filter(None, (remedy.state, remedy.rung)))
 
 
@@ -126,7 +126,7 @@ def rollout_words(rollout: Rollout) -> str:
 
 
 def _state(snapshot: FleetSnapshot, row: EngineInstanceRow) -> Text:
-    """A cordon keeps tenants from it whatever its state is."""
+    """Its state, or that it is cordoned: that keeps tenants from it whatever its state is."""
     state = "cordoned" if row.id in snapshot.fleet.cordoned else row.state
     return Text(state, STATE_COLOURS.get(state, QUIET))
 
@@ -160,7 +160,7 @@ COLUMNS: Mapping[str, Cell] = {
 
 
 def _columns_in_use(rows: list[EngineInstanceRow]) -> dict[str, Cell]:
-    """Those that say the same of each instance of most fleets."""
+    """More columns, each only if it tells something: in most fleets it would say the same of each instance."""
     found: dict[str, Cell] = {}
     if len({row.engine_cluster for row in rows}) > 1:
         found["cluster"] = lambda _, row: Text(row.engine_cluster)
@@ -170,7 +170,7 @@ def _columns_in_use(rows: list[EngineInstanceRow]) -> dict[str, Cell]:
 
 
 def _under_way(snapshot: FleetSnapshot, troubles: Mapping[str, str]) -> Iterator[Text]:
-    """The rollout, what is done for instances, then moves."""
+    """A line for the rollout, for each instance that is not as it should be, and for each move."""
     if snapshot.rollout is not None:
         words = rollout_words(snapshot.rollout)
         yield Text(f"{words}; {snapshot.rollout.reason}" if snapshot.rollout.reason else words)

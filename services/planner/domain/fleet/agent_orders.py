@@ -11,11 +11,11 @@ from services.kinds.shared.resource import Cause
 from services.planner.rows import EngineKey, EngineRow
 
 NOBODY = UUID(int=0)
-"""Whom such a row is for."""
+"""In place of the id of a tenant or a deployment, in a row that is of none."""
 
 
 def agent_order(key: EngineKey, content: Mapping[str, Any], cause: Cause) -> EngineRow:
-    """The row under ``key`` that tells the agent of ``content``."""
+    """The row under ``key`` that tells the agent of ``content``: it is streamed as rows of tenants' objects are."""
     manifest = canonical(content)
     return EngineRow(
         engine_instance_id=key.engine_instance_id,

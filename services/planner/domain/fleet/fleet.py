@@ -92,7 +92,8 @@ class Fleet:
     rules: PlacementRules = field(default_factory=PlacementRules)
     """What workspaces and tenants are assigned to; none where no order and no look at the fleet goes by it."""
     load: Mapping[str, int] = field(default_factory=dict)
-    """What instances carry, by their ids, as measured last: for pools, relief, and the size of a rolled out ring."""
+    """What instances carry, by their ids, as measured last (``placement/measured_load.py`` has the unit): for pools,
+    relief, and the size of a rolled out ring."""
     installations: Mapping[str, Installation] = field(default_factory=dict)
     """By instance; none of one of which no provisioner has told anything."""
     pools: Mapping[PoolKey, EnginePool] = field(default_factory=dict)
@@ -110,7 +111,8 @@ class Fleet:
     returned: Mapping[tuple[UUID, str], int] = field(default_factory=dict)
     """By tenant and target, how many moves went back of late because a step took too long. Read where they count."""
     evacuations: Mapping[TenantName, frozenset[str]] = field(default_factory=dict)
-    """By tenant, instances that it was evacuated from of late for a reason that a tenant can cause. Likewise."""
+    """By tenant, instances that it was evacuated from of late for a reason that a tenant can cause. Read where they
+    count."""
     pace: Pace | None = None
     """Of moves, while they give way to changes that wait."""
     engine_topics: Mapping[str, EngineTopic] = field(default_factory=dict)
@@ -137,7 +139,7 @@ class Fleet:
         return row.is_taking and not self.is_down(row.id) and row.id not in self.cordoned
 
     def is_held_back(self, move: Move) -> bool:
-        """Whether it is an evacuation's, and does not begin for now."""
+        """Whether a move is one of an evacuation that is held: it does not begin until fewer instances are ill."""
         return move.step == "ordered" and move.path != "whole" and move.source in self.held
 
     def down_in_words(self, instance: str) -> str:
@@ -155,7 +157,7 @@ class Fleet:
         return instance in self.cordoned and self.is_down(instance) and not self.is_out_of_reach(instance)
 
     def candidate(self, row: EngineInstanceRow) -> EngineInstance:
-        """As placement sees it."""
+        """An instance as placement sees it, with its health; one that is cordoned accepts no tenants."""
         candidate = row.as_candidate
         accepting = candidate.accepting and row.id not in self.cordoned
         return replace(candidate, accepting=accepting, is_down=self.is_down(row.id))
@@ -166,12 +168,15 @@ class Fleet:
         return (told.version if told is not None else "") or row.wanted_version or ""
 
     def next_name(self, engine_cluster: str, ring: str) -> str:
-        """Of an instance that the planner adds: no instance ever had it, and no other one has its namespace."""
+        """Id for an instance that the planner adds: no other has it, or is in the namespace that goes with it.
+
+        No id is given out again, so :attr:`instances` has to have the retired ones.
+        """
         (name,) = self.next_names(engine_cluster, ring, 1)
         return name
 
     def next_names(self, engine_cluster: str, ring: str, count: int) -> list[str]:
-        """Likewise, of so many."""
+        """``count`` such ids, none of them twice."""
         taken = [name for row in self.instances.values() for name in (row.id, instance_in(row.namespace))]
         names: list[str] = []
         for _ in range(count):

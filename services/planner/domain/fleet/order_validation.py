@@ -68,7 +68,7 @@ def require_not_retired(known: EngineInstanceRow) -> None:
 
 
 def state_in_words(target: EngineInstanceRow) -> str:
-    """Of an instance that no tenant is moved or pinned to in its state, as operators are told."""
+    """Why no tenant is moved or pinned to an instance: its state, and the command that helps, as operators are told."""
     if target.is_leaving:
         advice = f"'gitopsctl engines undrain {target.id}' has it take tenants again"
     elif target.is_unready:
@@ -79,7 +79,7 @@ def state_in_words(target: EngineInstanceRow) -> str:
 
 
 def moving_in_words(tenant: str, move: Move) -> str:
-    """Of a tenant that is on its way, as operators are told."""
+    """Why a tenant that is on its way is not moved or pinned: its move, and what ends it, as operators are told."""
     can_go_back = move.is_cancellable and not move.is_cancelled
     cancel = ", or 'gitopsctl engines cancel-move' it first" if can_go_back else ""
     return f"tenant {tenant} is being moved to {move.target}: {move.step}; wait for its end{cancel}"

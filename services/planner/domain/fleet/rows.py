@@ -159,9 +159,10 @@ class FleetOrderRecord:
 
 
 SILENT = "AgentSilent"
-"""Why nobody knows how an instance is."""
+"""Health reason of an instance of which no agent says anything any more: nobody knows how it is."""
 OUT_OF_REACH = ("ApiFailing", "Closed", SILENT)
-"""Why nobody can do anything there, either."""
+"""Health reasons of an instance on which nobody can do anything: its API server does not answer, its agent may not look
+at it, or is silent."""
 TENANT_INDUCED = (
     "ControllerNotReady",
     "RepoServerNotReady",
@@ -169,7 +170,7 @@ TENANT_INDUCED = (
     "HeartbeatLost",
     "ReconciliationLate",
 )
-"""Why an instance may be down by what a tenant deploys, or by what its clusters and repositories do."""
+"""Health reasons of an instance that is down, maybe by what a tenant deploys, or its clusters and repositories do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +179,7 @@ class InstanceHealth:
 
     engine_instance_id: str
     partition: int
-    """Of what is told of the instance."""
+    """Of ``gitops.observations``, where its agent's reports are: who plans that finds out when they cease."""
     health: str
     """A Health."""
     reason: str
@@ -286,5 +287,5 @@ class Move:
 
     @property
     def other(self) -> str:
-        """The other one of the two."""
+        """The one of the two that is not the :attr:`holder`: the target until the source has released what is moved."""
         return self.source if self.step in HANDED_OVER else self.target

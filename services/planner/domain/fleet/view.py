@@ -44,7 +44,7 @@ class FleetView:
         return instance in self.instances and not self.instances[instance].retired
 
     def placement(self, tenant: Tenant) -> Placement:
-        """Where the tenant's objects are."""
+        """The tenant, with the instance that has its objects."""
         return Placement(tenant, self.instances[tenant.engine_instance_id])
 
     def instance_for(self, tenant: Tenant) -> EngineInstance:

@@ -65,7 +65,7 @@ def test_instance_when_its_agent_told_that_it_works_before_it_was_ordered_then_i
 def test_instance_when_its_cluster_was_drained_since_then_it_is_drained_with_that_when_it_is_ready() -> None:
     before = replace(fleet(BY_HAND), health={"one": health(heartbeat=None)})
     drained = before.with_cluster(replace(before.clusters["north"], state="draining"))
-    (row,) = decide_orders([], drained, at(150), provisioning_patience=PATIENCE).engine_instances
+    (row,) = decide_orders([], drained, at(150), Policy(provisioning_patience=PATIENCE)).engine_instances
     assert row.state == "drained"
 
 

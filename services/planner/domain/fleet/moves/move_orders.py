@@ -50,7 +50,10 @@ def new_move(ordered: MoveTenant, order: FleetOrder, fleet: Fleet) -> Move:
 
 
 def new_move_beyond_room(ordered: MoveTenant, order: FleetOrder, fleet: Fleet) -> Move:
-    """Likewise, by all rules but that the target has room. Raises Refused."""
+    """The row of the move that an order asks for, though the target may have no room for the tenant. Raises Refused.
+
+    An evacuation asks for it if no instance has room, and has a bound of its own (``remediation/evacuation.py``).
+    """
     tenant, target = _tenant(ordered, fleet), known_instance(ordered.target, fleet)
     source = fleet.instances[tenant.engine_instance_id]
     require_unpinned(ordered.tenant, fleet)
@@ -63,7 +66,11 @@ def new_move_beyond_room(ordered: MoveTenant, order: FleetOrder, fleet: Fleet) -
 
 
 def cancel_move(ordered: CancelMove, fleet: Fleet) -> tuple[str, Fleet]:
-    """The same of an order that a tenant stays."""
+    """Decide on an order that a tenant which is on its way goes back.
+
+    Returns what is told of it, and the fleet afterwards: the very same if the tenant is not moved, or goes back
+    already. Raises Refused if there is no such tenant, or its source has begun to give it up.
+    """
     tenant = _tenant(ordered, fleet)
     known = fleet.moves.get(tenant.id)
     if known is None:
@@ -115,13 +122,16 @@ class _Places:
                 self.add(move)
 
     def add(self, move: Move) -> None:
-        """One that is under way, or begins."""
+        """Count a move that is under way, or begins."""
         self._taken.update(_instances_taken(move))
         if self._now - move.step_since < STALLED_AFTER:
             self._in_motion.update(_instances_taken(move))
 
     def are_free(self, move: Move) -> bool:
-        """Whether there is one for a move at each instance that it takes one of."""
+        """Whether each instance that a move takes a place of has one left.
+
+        While changes of others wait there are fewer, but for evacuations (``pace.py``).
+        """
         gives_way = move.path == "whole"
         return all(
             self._taken[each] < self._at_once and not (gives_way and self._in_motion[each] >= self._paced)

@@ -128,7 +128,7 @@ def has_waited(move: Move, now: datetime, patience: timedelta) -> bool:
 
 
 def is_in_haste(move: Move, now: datetime, patience: timedelta) -> bool:
-    """The same, and the other half is not: then the move goes back."""
+    """Whether the second half of the time that the step has is running; after it the move goes back."""
     return has_waited(move, now, patience) and not _is_overdue(move, now, patience)
 
 
@@ -164,6 +164,9 @@ def _is_overdue(move: Move, now: datetime, patience: timedelta) -> bool:
 
 
 def _at(move: Move, step: MoveStep, now: datetime, message: str = "") -> Move:
-    """What agents reported was for the step before; of the preparation it is needed when the tenant is taken over."""
+    """``move`` at ``step`` since ``now``.
+
+    What agents reported was for the step before; of the preparation it is needed when the tenant is taken over.
+    """
     reported = "{}" if step in ("preparing", "cancelling", "withdrawing") else move.reported
     return replace(move, step=step, step_since=now, reported=reported, message=message or move.message)

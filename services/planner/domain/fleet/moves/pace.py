@@ -30,12 +30,12 @@ class Latency:
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """Of moves that give way."""
+    """How many moves may go on at once while they give way to changes that wait, or have waited of late."""
 
     places: int
-    """Of each instance."""
+    """For moves, of each instance."""
     since: datetime
-    """When changes waited last, or when it became so many."""
+    """When changes waited last, or when ``places`` became one more."""
 
 
 def is_waited(clusters: Iterable[Latency]) -> bool:
@@ -44,10 +44,10 @@ def is_waited(clusters: Iterable[Latency]) -> bool:
 
 
 def next_pace(known: Pace | None, now: datetime, at_once: int, *, is_waiting: bool) -> Pace | None:
-    """None: moves give way to nobody.
+    """The pace from now on; None: moves give way to nobody.
 
     Args:
-        known: the one of before.
+        known: the pace until now, or None.
         now: the time.
         at_once: how many moves an instance has places for if nobody waits.
         is_waiting: whether changes do.

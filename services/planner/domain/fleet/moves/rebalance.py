@@ -103,7 +103,7 @@ class _Group:
             pass
 
     def moves(self) -> list[Relocation]:
-        """Of all that are elsewhere by now: those first whose instance is none of these."""
+        """The moves of all tenants that are elsewhere by now: those first that have to leave where they are."""
         moved = [
             Relocation(each, self._instances[name])
             for name, on in self._on.items()

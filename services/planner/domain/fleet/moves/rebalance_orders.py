@@ -55,7 +55,7 @@ def _even(under_way: int) -> str:
 
 
 def _relocations(fleet: Fleet) -> Iterator[Relocation]:
-    """Among instances of the same engine: no tenant leaves these. A rollout has its ring to itself."""
+    """The moves that even out each engine's instances, which no tenant leaves. A rollout has its ring to itself."""
     staying, held = load_staying(fleet), held_by_rollout(fleet)
     alike: defaultdict[str, list[EngineInstanceRow]] = defaultdict(list)
     for row in fleet.instances.values():
@@ -91,9 +91,10 @@ def load_staying(fleet: Fleet) -> Counter[str]:
 
 
 def placed_tenant(name: TenantName, tenant: TenantHere, on: EngineInstanceRow, fleet: Fleet) -> PlacedTenant:
-    """One that is assigned to no region stays in its own; one that deploys to its engine's cluster stays in that.
+    """A tenant on its instance, with where it may go.
 
-    So does one that is split.
+    One that is assigned to no region stays in its own. One that deploys to its engine's cluster, or is split, stays in
+    that cluster.
     """
     workspace, _ = name
     is_bound = tenant.of_engine_cluster or tenant.is_split

@@ -57,7 +57,10 @@ def assign_workspace(order: AssignWorkspace, fleet: Fleet, at: datetime) -> tupl
 def dedicate_instance(
     order: DedicateEngineInstance, known: EngineInstanceRow, fleet: Fleet, at: datetime
 ) -> tuple[str, Fleet]:
-    """The same of an order that an instance is one workspace's, or nobody's."""
+    """Decide on an order that an instance is for tenants of one workspace, or for those of any.
+
+    Returns what is told of it, and the fleet afterwards: the very same if it is so already. Raises Refused.
+    """
     require_not_retired(known)
     if known.dedicated_to == order.workspace:
         return f"it is dedicated to workspace {order.workspace}" if order.workspace else "it is shared", fleet
@@ -79,7 +82,10 @@ def dedicate_instance(
 
 
 def pin_tenant(order: PinTenant, fleet: Fleet, at: datetime) -> tuple[str, Fleet]:
-    """The same of an order that a tenant stays, or is to come to an instance."""
+    """Decide on an order that a tenant stays on its instance, or is placed on one when it comes.
+
+    Returns what is told of it, and the fleet afterwards: the very same if it is so already. Raises Refused.
+    """
     require_workspace(order.workspace)
     require_label("a namespace", order.namespace)
     here = fleet.tenants.get(order.tenant)
@@ -101,7 +107,10 @@ def pin_tenant(order: PinTenant, fleet: Fleet, at: datetime) -> tuple[str, Fleet
 
 
 def unpin_tenant(order: UnpinTenant, fleet: Fleet) -> tuple[str, Fleet]:
-    """The same of an order that a tenant may be moved again."""
+    """Decide on an order that a tenant may be moved again.
+
+    Returns what is told of it, and the fleet afterwards: the very same if it is not pinned. Raises Refused.
+    """
     if fleet.rules.pinned_to(order.tenant):
         return "", replace(fleet, rules=fleet.rules.without_pin(order.tenant))
     if order.tenant not in fleet.tenants:

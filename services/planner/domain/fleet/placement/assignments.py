@@ -37,12 +37,12 @@ class TenantPin:
 
     @property
     def tenant(self) -> TenantName:
-        """Whose it is."""
+        """Name of the tenant that is pinned."""
         return (self.workspace, self.namespace)
 
 
 class PinKey(NamedTuple):
-    """Of a row of ``tenant_pins``."""
+    """Primary key of ``tenant_pins``: by it a row is deleted."""
 
     workspace: str
     namespace: str
@@ -53,19 +53,19 @@ class Located(Protocol):
 
     @property
     def id(self) -> str:
-        """The instance's."""
+        """Id of the instance."""
 
     @property
     def engine_cluster(self) -> str:
-        """Which it runs in."""
+        """Id of the engine cluster that it runs in."""
 
     @property
     def region(self) -> str:
-        """Its cluster's."""
+        """Where its engine cluster is; empty: that has no region."""
 
     @property
     def ring(self) -> str:
-        """When it gets a new version."""
+        """One of ``rows.RINGS``: the rings that a new version comes to, one after the other."""
 
     @property
     def dedicated_to(self) -> str:
@@ -87,7 +87,10 @@ class Affinity:
     """Whether the workspace has some of these instances to itself: no shared one may have the tenant then."""
 
     def among(self, instances: Iterable[Located]) -> Affinity:
-        """As it is if these are all instances that are not retired. One that is not ready yet is waited for."""
+        """With :attr:`has_own` as it is if these are all instances that are not retired.
+
+        One that is not ready yet counts: tenants wait for it, and are not placed on a shared one meanwhile.
+        """
         return replace(self, has_own=any(each.dedicated_to and self.admits(each) for each in instances))
 
     def admits(self, instance: Located) -> bool:
@@ -125,7 +128,13 @@ class PlacementRules:
     """By the tenants' names."""
 
     def affinity(self, workspace: str, region: str | None = None, engine_cluster: str = "") -> Affinity:
-        """Of a tenant of ``workspace``. Region: the one that it is assigned to, or else the one given."""
+        """Which instances may have a tenant of ``workspace``, by its assignment.
+
+        Args:
+            workspace: its name.
+            region: that the tenant stays in if the workspace is assigned to no region; None: any.
+            engine_cluster: that the tenant stays in; empty: any.
+        """
         known = self.assignments.get(workspace)
         if known is None:
             return Affinity(workspace, region, engine_cluster=engine_cluster)

@@ -12,21 +12,21 @@ from __future__ import annotations
 from services.planner.engines.interface import DEPLOYMENT_LOAD
 
 WAITING = 10
-"""Of a deployment that waits to be compared, besides that of its object."""
+"""Load of a deployment that waits to be compared, besides that of its object."""
 
 
 def in_applications(load: int) -> float:
-    """As operators are shown it: the object of a deployment is one."""
+    """A load, which is in tenths, in deployments as operators are shown it: for Argo CD in Applications."""
     return load / DEPLOYMENT_LOAD
 
 
 def load_of_deployments(deployments: int) -> int:
-    """Of the objects of so many deployments, in which capacities are given, too."""
+    """The load of so many deployments' objects. A capacity is such a number: so it is also the load that fills one."""
     return DEPLOYMENT_LOAD * deployments
 
 
 def measured_load(objects: int, coming: int, queue: int) -> int:
-    """What an instance carries.
+    """The load that an instance carries.
 
     Args:
         objects: load of those that it holds.

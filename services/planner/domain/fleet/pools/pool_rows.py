@@ -11,9 +11,9 @@ from services.common.messages import AddEngineInstance
 from services.planner.rows import DEFAULT_ENGINE
 
 NAMESPACES = "gitops-service-argocd-"
-"""How the names of those begin in which instances are installed that the planner adds."""
+"""How namespaces begin in which the planner has instances installed: the instance's name follows."""
 HIGHEST_NUMBER = 9999
-"""Of such an instance, that there has to be room for in its name."""
+"""Up to which the instances that the planner adds to a ring may be numbered: there is room for it in their names."""
 
 PoolKey = tuple[str, str]
 """Engine cluster and ring."""
@@ -33,9 +33,9 @@ class EnginePool:
     capacity: int
     """Applications, of each instance that is added."""
     version: str
-    """Of Argo CD, likewise."""
+    """Of Argo CD, of each instance that is added."""
     profile: str
-    """Likewise; empty: the usual one."""
+    """Configuration of each instance that is added; empty: the usual one."""
     ordered_at: datetime
     """When the newest order that changed it was given."""
     shrinks_at: datetime | None = None
@@ -47,12 +47,12 @@ class EnginePool:
 
     @property
     def key(self) -> PoolKey:
-        """Which it is."""
+        """Primary key of its row: there is one pool for a ring of an engine cluster."""
         return (self.engine_cluster, self.ring)
 
     @property
     def id(self) -> str:
-        """As operators know it."""
+        """As operators know it: ``CLUSTER/RING``."""
         return "/".join(self.key)
 
 
@@ -85,7 +85,7 @@ class Patience:
 
 
 def next_name(engine_cluster: str, ring: str, known: Iterable[str]) -> str:
-    """Of an instance that the planner adds: after the highest number of those that are ``known``."""
+    """Id for an instance that the planner adds, ``CLUSTER-RING-NUMBER``: the number after the highest ``known`` one."""
     prefix = _prefix(engine_cluster, ring)
     numbers = (each.removeprefix(prefix) for each in known if each.startswith(prefix))
     return f"{prefix}{max((int(each) for each in numbers if each.isdecimal()), default=0) + 1}"
@@ -96,17 +96,17 @@ def _prefix(engine_cluster: str, ring: str) -> str:
 
 
 def longest_namespace(engine_cluster: str, ring: str) -> str:
-    """Where the last of the instances would be installed that the planner adds to a ring."""
+    """The longest namespace that instances need which the planner adds to a ring: of :data:`HIGHEST_NUMBER`."""
     return namespace_of(f"{_prefix(engine_cluster, ring)}{HIGHEST_NUMBER}")
 
 
 def namespace_of(instance: str) -> str:
-    """Where an instance is installed that the planner adds."""
+    """The namespace in which an instance is installed that the planner adds, by its id."""
     return f"{NAMESPACES}{instance}"
 
 
 def order_for(pool: EnginePool, name: str) -> AddEngineInstance:
-    """The order of an instance of a pool."""
+    """The order that adds an instance to a pool, under this id."""
     return AddEngineInstance(
         id=name,
         engine_cluster=pool.engine_cluster,
@@ -122,5 +122,5 @@ def order_for(pool: EnginePool, name: str) -> AddEngineInstance:
 
 
 def instance_in(namespace: str) -> str:
-    """The name of the instance that would be installed there."""
+    """The id of the instance that :func:`namespace_of` has in this namespace; any other namespace as it is."""
     return namespace.removeprefix(NAMESPACES)

@@ -11,7 +11,8 @@ from services.planner.domain.fleet.placement.measured_load import load_of_deploy
 from services.planner.domain.fleet.pools.pool_rows import EnginePool
 
 TARGET, SLACK, OVERLOAD = 0.7, 0.55, 0.85
-"""Shares of the capacity."""
+"""Shares of a capacity: what an instance is to carry, what those that stay may carry when one is given up, and beyond
+what an instance is overloaded."""
 
 
 def lacking_instances(load: int, pool: EnginePool, count: int, capacity: int, share: float = TARGET) -> int:
@@ -21,7 +22,7 @@ def lacking_instances(load: int, pool: EnginePool, count: int, capacity: int, sh
         load: as measured.
         pool: what its instances have that are added.
         count: how many there are.
-        capacity: of these, in Applications.
+        capacity: of all of these together, in Applications.
         share: of all capacities, at which they are to carry it.
     """
     needed = load / (share * load_of_deployments(1)) + pool.spare * pool.capacity
@@ -29,10 +30,10 @@ def lacking_instances(load: int, pool: EnginePool, count: int, capacity: int, sh
 
 
 def target_load(capacity: int) -> float:
-    """What an instance of a capacity is to carry."""
+    """The load that an instance of a capacity, in Applications, is to carry."""
     return TARGET * load_of_deployments(capacity)
 
 
 def is_overloaded(load: int, capacity: int) -> bool:
-    """Whether an instance carries more than it should for long."""
+    """Whether an instance of a capacity, in Applications, carries more than it should for long."""
     return load > OVERLOAD * load_of_deployments(capacity)

@@ -47,13 +47,13 @@ REBUILT = "the database is being rebuilt, and what instances carry is not known 
 
 @dataclass(frozen=True, slots=True)
 class Scaling:
-    """What follows."""
+    """What follows from a look at pools and loads: orders, which are accepted, and rows that are written."""
 
     orders: tuple[FleetOrder, ...]
     pools: tuple[EnginePool, ...]
     """Those that have changed."""
     overloads: tuple[Overload, ...]
-    """Likewise."""
+    """Those that are new, or have changed."""
     overloads_gone: tuple[str, ...]
     """Ids of instances that are overloaded no more."""
 
@@ -72,9 +72,9 @@ def instances_rearranged(fleet: Fleet, burdens: Burdens, now: datetime, held: st
 
     Args:
         fleet: all rows.
-        burdens: as for :func:`scale`.
+        burdens: what was so before.
         now: the time.
-        held: likewise.
+        held: why no tenant may be moved now; empty if they may.
     """
     members = {row.id: pool for pool in fleet.pools.values() for row in _members(pool.key, fleet)}
     found = {move.source for move in fleet.moves.values() if not move.is_over} & members.keys()
@@ -148,7 +148,7 @@ class _Scaler:
                 self._load[tenant.engine_instance_id] -= tenant.load
 
     def give(self, order: Order) -> bool:
-        """Returns whether it is accepted."""
+        """Give an order, if the rules accept it: the fleet is as it leaves it from then on. Returns whether they do."""
         given, decision = decide_own_order(order, ACTOR, self.fleet, self.now)
         self.refusal = decision.message if decision.outcome == "refused" else ""
         if decision.outcome != "accepted":
@@ -179,9 +179,9 @@ class _Scaler:
         return sorted(found, key=lambda each: (-each[1].load, each[1].id))
 
     def move(self, name: TenantName, tenant: TenantHere, targets: Iterable[EngineInstanceRow]) -> bool:
-        """To the emptiest that then carries no more than its target, and may have it; returns whether it goes.
+        """Order a tenant to the emptiest that may have it, and is not beyond its target load then.
 
-        To another engine cluster only if none of its own takes it.
+        To another engine cluster only if none of its own takes it. Returns whether one does.
         """
         source = self.fleet.instances[tenant.engine_instance_id]
         fitting = [
@@ -280,7 +280,7 @@ def _dispensable(
 
 
 def _shrunk(pool: EnginePool, scaler: _Scaler, dispensable: Iterable[EngineInstanceRow]) -> EnginePool:
-    """With one instance that leaves, if one can."""
+    """The pool with an instance that it gives up from now on, if it can do without one."""
     leaving = _emptiest(scaler, dispensable)
     if leaving is None or not scaler.give(DrainEngineInstance(leaving)):
         return pool
@@ -288,7 +288,7 @@ def _shrunk(pool: EnginePool, scaler: _Scaler, dispensable: Iterable[EngineInsta
 
 
 def _grown(pool: EnginePool, scaler: _Scaler, members: Iterable[EngineInstanceRow], lacking: int) -> EnginePool:
-    """With instances added; with none while one has failed that was installed: the next would fail likewise."""
+    """The pool after instances have been added; none is while an installed one has failed: the next would fail, too."""
     failed = next((row for row in members if row.state == "failed" and row.wanted_version), None)
     if failed is not None:
         return replace(pool, message=f"no instance is added: {failed.id} has failed, {failed.state_message}")
@@ -310,7 +310,10 @@ def _emptiest(scaler: _Scaler, dispensable: Iterable[EngineInstanceRow]) -> str 
 
 
 def _given_up(pool: EnginePool, scaler: _Scaler, held: str, *, is_needed: bool) -> EnginePool:
-    """A step further with the instance that leaves."""
+    """The pool a step further with the instance that it gives up: its tenants leave, then it is retired.
+
+    It stays if it ``is_needed`` after all.
+    """
     row = scaler.fleet.instances.get(pool.leaving or "")
     if row is None or not row.is_leaving:
         return replace(pool, leaving=None)
@@ -329,7 +332,7 @@ def _given_up(pool: EnginePool, scaler: _Scaler, held: str, *, is_needed: bool) 
 
 
 def _retired(pool: EnginePool, row: EngineInstanceRow, scaler: _Scaler) -> EnginePool:
-    """Without the instance that leaves, or with the rule that keeps it."""
+    """The pool without the instance that it gives up, or with a message that names the rule which keeps it."""
     if scaler.give(RetireEngineInstance(row.id)):
         return replace(pool, leaving=None, message="")
     return replace(pool, message=scaler.refusal and f"{row.id} is not retired: {scaler.refusal}")
@@ -352,7 +355,10 @@ def _overloads(scaler: _Scaler, patience: Patience, held: str) -> dict[str, Over
 
 
 def _relieve(row: EngineInstanceRow, scaler: _Scaler) -> None:
-    """The fewest tenants that bring it to its target: the smallest that is enough alone, or else the largest first."""
+    """Order away the fewest tenants that bring an instance to its target load.
+
+    That is the smallest which is enough alone, or else the largest first.
+    """
     targets = _alike(row, scaler.fleet)
     for name, tenant in _candidates(row, scaler):
         if scaler.load(row.id) <= target_load(row.capacity):

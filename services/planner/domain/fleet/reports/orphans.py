@@ -83,5 +83,5 @@ def _approval(kept: KeptOrphans, cause: Cause) -> EngineRow:
 
 
 def approval_key(instance: str, approved: str) -> EngineKey:
-    """Of the row that tells an instance's agent of an approval."""
+    """Key of the row that tells an instance's agent to remove what was approved, the list of this digest."""
     return EngineKey(instance, ORPHAN_REMOVAL, "", approved, "")

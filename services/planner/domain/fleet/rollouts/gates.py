@@ -37,7 +37,7 @@ P95S: Mapping[str, str] = {
 
 
 class Verdict(NamedTuple):
-    """What a gate says."""
+    """Whether a rollout goes on after a stage, waits until it was told more, or has failed."""
 
     outcome: Literal["pass", "wait", "fail"]
     reason: str = ""
@@ -69,7 +69,7 @@ def judge(past: Figures, present: Mapping[str, Figures], parts: int = 1) -> Verd
 
 
 def is_enough(figures: Figures) -> bool:
-    """Whether something can be compared with these."""
+    """Whether these are of so many samples that they can be compared."""
     return figures.samples >= FEWEST_SAMPLES
 
 

@@ -51,10 +51,10 @@ def runs(row: EngineInstanceRow, rollout: Rollout, fleet: Fleet) -> bool:
 
 
 def release(rollout: Rollout) -> str:
-    """What is rolled out, in words."""
+    """What is rolled out, as operators are told: the version, and the profile if it has one."""
     return f"{rollout.version} with profile {rollout.profile}" if rollout.profile else rollout.version
 
 
 def cell_of(row: EngineInstanceRow) -> Cell:
-    """Whose tenants may be on it, whatever they have."""
+    """The cell that an instance is in: tenants of the others in it may come to it, whatever they have."""
     return (row.engine_cluster, row.engine, row.engine_class, row.dedicated_to)

@@ -80,7 +80,10 @@ def shortages(ring: Ring, rollout: Rollout, fleet: Fleet) -> list[Shortage]:
 
 
 def _shortage(cell: Cell, members: _Members, rollout: Rollout, fleet: Fleet) -> Shortage | None:
-    """None that has failed is waited for if there is room without it."""
+    """What the new instances of a cell lack; None if they are enough for all that its old ones carry.
+
+    One that has failed is not waited for if there is room without it.
+    """
     pool = _pool_of(cell, rollout.ring, fleet)
     failed = [row for row in members.failed if row.wanted_version]
     is_small = pool is not None and _lacking(pool, members.load, [*members.new, *failed]) > 0

@@ -25,7 +25,7 @@ FEWEST_TENANTS = 2
 
 
 def stage_tenants(stage: int, tenants: int) -> int:
-    """How many of so many that were on old instances are on new ones at a stage."""
+    """How many of so many tenants that were on old instances are on new ones at a stage, which is in percent."""
     return min(tenants, max(FEWEST_TENANTS, math.ceil(tenants * stage / 100)))
 
 
@@ -36,13 +36,16 @@ def wanted_tenants(stage: int, rollout: Rollout, tenants: int) -> int:
 
 
 def tenants_of(rollout: Rollout, fleet: Fleet) -> dict[TenantName, TenantHere]:
-    """Those on old and on new instances."""
+    """Tenants on old and on new instances of the rollout's ring, by their names."""
     ids = rollout.source_ids | rollout.target_ids
     return {name: each for name, each in fleet.tenants.items() if each.engine_instance_id in ids}
 
 
 def in_order_drawn(rollout: Rollout, tenants: Mapping[TenantName, TenantHere]) -> list[TenantName]:
-    """In the order in which they move: those first that have something to look at."""
+    """Names of ``tenants`` in the order in which they move, drawn by lot: the same at every look.
+
+    Those without deployments come last: a gate has nothing of theirs to look at.
+    """
     return sorted(tenants, key=lambda name: (not tenants[name].deployments, _draw(rollout.id, tenants[name].id)))
 
 

@@ -104,7 +104,14 @@ def settle_rollout(fleet: Fleet, now: datetime, interval: timedelta, refusal: st
 
 
 def reverted(rollout: Rollout, outcome: str, reason: str, now: datetime) -> Rollout:
-    """On its way back, and over after that."""
+    """The rollout on its way back: the tenants of its ring go to the old instances, and then it is over.
+
+    Args:
+        rollout: as it was.
+        outcome: how it ends then: ``failed`` or ``aborted``.
+        reason: why it goes back, as operators are told.
+        now: the time.
+    """
     return replace(_at(rollout, "reverting", now), outcome=outcome, reason=reason, is_paused=False)
 
 
@@ -201,7 +208,7 @@ def _soak(rollout: Rollout, fleet: Fleet, now: datetime) -> Fleet:
 
 
 def past_of(rollout: Rollout) -> Figures:
-    """Of the ring's old instances, before the first tenant moved."""
+    """Figures of the ring's old instances before the first tenant moved: gates compare with these."""
     told = json.loads(rollout.baseline or "{}")
     # A newer planner may have written more.
     return Figures(**{each.name: told[each.name] for each in fields(Figures) if each.name in told})
@@ -349,7 +356,7 @@ def _in_ring(rollout: Rollout, ring: str, now: datetime) -> Rollout:
 
 
 def _next_ring(rollout: Rollout, now: datetime) -> Rollout:
-    """The one after this, or the end."""
+    """The rollout at the ring after this one, or at its end."""
     if rollout.outcome:
         return _ended(rollout, now)
     following = rollout.ring_names[rollout.ring_names.index(rollout.ring) + 1 :]
@@ -357,7 +364,7 @@ def _next_ring(rollout: Rollout, now: datetime) -> Rollout:
 
 
 def _next_stage(rollout: Rollout, fleet: Fleet, now: datetime) -> Rollout:
-    """The first with more tenants than are there already, or step 4 if all are."""
+    """The rollout at the first stage that wants more tenants than are there already, or at step 4 if all are."""
     tenants = tenants_of(rollout, fleet).values()
     there = sum(is_on(each, rollout.target_ids) for each in tenants)
     for stage in STAGES:
@@ -384,12 +391,12 @@ def _stopped(rollout: Rollout, reason: str, fleet: Fleet, now: datetime) -> Flee
 
 
 def _judged(rollout: Rollout, fleet: Fleet) -> list[str]:
-    """New instances that have tenants."""
+    """Ids of the new instances that have tenants: a gate asks for the figures of each."""
     return sorted({each.engine_instance_id for each in tenants_of(rollout, fleet).values()} & rollout.target_ids)
 
 
 def _drained(instances: Iterable[str], fleet: Fleet) -> Fleet:
-    """With no new tenants on these."""
+    """The fleet with these instances draining: no new tenant is placed on them."""
     for known in sorted(instances):
         row = fleet.instances[known]
         if row.is_taking:
@@ -398,7 +405,7 @@ def _drained(instances: Iterable[str], fleet: Fleet) -> Fleet:
 
 
 def _undrained(instances: Iterable[str], fleet: Fleet) -> Fleet:
-    """With new tenants on these, where their cluster takes any."""
+    """The fleet with these instances accepting tenants again, where their cluster takes any."""
     for known in sorted(instances):
         row = fleet.instances[known]
         if row.is_leaving and fleet.clusters[row.engine_cluster].state == "active":

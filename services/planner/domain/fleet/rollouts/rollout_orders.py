@@ -59,7 +59,7 @@ def _start(wanted: StartRollout, order: FleetOrder, fleet: Fleet) -> tuple[str, 
 
 
 def _under_way(known: Rollout) -> str:
-    """Of a rollout that another would have to wait for, as operators are told."""
+    """Why no other rollout begins: the one that is under way, and the command that helps, as operators are told."""
     step = f"{known.step} and paused" if known.is_paused else known.step
     wait = "'gitopsctl engines rollout resume' it" if known.is_paused else "wait for it"
     advice = wait if known.outcome else f"{wait}, or 'gitopsctl engines rollout abort' first"
@@ -95,7 +95,10 @@ def _ordered(wanted: StartRollout, order: FleetOrder, rings: Iterable[str]) -> R
 
 
 def _rings(wanted: Iterable[str], fleet: Fleet) -> list[str]:
-    """Those that were named, or all that have instances; in the one order in which a version comes to them."""
+    """The rings of a rollout: those that were named, or all that have instances. Raises Refused.
+
+    They are in the one order in which a version comes to them, however they were named.
+    """
     used = {row.ring for row in fleet.instances.values() if not row.is_retired}
     for ring in wanted:
         require_one_of("ring", ring, RINGS)
@@ -108,7 +111,10 @@ def _rings(wanted: Iterable[str], fleet: Fleet) -> list[str]:
 
 
 def _require_room(rollout: Rollout, fleet: Fleet) -> None:
-    """In the first ring that is not there yet, unless its pool adds instances; of others it is told in their turn."""
+    """Raises Refused if new instances lack room for the first ring that still has old ones, and no pool adds any.
+
+    Of later rings it is told in their turn: operators may add instances until then.
+    """
     for name in rollout.ring_names:
         ring, in_ring = ring_of(rollout, name, fleet), replace(rollout, ring=name)
         if ring.sources:

@@ -88,17 +88,17 @@ class Rollout:
 
     @property
     def ring_names(self) -> tuple[str, ...]:
-        """In their order."""
+        """The names in :attr:`rings`, in the order in which the rollout comes to them."""
         return tuple(self.rings.split(","))
 
     @property
     def source_ids(self) -> frozenset[str]:
-        """Of the ring's old instances."""
+        """Ids of the ring's old instances, from :attr:`sources`."""
         return frozenset(json.loads(self.sources))
 
     @property
     def target_ids(self) -> frozenset[str]:
-        """Of its new ones."""
+        """Ids of the ring's new instances, from :attr:`targets`."""
         return frozenset(json.loads(self.targets))
 
     @property
@@ -164,7 +164,7 @@ NO_FIGURES = Figures()
 
 
 def together(parts: Iterable[Figures]) -> Figures:
-    """Those of several instances."""
+    """The figures of several instances as one: counts are added, and of each p95 the largest is taken."""
     parts = tuple(parts)
     return Figures(
         samples=sum(each.samples for each in parts),
