@@ -8,14 +8,15 @@ from typing import Annotated, Literal
 from pydantic import Field, NonNegativeInt, SecretStr, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
-from services.common.addresses import AddressPolicy
 from services.common.api_resource import GroupKind
 from services.common.settings import AllowedAddresses, Names, ServiceSettings
 from services.kinds.registry import REGISTRY
 from services.kinds.shared.limits import DEFAULT_BYTES, DEFAULT_DESTINATIONS, MEBIBYTE
 from services.planner.database_url import check_database_url
 from services.planner.domain.fleet.pools.pool_rows import Patience
-from services.planner.domain.policy import CONFINING_KINDS, Policy, RemedyPolicy, SweepGuard
+from services.planner.domain.policy import Policy, RemedyPolicy, SweepGuard
+
+DEFAULTS = Policy()
 
 
 class PolicySettings(BaseSettings):
@@ -24,21 +25,26 @@ class PolicySettings(BaseSettings):
     model_config = SettingsConfigDict(frozen=True, extra="ignore")
 
     resync_guard_share: float = Field(
-        default=0.5, gt=0, le=1, description="A resync that would remove a greater share of a partition is refused."
+        default=DEFAULTS.guard.share,
+        gt=0,
+        le=1,
+        description="A resync that would remove a greater share of a partition is refused.",
     )
     resync_guard_minimum: int = Field(
-        default=20, ge=0, description="So many resources a resync may always remove from a partition."
+        default=DEFAULTS.guard.minimum,
+        ge=0,
+        description="So many resources a resync may always remove from a partition.",
     )
     allowed_addresses: AllowedAddresses = Field(
-        default=AddressPolicy(),
+        default=DEFAULTS.addresses,
         description="Networks that tenants may name although they are loopback or link-local, e.g. 127.0.0.0/8.",
     )
     local_workspaces: Names = Field(
-        default=frozenset({"local"}),
+        default=DEFAULTS.local_workspaces,
         description="Workspaces whose cluster is the engines' own: only there a deployment needs no environment.",
     )
     refused_kinds: Annotated[frozenset[GroupKind], NoDecode] = Field(
-        default=CONFINING_KINDS,
+        default=DEFAULTS.refused_kinds,
         description="Kinds that tenants with a namespace on the engines' own cluster may not deploy: Kind, group/Kind.",
     )
     tenant_quotas: Annotated[dict[str, NonNegativeInt], NoDecode] = Field(
@@ -55,19 +61,19 @@ class PolicySettings(BaseSettings):
     )
 
     move_patience: timedelta = Field(
-        default=timedelta(minutes=10),
+        default=DEFAULTS.move_patience,
         gt=timedelta(0),
         description="How long a step of a tenant's move to another engine instance may take, before it goes back. "
         "After half of it sync runs are terminated, and what a tenant may keep agents from for ever is not waited for. "
         "When the target has all Applications, it goes on after that without having compared each.",
     )
     moves_at_once: int = Field(
-        default=5,
+        default=DEFAULTS.moves_at_once,
         ge=1,
         description="Tenants that an engine instance gives or gets at a time; one that is down gives any number.",
     )
     moves_yield_above: timedelta = Field(
-        default=timedelta(seconds=1),
+        default=DEFAULTS.moves_yield_above,
         gt=timedelta(0),
         description="How long changes may take until they are applied, in 95 of 100 tenants that make some. While they "
         "take longer in an engine cluster, each instance of the fleet gives or gets one tenant at a time; one that is "
@@ -87,7 +93,7 @@ class PolicySettings(BaseSettings):
     )
 
     binding_patience: timedelta = Field(
-        default=timedelta(minutes=3),
+        default=DEFAULTS.binding_patience,
         gt=timedelta(0),
         description="How long the Application of a SnapshotEnvironmentBinding may be missing until the binding is "
         "deleted, with everything it has deployed. Longer than an upgrade of all watchers takes: those of a release "
@@ -95,30 +101,30 @@ class PolicySettings(BaseSettings):
     )
 
     health_patience: timedelta = Field(
-        default=timedelta(minutes=3),
+        default=DEFAULTS.health_patience,
         ge=timedelta(minutes=2),
         description="How long an agent may tell nothing of an engine instance until its health is Unknown; agents do "
         "each minute, and one report may be late.",
     )
     provisioning_patience: timedelta = Field(
-        default=timedelta(minutes=15),
+        default=DEFAULTS.provisioning_patience,
         gt=timedelta(0),
         description="How long an engine instance that was added may take to be ready, its installation included, until "
         "it is said to have failed.",
     )
     shrink_patience: timedelta = Field(
-        default=timedelta(hours=25),
+        default=DEFAULTS.scaling.shrink,
         ge=timedelta(0),
         description="How long fewer engine instances have to be enough for a pool until it gives one up. More than a "
         "day, so that what is needed at noon is not given up each night.",
     )
     overload_patience: timedelta = Field(
-        default=timedelta(minutes=10),
+        default=DEFAULTS.scaling.overload,
         ge=timedelta(0),
         description="How long an engine instance carries more than 85 % of its capacity until tenants leave.",
     )
     rollout_interval: timedelta = Field(
-        default=timedelta(seconds=5),
+        default=DEFAULTS.rollout_interval,
         gt=timedelta(0),
         description="How often the rollout that is under way is looked at.",
     )
@@ -127,24 +133,24 @@ class PolicySettings(BaseSettings):
         default="on", description="Whether planners do something by themselves for engine instances that are ill."
     )
     remedy_after: timedelta = Field(
-        default=timedelta(minutes=1),
+        default=DEFAULTS.remedies.after,
         ge=timedelta(0),
         description="How long an engine instance has to be ill before the first remedy.",
     )
     remedy_cool_down: timedelta = Field(
-        default=timedelta(minutes=3),
+        default=DEFAULTS.remedies.cool_down,
         gt=timedelta(0),
         description="How long a restart of a part of an engine instance may take to help, before the next remedy; "
         "other remedies have more or less, in proportion.",
     )
     replace_after: timedelta = Field(
-        default=timedelta(minutes=10),
+        default=DEFAULTS.remedies.replace_after,
         ge=timedelta(0),
         description="How long an evacuated engine instance may take to become healthy before it is retired, and "
         "another takes its place.",
     )
     recovered_after: timedelta = Field(
-        default=timedelta(minutes=10),
+        default=DEFAULTS.remedies.recovered_after,
         ge=timedelta(0),
         description="How long an engine instance has to be healthy until tenants come to it again.",
     )

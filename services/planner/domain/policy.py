@@ -74,7 +74,7 @@ class Policy:
     health_patience: timedelta = timedelta(minutes=3)
     """How long an agent may tell nothing of an engine instance until nobody knows how that is."""
     provisioning_patience: timedelta = timedelta(minutes=15)
-    """How long the installation of an engine instance may take."""
+    """How long an engine instance that was added may take to be ready, its installation included."""
     scaling: Patience = field(default_factory=Patience)
     """How long pools wait until they shrink, and overloaded instances until they are relieved."""
     rollout_interval: timedelta = timedelta(seconds=5)
