@@ -81,6 +81,9 @@ def main(  # noqa: PLR0913, PLR0917 - one for each option
     ] = 2,
     rate: Annotated[float, typer.Option(help="Changes a second, of a drain.")] = 50.0,
     seconds: Annotated[float, typer.Option(help="Of changes before a drain, and at least meanwhile.")] = 60.0,
+    longest: Annotated[
+        float | None, typer.Option(min=1, help="Seconds of a drain that is measured no further than that.")
+    ] = None,
     settings: Annotated[
         list[str] | None, typer.Option("--set", help="NAME=VALUE of the services, of a drain, such as MOVES_AT_ONCE=2.")
     ] = None,
@@ -94,7 +97,7 @@ def main(  # noqa: PLR0913, PLR0917 - one for each option
         Part.PLACEMENT: lambda: measure_placement(workspaces, applications, instances),
         Part.PLANNER: lambda: measure_planner(sizes, tenants_each, applications_each, times),
         Part.DRAIN: lambda: measure_drain(
-            drain.Sizes(workspaces, applications, instances, clusters, rate, seconds), settings or ()
+            drain.Sizes(workspaces, applications, instances, clusters, rate, seconds, longest), settings or ()
         ),
     }
     try:
