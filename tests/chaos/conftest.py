@@ -8,12 +8,13 @@ from pathlib import Path
 import pytest
 
 from chaos.run import stack_options
-from devstack.harness.hosted import UNHURRIED, HostedStack, hosted
+from devstack.harness.hosted import UNHURRIED, WATCHFUL, HostedStack, hosted
 from tests.e2e.fixtures import *  # noqa: F403 - pytest takes fixtures from the names of this module
 
 
 @pytest.fixture(scope="package")
 def stack(stacks_folder: Path) -> Iterator[HostedStack]:
     """The whole product, twice."""
-    with hosted(stacks_folder / "chaos", *stack_options(), *UNHURRIED, output=stacks_folder / "chaos.out") as running:
+    options = (*stack_options(), *UNHURRIED, *WATCHFUL)
+    with hosted(stacks_folder / "chaos", *options, output=stacks_folder / "chaos.out") as running:
         yield running

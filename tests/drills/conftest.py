@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from devstack.harness.hosted import UNHURRIED, HostedStack, hosted
+from devstack.harness.hosted import UNHURRIED, WATCHFUL, HostedStack, hosted
 from devstack.harness.operator import Operator
 from tests.drills.claimed_shop import claimed_shop
 from tests.e2e.fixtures import *  # noqa: F403 - pytest takes fixtures from the names of this module
@@ -17,14 +17,12 @@ __all__ = ["claimed_shop"]
 BY_HAND = ("--set", "REMEDIATION=off")
 """A drill is about what operators do, however long that takes."""
 
-SOON = ("--set", "HEALTH_INTERVAL_SECONDS=2")
-"""So that an Argo CD that is out of reach is found while a drill waits."""
-
 
 @pytest.fixture(scope="package")
 def stack(stacks_folder: Path) -> Iterator[HostedStack]:
     """The whole product."""
-    with hosted(stacks_folder / "drills", *UNHURRIED, *SOON, *BY_HAND, output=stacks_folder / "drills.out") as running:
+    options = (*UNHURRIED, *WATCHFUL, *BY_HAND)
+    with hosted(stacks_folder / "drills", *options, output=stacks_folder / "drills.out") as running:
         yield running
 
 

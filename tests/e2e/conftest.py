@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from devstack.harness.hosted import UNHURRIED, HostedStack, hosted
+from devstack.harness.hosted import UNHURRIED, WATCHFUL, HostedStack, hosted
 from tests.e2e.fixtures import *  # noqa: F403 - pytest takes fixtures from the names of this module
 
 QUOTA = 200
@@ -23,6 +23,7 @@ def stack(stacks_folder: Path) -> Iterator[HostedStack]:
     with hosted(
         stacks_folder / "e2e",
         *UNHURRIED,
+        *WATCHFUL,
         "--set",
         f"TENANT_QUOTAS=GitOpsDeployment={QUOTA}",
         "--set",

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from devstack.harness.hosted import UNHURRIED, HostedStack, hosted
+from devstack.harness.hosted import UNHURRIED, WATCHFUL, HostedStack, hosted
 from devstack.harness.mirror import Mirror, mirrored
 from devstack.stack.second_cluster import KUBECONFIG_VARIABLE
 from services.common.kubernetes import APP_PROJECT, APPLICATION, SECRET, Manifest, connect
@@ -54,7 +54,7 @@ class Held:
 def stack(stacks_folder: Path) -> Iterator[HostedStack]:
     """The whole product."""
     folder, output = stacks_folder / "engine-clusters", stacks_folder / "engine-clusters.out"
-    with hosted(folder, "--engine-clusters", "2", *UNHURRIED, output=output) as running:
+    with hosted(folder, "--engine-clusters", "2", *UNHURRIED, *WATCHFUL, output=output) as running:
         yield running
 
 
