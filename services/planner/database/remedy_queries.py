@@ -23,12 +23,19 @@ IS_CORDONED = "EXISTS (SELECT FROM remediations r WHERE r.engine_instance_id = e
 REMEDIATIONS = f"SELECT {names(Remediation)} FROM remediations ORDER BY engine_instance_id"
 HELD = "SELECT engine_instance_id FROM remediations WHERE state = 'held'"
 CORDONED = "SELECT engine_instance_id, message FROM remediations WHERE is_cordoned"
-# Nobody has looked at an instance since it fell ill if it has no row, or one that says that it is healthy.
+IS_WORKING = f"""
+(i.health = '{Health.HEALTHY.value}'
+ OR (i.health = '{Health.DEGRADED.value}' AND i.health_reason IN ({REASONS_BY_HAND})))
+"""
+# Nobody has looked at an instance since it fell ill if it has no row, or one that says that it is healthy. One that is
+# well before its first remedy is looked at, too: when that is due is of the time that it was ill.
 IS_REMEDY_DUE = f"""
 SELECT EXISTS (
     SELECT FROM remediations
      WHERE due_at <= %(now)s
         OR (state = 'acting' AND rung IN ({REMEDIES}) AND told_number = number AND told_outcome = 'skipped')
+        OR (state = 'waiting' AND rung = '' AND EXISTS (SELECT FROM engine_instances i
+                                                         WHERE i.id = engine_instance_id AND {IS_WORKING}))
         OR (state <> 'well' AND NOT %(is_on)s)
         OR (state <> 'well' AND EXISTS (SELECT FROM engine_instances i
                                          WHERE i.id = engine_instance_id AND i.state = 'retired'))

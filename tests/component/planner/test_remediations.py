@@ -100,6 +100,22 @@ def shown(database: Database, *arguments: str) -> list[dict[str, Any]]:
     return found
 
 
+def test_instance_when_it_is_well_before_its_first_remedy_then_that_has_to_wait_anew_when_it_is_ill_again(
+    sessions: Sessions, database: Database
+) -> None:
+    fleet, reports = sessions
+    tell(reports, 1000, "Down", "ControllerNotReady")
+    begins_at = look(fleet, 1001).due_at
+    assert begins_at is not None
+    tell(reports, 1003, "Healthy")
+    assert look(fleet, 1004).state == "well"
+    tell(reports, 1007, "Down", "ControllerNotReady")
+    row = look(fleet, 1008)
+    assert (row.state, row.rung) == ("waiting", "")
+    assert row.due_at is not None
+    assert row.due_at - begins_at == timedelta(seconds=7)
+
+
 def test_instance_when_it_is_ill_then_it_is_looked_at_when_the_next_remedy_is_due_and_only_then(
     sessions: Sessions, database: Database
 ) -> None:

@@ -341,7 +341,7 @@ def _step(ill: Illness, other: str, look: Look) -> Remediation:
 
 
 def _begins_at(ill: Illness, policy: RemedyPolicy) -> datetime:
-    """When the first remedy comes, as a look before has found it, or earlier.
+    """When the first remedy comes: as a look has found it since the instance was well, or earlier.
 
     An instance that is out of reach by turns, and down all the time, is as it is since the last turn only.
     """
@@ -414,7 +414,8 @@ def _of_others(row: Remediation, fleet: Fleet, now: datetime, policy: RemedyPoli
     if fleet.instances[row.engine_instance_id].is_retired:
         return _well(row, now, "it is retired")
     if health is None or not health.is_working:
-        return _in_state(row, "waiting", "no agent has told how it is", now, _look(now, policy))
+        untold = "no agent has told how it is"
+        return _in_state(row, "waiting", untold, now, _look(now, policy)) if row.rung else _well(row, now, untold)
     well_at = health.since + policy.recovered_after
     if now >= well_at or not row.rung:
         return _well(row, now, "it is healthy")
