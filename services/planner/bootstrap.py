@@ -17,6 +17,7 @@ from services.common.garbage_collection import collect_rarely
 from services.common.kafka import (
     COMMANDS,
     DEAD_LETTERS,
+    DEFAULT_ENGINE_CLUSTER,
     FLEET_ORDERS,
     OBSERVATIONS,
     Brokers,
@@ -26,6 +27,8 @@ from services.common.kafka import (
     Publisher,
     TopicPartition,
     count_partitions,
+    described_partitions,
+    engine_topic,
     existing_partitions,
     kafka_at,
     read_extents,
@@ -138,7 +141,11 @@ def _decoder(registry: SchemaRegistry, publisher: Publisher, limit: DeadLetterLi
 
 
 def _check_topics(brokers: Brokers) -> None:
-    """A tenant's commands and observations must be in partitions of the same number, orders all in one."""
+    """A tenant's commands and observations must be in partitions of the same number, orders all in one.
+
+    Raises InvalidConfiguration, NoPermission if planners may not ask for the topic of an engine cluster, and Retry if
+    the brokers do not answer.
+    """
     counts = count_partitions(brokers, (COMMANDS, OBSERVATIONS, FLEET_ORDERS, DEAD_LETTERS))
     if counts[COMMANDS] != counts[OBSERVATIONS]:
         raise InvalidConfiguration(
@@ -147,6 +154,9 @@ def _check_topics(brokers: Brokers) -> None:
         )
     if counts[FLEET_ORDERS] != 1:
         raise InvalidConfiguration(f"{FLEET_ORDERS} has {counts[FLEET_ORDERS]} partitions; it must have one")
+    of_cluster = engine_topic(DEFAULT_ENGINE_CLUSTER)
+    if described_partitions(brokers, [of_cluster])[of_cluster] is None:
+        raise NoPermission(f"Kafka does not let planners describe {of_cluster}; see 'gitopsctl topics acls'")
 
 
 def _check_retention(brokers: Brokers, sync_runs_kept: timedelta) -> None:

@@ -104,12 +104,12 @@ def count_partitions(brokers: Brokers, topics: Iterable[str]) -> dict[str, int]:
 def described_partitions(brokers: Brokers, topics: Iterable[str]) -> dict[str, int | None]:
     """How many partitions each of ``topics`` has: 0 if it does not exist, None if we may not know.
 
-    Each is asked for by its name: a list of all topics lacks also those that we may not know of. Raises Retry if the
-    brokers do not answer.
+    Each is asked for by its name: a list of all topics lacks also those that we may not know of. Raises as
+    :func:`existing_partitions`.
     """
-    admin = AdminClient(client_properties(brokers) | {"log_level": 0})
-    asked = admin.describe_topics(TopicCollection(sorted(topics)), request_timeout=REQUEST_SECONDS)
-    return {topic: _described(topic, answer) for topic, answer in asked.items()}
+    with _asking(brokers) as admin:
+        asked = admin.describe_topics(TopicCollection(sorted(topics)), request_timeout=REQUEST_SECONDS)
+        return {topic: _described(answer) for topic, answer in asked.items()}
 
 
 def topic_settings(brokers: Brokers, topic: str) -> dict[str, str]:
@@ -144,6 +144,13 @@ def existing_partitions(brokers: Brokers) -> dict[str, int]:
 
 
 def _existing(brokers: Brokers) -> dict[str, TopicMetadata]:
+    with _asking(brokers) as admin:
+        return dict(admin.list_topics(timeout=REQUEST_SECONDS).topics)
+
+
+@contextmanager
+def _asking(brokers: Brokers) -> Iterator[AdminClient]:
+    """A client for the block. Raises NoPermission when a broker refuses our credentials, Retry when none answers."""
     refusals: list[KafkaError] = []
 
     def note(error: KafkaError) -> None:
@@ -152,7 +159,7 @@ def _existing(brokers: Brokers) -> dict[str, TopicMetadata]:
 
     admin = AdminClient(client_properties(brokers) | {"log_level": 0, "error_cb": note})
     try:
-        return dict(admin.list_topics(timeout=REQUEST_SECONDS).topics)
+        yield admin
     except KafkaException as error:
         admin.poll(0)  # calls back
         if refusals:
@@ -162,16 +169,18 @@ def _existing(brokers: Brokers) -> dict[str, TopicMetadata]:
         raise Retry(str(error.args[0])) from error
 
 
-def _described(topic: str, answer: Future[TopicDescription]) -> int | None:
+def _described(answer: Future[TopicDescription]) -> int | None:
+    """Raises KafkaException if that is not known."""
     try:
         return len(answer.result().partitions)
     except KafkaException as error:
-        reason = error.args[0]
-        if reason.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
-            return 0
-        if reason.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
-            return None
-        raise Retry(f"Kafka was asked for {topic}: {reason.str()}") from error
+        match error.args[0].code():
+            case KafkaError.UNKNOWN_TOPIC_OR_PART:
+                return 0
+            case KafkaError.TOPIC_AUTHORIZATION_FAILED:
+                return None
+            case _:
+                raise
 
 
 def _count(found: TopicMetadata | None, topic: str) -> int:

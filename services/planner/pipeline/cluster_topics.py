@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable
 
+from services.common.errors import NoPermission, Retry
 from services.common.kafka import (
     DEFAULT_ENGINE_CLUSTER,
     ENGINE_CLUSTER_NAME,
@@ -29,8 +30,15 @@ def clusters_to_add(events: Iterable[Event]) -> frozenset[str]:
 
 
 def find_engine_topics(brokers: Brokers, clusters: Collection[str]) -> dict[str, EngineTopic]:
-    """The topic of each of ``clusters``, by its id. Raises Retry if the brokers do not answer."""
+    """The topic of each of ``clusters``, by its id. Raises Retry if the brokers do not answer, or refuse our login.
+
+    A password that was changed is refused until the planner is started again, though its consumer goes on: no reason
+    to end in the middle of a batch.
+    """
     (declared,) = load_topics(engine_cluster=DEFAULT_ENGINE_CLUSTER)
     names = {each: engine_topic(each) for each in clusters}
-    partitions = described_partitions(brokers, names.values())
+    try:
+        partitions = described_partitions(brokers, names.values())
+    except NoPermission as error:
+        raise Retry(str(error)) from error
     return {each: EngineTopic(name, partitions[name], declared.partitions) for each, name in names.items()}

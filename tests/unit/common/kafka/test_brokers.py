@@ -8,10 +8,10 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from pydantic import SecretStr
 
-from services.common.errors import InvalidConfiguration, Retry
+from services.common.errors import InvalidConfiguration, NoPermission, Retry
 from services.common.kafka import brokers, client_properties, described_partitions, kafka_at
 from services.common.settings import BrokerSettings, load
 
@@ -53,11 +53,11 @@ def test_settings_when_shown_then_the_password_is_not() -> None:
     assert "hunter2" not in repr(BrokerSettings(**SASL))
 
 
-def answering(answers: dict[str, KafkaError | int]) -> Any:
+def answering(answers: dict[str, KafkaError | int], refusal: KafkaError | None = None) -> Any:
     """A client of brokers that have topics of so many partitions, and an error for each of the others."""
 
-    def describe_topics(asked: Any, request_timeout: float) -> dict[str, Future[Any]]:
-        return {topic: told(answers[topic]) for topic in ("some", "other")}
+    def describe_topics(asked: TopicCollection, request_timeout: float) -> dict[str, Future[Any]]:
+        return {topic: told(answers[topic]) for topic in asked.topic_names}
 
     def told(answer: KafkaError | int) -> Future[Any]:
         future: Future[Any] = Future()
@@ -67,7 +67,14 @@ def answering(answers: dict[str, KafkaError | int]) -> Any:
             future.set_result(SimpleNamespace(partitions=[object()] * answer))
         return future
 
-    return lambda _: SimpleNamespace(describe_topics=describe_topics)
+    def client(properties: dict[str, Any]) -> SimpleNamespace:
+        def poll(_: float) -> None:
+            if refusal is not None:
+                properties["error_cb"](refusal)
+
+        return SimpleNamespace(describe_topics=describe_topics, poll=poll)
+
+    return client
 
 
 @pytest.mark.parametrize(
@@ -86,8 +93,16 @@ def test_topic_when_the_brokers_cannot_tell_of_it_now_then_they_are_asked_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(brokers, "AdminClient", answering({"some": 3, "other": KafkaError(KafkaError._TIMED_OUT)}))
-    with pytest.raises(Retry, match="Kafka was asked for other"):
+    with pytest.raises(Retry, match="Local: Timed out"):
         described_partitions("broker:9092", ["some", "other"])
+
+
+def test_topic_when_the_brokers_refuse_our_login_then_that_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    refusal = KafkaError(KafkaError._AUTHENTICATION)
+    client = answering({"some": KafkaError(KafkaError._TIMED_OUT)}, refusal)
+    monkeypatch.setattr(brokers, "AdminClient", client)
+    with pytest.raises(NoPermission, match="Kafka refuses KAFKA_USERNAME and KAFKA_PASSWORD"):
+        described_partitions("broker:9092", ["some"])
 
 
 @pytest.mark.parametrize(

@@ -9,12 +9,14 @@ from uuid import UUID
 
 import pytest
 
-from services.common.errors import Retry
+from services.common.errors import NoPermission, Retry
 from services.common.kafka import load_topics
 from services.common.messages import AddEngineCluster, DrainEngineCluster, FleetOrder, Order
+from services.kinds.shared.text import MAX_LABEL
 from services.planner.domain.changes import BatchChanges
 from services.planner.domain.events import Event
 from services.planner.domain.fleet.fleet import EngineTopic
+from services.planner.domain.fleet.order_validation import require_label
 from services.planner.pipeline import cluster_topics
 from services.planner.pipeline.cluster_topics import clusters_to_add, find_engine_topics
 from tests.unit.planner.given import at, changed
@@ -54,6 +56,23 @@ def test_topic_when_asked_for_then_it_is_told_how_many_partitions_it_is_to_have(
     (declared,) = load_topics(engine_cluster="north")
     found = find_engine_topics("broker:9092", ["north"])
     assert found == {"north": EngineTopic(declared.name, 3, declared.partitions)}
+
+
+def test_topic_when_the_brokers_refuse_the_login_then_the_batch_is_tried_again_and_the_planner_goes_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refuse(*_: object) -> dict[str, int]:
+        raise NoPermission("Kafka refuses KAFKA_USERNAME and KAFKA_PASSWORD")
+
+    monkeypatch.setattr(cluster_topics, "described_partitions", refuse)
+    with pytest.raises(Retry, match="Kafka refuses KAFKA_USERNAME"):
+        find_engine_topics("broker:9092", ["north"])
+
+
+@pytest.mark.parametrize("cluster", ["a", "eu-2", "0", "x" * MAX_LABEL])
+def test_topic_when_a_cluster_may_be_called_so_then_it_is_asked_for(cluster: str) -> None:
+    require_label("an engine cluster's id", cluster)
+    assert clusters_to_add(added(cluster)) == {cluster}
 
 
 def test_order_when_the_brokers_do_not_answer_then_it_is_not_decided_until_they_do() -> None:
