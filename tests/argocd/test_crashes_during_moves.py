@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from itertools import chain, product
 
@@ -18,15 +18,26 @@ import pytest
 from chaos.sync_starts import SyncStarts
 from devstack.components.stack import ENGINE_NAMESPACES
 from devstack.harness.hosted import HostedStack
-from devstack.harness.owners import agent_of, await_shares
-from services.common.errors import Retry
-from services.common.kubernetes import APPLICATION, NAMESPACE, Changed, KubeClient, Manifest, reflect
+from services.common.kubernetes import Manifest
 from tests.argocd.deployed import HEALTHY, SETTLED, Deployed
 from tests.argocd.sources import Source, Sources, config_map, endless_hook, service, workload
 from tests.argocd.test_health import frozen, until_health
 from tests.argocd.test_moves import DEPLOYED_SECONDS, identities, mover, until_rolled_out, watched
 from tests.argocd.test_outages import CONTROLLERS, REPO_SERVERS, complete
 from tests.e2e.api import Api
+from tests.e2e.kills import (
+    ETCD,
+    MOST_MOVES,
+    PLANNER,
+    SOURCE_AGENT,
+    TARGET_AGENT,
+    WAITING,
+    WATCHER,
+    Kills,
+    agents_of,
+    starts_seen,
+    steps_from,
+)
 from tests.e2e.moving import Mover
 from tests.e2e.status_history import BY_COMMIT, seen_by_user
 from tests.e2e.tenant import Tenant
@@ -34,102 +45,19 @@ from tests.e2e.unreachable import out_of_reach
 
 __all__ = ["mover"]
 
-STEPS = ("preparing", "pausing", "releasing", "adopting", "withdrawing")
-"""All that wait for somebody, on the way there."""
-SOURCE_AGENT, TARGET_AGENT, PLANNER, WATCHER = "source's agent", "target's agent", "planner", "watcher"
 VICTIMS = ((SOURCE_AGENT,), (TARGET_AGENT,), (PLANNER, WATCHER))
 """Of one move after another, in each of its steps. The watcher has no part in a move."""
 ARGOCD = {"source's controller": CONTROLLERS, "source's repo server": REPO_SERVERS}
 """Of the Argo CD that the tenant leaves: its processes by role, of each engine namespace."""
 ON_TARGET = ("adopting", "withdrawing", "done")
 """The source's Argo CD has nothing of the tenant any more."""
-API_SERVER, ETCD = "kube-apiserver", "etcd"
+API_SERVER = "kube-apiserver"
 SERVERS = ("connect", "postgres", "kafka", API_SERVER, ETCD)
 """Killed, and started again, in each step of a move."""
-STORED_SECONDS = 30.0
-"""Until an API server has found its etcd again, which it tries every few seconds."""
-MOST_MOVES = 10
-"""Three are enough if each step is seen."""
 HELD = "held"
 """A deployment whose sync runs until somebody ends it, and the name of that run."""
 OUT_OF_REACH_SECONDS = 120.0
 """Until that is told of an instance, and that it is not so any more."""
-
-
-@dataclass
-class Kills:
-    """SIGKILLs that are still to be sent: to each process in each step."""
-
-    mover: Mover
-    left: set[tuple[str, str]]
-    """Steps and roles."""
-    _starting: dict[str, asyncio.Task[None]] = field(default_factory=dict)
-
-    def next_victims(self) -> tuple[str, ...]:
-        """Whom to kill in the next move."""
-        return next(roles for roles in VICTIMS if any(role in roles for _, role in self.left))
-
-    async def kill(self, victims: tuple[str, ...], processes: Mapping[str, str]) -> None:
-        """Kill these in the step that the move is at, if that was not done; they start again while it goes on.
-
-        The planner is stopped for the moment that this takes, so that the step is not over before.
-        """
-        stack, planner, named = self.mover.stack, processes[PLANNER], [processes[role] for role in victims]
-        await self._until_ready(planner)
-        await asyncio.to_thread(stack.freeze, planner)
-        for process in named:
-            await self._until_ready(process)
-        step = await self.mover.step()
-        due = self.left & set(product((step,), victims))
-        if not due:
-            await asyncio.to_thread(stack.thaw, planner)
-            return
-        for process in named:
-            await asyncio.to_thread(stack.kill, process)
-        if await self.mover.step() == step:
-            self.left -= due
-        for process in named:
-            self._starting[process] = asyncio.create_task(asyncio.to_thread(stack.start, process))
-        if planner not in named:
-            await asyncio.to_thread(stack.thaw, planner)
-
-    async def kill_server(self, server: str) -> None:
-        """Kill one that everybody needs in the step that the move is at, and start it again.
-
-        The planner is stopped meanwhile, so that the step is not over before.
-        """
-        stack = self.mover.stack
-        await asyncio.to_thread(stack.freeze, PLANNER)
-        try:
-            step = await self.mover.step()
-            if (step, server) not in self.left:
-                return
-            await asyncio.to_thread(stack.kill, server)
-            await asyncio.to_thread(stack.start, server)
-            if server == ETCD:
-                await self._until_stored()
-            if await self.mover.step() == step:
-                self.left.remove((step, server))
-        finally:
-            await asyncio.to_thread(stack.thaw, PLANNER)
-
-    async def _until_stored(self) -> None:
-        tenant = self.mover.tenant
-        async with asyncio.timeout(STORED_SECONDS):
-            while True:
-                with suppress(Retry):
-                    await tenant.kube.get_object(NAMESPACE, None, tenant.namespace)
-                    return
-                await asyncio.sleep(0.1)
-
-    async def until_all_are_ready(self) -> None:
-        """Wait for whatever was killed."""
-        for process in list(self._starting):
-            await self._until_ready(process)
-
-    async def _until_ready(self, process: str) -> None:
-        if process in self._starting:
-            await self._starting.pop(process)
 
 
 @dataclass
@@ -214,30 +142,10 @@ async def unnoticed(user: User, *others: str) -> AsyncIterator[SyncStarts]:
         assert (await seen.changes(), await seen_of_automated.changes(BY_COMMIT)) == ([], [])
 
 
-@asynccontextmanager
-async def starts_seen(kube: KubeClient) -> AsyncIterator[SyncStarts]:
-    """Every start of a sync run on any Application while the block runs."""
-    starts = SyncStarts()
-
-    async def follow() -> None:
-        async for event in reflect(kube, APPLICATION):
-            if isinstance(event, Changed):
-                starts.note(event.object)
-
-    following = asyncio.create_task(follow())
-    try:
-        yield starts
-    finally:
-        following.cancel()
-        await asyncio.gather(following, return_exceptions=True)
-
-
 async def processes_of(stack: HostedStack, source: str) -> dict[str, str]:
     """Names of processes by role, for a move from one engine namespace to the other one."""
-    await asyncio.to_thread(await_shares, stack, "agent")
     (target,) = {*ENGINE_NAMESPACES} - {source}
-    agents = {SOURCE_AGENT: source, TARGET_AGENT: target}
-    found = {role: await asyncio.to_thread(agent_of, stack, place) for role, place in agents.items()}
+    found = await agents_of(stack, source, target)
     number = ENGINE_NAMESPACES.index(source)
     argocd = {role: names[number] for role, names in ARGOCD.items()}
     return {**found, **argocd, PLANNER: "planner", WATCHER: "watcher"}
@@ -247,18 +155,13 @@ async def processes_of(stack: HostedStack, source: str) -> dict[str, str]:
 async def test_process_when_killed_in_a_step_of_a_move_then_nothing_is_touched_and_what_is_asked_for_is_done_once(
     stack: HostedStack, user: User, mover: Mover
 ) -> None:
-    kills = Kills(mover, set(product(STEPS, chain.from_iterable(VICTIMS))))
+    kills = Kills(mover, set(product(WAITING, chain.from_iterable(VICTIMS))))
     async with unnoticed(user):
         while kills.left and len(user.runs) < MOST_MOVES:
-            number, (place,) = len(user.runs), mover.places(user.created)
-            processes, victims = await processes_of(stack, place), kills.next_victims()
-            target = await mover.order(user.created)
-            async for step in mover.steps():
-                await kills.kill(victims, processes)
-                if number == len(user.runs) and step in (*STEPS[number % len(STEPS) :], "done"):
-                    await user.ask()
-            await kills.until_all_are_ready()
-            await user.until_it_is_there()
+            (place,) = mover.places(user.created)
+            processes, target = await processes_of(stack, place), await mover.order(user.created)
+            victims = next(roles for roles in VICTIMS if any(role in roles for _, role in kills.left))
+            await kills.follow_move(user, victims, processes, steps_from(len(user.runs)))
             assert mover.places(user.created) == {target}
     assert kills.left == set()
 
@@ -268,7 +171,7 @@ async def test_process_when_killed_in_a_step_of_a_move_then_nothing_is_touched_a
 async def test_server_when_killed_in_each_step_of_a_move_then_nothing_is_touched_and_what_is_asked_for_is_done_once(
     user: User, mover: Mover, server: str
 ) -> None:
-    kills = Kills(mover, set(product(STEPS, (server,))))
+    kills = Kills(mover, set(product(WAITING, (server,))))
     async with unnoticed(user):
         while kills.left and len(user.runs) < MOST_MOVES:
             number, target = len(user.runs), await mover.order(user.created)
@@ -289,17 +192,12 @@ async def test_argocd_when_killed_in_each_step_of_a_move_from_it_then_nothing_is
     stack: HostedStack, user: User, mover: Mover, role: str
 ) -> None:
     """What it is syncing when it is killed may fail, move or not: what is asked for is the target's to do."""
-    kills = Kills(mover, set(product(STEPS, (role,))))
+    kills = Kills(mover, set(product(WAITING, (role,))))
     async with untouched(user):
         while kills.left and len(user.runs) < MOST_MOVES:
-            number, (place,) = len(user.runs), mover.places(user.created)
+            (place,) = mover.places(user.created)
             processes, target = await processes_of(stack, place), await mover.order(user.created)
-            async for step in mover.steps():
-                await kills.kill((role,), processes)
-                if number == len(user.runs) and step in ON_TARGET:
-                    await user.ask()
-            await kills.until_all_are_ready()
-            await user.until_it_is_there()
+            await kills.follow_move(user, (role,), processes, ON_TARGET)
             await user.tenant.until_status("compared", timeout_seconds=DEPLOYED_SECONDS, **SETTLED)
             assert mover.places(user.created) == {target}
             await until_health(stack, place, "Healthy", OUT_OF_REACH_SECONDS)  # the next move goes back there

@@ -58,9 +58,21 @@ class Mover:
     async def order(self, created: Manifest) -> str:
         """To any other instance, which is returned."""
         target = await self.target(created)
-        ordered = await self.typed("move", self.tenant.namespace, "--to", target)
-        assert (ordered.exit_code, ordered.stdout) == (0, f"local/{self.tenant.namespace}: accepted\n"), ordered.output
+        await self.order_to(target)
         return target
+
+    async def order_part(self, created: Manifest) -> str:
+        """Likewise, of what a split tenant has on the instance of this deployment, which is not the tenant's own."""
+        (place,) = self.places(created)
+        target = await self.target(created)
+        await self.order_to(target, f"@{place}")
+        return target
+
+    async def order_to(self, target: str, part: str = "") -> None:
+        """To an instance."""
+        name = self.tenant.namespace + part
+        ordered = await self.typed("move", name, "--to", target)
+        assert (ordered.exit_code, ordered.stdout) == (0, f"local/{name}: accepted\n"), ordered.output
 
     async def evacuate(self, created: Manifest) -> str:
         """To any other instance, which is returned, by the row that a planner writes when an instance is down.

@@ -15,6 +15,8 @@ from tests.e2e.version_history import Version, VersionHistory, versions_seen
 
 BY_COMMIT = frozenset({"sync", "resources", "operationState"})
 """Parts of a status that a commit accounts for."""
+BY_PATCH = BY_COMMIT | {"reconciledState"}
+"""Likewise a change of where the manifests are."""
 BY_SIMULATOR = frozenset({"operationState"})
 """Likewise a move, where the simulator is Argo CD: it does not know what is deployed, and syncs once on the target."""
 
@@ -33,6 +35,11 @@ class StatusHistory:
         Raises Unavailable: not every version was seen.
         """
         return changes_seen(statuses_of(await self.deployment.until_now()), accounted_for)
+
+    async def gaps(self) -> list[str]:
+        """Parts that were there and were gone from the next status on, until now. Raises Unavailable, too."""
+        statuses = statuses_of(await self.deployment.until_now())
+        return [part for before, after in pairwise(statuses) for part in sorted({*before} - {*after})]
 
 
 def statuses_of(versions: Sequence[Version]) -> list[Status]:

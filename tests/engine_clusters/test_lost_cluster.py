@@ -20,9 +20,9 @@ from tests.drills.alert_metrics import until_measured
 from tests.drills.tenancy import AFTERWARDS, SINCE, Tenancy
 from tests.drills.test_lost_database import identity
 from tests.e2e.api import Api, Cluster
+from tests.e2e.held import Held
 from tests.e2e.operators import sole_instance
 from tests.e2e.tenant import Tenant, fresh_tenant
-from tests.engine_clusters.conftest import Held
 from tests.growing.fleet import until_shown
 
 pytestmark = pytest.mark.long

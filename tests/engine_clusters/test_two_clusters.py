@@ -23,11 +23,11 @@ from services.common.messages import Command, ResourceChanged
 from services.common.sealing import OpeningKeys, SecretContext, Unopenable
 from services.kinds.managed_environment.model import MANAGED_ENVIRONMENT
 from tests.e2e.api import Api, Cluster
+from tests.e2e.held import Held
 from tests.e2e.moving import Mover
 from tests.e2e.operators import sole_instance
 from tests.e2e.status_history import BY_SIMULATOR, seen_by_user
 from tests.e2e.tenant import Tenant, path
-from tests.engine_clusters.conftest import Held
 
 pytestmark = pytest.mark.long
 
