@@ -107,8 +107,9 @@ def described_partitions(brokers: Brokers, topics: Iterable[str]) -> dict[str, i
     Each is asked for by its name: a list of all topics lacks also those that we may not know of. Raises as
     :func:`existing_partitions`.
     """
-    with _asking(brokers) as admin:
-        asked = admin.describe_topics(TopicCollection(sorted(topics)), request_timeout=REQUEST_SECONDS)
+    topics = sorted(topics)
+    with _asking(brokers, ", ".join(topics)) as admin:
+        asked = admin.describe_topics(TopicCollection(topics), request_timeout=REQUEST_SECONDS)
         return {topic: _described(answer) for topic, answer in asked.items()}
 
 
@@ -144,13 +145,16 @@ def existing_partitions(brokers: Brokers) -> dict[str, int]:
 
 
 def _existing(brokers: Brokers) -> dict[str, TopicMetadata]:
-    with _asking(brokers) as admin:
+    with _asking(brokers, "topics") as admin:
         return dict(admin.list_topics(timeout=REQUEST_SECONDS).topics)
 
 
 @contextmanager
-def _asking(brokers: Brokers) -> Iterator[AdminClient]:
-    """A client for the block. Raises NoPermission when a broker refuses our credentials, Retry when none answers."""
+def _asking(brokers: Brokers, what: str) -> Iterator[AdminClient]:
+    """A client for the block, which asks for ``what``.
+
+    Raises NoPermission when a broker refuses our credentials, Retry when none answers.
+    """
     refusals: list[KafkaError] = []
 
     def note(error: KafkaError) -> None:
@@ -159,14 +163,15 @@ def _asking(brokers: Brokers) -> Iterator[AdminClient]:
 
     admin = AdminClient(client_properties(brokers) | {"log_level": 0, "error_cb": note})
     try:
-        yield admin
-    except KafkaException as error:
+        with answered(what):
+            yield admin
+    except Retry as error:
         admin.poll(0)  # calls back
         if refusals:
             raise NoPermission(
                 f"Kafka refuses KAFKA_USERNAME and KAFKA_PASSWORD: {refusals[0].str()}; see 'gitopsctl topics acls'"
             ) from error
-        raise Retry(str(error.args[0])) from error
+        raise
 
 
 def _described(answer: Future[TopicDescription]) -> int | None:
