@@ -37,7 +37,7 @@ from tests.e2e.kills import (
 )
 from tests.e2e.moved_user import KEPT, MovedUser, Way, go_until_all_are_killed, unnoticed
 from tests.e2e.moving import Mover
-from tests.e2e.operators import typed, until_drained
+from tests.e2e.operators import add_ready_instance, typed, until_drained
 from tests.e2e.status_history import seen_by_user
 from tests.e2e.tenant import Tenant
 from tests.e2e.test_fleet import ELSEWHERE, elsewhere, namespace, start_agent
@@ -131,7 +131,7 @@ async def second_cluster(
     """The stack with another engine cluster, which has an instance."""
     extended = StackAndAgent(stack.state, stack.environment, partial(start_agent, elsewhere), [])
     await asyncio.to_thread(extended.start, ELSEWHERE)
-    await typed(stack, "add", namespace, "--cluster", ELSEWHERE)
+    await add_ready_instance(stack, namespace, "--cluster", ELSEWHERE)
     yield extended
     await typed(stack, "drain", namespace)
     await until_drained(stack, namespace)  # while its agent runs

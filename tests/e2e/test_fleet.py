@@ -80,7 +80,7 @@ def start_agent(stack: HostedStack, tmp_path: Path) -> Iterator[Callable[[dict[s
     with ExitStack() as started:
 
         def start(own: dict[str, str]) -> Worker:
-            given = stack.environment_of("agent") | own
+            given = stack.environment_of("agent") | {"HEALTH_INTERVAL_SECONDS": "2"} | own
             agent = Worker(given, tmp_path / "agent.log", AGENT)
             started.callback(agent.kill)
             until(lambda: agent.is_ready)
