@@ -219,6 +219,16 @@ def _is_missing(wanted: Any, live: Any) -> bool:
     return (wanted not in (None, {}, [], "") or live is not None) and differs(wanted, live)
 
 
+def is_rolled_out(workload: Manifest) -> bool:
+    """Whether all of its pods are as it wants them, and ready; old ones run on while new ones do not start."""
+    status = dict_of(workload.get("status"))
+    if "observedGeneration" not in status:  # nobody looks after it
+        return True
+    wanted = workload["spec"].get("replicas", 1)
+    counts = [status.get(each, 0) for each in ("replicas", "updatedReplicas", "readyReplicas")]
+    return bool(status["observedGeneration"] >= workload["metadata"]["generation"]) and counts == [wanted] * 3
+
+
 def described(names: Iterable[str]) -> str:
     """A few of them, and how many more there are."""
     ordered = sorted(names)

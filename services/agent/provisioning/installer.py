@@ -17,16 +17,18 @@ from services.agent.provisioning.installation import (
     CLUSTER_ROLE_BINDING,
     INSTANCE_LABEL,
     NAMESPACED,
+    WORKLOADS,
     Rendering,
     Renderings,
     described,
     differs,
     installation,
+    is_rolled_out,
     namespace_of,
     rendering,
 )
 from services.agent.provisioning.records import FIELD_MANAGER, Records
-from services.agent.provisioning.waves import Record
+from services.agent.provisioning.waves import UNRECORDED, Record
 from services.common.argocd_names import SECRET_TYPE_LABEL
 from services.common.errors import Permanent, Wait
 from services.common.kubernetes import (
@@ -56,6 +58,16 @@ UNSHOWN = ("apiVersion", "kind", "stringData")
 
 
 @dataclass(frozen=True, slots=True)
+class Installed:
+    """What came of a comparison of an installation."""
+
+    changed: int
+    """Objects."""
+    is_rolled_out: bool
+    """Whether all pods are those of its workloads as they are now. Not known in the comparison that changes these."""
+
+
+@dataclass(frozen=True, slots=True)
 class Changes:
     """What is to be done about the objects of one kind."""
 
@@ -79,8 +91,8 @@ class Installer:
         """What is wanted for it, as the release has it now. Raises Permanent if it cannot be installed."""
         return rendering(self._renderings.manifests_of(instance.wanted_version, instance.profile), instance)
 
-    async def install(self, instance: FleetInstance, wanted: Rendering, begun: Record | None = None) -> int:
-        """Make the installation what it has to be; returns how many objects were changed.
+    async def install(self, instance: FleetInstance, wanted: Rendering, begun: Record | None = None) -> Installed:
+        """Make the installation what it has to be.
 
         1. The namespace.   Crash: it is ours by its label, and goes on.
         2. The record of what the instance has from now on, if that is another.     Crash: it goes on with that.
@@ -92,14 +104,17 @@ class Installer:
         await self._ensure_namespace(instance)
         if begun is not None:
             await self.records.write(instance, begun)
-        changed = 0
+        changed, are_rolled_out = 0, True
         for resource, manifests in _by_resource(wanted, instance).items():
             live = await self._live(resource, instance)
-            changed += await self._bring_up_to_date(resource, _changes(resource, instance, manifests, live))
-        return changed
+            changes = _changes(resource, instance, manifests, live)
+            changed += await self._bring_up_to_date(resource, changes)
+            if resource.kind in WORKLOADS:
+                are_rolled_out &= not changes.missing and all(map(is_rolled_out, live))
+        return Installed(changed, are_rolled_out)
 
-    async def is_to_change(self, instance: FleetInstance, wanted: Rendering) -> bool:
-        """Whether something of the instance is there, and not all as wanted. Raises what the client does."""
+    async def found(self, instance: FleetInstance, wanted: Rendering) -> Record | None:
+        """What an instance without a record has; None: nothing of it is there. Raises what the client does."""
         as_it_is = replace(instance, reapply_ordered_at=None)
         is_there = is_other = False
         for resource, manifests in _by_resource(wanted, instance).items():
@@ -107,7 +122,9 @@ class Installer:
             changes = _changes(resource, as_it_is, manifests, live)
             is_there |= resource is not CLUSTER_ROLE_BINDING and bool(live)
             is_other |= bool(changes.missing or changes.unwanted)
-        return is_there and is_other
+        if not is_there:
+            return None
+        return UNRECORDED if is_other else Record(wanted.digest, since=None)
 
     async def remove(self, instance: FleetInstance) -> bool:
         """Remove the installation; returns whether nothing is left of it. Raises Wait while a tenant has something.

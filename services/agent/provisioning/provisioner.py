@@ -116,10 +116,11 @@ class Provisioner:
         before = turn.record
         if before is None or before.digest != turn.wanted.digest:
             before = begun(instance, turn.wanted.digest)
-        changed = await self._installer.install(instance, turn.wanted, before if before != turn.record else None)
-        if changed:
-            log.info("an installation was brought up to date", instance=instance.id, objects=changed)
-        after = completed(before, instance, self._clock.now())
+        is_written = turn.is_written and before == turn.record
+        installed = await self._installer.install(instance, turn.wanted, None if is_written else before)
+        if installed.changed:
+            log.info("an installation was brought up to date", instance=instance.id, objects=installed.changed)
+        after = completed(before, instance, self._clock.now(), self._soak, is_rolled_out=installed.is_rolled_out)
         if after != before:
             await self._installer.records.write(instance, after)
         return _told(InstallationPhase.APPLIED, instance)

@@ -6,8 +6,7 @@ rendered manifests nor made anew with the configuration.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from datetime import datetime
+from datetime import UTC, datetime
 
 from services.agent.provisioning.waves import Record
 from services.common.json_values import dict_of, text_of
@@ -27,18 +26,16 @@ class Records:
     def __init__(self, cluster: KubeClient) -> None:
         self._cluster = cluster
 
-    async def read(self, instances: Iterable[FleetInstance]) -> dict[str, Record]:
-        """By id those of ``instances`` that have one. Raises what the client does."""
-        places = {(each.namespace, each.id): each.id for each in instances}
-        found: dict[str, Record] = {}
-        async for page in self._cluster.list_pages(CONFIG_MAP, selector=LABEL):
-            for manifest in page.items:
-                metadata = manifest["metadata"]
-                known = places.get((metadata["namespace"], metadata["labels"][LABEL]))
-                record = _record_in(manifest) if metadata["name"] == NAME else None
-                if known is not None and record is not None:
-                    found[known] = record
-        return found
+    async def read(self, instance: FleetInstance) -> Record | None:
+        """None if it has none. Raises what the client does.
+
+        By its name: whoever may make ConfigMaps elsewhere in the cluster has none of them read here.
+        """
+        pages = self._cluster.list_pages(
+            CONFIG_MAP, instance.namespace, selector=f"{LABEL}={instance.id}", fields=f"metadata.name={NAME}"
+        )
+        found = [each async for page in pages for each in page.items]
+        return _record_in(found[0]) if found else None
 
     async def write(self, instance: FleetInstance, record: Record) -> None:
         """Into its namespace, which is there."""
@@ -50,7 +47,8 @@ def manifest_of(instance: FleetInstance, record: Record) -> Manifest:
     data = {
         "digest": record.digest,
         "since": rfc3339(record.since) if record.since is not None else "",
-        "worked": "true" if record.worked else "false",
+        "ill": record.ill,
+        "proven": "true" if record.is_proven else "false",
     }
     metadata = {"name": NAME, "namespace": instance.namespace, "labels": {LABEL: instance.id}}
     return {"apiVersion": CONFIG_MAP.api_version, "kind": CONFIG_MAP.kind, "metadata": metadata, "data": data}
@@ -61,9 +59,10 @@ def _record_in(manifest: Manifest) -> Record | None:
     data = dict_of(manifest.get("data"))
     digest, since = text_of(data.get("digest")), text_of(data.get("since"))
     try:
-        at = datetime.fromisoformat(since) if since else None
-    except ValueError:
+        given = datetime.fromisoformat(since) if since else None
+        at = given.astimezone(UTC) if given is not None else None
+    except (ValueError, OverflowError):
         return None
-    if not digest or (at is not None and at.tzinfo is None):
+    if not digest or (given is not None and given.tzinfo is None):
         return None
-    return Record(digest, at, data.get("worked") == "true")
+    return Record(digest, at, text_of(data.get("ill")), is_proven=data.get("proven") == "true")

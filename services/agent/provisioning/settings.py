@@ -33,9 +33,9 @@ class ProvisionerSettings(ServiceSettings):
     )
     provisioning_soak_seconds: float = Field(
         default=300,
-        ge=0,
+        ge=120,
         description="How long instances work with manifests that have changed before the next ones get these. Whether "
-        "they work is told within a minute or two.",
+        "they work is told within a minute or two: less would prove nothing.",
     )
 
     @property

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from services.agent.provisioning.installation import Rendering
 from services.agent.provisioning.installer import Installer
-from services.agent.provisioning.waves import UNRECORDED, Member, Record, find_waiting
+from services.agent.provisioning.waves import UNRECORDED, Member, Record, believed, find_waiting
 from services.common.errors import GitOpsError
 from services.common.messages import FleetInstance
 
@@ -20,7 +20,9 @@ class Turn:
     wanted: Rendering
     """As it was when the comparison began: what changes meanwhile has its turns from the next one on."""
     record: Record | None
-    """Of what the instance has; None: nothing is recorded, and nothing has to wait."""
+    """Of what the instance has; None: nothing is known of that, and nothing has to wait."""
+    is_written: bool
+    """Whether the record is kept like this already."""
     waits: str = ""
     """What is told of the instance while it is left as it is; empty: it is brought up to what is wanted."""
 
@@ -28,32 +30,38 @@ class Turn:
 async def find_turns(
     installer: Installer, instances: Iterable[FleetInstance], now: datetime, soak: timedelta
 ) -> dict[str, Turn | GitOpsError]:
-    """By instance its turn, or why there is none. Nothing is known of any instance while records are not to be read."""
-    instances = list(instances)
-    try:
-        records = await installer.records.read(instances)
-    except GitOpsError as error:
-        return dict.fromkeys((each.id for each in instances), error)
+    """By instance its turn, or why there is none."""
     turns: dict[str, Turn] = {}
     errors: dict[str, GitOpsError] = {}
+    members: list[Member] = []
     for each in instances:
         try:
             wanted = installer.rendering_of(each)
-            turns[each.id] = Turn(wanted, await _record_of(installer, each, wanted, records))
         except GitOpsError as error:
             errors[each.id] = error
-    members = [
-        Member(each, turn.wanted.digest, turn.record)
-        for each in instances
-        if (turn := turns.get(each.id)) is not None and turn.record is not None
-    ]
+            continue
+        try:
+            turn = await _turn_of(installer, each, wanted, now)
+        except GitOpsError as error:
+            errors[each.id] = error
+            members.append(Member(each, wanted.digest, _unread(wanted)))
+            continue
+        turns[each.id] = turn
+        if turn.record is not None or not each.is_in_service:
+            members.append(Member(each, wanted.digest, turn.record or UNRECORDED))
     waiting = find_waiting(members, now, soak)
     return errors | {name: replace(turn, waits=waiting.get(name, "")) for name, turn in turns.items()}
 
 
-async def _record_of(
-    installer: Installer, instance: FleetInstance, wanted: Rendering, records: Mapping[str, Record]
-) -> Record | None:
-    if instance.id in records or not instance.is_in_service:
-        return records.get(instance.id)
-    return UNRECORDED if await installer.is_to_change(instance, wanted) else None
+async def _turn_of(installer: Installer, instance: FleetInstance, wanted: Rendering, now: datetime) -> Turn:
+    written = await installer.records.read(instance)
+    if written is not None:
+        record = believed(written, now)
+        return Turn(wanted, record, is_written=record == written)
+    found = await installer.found(instance, wanted) if instance.is_in_service else None
+    return Turn(wanted, found, is_written=False)
+
+
+def _unread(wanted: Rendering) -> Record:
+    """Taken for that of an instance that nobody can read anything of: nothing goes on because of what it may be."""
+    return Record(wanted.digest, since=None)

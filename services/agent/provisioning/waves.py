@@ -6,12 +6,16 @@ service then waits for its turn:
 - **Waves** go ring by ring, in the order of ``RINGS``. The first wave is one instance. A further one is as many as have
   the changed manifests already, at most, without those that were ill when they got them.
 - **A wave begins** when all that have the changed manifests work, and have done so with these for the soak. While one
-  of them does not work, or nobody tells how it is, none begins. One that was ill when it got them, and still is, says
-  nothing about them: it is not counted, unless nobody else has them.
-- **An instance that is ill** does not wait for its turn once another has worked with these manifests for the soak: so
+  of them does not work, or nobody tells how it is, none begins. One that has had its soak stops them only while it is
+  down, or nobody tells how it is. One that was degraded when it got them may be
+  so with them; one that was down then, and has not worked since, says nothing about them: it is not counted, unless
+  nobody else has them.
+- **An instance that is not in service yet**, or has failed, waits for nothing. None begins while there is one with the
+  changed manifests: it may be there because another does not work with them.
+- **An instance that is down** does not wait for its turn once another has worked with these manifests for the soak: so
   what is set back heals at once. Manifests that no instance has come to an ill one first, of those whose turn it is.
 
-What an instance has is in its ``Record``. One that has none waits for nothing, and is of no wave.
+What an instance has is in its ``Record``.
 """
 
 from __future__ import annotations
@@ -21,7 +25,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from services.common.messages import RINGS, FleetInstance
+from services.common.messages import RINGS, FleetInstance, Health
 from services.common.times import rfc3339
 
 TURNS = {ring: number for number, ring in enumerate(RINGS)}
@@ -36,12 +40,14 @@ class Record:
     digest: str
     """Of the manifests; empty: nobody knows."""
     since: datetime | None
-    """Since when it has all of them, and works with them; None: it does not."""
-    worked: bool
-    """Whether it was not ill when it began to get them, or has worked with them since."""
+    """Since when it has all of them, and is well with them; None: it is not."""
+    ill: str = ""
+    """How ill it was when it began to get them; empty: it was not, or has worked with them since."""
+    is_proven: bool = False
+    """Whether it was well with them for the soak, and not down since."""
 
 
-UNRECORDED = Record(digest="", since=None, worked=True)
+UNRECORDED = Record(digest="", since=None)
 """Of an instance that an earlier release has installed, and that has not all of what is wanted now."""
 
 
@@ -58,29 +64,46 @@ class Member:
         """Or is being brought up to it."""
         return self.record.digest == self.wanted
 
+    @property
+    def is_telling(self) -> bool:
+        """Whether its health says something about what it has."""
+        return self.record.ill != Health.DOWN
+
 
 def begun(instance: FleetInstance, digest: str) -> Record:
     """The record of an instance that is to be brought up to manifests from now on."""
-    return Record(digest, since=None, worked=not instance.is_ill)
+    return Record(digest, since=None, ill=instance.health if instance.is_ill else "")
 
 
-def completed(record: Record, instance: FleetInstance, now: datetime) -> Record:
-    """The record of an instance that has all of the manifests."""
-    if not instance.is_working:
-        return replace(record, since=None)
-    return record if record.since is not None else replace(record, since=now, worked=True)
+def completed(
+    record: Record, instance: FleetInstance, now: datetime, soak: timedelta, *, is_rolled_out: bool
+) -> Record:
+    """The record of an instance to which all of the manifests were applied."""
+    if not (_is_well(instance, record) and is_rolled_out):
+        return replace(record, since=None, is_proven=record.is_proven and not _is_down(instance))
+    since = record.since or now
+    ill = "" if instance.is_working else record.ill
+    return replace(record, since=since, ill=ill, is_proven=record.is_proven or now >= since + soak)
+
+
+def believed(record: Record, now: datetime) -> Record:
+    """What a record says, but for a time that is still to come: somebody has changed it, or the clock."""
+    return replace(record, since=None) if record.since is not None and record.since > now else record
 
 
 def find_waiting(members: Iterable[Member], now: datetime, soak: timedelta) -> dict[str, str]:
     """By instance that does not get its changed manifests yet, what it waits for; all others may go on."""
-    serving = sorted((each for each in members if each.instance.is_in_service), key=_turn)
+    ordered = sorted(members, key=_turn)
+    serving = [each for each in ordered if each.instance.is_in_service]
     late = [each for each in serving if not each.has_wanted]
     changing = {each.wanted for each in late}
     having = [each for each in serving if each.has_wanted and each.wanted in changing]
     proven = {each.wanted for each in having if not _obstacle(each, now, soak)}
-    left = [each for each in late if not (each.instance.is_ill and each.wanted in proven)]
+    left = [each for each in late if not (_is_down(each.instance) and each.wanted in proven)]
     counted = _counted(having)
-    obstacle = next(filter(None, (_obstacle(each, now, soak) for each in counted)), "")
+    unready = [each for each in ordered if not each.instance.is_in_service and each.wanted in changing]
+    obstacles = [*(_obstacle(each, now, soak) for each in counted), *map(_unready, unready)]
+    obstacle = next(filter(None, obstacles), "")
     wave = [] if obstacle else _wave(left, Counter(each.wanted for each in counted))
     why = obstacle or f"its turn, after {', '.join(each.instance.id for each in wave[:1])}"
     return {each.instance.id: WAITS + why for each in left if each not in wave}
@@ -91,25 +114,42 @@ def _turn(member: Member) -> tuple[int, bool, str]:
     return TURNS.get(instance.ring, len(TURNS)), not instance.is_ill, instance.id
 
 
+def _is_down(instance: FleetInstance) -> bool:
+    return instance.health == Health.DOWN
+
+
+def _is_well(instance: FleetInstance, record: Record) -> bool:
+    """Whether it works, or is degraded as it was when it began to get what it has."""
+    return instance.is_working or instance.health == record.ill == Health.DEGRADED
+
+
 def _obstacle(member: Member, now: datetime, soak: timedelta) -> str:
     """Why what this instance has comes to no other yet; empty: it may."""
-    instance, since = member.instance, member.record.since
-    if instance.is_ill:
+    instance, record = member.instance, member.record
+    if _is_down(instance) or (instance.is_ill and not record.is_proven and not _is_well(instance, record)):
         reason = f" ({instance.health_reason})" if instance.health_reason else ""
         return f"{instance.id}, which has its changed ones already and is {instance.health}{reason}"
-    if not instance.is_working:
+    if not (instance.is_working or instance.is_ill):
         return f"{instance.id}, which has its changed ones already and of which no agent tells how it is"
-    if since is None:
+    if record.is_proven:
+        return ""
+    if record.since is None:
         return f"{instance.id}, which is being brought up to its changed ones"
-    if now < since + soak:
-        return f"{instance.id}, which has to work with its changed ones until {rfc3339(since + soak)}"
+    if now < record.since + soak:
+        return f"{instance.id}, which has to work with its changed ones until {rfc3339(record.since + soak)}"
     return ""
+
+
+def _unready(member: Member) -> str:
+    """Likewise of an instance that was installed with it."""
+    how = "has failed" if member.instance.state == "failed" else "is not ready yet"
+    return f"{member.instance.id}, which was installed with its changed ones and {how}"
 
 
 def _counted(having: Sequence[Member]) -> list[Member]:
     """Those whose health says something about what they have."""
-    told = {each.wanted for each in having if each.record.worked}
-    return [each for each in having if each.record.worked or each.wanted not in told]
+    told = {each.wanted for each in having if each.is_telling}
+    return [each for each in having if each.is_telling or each.wanted not in told]
 
 
 def _wave(late: Sequence[Member], counted: Counter[str]) -> list[Member]:

@@ -53,4 +53,4 @@ def write(folder: Path, name: str, manifests: list[Manifest]) -> None:
 
 async def bring_up(installer: Installer, instance: FleetInstance) -> int:
     """Have it installed as the release has it now, whatever others have."""
-    return await installer.install(instance, installer.rendering_of(instance))
+    return (await installer.install(instance, installer.rendering_of(instance))).changed

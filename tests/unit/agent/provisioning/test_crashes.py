@@ -59,13 +59,20 @@ class Cluster:
             raise NotFound(name) from None
 
     async def list_pages(
-        self, resource: ApiResource, namespace: str | None = None, *, selector: str = "", metadata_only: bool = False
+        self,
+        resource: ApiResource,
+        namespace: str | None = None,
+        *,
+        selector: str = "",
+        fields: str = "",
+        metadata_only: bool = False,
     ) -> AsyncIterator[Page]:
         self._called()
+        wanted = fields.removeprefix("metadata.name=")
         found = [
             each
-            for (kind, home, _), each in self.objects.items()
-            if kind == resource.kind and namespace in (None, home)
+            for (kind, home, name), each in self.objects.items()
+            if kind == resource.kind and namespace in (None, home) and wanted in ("", name)
         ]
         yield Page([each for each in found if _is_selected(each["metadata"].get("labels", {}), selector)], "1")
 

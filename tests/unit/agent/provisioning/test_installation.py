@@ -15,9 +15,11 @@ from services.agent.provisioning.installation import (
     described,
     differs,
     installation,
+    is_rolled_out,
     namespace_of,
 )
 from services.common.errors import Permanent
+from services.common.kubernetes import Manifest
 from tests.unit.agent.instances_of_fleet import instance_row
 from tests.unit.agent.provisioning.renderings import named, rendered, write
 
@@ -192,3 +194,30 @@ def test_object_when_compared_then_what_others_have_added_does_not_count(
 )
 def test_names_when_told_then_a_few_of_them_are_and_the_others_are_counted(names: str, told: str) -> None:
     assert described(names.split()) == told
+
+
+def workload(wanted: int | None, observed: int | None, **counts: int) -> Manifest:
+    status = counts if observed is None else {"observedGeneration": observed, **counts}
+    spec = {} if wanted is None else {"replicas": wanted}
+    return {"metadata": {"generation": 2}, "spec": spec, "status": status}
+
+
+ONE_OF_EACH = {"replicas": 1, "updatedReplicas": 1, "readyReplicas": 1}
+ROLLED_OUT = {
+    "all pods": (workload(1, 2, **ONE_OF_EACH), True),
+    "one pod by default": (workload(None, 2, **ONE_OF_EACH), True),
+    "no pods": (workload(0, 2), True),
+    "nobody looks after it": (workload(1, None), True),
+    "not looked at since it was changed": (workload(1, 1, **ONE_OF_EACH), False),
+    "the new pod does not start": (workload(1, 2, replicas=2, updatedReplicas=1, readyReplicas=1), False),
+    "the new pod cannot be made": (workload(1, 2, replicas=1, readyReplicas=1), False),
+    "its pod is not ready": (workload(1, 2, replicas=1, updatedReplicas=1), False),
+    "some pods": (workload(2, 2, **ONE_OF_EACH), False),
+}
+
+
+@pytest.mark.parametrize(("live", "expected"), ROLLED_OUT.values(), ids=ROLLED_OUT)
+def test_workload_when_all_its_pods_are_those_that_it_wants_and_ready_then_it_is_rolled_out(
+    live: Manifest, expected: bool
+) -> None:
+    assert is_rolled_out(live) == expected

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from services.agent.objects.fleet import Fleet
 from services.agent.provisioning.installation import Rendering
+from services.agent.provisioning.installer import Installed
 from services.agent.provisioning.provisioner import REPORT_SECONDS, Provisioner
-from services.agent.provisioning.waves import WAITS, Record
+from services.agent.provisioning.waves import UNRECORDED, WAITS, Record
 from services.common.errors import GitOpsError, Permanent, Retry, Wait
 from services.common.kubernetes import Rejected
 from services.common.kubernetes.access import GRACE_SECONDS
@@ -29,12 +30,13 @@ class FakeRecords:
     """Of a cluster in which everything can be read."""
 
     known: dict[str, Record] = field(default_factory=dict)
-    error: GitOpsError | None = None
+    errors: dict[str, GitOpsError] = field(default_factory=dict)
+    """By instance."""
 
-    async def read(self, instances: Iterable[FleetInstance]) -> dict[str, Record]:
-        if self.error is not None:
-            raise self.error
-        return {each.id: self.known[each.id] for each in instances if each.id in self.known}
+    async def read(self, instance: FleetInstance) -> Record | None:
+        if instance.id in self.errors:
+            raise self.errors[instance.id]
+        return self.known.get(instance.id)
 
     async def write(self, instance: FleetInstance, record: Record) -> None:
         self.known[instance.id] = record
@@ -52,17 +54,25 @@ class FakeInstaller:
     """Instances for which it never comes to an end."""
     others: set[str] = field(default_factory=set)
     """Instances that an earlier release has installed otherwise."""
+    same: set[str] = field(default_factory=set)
+    """Those that it has installed as they are wanted."""
+    rolling: set[str] = field(default_factory=set)
+    """Instances that have pods of before."""
     calls: list[str] = field(default_factory=list)
 
     def rendering_of(self, instance: FleetInstance) -> Rendering:
         return Rendering((), f"digest of {instance.wanted_version}")
 
-    async def is_to_change(self, instance: FleetInstance, wanted: Rendering) -> bool:
-        return instance.id in self.others
+    async def found(self, instance: FleetInstance, wanted: Rendering) -> Record | None:
+        if instance.id in self.same:
+            return Record(wanted.digest, None)
+        return UNRECORDED if instance.id in self.others else None
 
-    async def install(self, instance: FleetInstance, wanted: Rendering, begun: Record | None) -> int:
+    async def install(self, instance: FleetInstance, wanted: Rendering, begun: Record | None) -> Installed:
         await self._call("install", instance)
-        return 0
+        if begun is not None:
+            await self.records.write(instance, begun)
+        return Installed(0, is_rolled_out=instance.id not in self.rolling)
 
     async def remove(self, instance: FleetInstance) -> bool:
         await self._call("remove", instance)
@@ -237,7 +247,9 @@ async def test_report_when_it_does_not_arrive_then_the_next_comparison_tells_it(
 
 
 HEALTHY = [replace(each, health="Healthy") for each in (ONE, TWO)]
-OLD, NEW = (Record(f"digest of {version}", EPOCH - timedelta(days=1), worked=True) for version in ("before", "3.2.11"))
+OLD, NEW = (
+    Record(f"digest of {version}", EPOCH - timedelta(days=1), is_proven=True) for version in ("before", "3.2.11")
+)
 AFTER_ONE = EngineInstallation("Applied", "3.2.11", WAITS + "its turn, after one")
 
 
@@ -246,7 +258,7 @@ async def test_manifests_when_they_have_changed_then_an_instance_that_waits_is_l
     async with running(installer, *HEALTHY) as (_, reports, clock, _):
         assert installer.calls == ["install one"]
         assert reports.told == [("one", EngineInstallation("Applied", "3.2.11", "")), ("two", AFTER_ONE)]
-        assert installer.records.known == {"one": Record(NEW.digest, EPOCH, worked=True), "two": OLD}
+        assert installer.records.known == {"one": Record(NEW.digest, EPOCH), "two": OLD}
         await clock.advance(SOAK + INTERVAL)
         assert "install two" in installer.calls
         assert reports.told[-1] == ("two", EngineInstallation("Applied", "3.2.11", ""))
@@ -262,13 +274,53 @@ async def test_instances_when_an_earlier_release_has_installed_them_then_those_t
         assert installer.calls == ["install one", "install two"]
 
 
-async def test_records_when_they_cannot_be_read_then_nothing_is_changed_and_that_is_told() -> None:
-    installer = FakeInstaller(records=FakeRecords(error=Retry("no answer")))
-    async with running(installer, *HEALTHY) as (_, reports, _, _):
-        assert installer.calls == []
-        assert reports.told == [
-            (each, EngineInstallation("Applying", "3.2.11", "no answer")) for each in ("one", "two")
-        ]
+async def test_instance_when_an_earlier_release_has_installed_it_as_wanted_then_it_counts_and_is_recorded_once() -> (
+    None
+):
+    installer = FakeInstaller(same={"one"}, others={"two"})
+    ill = replace(ONE, health="Down", health_reason="Closed")
+    async with running(installer, ill, HEALTHY[1]) as (_, reports, _, _):
+        assert installer.calls == ["install one"]
+        assert installer.records.known == {"one": Record(NEW.digest, None)}
+        why = WAITS + "one, which has its changed ones already and is Down (Closed)"
+        assert ("two", EngineInstallation("Applied", "3.2.11", why)) in reports.told
+
+
+async def test_record_when_it_cannot_be_read_then_the_instance_is_left_alone_and_no_other_gets_what_has_changed() -> (
+    None
+):
+    records = FakeRecords({"one": OLD, "two": OLD, "three": NEW}, {"one": Retry("no answer")})
+    installer = FakeInstaller(records=records)
+    three = replace(HEALTHY[0], id="three")
+    async with running(installer, *HEALTHY, three) as (_, reports, _, _):
+        assert installer.calls == ["install three"]
+        why = WAITS + "one, which is being brought up to its changed ones"
+        assert dict(reports.told) == {
+            "one": EngineInstallation("Applying", "3.2.11", "no answer"),
+            "two": EngineInstallation("Applied", "3.2.11", why),
+            "three": EngineInstallation("Applied", "3.2.11", ""),
+        }
+
+
+async def test_manifests_when_the_pods_of_an_instance_are_not_those_that_they_want_then_its_soak_does_not_begin() -> (
+    None
+):
+    installer = FakeInstaller(records=FakeRecords({"one": OLD, "two": OLD}), rolling={"one"})
+    async with running(installer, *HEALTHY) as (_, _, clock, _):
+        await clock.advance(3 * SOAK)
+        assert installer.records.known == {"one": Record(NEW.digest, None), "two": OLD}
+        installer.rolling.clear()
+        await clock.advance(INTERVAL)
+        assert installer.records.known["one"] == Record(NEW.digest, clock.now())
+
+
+async def test_record_when_its_time_is_still_to_come_then_the_soak_begins_anew() -> None:
+    changed = Record(NEW.digest, datetime.max.replace(tzinfo=UTC))
+    installer = FakeInstaller(records=FakeRecords({"one": changed, "two": OLD}))
+    async with running(installer, *HEALTHY) as (_, _, clock, _):
+        assert installer.records.known["one"] == Record(NEW.digest, EPOCH)
+        await clock.advance(SOAK + INTERVAL)
+        assert installer.records.known["two"].digest == NEW.digest
 
 
 async def test_record_when_an_instance_becomes_ill_and_works_again_then_it_says_since_when_that_is() -> None:
