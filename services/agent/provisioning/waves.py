@@ -4,16 +4,15 @@ Manifests change when somebody renders them anew, or when a release makes other 
 service then waits for its turn:
 
 - **Waves** go ring by ring, in the order of ``RINGS``. The first wave is one instance. A further one is as many as have
-  the changed manifests already, at most, without those that were ill when they got them.
-- **A wave begins** when all that have the changed manifests work, and have done so with these for the soak. While one
-  of them does not work, or nobody tells how it is, none begins. One that has had its soak stops them only while it is
-  down, or nobody tells how it is. One that was degraded when it got them may be
-  so with them; one that was down then, and has not worked since, says nothing about them: it is not counted, unless
-  nobody else has them.
+  the changed manifests already, at most, without those that were down when they got them.
+- **A wave begins** when all that have the changed manifests are well, and have been so with these for the soak: they
+  work, or are degraded as they were before. While one of them is not, or nobody tells how it is, none begins. One that
+  has had its soak stops them only while it is down, or nobody tells how it is. One that was down when it got them, and
+  has not worked since, says nothing about them: it is not counted, unless nobody else has them.
 - **An instance that is not in service yet**, or has failed, waits for nothing. None begins while there is one with the
   changed manifests: it may be there because another does not work with them.
-- **An instance that is down** does not wait for its turn once another has worked with these manifests for the soak: so
-  what is set back heals at once. Manifests that no instance has come to an ill one first, of those whose turn it is.
+- **An instance that is down** does not wait for its turn once another has been well with these for the soak: so what is
+  set back heals at once. Manifests that no instance has come to an ill one first, of those whose turn it is.
 
 What an instance has is in its ``Record``.
 """

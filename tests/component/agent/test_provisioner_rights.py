@@ -98,7 +98,7 @@ async def test_provisioner_when_it_has_its_own_rights_alone_then_it_installs_and
     assert await bring_up(installer, instance) == 0
     record = begun(instance, "digest")
     await installer.records.write(instance, record)
-    assert await installer.records.read([instance]) == {instance.id: record}
+    assert await installer.records.read(instance) == record
     await installer.remove(instance)
     await eventually(lambda: installer.remove(instance))
 

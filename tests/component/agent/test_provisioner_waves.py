@@ -18,12 +18,13 @@ from services.agent.provisioning.installer import Installer
 from services.agent.provisioning.provisioner import Provisioner
 from services.agent.provisioning.records import LABEL, NAME
 from services.agent.provisioning.waves import WAITS, Record
-from services.common.kubernetes import CONFIG_MAP, KubeClient, Manifest, NotFound
+from services.common.argocd_names import CONTROLLER
+from services.common.kubernetes import CONFIG_MAP, STATEFUL_SET, KubeClient, Manifest, NotFound
 from services.common.messages import EngineInstallation, FleetInstance
 from tests.component.agent.test_provisioner import eventually
 from tests.unit.agent.instances_of_fleet import HERE, instance_row
 from tests.unit.agent.provisioning.renderings import bring_up, rendered, write
-from tests.unit.fake_clock import FakeClock
+from tests.unit.fake_clock import EPOCH, FakeClock
 
 SOAK_SECONDS = 300.0
 VERSION = "3.2.11"
@@ -85,7 +86,8 @@ class Fixture:
         return [each["data"]["installationID"] for each in found]
 
     async def records(self) -> dict[str, Record]:
-        return await self.installer.records.read(self.rows)
+        found = {each.id: await self.installer.records.read(each) for each in self.rows}
+        return {name: record for name, record in found.items() if record is not None}
 
 
 def _with_setting(manifest: Manifest, setting: str) -> Manifest:
@@ -98,6 +100,7 @@ async def fleet(kube: KubeClient, tmp_path: Path) -> Fixture:
     """Which has run the same manifests for long."""
     made = Fixture(kube, tmp_path)
     await made.compare()
+    await made.compare()  # what was just made is not looked at
     made.clock.seconds += SOAK_SECONDS
     return made
 
@@ -157,7 +160,7 @@ async def test_record_when_the_installation_is_compared_and_applied_anew_then_it
     fleet: Fixture, kube: KubeClient
 ) -> None:
     before = await fleet.records()
-    assert {each.worked for each in before.values()} == {True}
+    assert {(each.since, each.ill) for each in before.values()} == {(EPOCH, "")}
     assert len({each.digest for each in before.values()}) == 1
     found = await kube.get_object(CONFIG_MAP, fleet.canary.namespace, NAME)
     assert found["metadata"]["labels"] == {LABEL: fleet.canary.id}
@@ -189,6 +192,10 @@ async def test_instances_when_an_earlier_release_has_installed_them_then_those_t
     fleet.render(BEFORE)
     assert await fleet.records() == {}
     await fleet.compare()
+    assert await fleet.settings() == [BEFORE, CHANGED, CHANGED]
+    assert (await fleet.records()).keys() == {fleet.canary.id}
+    fleet.clock.seconds += SOAK_SECONDS
+    await fleet.compare()
     assert await fleet.settings() == [BEFORE, BEFORE, CHANGED]
     assert (await fleet.records()).keys() == {fleet.canary.id, fleet.first.id}
 
@@ -206,8 +213,10 @@ async def test_record_when_somebody_else_has_written_it_then_it_is_not_taken_for
     fleet: Fixture, kube: KubeClient
 ) -> None:
     before = await fleet.records()
-    spoiled = {"data": {"since": "yesterday"}}
-    await kube.patch_object(CONFIG_MAP, fleet.first.namespace, NAME, spoiled, field_manager="somebody")
+    for since in ("yesterday", "2026-01-01T00:00:00", "0001-01-01T00:00:00+14:00"):
+        spoiled = {"data": {"since": since}}
+        await kube.patch_object(CONFIG_MAP, fleet.first.namespace, NAME, spoiled, field_manager="somebody")
+        assert fleet.first.id not in await fleet.records()
     elsewhere = {
         "apiVersion": "v1",
         "kind": "ConfigMap",
@@ -216,3 +225,45 @@ async def test_record_when_somebody_else_has_written_it_then_it_is_not_taken_for
     }
     await kube.apply_object(CONFIG_MAP, elsewhere, field_manager="somebody", force=True)
     assert await fleet.records() == {fleet.canary.id: before[fleet.canary.id]}
+
+
+async def test_record_when_its_time_is_the_last_there_is_then_the_soak_begins_anew_and_waves_go_on(
+    fleet: Fixture, kube: KubeClient
+) -> None:
+    fleet.render(CHANGED)
+    await fleet.compare()
+    last = {"data": {"since": "9999-12-31T23:59:59Z"}}
+    await kube.patch_object(CONFIG_MAP, fleet.canary.namespace, NAME, last, field_manager="somebody")
+    await fleet.compare()
+    fleet.clock.seconds += SOAK_SECONDS
+    await fleet.compare()
+    assert await fleet.settings() == [CHANGED, CHANGED, BEFORE]
+
+
+async def test_manifests_when_the_new_pods_of_the_first_instance_do_not_start_then_they_come_to_no_other(
+    fleet: Fixture, kube: KubeClient
+) -> None:
+    fleet.render(CHANGED)
+    await _roll_out(kube, fleet.canary, updated=0)
+    for _ in range(3):
+        await fleet.compare()
+        fleet.clock.seconds += SOAK_SECONDS
+    assert await fleet.settings() == [CHANGED, BEFORE, BEFORE]
+    assert fleet.told.messages[fleet.first.id] == WAITS + (
+        f"{fleet.canary.id}, which is being brought up to its changed ones"
+    )
+    await _roll_out(kube, fleet.canary, updated=1)
+    await fleet.compare()
+    fleet.clock.seconds += SOAK_SECONDS
+    await fleet.compare()
+    assert await fleet.settings() == [CHANGED, CHANGED, BEFORE]
+
+
+async def _roll_out(kube: KubeClient, instance: FleetInstance, *, updated: int) -> None:
+    """What a controller tells of the workload of an instance, of which one pod is ready."""
+    live = await kube.get_object(STATEFUL_SET, instance.namespace, CONTROLLER)
+    counts = {"replicas": 1, "readyReplicas": 1, "updatedReplicas": updated}
+    told = {"status": {"observedGeneration": live["metadata"]["generation"], **counts}}
+    await kube.patch_object(
+        STATEFUL_SET, instance.namespace, CONTROLLER, told, field_manager="somebody", subresource="status"
+    )
