@@ -18,7 +18,7 @@ from services.agent.provisioning.installation import (
     SERVICE_ACCOUNT,
     Renderings,
 )
-from services.agent.provisioning.installer import Installer
+from services.agent.provisioning.installer import Installed, Installer
 from services.common.errors import Permanent, Wait
 from services.common.kubernetes import APPLICATION, CONFIG_MAP, NAMESPACE, STATEFUL_SET, KubeClient, Manifest, NotFound
 from services.common.messages import FleetInstance
@@ -71,8 +71,10 @@ def application(namespace: str, name: str) -> Manifest:
 async def test_installation_when_made_then_it_is_all_there_and_nothing_is_written_again(
     kube: KubeClient, installer: Installer, instance: FleetInstance
 ) -> None:
-    assert await bring_up(installer, instance) == len(rendered("3.2.11"))
-    assert await bring_up(installer, instance) == 0
+    wanted = installer.rendering_of(instance)
+    made = Installed(len(rendered("3.2.11")), is_rolled_out=False)
+    assert await installer.install(instance, wanted) == made, "nobody has looked at the workloads yet"
+    assert await installer.install(instance, wanted) == Installed(0, is_rolled_out=True)
     assert await image_of(kube, instance) == "quay.io/argoproj/argocd:v3.2.11"
     binding = await kube.get_object(CLUSTER_ROLE_BINDING, None, f"gitops-service-argocd-{instance.id}")
     assert [each["namespace"] for each in binding["subjects"]] == [instance.namespace]

@@ -171,7 +171,9 @@ async def test_record_when_the_installation_is_compared_and_applied_anew_then_it
     await fleet.compare()
     after = await kube.get_object(CONFIG_MAP, fleet.canary.namespace, NAME)
     assert after["metadata"]["uid"] == found["metadata"]["uid"]
-    assert await fleet.records() == before
+    records = await fleet.records()
+    assert {each.digest for each in records.values()} == {each.digest for each in before.values()}
+    assert records[fleet.canary.id].since is None, "its pods are made anew"
     await eventually(lambda: fleet.installer.remove(fleet.canary))
     with pytest.raises(NotFound):
         await kube.get_object(CONFIG_MAP, fleet.canary.namespace, NAME)

@@ -9,11 +9,13 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from pydantic import ValidationError
 
 from services.agent.objects.fleet import Fleet
 from services.agent.provisioning.installation import Rendering
 from services.agent.provisioning.installer import Installed
 from services.agent.provisioning.provisioner import REPORT_SECONDS, Provisioner
+from services.agent.provisioning.settings import ProvisionerSettings
 from services.agent.provisioning.waves import UNRECORDED, WAITS, Record
 from services.common.errors import GitOpsError, Permanent, Retry, Wait
 from services.common.kubernetes import Rejected
@@ -321,6 +323,20 @@ async def test_record_when_its_time_is_still_to_come_then_the_soak_begins_anew()
         assert installer.records.known["one"] == Record(NEW.digest, EPOCH)
         await clock.advance(SOAK + INTERVAL)
         assert installer.records.known["two"].digest == NEW.digest
+
+
+async def test_instance_when_it_is_new_then_it_is_installed_at_once_and_others_wait_for_it() -> None:
+    installer = FakeInstaller(records=FakeRecords({"one": OLD}))
+    new = replace(TWO, state="provisioning")
+    async with running(installer, HEALTHY[0], new) as (_, reports, _, _):
+        assert installer.calls == ["install two"]
+        why = WAITS + "two, which was installed with its changed ones and is not ready yet"
+        assert ("one", EngineInstallation("Applied", "3.2.11", why)) in reports.told
+
+
+def test_soak_when_it_is_shorter_than_health_takes_to_be_told_then_it_is_refused() -> None:
+    with pytest.raises(ValidationError, match="greater than or equal to 120"):
+        ProvisionerSettings(provisioning_soak_seconds=119)
 
 
 async def test_record_when_an_instance_becomes_ill_and_works_again_then_it_says_since_when_that_is() -> None:
