@@ -158,7 +158,7 @@ def test_cluster_when_ordered_before_it_has_a_topic_then_it_is_refused_and_rows_
             "makes it",
         )
     assert add(stack, instance).exit_code == 0
-    until_streamed(stack, instance, "accepting")
+    until_streamed(stack, instance, "provisioning")
     tried = of_clusters(stack, "add", cluster, "--region", "eu", "--dry-run")
     assert tried.stdout.splitlines()[-1] == f"{cluster}: would be accepted", tried.output
     added = of_clusters(stack, "add", cluster, "--region", "eu")
