@@ -136,6 +136,7 @@ def build(
         engines=engines,
         is_platform=lambda namespace: settings.is_platform(namespace) or fleet.is_engine_namespace(namespace),
         wanted_version=fleet.wanted_version,
+        is_in_service=fleet.is_in_service,
         inspect_engines=inspection.inspect_at_once,
     )
     new_controller = partial(InstanceController, dependencies=dependencies, settings=settings)

@@ -46,11 +46,14 @@ def run(service: str, start: Callable[[], None]) -> None:
         raise SystemExit(130) from None
 
 
-def await_dependency(what: str, attempt: Callable[[], ResultT], timeout_seconds: float) -> ResultT:
+def await_dependency(
+    what: str, attempt: Callable[[], ResultT], timeout_seconds: float, *, complaint: str = "did not answer within"
+) -> ResultT:
     """Call ``attempt`` until it succeeds, backing off after each Retry.
 
     Raises:
-        Unavailable: ``what`` still failed when ``timeout_seconds`` were over; carries the last reason.
+        Unavailable: ``what`` still failed when ``timeout_seconds`` were over; carries ``complaint`` and the last
+            reason.
     """
     deadline, delays = time.monotonic() + timeout_seconds, Backoff(limit=1)
     while True:
@@ -59,7 +62,7 @@ def await_dependency(what: str, attempt: Callable[[], ResultT], timeout_seconds:
         except Retry as error:
             delay = delays.next_delay()
             if time.monotonic() + delay > deadline:
-                raise Unavailable(f"{what} did not answer within {timeout_seconds:g} s: {one_line(error)}") from error
+                raise Unavailable(f"{what} {complaint} {timeout_seconds:g} s: {one_line(error)}") from error
             time.sleep(delay)
 
 

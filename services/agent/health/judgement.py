@@ -104,11 +104,13 @@ def judged(signals: Signals, heartbeat_deadline: float) -> Judgement:
 
 
 def is_too_early(judgement: Judgement, signals: Signals) -> bool:
-    """Whether an instance may not be said to work yet: its heartbeat was never compared. Soon that is late.
+    """Whether an instance may not be said to work yet: no comparison of its heartbeat is to be seen. Soon that is late.
 
-    Tenants are placed on an instance that was just added as soon as it is told to work.
+    Tenants are placed on an instance that was just added as soon as it is told to work. One that is in service already
+    goes on to be told of: it would be taken for one whose agent is silent.
     """
-    is_awaited = signals.heartbeat is not None and signals.heartbeat.reconciled_at is None
+    is_compared = signals.heartbeat is not None and signals.heartbeat.reconciled_at is not None
+    is_awaited = signals.has_heartbeat and not (is_compared or signals.is_in_service)
     return is_awaited and is_working(judgement.health, judgement.reason)
 
 

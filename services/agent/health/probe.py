@@ -52,15 +52,17 @@ class Probe:
         *,
         heartbeat: Heartbeat | None,
         wanted_version: Callable[[], str],
+        is_in_service: Callable[[], bool],
     ) -> None:
         """``applications`` and ``engine`` are others' to keep up to date; ``heartbeat`` may be left out.
 
-        ``wanted_version``: with which it was ordered, by what is known now; empty: none.
+        ``wanted_version``: with which it was ordered, by what is known now; empty: none. ``is_in_service``: whether
+        tenants may be on it, likewise.
         """
         self._cluster, self._namespace, self._clock = cluster, namespace, clock
         self._applications, self._engine, self._heartbeat = applications, engine, heartbeat
         self._wanted_version, self._certificates = wanted_version, Certificates(cluster, namespace, clock)
-        self._refreshes = Refreshes()
+        self._is_in_service, self._refreshes = is_in_service, Refreshes()
 
     async def measure(self) -> Signals:
         """One measurement. Raises nothing that a server says."""
@@ -80,6 +82,8 @@ class Probe:
             is_closed=is_closed or engine.is_closed,
             refusal=engine.refusal,
             workloads=workloads,
+            is_in_service=self._is_in_service(),
+            has_heartbeat=self._heartbeat is not None,
             heartbeat=heartbeat,
             applications=applications_signal(
                 self._applications, self._refreshes, self._clock.now(), engine.compares_within

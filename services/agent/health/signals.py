@@ -95,6 +95,10 @@ class Signals:
     refusal: str = ""
     """Why nothing new is deployed by it."""
     workloads: tuple[Workload, ...] = ()
+    is_in_service: bool = True
+    """Tenants may be on it."""
+    has_heartbeat: bool = False
+    """There is to be a heartbeat Application, whether it can be read or not."""
     heartbeat: HeartbeatSignal | None = None
     """None: there is no such Application, or it could not be read."""
     applications: ApplicationsSignal = field(default_factory=ApplicationsSignal)

@@ -48,6 +48,8 @@ class Dependencies:
     is_platform: IsPlatform
     wanted_version: Callable[[str], str]
     """By instance id, the version that it was ordered with; empty: none."""
+    is_in_service: Callable[[str], bool]
+    """By instance id, whether tenants may be on it."""
     inspect_engines: Callable[[], None]
     """Has all Argo CDs of the cluster inspected at once."""
 

@@ -36,6 +36,7 @@ def health_watch(
         clock,
         heartbeat=heartbeat,
         wanted_version=partial(dependencies.wanted_version, instance),
+        is_in_service=partial(dependencies.is_in_service, instance),
     )
     return HealthWatch(
         instance,

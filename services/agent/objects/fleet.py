@@ -46,6 +46,11 @@ class Fleet:
         row = self._rows.get(instance)
         return row.wanted_version if row is not None else ""
 
+    def is_in_service(self, instance: str) -> bool:
+        """Whether tenants may be on it. One that is not known may have been before its row was."""
+        row = self._rows.get(instance)
+        return row is None or row.is_in_service
+
     def installations(self) -> list[FleetInstance]:
         """Instances of our cluster whose engine a provisioner installs, or has installed until they were retired.
 

@@ -36,9 +36,10 @@ from services.common.messages import (
 from services.common.startup import await_dependency
 from services.planner.database.rollout_queries import load_sample
 from services.planner.domain.fleet.fleet import Fleet
+from services.planner.domain.fleet.order_validation import state_in_words
 from services.planner.domain.fleet.placement.measured_load import in_applications
 from services.planner.domain.fleet.pools.pools import MOST_CAPACITY
-from services.planner.domain.fleet.pools.provisioning import lacking
+from services.planner.domain.fleet.pools.provisioning import why_unready
 from services.planner.domain.fleet.rollouts.rollout_rows import EngineSample
 from services.planner.domain.fleet.rows import CLASSES, SILENT, EngineInstanceRow, InstanceHealth
 from services.planner.engines.available import ENGINES
@@ -245,7 +246,12 @@ def add(  # noqa: PLR0913, PLR0917 - an option for each thing that an instance i
 @app.command()
 def wait(instance: str = ID, url: str = READING_URL, timeout: float = READY_WITHIN) -> None:
     """Wait until an instance that was added is ready for tenants. If it is not in time, what it lacks is told."""
-    await_dependency(f"engine instance {instance}", lambda: _require_ready(instance, fleet(url)), timeout)
+    await_dependency(
+        f"engine instance {instance}",
+        lambda: _require_ready(instance, fleet(url)),
+        timeout,
+        complaint="is not ready after",
+    )
 
 
 def _require_ready(instance: str, shown: Fleet) -> None:
@@ -253,8 +259,10 @@ def _require_ready(instance: str, shown: Fleet) -> None:
     known = _known(instance, shown)
     if known.is_retired:
         raise InvalidConfiguration(f"engine instance {instance} is retired")
+    if known.is_leaving:
+        raise InvalidConfiguration(state_in_words(known))
     if known.is_unready:
-        raise Retry(f"it is {known.state}: {known.state_message or lacking(known, shown.health.get(instance))}")
+        raise Retry(f"it is {known.state}: {known.state_message or why_unready(known, shown)}")
 
 
 @app.command()

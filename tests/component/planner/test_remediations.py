@@ -92,6 +92,12 @@ def have_installed(database: Database) -> None:
         owner.execute("UPDATE engine_instances SET wanted_version = '3.2.11' WHERE id = 'i0'")
 
 
+def have_added(database: Database) -> None:
+    """What was ordered in the place of the first instance takes tenants by now."""
+    with psycopg.connect(database.owner_url) as owner:
+        owner.execute("UPDATE engine_instances SET state = 'accepting' WHERE id LIKE '%-general-1'")
+
+
 def shown(database: Database, *arguments: str) -> list[dict[str, Any]]:
     environment = {"DATABASE_OWNER_URL": database.owner_url}
     result = CliRunner(env=environment).invoke(engines.app, [*arguments, "-o", "json"])
@@ -203,6 +209,9 @@ def test_instance_when_its_cluster_was_out_of_reach_then_it_is_replaced_only_a_w
     state = "SELECT state FROM engine_instances WHERE id = 'i0'"
     assert (is_due(fleet, 2049), rows(database, state)) == (False, [("accepting",)])
     assert look(fleet, 2050).state == "exhausted"
+    assert rows(database, state) == [("accepting",)]
+    have_added(database)
+    look(fleet, 2070)
     assert rows(database, state) == [("retired",)]
 
 
@@ -220,8 +229,13 @@ def test_instance_when_a_provisioner_has_installed_it_then_it_is_told_to_apply_i
     added = "SELECT state, wanted_version FROM engine_instances WHERE id LIKE '%-general-1'"
     assert rows(database, added) == [("provisioning", "3.2.11")]
     assert [look(fleet, second).state for second in (1164, 1213)] == ["waiting", "waiting"]
-    assert look(fleet, 1214).rung == "Replace"
-    assert rows(database, "SELECT state FROM engine_instances WHERE id = 'i0'") == [("retired",)]
+    replaced = look(fleet, 1214)
+    assert (replaced.rung, replaced.message.startswith("it is retired as soon as ")) == ("Replace", True)
+    state = "SELECT state FROM engine_instances WHERE id = 'i0'"
+    assert rows(database, state) == [("accepting",)]
+    have_added(database)
+    look(fleet, 1234)
+    assert rows(database, state) == [("retired",)]
     orders = "SELECT kind, actor, outcome FROM fleet_orders ORDER BY decided_at"
     assert rows(database, orders) == [
         ("AddEngineInstance", "remediation", "accepted"),

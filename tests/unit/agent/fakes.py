@@ -11,7 +11,7 @@ import math
 import re
 from collections import defaultdict
 from collections.abc import AsyncGenerator, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from services.agent.credentials.check_result import CheckResult
@@ -403,12 +403,18 @@ def dependencies_of(
         engines,
         is_platform,
         lambda _: wanted_version,
+        lambda _: True,
         inspect_engines,
     )
 
 
 def bench(
-    wanted_version: str = "", *, clock: FakeClock | None = None, cluster: MemoryCluster | None = None, **settings: Any
+    wanted_version: str = "",
+    *,
+    is_in_service: bool = True,
+    clock: FakeClock | None = None,
+    cluster: MemoryCluster | None = None,
+    **settings: Any,
 ) -> Bench:
     clock, engine = clock or FakeClock(), EngineState(is_inspected=True)
     cluster, checker, reports, defects = cluster or MemoryCluster(clock), FakeChecker(), MemoryReports(), []
@@ -423,5 +429,6 @@ def bench(
         wanted_version=wanted_version,
         inspect_engines=lambda: inspections.append(clock.time()),
     )
+    dependencies = replace(dependencies, is_in_service=lambda _: is_in_service)
     instance = InstanceController("argocd", "argocd", dependencies, SETTINGS.model_copy(update=settings))
     return Bench(clock, cluster, checker, reports, instance, defects, engine, inspections)

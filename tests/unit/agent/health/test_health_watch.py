@@ -131,16 +131,54 @@ async def test_instance_when_it_is_well_then_that_is_told_each_minute_with_its_v
     assert engine.driver.clock.now() - last <= timedelta(seconds=DEADLINE)
 
 
+@pytest.fixture
+async def added() -> AsyncIterator[Engine]:
+    """One that is not in service yet."""
+    made = Engine(Driver(bench(is_in_service=False, **SETTINGS)))
+    await made.driver.begin()
+    yield made
+    await made.driver.instance.stop()
+    assert made.driver.defects == []
+
+
 @pytest.mark.parametrize("days", [300, 3], ids=["well", "with a certificate that expires"])
-async def test_instance_when_its_controller_has_never_compared_anything_then_it_is_not_told_to_work_meanwhile(
-    engine: Engine, days: int
+async def test_added_instance_when_its_controller_has_never_compared_anything_then_it_is_not_told_to_work_meanwhile(
+    added: Engine, days: int
 ) -> None:
+    engine = added
     engine.driver.cluster.certificate = certificate(days).public_bytes(DER)
     engine.works = False
     await engine.live(DEADLINE)
     assert engine.told == []
     await engine.live(5 * EVERY)
     assert engine.course == [("Degraded", "HeartbeatLate")]
+
+
+@pytest.mark.parametrize(
+    "failure", [Retry("connection refused"), Rejected("403 Forbidden", 403)], ids=["it is not read", "nobody may"]
+)
+async def test_added_instance_when_its_heartbeat_cannot_be_read_then_it_is_not_told_to_work_until_it_can(
+    added: Engine, failure: GitOpsError
+) -> None:
+    added.driver.cluster.refusing[NAME] = failure
+    await added.live(10 * EVERY)
+    assert added.told == []
+    added.driver.cluster.refusing.clear()
+    await added.live(3 * EVERY)
+    assert added.course == [("Healthy", "")]
+    assert added.told[0].heartbeat_at is not None
+
+
+async def test_instance_in_service_when_somebody_deletes_its_heartbeat_then_it_goes_on_to_be_told_of(
+    engine: Engine,
+) -> None:
+    await engine.live(60)
+    engine.works, told = False, len(engine.told)
+    engine.driver.cluster.remove("Application", NAME)
+    await engine.live(REPORT_SECONDS)
+    assert [(each.health, each.heartbeat_at) for each in engine.told[told:]] == [("Healthy", None)]
+    await engine.live(REPORT_SECONDS)
+    assert engine.course == [("Healthy", ""), ("Degraded", "HeartbeatLate")]
 
 
 async def test_instance_when_its_controller_stops_then_it_is_degraded_then_down_and_well_again_when_it_is_back(

@@ -29,6 +29,18 @@ def test_instance_when_it_is_retired_then_it_is_known_and_its_namespace_stays_th
     assert fleet.is_engine_namespace("argocd")
 
 
+@pytest.mark.parametrize(
+    ("state", "is_in_service"),
+    [("provisioning", False), ("failed", False), ("retired", False), ("accepting", True), ("drained", True)],
+)
+def test_instance_when_it_was_never_ready_or_is_retired_then_it_is_not_in_service(
+    state: str, is_in_service: bool
+) -> None:
+    fleet = Fleet(HERE, [instance_row("one", state=state)])
+    assert fleet.is_in_service("one") == is_in_service
+    assert fleet.is_in_service("nobodys")
+
+
 def test_installations_when_some_are_retired_then_those_come_last() -> None:
     rows = [instance_row("a", state="retired"), instance_row("b"), instance_row("c", state="draining")]
     fleet = Fleet(HERE, [replace(row, wanted_version="3.2.11") for row in (*rows, instance_row("0", state="retired"))])

@@ -23,7 +23,14 @@ from services.common.errors import InvalidConfiguration, Retry, Unavailable
 from services.common.messages import AddEngineInstance, FleetOrder, RebalanceFleet, RetireEngineInstance
 from services.planner.domain.fleet.fleet import Fleet, Holding, TenantHere
 from services.planner.domain.fleet.rollouts.rollout_rows import EngineSample
-from services.planner.domain.fleet.rows import EngineClusterRow, EngineInstanceRow, InstanceHealth, Move
+from services.planner.domain.fleet.rows import (
+    EngineClusterRow,
+    EngineInstanceRow,
+    Installation,
+    InstanceHealth,
+    InstanceState,
+    Move,
+)
 from tests.unit.planner.given import at
 
 URL = "postgresql://gitops_owner@localhost/gitops?sslmode=disable"
@@ -186,13 +193,37 @@ UNREADY = replace(ONE, state="provisioning")
 def test_instance_when_waited_for_then_that_ends_when_it_is_ready(monkeypatch: pytest.MonkeyPatch) -> None:
     assert waited(monkeypatch, ONE).exit_code == 0
     failed = replace(UNREADY, state="failed")
-    assert waited(monkeypatch, UNREADY, failed, replace(ONE, state="drained")).exit_code == 0
+    assert waited(monkeypatch, UNREADY, failed, replace(ONE, state="full")).exit_code == 0
+
+
+@pytest.mark.parametrize("state", ["draining", "drained"])
+def test_instance_when_waited_for_and_it_is_to_be_retired_then_it_is_refused_with_what_has_it_take_tenants_again(
+    monkeypatch: pytest.MonkeyPatch, state: InstanceState
+) -> None:
+    leaving = waited(monkeypatch, replace(ONE, state=state))
+    assert isinstance(leaving.exception, InvalidConfiguration)
+    assert str(leaving.exception) == (
+        f"engine instance one is {state}: 'gitopsctl engines undrain one' has it take tenants again"
+    )
+
+
+def test_instance_when_waited_for_while_it_is_installed_then_what_its_provisioner_tells_is_told(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    told = Installation("one", 3, "Applying", "", "its repo server is not ready", at(5))
+    installing = replace(FLEET, instances={"one": UNREADY}, installations={"one": told})
+    monkeypatch.setattr(engines, "fleet", lambda _: installing)
+    late = typed("wait", "one", "--timeout", "0")
+    assert str(late.exception).endswith("it is provisioning: its repo server is not ready")
 
 
 def test_instance_when_waited_for_in_vain_then_what_it_lacks_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     late = waited(monkeypatch, UNREADY)
     assert isinstance(late.exception, Unavailable)
-    assert str(late.exception).endswith("it is provisioning: no agent of engine cluster north has told how it is")
+    assert str(late.exception) == (
+        "engine instance one is not ready after 0 s: it is provisioning: "
+        "no agent of engine cluster north has told how it is"
+    )
     failed = waited(monkeypatch, replace(UNREADY, state="failed", state_message="it was not ready by noon"))
     assert str(failed.exception).endswith("it is failed: it was not ready by noon")
     retired = waited(monkeypatch, replace(ONE, state="retired"))

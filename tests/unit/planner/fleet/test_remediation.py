@@ -1433,6 +1433,14 @@ def evacuated(tried: Ladder) -> Changes:
     return tried.look(360)
 
 
+REPLACEMENT = f"{CLUSTER.id}-general-1"
+
+
+def with_replacement(tried: Ladder, state: InstanceState = "accepting") -> None:
+    """What was ordered in its place is so by now."""
+    tried.fleet = tried.fleet.with_instance(replace(tried.fleet.instances[REPLACEMENT], state=state))
+
+
 def without_tenants(tried: Ladder, second: int) -> Changes:
     """All of them are elsewhere by now."""
     moved = {name: replace(each, engine_instance_id="i1") for name, each in tried.fleet.tenants.items()}
@@ -1477,6 +1485,7 @@ def test_evacuation_when_the_instance_is_of_a_pool_then_the_pool_adds_another() 
 def test_replacement_when_nobody_is_left_then_the_instance_is_retired_and_it_is_over() -> None:
     tried = provisioned({"i0": 2}, *instances(4)[1:])
     evacuated(tried)
+    with_replacement(tried)
     (retired,) = without_tenants(tried, 400).engine_instances
     assert (retired.id, retired.state, tried.rows["i0"].rung) == ("i0", "retired", "Replace")
     assert tried.rows["i0"].message == "it is retired, and another takes its place: NotAccepted"
@@ -1484,9 +1493,46 @@ def test_replacement_when_nobody_is_left_then_the_instance_is_retired_and_it_is_
     assert (tried.rows["i0"].state, tried.given[-1]) == ("well", "RetireEngineInstance i0")
 
 
+def test_replacement_when_the_other_instance_is_not_ready_then_the_old_one_stays_until_that_takes_tenants() -> None:
+    tried = provisioned({"i0": 2}, *instances(4)[1:])
+    evacuated(tried)
+    assert without_tenants(tried, 400).engine_instances == ()
+    assert (tried.rows["i0"].rung, tried.rows["i0"].message) == (
+        "Replace",
+        f"it is retired as soon as {REPLACEMENT} takes tenants: engine instance {REPLACEMENT} is provisioning: "
+        f"'gitopsctl engines show {REPLACEMENT}' shows how far that is",
+    )
+    with_replacement(tried, "failed")
+    tried.look(420)
+    assert f"as none can take its place: engine instance {REPLACEMENT} was added for that" in tried.rows["i0"].message
+    with_replacement(tried, "full")
+    (retired,) = tried.look(440).engine_instances
+    assert (retired.id, retired.state) == ("i0", "retired")
+
+
+@pytest.mark.parametrize("state", ["provisioning", "failed"])
+def test_replacement_when_what_its_pool_has_added_is_not_ready_then_the_old_one_stays_until_that_takes_tenants(
+    state: InstanceState,
+) -> None:
+    tried = provisioned({"i0": 2}, *instances(4)[1:])
+    added = replace(instances(1)[0], id=REPLACEMENT, namespace="added", wanted_version="3.2.11", state=state)
+    by_hand = replace(added, id="by-hand", namespace="by-hand", wanted_version=None)
+    elsewhere = replace(added, id="elsewhere", namespace="elsewhere", ring="canary")
+    tried.fleet = tried.fleet.with_pool(replace(POOL, engine_cluster=CLUSTER.id, ring="general"))
+    evacuated(tried)
+    for row in (by_hand, elsewhere, added):
+        tried.fleet = tried.fleet.with_instance(row)
+    assert without_tenants(tried, 400).engine_instances == ()
+    assert tried.rows["i0"].message.startswith(f"it is retired as soon as {REPLACEMENT} takes tenants: ")
+    with_replacement(tried)
+    (retired,) = tried.look(420).engine_instances
+    assert (retired.id, retired.state, tried.given) == ("i0", "retired", ["RetireEngineInstance i0"])
+
+
 def test_replacement_when_something_is_left_of_tenants_then_it_is_retired_once_that_is_gone() -> None:
     tried = provisioned({"i0": 2}, *instances(4)[1:])
     evacuated(tried)
+    with_replacement(tried)
     moved = {name: replace(each, engine_instance_id="i1") for name, each in tried.fleet.tenants.items()}
     tried.fleet = replace(tried.fleet, tenants=moved, holdings={"i0": Holding(objects=True)}, moves={})
     assert tried.look(400).engine_instances == ()
@@ -1502,6 +1548,7 @@ def test_replacement_when_the_instance_may_take_a_while_to_recover_then_it_is_re
     tried = provisioned({"i0": 2}, *instances(4)[1:])
     tried.policy = replace(POLICY, replace_after=timedelta(seconds=600))
     evacuated(tried)
+    with_replacement(tried)
     assert without_tenants(tried, 400).engine_instances == ()
     assert (tried.rows["i0"].state, tried.due()) == ("waiting", 420), "it may recover at any time"
     assert tried.rows["i0"].message == (
@@ -1544,10 +1591,11 @@ def test_replacement_when_none_could_be_ordered_before_then_it_is_with_the_end_o
     assert (tried.rows["i0"].rung, tried.given) == ("Evacuate", [])
     tried.tell("Down", "NotAccepted", since=0)
     without_tenants(tried, 2000)
-    while tried.rows["i0"].state != "well":
-        tried.look(not_none(tried.due()))
-    after = tried.fleet.instances
-    assert (after["i0"].state, after[f"{CLUSTER.id}-general-1"].state) == ("retired", "provisioning")
+    tried.rungs()
+    assert tried.rows["i0"].message.startswith(f"it is retired as soon as {REPLACEMENT} takes tenants: ")
+    assert tried.given == [f"AddEngineInstance {REPLACEMENT}"]
+    with_replacement(tried)
+    tried.look(not_none(tried.due()))
     assert [each.split()[0] for each in tried.given] == ["AddEngineInstance", "RetireEngineInstance"]
 
 
@@ -1562,8 +1610,9 @@ def test_replacement_when_another_rung_comes_after_it_then_the_instance_is_retir
     tried.tell("Down", "ControllerNotReady", since=0)
     tried.look(220)
     assert tried.rows["i0"].rung == "RestartController"
-    while tried.rows["i0"].state != "well":
-        tried.look(not_none(tried.due()))
+    tried.rungs()
+    with_replacement(tried)
+    tried.look(not_none(tried.due()))
     assert [each.split()[0] for each in tried.given] == ["AddEngineInstance", "RetireEngineInstance"]
 
 
@@ -1592,7 +1641,7 @@ def test_replacement_when_its_cluster_can_be_reached_again_then_the_instance_has
     tried.pass_time(2600)
     assert (tried.rows["i0"].state, tried.given, tried.due()) == ("waiting", [], 2600)
     tried.look(2600)
-    assert [each.split()[0] for each in tried.given] == ["AddEngineInstance", "RetireEngineInstance"]
+    assert tried.given == [f"AddEngineInstance {REPLACEMENT}"]
 
 
 def test_replacement_when_its_cluster_can_be_reached_again_and_it_recovers_then_it_stays() -> None:
@@ -1621,13 +1670,14 @@ def test_replacement_when_its_cluster_is_out_of_reach_again_meanwhile_then_the_t
     tried.look(3299)
     assert tried.given == []
     tried.look(3300)
-    assert len(tried.given) == 2
+    assert tried.given == [f"AddEngineInstance {REPLACEMENT}"]
 
 
 def test_replacement_when_it_is_waited_for_while_its_cluster_is_out_of_reach_then_the_time_begins_anew() -> None:
     tried = provisioned({"i0": 2}, *instances(4)[1:])
     tried.policy = replace(POLICY, replace_after=timedelta(seconds=600))
     evacuated(tried)
+    with_replacement(tried)
     without_tenants(tried, 400)
     tried.tell("Down", "NotAccepted", since=900)  # no look has seen what it was before
     tried.pass_time(1500)

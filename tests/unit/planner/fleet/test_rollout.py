@@ -474,6 +474,8 @@ def test_ring_when_an_instance_of_the_version_that_was_added_by_hand_has_failed_
     rolled.live(START)
     rolled.live()
     assert rolled.states()["north-general-1"] == "provisioning"
+    assert rolled.rollout is not None
+    assert "engine instance north-general-1 is provisioning: " in rolled.rollout.reason
 
 
 def test_instance_when_its_namespace_would_be_that_of_another_then_it_is_of_the_next_number() -> None:

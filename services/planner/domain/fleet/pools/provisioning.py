@@ -46,7 +46,7 @@ def _settled(row: EngineInstanceRow, fleet: Fleet, now: datetime, patience: time
         return replace(row, due_at=now + patience)
     if row.due_at > now:
         return row
-    why = found.message if found is not None and found.message else lacking(row, told)
+    why = why_unready(row, fleet)
     message = f"it was not ready by {row.due_at.isoformat(timespec='seconds')}: {why}; {ADVICE}"
     return replace(row, state="failed", due_at=None, state_message=message)
 
@@ -61,6 +61,12 @@ def _ready(row: EngineInstanceRow, cluster: EngineClusterRow) -> EngineInstanceR
 def is_ready(row: EngineInstanceRow, told: InstanceHealth) -> bool:
     """Whether tenants may be placed on an instance of which this was told."""
     return told.is_working and (told.heartbeat_at is not None or row.wanted_version is None)
+
+
+def why_unready(row: EngineInstanceRow, fleet: Fleet) -> str:
+    """What keeps an instance from being ready: its installation, or what its agent has told, as operators are told."""
+    found = fleet.installations.get(row.id)
+    return found.message if found is not None and found.message else lacking(row, fleet.health.get(row.id))
 
 
 def lacking(row: EngineInstanceRow, told: InstanceHealth | None) -> str:

@@ -19,6 +19,7 @@ from services.planner.domain.changes import Changes
 from services.planner.domain.events import Event
 from services.planner.domain.fleet.agent_orders import agent_order
 from services.planner.domain.fleet.fleet import Fleet
+from services.planner.domain.fleet.order_validation import state_in_words
 from services.planner.domain.fleet.remediation.evacuation import (
     ACTOR,
     changed_moves,
@@ -37,7 +38,12 @@ from services.planner.domain.fleet.remediation.remediation import (
     next_remedies,
 )
 from services.planner.domain.fleet.remediation.remediation_rows import Remediation, ToldRemedy
-from services.planner.domain.fleet.remediation.replacement import give_order, is_replaceable, replacement_of
+from services.planner.domain.fleet.remediation.replacement import (
+    awaited_replacement,
+    give_order,
+    is_replaceable,
+    replacement_of,
+)
 from services.planner.domain.fleet.rows import EngineInstanceRow, FleetOrderRecord
 from services.planner.domain.policy import RemedyPolicy
 from services.planner.rows import AuditRecord, EngineKey, EngineRow
@@ -105,13 +111,22 @@ def _of_provisioner(
         row, added, after, refusal = _with_replacement(row, instance, fleet, now)
         message = f"{row.message}; no other is added, 'gitopsctl engines add' one: {refusal}"
         return replace(row, message=message) if refusal else row, added, after
-    if row.state == "exhausted" and is_replaced(row, fleet):
-        row, added, after, refusal = _with_replacement(row, instance, fleet, now)
-        if refusal:
-            return replace(row, message=f"it is not retired, as none can take its place: {refusal}"), (), fleet
-        retired, after, refusal = give_order(RetireEngineInstance(instance.id), after, now)
-        return replace(row, message=f"it is not retired yet: {refusal}") if refusal else row, (*added, *retired), after
-    return row, (), fleet
+    is_last = row.state == "exhausted" and is_replaced(row, fleet)
+    return _retired(row, instance, fleet, now) if is_last else (row, (), fleet)
+
+
+def _retired(
+    row: Remediation, instance: EngineInstanceRow, fleet: Fleet, now: datetime
+) -> tuple[Remediation, tuple[FleetOrderRecord, ...], Fleet]:
+    """Likewise, of an instance that is retired, once the one that takes its place takes tenants."""
+    row, added, after, refusal = _with_replacement(row, instance, fleet, now)
+    if refusal:
+        return replace(row, message=f"it is not retired, as none can take its place: {refusal}"), (), fleet
+    if (awaited := awaited_replacement(instance, row.replaced_by, after)) is not None:
+        message = f"it is retired as soon as {awaited.id} takes tenants: {state_in_words(awaited)}"
+        return replace(row, message=message), added, after
+    retired, after, refusal = give_order(RetireEngineInstance(instance.id), after, now)
+    return replace(row, message=f"it is not retired yet: {refusal}") if refusal else row, (*added, *retired), after
 
 
 def _with_replacement(

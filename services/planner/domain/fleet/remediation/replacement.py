@@ -2,10 +2,10 @@
 
 Orders like an operator's, which the rules accept, each an audit row. The new instance is ordered when the evacuation of
 the old one begins, so that its tenants have somewhere to go, or when the old one is to be retired, if it could not be
-before; a pool adds it by itself. The old one is retired when nobody is left on it and another takes its place, and its
-provisioner removes it. One that is well again stays, with the other: the next time that is not ordered anew. One that
-is drained, or is to be, is replaced by nothing: who has ordered that retires it, such as an operator who first looks at
-what a failed rollout has left.
+before; a pool adds it by itself. The old one is retired when nobody is left on it and the one that takes its place
+takes tenants, and its provisioner removes it. One that is well again stays, with the other: the next time that is not
+ordered anew. One that is drained, or is to be, is replaced by nothing: who has ordered that retires it, such as an
+operator who first looks at what a failed rollout has left.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def is_replaceable(row: EngineInstanceRow, fleet: Fleet) -> bool:
 
 def replacement_of(row: EngineInstanceRow, fleet: Fleet) -> AddEngineInstance | None:
     """Another instance of the same sort; none for one of a pool, which adds its own."""
-    if row.engine_class == "shared" and (row.engine_cluster, row.ring) in fleet.pools:
+    if _is_of_pool(row, fleet):
         return None
     name = fleet.next_name(row.engine_cluster, row.ring)
     return AddEngineInstance(
@@ -44,6 +44,33 @@ def replacement_of(row: EngineInstanceRow, fleet: Fleet) -> AddEngineInstance | 
         wanted_version=row.wanted_version or "",
         profile=row.profile or "",
     )
+
+
+def awaited_replacement(row: EngineInstanceRow, replaced_by: str, fleet: Fleet) -> EngineInstanceRow | None:
+    """The instance that takes the place of this one once it is ready; None: that is ready, or none is to come.
+
+    No row tells for what a pool has added an instance: each that is installed for it is awaited.
+
+    Args:
+        row: what is given up.
+        replaced_by: the instance that was ordered in its place; empty: none was.
+        fleet: all rows.
+    """
+
+    def takes_its_place(each: EngineInstanceRow) -> bool:
+        if not _is_of_pool(row, fleet):
+            return each.id == replaced_by
+        return _place(each) == _place(row) and each.wanted_version is not None
+
+    return next((each for each in fleet.instances.values() if each.is_unready and takes_its_place(each)), None)
+
+
+def _is_of_pool(row: EngineInstanceRow, fleet: Fleet) -> bool:
+    return row.engine_class == "shared" and (row.engine_cluster, row.ring) in fleet.pools
+
+
+def _place(row: EngineInstanceRow) -> tuple[str, str, str]:
+    return row.engine_cluster, row.ring, row.engine_class
 
 
 def give_order(order: Order, fleet: Fleet, now: datetime) -> tuple[tuple[FleetOrderRecord, ...], Fleet, str]:

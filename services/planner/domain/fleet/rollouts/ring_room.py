@@ -38,7 +38,7 @@ class _Members(NamedTuple):
     old: list[EngineInstanceRow]
     new: list[EngineInstanceRow]
     failed: list[EngineInstanceRow]
-    """New ones that were not ready in time."""
+    """New ones that a provisioner has installed, and that were not ready in time: the next would fail, too."""
     awaited: list[EngineInstanceRow]
     """New ones that are not ready yet, or are down, and others that are not ready of which nobody knows the version."""
     carried: int
@@ -58,8 +58,7 @@ class Shortage:
     pool: EnginePool | None
     """What adds instances there; None: operators do."""
     missing: int
-    """Instances that the pool is to add beside those that are awaited. One that has failed counts if it was installed:
-    the next would fail, too."""
+    """Instances that the pool is to add beside those that are awaited, or have failed."""
 
 
 def shortages(ring: Ring, rollout: Rollout, fleet: Fleet) -> list[Shortage]:
@@ -85,13 +84,12 @@ def _shortage(cell: Cell, members: _Members, rollout: Rollout, fleet: Fleet) -> 
     One that has failed is not waited for if there is room without it.
     """
     pool = _pool_of(cell, rollout.ring, fleet)
-    failed = [row for row in members.failed if row.wanted_version]
-    is_small = pool is not None and _lacking(pool, members.load, [*members.new, *failed]) > 0
+    is_small = pool is not None and _lacking(pool, members.load, [*members.new, *members.failed]) > 0
     if members.new and members.room >= members.carried and not is_small:
         return None
     if pool is None:
         return Shortage(cell, members, None, 0)
-    to_come = [*failed, *members.awaited]
+    to_come = [*members.failed, *members.awaited]
     unplaced = members.carried - members.room - sum(row.capacity for row in to_come)
     there = [*members.new, *to_come]
     missing = max(_lacking(pool, members.load, there), math.ceil(unplaced / pool.capacity), int(not there))
@@ -115,7 +113,7 @@ def _members(cell: Cell, ring: Ring, rollout: Rollout, fleet: Fleet, leaving: Co
     return _Members(
         old=old,
         new=new,
-        failed=[row for row in of_release if row.state == "failed"],
+        failed=[row for row in of_release if row.state == "failed" and row.wanted_version],
         awaited=[
             *(row for row in of_release if row.state == "provisioning" or (row.is_taking and fleet.is_down(row.id))),
             *unknown,
