@@ -37,7 +37,7 @@ from tests.e2e.kills import (
 )
 from tests.e2e.moved_user import KEPT, MovedUser, Way, go_until_all_are_killed, unnoticed
 from tests.e2e.moving import Mover
-from tests.e2e.operators import add_ready_instance, typed, until_drained
+from tests.e2e.operators import add_ready_instance, retire, typed, until_drained
 from tests.e2e.status_history import seen_by_user
 from tests.e2e.tenant import Tenant
 from tests.e2e.test_fleet import ELSEWHERE, elsewhere, namespace, start_agent
@@ -135,6 +135,7 @@ async def second_cluster(
     yield extended
     await typed(stack, "drain", namespace)
     await until_drained(stack, namespace)  # while its agent runs
+    await retire(stack, namespace)  # else the next agent of the cluster has it, too
 
 
 async def test_process_when_killed_in_a_step_of_a_move_to_another_cluster_then_all_is_there_once_and_no_user_notices(  # noqa: PLR0917 - fixtures

@@ -14,7 +14,7 @@ from devstack.components.stack import ENGINE_NAMESPACES
 from devstack.harness.hosted import HostedStack
 from devstack.harness.mirror import Mirror
 from services.common.kubernetes import KubeClient
-from tests.e2e.operators import add_ready_instance, listed, of_instances, sole_instance, typed, until_seen
+from tests.e2e.operators import add_ready_instance, listed, of_instances, retire, sole_instance, typed, until_seen
 from tests.e2e.status_history import BY_SIMULATOR, seen_by_user
 from tests.e2e.tenant import Tenant, application_name, fresh_tenant, path
 from tests.e2e.test_fleet import namespace
@@ -52,22 +52,6 @@ async def until_moved(stack: HostedStack, crowd: list[Tenant]) -> None:
         return namespaces.isdisjoint(each["namespace"] for each in moves)
 
     await until_seen(lambda: listed(stack, "moves"), have_arrived)
-
-
-async def retire(stack: HostedStack, name: str) -> None:
-    """Gives an instance up: what its refusal names is typed again while there is one.
-
-    A tenant of another test was perhaps on its way there when the fleet was evened out, and is left alone then.
-    """
-
-    async def answer() -> str:
-        ordered = await asyncio.to_thread(of_instances, stack, "retire", name)
-        if "still has" in ordered.output:
-            await asyncio.to_thread(of_instances, stack, "rebalance")
-        return ordered.output
-
-    last = await until_seen(answer, lambda answered: "still has" not in answered)
-    assert last == f"{name}: accepted\n"
 
 
 async def test_tenants_when_an_instance_is_added_and_given_up_again_then_they_are_spread_and_notice_nothing(
