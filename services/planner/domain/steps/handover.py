@@ -108,7 +108,10 @@ def observe_elsewhere(planned: PlannedTenant, seen: Observation, cause: Cause) -
     if isinstance(seen.event, Removed):
         gone = planned.state._replace(held=there.without_objects(key).held)
         return planned if held.is_desired else planned._replace(state=gone, cause=cause)
+    move = planned.state.move
     match seen.event:
+        case _ if move is None or move.target != seen.engine_instance_id:
+            pass  # what the target has to have is called the same where a part of the tenant is
         case Checked(digest=digest, reason=reason, message=message) if digest == held.digest:
             return _reported(planned, key, (digest, reason, message))
         case Applied(digest=digest) if digest == held.digest and held.owner.kind == TENANT:

@@ -94,6 +94,10 @@ class Agents:
                     yield observed(self.second, event, instance=row.engine_instance_id, kind=row.kind, name=row.name)
         self._done = {key: known for key, known in self._done.items() if key in self._keys()}
 
+    def start_again(self, but: str) -> None:
+        """Agents that start tell again what they have found of projects, clusters and repositories: all but one's."""
+        self._done = {key: state for key, state in self._done.items() if key[0] == but or key[1] == "Application"}
+
     def _keys(self) -> set[tuple[str, ...]]:
         return {(row.engine_instance_id, row.kind, row.name) for row in self.world.engine.values()}
 

@@ -370,6 +370,22 @@ def test_move_when_reports_come_in_any_order_and_more_than_once_then_the_end_is_
 
 
 @pytest.mark.parametrize("way", MOVES)
+def test_move_when_other_instances_tell_again_what_they_have_while_the_target_is_prepared_then_it_gets_on(
+    world: World, agents: Agents, way: str
+) -> None:
+    """What is there has the same names, and other digests."""
+    source, target = moves(world)[way]
+    ordered(world, source, target)
+    until(world, agents, "preparing")
+    for event in list(agents.reports()):
+        world.take(event)
+        agents.start_again(but=target)
+        agents.work()
+    agents.settle()
+    assert (steps(world), on(world, source)) == (list(WAY), [])
+
+
+@pytest.mark.parametrize("way", MOVES)
 @pytest.mark.parametrize("step", ["preparing", "pausing"])
 def test_move_when_cancelled_then_everything_is_as_before(world: World, agents: Agents, way: str, step: str) -> None:
     before = {key: (row.desired, row.digest) for key, row in world.engine.items()}
