@@ -5,19 +5,24 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from itertools import cycle, islice
+from typing import Any
 
 from devstack.harness.hosted import HostedStack
 from services.common.kubernetes import KubeClient, Manifest
 from tests.e2e.api import Api, Cluster
 from tests.e2e.held import Held
 from tests.e2e.kills import MOST_MOVES, Kills, starts_seen, steps_from
-from tests.e2e.operators import sole_instance
+from tests.e2e.operators import listed, sole_instance, until_seen
 from tests.e2e.status_history import BY_PATCH, BY_SIMULATOR, seen_by_user
 from tests.e2e.tenant import Tenant, path
 
 KEPT, CHANGED, MANUAL = "kept", "changed", "by-hand"
 """Deployments: of the first nothing is asked."""
+
+HEARD_WITHIN = timedelta(seconds=75)
+"""An agent that nobody kills tells of each instance every minute."""
 
 
 @dataclass
@@ -121,11 +126,25 @@ class Way:
 
     async def go(self, user: MovedUser) -> None:
         """Once; all is there afterwards, as whoever is moved may rely on."""
+        await _until_heard(self.kills.mover.stack)
         processes = await self.find_processes()
         await self.order()
         victims = sorted({role for _, role in self.kills.left})
         await self.kills.follow_move(user, victims, processes, steps_from(len(user.runs)))
         await user.require_moved(self.source, self.target)
+
+
+async def _until_heard(stack: HostedStack) -> None:
+    """Until no agent has been silent for long: one that is killed again and again tells of no instance.
+
+    A move to or from one that nothing has been told of for three minutes is refused, or goes back.
+    """
+
+    def are_heard(shown: list[dict[str, Any]]) -> bool:
+        told = (each["healthReportedAt"] for each in shown if each["state"] == "accepting")
+        return all(datetime.now(UTC) - datetime.fromisoformat(each) < HEARD_WITHIN for each in told if each)
+
+    await until_seen(lambda: listed(stack, "list"), are_heard)
 
 
 async def go_until_all_are_killed(user: MovedUser, *ways: Way) -> None:
