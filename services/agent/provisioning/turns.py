@@ -34,9 +34,13 @@ async def find_turns(
     turns: dict[str, Turn] = {}
     errors: dict[str, GitOpsError] = {}
     members: list[Member] = []
+    renderings: dict[tuple[str, str], Rendering] = {}
     for each in instances:
+        of_release = (each.wanted_version, each.profile)
         try:
-            wanted = installer.rendering_of(each)
+            if of_release not in renderings:
+                renderings[of_release] = installer.rendering_of(each)
+            wanted = renderings[of_release]
         except GitOpsError as error:
             errors[each.id] = error
             continue

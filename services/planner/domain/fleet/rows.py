@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Literal
 from uuid import UUID
 
-from services.common.messages import Health, is_working
+from services.common.messages import UNREADY, Health, is_working
 from services.planner.rows import EngineInstance
 
 ClusterState = Literal["active", "draining", "retired"]
@@ -37,7 +37,6 @@ HANDED_OVER: tuple[MoveStep, ...] = ("adopting", "withdrawing", "done")
 """Steps of a move at which the target has what is moved."""
 OVER: tuple[MoveStep, ...] = ("done", "cancelled")
 
-UNREADY: tuple[InstanceState, ...] = ("provisioning", "failed")
 CLASSES = ("shared", "dedicated")
 ROOM_AGAIN = 0.9
 """A full instance accepts tenants again below this share of its capacity: not at every Application that goes."""
