@@ -10,12 +10,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime, timedelta
 
 from services.agent.health.signals import Workload
+from services.agent.objects.reconciliation import time_of
 from services.common.argocd_names import CONTROLLER, NAME_LABEL, REDIS, REPO_SERVER
 from services.common.json_values import dict_of, dicts_of, text_of
 from services.common.kubernetes import Manifest
 
 OFTEN, OF_LATE = 3, timedelta(minutes=10)
-"""A container that was restarted so many times, the last time so recently, does not stay up."""
+"""A container that was restarted so many times, the last time so recently and after no longer than that, does not stay
+up. Restarts are counted over all of the pod's life: one that has run for months has some, as its node had."""
 
 
 def workloads_of(owners: Mapping[str, Manifest | None], pods: Iterable[Manifest], now: datetime) -> Iterator[Workload]:
@@ -47,11 +49,13 @@ def _is_ready(pod: Manifest) -> bool:
 
 def _keeps_restarting(pod: Manifest, now: datetime) -> bool:
     return any(
-        int(each.get("restartCount", 0)) >= OFTEN and _ended_of_late(each, now)
+        int(each.get("restartCount", 0)) >= OFTEN and _was_short(dict_of(each.get("lastState")), now)
         for each in dicts_of(dict_of(pod.get("status")).get("containerStatuses"))
     )
 
 
-def _ended_of_late(container: Manifest, now: datetime) -> bool:
-    ended = text_of(dict_of(dict_of(container.get("lastState")).get("terminated")).get("finishedAt"))
-    return bool(ended) and now - datetime.fromisoformat(ended) <= OF_LATE
+def _was_short(state: Manifest, now: datetime) -> bool:
+    """Whether the run before this one has ended of late, and had not lasted."""
+    terminated = dict_of(state.get("terminated"))
+    began, ended = (time_of(text_of(terminated.get(name))) for name in ("startedAt", "finishedAt"))
+    return ended is not None and now - ended <= OF_LATE and (began is None or ended - began <= OF_LATE)

@@ -23,8 +23,8 @@ def owner(replicas: int | None = 1, **status: int) -> dict[str, Any]:
     return {"spec": {} if replicas is None else {"replicas": replicas}, "status": status}
 
 
-def pod(name: str, ready: str = "True", restarts: int = 0, ended: str = "") -> dict[str, Any]:
-    last = {"terminated": {"finishedAt": ended}} if ended else {}
+def pod(name: str, ready: str = "True", restarts: int = 0, ended: str = "", began: str = "") -> dict[str, Any]:
+    last = {"terminated": {"startedAt": began or None, "finishedAt": ended}} if ended else {}
     container = {"restartCount": restarts, "lastState": last}
     status = {"conditions": [{"type": "Ready", "status": ready}], "containerStatuses": [container]}
     return {"metadata": {"labels": {"app.kubernetes.io/name": name}}, "status": status}
@@ -44,11 +44,13 @@ def pod(name: str, ready: str = "True", restarts: int = 0, ended: str = "") -> d
         ({}, [pod(REPO_SERVER, restarts=3, ended=ago(minutes=9))], [Workload(REPO_SERVER, 1, 1, 1)]),
         ({}, [pod(REPO_SERVER, restarts=3, ended=ago(minutes=11))], [Workload(REPO_SERVER, 1, 1)]),
         ({}, [pod(REPO_SERVER, restarts=2, ended=ago(minutes=1))], [Workload(REPO_SERVER, 1, 1)]),
+        ({}, [pod(REPO_SERVER, "True", 3, ago(minutes=1), ago(minutes=9))], [Workload(REPO_SERVER, 1, 1, 1)]),
+        ({}, [pod(REPO_SERVER, "True", 3, ago(minutes=1), ago(days=90))], [Workload(REPO_SERVER, 1, 1)]),
     ],
     ids=[
         "nothing", "no such objects", "an object that nobody looks after", "none ready", "one by default",
         "pods without an owner", "pods that are not ready", "what does not concern us", "restarts of late",
-        "restarts of before", "few restarts",
+        "restarts of before", "few restarts", "restarts soon after a start", "a restart after months",
     ],
 )  # fmt: skip
 def test_workloads_when_looked_at_then_those_that_are_to_be_seen_are_counted(

@@ -307,6 +307,25 @@ def test_gate_when_too_little_is_told_then_it_waits_and_at_last_fails() -> None:
     assert rolled.now - soaking.step_since >= soaking.soak + DATA_PATIENCE
 
 
+@pytest.mark.parametrize(("profile", "step"), [("large", "done"), ("", "failed")])
+def test_gate_when_comparisons_are_older_then_it_fails_unless_the_profile_may_have_set_another_interval(
+    profile: str, step: str
+) -> None:
+    rolled = Rolled.of(ONE_RING)
+    rolled.instances[TARGET] = replace(rolled.instances[TARGET], profile=profile)
+    rolled.figures = lambda _: replace(WELL, comparison_p95_ms=467_000)
+    rolled.live(replace(START, profile=profile))
+    assert rolled.until_over().step == step
+
+
+def test_gate_when_applications_are_late_then_it_fails_whatever_the_profile_is() -> None:
+    rolled = Rolled.of(ONE_RING)
+    rolled.instances[TARGET] = replace(rolled.instances[TARGET], profile="large")
+    rolled.figures = lambda _: replace(WELL, late=25)
+    rolled.live(replace(START, profile="large"))
+    assert "were not compared in time" in rolled.until_over().reason
+
+
 def test_gate_when_the_past_was_not_told_then_it_is_waited_for_and_then_left_out() -> None:
     rolled = begun()
     first = rolled.rollout

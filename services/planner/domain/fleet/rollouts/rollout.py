@@ -130,7 +130,7 @@ def _begin(rollout: Rollout, fleet: Fleet, now: datetime) -> Fleet:
 def _provision(rollout: Rollout, fleet: Fleet, now: datetime) -> Fleet:
     """Step 1: sources and targets are settled when the first tenant moves; until then whoever joins counts."""
     ring = ring_of(rollout, rollout.ring, fleet)
-    past = together(fleet.figures[row.id] for row in ring.sources if row.id in fleet.figures)
+    past = _comparable(ring, rollout, fleet)
     is_told = is_enough(past) or now >= rollout.step_since + DATA_PATIENCE
     if lacking := _lacking(ring, rollout, fleet):
         return _waiting(rollout, lacking, fleet)
@@ -142,6 +142,18 @@ def _provision(rollout: Rollout, fleet: Fleet, now: datetime) -> Fleet:
     there = sum(is_on(each, settled.target_ids) for each in fleet.tenants.values())
     settled = replace(settled, baseline=json.dumps({**asdict(past), THERE_BEFORE: there}))
     return fleet.with_rollout(_next_stage(settled, fleet, now))
+
+
+def _comparable(ring: Ring, rollout: Rollout, fleet: Fleet) -> Figures:
+    """What gates compare with, of the ring's old instances.
+
+    A profile may set another interval of comparisons: how long ago these were says nothing then. Who is late does, as
+    each instance's own interval decides that.
+    """
+    past = together(fleet.figures[row.id] for row in ring.sources if row.id in fleet.figures)
+    if all((row.profile or "") == rollout.profile for row in ring.sources):
+        return past
+    return replace(past, comparison_p95_ms=None)
 
 
 def _lacking(ring: Ring, rollout: Rollout, fleet: Fleet) -> str:
