@@ -45,6 +45,9 @@ SECONDS_EACH = 5.0
 """That a tenant of the drained instance may take to leave it, with those that move beside it; and a minute for all."""
 RESTING_SECONDS = 10.0
 """Of a deployment between two changes: of changes that come faster only the last has to have its effect."""
+WARM_UP_SECONDS = 120.0
+"""Of changes that nobody measures: while Connect is being compiled a change takes ten times as long, and whatever the
+drain does would be within the bound."""
 LOOK_SECONDS = 1.0
 TOLD_SECONDS = 60.0
 """Between two lines about how far a drain is."""
@@ -161,7 +164,8 @@ async def _measure(stack: HostedStack, sizes: Sizes, console: Console) -> Drain:
         _require_enough(others, sizes)
         offering = partial(offer, users, arrivals, others, sizes.rate)
         metered = partial(_metered, stack, simulators)
-        console.print(f"{len(there)} tenants on {drained}; changes of the others for {sizes.seconds:.0f} s …")
+        console.print(f"{len(there)} tenants on {drained}; changes of the others, which warm up first …")
+        await offering("warm-up", _after(WARM_UP_SECONDS))
         before, busy_before = await metered(offering("before", _after(sizes.seconds)))
         console.print(f"draining {drained} …")
         async with _memory_of(stack, [agent for each in clusters for agent in each.agents]) as memory:
