@@ -14,7 +14,7 @@ from services.agent.credentials.secret_checks import SecretChecks
 from services.agent.credentials.waiting_applications import WaitingApplications
 from services.agent.objects.engine_state import EngineState
 from services.agent.objects.live import EngineObjects, SecretReader
-from services.agent.objects.managed_kinds import ObjectKey, key_of
+from services.agent.objects.managed_kinds import ObjectKey, key_of, sync_of
 from services.agent.objects.tenant_destinations import IsPlatform
 from services.agent.observe.instance_informers import Follow
 from services.agent.observe.observation_sink import ObservationSink
@@ -119,11 +119,20 @@ def build_appliers(
     repositories = AllowedRepositories(
         checker, live, clock, settings.comparison_interval_seconds, on_result=enqueue, on_defect=on_defect
     )
-    return Appliers(
-        ObjectApplier(
-            reconciler, live, repositories, waiting, isolation, engine=engine, is_platform=dependencies.is_platform
-        ),
-        SecretApplier(reconciler, live, checks, cleanups, clock),
-        SyncApplier(cluster, live, dependencies.reports, clock, isolation.may_sync, engine),
+    syncs = SyncApplier(cluster, live, dependencies.reports, clock, isolation.may_sync, engine)
+
+    def ensure_reported(application: ObjectKey) -> bool:
+        key = sync_of(application)
+        return key not in rows or syncs.ensure_reported(key, rows[key])
+
+    objects = ObjectApplier(
+        reconciler,
+        live,
+        repositories,
+        waiting,
         isolation,
+        engine=engine,
+        is_platform=dependencies.is_platform,
+        ensure_reported=ensure_reported,
     )
+    return Appliers(objects, SecretApplier(reconciler, live, checks, cleanups, clock), syncs, isolation)

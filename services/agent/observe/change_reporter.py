@@ -58,6 +58,11 @@ class ChangeReporter:
         self._on_its_way[key] = report
         return True
 
+    def is_delivered(self, key: ObjectKey) -> bool:
+        """Whether the last report delivered says how ``key`` stands, or there is nothing to report of it."""
+        report = self._current(key)
+        return report is None or self._delivered.get(key) == report.identity
+
     def assume_delivered(self, key: ObjectKey, identity: bytes) -> None:
         """Take it as delivered that a new object is in this state."""
         self._delivered.setdefault(key, identity)

@@ -6,7 +6,9 @@ of an Application, in ``sync_applier``.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Protocol
 
 import structlog
@@ -29,6 +31,9 @@ from services.common.messages import EngineResource, RowKind
 from services.kinds.gitops_deployment import catalogue as deployment
 
 log = structlog.get_logger(__name__)
+
+EnsureReported = Callable[[ObjectKey], bool]
+"""Whether the log has what has become of the run of an Application that is given up, see ``sync_applier``."""
 
 
 class Applier(Protocol):
@@ -60,17 +65,22 @@ class ObjectApplier:
         *,
         engine: EngineState,
         is_platform: IsPlatform,
+        ensure_reported: EnsureReported,
     ) -> None:
         self._reconciler, self._live, self._isolation = reconciler, live, isolation
-        self._engine, self._is_platform = engine, is_platform
+        self._engine, self._is_platform, self._ensure_reported = engine, is_platform, ensure_reported
         self._repositories, self._waiting = repositories, waiting_applications
 
     async def reconcile_row(self, key: ObjectKey, row: EngineResource) -> Outcome:
         """Bring the object to ``row``."""
         if row.kind == RowKind.APPLICATION and is_released(row):
             self._repositories.forget_application(key)
-            at_once = is_released_at_once(row)
-            return await self._reconciler.release_object(ROW_KINDS[row.kind], key, at_once=at_once)
+            return await self._reconciler.release_object(
+                ROW_KINDS[row.kind],
+                key,
+                partial(self._ensure_reported, key),
+                at_once=is_released_at_once(row),
+            )
         desired = self._desired(row) if row.desired == "present" else None
         if desired is None:
             self._repositories.forget_application(key)

@@ -76,6 +76,9 @@ Outcome = Done | InProgress | Blocked
 MAX_STEPS = 6
 """Create, conflict, read, apply and compare are five. More means that the API server changes what we send."""
 
+REPORT_PATIENCE = timedelta(seconds=1)
+"""Until it is looked at again whether a report has been delivered."""
+
 
 class Reconciler:
     """Objects of one engine instance."""
@@ -101,16 +104,25 @@ class Reconciler:
             is_wanted=desired is not None,
         )
 
-    async def release_object(self, kind: ManagedKind, key: ObjectKey, *, at_once: bool) -> Done | InProgress:
+    async def release_object(
+        self, kind: ManagedKind, key: ObjectKey, is_reported: Callable[[], bool], *, at_once: bool
+    ) -> Done | InProgress:
         """Give ``key`` up: it goes, and what it has deployed stays. Raises as :meth:`reconcile_object`.
 
+        ``is_reported``: whether the log has what the object, as it is known, tells of its sync run. It is asked before
+        each step, and each is for that version alone.
         ``at_once``: its operation is not waited for, because its Argo CD is down, or was. The time that an operation
         has begins with the first call: after a restart of this process, or :meth:`suspend`, anew.
         """
         since = self._released_since.setdefault(key, self._clock.now())
-        outcome = await self._reconcile(
-            kind, key, lambda live: release_step(live, self._clock.now(), since, at_once=at_once), is_wanted=False
-        )
+
+        def step_of(live: LiveObject | None) -> ObjectStep:
+            now = self._clock.now()
+            if not is_reported():
+                return AwaitRemoval(now + REPORT_PATIENCE)
+            return release_step(live, now, since, at_once=at_once)
+
+        outcome = await self._reconcile(kind, key, step_of, is_wanted=False)
         if not isinstance(outcome, Done):
             return outcome
         self._released_since.pop(key, None)

@@ -14,7 +14,7 @@ from services.agent import SERVICE
 from services.agent.objects.desired_objects import manifest_of, source_url
 from services.agent.objects.engine_state import EngineState
 from services.agent.objects.forbidden_calls import ForbiddenCalls
-from services.agent.objects.live import EngineObjects
+from services.agent.objects.live import EngineObjects, LiveObject
 from services.agent.objects.managed_kinds import ObjectKey, application_of
 from services.agent.observe.change_reporter import ChangeReporter, ObjectReport
 from services.agent.observe.observation_sink import ObservationSink
@@ -26,6 +26,7 @@ from services.agent.reconcile.sync_steps import (
     SyncRequest,
     SyncStep,
     next_sync_step,
+    progress_before_release,
     sync_request,
 )
 from services.common.clock import Clock
@@ -83,14 +84,24 @@ class SyncApplier:
         if row.desired == "absent":
             self.forget_row(key)
             return Done(applied=False)
-        request, run = sync_request(manifest_of(row)), self._runs.get(key)
-        if run is None or run.request.run != request.run:
-            self.forget_row(key)
-            run = self._runs[key] = _Run(row, request)
-        run.row, run.request = row, request
+        run = self._run_of(key, row)
         await self._forbidden.tolerate(key, self._move_on(key, run))
         self._reports.report_change(key)
         return Done(applied=False)
+
+    def ensure_reported(self, key: ObjectKey, row: EngineResource) -> bool:
+        """Whether the log has that the run was given to its Application, or how it has ended; if not, it is reported.
+
+        Asked before the Application is given up: nobody could tell afterwards, and the next instance would start the
+        run once more. Also true of a run that was never given to it. Raises Permanent.
+        """
+        if row.desired == "absent":
+            return True
+        run = self._run_of(key, row)
+        live, now = self._look(key, run)
+        run.moved = progress_before_release(run.request, live, run.moved, run.application_uid, now)
+        self._reports.report_change(key)
+        return self._reports.is_delivered(key)
 
     def has_drifted(self, key: ObjectKey, row: EngineResource) -> bool:
         """Whether its run has moved on is decided by :meth:`reconcile_row`."""
@@ -111,6 +122,14 @@ class SyncApplier:
         """Another agent may report from here on."""
         self._runs.clear()
         self._reports.clear()
+
+    def _run_of(self, key: ObjectKey, row: EngineResource) -> _Run:
+        request, run = sync_request(manifest_of(row)), self._runs.get(key)
+        if run is None or run.request.run != request.run:
+            self.forget_row(key)
+            run = self._runs[key] = _Run(row, request)
+        run.row, run.request = row, request
+        return run
 
     async def _move_on(self, key: ObjectKey, run: _Run) -> None:
         looked = False
@@ -134,10 +153,15 @@ class SyncApplier:
         raise Conflict(f"Application {key.name} keeps changing")
 
     def _next(self, key: ObjectKey, run: _Run) -> SyncStep:
-        live, now = self._live.get(application_of(key)), rfc3339(self._clock.now())
+        live, now = self._look(key, run)
+        return next_sync_step(run.request, live, run.moved, run.application_uid, now)
+
+    def _look(self, key: ObjectKey, run: _Run) -> tuple[LiveObject | None, str]:
+        """The Application, which may be seen to carry the run, and the time of that."""
+        live = self._live.get(application_of(key))
         if live is not None and run.request.run in {live.operation.run, live.operation.requested_run}:
             run.application_uid = run.application_uid or live.uid
-        return next_sync_step(run.request, live, run.moved, run.application_uid, now)
+        return live, rfc3339(self._clock.now())
 
     def _may_take(self, step: SyncStep, key: ObjectKey, run: _Run) -> bool:
         """Whether ``step`` may be taken now. Raises Permanent if the run never starts.

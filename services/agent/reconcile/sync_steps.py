@@ -9,7 +9,7 @@ Started exactly once: the annotation ``sync-sequence`` and the operation are set
 version it was decided on. A second writer, such as a former owner of the instance, gets a conflict, reads the
 Application again and sees the sequence. A sync that is to end before it began raises the sequence likewise, before that
 is reported. The annotation is deleted with its Application: so a request also says whether its run was seen to begin,
-and such a run is never started again.
+and such a run is never started again. Whoever gives an Application up to another instance reports that before.
 """
 
 from __future__ import annotations
@@ -110,6 +110,21 @@ def next_sync_step(
     else:
         move = _ending(request, live, now) if request.terminated else _progress(request, live, now)
     return _completed(move, known) if isinstance(move, ReportProgress) and known is not None else move
+
+
+def progress_before_release(
+    request: SyncRequest, live: LiveObject | None, known: SyncMoved | None, begun: str, now: str
+) -> SyncMoved | None:
+    """What has to be reported of a run before its Application is given up; None: it was never given to that.
+
+    One that was given to it counts as begun: Argo CD may be about to take it up. Until its end nothing else is news.
+    Arguments as of :func:`next_sync_step`.
+    """
+    step = next_sync_step(request, live, known, begun, now)
+    if isinstance(step, ReportProgress) and not step.presumed and (known is None or step.moved.finished_at):
+        return step.moved
+    is_news = known is None and begun != ""
+    return SyncMoved(request.run, RUNNING, "", "", "", "") if is_news else known
 
 
 def _completed(move: ReportProgress, known: SyncMoved) -> ReportProgress:

@@ -10,9 +10,12 @@ from typing import Any
 import pytest
 
 from devstack.argocd_simulator.simulator import Pace, Simulator
-from services.agent.reconcile.sync_steps import DELETED
+from services.agent.objects.live_operation import RUN_INFO
+from services.agent.objects.managed_kinds import CASCADE_FINALIZER
+from services.agent.reconcile.sync_steps import DELETED, SYNC_SEQUENCE
 from services.common.kubernetes import APPLICATION, Changed, KubeClient, Seen, reflect
-from services.common.messages import SyncMoved
+from services.common.messages import Removed, SyncMoved
+from services.common.messages.compiled import AT_ONCE, RELEASE
 from tests.component.agent.conftest import INSTANCE, StartAgent, until
 from tests.component.agent.engine_log import EngineLog, Observations, application, row, sync_operation
 
@@ -122,6 +125,23 @@ async def test_sync_when_its_run_is_to_end_then_argo_cd_ends_it_and_a_repair_lea
     [*_, last] = [event for event in observations.of("app") if isinstance(event, SyncMoved)]
     assert (last.phase, last.message) == ("Failed", "Operation terminated")
     assert starts.of["app"] == 1
+
+
+async def test_application_when_given_up_by_a_second_agent_then_the_run_that_the_first_gave_it_is_told_of_before(
+    start_agent: StartAgent, kube: KubeClient, namespace: str, engine_log: EngineLog, observations: Observations
+) -> None:
+    """The first one had not told anything of it."""
+    made = application("app", namespace)
+    operation = {"sync": {}, "info": [{"name": RUN_INFO, "value": "run-app"}]}
+    given = made["metadata"] | {"annotations": {SYNC_SEQUENCE: "1"}, "finalizers": [CASCADE_FINALIZER]}
+    await kube.create_object(
+        APPLICATION, made | {"metadata": given, "operation": operation}, field_manager="the first agent"
+    )
+    engine_log.write(sync("app", namespace), row(INSTANCE, made | {RELEASE: True, AT_ONCE: True}))
+    await asyncio.to_thread(start_agent, {INSTANCE: namespace})
+    await eventually(lambda: Removed(forced=False) in observations.of("app"))
+    first, second, *_ = [event for event in observations.of("app") if isinstance(event, SyncMoved | Removed)]
+    assert (first, second) == (SyncMoved("run-app", "Running", "", "", "", ""), Removed(forced=False))
 
 
 async def test_running_sync_when_its_application_is_deleted_while_nobody_looks_then_it_is_not_started_anew(

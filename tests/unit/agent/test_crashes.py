@@ -23,7 +23,7 @@ from services.agent.credentials.clusters.service_account import GRANTED, SERVICE
 from services.agent.credentials.secret_recipe import ClusterRecipe
 from services.agent.instances.instance_controller import InstanceController
 from services.agent.objects.engine_state import EngineState
-from services.agent.objects.live_operation import RUNNING, TERMINATING
+from services.agent.objects.live_operation import RUN_INFO, RUNNING, TERMINATING
 from services.agent.objects.managed_kinds import CASCADE_FINALIZER
 from services.agent.private_repositories.isolation import REPO_SERVER_TIMEOUT
 from services.agent.private_repositories.known_repositories import FORMER_FIELD, MOVED, owner_of
@@ -31,6 +31,8 @@ from services.agent.private_repositories.registry_secret import NAME as FORMER
 from services.agent.private_repositories.registry_secret import secret_name
 from services.agent.private_repositories.repository_identity import identity_of
 from services.agent.reconcile.object_steps import OPERATION_PATIENCE
+from services.agent.reconcile.sync_steps import SYNC_SEQUENCE
+from services.common.json_values import canonical
 from services.common.kafka import OffsetTracker
 from services.common.kubernetes import Manifest
 from services.common.messages import ORPHAN_REMOVAL, EngineResource, Removed, SyncMoved
@@ -239,7 +241,7 @@ class World:
 
 def with_manifest(row: EngineResource, **fields: Any) -> EngineResource:
     """``row`` compiled anew, with these fields."""
-    return replace(row, manifest=json.dumps(json.loads(row.manifest) | fields), digest=f"{row.digest}-2")
+    return replace(row, manifest=canonical(json.loads(row.manifest) | fields), digest=f"{row.digest}-2")
 
 
 APPLICATION = application_row("app", lane=OURS)
@@ -307,6 +309,27 @@ async def give_up_what_another_instance_has(world: World) -> None:
     await world.send(*absent(project_row(OURS)))
 
 
+async def give_up_what_was_synced_while_nobody_looked(world: World) -> None:
+    """The agent before this one ended once it had given the Application its run, of which nothing was told.
+
+    The planner has to hear of that before it hears that the Application is gone: it orders on the target what did not
+    begin.
+    """
+    operation = {"info": [{"name": RUN_INFO, "value": "run-1"}]}
+    given = {"annotations": {SYNC_SEQUENCE: "1"}, "finalizers": [CASCADE_FINALIZER]}
+    state = {"operation": operation, "phase": "Succeeded", "finishedAt": "2026-01-01T00:00:09Z"}
+    world.cluster.put("Application", APPLICATION.name, json.loads(APPLICATION.manifest))
+    world.cluster.edit("Application", APPLICATION.name, {"metadata": given, "status": {"operationState": state}})
+    world.released.add(APPLICATION.name)
+    world.log += [project_row(OURS), SYNCS[0], with_manifest(APPLICATION, **{RELEASE: True, AT_ONCE: True})]
+    await world.begin()
+    await world.wait()
+    await world.send(*deleted(SYNCS[0], APPLICATION), *absent(project_row(OURS)))
+    of_the_move = [event for event in world.reports.of(APPLICATION.name) if isinstance(event, SyncMoved | Removed)]
+    if not isinstance(of_the_move[0], SyncMoved):
+        world.broken.append("an Application is said to be gone before the end of its run")
+
+
 async def former_secret_is_taken_over(world: World) -> None:
     """Of an agent of before, which had one for all tenants."""
     known = identity_of(URL)
@@ -367,6 +390,7 @@ STORIES = [
     environment_comes_and_goes,
     release_to_another_instance,
     give_up_what_another_instance_has,
+    give_up_what_was_synced_while_nobody_looked,
     former_secret_is_taken_over,
     approved_orphans_go,
 ]

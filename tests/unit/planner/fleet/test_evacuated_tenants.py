@@ -24,7 +24,7 @@ from tests.unit.planner.fleet.test_moves import (
     steps,
     until,
 )
-from tests.unit.planner.given import changed, gone, sync_run
+from tests.unit.planner.given import changed, gone, observed, sync_run
 from tests.unit.planner.tenant import MANUAL, manifest, moved, operation, row, rows, says
 from tests.unit.planner.world import NOW, World
 
@@ -167,6 +167,27 @@ def test_tenant_when_its_source_is_down_but_can_be_reached_then_its_sync_runs_ar
     assert world.moves[ID].step == "done"
     assert ("present", True, True) in seen
     assert agents.deleted == []
+
+
+RELEASED_RUNS: dict[str, list[bool]] = {"": [False], "Running": [True], "Succeeded": []}
+"""By what a source tells of a run before its Application is gone: whether it has begun by the target's order."""
+
+
+@pytest.mark.parametrize(("phase", "expected"), RELEASED_RUNS.items(), ids=["nothing", "that it was given", "its end"])
+def test_sync_run_when_its_source_can_be_reached_then_the_target_starts_it_unless_that_has_told_of_it_before_it_let_go(
+    world: World, agents: Agents, phase: str, expected: list[bool]
+) -> None:
+    world.take(sync_run(20, deployment="other"))
+    move = evacuated(world, agents, lost=False)
+    until(world, agents, "releasing")
+    order = row(world, "SyncOperation")
+    assert order.engine_instance_id == move.source
+    told = [observed(900, moved("now", phase), instance=move.source, kind=order.kind, name=order.name)] if phase else []
+    world.take(*told, *agents.reports())
+    agents.settle()
+    orders = rows(world, "SyncOperation")
+    assert [each.engine_instance_id for each in orders] == [move.target] * len(expected)
+    assert ["begun" in json.loads(each.manifest)["operation"] for each in orders] == expected
 
 
 @pytest.mark.parametrize("phase", ["", "Running"])
