@@ -134,6 +134,15 @@ class Fleet:
         told = self.health.get(instance)
         return told is not None and told.is_down
 
+    def is_ill(self, instance: str) -> bool:
+        """Whether it is not well, as far as anybody has told."""
+        told = self.health.get(instance)
+        return told is not None and told.is_ill
+
+    def is_well(self, instance: str) -> bool:
+        """Whether it is not ill, and remediation keeps no tenant from it."""
+        return not self.is_ill(instance) and instance not in self.cordoned
+
     def takes_tenants(self, row: EngineInstanceRow) -> bool:
         """Whether tenants may come to it, as far as there is room: it works, and nobody keeps them from it."""
         return row.is_taking and not self.is_down(row.id) and row.id not in self.cordoned
@@ -146,6 +155,15 @@ class Fleet:
         """Of an instance that is down, as operators are told."""
         told = self.health[instance]
         return f"engine instance {instance} is down: {told.message or told.reason}"
+
+    def ill_in_words(self, instance: str) -> str:
+        """Of an instance that is not well, as operators are told."""
+        if not self.is_ill(instance):
+            return f"engine instance {instance} is cordoned: {self.cordoned[instance]}"
+        if self.is_down(instance):
+            return self.down_in_words(instance)
+        told = self.health[instance]
+        return f"engine instance {instance} is {told.health}: {told.message or told.reason}"
 
     def is_out_of_reach(self, instance: str) -> bool:
         """Whether nobody can do anything there, as far as anybody knows."""

@@ -204,6 +204,11 @@ class InstanceHealth:
         return self.health == Health.DOWN.value or self.reason == SILENT
 
     @property
+    def is_ill(self) -> bool:
+        """Whether it is not well: down, or not doing its work in time."""
+        return self.is_down or (self.health == Health.DEGRADED.value and not self.is_working)
+
+    @property
     def is_out_of_reach(self) -> bool:
         """Whether nobody can do anything there, either."""
         return self.reason in OUT_OF_REACH

@@ -22,7 +22,7 @@ from services.planner.domain.fleet.moves.move_orders import settle_moves
 from services.planner.domain.fleet.moves.moves import Seen, next_step
 from services.planner.domain.fleet.placement.assignments import PlacementRules, TenantPin
 from services.planner.domain.fleet.remediation.evacuation import evacuate
-from services.planner.domain.fleet.remediation.remediation import HELPS, is_ill
+from services.planner.domain.fleet.remediation.remediation import HELPS
 from services.planner.domain.fleet.remediation.remediation_rows import Remediation
 from services.planner.domain.fleet.remediation.remedy_orders import decide_remedies, decide_told
 from services.planner.domain.fleet.rows import (
@@ -1783,7 +1783,7 @@ def test_remedies_when_anything_happens_then_one_of_a_ring_at_a_time_and_none_wh
         treated = [name for name in acting if tried.rows[name].rung not in {"Cordon", "Evacuate"}]
         rings = Counter(tried.fleet.instances[name].ring for name in treated)
         assert max(rings.values(), default=0) <= 1
-        ill = sum(is_ill(each) for each in tried.fleet.health.values())
+        ill = sum(each.is_ill for each in tried.fleet.health.values())
         begun = tried.begin_moves()
         if ill > max(1, 0.3 * len(tried.fleet.instances)):
             assert (changes.engine, changes.moves_ordered, acting, begun) == ((), (), [], [])

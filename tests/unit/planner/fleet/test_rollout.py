@@ -842,6 +842,142 @@ def test_new_instance_when_it_is_cordoned_then_all_tenants_go_to_others() -> Non
     assert rolled.places() == {"general-new-1": 20}
 
 
+CORDONED = {TARGET: "nothing else helps: it is ill"}
+
+
+def fall_ill(rolled: Rolled, *names: str, is_cordoned: bool = False) -> None:
+    """Applications there are compared all the same, one after the other."""
+    for name in names:
+        if is_cordoned:
+            rolled.cordoned = {**rolled.cordoned, name: CORDONED[TARGET]}
+        else:
+            rolled.hear(name, Health.DEGRADED, "Restarting")
+
+
+ILL = {
+    "it is degraded": (False, f"engine instance {TARGET} is Degraded: Restarting"),
+    "it is cordoned": (True, f"engine instance {TARGET} is cordoned: {CORDONED[TARGET]}"),
+}
+
+
+@pytest.mark.parametrize("stage", [1, 10, 100])
+@pytest.mark.parametrize(("is_cordoned", "words"), ILL.values(), ids=ILL)
+def test_new_instance_when_it_is_ill_then_the_ring_waits_beyond_its_soak_and_goes_back(
+    words: str, stage: int, *, is_cordoned: bool
+) -> None:
+    rolled = begun(200)
+    soaking = rolled.until("soaking", stage)
+    over = soaking.step_since + soaking.soak
+    fall_ill(rolled, TARGET, is_cordoned=is_cordoned)
+    rolled.live()
+    assert rolled.rollout is not None
+    assert rolled.rollout.reason == f"until {over.isoformat(timespec='seconds')}; {words}"
+    while rolled.now < over + DATA_PATIENCE:
+        rolled.live()
+    assert (rolled.rollout.step, rolled.rollout.stage, rolled.rollout.reason) == ("soaking", stage, words)
+    assert rolled.until_over().reason == f"at {stage} %: {words}"
+    assert rolled.places() == {SOURCE: 200}
+    assert rolled.states() == {SOURCE: "accepting", TARGET: "drained"}
+
+
+@pytest.mark.parametrize("is_cordoned", [False, True])
+def test_new_instance_when_it_is_well_again_after_its_soak_then_the_rollout_goes_on(*, is_cordoned: bool) -> None:
+    rolled = begun()
+    soaking = rolled.until("soaking", 100)
+    fall_ill(rolled, TARGET, is_cordoned=is_cordoned)
+    while rolled.now < soaking.step_since + soaking.soak + DATA_PATIENCE - EVERY:
+        rolled.live()
+    rolled.cordoned = {}
+    rolled.hear(TARGET, Health.HEALTHY, "", since=rolled.now)
+    assert rolled.until_over().step == "done"
+
+
+@pytest.mark.parametrize("reason", ["CertificateExpired", "CertificateExpiring"])
+def test_new_instance_when_it_is_degraded_and_does_its_work_then_the_rollout_goes_on(reason: str) -> None:
+    rolled = begun()
+    rolled.hear(TARGET, Health.DEGRADED, reason)
+    assert rolled.until_over().step == "done"
+
+
+@pytest.mark.parametrize("is_security", [False, True])
+@pytest.mark.parametrize("stage", [1, 100])
+def test_new_instance_when_the_old_one_is_as_ill_then_the_ring_waits_until_both_are_well(
+    stage: int, *, is_security: bool
+) -> None:
+    """The new one is cordoned for as long as it takes to be sure of it; the old one never was."""
+    rolled = Rolled.of(ONE_RING)
+    rolled.live(replace(START, is_security=is_security))
+    rolled.until("soaking", stage)
+    fall_ill(rolled, SOURCE, TARGET)
+    fall_ill(rolled, TARGET, is_cordoned=True)
+    for _ in range(240):
+        rolled.live()
+    assert rolled.rollout is not None
+    assert (rolled.rollout.step, rolled.rollout.stage) == ("soaking", stage)
+    assert rolled.rollout.reason == f"engine instance {TARGET} is Degraded: Restarting"
+    assert rolled.rollout.is_stalled(rolled.now)
+    for name in (SOURCE, TARGET):
+        rolled.hear(name, Health.HEALTHY, "", since=rolled.now)
+    for _ in range(20):
+        rolled.live()
+    assert rolled.rollout.reason == f"engine instance {TARGET} is cordoned: {CORDONED[TARGET]}"
+    rolled.cordoned = {}
+    assert rolled.until_over().step == "done"
+
+
+def test_new_instance_when_the_old_one_alone_is_well_again_then_the_ring_goes_back_after_a_while() -> None:
+    rolled = begun()
+    rolled.until("soaking", 1)
+    fall_ill(rolled, SOURCE, TARGET)
+    for _ in range(60):
+        rolled.live()
+    well_at = rolled.now
+    rolled.hear(SOURCE, Health.HEALTHY, "", since=well_at)
+    while rolled.now < well_at + DATA_PATIENCE:
+        rolled.live()
+    assert rolled.rollout is not None
+    assert rolled.rollout.step == "soaking"
+    over = rolled.until_over()
+    assert (over.step, over.reason) == ("failed", f"at 1 %: engine instance {TARGET} is Degraded: Restarting")
+
+
+def test_new_instance_when_an_old_one_of_another_cell_is_ill_with_it_then_the_ring_goes_back() -> None:
+    rolled = Rolled.of_cells(20)
+    rolled.live(START)
+    rolled.until("soaking", 100)
+    fall_ill(rolled, "north-old", "south-new")
+    over = rolled.until_over()
+    assert (over.step, over.reason) == ("failed", "at 100 %: engine instance south-new is Degraded: Restarting")
+
+
+def test_new_instance_when_it_is_ill_at_the_last_moment_then_no_old_one_is_given_up_before_it_is_well() -> None:
+    rolled = begun(20)
+    rolled.until("retiring")
+    fall_ill(rolled, TARGET)
+    for _ in range(int(STALLED_AFTER / EVERY) + 5):
+        rolled.live()
+    assert rolled.rollout is not None
+    assert (rolled.rollout.step, rolled.rollout.reason) == (
+        "retiring", f"engine instance {TARGET} is Degraded: Restarting",
+    )  # fmt: skip
+    assert (rolled.rollout.is_stalled(rolled.now), rolled.states()[SOURCE]) == (True, "drained")
+    rolled.hear(TARGET, Health.HEALTHY, "")
+    assert rolled.until_over().step == "done"
+    assert rolled.states()[SOURCE] == "retired"
+
+
+def test_rollout_when_aborted_as_a_new_instance_is_ill_at_the_last_moment_then_it_ends_and_the_old_one_is_kept() -> (
+    None
+):
+    rolled = begun(20)
+    rolled.until("retiring")
+    fall_ill(rolled, TARGET)
+    rolled.live(AbortRollout())
+    over = rolled.until_over(most=int(STALLED_AFTER / EVERY) + 2)
+    assert over.reason.endswith(f"left as it is: engine instance {TARGET} is Degraded: Restarting")
+    assert (over.step, rolled.states()) == ("aborted", {SOURCE: "drained", TARGET: "accepting"})
+
+
 def test_tenant_when_it_cannot_move_then_the_others_do_and_the_rollout_pauses_with_the_rule() -> None:
     rolled = begun(20)
     name = ("local", "team-7")
@@ -1399,6 +1535,7 @@ def test_rollout_when_gates_say_anything_and_operators_anything_then_it_ends_and
 SORTS_OF_HEALTH = st.sampled_from(
     [
         (Health.HEALTHY, ""),
+        (Health.DEGRADED, "Restarting"),
         (Health.DOWN, "ApiFailing"),
         (Health.DOWN, "ControllerNotReady"),
         (Health.UNKNOWN, "AgentSilent"),

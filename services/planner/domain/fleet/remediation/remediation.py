@@ -32,7 +32,7 @@ from datetime import datetime, timedelta
 from types import MappingProxyType
 
 from services.common.json_values import canonical
-from services.common.messages import Health, Remedy
+from services.common.messages import Remedy
 from services.planner.domain.fleet.fleet import Fleet
 from services.planner.domain.fleet.placement.placement import is_cause_shared
 from services.planner.domain.fleet.remediation.remediation_rows import Remediation, RemediationState
@@ -128,11 +128,6 @@ def next_remedies(
     return [row for name, row in after.items() if row != remediations.get(name)]
 
 
-def is_ill(health: InstanceHealth | None) -> bool:
-    """Whether an instance is not well, as far as anybody has told."""
-    return health is not None and (health.is_down or (health.health == Health.DEGRADED and not health.is_working))
-
-
 def ladder(health: InstanceHealth) -> tuple[str, ...]:
     """The rungs for what is wrong, in their order. What compares nothing at all takes up no refresh, either."""
     helps = HELPS.get(health.reason, ())
@@ -164,7 +159,7 @@ def _illnesses(fleet: Fleet, known: Mapping[str, Remediation], now: datetime) ->
     found = [
         Illness(row, health, known.get(row.id) or _new(row.id, now))
         for row in fleet.instances.values()
-        if row.is_in_service and (health := fleet.health.get(row.id)) is not None and is_ill(health)
+        if row.is_in_service and (health := fleet.health.get(row.id)) is not None and health.is_ill
     ]
     ordered = sorted(found, key=lambda each: (each.health.since, each.instance.id))
     return {each.instance.id: each for each in ordered}

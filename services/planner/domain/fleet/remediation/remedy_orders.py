@@ -33,7 +33,6 @@ from services.planner.domain.fleet.remediation.remediation import (
     EVACUATE,
     REAPPLY,
     is_evacuation_due,
-    is_ill,
     is_replaced,
     next_remedies,
 )
@@ -80,7 +79,7 @@ def decide_remedies(
             forced = with_forced_moves(row.engine_instance_id, after, now)
             told, after = evacuate(row.engine_instance_id, forced, now)
             rows[number] = _with_what_stays(row, remediations.get(row.engine_instance_id), told, after)
-        elif row.state == "well" or not is_ill(fleet.health.get(row.engine_instance_id)):
+        elif row.state == "well" or not fleet.is_ill(row.engine_instance_id):
             after = without_evacuation(row.engine_instance_id, after, f"its evacuation is over: {row.message}")
     moves, steps = changed_moves(fleet, after, now), {move.id: move.step for move in fleet.moves.values()}
     changed = [(remediations.get(row.engine_instance_id), row) for row in rows]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
+from functools import partial
 from typing import NamedTuple
 
 from services.planner.domain.fleet.fleet import Fleet
@@ -17,7 +18,7 @@ and what befalls several at once is told of all of them by then."""
 
 
 class Trouble(NamedTuple):
-    """An instance of a ring that does not work."""
+    """An instance of a ring that does not work, or is not well."""
 
     reason: str = ""
     """Which, and why; empty: none that matters."""
@@ -36,11 +37,12 @@ def find_trouble(rollout: Rollout, fleet: Fleet, now: datetime) -> Trouble:
     """
     inhabited = _inhabited(fleet)
     old, new = _down(rollout.source_ids, fleet), _down(rollout.target_ids, fleet)
-    unproven = _unproven(rollout, fleet, now)
+    is_told_of_all = partial(_is_lasting, fleet=fleet, now=now, time=TOLD_OF_ALL_AFTER)
+    unproven = _unproven(rollout, fleet, lambda row: not fleet.is_down(row.id) and is_told_of_all(row.id))
     told = [
         each
         for each in new
-        if not fleet.is_out_of_reach(each) and _is_lasting(each, fleet, now) and _cell(each, fleet) not in unproven
+        if not fleet.is_out_of_reach(each) and is_told_of_all(each) and _cell(each, fleet) not in unproven
     ]
     if told and inhabited.isdisjoint(old):
         return Trouble(fleet.down_in_words(told[0]), is_of_version=True)
@@ -49,16 +51,32 @@ def find_trouble(rollout: Rollout, fleet: Fleet, now: datetime) -> Trouble:
     return Trouble(fleet.down_in_words(waited_for[0])) if waited_for else Trouble()
 
 
-def _unproven(rollout: Rollout, fleet: Fleet, now: datetime) -> set[Cell]:
-    """Cells with old instances of which none has worked for a while: what is wrong there may not be the version."""
-    old = {cell_of(row) for row in _kept(rollout, fleet)}
-    return old - {cell_of(row) for row in _up(rollout, fleet) if _is_lasting(row.id, fleet, now)}
+def find_illness(rollout: Rollout, fleet: Fleet, now: datetime, patience: timedelta) -> Trouble:
+    """A new instance with tenants that is ill, as remediation has it, or that this keeps new tenants from.
+
+    It says something of the version, unless the old ones of its cell are as ill: none of them has been well for
+    ``patience``, the time in which a new one is to be well again, and its cordon lifted, after what has befallen all.
+    """
+    ill = sorted(each for each in rollout.target_ids & _inhabited(fleet) if not fleet.is_well(each))
+    unproven = _unproven(
+        rollout, fleet, lambda row: fleet.is_well(row.id) and _is_lasting(row.id, fleet, now, patience)
+    )
+    of_version = [each for each in ill if _cell(each, fleet) not in unproven]
+    if not ill:
+        return Trouble()
+    return Trouble(fleet.ill_in_words([*of_version, *ill][0]), is_of_version=bool(of_version))
 
 
-def _is_lasting(instance: str, fleet: Fleet, now: datetime) -> bool:
-    """Whether it has been as it is for so long that the same would have been told of others by now."""
+def _unproven(rollout: Rollout, fleet: Fleet, is_proof: Callable[[EngineInstanceRow], bool]) -> set[Cell]:
+    """Cells with old instances none of which is a proof that what is wrong there is the version."""
+    kept = _kept(rollout, fleet)
+    return {cell_of(row) for row in kept} - {cell_of(row) for row in kept if is_proof(row)}
+
+
+def _is_lasting(instance: str, fleet: Fleet, now: datetime, time: timedelta) -> bool:
+    """Whether it has been as it is for so long."""
     told = fleet.health.get(instance)
-    return told is None or now - told.since >= TOLD_OF_ALL_AFTER
+    return told is None or now - told.since >= time
 
 
 def _cell(instance: str, fleet: Fleet) -> Cell:

@@ -12,9 +12,9 @@ In each ring, in this order:
    moved, it is their turn at 4, once there is room for what they carry. Else the next ring begins.
 
 Until 4 a ring goes back: ``reverting`` drains the new instances and moves everybody to the old ones whom these can
-carry. A gate that fails, a new instance that is down, and an order to abort do that, and end the rollout. From 4 on a
-ring is the new version's; an abort ends the rollout after it. Each step is a row, decided by what is seen, and so safe
-to repeat: a move is ordered only for a tenant that is not where it should be, and not on its way.
+carry. A gate that fails, a new instance that is down or stays ill, and an order to abort do that, and end the rollout.
+From 4 on a ring is the new version's; an abort ends the rollout after it. Each step is a row, decided by what is seen,
+and so safe to repeat: a move is ordered only for a tenant that is not where it should be, and not on its way.
 
 No instance that is lost keeps a rollout from its end. An old one is waited for while tenants are on it: when they have
 left it, to new ones too, the rollout goes on without it. One that is to end does so when nothing has got on for an
@@ -33,7 +33,13 @@ from services.planner.domain.fleet.moves.rebalance_orders import is_moving
 from services.planner.domain.fleet.placement.assignment_orders import require_nobody_pinned
 from services.planner.domain.fleet.remediation.evacuation import ACTOR as REMEDIATION
 from services.planner.domain.fleet.rollouts.gates import Verdict, is_enough, judge
-from services.planner.domain.fleet.rollouts.ring_health import find_trouble, left_behind, occupied, without_way_back
+from services.planner.domain.fleet.rollouts.ring_health import (
+    find_illness,
+    find_trouble,
+    left_behind,
+    occupied,
+    without_way_back,
+)
 from services.planner.domain.fleet.rollouts.ring_instances import Ring, release, ring_of, runs
 from services.planner.domain.fleet.rollouts.ring_room import lacking_room, shortages
 from services.planner.domain.fleet.rollouts.ring_tenants import (
@@ -62,7 +68,9 @@ from services.planner.domain.fleet.rollouts.rollout_rows import (
 from services.planner.domain.fleet.rows import EngineInstanceRow, Refused
 
 DATA_PATIENCE = timedelta(minutes=30)
-"""How long figures are waited for: of the ring's past, which is then left out, and beyond a soak, which has failed."""
+"""How long figures are waited for: of the ring's past, which is then left out, and beyond a soak, which has failed.
+
+As long an ill instance may take to be well again."""
 WAITS = "; it waits: "
 """Between why a rollout is to end, and what keeps it from that."""
 NUMBERS: Mapping[RolloutStep, int] = {
@@ -195,7 +203,7 @@ def _move(rollout: Rollout, fleet: Fleet, now: datetime) -> Fleet:
 
 
 def _soak(rollout: Rollout, fleet: Fleet, now: datetime) -> Fleet:
-    """Step 3. A gate that fails does not wait for the end of the soak; one that passes does.
+    """Step 3. A gate that fails does not wait for the end of the soak; one that passes does, and until all are well.
 
     Those who came meanwhile from an old instance that is down are looked at, too, before the next stage.
     """
@@ -205,18 +213,31 @@ def _soak(rollout: Rollout, fleet: Fleet, now: datetime) -> Fleet:
     if trouble.reason:
         return _waiting(rollout, trouble.reason, fleet)
     over = rollout.step_since + rollout.soak
-    present = {each: fleet.figures.get(each, Figures()) for each in _judged(rollout, fleet)}
-    verdict = judge(past_of(rollout), present, most_parts(rollout, fleet))
-    if verdict.outcome == "wait" and now >= over + DATA_PATIENCE:
-        verdict = Verdict("fail", f"too little was told in {rollout.soak + DATA_PATIENCE}: {verdict.reason}")
+    verdict = _verdict(rollout, fleet, now, is_late=now >= over + DATA_PATIENCE)
     if verdict.outcome == "fail":
         return _stopped(rollout, verdict.reason, fleet, now)
     if now < over or verdict.outcome == "wait":
-        return _waiting(rollout, f"until {over.isoformat(timespec='seconds')}" if now < over else verdict.reason, fleet)
+        until = f"until {over.isoformat(timespec='seconds')}" if now < over else ""
+        return _waiting(rollout, "; ".join(filter(None, (until, verdict.reason))), fleet)
     counted = _counted(rollout, len(tenants_of(rollout, fleet)), _settled_count(rollout, fleet), now)
     if rollout.stage < STAGES[-1] and counted.moved > rollout.moved:
         return fleet.with_rollout(_at(counted, "soaking", now))
     return fleet.with_rollout(_next_stage(rollout, fleet, now))
+
+
+def _verdict(rollout: Rollout, fleet: Fleet, now: datetime, *, is_late: bool) -> Verdict:
+    """What follows from figures, and from how the instances are that tell them; nothing is waited for if it is late.
+
+    But for an illness that the old ones have, too: nothing can be told of the version while that lasts.
+    """
+    present = {each: fleet.figures.get(each, Figures()) for each in _judged(rollout, fleet)}
+    verdict = judge(past_of(rollout), present, most_parts(rollout, fleet))
+    illness = find_illness(rollout, fleet, now, DATA_PATIENCE)
+    if verdict.outcome != "fail" and illness.reason:
+        return Verdict("fail" if is_late and illness.is_of_version else "wait", illness.reason)
+    if verdict.outcome == "wait" and is_late:
+        return Verdict("fail", f"too little was told in {rollout.soak + DATA_PATIENCE}: {verdict.reason}")
+    return verdict
 
 
 def past_of(rollout: Rollout) -> Figures:
@@ -240,13 +261,15 @@ def _drain(rollout: Rollout, fleet: Fleet, now: datetime) -> Fleet:
 
 
 def _retire(rollout: Rollout, fleet: Fleet, now: datetime) -> Fleet:
-    """Step 5. What came to one of them in the last moment moves first."""
+    """Step 5. What came to one of them in the last moment moves first. None is given up while new ones are ill."""
     given_up = rollout.source_ids - left_behind(rollout, fleet)
     if occupied(given_up, fleet):
         return fleet.with_rollout(_at(rollout, "draining", now))
     if fleet.is_rebuilt:
         return _unfinished(rollout, "the database is being rebuilt", fleet, now)
     leaving = [row for known in sorted(given_up) if not (row := fleet.instances[known]).is_retired]
+    if leaving and (illness := find_illness(rollout, fleet, now, DATA_PATIENCE).reason):
+        return _unfinished(rollout, illness, fleet, now)
     try:
         for row in leaving:
             require_nobody_pinned(row, fleet)
