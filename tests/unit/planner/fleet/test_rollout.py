@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections import Counter
 from dataclasses import asdict, replace
 from datetime import timedelta
@@ -28,8 +29,9 @@ from services.common.messages import (
 from services.planner.domain.fleet.fleet import TenantHere
 from services.planner.domain.fleet.moves.move_orders import held_by_rollout
 from services.planner.domain.fleet.placement.assignments import PlacementRules, TenantPin
-from services.planner.domain.fleet.pools.pool_rows import EnginePool, namespace_of
-from services.planner.domain.fleet.pools.pool_size import is_overloaded
+from services.planner.domain.fleet.placement.measured_load import load_of_deployments
+from services.planner.domain.fleet.pools.pool_rows import EnginePool, Patience, namespace_of
+from services.planner.domain.fleet.pools.pool_size import is_overloaded, lacking_instances
 from services.planner.domain.fleet.rollouts.ring_health import TOLD_OF_ALL_AFTER
 from services.planner.domain.fleet.rollouts.ring_instances import ring_of
 from services.planner.domain.fleet.rollouts.ring_tenants import stage_tenants
@@ -591,6 +593,174 @@ def test_pool_when_it_grows_before_that_then_what_it_adds_is_old_and_the_ring_is
     rolled.install()
     assert rolled.until_over().step == "done"
     assert rolled.states() == {SOURCE: "retired", TARGET: "accepting", added.id: "retired"}
+
+
+GROWING = replace(POOL, capacity=100, maximum=10)
+FIRST = "north-general-1"
+
+
+def small(tenants: int = 33, pool: EnginePool = GROWING) -> Rolled:
+    """An old and a new instance for 100 Applications each, in a pool; the old one is two thirds full."""
+    rolled = Rolled.of(ONE_RING, tenants)
+    rolled.instances = {name: replace(row, capacity=100) for name, row in rolled.instances.items()}
+    rolled.pools = {pool.key: pool}
+    grow_tenants(rolled, 2)
+    rolled.live(START)
+    return rolled
+
+
+def grow_tenants(rolled: Rolled, deployments: int = 4) -> None:
+    """All of them."""
+    load = load_of_deployments(deployments)
+    rolled.tenants = {name: replace(each, deployments=deployments, load=load) for name, each in rolled.tenants.items()}
+
+
+def live_scaled(rolled: Rolled, looks: int) -> None:
+    """So many looks at rollout and pools; what is ordered is installed at once."""
+    for _ in range(looks):
+        rolled.live()
+        rolled.scale()
+        rolled.install()
+
+
+@pytest.mark.parametrize("stage", [1, 10])
+def test_pool_when_the_old_instance_carries_too_much_before_the_last_stage_then_old_ones_are_added_for_its_load(
+    stage: int,
+) -> None:
+    rolled = small()
+    rolled.until("soaking", stage)
+    rolled.live(PauseRollout())
+    grow_tenants(rolled)
+    carried = rolled.fleet.load[SOURCE]
+    rolled.scale()
+    assert rolled.instances[FIRST].wanted_version == OLD
+    assert lacking_instances(carried, GROWING, 2, 200) == 0
+    live_scaled(rolled, 5)
+    rolled.join(rolled.instances[FIRST], NEW)  # whatever is told of it
+    live_scaled(rolled, 5)
+    assert rolled.states() == {SOURCE: "full", TARGET: "accepting", FIRST: "accepting"}
+    assert rolled.pools[GROWING.key].message == ""
+
+
+def test_pool_when_it_has_grown_while_its_ring_waited_then_the_new_instances_follow_and_it_does_not_shrink_after() -> (
+    None
+):
+    rolled = small()
+    rolled.until("soaking", 1)
+    rolled.live(PauseRollout())
+    grow_tenants(rolled)
+    live_scaled(rolled, 5)
+    rolled.live(ResumeRollout())
+    while not (rolled.rollout is None or rolled.rollout.is_over):
+        live_scaled(rolled, 1)
+    new = {TARGET, "north-general-2"}
+    assert rolled.states() == {SOURCE: "retired", FIRST: "retired"} | dict.fromkeys(new, "accepting")
+    assert rolled.places().keys() == new
+    assert not [name for name in new if is_overloaded(rolled.fleet.load[name], 100)]
+    assert max(Counter(move.tenant_id for move in rolled.ended).values()) == 1
+    before = rolled.states()
+    for _ in range(26):
+        rolled.now += timedelta(hours=1)
+        live_scaled(rolled, 1)
+    assert rolled.states() == before
+
+
+def test_pool_when_its_ring_is_rolled_out_for_long_then_the_time_until_it_shrinks_begins_after_that() -> None:
+    """Old and new ones together would be twice as many as it needs, for the whole day."""
+    rolled = small(10, replace(GROWING, shrinks_at=at(0)))
+    rolled.instances = {
+        name: replace(row, wanted_version=NEW if "new" in name else OLD) for name, row in rolled.instances.items()
+    }
+    rolled.until("soaking", 100)
+    rolled.scale()
+    assert rolled.pools[GROWING.key].shrinks_at is None
+    rolled.until_over()
+    rolled.join(instance("spare", capacity=100, wanted_version=NEW), NEW)
+    rolled.scale()
+    assert rolled.pools[GROWING.key].shrinks_at == rolled.now + Patience().shrink
+    assert rolled.states()["spare"] == "accepting"
+
+
+@pytest.mark.parametrize("stage", [1, 100])
+def test_pool_when_the_ring_goes_back_then_it_grows_by_all_that_the_old_ones_are_to_carry(stage: int) -> None:
+    rolled = small()
+    rolled.until("soaking", stage)
+    rolled.live(AbortRollout())
+    live_scaled(rolled, 5)
+    assert FIRST not in rolled.instances
+    grow_tenants(rolled)
+    live_scaled(rolled, 1)
+    assert rolled.instances[FIRST].wanted_version == OLD
+
+
+def test_pool_when_it_adds_what_is_rolled_out_and_the_old_ones_carry_too_much_then_it_adds_none_and_says_why() -> None:
+    rolled = small(pool=replace(GROWING, version=NEW))
+    rolled.until("soaking", 1)
+    rolled.live(PauseRollout())
+    grow_tenants(rolled)
+    live_scaled(rolled, 5)
+    assert rolled.instances.keys() == {SOURCE, TARGET}
+    assert rolled.pools[GROWING.key].message == (
+        f"the old instances of the ring lack 1 others: no new tenant comes to {NEW}, which it adds, before the last "
+        "stage of the rollout"
+    )
+
+
+def test_pool_when_a_new_instance_has_failed_then_old_ones_are_added_all_the_same() -> None:
+    rolled = small()
+    rolled.until("soaking", 1)
+    failed = instance("failed", state="failed", state_message="why", wanted_version=NEW)
+    rolled.instances[failed.id] = failed
+    grow_tenants(rolled)
+    rolled.scale()
+    assert rolled.instances[FIRST].wanted_version == OLD
+
+
+def test_pool_when_another_ring_is_rolled_out_then_it_is_sized_by_all_of_its_instances() -> None:
+    rolled = Rolled.of({"canary": (1, 1), "general": (1, 1)}, 33)
+    rolled.instances = {name: replace(row, capacity=100) for name, row in rolled.instances.items()}
+    rolled.pools = {GROWING.key: GROWING}
+    rolled.live(replace(START, rings=("canary",)))
+    rolled.until("soaking", 1)
+    grow_tenants(rolled)
+    rolled.scale()
+    assert FIRST not in rolled.instances
+
+
+def test_ring_when_its_load_grows_during_a_soak_then_new_instances_are_ordered_before_the_next_stage() -> None:
+    rolled = small()
+    rolled.until("soaking", 1)
+    grow_tenants(rolled)
+    rolled.live()
+    assert (rolled.rollout is not None and rolled.rollout.step, rolled.instances[FIRST].wanted_version) == (
+        "soaking", NEW,
+    )  # fmt: skip
+
+
+def test_days_when_a_ring_is_rolled_out_meanwhile_then_old_instances_are_enough_and_nobody_comes_back() -> None:
+    """Each stage soaks for a day."""
+    rolled = Rolled.of({"general": (3, 0)}, 40)
+    rolled.instances = {name: replace(row, capacity=300) for name, row in rolled.instances.items()}
+    pool = replace(GROWING, capacity=300, maximum=20, shrinks_at=at(0))
+    rolled.pools = {pool.key: pool}
+    rolled.live(replace(START, soak_seconds=24 * 3600))
+    over: list[tuple[timedelta, int]] = []
+    begun_at = rolled.now
+    for minute in range(0, 6 * 24 * 60, 10):
+        grow_tenants(rolled, round(5 + 3 * (1 - math.cos(2 * math.pi * minute / (24 * 60)))))
+        rolled.now = begun_at + timedelta(minutes=minute)
+        live_scaled(rolled, 1)
+        rollout, carried = rolled.rollout, rolled.fleet.load
+        assert rollout is not None
+        old = [name for name, row in rolled.instances.items() if row.wanted_version != NEW and not row.is_retired]
+        if rollout.is_on_old and rollout.ring:
+            assert lacking_instances(sum(carried.get(each, 0) for each in old), pool, 1, 300 * len(old)) == 0
+        if rollout.is_over:
+            over.append((rolled.now - rollout.step_since, sum(not row.is_retired for row in rolled.instances.values())))
+    assert rolled.rollout is not None
+    assert rolled.rollout.step == "done"
+    assert max(Counter(move.tenant_id for move in rolled.ended).values()) == 1
+    assert len({count for since, count in over if since < timedelta(days=1)}) == 1
 
 
 def test_instance_when_a_tenant_to_come_is_pinned_to_it_then_it_is_not_given_up_before_that_is_unpinned() -> None:
@@ -1171,6 +1341,18 @@ def test_move_when_it_is_between_two_old_instances_then_anybody_may_order_it() -
     name, _ = next((name, each) for name, each in rolled.tenants.items() if each.engine_instance_id == SOURCE)
     (record,) = rolled.look(MoveTenant(*name, "general-old-1")).fleet_orders
     assert record.outcome == "accepted"
+
+
+@pytest.mark.parametrize(("version", "outcome"), [(OLD, "accepted"), (NEW, "refused")])
+def test_move_when_it_is_to_an_instance_that_has_joined_since_then_it_is_among_those_of_its_release(
+    version: str, outcome: str
+) -> None:
+    rolled = begun()
+    rolled.until("soaking")
+    rolled.join(instance("late"), version)
+    name = next(name for name, each in rolled.tenants.items() if each.engine_instance_id == SOURCE)
+    (record,) = rolled.look(MoveTenant(*name, "late")).fleet_orders
+    assert record.outcome == outcome
 
 
 @pytest.mark.parametrize(

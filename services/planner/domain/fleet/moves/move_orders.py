@@ -15,6 +15,7 @@ from services.planner.domain.fleet.fleet import Fleet, TenantHere
 from services.planner.domain.fleet.moves.pace import STALLED_AFTER
 from services.planner.domain.fleet.order_validation import known_instance, moving_in_words, state_in_words
 from services.planner.domain.fleet.placement.assignment_orders import require_unpinned
+from services.planner.domain.fleet.rollouts.ring_instances import runs
 from services.planner.domain.fleet.rollouts.rollout_rows import FINAL
 from services.planner.domain.fleet.rows import EngineInstanceRow, Move, Refused
 from services.planner.rows import TenantName, tenant_of_part
@@ -219,13 +220,14 @@ def require_left_to_rollout(source: EngineInstanceRow, target: EngineInstanceRow
     """Raises Refused if the move would work against the rollout that is under way.
 
     Nobody else brings tenants into its ring, out of it, or from its old instances to the new ones and back. Within the
-    old ones, and within the new ones, anybody may: those who move next are drawn, wherever they are. From an instance
-    that is down they go anywhere.
+    old ones, those included that have joined it since, and within the new ones, anybody may: those who move next are
+    drawn, wherever they are. From an instance that is down they go anywhere.
     """
-    rollout, places = fleet.rollout, {source.id, target.id}
-    if rollout is None or held_by_rollout(fleet).isdisjoint(places):
+    rollout, places, in_ring = fleet.rollout, {source.id, target.id}, held_by_rollout(fleet)
+    if rollout is None or in_ring.isdisjoint(places):
         return
-    if places <= rollout.source_ids or places <= rollout.target_ids:
+    joined = {each for each in in_ring - rollout.target_ids if not runs(fleet.instances[each], rollout, fleet)}
+    if places <= rollout.source_ids | joined or places <= rollout.target_ids:
         return
     if fleet.is_down(source.id):
         return

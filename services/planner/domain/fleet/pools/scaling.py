@@ -13,8 +13,10 @@ those that placement measures (``placement/measured_load.py``), and capacities a
 - An instance that carries more than :data:`OVERLOAD` of its capacity for long, in a pool or not, gives away the fewest
   tenants that bring it to :data:`TARGET`, each to one that then carries no more than that itself. So none comes back.
 
-Nothing of that happens while the fleet is rearranged by somebody else, but growing: a rollout, an evacuation. While its
-engine cluster is drained, or the database is rebuilt, a pool does nothing at all.
+Nothing of that happens while the fleet is rearranged by somebody else, but growing: a rollout, an evacuation. Until the
+last stage of a rollout of its ring a pool grows by what the old instances carry, as new tenants come to these: the new
+ones, which the rollout orders, are no room for them. While its engine cluster is drained, or the database is rebuilt, a
+pool does nothing at all.
 """
 
 from __future__ import annotations
@@ -37,6 +39,8 @@ from services.planner.domain.fleet.moves.rebalance_orders import is_moving
 from services.planner.domain.fleet.orders import decide_own_order
 from services.planner.domain.fleet.pools.pool_rows import Burdens, EnginePool, Overload, Patience, PoolKey, order_for
 from services.planner.domain.fleet.pools.pool_size import SLACK, is_overloaded, lacking_instances, target_load
+from services.planner.domain.fleet.rollouts.ring_instances import release
+from services.planner.domain.fleet.rollouts.rollout_rows import Rollout
 from services.planner.domain.fleet.rows import HANDED_OVER, EngineInstanceRow
 from services.planner.domain.fleet.view import FleetView
 from services.planner.rows import TenantName
@@ -229,7 +233,7 @@ def _sized(pool: EnginePool, scaler: _Scaler, patience: Patience, held: str) -> 
     """The pool after its instances have been ordered."""
     if (why := _reason_to_rest(pool, scaler.fleet)) is not None:
         return replace(pool, shrinks_at=None, message=why)
-    members = scaler.members(pool.key)
+    members = _sized_by(pool, scaler)
     load = sum(scaler.load(row.id) for row in members)
     counted = [row.capacity for row in members if scaler.is_counted(row)]
     lacking = lacking_instances(load, pool, len(counted), sum(counted))
@@ -243,7 +247,7 @@ def _sized(pool: EnginePool, scaler: _Scaler, patience: Patience, held: str) -> 
         pool, message=f"it needs {needed} instances, and has at most {pool.maximum} (--max)" if lacking else ""
     )
     dispensable = _dispensable(pool, scaler, members, load)
-    if not dispensable:
+    if not dispensable or _rollout_of(pool, scaler.fleet) is not None:  # the ring has old instances beside new ones
         return replace(pool, shrinks_at=None)
     if held or not _gives_up(pool, scaler.now):
         return replace(pool, shrinks_at=pool.shrinks_at or scaler.now + patience.shrink)
@@ -258,6 +262,25 @@ def _reason_to_rest(pool: EnginePool, fleet: Fleet) -> str | None:
     if fleet.is_rebuilt:
         return f"it neither grows nor shrinks: {REBUILT}"
     return None if fleet.clusters[pool.engine_cluster].state == "active" else ""
+
+
+def _rollout_of(pool: EnginePool, fleet: Fleet) -> Rollout | None:
+    """The rollout that is at a pool's ring now."""
+    rollout = fleet.rollout
+    return None if rollout is None or rollout.is_over or rollout.ring != pool.ring else rollout
+
+
+def _sized_by(pool: EnginePool, scaler: _Scaler) -> list[EngineInstanceRow]:
+    """The instances by whose load and capacities a pool grows: all, or the old ones while those take all new tenants.
+
+    They are old by what they were ordered with, so that a pool counts what it has added, whatever is told of that.
+    """
+    fleet, members = scaler.fleet, scaler.members(pool.key)
+    rollout = _rollout_of(pool, fleet)
+    if rollout is None or not rollout.is_on_old:
+        return members
+    coming = (rollout.version, rollout.profile)
+    return [row for row in members if (row.wanted_version or fleet.version_of(row), row.profile or "") != coming]
 
 
 def _dispensable(
@@ -288,7 +311,14 @@ def _shrunk(pool: EnginePool, scaler: _Scaler, dispensable: Iterable[EngineInsta
 
 
 def _grown(pool: EnginePool, scaler: _Scaler, members: Iterable[EngineInstanceRow], lacking: int) -> EnginePool:
-    """The pool after instances have been added; none is while an installed one has failed: the next would fail, too."""
+    """The pool after instances have been added; none is while an installed one has failed: the next would fail, too.
+
+    Nor one that takes no new tenant, as it is of the release that a rollout brings.
+    """
+    rollout = _rollout_of(pool, scaler.fleet)
+    if rollout is not None and rollout.is_on_old and (pool.version, pool.profile) == (rollout.version, rollout.profile):
+        comes = f"no new tenant comes to {release(rollout)}, which it adds, before the last stage of the rollout"
+        return replace(pool, message=f"the old instances of the ring lack {lacking} others: {comes}")
     failed = next((row for row in members if row.state == "failed" and row.wanted_version), None)
     if failed is not None:
         return replace(pool, message=f"no instance is added: {failed.id} has failed, {failed.state_message}")

@@ -21,7 +21,7 @@ from services.planner.domain.fleet.placement.measured_load import load_of_deploy
 from services.planner.domain.fleet.pools.pool_rows import EnginePool, order_for
 from services.planner.domain.fleet.pools.pool_size import lacking_instances
 from services.planner.domain.fleet.rollouts.ring_instances import Cell, Ring, cell_of, release, ring_of, runs
-from services.planner.domain.fleet.rollouts.rollout_rows import FINAL, Rollout
+from services.planner.domain.fleet.rollouts.rollout_rows import FINAL, REVERTIBLE, Rollout
 from services.planner.domain.fleet.rows import EngineInstanceRow
 from services.planner.rows import DEFAULT_ENGINE
 
@@ -167,7 +167,7 @@ def missing_instances(fleet: Fleet, now: datetime) -> list[FleetOrder]:
     rollout = fleet.rollout
     if rollout is None or rollout.outcome or not rollout.is_due(now):
         return []
-    if rollout.step not in {"provisioning", "moving", *FINAL}:
+    if rollout.step not in {"provisioning", *REVERTIBLE, *FINAL}:
         return []
     ring = ring_of(rollout, rollout.ring, fleet)
     lacking = () if ring.unknown else shortages(ring, rollout, fleet)

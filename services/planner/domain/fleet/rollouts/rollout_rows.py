@@ -87,6 +87,11 @@ class Rollout:
         return self.ring, self.version, self.profile, is_on_new, self.is_over
 
     @property
+    def is_on_old(self) -> bool:
+        """Whether the old instances of its ring take all new tenants: until the last stage."""
+        return self.stage < STAGES[-1] and self.step != "reverting"
+
+    @property
     def ring_names(self) -> tuple[str, ...]:
         """The names in :attr:`rings`, in the order in which the rollout comes to them."""
         return tuple(self.rings.split(","))
