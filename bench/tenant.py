@@ -18,6 +18,7 @@ from rich.console import Console
 from rich.table import Table
 
 from services.common.argocd_names import application_name
+from services.common.kafka import DEFAULT_ENGINE_CLUSTER
 from services.common.messages import (
     Applied,
     Checked,
@@ -41,7 +42,8 @@ from services.planner.engines.available import ENGINES
 from services.planner.rows import DEFAULT_ENGINE, EngineInstance, Tenant
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
-FLEET = FleetView({"one": EngineInstance("one", "argocd", accepting=True, engine=DEFAULT_ENGINE)}, ENGINES)
+INSTANCE = EngineInstance("one", "argocd", accepting=True, engine=DEFAULT_ENGINE, engine_cluster=DEFAULT_ENGINE_CLUSTER)
+FLEET = FleetView({INSTANCE.id: INSTANCE}, ENGINES)
 POLICY = Policy()
 DEPLOYMENT = "GitOpsDeployment"
 ENVIRONMENT = "GitOpsDeploymentManagedEnvironment"

@@ -48,7 +48,7 @@ VERSIONS = {OLD: "3.1.16", NEW: "3.2.11"}
 CAPACITY = 5_000
 AT_ONCE = 500
 """Events of a batch that fills the fleet."""
-POLICY = Policy(local_workspaces=frozenset({CANARY, GENERAL}))
+POLICY = Policy(local_workspaces=dict.fromkeys((CANARY, GENERAL), frozenset({CLUSTER})))
 """Tenants are in workspaces that are named as their ring, and may deploy to the engines' own cluster."""
 APPLICATIONS = "SELECT count(*) FROM engine_resources WHERE kind = 'Application' AND desired = 'present'"
 GROWS_WITH_FLEET = "FleetDue, states"

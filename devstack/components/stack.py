@@ -13,7 +13,7 @@ import yaml
 
 from devstack.git.site import GitSite
 from devstack.stack.argocd_instance import Instance
-from devstack.stack.identities import IDENTITIES, WORKSPACE
+from devstack.stack.identities import ENGINE_CLUSTER, IDENTITIES, WORKSPACE
 from devstack.stack.links import PORT_OF, Link, links
 from devstack.stack.second_cluster import KUBECONFIG_VARIABLE, NAME, NAMESPACE, PREFIX, PRINCIPAL, SecondCluster
 from devstack.stack.state_folder import State, write_private
@@ -114,7 +114,7 @@ class Stack:
             "ENGINE_NAMESPACES": ",".join(self.engine_namespaces),
         }
         logins = self._operators_brokers() | self._registry_login(OPERATOR) | self.connect_login()
-        return logins | own | self._targets()
+        return logins | own | self.local_workspaces | self._targets()
 
     def _targets(self) -> dict[str, str]:
         """What there is to deploy from and to."""
@@ -208,7 +208,7 @@ class Stack:
         private_keys, public_keys = self.state.sealing_keys
         settings = {
             "watcher": {"SEALING_PUBLIC_KEYS": str(public_keys)} | self._of_several(),
-            "planner": {"ALLOWED_ADDRESSES": LOOPBACK},
+            "planner": {"ALLOWED_ADDRESSES": LOOPBACK} | self.local_workspaces,
             "agent": {
                 "SEALING_PRIVATE_KEYS": str(private_keys),
                 "ALLOWED_ADDRESSES": LOOPBACK,
@@ -218,6 +218,12 @@ class Stack:
             "argocd-simulator": {"ENGINE_NAMESPACES": ",".join(ENGINE_NAMESPACES)},
         }
         return settings.get(service, {})
+
+    @property
+    def local_workspaces(self) -> dict[str, str]:
+        """Where there are two engine clusters, what planners are told of the workspace: its namespaces are in both."""
+        both = ",".join(f"{WORKSPACE}={cluster}" for cluster in (ENGINE_CLUSTER, NAME))
+        return {"LOCAL_WORKSPACES": both} if self.engine_clusters > 1 else {}
 
     def _of_several(self) -> dict[str, str]:
         """One watcher alone needs no Lease, and follows its workspace at once."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections import defaultdict
 from datetime import timedelta
 from typing import Annotated, Literal
 
@@ -9,7 +11,8 @@ from pydantic import Field, NonNegativeInt, SecretStr, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from services.common.api_resource import GroupKind
-from services.common.settings import AllowedAddresses, Names, ServiceSettings
+from services.common.kafka import DEFAULT_ENGINE_CLUSTER, ENGINE_CLUSTER_NAME, WORKSPACE_NAME
+from services.common.settings import AllowedAddresses, ServiceSettings
 from services.kinds.registry import REGISTRY
 from services.kinds.shared.limits import DEFAULT_BYTES, DEFAULT_DESTINATIONS, MEBIBYTE
 from services.planner.database_url import check_database_url
@@ -39,9 +42,11 @@ class PolicySettings(BaseSettings):
         default=DEFAULTS.addresses,
         description="Networks that tenants may name although they are loopback or link-local, e.g. 127.0.0.0/8.",
     )
-    local_workspaces: Names = Field(
-        default=DEFAULTS.local_workspaces,
-        description="Workspaces whose cluster is the engines' own: only there a deployment needs no environment.",
+    local_workspaces: Annotated[dict[str, frozenset[str]], NoDecode] = Field(
+        default=dict(DEFAULTS.local_workspaces),
+        description="Workspaces whose namespaces are in an engine cluster: workspace=cluster, or workspace alone for "
+        f"the cluster {DEFAULT_ENGINE_CLUSTER}; a workspace may be listed with several. Only there a deployment needs "
+        "no environment.",
     )
     refused_kinds: Annotated[frozenset[GroupKind], NoDecode] = Field(
         default=DEFAULTS.refused_kinds,
@@ -182,6 +187,20 @@ class PolicySettings(BaseSettings):
             scaling=Patience(self.shrink_patience, self.overload_patience),
             rollout_interval=self.rollout_interval,
         )
+
+    @field_validator("local_workspaces", mode="before")
+    @classmethod
+    def _parse_workspaces(cls, value: object) -> object:
+        if not isinstance(value, str):
+            return value
+        found: defaultdict[str, set[str]] = defaultdict(set)
+        for each in filter(None, map(str.strip, value.split(","))):
+            workspace, separator, cluster = each.partition("=")
+            cluster = cluster if separator else DEFAULT_ENGINE_CLUSTER
+            if not re.fullmatch(WORKSPACE_NAME, workspace) or not re.fullmatch(ENGINE_CLUSTER_NAME, cluster):
+                raise ValueError(f"'{each}' is no workspace; write workspace or workspace=cluster, comma separated")
+            found[workspace].add(cluster)
+        return found
 
     @field_validator("refused_kinds", mode="before")
     @classmethod

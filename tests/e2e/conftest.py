@@ -30,6 +30,8 @@ def stack(stacks_folder: Path) -> Iterator[HostedStack]:
         "NEW_SNAPSHOTS=promoted",
         "--set",
         f"BINDING_PATIENCE={BINDING_PATIENCE}",
+        "--set",
+        "LOCAL_WORKSPACES=local=default,local=elsewhere",  # where tests place tenants whose engines deploy nothing
         output=stacks_folder / "e2e.out",
     ) as running:
         yield running

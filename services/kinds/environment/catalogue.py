@@ -110,7 +110,7 @@ NO_LOCAL_CLUSTER = not_reconciled(
     "environments of this workspace need a cluster; set spec.configuration.target.deploymentTargetClaim or "
     "spec.unstableConfigurationFields.kubernetesCredentials",
     "Without either an environment is its own namespace, and only workspaces that your operators have named may deploy "
-    "to the cluster on which the engine itself runs.",
+    "to the cluster on which the engine itself runs, from namespaces that are on it.",
     "Name a DeploymentTargetClaim, or give the credentials of your cluster.",
 )
 INVALID_EXPIRY = not_reconciled(

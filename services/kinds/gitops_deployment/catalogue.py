@@ -77,6 +77,13 @@ NO_LOCAL_CLUSTER = error(
     "Only workspaces that your operators have named may deploy to the cluster on which the engine itself runs.",
     "Create a GitOpsDeploymentManagedEnvironment for your cluster and name it in spec.destination.environment.",
 )
+NOT_ON_ENGINES_CLUSTER = error(
+    "deployments of this namespace need an environment, as its engine is on another cluster; set "
+    "spec.destination.environment",
+    "Without an environment a deployment goes to the namespace of its own resource on the cluster on which the engine "
+    "itself runs, and that one does not have this namespace.",
+    "Create a GitOpsDeploymentManagedEnvironment for your cluster and name it in spec.destination.environment.",
+)
 PLATFORM_NAMESPACE = error(
     "this namespace belongs to the platform; nothing can be deployed to it",
     "Without an environment a deployment goes to the namespace of its own resource, and this one is the platform's.",
@@ -188,6 +195,7 @@ ENTRIES = (
     TYPE_UNKNOWN,
     NAMESPACE_WITHOUT_ENVIRONMENT,
     NO_LOCAL_CLUSTER,
+    NOT_ON_ENGINES_CLUSTER,
     PLATFORM_NAMESPACE,
     REPOSITORY_REFUSED,
     REPOSITORY_NEEDS_LOGIN,

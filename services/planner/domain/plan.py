@@ -59,7 +59,7 @@ def plan(
     tenant: TenantState, events: Sequence[Event], fleet: FleetView, policy: Policy, now: datetime
 ) -> TenantChanges:
     """What ``events``, in their order, change of ``tenant``. Raises Wait if it is new and cannot be placed."""
-    placed = tenant.indexed()._replace(tenant=tenant_after(tenant.tenant, events, fleet))
+    placed = tenant.indexed()._replace(tenant=tenant_after(tenant.tenant, events, fleet, policy))
     if any(map(_is_look_again, events)):
         placed = placed._replace(basis=None)
     context = moved(Context(placed, fleet, policy), events, now)

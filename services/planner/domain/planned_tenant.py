@@ -80,8 +80,12 @@ class Context:
     @property
     def is_local(self) -> bool:
         """Whether the tenant's namespace is one of the engine's own cluster, and its own there."""
-        tenant = self.before.tenant
-        return tenant.workspace in self.policy.local_workspaces and not self.is_platform(tenant.namespace)
+        return self.is_local_on(self.before.tenant.engine_instance_id)
+
+    def is_local_on(self, instance: str) -> bool:
+        """Whether it is so in the cluster of an instance."""
+        tenant, cluster = self.before.tenant, self.fleet.instances[instance].engine_cluster
+        return cluster in self.policy.clusters_of(tenant.workspace) and not self.is_platform(tenant.namespace)
 
 
 PlacedKey = tuple[str, EngineObjectKey]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 
@@ -54,8 +55,8 @@ class Policy:
     kinds: Registry = REGISTRY
     limits: Limits = field(default_factory=REGISTRY.limits)
     addresses: AddressPolicy = field(default_factory=AddressPolicy)
-    local_workspaces: frozenset[str] = frozenset({"local"})
-    """Workspaces whose cluster is the engines' own: only their tenants have a namespace there."""
+    local_workspaces: Mapping[str, frozenset[str]] = field(default_factory=lambda: {"local": frozenset({"default"})})
+    """Engine clusters by the workspaces whose namespaces are in them: only their tenants have a namespace there."""
     refused_kinds: frozenset[GroupKind] = CONFINING_KINDS
     """What tenants with a namespace there may not deploy: an engine, with its rights, would replace the platform's."""
 
@@ -81,6 +82,10 @@ class Policy:
     """How often the rollout that is under way is looked at."""
 
     remedies: RemedyPolicy = field(default_factory=RemedyPolicy)
+
+    def clusters_of(self, workspace: str) -> frozenset[str]:
+        """Engine clusters that the workspace's namespaces are in; none for most."""
+        return self.local_workspaces.get(workspace, frozenset())
 
     def protects(self, namespace: str) -> bool:
         """Whether a namespace of the engines' own cluster is the platform's, whoever asks."""

@@ -19,6 +19,7 @@ from services.common.messages import Command, Observation, ResourceChanged, Reso
 from services.planner.domain import ids
 from services.planner.domain.events import Due, Event, MoveDue, NamespaceReplaced, Unseen
 from services.planner.domain.fleet.view import FleetView
+from services.planner.domain.policy import Policy
 from services.planner.domain.state import TenantState
 from services.planner.rows import Tenant
 
@@ -72,10 +73,11 @@ def split_by_tenant(known: Collection[TenantState], events: Iterable[Event], fle
     return [Share(states[each], tuple(share)) for each, share in shares.items()]
 
 
-def tenant_after(tenant: Tenant, events: Iterable[Event], fleet: FleetView) -> Tenant:
+def tenant_after(tenant: Tenant, events: Iterable[Event], fleet: FleetView, policy: Policy) -> Tenant:
     """The same as :func:`tenant_as_told`, and placed. Raises Wait if there is no instance for it."""
     if not tenant.engine_instance_id:
-        tenant = replace(tenant, engine_instance_id=fleet.instance_for(tenant).id)
+        preferred = policy.clusters_of(tenant.workspace)
+        tenant = replace(tenant, engine_instance_id=fleet.instance_for(tenant, preferred).id)
     return tenant_as_told(tenant, events)
 
 

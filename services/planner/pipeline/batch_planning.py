@@ -137,7 +137,7 @@ def plan_batch(
     failed = tuple(each for each in planned if isinstance(each, ParkedTenant))
     kept = [
         *(_kept_too(share, policy.kinds, now) for each, share in shares.items() if each not in live),
-        *(_newly_kept(shares[each.tenant_id], loaded.fleet, policy.kinds, now) for each in failed),
+        *(_newly_kept(shares[each.tenant_id], loaded.fleet, policy, now) for each in failed),
     ]
     done = tuple(each for each in planned if isinstance(each, TenantChanges))
     other = Changes.merged([*of_fleet, sweeps, Changes(parked=failed), *kept])
@@ -305,11 +305,11 @@ def _kept(share: Share, tenant: Tenant, subjects: Callable[[], Subjects], now: d
     return kept._replace(workspace=shown.rows, workspace_gone=shown.gone)
 
 
-def _newly_kept(share: Share, fleet: FleetView, kinds: Registry, now: datetime) -> Changes:
+def _newly_kept(share: Share, fleet: FleetView, policy: Policy, now: datetime) -> Changes:
     """What is kept of a tenant that becomes parked; all its resources are to show that it is."""
-    state, events = share
+    (state, events), kinds = share, policy.kinds
     try:
-        tenant = tenant_after(state.tenant, events, fleet)
+        tenant = tenant_after(state.tenant, events, fleet, policy)
     except Wait:
         tenant = tenant_as_told(state.tenant, events)
     return _kept(share, tenant, lambda: {**known_subjects(state, kinds), **named_subjects(state, events, kinds)}, now)

@@ -100,6 +100,20 @@ def test_tenant_when_its_workspace_was_assigned_by_another_planner_then_it_is_pl
     assert rows(database, PLACED) == [(expected,)]
 
 
+@pytest.mark.parametrize(("workspace", "expected"), [(WORKSPACE, {"one"}), ("elsewhere", {"one", "two"})])
+def test_tenants_when_their_workspace_is_in_one_engine_cluster_then_all_are_placed_there_and_those_of_others_in_each(
+    sessions: tuple[DatabaseSession, DatabaseSession], database: Database, workspace: str, expected: set[str]
+) -> None:
+    """By the setting LOCAL_WORKSPACES: here as it is if it is left out."""
+    _, places = sessions
+    with psycopg.connect(database.owner_url) as owner:
+        owner.execute("UPDATE engine_instances SET capacity = 2500")
+    places.refresh_fleet()
+    new = [changed(4, namespace=f"team-{n}", uid=f"uid-{n}", workspace=workspace) for n in range(20)]
+    places.save_changes(planned(places, *new), ())
+    assert {instance for (instance,) in rows(database, PLACED)} == expected
+
+
 def test_tenants_when_others_are_read_then_what_is_known_of_those_in_memory_stays(
     sessions: tuple[DatabaseSession, DatabaseSession],
 ) -> None:

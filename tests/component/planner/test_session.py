@@ -455,7 +455,7 @@ def life_beyond_the_allowance(instance: str) -> list[list[Event]]:
 def test_name_when_another_tenant_has_it_then_its_row_stays_and_that_is_told(
     session: DatabaseSession, database: Database
 ) -> None:
-    both = Policy(local_workspaces=frozenset({"local", "elsewhere"}))
+    both = Policy(local_workspaces=dict.fromkeys(("local", "elsewhere"), frozenset({"default"})))
     with psycopg.connect(database.owner_url) as owner:
         owner.execute("DELETE FROM engine_instances WHERE id <> %s", (FLEET[0].id,))
     take(session, changed(1), policy=both)

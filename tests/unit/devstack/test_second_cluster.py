@@ -46,6 +46,17 @@ def test_second_cluster_when_there_is_one_then_its_agent_has_rights_of_its_own_a
     assert found["north-argocd-simulator"].env["ENGINE_NAMESPACES"] == "gitops-service-argocd-north"
 
 
+def test_planner_when_there_are_two_clusters_then_the_workspace_is_in_both(tmp_path: Path) -> None:
+    """So that tests deploy in each without an environment."""
+
+    def local_workspaces(**options: int) -> str | None:
+        planner = nodes(tmp_path, **options)["planner"]
+        assert isinstance(planner, Process)
+        return planner.env.get("LOCAL_WORKSPACES")
+
+    assert (local_workspaces(), local_workspaces(engine_clusters=2)) == (None, "local=default,local=north")
+
+
 def test_sealing_keys_when_there_are_two_clusters_then_each_has_its_own_in_one_public_file(tmp_path: Path) -> None:
     found = nodes(tmp_path, engine_clusters=2)
     here, there = (found[name] for name in ("sealing-keys", "north-sealing-keys"))

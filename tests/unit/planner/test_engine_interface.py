@@ -104,7 +104,7 @@ def _manifest(kind: str, name: str, wave: int, **content: Any) -> Manifest:
 
 @pytest.fixture
 def world() -> World:
-    fleet = (EngineInstance("flux-1", "flux-system", accepting=True, engine="flux"),)
+    fleet = (EngineInstance("flux-1", "flux-system", accepting=True, engine="flux", engine_cluster="default"),)
     return World(fleet=fleet, engines={"flux": Flux()})
 
 

@@ -37,7 +37,7 @@ def test_project_when_the_operator_names_other_kinds_then_it_refuses_those(world
 
 
 def test_project_when_its_tenant_has_environments_only_then_it_refuses_nothing(world: World) -> None:
-    world.policy = Policy(local_workspaces=frozenset())
+    world.policy = Policy(local_workspaces={})
     world.take(secret(1), environment(2), changed(3, content=REMOTE))
     check(world, 4)
     assert manifest(world, "AppProject")["spec"]["destinations"][0]["name"] != "in-cluster"

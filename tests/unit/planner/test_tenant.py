@@ -106,7 +106,7 @@ def test_namespace_when_it_is_the_platforms_then_nothing_is_deployed_there(world
 
 def test_uid_when_another_workspace_gives_it_out_too_then_the_first_keeps_its_application(world: World) -> None:
     world.fleet = world.fleet[:1]
-    world.policy = Policy(local_workspaces=frozenset({"local", "elsewhere"}))
+    world.policy = Policy(local_workspaces=dict.fromkeys(("local", "elsewhere"), frozenset({"default"})))
     world.take(changed(1))
     mine = world.application()
     world.take(changed(2, workspace="elsewhere"))

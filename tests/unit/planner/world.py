@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
+from services.common.kafka import DEFAULT_ENGINE_CLUSTER
 from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
 from services.kinds.gitops_deployment.rows import Deployment, ForcedDeletion, Observed
 from services.kinds.shared.resource import Check, PlainResource
@@ -55,7 +56,14 @@ from services.planner.rows import (
 from tests.unit.planner.given import at
 
 FLEET = tuple(
-    EngineInstance(f"engine-{number}", f"argocd-{number}", accepting=True, engine=DEFAULT_ENGINE, capacity=2500)
+    EngineInstance(
+        f"engine-{number}",
+        f"argocd-{number}",
+        accepting=True,
+        engine=DEFAULT_ENGINE,
+        capacity=2500,
+        engine_cluster=DEFAULT_ENGINE_CLUSTER,
+    )
     for number in (1, 2)
 )
 NOW = at(1_000_000)

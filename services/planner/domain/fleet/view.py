@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from uuid import UUID
 
@@ -47,8 +47,10 @@ class FleetView:
         """The tenant, with the instance that has its objects."""
         return Placement(tenant, self.instances[tenant.engine_instance_id])
 
-    def instance_for(self, tenant: Tenant) -> EngineInstance:
+    def instance_for(self, tenant: Tenant, preferred: Collection[str] = ()) -> EngineInstance:
         """Where a tenant that is not known belongs: where it was, where it is pinned to, or else by its id.
+
+        By that it is in one of the ``preferred`` engine clusters, if any instance there may have it.
 
         Raises Wait if there is no instance for it, or if it is pinned to one that was never ready.
 
@@ -59,7 +61,7 @@ class FleetView:
         pinned = self.rules.pinned_to(tenant.full_name)
         known = next((each for each in (before, pinned) if self.is_there(each)), None)
         if known is None:
-            return place(tenant, self.usable, self.load, self.rules.affinity(tenant.workspace))
+            return place(tenant, self.usable, self.load, self.rules.affinity(tenant.workspace), preferred)
         if self.instances[known].unready:
             raise Wait(f"engine instance {known}, where it belongs, is not ready")
         return self.instances[known]

@@ -180,10 +180,18 @@ BY_ENVIRONMENT: Groups[Deployment, UUID] = Groups(
 
 
 def _check_local(context: Context) -> None:
-    """Raises Permanent if the tenant's namespace is not one of the engine's own cluster, or is the platform's."""
-    if not context.is_local:
-        foreign = context.before.tenant.workspace not in context.policy.local_workspaces
-        raise Permanent((texts.NO_LOCAL_CLUSTER if foreign else texts.PLATFORM_NAMESPACE).message)
+    """Raises Permanent if the tenant's namespace is not one of the engine's own cluster, or is the platform's.
+
+    A move that releases does not go back: what is new would be deployed where its target is.
+    """
+    move, tenant = context.move, context.before.tenant
+    will_be_local = move is None or move.step != "releasing" or context.is_local_on(move.target)
+    if context.is_local and will_be_local:
+        return
+    if not context.policy.clusters_of(tenant.workspace):
+        raise Permanent(texts.NO_LOCAL_CLUSTER.message)
+    is_platform = context.is_platform(tenant.namespace)
+    raise Permanent((texts.PLATFORM_NAMESPACE if is_platform else texts.NOT_ON_ENGINES_CLUSTER).message)
 
 
 def _compiled(now: Deployment, environments: Environments, context: Context) -> CompiledDeployment:

@@ -189,7 +189,7 @@ def test_environment_when_there_is_no_claim_of_the_name_then_it_says_so_and_make
 
 
 def test_environment_when_its_workspace_is_not_the_engines_cluster_then_it_says_that_it_needs_a_cluster() -> None:
-    world = World(policy=Policy(local_workspaces=frozenset()))
+    world = World(policy=Policy(local_workspaces={}))
     world.take(plain(1), environment(2, "own", secret_type="Opaque"))
     assert (reason(world), reason(world, "own")) == ("NoLocalCluster", "")
     world.policy = Policy()

@@ -200,6 +200,56 @@ def test_tenant_when_its_workspace_is_assigned_then_those_of_others_go_where_the
     assert [view.instance_for(each) for each in others] == [place(each, fleet, NOTHING) for each in others]
 
 
+CLUSTERS = [replace(each, engine_cluster=cluster) for each, cluster in zip(FLEET, "aabb", strict=True)]
+"""Two instances of each of two engine clusters."""
+
+
+def in_cluster_a(**changed: Any) -> list[EngineInstance]:
+    """The fleet, with the instances of cluster a changed."""
+    return [replace(each, **changed) if each.engine_cluster == "a" else each for each in CLUSTERS]
+
+
+@pytest.mark.parametrize("changed", [{}, {"accepting": False}, {"is_down": True}, {"ring": "canary"}])
+def test_tenants_when_their_workspace_is_in_a_cluster_then_they_are_spread_there_as_if_there_were_no_other(
+    changed: dict[str, Any],
+) -> None:
+    fleet = in_cluster_a(**changed)
+    for tenant in TENANTS[:100]:
+        assert place(tenant, fleet, NOTHING, preferred={"a"}) == place(tenant, fleet[:2], NOTHING)
+    assert len({place(tenant, fleet, NOTHING, preferred={"a"}) for tenant in TENANTS[:100]}) == 2
+    assert len({place(tenant, fleet, NOTHING, preferred={"a", "b"}) for tenant in TENANTS[:100]}) > 1
+
+
+@pytest.mark.parametrize(
+    "changed", [{"dedicated_to": "other"}, {"unready": True}, {"leaving": True, "accepting": False}, {"region": "us"}]
+)
+def test_tenants_when_no_instance_of_their_workspaces_cluster_may_have_them_then_they_are_placed_in_another(
+    changed: dict[str, Any],
+) -> None:
+    fleet, affinity = in_cluster_a(**changed), Affinity(WORKSPACE, "")
+    for tenant in TENANTS[:100]:
+        assert place(tenant, fleet, NOTHING, affinity, {"a"}) == place(tenant, fleet[2:], NOTHING)
+
+
+def test_tenants_when_their_workspace_has_an_instance_to_itself_in_another_cluster_then_that_has_them() -> None:
+    own = replace(CLUSTERS[3], dedicated_to=WORKSPACE)
+    assert {place(tenant, [*CLUSTERS[:3], own], NOTHING, preferred={"a"}) for tenant in TENANTS[:100]} == {own}
+
+
+def test_tenant_when_its_workspace_is_local_then_it_is_placed_by_its_policy_and_those_of_others_anywhere() -> None:
+    fleet = FleetView({each.id: each for each in CLUSTERS}, ENGINES)
+    policy = Policy(local_workspaces={WORKSPACE: frozenset({"b"})})
+
+    def cluster_of(workspace: str, number: int) -> str:
+        new = TenantState(Tenant(UUID(int=number), workspace, NAMESPACE, 0, ""))
+        placed = plan(new, [changed(1, workspace=workspace)], fleet, policy, NOW).state
+        assert placed is not None
+        return fleet.instances[placed.tenant.engine_instance_id].engine_cluster
+
+    assert {cluster_of(WORKSPACE, number) for number in range(20)} == {"b"}
+    assert {cluster_of("other", number) for number in range(20)} == {"a", "b"}
+
+
 def test_tenant_when_it_is_pinned_before_it_comes_then_it_is_placed_there_whatever_that_carries() -> None:
     tenant = TENANTS[0]
     pinned = next(each for each in FLEET if each != place(tenant, FLEET, NOTHING))

@@ -5,7 +5,7 @@ weighted by capacity). It goes to the first that carries at most 1.25 times its 
 So tenants spread evenly, an instance that is added draws its own share and no more, and from the same values the same
 placement follows. One that is down is passed over while others of the tenant's work. Instances outside the region and
 the ring that the workspace is assigned to are none for it, whatever the state of the others is; likewise shared ones,
-if it has an instance to itself.
+if it has an instance to itself. Those of the engine clusters that have its namespace come before all others.
 
 Load is what ``measured_load`` makes of the objects that an instance holds for tenants, and of its queue.
 
@@ -32,7 +32,11 @@ _HASH_BYTES = 6
 
 
 def place(
-    tenant: Tenant, instances: Iterable[EngineInstance], load: Mapping[str, int], affinity: Affinity | None = None
+    tenant: Tenant,
+    instances: Iterable[EngineInstance],
+    load: Mapping[str, int],
+    affinity: Affinity | None = None,
+    preferred: Collection[str] = (),
 ) -> EngineInstance:
     """The instance for a tenant that has nothing yet.
 
@@ -41,13 +45,15 @@ def place(
         instances: all that there are.
         load: by instance id; an instance that is not in it has none.
         affinity: which of the instances may have it; None: all that are not another workspace's.
+        preferred: engine clusters whose instances have it, while there are any that may, and that tenants stay on.
 
     Raises:
         Wait: there is no instance for it.
     """
     instances = tuple(instances)
     affinity = (affinity or Affinity(tenant.workspace)).among(instances)
-    candidates = candidates_of(affinity, instances, lambda each: each.accepting)
+    near = [each for each in instances if each.engine_cluster in preferred and not each.leaving]
+    candidates = _accepting(affinity, near) or _accepting(affinity, instances)
     if not candidates and affinity.has_own:
         raise Wait(f"no engine instance that workspace {tenant.workspace} has to itself in {affinity} is ready")
     if not candidates:
@@ -83,6 +89,10 @@ def candidates_of(
     """
     known = [instance for instance in instances if affinity.admits(instance) and not instance.unready]
     return [instance for instance in known if is_open(instance)] or known
+
+
+def _accepting(affinity: Affinity, instances: Collection[EngineInstance]) -> Collection[EngineInstance]:
+    return candidates_of(affinity, instances, lambda each: each.accepting)
 
 
 def order_of(tenant: UUID, instances: Iterable[EngineInstance]) -> list[EngineInstance]:
