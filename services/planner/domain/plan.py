@@ -35,6 +35,7 @@ from services.planner.domain.steps.forced_deletions import take_over
 from services.planner.domain.steps.handover import (
     advance,
     due_at,
+    end_own_part,
     move_of,
     observe_elsewhere,
     taken_over,
@@ -65,6 +66,7 @@ def plan(
     context = moved(Context(placed, fleet, policy), events, now)
     planned = PlannedTenant(context.before._replace(move=context.move), incarnations_named(placed, events))
     planned = begin_step(planned, events, context, now)
+    planned = end_own_part(planned, events[-1].cause(now))
     planned = ingest_events(planned, events, context, now)
     planned = terminate_runs(planned, events[-1].cause(now), context, now)
     if planned.cause is not None:

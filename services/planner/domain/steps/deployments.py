@@ -156,10 +156,10 @@ def _placed(now: Deployment, usage: Usage, state: TenantState, context: Context)
     sent, fleet = context.before.deployments.get(now.id), context.fleet
     if now.spec is None or (sent is not None and sent.spec is not None):
         return now
-    if fleet.placements:
-        found = fleet.placements.get(now.id, "")
-        return replace(now, engine_instance_id=found if fleet.is_there(found) else "")
     own = context.placement.instance
+    if fleet.placements:
+        found = fleet.placements.get(now.id, own.id)
+        return replace(now, engine_instance_id=found if found != own.id and fleet.is_there(found) else "")
     if now.environment_id is None or (not context.before.parts and has_room(own, usage.deployments)):
         return now
     others = index_of(state.deployments, BY_ENVIRONMENT).get(now.environment_id, {}).values()

@@ -60,7 +60,8 @@ def _compile_changed(state: TenantState, inputs: Inputs) -> StepResult:
     """Those that list clusters first: what others become depends on these."""
     context = inputs.context
     step, before, kinds = StepResult(state), context.before, context.policy.kinds
-    if state.plain_resources is before.plain_resources and state.held is before.held and state.checks is before.checks:
+    is_same = state.plain_resources is before.plain_resources and state.checks is before.checks
+    if is_same and state.held is before.held and state.parts.keys() == before.parts.keys():
         return step
     concerned = _concerned(state, before, inputs.secrets)
     step = _compile_all(step, _chosen(state, kinds.listing, concerned), inputs)

@@ -91,6 +91,19 @@ def taken_over(state: TenantState, context: Context) -> TenantState:
     return state.with_checks(*(found for each in state.checks.values() if (found := _check_there(state, each))))
 
 
+def end_own_part(planned: PlannedTenant, cause: Cause) -> PlannedTenant:
+    """With no part on the tenant's own instance: who has come to where a part of it was has all there as its own.
+
+    No move is ordered, or begins, to where a part is. A planner of a release that did not ask again may have begun one.
+    """
+    state, own = planned.state, planned.state.tenant.engine_instance_id
+    if own not in state.parts:
+        return planned
+    there = [each for each in state.deployments.values() if each.engine_instance_id == own]
+    state = state.with_deployments(*(replace(each, engine_instance_id="") for each in there))
+    return planned._replace(state=state, cause=cause)
+
+
 def touch_moved(planned: PlannedTenant, context: Context, cause: Cause) -> PlannedTenant:
     """With all deployments that are moved to be compiled anew: another step wants something else of each."""
     for known in planned.state.deployments.values():
@@ -141,7 +154,7 @@ def seen_of(state: TenantState, context: Context, now: datetime) -> Seen:
         is_released=all(_name(context.engine.deployment_key(each.uid)) in reported for each in held),
         is_taken=not any(_is_missing(state.observed.get(each.id)) for each in held),
         is_adopted=all(_is_adopted(state, each) for each in held),
-        is_withdrawn=not state.elsewhere,
+        is_withdrawn=not state.elsewhere or move.other in state.parts,
         is_target_down=context.fleet.instances[move.target].is_down,
         is_source_lost=context.fleet.instances[move.source].is_out_of_reach,
         unmovable=_unmovable(move, held, context),

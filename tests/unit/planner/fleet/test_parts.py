@@ -14,6 +14,9 @@ from services.common.messages.observation import ObservationEvent
 from services.planner.domain.audit import PLACEMENT
 from services.planner.domain.events import Event
 from services.planner.domain.fleet.rows import Move
+from services.planner.domain.fleet.view import FleetView
+from services.planner.domain.ids import resource_id, tenant_id
+from services.planner.engines.available import ENGINES
 from services.planner.rows import EngineInstance
 from tests.unit.planner.fleet.test_moves import BACK, ID, WAY, Agents, settle_by_chance, steps
 from tests.unit.planner.given import (
@@ -408,6 +411,77 @@ def test_tenant_when_deleted_at_any_step_then_nothing_is_left_anywhere(
     delete_all(world)
     agents.settle()
     assert (world.engine, world.tenants, sorted(agents.deleted)) == ({}, {}, names(1, 2, 3, 4, 5))
+
+
+def begun_to_its_part(world: World, agents: Agents) -> None:
+    """A planner that did not ask has begun to move what is on the tenant's own instance to where it has a part."""
+    there = part(world)
+    ordered(world, own(world), there)
+    world.moves[ID] = replace(world.moves[ID], step="preparing")
+    world.memory.clear()
+    agents.start_again(but="")
+
+
+def test_move_when_its_target_has_a_part_all_the_same_then_it_goes_back_and_the_part_stays(
+    world: World, agents: Agents
+) -> None:
+    before = {key: (row.desired, row.digest) for key, row in world.engine.items()}
+    begun_to_its_part(world, agents)
+    world.moves[ID] = replace(world.moves[ID], is_cancelled=True)
+    agents.settle()
+    assert steps(world) == list(BACK)
+    assert {key: (row.desired, row.digest) for key, row in world.engine.items()} == before
+
+
+def test_move_when_its_target_has_a_part_all_the_same_then_that_is_none_any_more(world: World, agents: Agents) -> None:
+    begun_to_its_part(world, agents)
+    agents.settle()
+    assert (world.moves[ID].step, agents.deleted) == ("done", [])
+    assert {each.engine_instance_id for each in world.deployments.values()} == {""}
+    assert on(world, own(world), applications=True) == names(1, 2, 3, 4, 5)
+    world.take(environment(60, "prod", generation=2, createNewServiceAccount=True))
+    agents.settle()
+    world.take(resource_gone(61, "GitOpsDeploymentManagedEnvironment", "prod"))
+    agents.settle()
+    assert on(world, own(world)) == ["AppProject", "ClusterSecret", "RepositorySecret"]
+
+
+@pytest.mark.parametrize("is_gone", [False, True])
+def test_own_instance_when_rows_call_it_a_part_then_they_do_no_more_and_credentials_go_with_their_environment(
+    world: World, is_gone: bool
+) -> None:
+    """``is_gone``: a planner for which it was a part has let the environment go, and kept its credentials."""
+    world.take(secret(1), environment(2, "dev"), deployment(1, "dev"))
+    agents = Agents(world)
+    agents.settle()
+    here = own(world)
+    world.deployments = {key: replace(row, engine_instance_id=here) for key, row in world.deployments.items()}
+    if is_gone:
+        gone_before = (each for each in world.resources.values() if each.name == "dev")
+        world.resources |= {each.id: replace(each, present=False) for each in gone_before}
+    world.memory.clear()
+    world.take(deployment(1, "dev", second=50, generation=2, path="new"))
+    assert {each.engine_instance_id for each in world.deployments.values()} == {""}
+    if not is_gone:
+        world.take(resource_gone(60, "GitOpsDeploymentManagedEnvironment", "dev"))
+    agents.settle()
+    assert on(world, here) == ["AppProject"]
+
+
+def test_deployment_when_a_rebuild_brings_its_tenant_to_where_it_had_a_part_then_it_is_on_its_own_instance(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    first, second = FLEET
+    found = {tenant_id("local", "team-a"): first.id, resource_id("local", "uid-1"): first.id}
+    found |= {resource_id("local", "uid-2"): second.id, resource_id("local", "uid-3"): "retired"}
+    view = FleetView({each.id: each for each in FLEET}, ENGINES, placements=found)
+    monkeypatch.setattr(World, "view", view)
+    world = World()
+    world.take(secret(1), environment(2, "dev"))
+    Agents(world).settle()
+    world.take(*(deployment(number, "dev") for number in (1, 2, 3, 4)))
+    known = {each.name: each.engine_instance_id for each in world.deployments.values()}
+    assert known == {"web-1": "", "web-2": second.id, "web-3": "", "web-4": ""}
 
 
 def until(world: World, agents: Agents, step: str) -> None:
