@@ -23,6 +23,9 @@ LONGEST_WAIT = timedelta(minutes=5)
 """Older changes are not looked at: they wait for something that the tenant has to do."""
 
 UNDER_WAY = "step NOT IN ('done', 'cancelled')"
+NOT_BEGUN = f"""
+SELECT tenant_id FROM moves WHERE tenant_id = ANY(%s) AND {UNDER_WAY} AND step IN ('ordered', 'reserved')
+"""
 # What agents have reported of a move is for its tenant's planner alone, and may be long.
 MOVE = ", ".join("'{}'" if column == "reported" else column for column in columns_of(Move))
 MOVES = f"SELECT {MOVE} FROM moves WHERE {UNDER_WAY} ORDER BY ordered_at, id"
@@ -154,6 +157,11 @@ def lock_moves(connection: Connection[Any], moves: Collection[Move]) -> bool:
 def count_returned_moves(connection: Connection[Any], since: datetime) -> dict[tuple[UUID, str], int]:
     """By tenant and target, how many moves went back since then because a step took too long."""
     return {(tenant, target): count for tenant, target, count in connection.execute(RETURNED, (since,))}
+
+
+def find_tenants_to_move(connection: Connection[Any], tenants: Collection[UUID]) -> frozenset[UUID]:
+    """Those of ``tenants`` with a move that their planner has not begun with."""
+    return frozenset(tenant for (tenant,) in connection.execute(NOT_BEGUN, (sorted(tenants),)))
 
 
 def find_due_moves(connection: Connection[Any], now: datetime, partitions: Sequence[int], limit: int) -> list[Event]:

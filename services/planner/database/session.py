@@ -48,6 +48,7 @@ from services.planner.database.load import (
 )
 from services.planner.database.move_queries import (
     count_returned_moves,
+    find_tenants_to_move,
     load_evacuations,
     lock_moves,
     measure_latencies,
@@ -172,6 +173,11 @@ class DatabaseSession:
         """Epochs of the newest complete lists of these places, as far as there are any."""
         with self._translated() as connection:
             return load_newest_lists(connection, places)
+
+    def find_tenants_to_move(self, tenants: Collection[UUID]) -> frozenset[UUID]:
+        """Those of ``tenants`` with a move that their planner has not begun with."""
+        with self._translated() as connection:
+            return find_tenants_to_move(connection, tenants)
 
     def find_kept_orphans(self, instances: Collection[str]) -> Mapping[str, KeptOrphans]:
         """What agents of these instances keep, as they told last."""

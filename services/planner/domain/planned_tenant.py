@@ -64,6 +64,12 @@ class Context:
         return self.is_moved(known) and self.move is not None and self.move.step in HALTED
 
     @property
+    def may_split(self) -> bool:
+        """Whether the tenant may get a part on another instance: not while it moves, or a move of it is ordered."""
+        is_moving = self.move is not None or self.before.tenant.id in self.fleet.to_move
+        return self.policy.splits_tenants and not is_moving
+
+    @property
     def basis(self) -> object:
         """What a plan is made from besides the tenant's rows and the events."""
         return (self.policy, self.placement.instance, self.is_local, self.before.tenant.namespace_uid)

@@ -66,6 +66,9 @@ class Database(FleetDatabase, Protocol):
     def find_newest_lists(self, places: Collection[SweepPlace]) -> Mapping[SweepPlace, int]:
         """Epochs of the newest complete lists of these places, as far as there are any."""
 
+    def find_tenants_to_move(self, tenants: Collection[UUID]) -> frozenset[UUID]:
+        """Those of ``tenants`` with a move that their planner has not begun with."""
+
 
 def split_at_markers(events: Iterable[Event], limit: int = sys.maxsize) -> Iterator[Sequence[Event]]:
     """Parts of at most ``limit``, each to be written before the next is planned; at least one, which may be empty.
@@ -130,10 +133,7 @@ def plan_batch(
     }
     live = {tenant: share for tenant, share in shares.items() if tenant not in loaded.parked}
     looked_up, defects = _looked_up(database, live, loaded.defects, policy.kinds)
-    planned: list[TenantChanges | ParkedTenant] = []
-    for tenant, share in looked_up.items():
-        defect = defects.get(tenant)
-        planned.append(_parked(share.state, defect, now) if defect else _plan(share, loaded.fleet, policy, now))
+    planned = _plan_all(looked_up, defects, loaded.fleet, database, policy, now)
     failed = tuple(each for each in planned if isinstance(each, ParkedTenant))
     kept = [
         *(_kept_too(share, policy.kinds, now) for each, share in shares.items() if each not in live),
@@ -256,6 +256,29 @@ def _looked_up(
             break
         shares = {**shares, **{tenant: shares[tenant]._replace(state=state) for tenant, state in found.items()}}
     return shares, defects
+
+
+def _plan_all(
+    shares: Mapping[UUID, Share],
+    defects: Mapping[UUID, Exception],
+    fleet: FleetView,
+    database: Database,
+    policy: Policy,
+    now: datetime,
+) -> list[TenantChanges | ParkedTenant]:
+    """What becomes of each tenant.
+
+    The planner of the fleet decides on moves, and tenants' planners hear of one once it begins. So the database is
+    asked of those that get a part on another instance, which are few. Who is to move is planned anew without that.
+    """
+    planned = {
+        tenant: _parked(share.state, defects[tenant], now) if tenant in defects else _plan(share, fleet, policy, now)
+        for tenant, share in shares.items()
+    }
+    split = [tenant for tenant, each in planned.items() if isinstance(each, TenantChanges) and each.written.parts]
+    to_move = database.find_tenants_to_move(split) if split else frozenset[UUID]()
+    apart = replace(fleet, to_move=to_move)
+    return [*(planned | {tenant: _plan(shares[tenant], apart, policy, now) for tenant in to_move}).values()]
 
 
 def _plan(share: Share, fleet: FleetView, policy: Policy, now: datetime) -> TenantChanges | ParkedTenant:

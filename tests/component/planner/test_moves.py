@@ -19,6 +19,7 @@ from services.common.errors import Retry
 from services.common.kafka import TopicPartition
 from services.common.messages import (
     CancelMove,
+    Checked,
     DrainEngineInstance,
     EngineHealth,
     FleetOrder,
@@ -42,7 +43,17 @@ from services.planner.pipeline.periodic_tasks import PeriodicTasks
 from tests.component.conftest import Database
 from tests.component.fleet import add_instance
 from tests.component.planner.test_fleet import DEADLINE_SECONDS, await_lock
-from tests.unit.planner.given import NAMESPACE, WORKSPACE, at, changed, in_namespace, secret
+from tests.unit.planner.given import (
+    NAMESPACE,
+    WORKSPACE,
+    at,
+    changed,
+    environment,
+    in_namespace,
+    observed,
+    secret,
+    spec,
+)
 
 NAME = (WORKSPACE, NAMESPACE)
 AT_ONCE = Policy().moves_at_once
@@ -704,6 +715,65 @@ def test_deployment_when_it_is_on_another_instance_than_its_tenant_then_the_next
     tenants.tenants.forget_tenants()
     (state,) = tenants.load_tenants([NAME]).tenants[NAME]
     assert {each.name: each.engine_instance_id for each in state.deployments.values()} == {"web": "", "api": split[1]}
+
+
+def given_environments(sessions: tuple[DatabaseSession, DatabaseSession], database: Database) -> tuple[str, str]:
+    """Two, and no room for any of their deployments on the tenant's own instance; returns that and the other."""
+    fleet, tenants = sessions
+    with psycopg.connect(database.owner_url) as owner:
+        owner.execute("UPDATE engine_instances SET capacity = 1")
+    fleet.refresh_fleet()
+    tenants.refresh_fleet()
+    tenants.save_changes(planned(tenants, secret(2), environment(3, "dev"), environment(4, "prod")), ())
+    (state,) = tenants.load_tenants([NAME]).tenants[NAME]
+    own = state.tenant.engine_instance_id
+    for (kind, name), held in state.objects.items():
+        if kind == "ClusterSecret":
+            event = Checked(held.digest, "Succeeded", "")
+            tenants.save_changes(planned(tenants, observed(5, event, instance=own, kind=kind, name=name)), ())
+    with psycopg.connect(database.owner_url) as owner:
+        owner.execute("UPDATE engine_instances SET capacity = 9 WHERE id <> %s", (own,))
+    return own, "one" if own == "two" else "two"
+
+
+def in_environment(number: int, name: str) -> Event:
+    content = spec(destination={"environment": name, "namespace": "web"})
+    return changed(10 + number, f"web-{number}", uid=f"uid-{number}", content=content)
+
+
+def test_tenant_when_a_move_of_it_is_ordered_then_it_is_not_split_until_that_is_over(
+    sessions: tuple[DatabaseSession, DatabaseSession], database: Database
+) -> None:
+    """Its planner knows it from memory, and hears nothing of the order."""
+    fleet, tenants = sessions
+    own, other = given_environments(sessions, database)
+    order(fleet, 5, MoveTenant(*NAME, other))
+    with psycopg.connect(database.owner_url) as owner:
+        owner.execute("UPDATE moves SET step = 'ordered', due_at = NULL")  # others have all places
+    assert state_of(tenants) == (own, None, set())
+    tenants.save_changes(planned(tenants, in_environment(2, "dev")), ())
+    order(fleet, 6, CancelMove(*NAME))
+    tenants.save_changes(planned(tenants, in_environment(3, "prod")), ())
+    (state,) = tenants.load_tenants([NAME]).tenants[NAME]
+    known = {each.name: each.engine_instance_id for each in state.deployments.values()}
+    assert known == {"web": "", "web-2": "", "web-3": other}
+
+
+def test_move_when_its_tenant_is_split_to_the_target_before_it_begins_then_it_ends_with_the_rule(
+    sessions: tuple[DatabaseSession, DatabaseSession], database: Database
+) -> None:
+    fleet, tenants = sessions
+    own, other = given_environments(sessions, database)
+    before = planned(tenants, in_environment(2, "dev"))
+    order(fleet, 5, MoveTenant(*NAME, other))
+    tenants.save_changes(before, ())
+    with tenants.connection() as connection:
+        events = find_due_moves(connection, at(1001), [0], 10)
+    tenants.save_changes(planned(tenants, *events), ())
+    with psycopg.connect(database.owner_url) as owner:
+        rows = owner.execute("SELECT step, is_cancelled, message FROM moves").fetchall()
+    rule = f"engine instance {other} has a part of tenant {WORKSPACE}/{NAMESPACE} already"
+    assert (rows, state_of(tenants)[:2]) == ([("cancelled", True, rule)], (own, None))
 
 
 RETIRED = "UPDATE engine_instances SET state = 'retired' WHERE id = %s"

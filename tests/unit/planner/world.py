@@ -154,6 +154,10 @@ class World:
     def find_newest_lists(self, places: Collection[SweepPlace]) -> Mapping[SweepPlace, int]:
         return {place: epoch for place, epoch in self.complete_lists.items() if place in places}
 
+    def find_tenants_to_move(self, tenants: Collection[UUID]) -> frozenset[UUID]:
+        waiting = (each for each in self.moves.values() if each.step in ("ordered", "reserved"))
+        return frozenset(each.tenant_id for each in waiting if each.tenant_id in tenants)
+
     def find_kept_orphans(self, instances: Collection[str]) -> Mapping[str, KeptOrphans]:
         return {each: self.kept_orphans[each] for each in instances if each in self.kept_orphans}
 
@@ -408,9 +412,12 @@ class World:
         assert len(current) == len(set(current))
         assert all(known in self.deployments for known in self.observed)
         assert all(known in self.resources for known in (*self.checks, *self.sync_runs))
-        assert all(resource.tenant_id in self.tenants for resource in self.resources.values())
-        assert all(deployment.tenant_id in self.tenants for deployment in self.deployments.values())
+        assert all(each.tenant_id in self.tenants for each in (*self.resources.values(), *self.deployments.values()))
+        assert not any(map(self._is_part_on_own_instance, self.deployments.values()))
         assert all(deletion.tenant_id in self.tenants for deletion in self.forced_deletions.values())
+
+    def _is_part_on_own_instance(self, row: Deployment) -> bool:
+        return row.engine_instance_id == self.tenants[row.tenant_id].engine_instance_id
 
     def _apply_audit(self, changes: Changes) -> None:
         """A record stays as it was first written, but for what has become of its change."""

@@ -28,6 +28,8 @@ class FleetView:
     """What instances carry, by their ids, as measured last."""
     rules: PlacementRules = field(default_factory=PlacementRules)
     """What operators have assigned: of tenants that were asked for as it is now, of others as read last."""
+    to_move: frozenset[UUID] = frozenset()
+    """Tenants with a move that is ordered and has not begun, which is not in their rows: of those about to be split."""
 
     @property
     def usable(self) -> list[EngineInstance]:

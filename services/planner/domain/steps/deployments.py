@@ -151,7 +151,7 @@ def _with_spec(now: Deployment, newest: str, environments: Environments, context
 def _placed(now: Deployment, usage: Usage, state: TenantState, context: Context) -> Deployment:
     """With the instance that it goes to, if it is on none yet: that of most others of its environment, if it has any.
 
-    In a rebuild each is where its object is.
+    A tenant that is on its way, or is to go, is not split. In a rebuild each is where its object is.
     """
     sent, fleet = context.before.deployments.get(now.id), context.fleet
     if now.spec is None or (sent is not None and sent.spec is not None):
@@ -167,7 +167,7 @@ def _placed(now: Deployment, usage: Usage, state: TenantState, context: Context)
     if others:
         on = Counter(map(state.instance_of, others))
         chosen = min(on, key=lambda each: (-on[each], each))
-    elif context.move is None and context.policy.splits_tenants:
+    elif context.may_split:
         counted = {each or own.id: count for each, count in index_of(state.deployments, BY_INSTANCE).items()}
         chosen = part_for(now.environment_id, context.before.tenant, counted, fleet)
     return replace(now, engine_instance_id="" if chosen == own.id else chosen)

@@ -23,6 +23,7 @@ from services.kinds.sync_run.model import SYNC_RUN
 from services.kinds.sync_run.rules import ACTIVE, OVER
 from services.planner.domain.events import Event, MoveDue
 from services.planner.domain.fleet.moves.moves import KEEPING, Seen, due_time, is_in_haste, next_step
+from services.planner.domain.fleet.placement.parts import refusal_of_cluster, refusal_of_part
 from services.planner.domain.fleet.rows import ON_SOURCE, Move
 from services.planner.domain.planned_tenant import Context, PlannedTenant
 from services.planner.domain.state import TenantState
@@ -158,6 +159,7 @@ def seen_of(state: TenantState, context: Context, now: datetime) -> Seen:
         is_target_down=context.fleet.instances[move.target].is_down,
         is_source_lost=context.fleet.instances[move.source].is_out_of_reach,
         unmovable=_unmovable(move, held, context),
+        refusal=_refusal(state, move, context),
     )
 
 
@@ -276,6 +278,15 @@ def _unmovable(move: Move, held: Sequence[Deployment], context: Context) -> str:
     if len({context.fleet.instances[each].engine_cluster for each in (move.source, move.target)}) == 1:
         return ""
     return next((f"an environment of {each.name}" for each in held if each.environment_id is None), "")
+
+
+def _refusal(state: TenantState, move: Move, context: Context) -> str:
+    """The rule by which the tenant, as it is split by now, would not be ordered to go to the target; empty if none."""
+    own = state.tenant.engine_instance_id
+    others = state.parts.keys() - {own}
+    source, target = (context.fleet.instances[each] for each in (move.source, move.target))
+    of_cluster = refusal_of_cluster(source, target) if others else ""
+    return of_cluster or refusal_of_part(move.target, others, own, state.tenant.full_name)
 
 
 def _unpaused(state: TenantState, held: Sequence[Deployment], context: Context, *, is_late: bool) -> str:

@@ -13,7 +13,7 @@ from services.common.messages.compiled import RELEASE
 from services.common.messages.observation import ObservationEvent
 from services.planner.domain.audit import PLACEMENT
 from services.planner.domain.events import Event
-from services.planner.domain.fleet.rows import Move
+from services.planner.domain.fleet.rows import Move, MoveStep
 from services.planner.domain.fleet.view import FleetView
 from services.planner.domain.ids import resource_id, tenant_id
 from services.planner.engines.available import ENGINES
@@ -411,6 +411,73 @@ def test_tenant_when_deleted_at_any_step_then_nothing_is_left_anywhere(
     delete_all(world)
     agents.settle()
     assert (world.engine, world.tenants, sorted(agents.deleted)) == ({}, {}, names(1, 2, 3, 4, 5))
+
+
+@pytest.mark.parametrize("step", ["ordered", "reserved"])
+def test_deployment_when_a_move_of_its_tenant_has_not_begun_then_no_other_instance_gets_a_part(
+    world: World, step: MoveStep
+) -> None:
+    """The tenant's planner has not heard of the move."""
+    world.take(secret(1), environment(2, "dev"), environment(3, "prod"), environment(4, "late"))
+    agents = Agents(world)
+    agents.settle()
+    world.take(*(deployment(number, "dev") for number in (1, 2, 3)))
+    ordered(world, own(world), next(each.id for each in world.fleet if each.id != own(world)))
+    world.moves[ID] = replace(world.moves[ID], step=step, due_at=None)
+    world.take(deployment(4, "prod"))
+    assert {each.engine_instance_id for each in world.deployments.values()} == {""}
+    world.moves[ID] = replace(world.moves[ID], step="cancelled")
+    world.take(deployment(5, "late"))
+    assert on(world, part(world), applications=True) == names(5)
+
+
+def split_again(world: World, agents: Agents) -> str:
+    """Another part, on the instance that the tenant was not on."""
+    there = free(world)
+    world.take(deployment(6, "prod", second=40), environment(41, "late"))
+    agents.settle()
+    world.take(deployment(7, "late", second=42))
+    agents.settle()
+    assert on(world, there, applications=True) == names(7)
+    return there
+
+
+def in_far_cluster(world: World) -> str:
+    """The instance that the tenant is not on: it is in another cluster than the others."""
+    there = free(world)
+    world.fleet = [replace(each, engine_cluster="far") if each.id == there else each for each in world.fleet]
+    return there
+
+
+SPLIT_SINCE: dict[str, tuple[Callable[[World, Agents], tuple[str, str]], str]] = {
+    "to a part": (lambda world, _: (own(world), part(world)), "has a part of tenant local/team-a already"),
+    "of a part to another": (
+        lambda world, agents: (part(world), split_again(world, agents)),
+        "has a part of tenant local/team-a already",
+    ),
+    "to another cluster": (
+        lambda world, _: (own(world), in_far_cluster(world)),
+        "is in cluster far, and the tenant has parts on several instances of",
+    ),
+    "of a part to another cluster": (
+        lambda world, _: (part(world), in_far_cluster(world)),
+        "is in cluster far, and the tenant has parts on several instances of",
+    ),
+}
+
+
+@pytest.mark.parametrize(("way", "rule"), SPLIT_SINCE.values(), ids=SPLIT_SINCE)
+def test_move_when_its_tenant_was_split_since_so_that_it_would_be_refused_then_it_ends_before_it_begins(
+    world: World, agents: Agents, way: Callable[[World, Agents], tuple[str, str]], rule: str
+) -> None:
+    source, target = way(world, agents)
+    before = {key: (row.desired, row.digest) for key, row in world.engine.items()}
+    ordered(world, source, target)
+    agents.settle()
+    move = world.moves[ID]
+    assert (steps(world), move.is_cancelled, move.due_at, agents.deleted) == (["cancelled"], True, None, [])
+    assert rule in move.message
+    assert {key: (row.desired, row.digest) for key, row in world.engine.items()} == before
 
 
 def begun_to_its_part(world: World, agents: Agents) -> None:

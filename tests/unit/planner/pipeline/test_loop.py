@@ -138,6 +138,9 @@ class Memory:
     def find_newest_lists(self, places: Collection[SweepPlace]) -> Mapping[SweepPlace, int]:
         return self.world.find_newest_lists(places)
 
+    def find_tenants_to_move(self, tenants: Collection[UUID]) -> frozenset[UUID]:
+        return self.world.find_tenants_to_move(tenants)
+
     def find_parked_statuses(self, tenant: ParkedTenant) -> Sequence[LeftStatus]:
         return self.world.find_parked_statuses(tenant)
 

@@ -15,6 +15,7 @@ from services.planner.domain.fleet.fleet import Fleet, TenantHere
 from services.planner.domain.fleet.moves.pace import STALLED_AFTER
 from services.planner.domain.fleet.order_validation import known_instance, moving_in_words, state_in_words
 from services.planner.domain.fleet.placement.assignment_orders import require_unpinned
+from services.planner.domain.fleet.placement.parts import refusal_of_cluster, refusal_of_part
 from services.planner.domain.fleet.rollouts.ring_instances import runs
 from services.planner.domain.fleet.rollouts.rollout_rows import FINAL
 from services.planner.domain.fleet.rows import EngineInstanceRow, Move, Refused
@@ -187,18 +188,14 @@ def _require_movable(tenant: TenantHere, source: EngineInstanceRow, target: Engi
             f"Applications of the tenant are deployed to that of its own, {source.engine_cluster}: they name no "
             "environment"
         )
-    if source.engine_cluster != target.engine_cluster and tenant.is_split:
-        raise Refused(
-            f"engine instance {target.id} is in cluster {target.engine_cluster}, and the tenant has parts on several "
-            f"instances of {source.engine_cluster}"
-        )
+    if tenant.is_split and (refusal := refusal_of_cluster(source, target)):
+        raise Refused(refusal)
 
 
 def require_apart(name: TenantName, tenant: TenantHere, target: str, fleet: Fleet) -> None:
     """Raises Refused if the target has a part of the same tenant: only to the tenant's own instance may another go."""
-    is_part = tenant_of_part(name) != name
-    if target in fleet.parts_of(tenant) and not (is_part and _own_instance(name, fleet) == target):
-        raise Refused(f"engine instance {target} has a part of tenant {'/'.join(tenant_of_part(name))} already")
+    if refusal := refusal_of_part(target, fleet.parts_of(tenant), _own_instance(name, fleet), tenant_of_part(name)):
+        raise Refused(refusal)
 
 
 def _own_instance(part: TenantName, fleet: Fleet) -> str:

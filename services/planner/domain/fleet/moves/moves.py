@@ -1,6 +1,7 @@
 """Which step of a tenant's move comes next, from what was seen of it. Pure: it decides, and changes nothing.
 
-1. ``reserved``: the target has room for the tenant, which counts as if it were there.
+1. ``reserved``: the target has room for the tenant, which counts as if it were there. If the tenant was split since the
+   move was ordered, so that it would not be ordered now, it is ``cancelled`` at once.
 2. ``preparing``: the target gets its projects, clusters and repositories, until its agent has found all of them good.
    After half of the time that the step has no credentials are waited for that the source's agent has no answer for:
    a tenant that changes them faster than anybody can check them does not stay for that.
@@ -81,6 +82,8 @@ class Seen:
     """Nobody can do anything at the source."""
     unmovable: str = ""
     """What keeps the tenant at the source; empty if nothing does."""
+    refusal: str = ""
+    """The rule by which the target may not have it, as the tenant is split by now; empty if it may."""
 
 
 def next_step(move: Move, seen: Seen, now: datetime, patience: timedelta) -> Move:
@@ -92,6 +95,9 @@ def next_step(move: Move, seen: Seen, now: datetime, patience: timedelta) -> Mov
         now: the time.
         patience: how long a step may take after which it goes back.
     """
+    if move.step == "reserved" and seen.refusal:
+        message = (move.is_cancelled and move.message) or seen.refusal
+        return replace(_at(move, "cancelled", now, message), is_cancelled=True)
     step, waits_for = _following(move, seen, now, patience)
     if move.is_cancellable and move.step != "reserved" and (move.is_cancelled or _is_overdue(move, now, patience)):
         message = (move.is_cancelled and move.message) or f"{move.step} took longer than {patience}: {waits_for}"

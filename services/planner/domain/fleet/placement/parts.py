@@ -1,5 +1,7 @@
 """Which instance a new deployment of a tenant goes to, if the tenant is too large for one: split by environment. Pure.
 
+And where what a split tenant has on one instance may not go.
+
 A tenant stays on one instance, its own, until its deployments take up :data:`MOST` of that. From then on deployments of
 an environment that has none yet go to another instance, where the tenant has a part from then on, and those that come
 later go with them. Those without an environment go to the tenant's own instance. A user may change any of them to one
@@ -8,12 +10,13 @@ without: then it deploys to the engine's own cluster. So all instances of a tena
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from uuid import UUID
 
 from services.planner.domain.fleet.placement.placement import first_within_bound, order_of, passed_over
+from services.planner.domain.fleet.rows import EngineInstanceRow
 from services.planner.domain.fleet.view import FleetView
-from services.planner.rows import EngineInstance, Tenant
+from services.planner.rows import EngineInstance, Tenant, TenantName
 
 MOST = 0.7
 """Of an instance's capacity: what one tenant has there at most. An overloaded instance is brought to as much."""
@@ -47,6 +50,30 @@ def part_for(environment: UUID, tenant: Tenant, parts: Mapping[str, int], fleet:
     down = passed_over(fleet.usable)
     free = [each for each in others if each.id not in parts and each.id not in down]
     return first_within_bound(order_of(environment, free), fleet.load).id if free else own.id
+
+
+def refusal_of_cluster(source: EngineInstance | EngineInstanceRow, target: EngineInstance | EngineInstanceRow) -> str:
+    """Why nothing of a split tenant may go from one instance to another; empty if it may."""
+    if source.engine_cluster == target.engine_cluster:
+        return ""
+    return (
+        f"engine instance {target.id} is in cluster {target.engine_cluster}, and the tenant has parts on several "
+        f"instances of {source.engine_cluster}"
+    )
+
+
+def refusal_of_part(target: str, others: Collection[str], own: str, tenant: TenantName) -> str:
+    """Why what a tenant has on one instance may not go to ``target``; empty if it may.
+
+    Args:
+        target: id of the instance.
+        others: those that the tenant is on besides.
+        own: the tenant's own: only there may a part go though others of its deployments are there.
+        tenant: its name.
+    """
+    if target == own or target not in others:
+        return ""
+    return f"engine instance {target} has a part of tenant {'/'.join(tenant)} already"
 
 
 def _others(tenant: Tenant, own: EngineInstance, fleet: FleetView) -> list[EngineInstance]:
