@@ -37,6 +37,7 @@ STATE_COLOURS: Mapping[str, str] = {
     "full": "yellow",
     "draining": "yellow",
     "cordoned": "yellow",
+    "closed": "yellow",
     "failed": "red",
 }
 """Of other states: dim."""
@@ -126,8 +127,9 @@ def rollout_words(rollout: Rollout) -> str:
 
 
 def _state(snapshot: FleetSnapshot, row: EngineInstanceRow) -> Text:
-    """Its state, or that it is cordoned: that keeps tenants from it whatever its state is."""
-    state = "cordoned" if row.id in snapshot.fleet.cordoned else row.state
+    """Its state, or what keeps tenants from it that would come by that: it is cordoned, or closed by a rollout."""
+    is_closed = row.is_taking and row.id in snapshot.fleet.closed
+    state = "cordoned" if row.id in snapshot.fleet.cordoned else "closed" if is_closed else row.state
     return Text(state, STATE_COLOURS.get(state, QUIET))
 
 

@@ -21,7 +21,7 @@ from services.planner.database.columns import names
 from services.planner.database.move_queries import TENANTS_GONE, UNDER_WAY, load_moves
 from services.planner.database.pool_queries import load_pools
 from services.planner.database.remedy_queries import CORDONED, HELD, REASONS_BY_HAND
-from services.planner.database.rollout_queries import load_figures, load_rollout
+from services.planner.database.rollout_queries import load_closed, load_figures, load_rollout
 from services.planner.domain.fleet.fleet import Fleet, Holding, TenantHere
 from services.planner.domain.fleet.placement.measured_load import measured_load
 from services.planner.domain.fleet.rollouts.rollout_rows import Rollout
@@ -243,6 +243,7 @@ def load_fleet_rows(
         installations={each.engine_instance_id: each for each in installations},
         pools=load_pools(connection),
         rollout=rollout,
+        closed=load_closed(connection),
         figures=load_figures(connection, rollout) if rollout is not None else {},
         knows_version=lambda engine, version: engine in engines and engines[engine].knows_version(version),
         is_rebuilt=is_rebuilt,

@@ -47,7 +47,8 @@ EXISTS (
                    engine_instances.engine_class, engine_instances.dedicated_to)
               AND o.state = 'accepting' AND NOT {IS_DOWN} AND NOT {_runs("o")})
 ))"""
-"""Of a row of ``engine_instances``: a rollout has no new tenant placed on it."""
+"""Of a row of ``engine_instances``: a rollout has no new tenant placed on it, and nobody but itself brings others."""
+CLOSED = f"SELECT id FROM engine_instances WHERE state <> 'retired' AND {IS_CLOSED}"
 ROLLOUT = f"SELECT {names(Rollout)} FROM rollouts WHERE {UNDER_WAY} ORDER BY ordered_at LIMIT 1"
 FIGURES = """
 SELECT engine_instance_id, count(*), sum(applications)::int8, sum(late)::int8, sum(failed_syncs)::int8,
@@ -78,6 +79,11 @@ def load_newest_rollout(connection: Connection[Any]) -> Rollout | None:
     """Whether it is under way or not."""
     row = connection.execute(NEWEST).fetchone()
     return None if row is None else Rollout(*row)
+
+
+def load_closed(connection: Connection[Any]) -> frozenset[str]:
+    """Ids of the instances that a rollout keeps tenants from, whatever state they are in."""
+    return frozenset(instance for (instance,) in connection.execute(CLOSED).fetchall())
 
 
 def load_figures(connection: Connection[Any], rollout: Rollout) -> dict[str, Figures]:

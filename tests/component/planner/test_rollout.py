@@ -19,18 +19,21 @@ from services.common.messages import (
     Observation,
     Order,
     PauseRollout,
+    RebalanceFleet,
     ResumeRollout,
     StartRollout,
 )
+from services.planner.database.fleet_queries import load_fleet_rows
 from services.planner.database.rollout_queries import (
     delete_rollouts,
     delete_samples,
     is_rollout_due,
+    load_closed,
     load_newest_rollout,
     rollout_states,
 )
 from services.planner.database.session import DatabaseSession
-from services.planner.domain.events import Event, FleetDue
+from services.planner.domain.events import Event, FleetDue, ScalingDue
 from services.planner.domain.fleet.rollouts.rollout_rows import STALLED_AFTER, Rollout
 from services.planner.domain.policy import Policy
 from services.planner.engines.available import ENGINES
@@ -233,6 +236,37 @@ def test_instance_when_no_gate_has_looked_at_its_release_then_it_takes_tenants_o
     fleet.order(DrainEngineInstance(OLD))
     fleet.session.refresh_fleet()  # as each planner does every ten seconds
     assert taking() == {NEW}
+
+
+@pytest.mark.parametrize("is_aborted", [True, False], ids=["left of a rollout", "waiting for one"])
+def test_tenants_when_no_gate_has_looked_at_a_release_then_neither_relief_nor_a_rebalance_brings_them_to_it(
+    fleet: Fleet, *, is_aborted: bool
+) -> None:
+    """The other instance of the ring carries too much, and the one of the release nothing."""
+
+    def targets() -> list[tuple[object, ...]]:
+        fleet.session.refresh_fleet()
+        for _ in range(2):
+            fleet.take(Event(ScalingDue(), 0, ""))
+            fleet.now += 2 * POLICY.scaling.overload
+        fleet.order(RebalanceFleet())
+        return fleet.rows("SELECT DISTINCT actor, target FROM moves ORDER BY 1")
+
+    with psycopg.connect(fleet.database.owner_url) as owner:
+        add_instance(owner, "first", "argocd-first")
+        owner.execute("UPDATE engine_instances SET ring = 'canary', capacity = 1 WHERE id = 'first'")
+        owner.execute("UPDATE engine_instances SET capacity = %s WHERE id = %s", (TENANTS + 1, OLD))
+    fleet.order(START)
+    if is_aborted:
+        fleet.order(AbortRollout())
+    with psycopg.connect(fleet.database.planner_url) as planner:
+        assert load_closed(planner) == {NEW}
+        assert load_fleet_rows(planner, ENGINES).closed == {NEW}
+    assert targets() == []
+    with psycopg.connect(fleet.database.owner_url) as owner:
+        owner.execute("DELETE FROM rollouts")
+        assert load_closed(owner) == frozenset()
+    assert targets() == [("ada", NEW), ("planner", NEW)]
 
 
 def test_rollout_when_it_waits_or_is_over_then_it_is_looked_at_when_due_and_counted_and_forgotten(fleet: Fleet) -> None:

@@ -100,6 +100,10 @@ class Fleet:
     """Those that grow and shrink by themselves."""
     rollout: Rollout | None = None
     """The one that is under way, or was until now."""
+    closed: frozenset[str] = frozenset()
+    """Instances that a rollout, under way or given up, keeps tenants from: no gate has let their release into their
+    ring, or it is on its way out of it. The rollout brings tenants to its own all the same, and so does an operator who
+    moves one."""
     figures: Mapping[str, Figures] = field(default_factory=dict)
     """By instance, of the time that the rollout's step asks for."""
     knows_version: Callable[[str, str], bool] = lambda engine, version: True
@@ -144,7 +148,10 @@ class Fleet:
         return not self.is_ill(instance) and instance not in self.cordoned
 
     def takes_tenants(self, row: EngineInstanceRow) -> bool:
-        """Whether tenants may come to it, as far as there is room: it works, and nobody keeps them from it."""
+        """Whether tenants may come to it, as far as there is room, and its release is no reason against it.
+
+        It works, and remediation does not keep them from it.
+        """
         return row.is_taking and not self.is_down(row.id) and row.id not in self.cordoned
 
     def is_held_back(self, move: Move) -> bool:
@@ -175,9 +182,9 @@ class Fleet:
         return instance in self.cordoned and self.is_down(instance) and not self.is_out_of_reach(instance)
 
     def candidate(self, row: EngineInstanceRow) -> EngineInstance:
-        """An instance as placement sees it, with its health; one that is cordoned accepts no tenants."""
+        """An instance as placement sees it, with its health; one that is cordoned or closed accepts no tenants."""
         candidate = row.as_candidate
-        accepting = candidate.accepting and row.id not in self.cordoned
+        accepting = candidate.accepting and row.id not in self.cordoned and row.id not in self.closed
         return replace(candidate, accepting=accepting, is_down=self.is_down(row.id))
 
     def version_of(self, row: EngineInstanceRow) -> str:

@@ -56,6 +56,14 @@ def test_screen_when_an_instance_is_evacuated_then_it_says_why_and_who_goes_wher
     assert under_way == ["one: HeartbeatLost, remedy acting Evacuate", "move of team-a: one → two, 3 pausing"]
 
 
+def test_screen_when_a_rollout_keeps_tenants_from_an_instance_then_that_is_its_state_unless_it_takes_none_anyway() -> (
+    None
+):
+    fleet = replace(FLEET, closed=frozenset({"one"}))
+    assert shown(FleetSnapshot(fleet))[-2].split()[3] == "closed"
+    assert shown(FleetSnapshot(fleet.with_instance(replace(ONE, state="drained"))))[-2].split()[3] == "drained"
+
+
 def test_screen_when_an_instance_was_ill_and_is_well_then_nothing_is_said_of_it() -> None:
     assert shown(FleetSnapshot(FLEET, {"one": replace(REMEDIATION, state="well")})) == shown(FleetSnapshot(FLEET))
 

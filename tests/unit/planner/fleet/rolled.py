@@ -18,7 +18,8 @@ from services.planner.domain.fleet.placement.measured_load import load_of_deploy
 from services.planner.domain.fleet.pools.pool_rows import Burdens, EnginePool, Patience, PoolKey
 from services.planner.domain.fleet.pools.scaling import reason_to_hold, scale
 from services.planner.domain.fleet.remediation.evacuation import evacuate, with_forced_moves
-from services.planner.domain.fleet.rollouts.rollout_rows import Figures, Rollout
+from services.planner.domain.fleet.rollouts.ring_instances import cell_of, runs
+from services.planner.domain.fleet.rollouts.rollout_rows import STAGES, Figures, Rollout
 from services.planner.domain.fleet.rows import EngineClusterRow, EngineInstanceRow, InstanceHealth, Move
 from services.planner.domain.policy import Policy
 from services.planner.rows import TenantName
@@ -49,6 +50,29 @@ def instance(name: str, ring: str = "general", **changes: object) -> EngineInsta
 
 def told(name: str, version: str, health: str = "Healthy", reason: str = "") -> InstanceHealth:
     return InstanceHealth(name, 0, health, reason, "", version, at(1), at(1), at(1), None)
+
+
+def closed_by_rollout(fleet: Fleet) -> frozenset[str]:
+    """Instances that the rollout keeps tenants from: what the database says by ``rollout_queries.IS_CLOSED``."""
+    rollout = fleet.rollout
+    if rollout is None or rollout.step == "done":
+        return frozenset()
+    reached = rollout.ring_names.index(rollout.ring) + (not rollout.is_over) if rollout.ring else 0
+    to_come = rollout.ring_names[reached:]
+    new = {row.id for row in fleet.instances.values() if runs(row, rollout, fleet)}
+    others = {
+        (row.ring, cell_of(row))
+        for row in fleet.instances.values()
+        if row.id not in new and row.state == "accepting" and not fleet.is_down(row.id)
+    }
+    is_rings = rollout.stage == STAGES[-1] and rollout.step != "reverting"
+
+    def is_closed(row: EngineInstanceRow) -> bool:
+        if row.ring == rollout.ring and not rollout.is_over:
+            return (row.id in new) != is_rings
+        return row.id in new and row.ring in to_come and (row.ring, cell_of(row)) in others
+
+    return frozenset(row.id for row in fleet.instances.values() if not row.is_retired and is_closed(row))
 
 
 @dataclass
@@ -125,12 +149,13 @@ class Rolled:
         returned = Counter((each.tenant_id, each.target) for each in back)
         is_past = self.rollout is not None and self.rollout.step == "provisioning"
         figures = {name: PAST if is_past else self.figures(name) for name in self.instances}
-        return Fleet(
+        fleet = Fleet(
             self.clusters, self.instances, held, frozenset({"argocd"}), self.tenants, dict(self.moves),
             health=self.health, cordoned=self.cordoned, rules=self.rules, pools=self.pools, rollout=self.rollout,
             figures=figures, knows_version=lambda _, version: version in (OLD, NEW), is_rebuilt=self.is_rebuilt,
             returned=returned, load={name: load_of_deployments(count) for name, count in deployments.items()},
         )  # fmt: skip
+        return replace(fleet, closed=closed_by_rollout(fleet))
 
     def look(self, *orders: Order) -> Changes:
         """Once, at the present time; what it changes is written."""

@@ -56,6 +56,27 @@ def test_instance_when_draining_then_all_its_tenants_go_to_those_that_accept() -
     assert ways(before) == {("one", "two"): 3, ("one", "three"): 3}
 
 
+CLOSED = frozenset({"three"})
+
+
+def test_instance_when_no_gate_has_let_its_release_in_then_the_others_alone_share_what_they_carry() -> None:
+    """What an aborted rollout has left in a ring, or what waits in one until a rollout comes to it."""
+    before = replace(fleet({"one": 16, "two": 8}, ONE, TWO, THREE), closed=CLOSED)
+    assert ways(before) == {("one", "two"): 4}
+    assert ways(replace(fleet(EVEN, ONE, TWO, THREE), closed=CLOSED)) == {}
+
+
+def test_instance_when_no_gate_has_let_its_release_in_then_its_tenants_stay_unless_it_drains() -> None:
+    before = replace(fleet({"one": 5, "two": 5, "three": 2}, ONE, TWO, THREE), closed=CLOSED)
+    assert ways(before) == {}
+    assert ways(before.with_instance(replace(THREE, state="draining"))) == {("three", "one"): 1, ("three", "two"): 1}
+
+
+def test_instance_when_no_gate_has_let_its_release_in_then_an_operator_moves_a_tenant_there_all_the_same() -> None:
+    before = replace(fleet(EVEN, ONE, TWO, THREE), closed=CLOSED)
+    assert outcome(decided(before, MoveTenant("local", "team-0", "three"))) == ("accepted", "")
+
+
 def test_part_when_its_instance_drains_then_it_goes_to_where_the_tenant_is_not_on_yet_within_the_cluster() -> None:
     before = fleet({"one": 1, "two": 1}, DRAINING, TWO, THREE, SOUTH_FOUR)
     whole = before.tenants["local", "team-1"]

@@ -839,6 +839,25 @@ def test_evacuation_when_there_is_room_then_none_goes_to_an_instance_that_is_ful
     assert [(move.target, move.message) for move in tried.look(160).moves_ordered] == [("i2", "")] * 2
 
 
+def test_evacuation_when_no_gate_has_let_the_release_of_the_emptiest_in_then_tenants_go_there_if_nowhere_else() -> None:
+    rows = instances(3)
+    before = replace(
+        fleet_with_tenants({"i0": 12, "i1": 9, "i2": 0}, *rows),
+        closed=frozenset({"i2"}),
+        health={"i0": told("i0", "Down", "HeartbeatLost", 0)},
+    )
+
+    def targets(fleet: Fleet) -> Counter[str]:
+        _, after = evacuate("i0", fleet, at(0))
+        return Counter(move.target for move in after.moves.values())
+
+    assert targets(before) == {"i1": 12}
+    assert targets(before.with_instance(replace(rows[1], state="full"))) == {"i2": 12}
+    assert targets(before.with_instance(replace(rows[1], state="draining"))) == {"i2": 12}
+    other = replace(before.with_instance(instances(4)[3]), holdings={"i1": Holding(0, rows[1].capacity)})
+    assert targets(other) == {"i3": 12}
+
+
 def test_evacuation_when_no_instance_has_room_and_a_move_went_back_then_the_tenant_goes_to_another() -> None:
     tried = at_evacuation({"i0": 1, "i1": 1, "i2": 1}, *(replace(each, capacity=3) for each in instances(3)[1:]))
     (move,) = tried.look(160).moves_ordered

@@ -27,7 +27,7 @@ from services.common.messages import (
     SetEnginePool,
 )
 from services.planner.domain.fleet.fleet import TenantHere
-from services.planner.domain.fleet.moves.move_orders import held_by_rollout
+from services.planner.domain.fleet.moves.move_orders import held_by_rollout, on_trial
 from services.planner.domain.fleet.placement.assignments import PlacementRules, TenantPin
 from services.planner.domain.fleet.placement.measured_load import load_of_deployments
 from services.planner.domain.fleet.pools.pool_rows import EnginePool, Patience, namespace_of
@@ -1669,6 +1669,47 @@ def test_rebalance_when_a_ring_is_rolled_out_then_it_leaves_that_alone_and_evens
     assert held_by_rollout(rolled.fleet) == {SOURCE, TARGET}
     changes = rolled.look(RebalanceFleet())
     assert {(move.source, move.target) for move in changes.moves_ordered} == {("early-old-0", "early-new-0")}
+
+
+def test_rebalance_when_a_ring_waits_for_its_turn_or_the_rollout_is_aborted_then_nobody_goes_to_the_release() -> None:
+    rolled = Rolled.of({"canary": (1, 1), "general": (2, 1)}, 20)
+    rolled.live(START)
+    rolled.until("soaking")
+    assert rolled.look(RebalanceFleet()).moves_ordered == ()
+    rolled.live(AbortRollout())
+    rolled.until_over()
+    assert rolled.look(RebalanceFleet()).moves_ordered == ()
+    rolled.rollout = None
+    changes = rolled.look(RebalanceFleet())
+    assert {move.target for move in changes.moves_ordered} == {TARGET}
+
+
+def test_trial_when_a_ring_comes_to_its_turn_then_its_new_instances_are_on_it_until_the_ring_is_theirs() -> None:
+    rolled = Rolled.of({"canary": (1, 1), "general": (1, 1)}, 20)
+    rolled.live(START)
+    seen: list[tuple[str, set[str]]] = []
+    while rolled.rollout is not None and not rolled.rollout.is_over:
+        at_step = (rolled.rollout.ring, set(on_trial(rolled.fleet)))
+        if at_step not in seen:
+            seen.append(at_step)
+        rolled.live()
+    assert seen == [
+        ("canary", {"canary-new-0", TARGET}), ("canary", {TARGET}), ("general", {TARGET}), ("general", set()),
+    ]  # fmt: skip
+
+
+def test_tenants_when_their_instance_is_lost_before_any_gate_then_they_go_to_the_release_if_nowhere_else() -> None:
+    rolled = Rolled.of({"general": (2, 1)}, 20)
+    rolled.live(START)
+    assert rolled.rollout is not None
+    assert rolled.rollout.step == "provisioning"
+    lose(rolled, SOURCE)
+    rolled.evacuate()
+    assert Counter(move.target for move in rolled.moves.values()) == {"general-old-1": 20}
+    rolled.moves.clear()
+    lose(rolled, "general-old-1")
+    rolled.evacuate()
+    assert Counter(move.target for move in rolled.moves.values()) == {TARGET: 40}
 
 
 def test_number_of_tenants_when_a_stage_is_a_part_of_one_then_there_are_two_unless_the_ring_has_but_one() -> None:

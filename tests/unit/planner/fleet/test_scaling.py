@@ -37,6 +37,7 @@ from services.planner.domain.fleet.pools.scaling import (
     reason_to_hold,
     scale,
 )
+from services.planner.domain.fleet.rollouts.rollout_rows import Rollout
 from services.planner.domain.fleet.rows import EngineInstanceRow, InstanceHealth
 from services.planner.domain.fleet.view import FleetView
 from tests.unit.examples import in_proportion
@@ -49,6 +50,10 @@ MINUTES = timedelta(minutes=1)
 FIRST, SECOND, THIRD = "north-general-1", "north-general-2", "north-general-3"
 
 
+ROLLOUT = Rollout(
+    UUID(int=3), "3.3.0", "", "general", 60, False, "provisioning", "general", 0, False, "", "[]", "[]", "", 20, 0,
+    "", "ada", NOW, NOW, NOW, None,
+)  # fmt: skip
 DOWN = InstanceHealth(FIRST, 3, "Down", "HeartbeatLost", "", "", None, at(0), at(0), None)
 
 
@@ -142,6 +147,48 @@ def test_pool_when_an_instance_does_not_serve_then_none_that_does_is_given_up_fo
     scaling = scaled(replace(row_of(before, THIRD, **row), **told))
     assert ordered(scaling) == []
     assert scaling.pools[0].shrinks_at is None
+
+
+BUSY = {FIRST: (1800,), SECOND: (), THIRD: ()}
+OTHER_RELEASE: dict[str, dict[str, Any]] = {
+    "another version": {"wanted_version": "3.1.16"},
+    "another profile": {"profile": "lean"},
+    "another version, as its agent tells": {"wanted_version": None},
+}
+
+
+@pytest.mark.parametrize("release", OTHER_RELEASE.values(), ids=OTHER_RELEASE)
+def test_pool_when_a_rollout_keeps_tenants_from_some_of_its_instances_then_it_grows_without_them(
+    release: dict[str, Any],
+) -> None:
+    before = loaded(BUSY, replace(POOL, spare=0))
+    assert ordered(scaled(before)) == []
+    for known in (SECOND, THIRD):
+        before = row_of(before, known, **release)
+    scaling = scaled(replace(before, closed=frozenset({SECOND, THIRD})))
+    assert [type(each) for each in ordered(scaling)] == [AddEngineInstance]
+
+
+def test_pool_when_a_rollout_keeps_tenants_from_the_release_that_it_adds_then_none_is_added_for_those_it_has() -> None:
+    before = loaded(BUSY, replace(POOL, spare=0))
+    assert ordered(scaled(replace(before, closed=frozenset({SECOND, THIRD})))) == []
+
+
+def test_pool_when_the_ring_is_rolled_out_then_all_of_its_instances_count_as_ever() -> None:
+    before = row_of(loaded(BUSY, replace(POOL, spare=0)), SECOND, wanted_version="3.3.0")
+    before = row_of(before, THIRD, wanted_version="3.3.0")
+    rolled = replace(before, closed=frozenset({SECOND, THIRD}), rollout=ROLLOUT)
+    assert ordered(scaled(rolled, held="a rollout is under way")) == []
+
+
+def test_pool_when_others_are_enough_then_it_gives_up_what_a_rollout_has_left_and_none_that_tenants_may_come_to() -> (
+    None
+):
+    left = {"closed": frozenset({SECOND, THIRD})}
+    pool = replace(POOL, spare=0, shrinks_at=NOW)
+    before = loaded({FIRST: (100,), SECOND: (200,), THIRD: (300,)}, pool)
+    assert ordered(scaled(replace(before, **left))) == [DrainEngineInstance(SECOND)]
+    assert ordered(scaled(replace(loaded({**BUSY, FIRST: (1500,)}, pool), **left))) == []
 
 
 def test_instance_when_it_is_given_up_and_another_fails_meanwhile_then_it_stays() -> None:
@@ -402,6 +449,15 @@ def test_overloaded_instance_when_the_other_is_down_or_cordoned_then_its_tenants
     for told in ({"health": {SECOND: DOWN}}, {"cordoned": {SECOND: "why"}}):
         scaling = scaled(replace(alone(OVERLOADED), **told), DUE)
         assert (ordered(scaling), scaling.overloads[0].relieved_at) == ([], NOW + Patience().overload)
+
+
+def test_overloaded_instance_when_no_gate_has_let_the_release_of_the_emptiest_in_then_tenants_go_to_another() -> None:
+    """A rollout was aborted before its first tenant had moved: what had joined the ring for it has stayed."""
+    closed = frozenset({SECOND})
+    scaling = scaled(replace(alone(OVERLOADED), closed=closed), DUE)
+    assert (ordered(scaling), scaling.overloads[0].relieved_at) == ([], NOW + Patience().overload)
+    scaling = scaled(replace(alone({**OVERLOADED, THIRD: (200,)}), closed=closed), DUE)
+    assert ordered(scaling) == [MoveTenant("local", "team-2", THIRD)]
 
 
 def test_overloaded_instance_when_the_emptiest_may_not_have_its_tenant_then_the_next_is_asked() -> None:

@@ -17,7 +17,7 @@ from services.planner.domain.fleet.order_validation import known_instance, movin
 from services.planner.domain.fleet.placement.assignment_orders import require_unpinned
 from services.planner.domain.fleet.placement.parts import refusal_of_cluster, refusal_of_part
 from services.planner.domain.fleet.rollouts.ring_instances import runs
-from services.planner.domain.fleet.rollouts.rollout_rows import FINAL
+from services.planner.domain.fleet.rollouts.rollout_rows import FINAL, STAGES
 from services.planner.domain.fleet.rows import EngineInstanceRow, Move, Refused
 from services.planner.rows import TenantName, tenant_of_part
 
@@ -234,9 +234,16 @@ def require_left_to_rollout(source: EngineInstanceRow, target: EngineInstanceRow
 
 
 def on_trial(fleet: Fleet) -> frozenset[str]:
-    """Ids of new instances of the ring that is rolled out, until it is theirs: whoever may go elsewhere does so."""
+    """Ids of instances of a release that no gate has let into their ring: whoever may go elsewhere does so.
+
+    In the ring that is rolled out these are the new ones until it is theirs, though from the last stage on the old ones
+    are closed.
+    """
     rollout = fleet.rollout
-    return frozenset() if rollout is None or rollout.is_over or rollout.step in FINAL else rollout.target_ids
+    if rollout is None or rollout.is_over:
+        return fleet.closed
+    closed = fleet.closed if rollout.stage < STAGES[-1] else fleet.closed - held_by_rollout(fleet)
+    return closed if rollout.step in FINAL else closed | rollout.target_ids
 
 
 def held_by_rollout(fleet: Fleet) -> frozenset[str]:

@@ -96,9 +96,7 @@ class _Group:
 
         Each exchange brings two instances closer to their shares, so there is a last one.
         """
-        total = sum(self._load[name] for name in self._instances)
-        capacity = sum(each.capacity for each in self._instances.values())
-        self._share = {name: total * each.capacity / capacity for name, each in self._instances.items()}
+        self._share = self._shares()
         while sum(map(self._relieve, self._share)) + sum(self._fill(each.id) for each in self._open):
             pass
 
@@ -111,6 +109,18 @@ class _Group:
             if each.tenant.engine_instance_id != name
         ]
         return sorted(moved, key=lambda move: move.placed.tenant.engine_instance_id in self._instances)
+
+    def _shares(self) -> dict[str, float]:
+        """What each should carry: who takes nobody no more than it does, and the others all the rest."""
+        sharing, taking = dict(self._instances), {each.id for each in self._open}
+        while True:
+            total = sum(self._load[name] for name in sharing)
+            capacity = sum(each.capacity for each in sharing.values())
+            share = {name: total * each.capacity / capacity for name, each in sharing.items()}
+            short = {name for name in sharing.keys() - taking if self._load[name] < share[name]}
+            if not short:
+                return {name: share.get(name, self._load[name]) for name in self._instances}
+            sharing = {name: each for name, each in sharing.items() if name not in short}
 
     def _relieve(self, name: str) -> int:
         """How many tenants an instance that carries too much gives away."""

@@ -8,8 +8,8 @@ those that placement measures (``placement/measured_load.py``), and capacities a
   as operators lay down, at :data:`SLACK` of their capacities: so it does not grow again for the next tenant.
 - The emptiest that the others can do without is given up: drained, its tenants moved, then retired. One with a tenant
   that was moved within a day is not: no tenant is moved twice a day. Nor is one that a tenant is pinned to.
-- An instance that remediation gives up counts no more: another is added before its tenants leave. One that is not ready
-  or down is no reason to give up one that serves.
+- An instance that remediation gives up counts no more: another is added before its tenants leave. Nor does one that a
+  rollout keeps tenants from. One that is not ready, down or closed is no reason to give up one that serves.
 - An instance that carries more than :data:`OVERLOAD` of its capacity for long, in a pool or not, gives away the fewest
   tenants that bring it to :data:`TARGET`, each to one that then carries no more than that itself. So none comes back.
 
@@ -35,6 +35,7 @@ from services.common.messages import (
     UndrainEngineInstance,
 )
 from services.planner.domain.fleet.fleet import Fleet, TenantHere
+from services.planner.domain.fleet.moves.move_orders import held_by_rollout
 from services.planner.domain.fleet.moves.rebalance_orders import is_moving
 from services.planner.domain.fleet.orders import decide_own_order
 from services.planner.domain.fleet.pools.pool_rows import Burdens, EnginePool, Overload, Patience, PoolKey, order_for
@@ -144,6 +145,7 @@ class _Scaler:
         self.orders: list[FleetOrder] = []
         self.refusal = ""
         """The rule that the newest order would have broken."""
+        self._closed = fleet.closed - held_by_rollout(fleet)
         self._load = Counter(fleet.load)
         self._on = defaultdict[str, list[tuple[TenantName, TenantHere]]](list)
         for name, tenant in fleet.tenants.items():
@@ -165,13 +167,18 @@ class _Scaler:
         """Instances of a pool, as they are by now."""
         return _members(key, self.fleet)
 
-    def is_counted(self, row: EngineInstanceRow) -> bool:
-        """Whether its capacity is the pool's: it stays, and is ready or will be."""
-        return not (row.is_leaving or row.state == "failed" or self.fleet.is_given_up(row.id))
+    def is_counted(self, row: EngineInstanceRow, pool: EnginePool) -> bool:
+        """Whether its capacity is the pool's: it stays, is ready or will be, and tenants may come to it then.
+
+        One of the release that the pool adds counts though it is closed: the next would be, too, and none be enough.
+        """
+        ordered = (row.wanted_version or self.fleet.version_of(row), row.profile or "")
+        is_of_no_use = row.id in self._closed and ordered != (pool.version, pool.profile)
+        return not (row.is_leaving or row.state == "failed" or is_of_no_use or self.fleet.is_given_up(row.id))
 
     def is_serving(self, row: EngineInstanceRow) -> bool:
-        """Whether it is known to do its work, and is to go on with it."""
-        return self.fleet.takes_tenants(row)
+        """Whether it is known to do its work, and tenants may come to it."""
+        return self.fleet.takes_tenants(row) and row.id not in self._closed
 
     def load(self, instance: str) -> int:
         """What it will carry once all moves are over."""
@@ -235,7 +242,7 @@ def _sized(pool: EnginePool, scaler: _Scaler, patience: Patience, held: str) -> 
         return replace(pool, shrinks_at=None, message=why)
     members = _sized_by(pool, scaler)
     load = sum(scaler.load(row.id) for row in members)
-    counted = [row.capacity for row in members if scaler.is_counted(row)]
+    counted = [row.capacity for row in members if scaler.is_counted(row, pool)]
     lacking = lacking_instances(load, pool, len(counted), sum(counted))
     if pool.leaving is not None:
         pool = _given_up(pool, scaler, held, is_needed=lacking > 0)
@@ -286,20 +293,19 @@ def _sized_by(pool: EnginePool, scaler: _Scaler) -> list[EngineInstanceRow]:
 def _dispensable(
     pool: EnginePool, scaler: _Scaler, members: Iterable[EngineInstanceRow], load: int
 ) -> list[EngineInstanceRow]:
-    """Instances that we have installed, and without which the others that serve are enough: without any one of them.
+    """Instances that work, that we have installed, and without which the others that serve are enough: without any one.
 
     None that a tenant is pinned to, also one that is still to come: it could not be retired.
     """
-    serving = [row for row in members if scaler.is_serving(row)]
+    working = [row for row in members if scaler.fleet.takes_tenants(row)]
+    serving = {row.id: row.capacity for row in working if scaler.is_serving(row)}
     pinned = {pin.engine_instance_id for pin in scaler.fleet.rules.pins.values()}
-    count, capacity = len(serving), sum(row.capacity for row in serving)
-    return [
-        row
-        for row in serving
-        if row.wanted_version
-        and row.id not in pinned
-        and not lacking_instances(load, pool, count - 1, capacity - row.capacity, SLACK)
-    ]
+
+    def are_others_enough(row: EngineInstanceRow) -> bool:
+        others = [capacity for known, capacity in serving.items() if known != row.id]
+        return not lacking_instances(load, pool, len(others), sum(others), SLACK)
+
+    return [row for row in working if row.wanted_version and row.id not in pinned and are_others_enough(row)]
 
 
 def _shrunk(pool: EnginePool, scaler: _Scaler, dispensable: Iterable[EngineInstanceRow]) -> EnginePool:

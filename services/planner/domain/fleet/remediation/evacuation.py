@@ -236,10 +236,13 @@ def _carried(instance: str, fleet: Fleet) -> Counter[str]:
 
 
 def _move_to_room(placed: PlacedTenant, targets: Iterable[EngineInstance], fleet: Fleet, now: datetime) -> Move:
-    """The move of a tenant to the first of ``targets`` that may have it. Raises Refused, with the first rule."""
+    """The move of a tenant to the first of ``targets`` that may have it. Raises Refused, with the first rule.
+
+    Those that are closed count, too: they come last.
+    """
     refused = list[Refused]()
     for target in targets:
-        if target.accepting:
+        if fleet.instances[target.id].state == "accepting":
             try:
                 return _ordered_move(placed, target, fleet, now, new_move)
             except Refused as rule:
