@@ -279,7 +279,7 @@ def load_fleet(connection: Connection[Any], engines: Mapping[str, Engine]) -> Fl
 
 
 def reload_fleet(connection: Connection[Any], before: FleetView, written: Changes) -> FleetView:
-    """``before`` with what ``written`` affects read anew; what instances carry stays as it was measured last."""
+    """``before`` with what ``written`` affects read anew; what instances carry stays as it is known."""
     if not before.instances:
         instances = _fleet(connection.execute(INSTANCES), before.engines).instances
     else:

@@ -134,7 +134,10 @@ class DatabaseSession:
 
     @property
     def fleet(self) -> FleetView:
-        """Engine instances as they were read last, and what they carried at the last :meth:`refresh_fleet`."""
+        """Engine instances as they were read last.
+
+        What they carry is as at the last :meth:`refresh_fleet`, and what was written since besides.
+        """
         return self._fleet
 
     def load_tenants(self, wanted: Collection[TenantName]) -> Loaded:
@@ -269,6 +272,7 @@ class DatabaseSession:
             complete = save(connection, changes.written, spans, self.owner)
             if changes.other.affects_placement:
                 self._keep_fleet(reload_fleet(connection, self._fleet, changes.other))
+        self._fleet = self._fleet.with_added_load(changes.added_load)
         for tenant in changes.tenants:
             # If a name was another tenant's, the database does not hold what the plan wanted.
             if complete:

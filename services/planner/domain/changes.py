@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 from uuid import UUID
 
@@ -213,6 +213,8 @@ class BatchChanges:
     """What is not of one tenant that was planned."""
     swept: frozenset[tuple[str, UUID]] = frozenset()
     """Kind and id of resources of these tenants that a complete list did not show."""
+    added_load: Mapping[str, int] = field(default_factory=dict)
+    """By engine instance, what these tenants bring there (``placement/added_load.py``)."""
     unread: tuple[TenantName, ...] = ()
     """Of their tenants the database holds what no plan has made: they are read again."""
 

@@ -7,7 +7,7 @@ tenant is parked, its events are kept, and the others go on. So is a new tenant 
 from __future__ import annotations
 
 import sys
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -29,6 +29,7 @@ from services.planner.domain.changes import NOTHING, BatchChanges, Changes, Tena
 from services.planner.domain.dormancy import Lookup, lookup_for
 from services.planner.domain.events import Due, Event, MoveDue, SweepDue, SweepPlace, SweepScope, Unseen
 from services.planner.domain.fleet.fleet import EngineTopic
+from services.planner.domain.fleet.placement.added_load import added_load
 from services.planner.domain.fleet.reports.installations import decide_installations, is_of_installation
 from services.planner.domain.fleet.reports.orphans import instance_of
 from services.planner.domain.fleet.view import FleetView
@@ -133,7 +134,7 @@ def plan_batch(
     }
     live = {tenant: share for tenant, share in shares.items() if tenant not in loaded.parked}
     looked_up, defects = _looked_up(database, live, loaded.defects, policy.kinds)
-    planned = _plan_all(looked_up, defects, loaded.fleet, database, policy, now)
+    planned, load = _plan_all(looked_up, defects, loaded.fleet, database, policy, now)
     failed = tuple(each for each in planned if isinstance(each, ParkedTenant))
     kept = [
         *(_kept_too(share, policy.kinds, now) for each, share in shares.items() if each not in live),
@@ -141,7 +142,7 @@ def plan_batch(
     ]
     done = tuple(each for each in planned if isinstance(each, TenantChanges))
     other = Changes.merged([*of_fleet, sweeps, Changes(parked=failed), *kept])
-    return BatchChanges(done, other, _swept(live[each.tenant.id] for each in done))
+    return BatchChanges(done, other, _swept(live[each.tenant.id] for each in done), load)
 
 
 def _swept(shares: Iterable[Share]) -> frozenset[tuple[str, UUID]]:
@@ -265,20 +266,25 @@ def _plan_all(
     database: Database,
     policy: Policy,
     now: datetime,
-) -> list[TenantChanges | ParkedTenant]:
-    """What becomes of each tenant.
+) -> tuple[list[TenantChanges | ParkedTenant], Counter[str]]:
+    """What becomes of each tenant, and what load that adds to instances; the next new tenant is placed by that.
 
     The planner of the fleet decides on moves, and tenants' planners hear of one once it begins. So the database is
     asked of those that get a part on another instance, which are few. Who is to move is planned anew without that.
     """
-    planned = {
-        tenant: _parked(share.state, defects[tenant], now) if tenant in defects else _plan(share, fleet, policy, now)
-        for tenant, share in shares.items()
-    }
+    planned: dict[UUID, TenantChanges | ParkedTenant] = {}
+    load = Counter[str]()
+    for tenant, share in shares.items():
+        defect = defects.get(tenant)
+        each = planned[tenant] = _parked(share.state, defect, now) if defect else _plan(share, fleet, policy, now)
+        if isinstance(each, TenantChanges):
+            added = added_load(each, share.state, fleet)
+            fleet, load = fleet.with_added_load(added), load + added
     split = [tenant for tenant, each in planned.items() if isinstance(each, TenantChanges) and each.written.parts]
     to_move = database.find_tenants_to_move(split) if split else frozenset[UUID]()
     apart = replace(fleet, to_move=to_move)
-    return [*(planned | {tenant: _plan(shares[tenant], apart, policy, now) for tenant in to_move}).values()]
+    again = {tenant: _plan(shares[tenant], apart, policy, now) for tenant in to_move}
+    return [*(planned | again).values()], load
 
 
 def _plan(share: Share, fleet: FleetView, policy: Policy, now: datetime) -> TenantChanges | ParkedTenant:

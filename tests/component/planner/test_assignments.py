@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
@@ -52,7 +53,7 @@ from tests.component.conftest import Database
 from tests.component.fleet import add_instance, told_working
 from tests.component.planner.test_fleet import STREAMED, await_lock, rows
 from tests.component.planner.test_migrations import recreate
-from tests.unit.planner.given import NAMESPACE, WORKSPACE, at, changed
+from tests.unit.planner.given import NAMESPACE, WORKSPACE, at, changed, spec
 
 DEADLINE_SECONDS = 30.0
 CANARY = AddEngineInstance("two", "north", "argocd-2", "argocd", "shared", "", "canary", 7)
@@ -201,6 +202,21 @@ def test_instance_when_a_tenant_comes_to_it_while_it_is_to_be_dedicated_then_tha
         dedicates.save_changes(refusal.result(DEADLINE_SECONDS), ())
     (refused,) = rows(database, "SELECT message FROM fleet_orders WHERE kind = 'DedicateEngineInstance'")
     assert refused[0].startswith(f"engine instance {chosen} has tenants of other workspaces: {WORKSPACE}; ")
+
+
+def test_load_when_a_tenant_is_placed_then_the_next_is_placed_by_it_before_it_is_measured(
+    sessions: tuple[DatabaseSession, DatabaseSession],
+) -> None:
+    places, _ = sessions
+    places.refresh_fleet()
+    assert not any(places.fleet.load.values())
+    places.save_changes(planned(places, changed(4)), ())
+    added = Counter(places.fleet.load)
+    assert +added == {"one": 11}
+    places.save_changes(planned(places, changed(5, generation=2, content=spec(source={"path": "apps/other"}))), ())
+    assert places.fleet.load == added
+    places.refresh_fleet()
+    assert places.fleet.load == added
 
 
 def test_load_when_measured_then_objects_count_by_their_kinds_with_what_waits_and_each_tenants_share_is_known(

@@ -92,8 +92,8 @@ class Fleet:
     rules: PlacementRules = field(default_factory=PlacementRules)
     """What workspaces and tenants are assigned to; none where no order and no look at the fleet goes by it."""
     load: Mapping[str, int] = field(default_factory=dict)
-    """What instances carry, by their ids, as measured last (``placement/measured_load.py`` has the unit): for pools,
-    relief, and the size of a rolled out ring."""
+    """What instances carry, by their ids, as measured last and by what the planner has added since
+    (``placement/measured_load.py`` has the unit): for pools, relief, and the size of a rolled out ring."""
     installations: Mapping[str, Installation] = field(default_factory=dict)
     """By instance; none of one of which no provisioner has told anything."""
     pools: Mapping[PoolKey, EnginePool] = field(default_factory=dict)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from uuid import UUID
 
 from services.common.errors import Wait
@@ -25,7 +25,7 @@ class FleetView:
     """Of tenants that are not known and were placed before the database was lost, and of their deployments that were on
     another instance: ids of instances. Empty but in a rebuild."""
     load: Mapping[str, int] = field(default_factory=dict)
-    """What instances carry, by their ids, as measured last."""
+    """What instances carry, by their ids: as measured last, and what our own plans have added since."""
     rules: PlacementRules = field(default_factory=PlacementRules)
     """What operators have assigned: of tenants that were asked for as it is now, of others as read last."""
     to_move: frozenset[UUID] = frozenset()
@@ -40,6 +40,12 @@ class FleetView:
     def unknown(self) -> list[EngineInstance]:
         """The others, such as one that a newer build has added: a tenant on them cannot be planned."""
         return [instance for instance in self.instances.values() if instance.engine not in self.engines]
+
+    def with_added_load(self, added: Mapping[str, int]) -> FleetView:
+        """With so much more load on each of these instances; the very same if there is none."""
+        if not any(added.values()):
+            return self
+        return replace(self, load={**self.load, **{each: self.load.get(each, 0) + added[each] for each in added}})
 
     def is_there(self, instance: str) -> bool:
         """Whether anything may come to an instance: there is one of this id, and it is not retired."""

@@ -7,7 +7,8 @@ placement follows. One that is down is passed over while others of the tenant's 
 the ring that the workspace is assigned to are none for it, whatever the state of the others is; likewise shared ones,
 if it has an instance to itself. Those of the engine clusters that have its namespace come before all others.
 
-Load is what ``measured_load`` makes of the objects that an instance holds for tenants, and of its queue.
+Load is what ``measured_load`` makes of the objects that an instance holds for tenants, and of its queue, with what
+was sent there since (``added_load``).
 
 Source: Mirrokni, Thorup and Zadimoghaddam, Consistent Hashing with Bounded Loads (2016), here with rendezvous order.
 """

@@ -1,0 +1,41 @@
+"""What a plan adds to the load of instances, until that is measured next. Pure.
+
+The next new tenant is placed by it: thousands may come within the ten seconds between two measurements, and all of them
+would go to the one instance that was the emptiest at the last.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
+from services.planner.domain.changes import TenantChanges
+from services.planner.domain.fleet.view import FleetView
+from services.planner.domain.state import TenantState
+from services.planner.engines.interface import DEPLOYMENT_LOAD
+from services.planner.rows import EngineRow
+
+
+def added_load(planned: TenantChanges, before: TenantState, fleet: FleetView) -> Counter[str]:
+    """By instance, the load of objects that are new there; a new tenant counts as one deployment at least.
+
+    What a move brings was measured when it was ordered. What goes counts until it is measured that it has gone.
+    """
+    if planned.state is None or before.move is not None or planned.state.move is not None:
+        return Counter()
+    found = Counter[str]()
+    for row in planned.written.engine:
+        if not _was_held(row, before):
+            engine = fleet.engines[fleet.instances[row.engine_instance_id].engine]
+            found[row.engine_instance_id] += engine.load_of(row.kind)
+    if not before.tenant.engine_instance_id:
+        own = planned.tenant.engine_instance_id
+        found[own] = max(found[own], DEPLOYMENT_LOAD)
+    return found
+
+
+def _was_held(row: EngineRow, before: TenantState) -> bool:
+    if row.owner_kind == GITOPS_DEPLOYMENT.kind:
+        known = before.deployments.get(row.owner_id)
+        return known is not None and known.spec is not None
+    return (row.kind, row.name) in before.held_on(row.engine_instance_id)
