@@ -132,6 +132,12 @@ def test_instance_when_shown_then_all_of_it_is() -> None:
     assert isinstance(typed("show", "two").exception, InvalidConfiguration)
 
 
+def test_instance_when_a_rollout_keeps_tenants_from_it_then_it_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engines, "fleet", lambda *_: replace(FLEET, closed=frozenset({"one"})))
+    rows = json.loads(typed("list", "--retired", "-o", "json").stdout)
+    assert {row["id"]: row["closed"] for row in rows} == {"gone": False, "one": True}
+
+
 COUNTED = ("countedAt", "applications", "late", "failedSyncs", "comparisonErrors", "failingTenants")
 REPORTED = InstanceHealth("one", 0, "Healthy", "", "", "3.2.11", at(60), at(1), at(60), at(240))
 SAMPLE = EngineSample("one", at(60), 2410, 3, 1, 4, 30_000, None, 12, 2)
