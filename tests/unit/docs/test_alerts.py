@@ -69,7 +69,7 @@ def test_alert_when_its_runbook_is_a_section_then_that_says_how_it_shows_what_to
 
 def test_alert_when_a_rollout_has_stopped_then_its_runbook_is_the_section_about_that() -> None:
     (rule,) = [rule for rule in RULES if rule["alert"] == "GitOpsRolloutStopped"]
-    assert rule["annotations"]["runbook"] == "docs/operations/fleet.md#a-rollout-has-stopped"
+    assert rule["annotations"]["runbook"] == "docs/operations/rollouts.md#a-rollout-has-stopped"
 
 
 def runbook(rule: dict[str, Any]) -> str:

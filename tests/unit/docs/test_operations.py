@@ -67,7 +67,7 @@ def test_metrics_when_declared_then_nowhere_but_in_the_module_that_the_page_is_m
 
 
 def test_move_when_operators_see_the_number_of_its_step_then_the_page_lists_it() -> None:
-    _, _, section = (DOCS / "operations" / "fleet.md").read_text().partition("\n## Moving a tenant\n")
+    _, _, section = (DOCS / "operations" / "moves.md").read_text().partition("\n## Moving a tenant\n")
     listed = re.findall(r"^\| (\d) \| `(\w+)`", section.partition("\n## ")[0], re.MULTILINE)
     assert {step: int(number) for number, step in listed} == NUMBERS
 

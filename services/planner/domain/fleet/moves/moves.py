@@ -46,7 +46,7 @@ NUMBERS: dict[MoveStep, int] = {
     "cancelling": 8,
     "cancelled": 9,
 }
-"""As operators see them (docs/operations/fleet.md): a number is never given to another step."""
+"""As operators see them (docs/operations/moves.md): a number is never given to another step."""
 HALTED: tuple[MoveStep, ...] = ("pausing", "releasing")
 """The source syncs nothing, and what it shows is not told."""
 KEEPING: tuple[MoveStep, ...] = ("releasing", "adopting")
