@@ -174,10 +174,11 @@ def test_pool_when_a_rollout_keeps_tenants_from_the_release_that_it_adds_then_no
     assert ordered(scaled(replace(before, closed=frozenset({SECOND, THIRD})))) == []
 
 
-def test_pool_when_the_ring_is_rolled_out_then_all_of_its_instances_count_as_ever() -> None:
-    before = row_of(loaded(BUSY, replace(POOL, spare=0)), SECOND, wanted_version="3.3.0")
-    before = row_of(before, THIRD, wanted_version="3.3.0")
-    rolled = replace(before, closed=frozenset({SECOND, THIRD}), rollout=ROLLOUT)
+def test_pool_when_its_ring_is_at_the_last_stage_of_a_rollout_then_all_of_its_instances_count_as_ever() -> None:
+    before = loaded({FIRST: (1800,), SECOND: (1800,), THIRD: ()}, replace(POOL, spare=0))
+    for known, version in {FIRST: "3.1.16", SECOND: "3.3.0", THIRD: "3.3.0"}.items():
+        before = row_of(before, known, wanted_version=version)
+    rolled = replace(before, closed=frozenset({FIRST}), rollout=replace(ROLLOUT, version="3.3.0", stage=100))
     assert ordered(scaled(rolled, held="a rollout is under way")) == []
 
 
