@@ -15,9 +15,9 @@ from services.common.argocd_names import CONTROLLER, NAME_LABEL, REDIS, REPO_SER
 from services.common.json_values import dict_of, dicts_of, text_of
 from services.common.kubernetes import Manifest
 
-OFTEN, OF_LATE = 3, timedelta(minutes=10)
-"""A container that was restarted so many times, the last time so recently and after no longer than that, does not stay
-up. Restarts are counted over all of the pod's life: one that has run for months has some, as its node had."""
+OFTEN, OF_LATE, LASTING = 3, timedelta(minutes=10), timedelta(hours=6)
+"""A container that was restarted so many times, the last time so recently, and had not run for so long then, does not
+stay up. Restarts are counted over all of the pod's life: one that has run for months has some, as its node had."""
 
 
 def workloads_of(owners: Mapping[str, Manifest | None], pods: Iterable[Manifest], now: datetime) -> Iterator[Workload]:
@@ -58,4 +58,4 @@ def _was_short(state: Manifest, now: datetime) -> bool:
     """Whether the run before this one has ended of late, and had not lasted."""
     terminated = dict_of(state.get("terminated"))
     began, ended = (time_of(text_of(terminated.get(name))) for name in ("startedAt", "finishedAt"))
-    return ended is not None and now - ended <= OF_LATE and (began is None or ended - began <= OF_LATE)
+    return ended is not None and now - ended <= OF_LATE and (began is None or ended - began < LASTING)

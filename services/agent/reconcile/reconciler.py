@@ -109,8 +109,8 @@ class Reconciler:
     ) -> Done | InProgress:
         """Give ``key`` up: it goes, and what it has deployed stays. Raises as :meth:`reconcile_object`.
 
-        ``is_reported``: whether the log has what the object, as it is known, tells of its sync run. It is asked before
-        each step, and each is for that version alone.
+        ``is_reported``: whether the log has what the object, as it is known, tells of its sync run. It is asked again
+        before each step, and each step names the version that was looked at: what changes in between conflicts.
         ``at_once``: its operation is not waited for, because its Argo CD is down, or was. The time that an operation
         has begins with the first call: after a restart of this process, or :meth:`suspend`, anew.
         """

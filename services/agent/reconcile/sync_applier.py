@@ -93,11 +93,14 @@ class SyncApplier:
         """Whether the log has that the run was given to its Application, or how it has ended; if not, it is reported.
 
         Asked before the Application is given up: nobody could tell afterwards, and the next instance would start the
-        run once more. Also true of a run that was never given to it. Raises Permanent.
+        run once more. Also true of a run that was never given to it, as is one that this agent cannot read.
         """
         if row.desired == "absent":
             return True
-        run = self._run_of(key, row)
+        try:
+            run = self._run_of(key, row)
+        except Permanent:  # its own row fails by that, and says so: it keeps no Application from going
+            return True
         live, now = self._look(key, run)
         run.moved = progress_before_release(run.request, live, run.moved, run.application_uid, now)
         self._reports.report_change(key)

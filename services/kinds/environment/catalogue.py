@@ -107,7 +107,7 @@ HAS_CHILDREN = not_reconciled(
 )
 NO_LOCAL_CLUSTER = not_reconciled(
     "NoLocalCluster",
-    "environments of this workspace need a cluster; set spec.configuration.target.deploymentTargetClaim or "
+    "environments of this namespace need a cluster; set spec.configuration.target.deploymentTargetClaim or "
     "spec.unstableConfigurationFields.kubernetesCredentials",
     "Without either an environment is its own namespace, and only workspaces that your operators have named may deploy "
     "to the cluster on which the engine itself runs, from namespaces that are on it.",

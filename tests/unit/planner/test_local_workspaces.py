@@ -48,6 +48,7 @@ def listed(world: World, instance: str) -> list[dict[str, Any]]:
         ("", {}),
         ("local", {"local": {"default"}}),
         ("local=north", {"local": {"north"}}),
+        ("local,local=north", {"local": {"default", "north"}}),  # planners of before read that local is listed
         (" local , team.a=north,,local=north ", {"local": {"default", "north"}, "team.a": {"north"}}),
     ],
 )
@@ -88,6 +89,16 @@ def test_deployment_when_its_tenants_engine_is_in_another_cluster_then_it_is_not
     world.take(changed(1, namespace=namespace))
     assert (world.engine, problem(world)) == ({}, expected.message)
     assert not {"north", "default", HERE.id} & set(problem(world).split()), "users do not see the fleet"
+
+
+def test_deployment_when_its_cluster_is_listed_later_then_it_is_deployed_with_its_tenants_next_event() -> None:
+    world = placed_in("north", local=frozenset({"default"}))
+    world.take(changed(1))
+    assert world.engine == {}
+    world.policy = Policy(local_workspaces=BOTH)
+    world.take(secret(2))
+    assert manifest(world, "Application")["spec"]["destination"] == OWN
+    assert problem(world) == ""
 
 
 @pytest.mark.parametrize("cluster", ["default", "north"])

@@ -39,8 +39,14 @@ class CompiledDeployment:
 
 
 def deploy(state: TenantState, touched: Collection[UUID], context: Context) -> StepResult:
-    """Compile those that events ``touched``, those whose environment changed, and those that now fit the quota."""
+    """Compile those that events ``touched``, those whose environment changed, and those that now fit the quota.
+
+    And those that were refused, if what operators have set may be another by now.
+    """
     concerned = [subject for subject in touched if subject in state.deployments]
+    if not context.is_known:
+        refused = (each.id for each in state.deployments.values() if _is_refused(each))
+        concerned += sorted({*refused}.difference(touched))
     changed = changed_clusters(state, context.before, context.policy.kinds)
     if not concerned and not changed and not _may_leave_room(state, context):
         return StepResult(state)
@@ -97,6 +103,10 @@ def _affected(
         if (known.environment in names or known.environment_id in ids) and known.is_active and known.id not in touched
     ]
     return sorted(affected)
+
+
+def _is_refused(known: Deployment) -> bool:
+    return known.is_active and bool(known.pending_reason) and not known.over_quota
 
 
 def _may_leave_room(state: TenantState, context: Context) -> bool:
@@ -182,16 +192,16 @@ BY_ENVIRONMENT: Groups[Deployment, UUID] = Groups(
 def _check_local(context: Context) -> None:
     """Raises Permanent if the tenant's namespace is not one of the engine's own cluster, or is the platform's.
 
-    A move that releases does not go back: what is new would be deployed where its target is.
+    From ``releasing`` on a move does not go back, so the target's cluster counts, too.
     """
-    move, tenant = context.move, context.before.tenant
-    will_be_local = move is None or move.step != "releasing" or context.is_local_on(move.target)
-    if context.is_local and will_be_local:
-        return
+    tenant, move = context.before.tenant, context.move
+    on = {tenant.engine_instance_id} if move is None or move.step != "releasing" else {move.source, move.target}
     if not context.policy.clusters_of(tenant.workspace):
         raise Permanent(texts.NO_LOCAL_CLUSTER.message)
-    is_platform = context.is_platform(tenant.namespace)
-    raise Permanent((texts.PLATFORM_NAMESPACE if is_platform else texts.NOT_ON_ENGINES_CLUSTER).message)
+    if context.is_platform(tenant.namespace):
+        raise Permanent(texts.PLATFORM_NAMESPACE.message)
+    if not all(map(context.is_local_on, on)):
+        raise Permanent(texts.NOT_ON_ENGINES_CLUSTER.message)
 
 
 def _compiled(now: Deployment, environments: Environments, context: Context) -> CompiledDeployment:

@@ -159,7 +159,7 @@ def seen_of(state: TenantState, context: Context, now: datetime) -> Seen:
         is_target_down=context.fleet.instances[move.target].is_down,
         is_source_lost=context.fleet.instances[move.source].is_out_of_reach,
         unmovable=_unmovable(move, held, context),
-        refusal=_refusal(state, move, context),
+        refusal=_refusal(state, move, held, context),
     )
 
 
@@ -277,15 +277,16 @@ def _unmovable(move: Move, held: Sequence[Deployment], context: Context) -> str:
     """What would be deployed to another cluster, and be left behind on its own."""
     if len({context.fleet.instances[each].engine_cluster for each in (move.source, move.target)}) == 1:
         return ""
-    return next((f"an environment of {each.name}" for each in held if each.environment_id is None), "")
+    name = next((each.name for each in held if each.environment_id is None), "")
+    return f"deployment {name} names no environment: what it has deployed would stay in the cluster" if name else ""
 
 
-def _refusal(state: TenantState, move: Move, context: Context) -> str:
-    """The rule by which the tenant, as it is split by now, would not be ordered to go to the target; empty if none."""
+def _refusal(state: TenantState, move: Move, held: Sequence[Deployment], context: Context) -> str:
+    """The rule by which the tenant, as it is by now, would not be ordered to go to the target; empty if none."""
     own = state.tenant.engine_instance_id
     others = state.parts.keys() - {own}
     source, target = (context.fleet.instances[each] for each in (move.source, move.target))
-    of_cluster = refusal_of_cluster(source, target) if others else ""
+    of_cluster = refusal_of_cluster(source, target) if others else _unmovable(move, held, context)
     return of_cluster or refusal_of_part(move.target, others, own, state.tenant.full_name)
 
 

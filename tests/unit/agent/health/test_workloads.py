@@ -44,13 +44,13 @@ def pod(name: str, ready: str = "True", restarts: int = 0, ended: str = "", bega
         ({}, [pod(REPO_SERVER, restarts=3, ended=ago(minutes=9))], [Workload(REPO_SERVER, 1, 1, 1)]),
         ({}, [pod(REPO_SERVER, restarts=3, ended=ago(minutes=11))], [Workload(REPO_SERVER, 1, 1)]),
         ({}, [pod(REPO_SERVER, restarts=2, ended=ago(minutes=1))], [Workload(REPO_SERVER, 1, 1)]),
-        ({}, [pod(REPO_SERVER, "True", 3, ago(minutes=1), ago(minutes=9))], [Workload(REPO_SERVER, 1, 1, 1)]),
+        ({}, [pod(REPO_SERVER, "True", 3, ago(minutes=1), ago(minutes=30))], [Workload(REPO_SERVER, 1, 1, 1)]),
         ({}, [pod(REPO_SERVER, "True", 3, ago(minutes=1), ago(days=90))], [Workload(REPO_SERVER, 1, 1)]),
     ],
     ids=[
         "nothing", "no such objects", "an object that nobody looks after", "none ready", "one by default",
         "pods without an owner", "pods that are not ready", "what does not concern us", "restarts of late",
-        "restarts of before", "few restarts", "restarts soon after a start", "a restart after months",
+        "restarts of before", "few restarts", "restarts each half hour", "a restart after months",
     ],
 )  # fmt: skip
 def test_workloads_when_looked_at_then_those_that_are_to_be_seen_are_counted(

@@ -161,6 +161,13 @@ async def test_run_when_it_was_under_way_then_it_ends_once_its_application_is_go
     assert last.message == DELETED
 
 
+async def test_application_when_its_run_cannot_be_read_then_it_goes_all_the_same(driver: Driver) -> None:
+    """A newer planner may order what this agent does not know; the move would never get on."""
+    exists(driver, sequence=1, operation=OURS)
+    await take_over(driver, RELEASED, sync_row(state="Suspended"))
+    assert driver.cluster.names("Application") == []
+
+
 async def test_application_when_its_run_is_withdrawn_then_nothing_is_told_of_it(driver: Driver) -> None:
     exists(driver, sequence=1, operation=OURS)
     await take_over(driver, RELEASED, replace(sync_row(), desired="absent"))

@@ -179,7 +179,7 @@ PROBLEMS: dict[str, tuple[EnvironmentSpec, Backing, tuple[str, str] | None]] = {
         Backing(has_local_cluster=False),
         (
             "NoLocalCluster",
-            "environments of this workspace need a cluster; set spec.configuration.target.deploymentTargetClaim or "
+            "environments of this namespace need a cluster; set spec.configuration.target.deploymentTargetClaim or "
             "spec.unstableConfigurationFields.kubernetesCredentials",
         ),
     ),

@@ -371,16 +371,31 @@ def test_move_when_the_tenant_changes_its_credentials_faster_than_anybody_checks
     assert {check.reason for check in world.checks.values()} == {"Succeeded"}
 
 
-def test_move_when_it_is_to_another_cluster_than_a_deployment_goes_to_then_it_goes_back_and_says_why(
-    world: World, agents: Agents
+BOUND = "deployment other names no environment: what it has deployed would stay in the cluster"
+
+
+@pytest.mark.parametrize("step", ["reserved", "preparing"])
+def test_move_when_it_is_to_another_cluster_than_a_deployment_goes_to_then_it_goes_back_at_once_and_says_why(
+    world: World, agents: Agents, step: str
 ) -> None:
     """What is deployed to the engine's own cluster would be left behind there, and be made anew in the other."""
     move = ordered(world)
+    until(world, agents, step)
     world.fleet = [replace(each, engine_cluster=each.id) for each in world.fleet]
     agents.settle()
+    assert (world.moves[ID].message, world.moves[ID].is_cancelled) == (BOUND, True)
+    assert (world.moves[ID].step, instances(world), agents.deleted) == ("cancelled", {move.source}, [])
+
+
+def test_move_when_a_deployment_goes_to_the_cluster_of_the_source_once_it_is_paused_then_it_goes_back_after_a_while(
+    world: World, agents: Agents
+) -> None:
+    move = ordered(world)
+    until(world, agents, "pausing")
+    world.fleet = [replace(each, engine_cluster=each.id) for each in world.fleet]
     world.later = timedelta(minutes=11)
     agents.settle()
-    assert world.moves[ID].message == "pausing took longer than 0:10:00: an environment of other"
+    assert world.moves[ID].message == f"pausing took longer than 0:10:00: {BOUND}"
     assert (world.moves[ID].step, instances(world), agents.deleted) == ("cancelled", {move.source}, [])
 
 

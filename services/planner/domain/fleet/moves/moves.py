@@ -1,10 +1,11 @@
 """Which step of a tenant's move comes next, from what was seen of it. Pure: it decides, and changes nothing.
 
-1. ``reserved``: the target has room for the tenant, which counts as if it were there. If the tenant was split since the
-   move was ordered, so that it would not be ordered now, it is ``cancelled`` at once.
+1. ``reserved``: the target has room for the tenant, which counts as if it were there. If the tenant has changed since
+   the move was ordered, so that it would not be ordered now, it is ``cancelled`` at once.
 2. ``preparing``: the target gets its projects, clusters and repositories, until its agent has found all of them good.
    After half of the time that the step has no credentials are waited for that the source's agent has no answer for:
-   a tenant that changes them faster than anybody can check them does not stay for that.
+   a tenant that changes them faster than anybody can check them does not stay for that. A tenant that deploys to its
+   engine's own cluster from now on, and would leave that, goes back at once.
 3. ``pausing``: Applications of the source sync no more; a sync that is under way ends, new sync runs wait. A run that
    has not ended after half of the time that the step has is terminated: a hook may never end. From then on other syncs
    are left to the next step, and deletions to the target: a tenant that always has one under way does not stay for
@@ -83,7 +84,7 @@ class Seen:
     unmovable: str = ""
     """What keeps the tenant at the source; empty if nothing does."""
     refusal: str = ""
-    """The rule by which the target may not have it, as the tenant is split by now; empty if it may."""
+    """The rule by which the target may not have it, as the tenant is by now; empty if it may."""
 
 
 def next_step(move: Move, seen: Seen, now: datetime, patience: timedelta) -> Move:
@@ -96,17 +97,23 @@ def next_step(move: Move, seen: Seen, now: datetime, patience: timedelta) -> Mov
         patience: how long a step may take after which it goes back.
     """
     if move.step == "reserved" and seen.refusal:
-        message = (move.is_cancelled and move.message) or seen.refusal
-        return replace(_at(move, "cancelled", now, message), is_cancelled=True)
+        return replace(_at(move, "cancelled", now, _cause(move, seen.refusal)), is_cancelled=True)
+    if move.step == "preparing" and seen.unmovable:
+        return replace(_at(move, "cancelling", now, _cause(move, seen.unmovable)), is_cancelled=True)
     step, waits_for = _following(move, seen, now, patience)
     if move.is_cancellable and move.step != "reserved" and (move.is_cancelled or _is_overdue(move, now, patience)):
-        message = (move.is_cancelled and move.message) or f"{move.step} took longer than {patience}: {waits_for}"
+        message = _cause(move, f"{move.step} took longer than {patience}: {waits_for}")
         if move.is_cancelled or waits_for:
             return _at(move, "cancelling", now, message)
     if waits_for:
         return move
     is_fenced = step == "adopting" and move.path == "forced" and seen.is_source_lost
     return replace(_at(move, step, now, LOST), path="fenced") if is_fenced else _at(move, step, now)
+
+
+def _cause(move: Move, otherwise: str) -> str:
+    """Why a move goes back: as was told when it was cancelled, if it was."""
+    return (move.is_cancelled and move.message) or otherwise
 
 
 def due_time(move: Move, seen: Seen, now: datetime, patience: timedelta) -> datetime | None:
