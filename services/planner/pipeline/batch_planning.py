@@ -269,8 +269,8 @@ def _plan_all(
 ) -> tuple[list[TenantChanges | ParkedTenant], Counter[str]]:
     """What becomes of each tenant, and what load that adds to instances; the next new tenant is placed by that.
 
-    The planner of the fleet decides on moves, and tenants' planners hear of one once it begins. So the database is
-    asked of those that get a part on another instance, which are few. Who is to move is planned anew without that.
+    Whoever gets a first deployment on another instance, and is to be moved, is planned once more without it: tenants'
+    planners hear of a move once it begins, so the database is asked of those few.
     """
     planned: dict[UUID, TenantChanges | ParkedTenant] = {}
     load = Counter[str]()
@@ -282,9 +282,9 @@ def _plan_all(
             fleet, load = fleet.with_added_load(added), load + added
     split = [tenant for tenant, each in planned.items() if isinstance(each, TenantChanges) and each.written.parts]
     to_move = database.find_tenants_to_move(split) if split else frozenset[UUID]()
-    apart = replace(fleet, to_move=to_move)
-    again = {tenant: _plan(shares[tenant], apart, policy, now) for tenant in to_move}
-    return [*(planned | again).values()], load
+    undivided = replace(fleet, to_move=to_move)
+    replanned = {tenant: _plan(shares[tenant], undivided, policy, now) for tenant in to_move}
+    return [*(planned | replanned).values()], load
 
 
 def _plan(share: Share, fleet: FleetView, policy: Policy, now: datetime) -> TenantChanges | ParkedTenant:

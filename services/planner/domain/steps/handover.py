@@ -93,9 +93,9 @@ def taken_over(state: TenantState, context: Context) -> TenantState:
 
 
 def end_own_part(planned: PlannedTenant, cause: Cause) -> PlannedTenant:
-    """With no part on the tenant's own instance: who has come to where a part of it was has all there as its own.
+    """Deployments whose rows name the tenant's own instance as another one are its own from now on.
 
-    No move is ordered, or begins, to where a part is. A planner of a release that did not ask again may have begun one.
+    Only a planner of an earlier release leaves such rows: it lets a move begin to where the tenant has a part.
     """
     state, own = planned.state, planned.state.tenant.engine_instance_id
     if own not in state.parts:
