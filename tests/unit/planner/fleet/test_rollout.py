@@ -797,13 +797,65 @@ def test_instance_when_an_old_one_joins_meanwhile_then_the_ring_is_not_done_befo
     assert rolled.states() == {SOURCE: "retired", TARGET: "accepting", "late": "retired"}
 
 
+def test_old_instance_when_it_joins_before_the_last_stage_then_its_tenants_pass_the_stages_too() -> None:
+    """All come to it from the one that the ring had, which is down."""
+    rolled = Rolled.of(ONE_RING, 200)
+    rolled.live(START)
+    rolled.until("soaking", 1)
+    rolled.join(instance("late"), OLD)
+    rolled.hear(SOURCE, Health.DOWN)
+    while rolled.places()["late"] < 198:
+        live_evacuated(rolled, 1)
+    for stage, expected in ((1, 2), (10, 20), (100, 200)):
+        soaking = rolled.until("soaking", stage)
+        assert (soaking.tenants, rolled.places()[TARGET]) == (200, expected)
+    rolled.figures = lambda _: BAD
+    assert rolled.until_over().step == "failed"
+    assert rolled.places() == {"late": 200}
+
+
+def test_old_instance_when_it_joins_before_the_last_stage_and_the_ring_goes_back_then_it_takes_its_share() -> None:
+    """Half of the tenants have no room on the one that the ring had."""
+    rolled = begun(40)
+    rolled.until("soaking", 1)
+    rolled.instances[SOURCE] = replace(rolled.instances[SOURCE], capacity=40)
+    rolled.join(instance("late", capacity=40), OLD)
+    rolled.until("soaking", 100)
+    rolled.figures = lambda _: BAD
+    over = rolled.until_over()
+    assert (over.step, over.source_ids) == ("failed", {SOURCE, "late"})
+    assert rolled.places().keys() == {SOURCE, "late"}
+
+
+def test_old_instance_when_it_joins_while_the_ring_goes_back_then_tenants_go_back_to_it() -> None:
+    rolled = begun(40)
+    rolled.until("soaking", 100)
+    rolled.instances[SOURCE] = replace(rolled.instances[SOURCE], capacity=40)
+    rolled.live(AbortRollout())
+    rolled.join(instance("late", capacity=40), OLD)
+    over = rolled.until_over()
+    assert (over.step, over.reason) == ("aborted", "an operator has aborted it")
+    assert rolled.places().keys() == {SOURCE, "late"}
+
+
+def test_instance_when_it_joins_and_what_it_runs_is_seen_later_then_it_is_new_if_it_is_of_the_version() -> None:
+    rolled = begun(20)
+    rolled.until("soaking", 1)
+    rolled.join(instance("late"), "")
+    for _ in range(3):
+        rolled.live()
+    rolled.join(instance("late"), NEW)
+    assert rolled.until_over().step == "done"
+    assert rolled.states() == {SOURCE: "retired", TARGET: "accepting", "late": "accepting"}
+
+
 def with_late(tenants: int = 3, **changes: Any) -> Rolled:
-    """An old instance joins after the first tenants have moved, and gets so many; the others are about to be given up.
+    """An old instance joins when all stages are over, and gets so many tenants; the others are about to be given up.
 
     The ring would not pass a gate any more.
     """
     rolled = begun(60)
-    rolled.until("soaking", 1)
+    rolled.until("draining")
     rolled.join(instance("late", **changes), OLD)
     for number in range(tenants):
         rolled.tenants["local", f"late-{number}"] = TenantHere(UUID(int=900 + number), 0, "late", 2)

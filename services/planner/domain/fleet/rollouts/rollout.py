@@ -3,13 +3,13 @@
 In each ring, in this order:
 
 1. ``provisioning``: instances of the version join the ring, until they can have all that its old ones carry. Whoever
-   joins later gets tenants, too.
+   joins later gets tenants, too; an old one that joins before 4 is one of the old ones.
 2. ``moving``: some of the ring's tenants move to them: 1 %, then 10 %, then all.
 3. ``soaking``: what was moved is looked at for a time, and judged (``gates.py``). Then 2 again, with more tenants.
 4. ``draining``: the old instances take no new tenants, and those that came meanwhile move, too. What the ring's pools
    add from here on is of the version.
-5. ``retiring``: the old instances are given up. If others that are old have joined the ring since the first tenant
-   moved, it is their turn at 4, once there is room for what they carry. Else the next ring begins.
+5. ``retiring``: the old instances are given up. If others that are old have joined the ring since 4, it is their turn
+   at 4, once there is room for what they carry. Else the next ring begins.
 
 Until 4 a ring goes back: ``reverting`` drains the new instances and moves everybody to the old ones whom these can
 carry. A gate that fails, a new instance that is down or stays ill, and an order to abort do that, and end the rollout.
@@ -124,11 +124,18 @@ def reverted(rollout: Rollout, outcome: str, reason: str, now: datetime) -> Roll
 
 
 def _with_joined(rollout: Rollout, fleet: Fleet) -> Rollout:
-    """With the instances of the release that have joined its ring since the first tenant moved."""
+    """With the instances that have joined its ring since the first tenant moved: each stays old, or new, from then on.
+
+    Old ones until step 4: their tenants pass the stages, too, and a ring that goes back needs their room. Those of
+    which nobody sees what they run, and those that join later, have their turn at 5.
+    """
     if rollout.step not in {*REVERTIBLE, *SENDING}:
         return rollout
-    joined = {row.id for row in ring_of(rollout, rollout.ring, fleet).targets}
-    return replace(rollout, targets=json.dumps(sorted(rollout.target_ids | (joined - rollout.source_ids))))
+    ring, sources = ring_of(rollout, rollout.ring, fleet), rollout.source_ids
+    if rollout.step not in FINAL:
+        sources |= {row.id for row in ring.sources if fleet.version_of(row)} - rollout.target_ids
+    targets = rollout.target_ids | ({row.id for row in ring.targets} - sources)
+    return replace(rollout, sources=json.dumps(sorted(sources)), targets=json.dumps(sorted(targets)))
 
 
 def _begin(rollout: Rollout, fleet: Fleet, now: datetime) -> Fleet:
@@ -281,7 +288,7 @@ def _retire(rollout: Rollout, fleet: Fleet, now: datetime) -> Fleet:
 
 
 def _give_up_late(rollout: Rollout, fleet: Fleet, now: datetime) -> Fleet:
-    """Step 5 for old instances that have joined the ring since the first tenant moved: it is their turn at step 4.
+    """Step 5 for old instances that have joined the ring since step 4: it is their turn at that.
 
     Not at 1: all tenants that the ring had have been looked at on its new instances, and the ring does not go back from
     these to one that is late, which may be small.
