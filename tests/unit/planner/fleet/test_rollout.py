@@ -34,7 +34,7 @@ from services.planner.domain.fleet.pools.pool_rows import EnginePool, Patience, 
 from services.planner.domain.fleet.pools.pool_size import is_overloaded, lacking_instances
 from services.planner.domain.fleet.rollouts.ring_health import TOLD_OF_ALL_AFTER
 from services.planner.domain.fleet.rollouts.ring_instances import ring_of
-from services.planner.domain.fleet.rollouts.ring_tenants import stage_tenants
+from services.planner.domain.fleet.rollouts.ring_tenants import fewest_tenants, stage_tenants
 from services.planner.domain.fleet.rollouts.rollout import DATA_PATIENCE, past_of
 from services.planner.domain.fleet.rollouts.rollout_rows import (
     NO_FIGURES,
@@ -160,6 +160,72 @@ def test_stages_when_a_ring_is_small_then_none_is_soaked_twice_for_the_same_tena
 
 def test_ring_when_nobody_is_in_it_then_its_old_instances_are_given_up_at_once() -> None:
     assert course(begun(0)) == [("provisioning", 0), ("draining", 100), ("retiring", 100), ("done", 100)]
+
+
+@pytest.mark.parametrize("stage", [1, 10])
+def test_stage_when_its_tenants_have_left_the_new_instance_then_it_is_filled_and_soaks_anew(stage: int) -> None:
+    """Nobody is there of whom a gate could be told anything."""
+    rolled = begun(200)
+    rolled.until("soaking", stage)
+    before = rolled.places()
+    rolled.hear(TARGET, Health.DOWN, "Closed")
+    for _ in range(30):
+        live_evacuated(rolled, 1)
+    assert rolled.places() == {SOURCE: 200}
+    rolled.hear(TARGET, Health.HEALTHY, "")
+    moving = rolled.until("moving")
+    assert (moving.stage, moving.moved) == (stage, 0)
+    soaking = rolled.until("soaking")
+    assert (soaking.stage, rolled.places()) == (stage, before)
+    following = rolled.until("moving")
+    assert (following.stage, following.step_since - soaking.step_since) == ({1: 10, 10: 100}[stage], soaking.soak)
+
+
+def test_last_stage_when_some_of_its_tenants_have_left_the_new_instances_then_none_goes_on_without_a_gate() -> None:
+    rolled = Rolled.of({"general": (2, 2)}, 50)
+    rolled.live(START)
+    rolled.until("soaking", 100)
+    rolled.hear(TARGET, Health.UNKNOWN, "AgentSilent")
+    live_evacuated(rolled, 12)
+    assert rolled.places()[SOURCE] > 0
+    rolled.hear(TARGET, Health.HEALTHY, "")
+    rolled.until("moving", 100)
+    rolled.until("soaking", 100)
+    assert rolled.places().keys() == {TARGET, "general-new-1"}
+    rolled.figures = lambda _: BAD
+    assert rolled.until_over().step == "failed"
+
+
+def test_stage_when_tenants_are_deleted_and_others_come_then_it_does_not_soak_anew() -> None:
+    """At each look one is deleted on the new instance, and two come to the old one."""
+    rolled = begun(200)
+    rolled.until("soaking", 10)
+    example = next(iter(rolled.tenants.values()))
+    for number in range(4):
+        gone = next(name for name, each in rolled.tenants.items() if each.engine_instance_id == TARGET)
+        del rolled.tenants[gone]
+        for each in (2 * number, 2 * number + 1):
+            rolled.tenants["local", f"late-{each}"] = replace(
+                example, id=UUID(int=900 + each), engine_instance_id=SOURCE
+            )
+        rolled.live()
+    rolled.until("moving")
+    assert (rolled.rollout is not None and rolled.rollout.stage, rolled.places()[TARGET]) == (100, 16)
+
+
+def test_stage_when_who_has_left_the_new_instance_cannot_come_back_then_the_rollout_pauses() -> None:
+    rolled = begun(20)
+    rolled.until("soaking", 100)
+    rolled.hear(TARGET, Health.DOWN, "Closed")
+    while rolled.places()[TARGET]:
+        live_evacuated(rolled, 1)
+    rolled.pin(("local", "team-7"))
+    rolled.hear(TARGET, Health.HEALTHY, "")
+    for _ in range(int(STALLED_AFTER / EVERY) + 40):
+        rolled.live()
+    assert rolled.rollout is not None
+    assert (rolled.rollout.step, rolled.rollout.is_paused) == ("moving", True)
+    assert "local/team-7: tenant local/team-7 is pinned" in rolled.rollout.reason
 
 
 def test_tenants_when_drawn_then_the_same_ones_each_time_and_those_with_applications_first() -> None:
@@ -1762,6 +1828,15 @@ def test_tenants_when_their_instance_is_lost_before_any_gate_then_they_go_to_the
     lose(rolled, "general-old-1")
     rolled.evacuate()
     assert Counter(move.target for move in rolled.moves.values()) == {TARGET: 40}
+
+
+@pytest.mark.parametrize(
+    ("stage", "tenants", "fewest"), [(1, 0, 0), (1, 1, 1), (1, 200, 2), (10, 30, 2), (10, 200, 10), (100, 200, 200)]
+)
+def test_number_of_tenants_when_a_stage_has_soaked_then_half_of_them_are_enough_but_for_the_last_one(
+    stage: int, tenants: int, fewest: int
+) -> None:
+    assert fewest_tenants(stage, begun().until("moving"), tenants) == fewest
 
 
 def test_number_of_tenants_when_a_stage_is_a_part_of_one_then_there_are_two_unless_the_ring_has_but_one() -> None:

@@ -16,7 +16,7 @@ from services.planner.domain.fleet.placement.assignment_orders import require_un
 from services.planner.domain.fleet.placement.placement import bounds_of, order_of
 from services.planner.domain.fleet.remediation.evacuation import MOST_BEYOND
 from services.planner.domain.fleet.rollouts.ring_instances import cell_of
-from services.planner.domain.fleet.rollouts.rollout_rows import Rollout
+from services.planner.domain.fleet.rollouts.rollout_rows import STAGES, Rollout
 from services.planner.domain.fleet.rows import EngineInstanceRow, Move, Refused
 from services.planner.rows import EngineInstance, TenantName
 
@@ -33,6 +33,16 @@ def wanted_tenants(stage: int, rollout: Rollout, tenants: int) -> int:
     """How many of a ring's tenants are on new instances at a stage: as many as before, and a part of the others."""
     before = min(rollout.there_before, tenants)
     return before + stage_tenants(stage, tenants - before)
+
+
+def fewest_tenants(stage: int, rollout: Rollout, tenants: int) -> int:
+    """How many of a ring's tenants have to be on new instances yet when a stage has soaked.
+
+    At the last one all: whoever is not there would be moved without a gate. Before that half of whom the stage wants:
+    it would never be over if each tenant that is deleted, or comes to the ring, had it soak anew.
+    """
+    wanted = wanted_tenants(stage, rollout, tenants)
+    return wanted if stage == STAGES[-1] else min(wanted, max(FEWEST_TENANTS, math.ceil(wanted / 2)))
 
 
 def tenants_of(rollout: Rollout, fleet: Fleet) -> dict[TenantName, TenantHere]:

@@ -5,7 +5,8 @@ In each ring, in this order:
 1. ``provisioning``: instances of the version join the ring, until they can have all that its old ones carry. Whoever
    joins later gets tenants, too; an old one that joins before 4 is one of the old ones.
 2. ``moving``: some of the ring's tenants move to them: 1 %, then 10 %, then all.
-3. ``soaking``: what was moved is looked at for a time, and judged (``gates.py``). Then 2 again, with more tenants.
+3. ``soaking``: what was moved is looked at for a time, and judged (``gates.py``). Then 2 again, with more tenants, or
+   with as many if too few of them are there yet.
 4. ``draining``: the old instances take no new tenants, and those that came meanwhile move, too. What the ring's pools
    add from here on is of the version.
 5. ``retiring``: the old instances are given up. If others that are old have joined the ring since 4, it is their turn
@@ -43,6 +44,7 @@ from services.planner.domain.fleet.rollouts.ring_health import (
 from services.planner.domain.fleet.rollouts.ring_instances import Ring, release, ring_of, runs
 from services.planner.domain.fleet.rollouts.ring_room import lacking_room, shortages
 from services.planner.domain.fleet.rollouts.ring_tenants import (
+    fewest_tenants,
     in_order_drawn,
     is_coming,
     is_on,
@@ -210,9 +212,10 @@ def _move(rollout: Rollout, fleet: Fleet, now: datetime) -> Fleet:
 
 
 def _soak(rollout: Rollout, fleet: Fleet, now: datetime) -> Fleet:
-    """Step 3. A gate that fails does not wait for the end of the soak; one that passes does, and until all are well.
+    """Step 3. The gate.
 
-    Those who came meanwhile from an old instance that is down are looked at, too, before the next stage.
+    One that fails ends the stage at once. One that passes waits for the end of the soak, and until every new instance
+    with tenants is well.
     """
     trouble = find_trouble(rollout, fleet, now)
     if trouble.is_of_version:
@@ -226,10 +229,21 @@ def _soak(rollout: Rollout, fleet: Fleet, now: datetime) -> Fleet:
     if now < over or verdict.outcome == "wait":
         until = f"until {over.isoformat(timespec='seconds')}" if now < over else ""
         return _waiting(rollout, "; ".join(filter(None, (until, verdict.reason))), fleet)
+    return fleet.with_rollout(_soaked(rollout, fleet, now))
+
+
+def _soaked(rollout: Rollout, fleet: Fleet, now: datetime) -> Rollout:
+    """The rollout after a gate that has passed.
+
+    If too few of the stage's tenants are there yet it has looked at too little: others move in their place. If more
+    are, who came from an old instance that is down, they are looked at, too, before the next stage.
+    """
     counted = _counted(rollout, len(tenants_of(rollout, fleet)), _settled_count(rollout, fleet), now)
+    if counted.moved < fewest_tenants(rollout.stage, rollout, counted.tenants):
+        return _at(counted, "moving", now)
     if rollout.stage < STAGES[-1] and counted.moved > rollout.moved:
-        return fleet.with_rollout(_at(counted, "soaking", now))
-    return fleet.with_rollout(_next_stage(rollout, fleet, now))
+        return _at(counted, "soaking", now)
+    return _next_stage(rollout, fleet, now)
 
 
 def _verdict(rollout: Rollout, fleet: Fleet, now: datetime, *, is_late: bool) -> Verdict:
