@@ -1758,6 +1758,64 @@ def test_cells_when_a_new_instance_is_down_and_its_own_old_one_works_then_the_ri
     )  # fmt: skip
 
 
+def without_old_in_south(tenants: int = 20) -> Rolled:
+    """The instance there is of the version already, with tenants, and has none of before beside it."""
+    rolled = Rolled.of_cells(tenants)
+    del rolled.instances["south-old"], rolled.health["south-old"]
+    rolled.tenants = {
+        name: replace(each, engine_instance_id="south-new") if each.engine_instance_id == "south-old" else each
+        for name, each in rolled.tenants.items()
+    }
+    rolled.live(START)
+    return rolled
+
+
+@pytest.mark.parametrize(
+    ("health", "reason", "words"),
+    [(Health.DEGRADED, "ApiSlow", "Degraded"), (Health.DOWN, "ControllerNotReady", "down")],
+)
+def test_cells_when_one_has_no_old_instance_then_the_ring_waits_until_its_new_one_is_well(
+    health: Health, reason: str, words: str
+) -> None:
+    rolled = without_old_in_south()
+    rolled.until("soaking", 10)
+    rolled.hear("south-new", health, reason)
+    for _ in range(120):
+        rolled.live()
+    assert rolled.rollout is not None
+    assert (rolled.rollout.step, rolled.rollout.reason) == (
+        "soaking", f"engine instance south-new is {words}: {reason}",
+    )  # fmt: skip
+    assert rolled.rollout.is_stalled(rolled.now)
+    rolled.hear("south-new", Health.HEALTHY, "")
+    assert rolled.until_over().step == "done"
+
+
+@pytest.mark.parametrize(
+    ("health", "reason", "words"),
+    [(Health.DEGRADED, "Restarting", "Degraded"), (Health.DOWN, "ControllerNotReady", "down")],
+)
+def test_cells_when_one_has_no_old_instance_then_a_new_one_that_has_is_to_blame_all_the_same(
+    health: Health, reason: str, words: str
+) -> None:
+    rolled = without_old_in_south()
+    rolled.until("soaking", 10)
+    for name in ("north-new", "south-new"):
+        rolled.hear(name, health, reason)
+    over = rolled.until_over()
+    assert (over.step, over.reason) == ("failed", f"at 10 %: engine instance north-new is {words}: {reason}")
+
+
+def test_cells_when_one_has_no_old_instance_and_the_ring_goes_back_then_nobody_waits_for_its_tenants() -> None:
+    rolled = without_old_in_south()
+    rolled.until("soaking", 100)
+    rolled.live(AbortRollout())
+    over = rolled.until_over(most=int(STALLED_AFTER / EVERY) - 1)
+    assert (over.step, over.reason, over.moved) == ("aborted", "an operator has aborted it", 0)
+    assert rolled.places() == {"north-old": 20, "south-new": 20, "acme-old": 20}
+    assert (rolled.states()["north-new"], rolled.states()["south-new"]) == ("drained", "accepting")
+
+
 @pytest.mark.parametrize(
     ("changes", "minutes", "expected"),
     [

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
-from functools import partial
 from typing import NamedTuple
 
 from services.planner.domain.fleet.fleet import Fleet
@@ -31,22 +30,27 @@ def find_trouble(rollout: Rollout, fleet: Fleet, now: datetime) -> Trouble:
 
     One that is out of reach does not: that is its cluster, or its agent. It is compared with the old ones of its cell,
     and only when it has been down, and one of them up, for a while: what befalls all of them is not told of each in the
-    same moment, nor is its end.
+    same moment, nor is its end. Where no old one is, nothing can be compared, and it is waited for.
     All else has to be over first. An old instance that nobody is on any more is not waited for; that it is down, too,
     says that the cause is shared if no other one of its cell works.
     """
+
+    def is_proof(row: EngineInstanceRow) -> bool:
+        return not fleet.is_down(row.id) and _is_lasting(row.id, TOLD_OF_ALL_AFTER, fleet, now)
+
     inhabited = _inhabited(fleet)
     old, new = _down(rollout.source_ids, fleet), _down(rollout.target_ids, fleet)
-    is_told_of_all = partial(_is_lasting, fleet=fleet, now=now, time=TOLD_OF_ALL_AFTER)
-    unproven = _unproven(rollout, fleet, lambda row: not fleet.is_down(row.id) and is_told_of_all(row.id))
+    proven = _proven(rollout, fleet, is_proof)
     told = [
         each
         for each in new
-        if not fleet.is_out_of_reach(each) and is_told_of_all(each) and _cell(each, fleet) not in unproven
+        if not fleet.is_out_of_reach(each)
+        and _is_lasting(each, TOLD_OF_ALL_AFTER, fleet, now)
+        and _cell(each, fleet) in proven
     ]
     if told and inhabited.isdisjoint(old):
         return Trouble(fleet.down_in_words(told[0]), is_of_version=True)
-    shared = {_cell(each, fleet) for each in new} & unproven
+    shared = {_cell(each, fleet) for each in new} - proven
     waited_for = [*(each for each in old if each in inhabited or _cell(each, fleet) in shared), *new]
     return Trouble(fleet.down_in_words(waited_for[0])) if waited_for else Trouble()
 
@@ -54,26 +58,28 @@ def find_trouble(rollout: Rollout, fleet: Fleet, now: datetime) -> Trouble:
 def find_illness(rollout: Rollout, fleet: Fleet, now: datetime, patience: timedelta) -> Trouble:
     """A new instance with tenants that is ill, as remediation has it, or that this keeps new tenants from.
 
-    It says something of the version, unless the old ones of its cell are as ill: none of them has been well for
-    ``patience``, the time in which a new one is to be well again, and its cordon lifted, after what has befallen all.
+    It says something of the version if an old one of its cell has been well for ``patience``, the time in which a new
+    one is to be well again, and its cordon lifted, after what has befallen all. Where the old ones are as ill, or where
+    there is none, nothing can be compared.
     """
+
+    def is_proof(row: EngineInstanceRow) -> bool:
+        return fleet.is_well(row.id) and _is_lasting(row.id, patience, fleet, now)
+
     ill = sorted(each for each in rollout.target_ids & _inhabited(fleet) if not fleet.is_well(each))
-    unproven = _unproven(
-        rollout, fleet, lambda row: fleet.is_well(row.id) and _is_lasting(row.id, fleet, now, patience)
-    )
-    of_version = [each for each in ill if _cell(each, fleet) not in unproven]
     if not ill:
         return Trouble()
+    proven = _proven(rollout, fleet, is_proof)
+    of_version = [each for each in ill if _cell(each, fleet) in proven]
     return Trouble(fleet.ill_in_words([*of_version, *ill][0]), is_of_version=bool(of_version))
 
 
-def _unproven(rollout: Rollout, fleet: Fleet, is_proof: Callable[[EngineInstanceRow], bool]) -> set[Cell]:
-    """Cells with old instances none of which is a proof that what is wrong there is the version."""
-    kept = _kept(rollout, fleet)
-    return {cell_of(row) for row in kept} - {cell_of(row) for row in kept if is_proof(row)}
+def _proven(rollout: Rollout, fleet: Fleet, is_proof: Callable[[EngineInstanceRow], bool]) -> set[Cell]:
+    """Cells with an old instance that is a proof that what is wrong there is the version."""
+    return {cell_of(row) for row in _kept(rollout, fleet) if is_proof(row)}
 
 
-def _is_lasting(instance: str, fleet: Fleet, now: datetime, time: timedelta) -> bool:
+def _is_lasting(instance: str, time: timedelta, fleet: Fleet, now: datetime) -> bool:
     """Whether it has been as it is for so long."""
     told = fleet.health.get(instance)
     return told is None or now - told.since >= time
@@ -92,6 +98,12 @@ def left_behind(rollout: Rollout, fleet: Fleet) -> frozenset[str]:
     """Old instances that nobody reaches, and that no tenant is on: only what their agents have to remove yet."""
     left = occupied(rollout.source_ids - _inhabited(fleet), fleet)
     return frozenset(each for each in left if fleet.is_out_of_reach(each))
+
+
+def without_old(rollout: Rollout, fleet: Fleet) -> frozenset[str]:
+    """New instances in whose cell no old one is, up or down: nobody has come to them from one, or can go back."""
+    cells = {cell_of(row) for row in _kept(rollout, fleet)}
+    return frozenset(each for each in rollout.target_ids if _cell(each, fleet) not in cells)
 
 
 def without_way_back(rollout: Rollout, fleet: Fleet) -> frozenset[str]:

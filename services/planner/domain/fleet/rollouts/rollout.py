@@ -39,6 +39,7 @@ from services.planner.domain.fleet.rollouts.ring_health import (
     find_trouble,
     left_behind,
     occupied,
+    without_old,
     without_way_back,
 )
 from services.planner.domain.fleet.rollouts.ring_instances import Ring, release, ring_of, runs
@@ -333,7 +334,8 @@ def _joining_of_old(rollout: Rollout, fleet: Fleet) -> str:
 def _revert(rollout: Rollout, fleet: Fleet, now: datetime) -> Fleet:
     """Back. Moves that can be cancelled are, because their targets drain; the others end, and go back after that.
 
-    Who is pinned stays, and so does whom no old instance can carry: the reason says which rule keeps them.
+    Who is pinned stays, and so does whom no old instance can carry: the reason says which rule keeps them. Tenants of a
+    cell that has no old instance, not even one that is down, are not waited for.
     New instances take tenants again while all old ones that these could go back to are down: who is on one of those
     has to go somewhere. Not those that an operator has given an order about since the rollout was: they may have been
     drained by that.
@@ -345,9 +347,10 @@ def _revert(rollout: Rollout, fleet: Fleet, now: datetime) -> Fleet:
         _drained(targets - staying, fleet),
     )
     tenants = tenants_of(rollout, fleet)
-    back = [name for name in in_order_drawn(rollout, tenants) if may_leave(tenants[name], targets, fleet)]
+    returning = targets - without_old(rollout, fleet)
+    back = [name for name in in_order_drawn(rollout, tenants) if may_leave(tenants[name], returning, fleet)]
     fleet, rule = send_tenants(rollout, fleet, back, rollout.source_ids, now, len(back))
-    counted = _counted(rollout, len(tenants), sum(is_on(each, targets) for each in tenants.values()), now)
+    counted = _counted(rollout, len(tenants), sum(is_on(each, returning) for each in tenants.values()), now)
     moving = sum(is_moving(each, fleet) and not fleet.moves[each.id].is_fencing for each in tenants.values())
     if not counted.moved and not moving:
         return fleet.with_rollout(_ended(counted, now))
