@@ -1180,6 +1180,65 @@ def test_new_instance_when_it_is_well_again_after_its_soak_then_the_rollout_goes
     assert rolled.until_over().step == "done"
 
 
+def out_of_reach_beyond_the_soak() -> Rolled:
+    """Nobody reaches the new instance while its stage soaks, and for an hour longer; then somebody does."""
+    rolled = begun(200)
+    soaking = rolled.until("soaking", 10)
+    rolled.hear(TARGET, Health.DOWN, "Closed", since=rolled.now)
+    while rolled.now < soaking.step_since + soaking.soak + timedelta(hours=1):
+        rolled.live()
+    rolled.hear(TARGET, Health.HEALTHY, "", since=rolled.now)
+    return rolled
+
+
+def live_for(rolled: Rolled, time: timedelta) -> None:
+    until = rolled.now + time
+    while rolled.now < until:
+        rolled.live()
+
+
+def test_new_instance_when_it_is_back_after_the_soak_then_half_an_hour_is_left_to_lift_its_cordon() -> None:
+    rolled = out_of_reach_beyond_the_soak()
+    rolled.cordoned = CORDONED
+    live_for(rolled, DATA_PATIENCE)
+    assert rolled.rollout is not None
+    assert (rolled.rollout.step, rolled.rollout.stage) == ("soaking", 10)
+    rolled.cordoned = {}
+    assert rolled.until_over().step == "done"
+
+
+def test_new_instance_when_it_is_back_after_the_soak_and_stays_ill_then_the_ring_goes_back_in_half_an_hour() -> None:
+    rolled = out_of_reach_beyond_the_soak()
+    rolled.cordoned = CORDONED
+    live_for(rolled, DATA_PATIENCE + EVERY)
+    assert rolled.rollout is not None
+    assert rolled.rollout.reason == f"at 10 %: engine instance {TARGET} is cordoned: {CORDONED[TARGET]}"
+
+
+def test_new_instance_when_it_is_back_after_the_soak_then_figures_are_waited_for_as_long_as_ever() -> None:
+    rolled = out_of_reach_beyond_the_soak()
+    rolled.figures = lambda _: NO_FIGURES
+    live_for(rolled, DATA_PATIENCE)
+    assert rolled.rollout is not None
+    assert rolled.rollout.step == "soaking"
+    rolled.live()
+    assert "too little was told in 1:35:00: " in rolled.rollout.reason
+
+
+def test_new_instance_when_another_gets_well_again_and_again_then_one_that_stays_ill_is_not_waited_for_longer() -> None:
+    rolled = Rolled.of({"general": (1, 2)}, 60)
+    rolled.live(START)
+    soaking = rolled.until("soaking", 100)
+    fall_ill(rolled, TARGET)
+    over = soaking.step_since + soaking.soak
+    while rolled.now < over + DATA_PATIENCE:
+        rolled.hear("general-new-1", Health.HEALTHY, "", since=rolled.now)
+        rolled.live()
+    rolled.live()
+    assert rolled.rollout is not None
+    assert rolled.rollout.reason == f"at 100 %: engine instance {TARGET} is Degraded: Restarting"
+
+
 @pytest.mark.parametrize("reason", ["CertificateExpired", "CertificateExpiring"])
 def test_new_instance_when_it_is_degraded_and_does_its_work_then_the_rollout_goes_on(reason: str) -> None:
     rolled = begun()

@@ -73,7 +73,7 @@ from services.planner.domain.fleet.rows import EngineInstanceRow, Refused
 DATA_PATIENCE = timedelta(minutes=30)
 """How long figures are waited for: of the ring's past, which is then left out, and beyond a soak, which has failed.
 
-As long an ill instance may take to be well again."""
+As long an ill instance may take to be well again, and one that is back may take to tell figures."""
 WAITS = "; it waits: "
 """Between why a rollout is to end, and what keeps it from that."""
 NUMBERS: Mapping[RolloutStep, int] = {
@@ -224,7 +224,7 @@ def _soak(rollout: Rollout, fleet: Fleet, now: datetime) -> Fleet:
     if trouble.reason:
         return _waiting(rollout, trouble.reason, fleet)
     over = rollout.step_since + rollout.soak
-    verdict = _verdict(rollout, fleet, now, is_late=now >= over + DATA_PATIENCE)
+    verdict = _verdict(rollout, fleet, now)
     if verdict.outcome == "fail":
         return _stopped(rollout, verdict.reason, fleet, now)
     if now < over or verdict.outcome == "wait":
@@ -247,19 +247,30 @@ def _soaked(rollout: Rollout, fleet: Fleet, now: datetime) -> Rollout:
     return _next_stage(rollout, fleet, now)
 
 
-def _verdict(rollout: Rollout, fleet: Fleet, now: datetime, *, is_late: bool) -> Verdict:
+def _verdict(rollout: Rollout, fleet: Fleet, now: datetime) -> Verdict:
     """What follows from figures, and from how the instances are that tell them; nothing is waited for if it is late.
 
     But for an illness that the old ones have, too: nothing can be told of the version while that lasts.
     """
     present = {each: fleet.figures.get(each, Figures()) for each in _judged(rollout, fleet)}
     verdict = judge(past_of(rollout), present, most_parts(rollout, fleet))
-    illness = find_illness(rollout, fleet, now, DATA_PATIENCE)
+    illness, late_at = find_illness(rollout, fleet, now, DATA_PATIENCE), _late_at(rollout, present, fleet)
     if verdict.outcome != "fail" and illness.reason:
-        return Verdict("fail" if is_late and illness.is_of_version else "wait", illness.reason)
-    if verdict.outcome == "wait" and is_late:
-        return Verdict("fail", f"too little was told in {rollout.soak + DATA_PATIENCE}: {verdict.reason}")
+        return Verdict("fail" if now >= late_at and illness.is_of_version else "wait", illness.reason)
+    if verdict.outcome == "wait" and now >= late_at:
+        return Verdict("fail", f"too little was told in {late_at - rollout.step_since}: {verdict.reason}")
     return verdict
+
+
+def _late_at(rollout: Rollout, present: Mapping[str, Figures], fleet: Fleet) -> datetime:
+    """When it is late for instances that are ill, or have told too little, to let a stage pass.
+
+    Not before they have been as they are for :data:`DATA_PATIENCE`: until then the ring may have waited for another
+    reason, such as that nobody reached them.
+    """
+    waited_for = [each for each, figures in present.items() if not (is_enough(figures) and fleet.is_well(each))]
+    changed = (fleet.health[each].since for each in waited_for if each in fleet.health)
+    return max([rollout.step_since + rollout.soak, *changed]) + DATA_PATIENCE
 
 
 def past_of(rollout: Rollout) -> Figures:
