@@ -27,8 +27,8 @@ def _runs(instance: str) -> str:
     )
 
 
-# New tenants of a ring are placed on its old instances until the last stage, and on its new ones from then on. Who is
-# of a release that has not come to its ring, or was given up before it did, takes none while others like it do: no gate
+# New tenants of a ring are placed on its old instances until the last stage, and on its new ones from then on, unless it
+# goes back (Rollout.is_on_new). Who is of a release that has not come to its ring, or was given up before it did, takes none while others like it do: no gate
 # has looked at it.
 IS_CLOSED = f"""(
 EXISTS (

@@ -19,7 +19,7 @@ from services.planner.domain.fleet.pools.pool_rows import Burdens, EnginePool, P
 from services.planner.domain.fleet.pools.scaling import reason_to_hold, scale
 from services.planner.domain.fleet.remediation.evacuation import evacuate, with_forced_moves
 from services.planner.domain.fleet.rollouts.ring_instances import cell_of, runs
-from services.planner.domain.fleet.rollouts.rollout_rows import STAGES, Figures, Rollout
+from services.planner.domain.fleet.rollouts.rollout_rows import Figures, Rollout
 from services.planner.domain.fleet.rows import EngineClusterRow, EngineInstanceRow, InstanceHealth, Move
 from services.planner.domain.policy import Policy
 from services.planner.rows import TenantName
@@ -65,11 +65,10 @@ def closed_by_rollout(fleet: Fleet) -> frozenset[str]:
         for row in fleet.instances.values()
         if row.id not in new and row.state == "accepting" and not fleet.is_down(row.id)
     }
-    is_rings = rollout.stage == STAGES[-1] and rollout.step != "reverting"
 
     def is_closed(row: EngineInstanceRow) -> bool:
         if row.ring == rollout.ring and not rollout.is_over:
-            return (row.id in new) != is_rings
+            return (row.id in new) != rollout.is_on_new
         return row.id in new and row.ring in to_come and (row.ring, cell_of(row)) in others
 
     return frozenset(row.id for row in fleet.instances.values() if not row.is_retired and is_closed(row))

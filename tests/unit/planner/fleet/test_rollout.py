@@ -767,9 +767,32 @@ def test_pool_when_it_adds_what_is_rolled_out_and_the_old_ones_carry_too_much_th
     live_scaled(rolled, 5)
     assert rolled.instances.keys() == {SOURCE, TARGET}
     assert rolled.pools[GROWING.key].message == (
-        f"the old instances of the ring lack 1 others: no new tenant comes to {NEW}, which it adds, before the last "
-        "stage of the rollout"
+        f"the old instances of the ring lack 1 others: no new tenant comes to {NEW}, which it adds, for now"
     )
+
+
+@pytest.mark.parametrize("stage", [10, 100])
+def test_pool_when_it_adds_what_is_rolled_out_and_the_ring_goes_back_then_it_adds_none_and_says_why(stage: int) -> None:
+    """Each would be drained as soon as it joins."""
+    rolled = small(pool=replace(GROWING, version=NEW))
+    rolled.until("soaking", stage)
+    rolled.pin(next(name for name, each in rolled.tenants.items() if each.engine_instance_id == TARGET))
+    grow_tenants(rolled, 3)
+    rolled.live(AbortRollout())
+    live_scaled(rolled, 20)
+    assert rolled.rollout is not None
+    assert (rolled.rollout.step, rolled.instances.keys()) == ("reverting", {SOURCE, TARGET})
+    assert rolled.pools[GROWING.key].message == (
+        f"the old instances of the ring lack 1 others: no new tenant comes to {NEW}, which it adds, for now"
+    )
+
+
+def test_trial_when_a_ring_goes_back_from_the_last_stage_then_all_of_the_release_is_on_it() -> None:
+    rolled = begun()
+    rolled.until("soaking", 100)
+    rolled.live(AbortRollout())
+    rolled.join(instance("late"), NEW)
+    assert on_trial(rolled.fleet) == {TARGET, "late"}
 
 
 def test_pool_when_a_new_instance_has_failed_then_old_ones_are_added_all_the_same() -> None:
@@ -819,7 +842,7 @@ def test_days_when_a_ring_is_rolled_out_meanwhile_then_old_instances_are_enough_
         rollout, carried = rolled.rollout, rolled.fleet.load
         assert rollout is not None
         old = [name for name, row in rolled.instances.items() if row.wanted_version != NEW and not row.is_retired]
-        if rollout.is_on_old and rollout.ring:
+        if rollout.ring and not rollout.is_on_new:
             assert lacking_instances(sum(carried.get(each, 0) for each in old), pool, 1, 300 * len(old)) == 0
         if rollout.is_over:
             over.append((rolled.now - rollout.step_since, sum(not row.is_retired for row in rolled.instances.values())))

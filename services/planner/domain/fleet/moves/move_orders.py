@@ -17,7 +17,7 @@ from services.planner.domain.fleet.order_validation import known_instance, movin
 from services.planner.domain.fleet.placement.assignment_orders import require_unpinned
 from services.planner.domain.fleet.placement.parts import refusal_of_cluster, refusal_of_part
 from services.planner.domain.fleet.rollouts.ring_instances import runs
-from services.planner.domain.fleet.rollouts.rollout_rows import FINAL, STAGES
+from services.planner.domain.fleet.rollouts.rollout_rows import FINAL
 from services.planner.domain.fleet.rows import EngineInstanceRow, Move, Refused
 from services.planner.rows import TenantName, tenant_of_part
 
@@ -237,12 +237,12 @@ def on_trial(fleet: Fleet) -> frozenset[str]:
     """Ids of instances of a release that no gate has let into their ring: whoever may go elsewhere does so.
 
     In the ring that is rolled out these are the new ones until it is theirs, though from the last stage on the old ones
-    are closed.
+    are closed, unless it goes back.
     """
     rollout = fleet.rollout
     if rollout is None or rollout.is_over:
         return fleet.closed
-    closed = fleet.closed if rollout.stage < STAGES[-1] else fleet.closed - held_by_rollout(fleet)
+    closed = fleet.closed - held_by_rollout(fleet) if rollout.is_on_new else fleet.closed
     return closed if rollout.step in FINAL else closed | rollout.target_ids
 
 

@@ -280,11 +280,12 @@ def _rollout_of(pool: EnginePool, fleet: Fleet) -> Rollout | None:
 def _sized_by(pool: EnginePool, scaler: _Scaler) -> list[EngineInstanceRow]:
     """The instances by whose load and capacities a pool grows: all, or the old ones while those take all new tenants.
 
-    They are old by what they were ordered with, so that a pool counts what it has added, whatever is told of that.
+    All while a ring goes back, too: the old ones are to carry what is on the new ones yet, and these leave. They are
+    old by what they were ordered with, so that a pool counts what it has added, whatever is told of that.
     """
     fleet, members = scaler.fleet, scaler.members(pool.key)
     rollout = _rollout_of(pool, fleet)
-    if rollout is None or not rollout.is_on_old:
+    if rollout is None or rollout.is_on_new or rollout.step == "reverting":
         return members
     coming = (rollout.version, rollout.profile)
     return [row for row in members if (row.wanted_version or fleet.version_of(row), row.profile or "") != coming]
@@ -319,11 +320,16 @@ def _shrunk(pool: EnginePool, scaler: _Scaler, dispensable: Iterable[EngineInsta
 def _grown(pool: EnginePool, scaler: _Scaler, members: Iterable[EngineInstanceRow], lacking: int) -> EnginePool:
     """The pool after instances have been added; none is while an installed one has failed: the next would fail, too.
 
-    Nor one that takes no new tenant, as it is of the release that a rollout brings.
+    Nor one that takes no new tenant, as it is of the release that a rollout brings, or takes back: while a ring goes
+    back it would be drained as soon as it joins, and never be enough.
     """
     rollout = _rollout_of(pool, scaler.fleet)
-    if rollout is not None and rollout.is_on_old and (pool.version, pool.profile) == (rollout.version, rollout.profile):
-        comes = f"no new tenant comes to {release(rollout)}, which it adds, before the last stage of the rollout"
+    if (
+        rollout is not None
+        and not rollout.is_on_new
+        and (pool.version, pool.profile) == (rollout.version, rollout.profile)
+    ):
+        comes = f"no new tenant comes to {release(rollout)}, which it adds, for now"
         return replace(pool, message=f"the old instances of the ring lack {lacking} others: {comes}")
     failed = next((row for row in members if row.state == "failed" and row.wanted_version), None)
     if failed is not None:

@@ -81,15 +81,14 @@ class Rollout:
         return self.step in OVER
 
     @property
-    def placement(self) -> tuple[object, ...]:
-        """What decides which instances of its ring take new tenants."""
-        is_on_new = self.stage == STAGES[-1] and self.step != "reverting"
-        return self.ring, self.version, self.profile, is_on_new, self.is_over
+    def is_on_new(self) -> bool:
+        """Whether the new instances of its ring take all new tenants, as its last stage is reached; else the old do."""
+        return self.stage == STAGES[-1] and self.step != "reverting"
 
     @property
-    def is_on_old(self) -> bool:
-        """Whether the old instances of its ring take all new tenants: until the last stage."""
-        return self.stage < STAGES[-1] and self.step != "reverting"
+    def placement(self) -> tuple[object, ...]:
+        """What decides which instances of its ring take new tenants."""
+        return self.ring, self.version, self.profile, self.is_on_new, self.is_over
 
     @property
     def ring_names(self) -> tuple[str, ...]:
