@@ -17,35 +17,47 @@ TOLD_FOR = timedelta(days=1)
 """How one has ended is in the metrics for so long."""
 UNDER_WAY = "step NOT IN ('done', 'failed', 'aborted')"
 NEWEST = f"SELECT {names(Rollout)} FROM rollouts ORDER BY ordered_at DESC LIMIT 1"
+# Of each release and ring the newest rollout counts, whatever else is rolled out since.
+UNTRIED = f"""
+SELECT version, profile, ring
+  FROM (SELECT DISTINCT ON (r.version, r.profile, turn.ring) r.version, r.profile, turn.ring,
+               r.step <> 'done' AND turn.number > coalesce(array_position(string_to_array(r.rings, ','), r.ring), 0)
+                                                  - (NOT {UNDER_WAY} AND r.stage < 100)::int AS is_untried
+          FROM rollouts r, unnest(string_to_array(r.rings, ',')) WITH ORDINALITY AS turn(ring, number)
+         ORDER BY r.version, r.profile, turn.ring, r.ordered_at DESC) AS newest
+ WHERE is_untried
+"""
+"""Releases with rings that these have not come to, were given up before, or have gone back from."""
 
 
-def _runs(instance: str) -> str:
-    """Whether an instance is of the release of rollout ``r``."""
-    return (
-        f"(coalesce(nullif({instance}.version, ''), {instance}.wanted_version, '') = r.version"
-        f" AND coalesce({instance}.profile, '') = r.profile)"
-    )
+def _release_in_ring(instance: str) -> str:
+    version = f"coalesce(nullif({instance}.version, ''), {instance}.wanted_version, '')"
+    return f"({version}, coalesce({instance}.profile, ''), {instance}.ring)"
 
 
-# New tenants of a ring are placed on its old instances until the last stage, and on its new ones from then on, unless it
-# goes back (Rollout.is_on_new). Who is of a release that has not come to its ring, or was given up before it did, takes none while others like it do: no gate
-# has looked at it.
+def _is_out_of_turn(instance: str) -> str:
+    """New tenants of a ring come to its old instances until the last stage, and to its new ones from then on.
+
+    Unless it goes back (``Rollout.is_on_new``).
+    """
+    return f"""
+(({_release_in_ring(instance)} IN (SELECT version, profile, ring FROM rollouts WHERE {UNDER_WAY}))
+ <> ({instance}.ring IN (SELECT ring FROM rollouts WHERE {UNDER_WAY} AND stage = 100 AND step <> 'reverting')))"""
+
+
+def _is_untried(instance: str) -> str:
+    return f"{_release_in_ring(instance)} IN ({UNTRIED})"
+
+
+# What is untried takes no tenant while others do: no gate has let it in. Rollouts are read once for all instances, and
+# so need no index.
 IS_CLOSED = f"""(
-EXISTS (
-    SELECT FROM rollouts r
-     WHERE r.ring = engine_instances.ring AND {UNDER_WAY}
-       AND {_runs("engine_instances")} <> (r.stage = 100 AND r.step <> 'reverting')
-) OR EXISTS (
-    SELECT FROM ({NEWEST}) AS r
-     WHERE r.step <> 'done' AND {_runs("engine_instances")}
-       AND array_position(string_to_array(r.rings, ','), engine_instances.ring)
-         > coalesce(array_position(string_to_array(r.rings, ','), r.ring), 0) - (NOT {UNDER_WAY})::int
-       AND EXISTS (
-           SELECT FROM engine_instances o
-            WHERE (o.ring, o.engine_cluster, o.engine, o.engine_class, o.dedicated_to)
-                = (engine_instances.ring, engine_instances.engine_cluster, engine_instances.engine,
-                   engine_instances.engine_class, engine_instances.dedicated_to)
-              AND o.state = 'accepting' AND NOT {IS_DOWN} AND NOT {_runs("o")})
+{_is_out_of_turn("engine_instances")} OR {_is_untried("engine_instances")} AND EXISTS (
+    SELECT FROM engine_instances o
+     WHERE (o.ring, o.engine_cluster, o.engine, o.engine_class, o.dedicated_to)
+         = (engine_instances.ring, engine_instances.engine_cluster, engine_instances.engine,
+            engine_instances.engine_class, engine_instances.dedicated_to)
+       AND o.state = 'accepting' AND NOT {IS_DOWN} AND NOT {_is_out_of_turn("o")} AND NOT {_is_untried("o")}
 ))"""
 """Of a row of ``engine_instances``: a rollout has no new tenant placed on it, and nobody but itself brings others."""
 CLOSED = f"SELECT id FROM engine_instances WHERE state <> 'retired' AND {IS_CLOSED}"

@@ -19,7 +19,7 @@ from services.planner.domain.fleet.pools.pool_rows import Burdens, EnginePool, P
 from services.planner.domain.fleet.pools.scaling import reason_to_hold, scale
 from services.planner.domain.fleet.remediation.evacuation import evacuate, with_forced_moves
 from services.planner.domain.fleet.rollouts.ring_instances import cell_of, runs
-from services.planner.domain.fleet.rollouts.rollout_rows import Figures, Rollout
+from services.planner.domain.fleet.rollouts.rollout_rows import STAGES, Figures, Rollout
 from services.planner.domain.fleet.rows import EngineClusterRow, EngineInstanceRow, InstanceHealth, Move
 from services.planner.domain.policy import Policy
 from services.planner.rows import TenantName
@@ -52,26 +52,32 @@ def told(name: str, version: str, health: str = "Healthy", reason: str = "") -> 
     return InstanceHealth(name, 0, health, reason, "", version, at(1), at(1), at(1), None)
 
 
-def closed_by_rollout(fleet: Fleet) -> frozenset[str]:
-    """Instances that the rollout keeps tenants from: what the database says by ``rollout_queries.IS_CLOSED``."""
-    rollout = fleet.rollout
-    if rollout is None or rollout.step == "done":
-        return frozenset()
-    reached = rollout.ring_names.index(rollout.ring) + (not rollout.is_over) if rollout.ring else 0
-    to_come = rollout.ring_names[reached:]
-    new = {row.id for row in fleet.instances.values() if runs(row, rollout, fleet)}
-    others = {
+def closed_by_rollouts(fleet: Fleet, rollouts: Iterable[Rollout]) -> frozenset[str]:
+    """Instances that these rollouts, the oldest first, keep tenants from: as ``rollout_queries.IS_CLOSED`` has it."""
+    rollouts = tuple(rollouts)
+    untried: dict[tuple[str, str, str], bool] = {}
+    for each in rollouts:
+        reached = each.ring_names.index(each.ring) + 1 if each.ring else 0
+        has_left = each.is_over and each.stage < STAGES[-1]
+        for number, ring in enumerate(each.ring_names, start=1):
+            untried[each.version, each.profile, ring] = each.step != "done" and number > reached - has_left
+
+    def is_out_of_turn(row: EngineInstanceRow) -> bool:
+        at_turn = (each for each in rollouts if each.ring == row.ring and not each.is_over)
+        return any(runs(row, each, fleet) != each.is_on_new for each in at_turn)
+
+    def is_untried(row: EngineInstanceRow) -> bool:
+        return untried.get((fleet.version_of(row), row.profile or "", row.ring), False)
+
+    present = [row for row in fleet.instances.values() if not row.is_retired]
+    served = {
         (row.ring, cell_of(row))
-        for row in fleet.instances.values()
-        if row.id not in new and row.state == "accepting" and not fleet.is_down(row.id)
+        for row in present
+        if row.state == "accepting" and not (fleet.is_down(row.id) or is_out_of_turn(row) or is_untried(row))
     }
-
-    def is_closed(row: EngineInstanceRow) -> bool:
-        if row.ring == rollout.ring and not rollout.is_over:
-            return (row.id in new) != rollout.is_on_new
-        return row.id in new and row.ring in to_come and (row.ring, cell_of(row)) in others
-
-    return frozenset(row.id for row in fleet.instances.values() if not row.is_retired and is_closed(row))
+    return frozenset(
+        row.id for row in present if is_out_of_turn(row) or (is_untried(row) and (row.ring, cell_of(row)) in served)
+    )
 
 
 @dataclass
@@ -83,6 +89,9 @@ class Rolled:
     tenants: dict[TenantName, TenantHere]
     figures: Callable[[str], Figures] = lambda name: WELL
     rollout: Rollout | None = None
+    """The newest."""
+    former: list[Rollout] = field(default_factory=list)
+    """Those before it."""
     moves: dict[UUID, Move] = field(default_factory=dict)
     ended: list[Move] = field(default_factory=list)
     now: datetime = field(default_factory=lambda: at(1000))
@@ -154,7 +163,8 @@ class Rolled:
             figures=figures, knows_version=lambda _, version: version in (OLD, NEW), is_rebuilt=self.is_rebuilt,
             returned=returned, load={name: load_of_deployments(count) for name, count in deployments.items()},
         )  # fmt: skip
-        return replace(fleet, closed=closed_by_rollout(fleet))
+        rollouts = [*self.former, *([self.rollout] if self.rollout is not None else [])]
+        return replace(fleet, closed=closed_by_rollouts(fleet, rollouts))
 
     def look(self, *orders: Order) -> Changes:
         """Once, at the present time; what it changes is written."""
@@ -162,6 +172,8 @@ class Rolled:
         changes = decide_orders(given, self.fleet, self.now, Policy())
         self._write_changes(changes)
         for rollout in changes.rollouts:
+            if self.rollout is not None and self.rollout.id != rollout.id:
+                self.former.append(self.rollout)
             self.rollout = rollout
         self.pools |= {row.key: row for row in changes.engine_pools}
         return changes

@@ -337,7 +337,7 @@ def test_gate_when_it_fails_then_the_tenants_of_the_ring_go_back_and_no_other_ri
     rolled.figures = lambda name: BAD if name == "canary-new-0" else WELL
     rolled.live(START)
     over = rolled.until_over()
-    assert (over.step, over.ring, over.stage) == ("failed", "canary", 1)
+    assert (over.step, over.ring, over.stage) == ("failed", "canary", 0)
     assert over.reason.startswith(
         "at 1 %: engine instance canary-new-0: Applications of 5.0 of 5.0 tenants fail, and of 0.0% of the"
     )
@@ -977,6 +977,26 @@ def test_old_instance_when_it_joins_late_then_new_tenants_are_placed_on_new_ones
     over = rolled.until_over()
     assert (over.step, over.reason) == ("aborted", "an operator has aborted it")
     assert rolled.places() == {TARGET: 63}
+
+
+def test_old_instance_when_it_joins_late_and_the_rollout_is_aborted_before_its_turn_then_it_is_given_up_too() -> None:
+    rolled = with_late()
+    rolled.live(AbortRollout())
+    over = rolled.until_over()
+    assert (over.step, over.stage, over.reason) == ("aborted", 100, "an operator has aborted it")
+    assert (rolled.places(), rolled.states()["late"], rolled.fleet.closed) == ({TARGET: 63}, "retired", frozenset())
+
+
+def test_old_instance_when_it_joins_late_and_an_aborted_rollout_lacks_room_then_that_ends_and_closes_none() -> None:
+    rolled = with_late()
+    rolled.tenants["local", "late-1"] = replace(rolled.tenants["local", "late-1"], deployments=3000)
+    rolled.live(AbortRollout())
+    over = rolled.until_over(most=int(STALLED_AFTER / EVERY) + 2)
+    assert over.reason.startswith(
+        "an operator has aborted it; nothing has got on for 1:00:00, and left as it is: ring general needs shared "
+        "instances of 3.2.11 in cluster north with room for 3004 Applications"
+    )
+    assert (rolled.places(), rolled.fleet.closed) == (Counter({TARGET: 60, "late": 3}), frozenset())
 
 
 def test_old_instance_when_it_joins_late_and_there_is_no_room_then_it_keeps_its_tenants_until_there_is() -> None:

@@ -310,7 +310,7 @@ def _retire(rollout: Rollout, fleet: Fleet, now: datetime) -> Fleet:
         return _unfinished(rollout, str(rule), fleet, now)
     for row in leaving:
         fleet = fleet.with_instance(replace(row, state="retired", ordered_at=now))
-    return fleet.with_rollout(_next_ring(rollout, now)) if rollout.outcome else _give_up_late(rollout, fleet, now)
+    return _give_up_late(rollout, fleet, now)
 
 
 def _give_up_late(rollout: Rollout, fleet: Fleet, now: datetime) -> Fleet:
@@ -321,14 +321,14 @@ def _give_up_late(rollout: Rollout, fleet: Fleet, now: datetime) -> Fleet:
     """
     joined = ring_of(rollout, rollout.ring, fleet)
     if lacking := _lacking(joined, rollout, fleet):
-        return _waiting(rollout, lacking, fleet)
+        return _unfinished(rollout, lacking, fleet, now)
     if joined.sources:
         late = {row.id for row in joined.sources}
         given_up = replace(rollout, sources=_ids(joined.sources), targets=json.dumps(sorted(rollout.target_ids - late)))
         return fleet.with_rollout(_at(given_up, "draining", now))
     if coming := _joining_of_old(rollout, fleet):
         reason = f"engine instance {coming} is provisioning, and not of {release(rollout)} as far as is known"
-        return _waiting(rollout, reason, fleet)
+        return _unfinished(rollout, reason, fleet, now)
     return fleet.with_rollout(_next_ring(rollout, now))
 
 
@@ -406,7 +406,9 @@ def _cause(rollout: Rollout) -> str:
 
 
 def _ended(rollout: Rollout, now: datetime) -> Rollout:
-    return _at(rollout, "aborted" if rollout.outcome == "aborted" else "failed", now)
+    """It keeps the stage of a ring that stays with the release; none of one that has gone back."""
+    over = _at(rollout, "aborted" if rollout.outcome == "aborted" else "failed", now)
+    return replace(over, stage=0 if rollout.step == "reverting" else rollout.stage)
 
 
 def _unfinished(rollout: Rollout, left: str, fleet: Fleet, now: datetime) -> Fleet:

@@ -49,7 +49,7 @@ class Rollout:
     ring: str
     """Which it is at; empty before the first."""
     stage: int
-    """One of :data:`STAGES`; 0 before the first of a ring."""
+    """One of :data:`STAGES`; 0 before the first of a ring, and when one that went back is over."""
     is_paused: bool
     """Nothing happens until an operator resumes it, or aborts."""
     outcome: str
