@@ -25,7 +25,6 @@ from services.planner.domain.fleet.fleet import Fleet
 from services.planner.domain.fleet.moves.moves import NUMBERS as MOVE_NUMBERS
 from services.planner.domain.fleet.placement.measured_load import in_applications
 from services.planner.domain.fleet.remediation.remediation_rows import Remediation
-from services.planner.domain.fleet.rollouts.ring_instances import release
 from services.planner.domain.fleet.rollouts.rollout import NUMBERS as ROLLOUT_NUMBERS
 from services.planner.domain.fleet.rollouts.rollout_rows import Rollout
 from services.planner.domain.fleet.rows import EngineInstanceRow, Move
@@ -123,7 +122,7 @@ def rollout_words(rollout: Rollout) -> str:
     at = f"{ROLLOUT_NUMBERS[rollout.step]} {rollout.step}"
     where = f"ring {rollout.ring}, {at}, {rollout.stage} %: {rollout.moved} of {rollout.tenants} tenants moved"
     state = shown_state(rollout)
-    return f"rollout of {release(rollout)}: {state if rollout.is_over or rollout.is_paused else where}"
+    return f"rollout of {rollout.release.in_words}: {state if rollout.is_over or rollout.is_paused else where}"
 
 
 def _state(snapshot: FleetSnapshot, row: EngineInstanceRow) -> Text:

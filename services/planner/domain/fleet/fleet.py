@@ -16,6 +16,7 @@ from services.planner.domain.fleet.rows import (
     Installation,
     InstanceHealth,
     Move,
+    Release,
 )
 from services.planner.rows import EngineInstance, TenantName
 
@@ -191,6 +192,17 @@ class Fleet:
         """What an instance runs: as its agent tells, or else as it was ordered; empty if nobody knows."""
         told = self.health.get(row.id)
         return (told.version if told is not None else "") or row.wanted_version or ""
+
+    def release_told(self, row: EngineInstanceRow) -> Release:
+        """What an instance is of, as its agent tells, or else as it was ordered: what its tenants meet."""
+        return Release(self.version_of(row), row.profile or "")
+
+    def release_ordered(self, row: EngineInstanceRow) -> Release:
+        """What an instance is of, as it was ordered, or else as its agent tells: for who counts what was added.
+
+        Whatever is told of an instance that was added, it is not added once more.
+        """
+        return Release(row.wanted_version or self.version_of(row), row.profile or "")
 
     def next_name(self, engine_cluster: str, ring: str) -> str:
         """Id for an instance that the planner adds: no other has it, or is in the namespace that goes with it.

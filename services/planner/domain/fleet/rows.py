@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Literal
+from typing import Literal, NamedTuple
 from uuid import UUID
 
 from services.common.messages import UNREADY, Health, is_working
@@ -40,6 +40,20 @@ OVER: tuple[MoveStep, ...] = ("done", "cancelled")
 CLASSES = ("shared", "dedicated")
 ROOM_AGAIN = 0.9
 """A full instance accepts tenants again below this share of its capacity: not at every Application that goes."""
+
+
+class Release(NamedTuple):
+    """What an instance is of, a pool adds, or a rollout brings."""
+
+    version: str
+    """Of the engine; empty: nobody knows."""
+    profile: str
+    """Configuration; empty: the usual one."""
+
+    @property
+    def in_words(self) -> str:
+        """As operators are told: the version, and the profile if it has one."""
+        return f"{self.version} with profile {self.profile}" if self.profile else self.version
 
 
 class Refused(Exception):

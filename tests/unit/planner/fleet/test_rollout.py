@@ -648,9 +648,9 @@ def test_pool_when_it_grows_while_the_old_instances_are_given_up_then_what_it_ad
 def test_pool_when_it_grows_before_that_then_what_it_adds_is_old_and_the_ring_is_not_done_before_it_is_gone() -> None:
     rolled = Rolled.of({"general": (1, 1)}, 10)
     rolled.pools = {POOL.key: replace(POOL, capacity=10_000)}
-    rolled.live(START)
-    rolled.until("soaking", 100)
-    added = grown(rolled, 3)
+    rolled.live(replace(START, soak_seconds=0))
+    rolled.until("soaking", 1)
+    added = grown(rolled, 2)
     assert added.wanted_version == OLD
     rolled.until("retiring")
     rolled.live()
@@ -793,6 +793,36 @@ def test_trial_when_a_ring_goes_back_from_the_last_stage_then_all_of_the_release
     rolled.live(AbortRollout())
     rolled.join(instance("late"), NEW)
     assert on_trial(rolled.fleet) == {TARGET, "late"}
+
+
+def test_pool_when_the_new_instances_carry_too_much_at_the_last_stage_then_new_ones_are_added_though_it_is_paused() -> (
+    None
+):
+    rolled = small()
+    rolled.until("soaking", 100)
+    rolled.live(PauseRollout())
+    grow_tenants(rolled, 4)
+    live_scaled(rolled, 5)
+    assert rolled.instances[FIRST].wanted_version == NEW
+    rolled.join(rolled.instances[FIRST], OLD)  # whatever is told of it
+    live_scaled(rolled, 5)
+    assert (rolled.instances.keys(), rolled.pools[GROWING.key]) == ({SOURCE, TARGET, FIRST}, GROWING)
+    rolled.join(rolled.instances[FIRST], NEW)
+    rolled.live(ResumeRollout())
+    while not (rolled.rollout is None or rolled.rollout.is_over):
+        live_scaled(rolled, 1)
+    assert rolled.states() == {SOURCE: "retired", TARGET: "full", FIRST: "accepting"}
+
+
+def test_pool_when_an_old_instance_has_failed_then_new_ones_are_added_after_the_rollout() -> None:
+    rolled = small()
+    rolled.until("soaking", 1)
+    failed = instance("failed", state="failed", state_message="why", wanted_version=OLD)
+    rolled.instances[failed.id] = failed
+    assert rolled.until_over().step == "done"
+    grow_tenants(rolled, 5)
+    rolled.scale()
+    assert rolled.instances[FIRST].wanted_version == NEW
 
 
 def test_pool_when_a_new_instance_has_failed_then_old_ones_are_added_all_the_same() -> None:

@@ -174,12 +174,30 @@ def test_pool_when_a_rollout_keeps_tenants_from_the_release_that_it_adds_then_no
     assert ordered(scaled(replace(before, closed=frozenset({SECOND, THIRD})))) == []
 
 
-def test_pool_when_its_ring_is_at_the_last_stage_of_a_rollout_then_all_of_its_instances_count_as_ever() -> None:
-    before = loaded({FIRST: (1800,), SECOND: (1800,), THIRD: ()}, replace(POOL, spare=0))
-    for known, version in {FIRST: "3.1.16", SECOND: "3.3.0", THIRD: "3.3.0"}.items():
-        before = row_of(before, known, wanted_version=version)
-    rolled = replace(before, closed=frozenset({FIRST}), rollout=replace(ROLLOUT, version="3.3.0", stage=100))
-    assert ordered(scaled(rolled, held="a rollout is under way")) == []
+@pytest.mark.parametrize(
+    ("step", "stage", "version"),
+    [("soaking", 10, None), ("soaking", 100, "3.3.0"), ("draining", 100, "3.3.0"), ("reverting", 100, None)],
+)
+def test_pool_when_its_ring_is_rolled_out_then_it_has_room_on_those_that_its_tenants_come_to_and_adds_such(
+    step: str, stage: int, version: str | None
+) -> None:
+    """The new ones carry too much for themselves, and the old ones nothing."""
+    before = loaded({FIRST: (), SECOND: (), THIRD: (2000,)}, replace(POOL, spare=0, version="3.1.16"))
+    for known, ordered_with in {FIRST: "3.1.16", SECOND: "3.1.16", THIRD: "3.3.0"}.items():
+        before = row_of(before, known, wanted_version=ordered_with)
+    closed = frozenset({FIRST, SECOND} if version else {THIRD})
+    rollout = replace(ROLLOUT, version="3.3.0", step=step, stage=stage)
+    scaling = scaled(replace(before, closed=closed, rollout=rollout), held="a rollout is under way")
+    assert [each.wanted_version for each in ordered(scaling) if isinstance(each, AddEngineInstance)] == (
+        [version] if version else []
+    )
+    assert scaling.pools == ()
+
+
+def test_pool_when_an_instance_of_another_release_has_failed_then_it_grows_without_it() -> None:
+    before = loaded({FIRST: (2000,), SECOND: ()}, replace(POOL, spare=0))
+    before = row_of(before, SECOND, state="failed", state_message="why", wanted_version="3.1.16")
+    assert [type(each) for each in ordered(scaled(before))] == [AddEngineInstance]
 
 
 def test_pool_when_others_are_enough_then_it_gives_up_what_a_rollout_has_left_and_none_that_tenants_may_come_to() -> (

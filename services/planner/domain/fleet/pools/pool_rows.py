@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from uuid import UUID
 
 from services.common.messages import AddEngineInstance
+from services.planner.domain.fleet.rows import Release
 from services.planner.rows import DEFAULT_ENGINE
 
 NAMESPACES = "gitops-service-argocd-"
@@ -49,6 +50,15 @@ class EnginePool:
     def key(self) -> PoolKey:
         """Primary key of its row: there is one pool for a ring of an engine cluster."""
         return (self.engine_cluster, self.ring)
+
+    @property
+    def release(self) -> Release:
+        """What each instance is of that is added."""
+        return Release(self.version, self.profile)
+
+    def with_release(self, release: Release) -> EnginePool:
+        """The pool as it is when its instances that are added are of this."""
+        return replace(self, version=release.version, profile=release.profile)
 
     @property
     def id(self) -> str:

@@ -16,9 +16,8 @@ from services.planner.domain.fleet.order_validation import (
     require_version,
 )
 from services.planner.domain.fleet.pools.pool_rows import EnginePool, longest_namespace
-from services.planner.domain.fleet.rollouts.ring_instances import release
 from services.planner.domain.fleet.rollouts.rollout_rows import FINAL
-from services.planner.domain.fleet.rows import Refused
+from services.planner.domain.fleet.rows import Refused, Release
 from services.planner.rows import DEFAULT_ENGINE
 
 MOST_INSTANCES = 1000
@@ -74,10 +73,10 @@ def _require_release(wanted: SetEnginePool, fleet: Fleet) -> None:
     rollout = fleet.rollout
     if rollout is None or rollout.step not in FINAL or rollout.ring != wanted.ring:
         return
-    if (wanted.version, wanted.profile) != (rollout.version, rollout.profile):
+    if Release(wanted.version, wanted.profile) != rollout.release:
         raise Refused(
-            f"ring {rollout.ring} is being rolled out, and what its pools add is {release(rollout)} until that is over "
-            "('gitopsctl engines rollout status'): give that '--version' and '--profile'"
+            f"ring {rollout.ring} is being rolled out, and what its pools add is {rollout.release.in_words} until that "
+            "is over ('gitopsctl engines rollout status'): give that '--version' and '--profile'"
         )
 
 

@@ -15,8 +15,8 @@ those that placement measures (``placement/measured_load.py``), and capacities a
 
 Nothing of that happens while the fleet is rearranged by somebody else, but growing: a rollout, an evacuation. Until the
 last stage of a rollout of its ring a pool grows by what the old instances carry, as new tenants come to these: the new
-ones, which the rollout orders, are no room for them. While its engine cluster is drained, or the database is rebuilt, a
-pool does nothing at all.
+ones, which the rollout orders, are no room for them. At the last stage it grows by what the new ones carry, and what it
+adds is new. While its engine cluster is drained, or the database is rebuilt, a pool does nothing at all.
 """
 
 from __future__ import annotations
@@ -35,13 +35,11 @@ from services.common.messages import (
     UndrainEngineInstance,
 )
 from services.planner.domain.fleet.fleet import Fleet, TenantHere
-from services.planner.domain.fleet.moves.move_orders import held_by_rollout
 from services.planner.domain.fleet.moves.rebalance_orders import is_moving
 from services.planner.domain.fleet.orders import decide_own_order
 from services.planner.domain.fleet.pools.pool_rows import Burdens, EnginePool, Overload, Patience, PoolKey, order_for
 from services.planner.domain.fleet.pools.pool_size import SLACK, is_overloaded, lacking_instances, target_load
-from services.planner.domain.fleet.rollouts.ring_instances import release
-from services.planner.domain.fleet.rollouts.rollout_rows import Rollout
+from services.planner.domain.fleet.rollouts.rollout_rows import FINAL, Rollout
 from services.planner.domain.fleet.rows import HANDED_OVER, EngineInstanceRow
 from services.planner.domain.fleet.view import FleetView
 from services.planner.rows import TenantName
@@ -145,7 +143,6 @@ class _Scaler:
         self.orders: list[FleetOrder] = []
         self.refusal = ""
         """The rule that the newest order would have broken."""
-        self._closed = fleet.closed - held_by_rollout(fleet)
         self._load = Counter(fleet.load)
         self._on = defaultdict[str, list[tuple[TenantName, TenantHere]]](list)
         for name, tenant in fleet.tenants.items():
@@ -172,13 +169,12 @@ class _Scaler:
 
         One of the release that the pool adds counts though it is closed: the next would be, too, and none be enough.
         """
-        ordered = (row.wanted_version or self.fleet.version_of(row), row.profile or "")
-        is_of_no_use = row.id in self._closed and ordered != (pool.version, pool.profile)
+        is_of_no_use = row.id in self.fleet.closed and self.fleet.release_ordered(row) != pool.release
         return not (row.is_leaving or row.state == "failed" or is_of_no_use or self.fleet.is_given_up(row.id))
 
     def is_serving(self, row: EngineInstanceRow) -> bool:
         """Whether it is known to do its work, and tenants may come to it."""
-        return self.fleet.takes_tenants(row) and row.id not in self._closed
+        return self.fleet.takes_tenants(row) and row.id not in self.fleet.closed
 
     def load(self, instance: str) -> int:
         """What it will carry once all moves are over."""
@@ -240,21 +236,22 @@ def _sized(pool: EnginePool, scaler: _Scaler, patience: Patience, held: str) -> 
     """The pool after its instances have been ordered."""
     if (why := _reason_to_rest(pool, scaler.fleet)) is not None:
         return replace(pool, shrinks_at=None, message=why)
-    members = _sized_by(pool, scaler)
+    members, adding = _sized_by(pool, scaler), _as_it_adds(pool, scaler.fleet)
     load = sum(scaler.load(row.id) for row in members)
-    counted = [row.capacity for row in members if scaler.is_counted(row, pool)]
+    counted = [row.capacity for row in members if scaler.is_counted(row, adding)]
     lacking = lacking_instances(load, pool, len(counted), sum(counted))
     if pool.leaving is not None:
         pool = _given_up(pool, scaler, held, is_needed=lacking > 0)
         return replace(pool, shrinks_at=None)
     if (added := min(lacking, pool.maximum - len(counted))) > 0:
-        return replace(_grown(pool, scaler, members, added), shrinks_at=None)
+        return replace(pool, message=_grow(adding, scaler, members, added), shrinks_at=None)
     needed = len(counted) + lacking
     pool = replace(
         pool, message=f"it needs {needed} instances, and has at most {pool.maximum} (--max)" if lacking else ""
     )
-    dispensable = _dispensable(pool, scaler, members, load)
-    if not dispensable or _rollout_of(pool, scaler.fleet) is not None:  # the ring has old instances beside new ones
+    is_rolled_out = _rollout_of(pool, scaler.fleet) is not None  # the ring has old instances beside new ones
+    dispensable = [] if is_rolled_out else _dispensable(pool, scaler, members, load)
+    if not dispensable:
         return replace(pool, shrinks_at=None)
     if held or not _gives_up(pool, scaler.now):
         return replace(pool, shrinks_at=pool.shrinks_at or scaler.now + patience.shrink)
@@ -277,18 +274,23 @@ def _rollout_of(pool: EnginePool, fleet: Fleet) -> Rollout | None:
     return None if rollout is None or rollout.is_over or rollout.ring != pool.ring else rollout
 
 
-def _sized_by(pool: EnginePool, scaler: _Scaler) -> list[EngineInstanceRow]:
-    """The instances by whose load and capacities a pool grows: all, or the old ones while those take all new tenants.
+def _as_it_adds(pool: EnginePool, fleet: Fleet) -> EnginePool:
+    """The pool with the release of what it adds: that of a rollout, once new tenants of its ring come to that."""
+    rollout = _rollout_of(pool, fleet)
+    return pool.with_release(rollout.release) if rollout is not None and rollout.is_on_new else pool
 
-    All while a ring goes back, too: the old ones are to carry what is on the new ones yet, and these leave. They are
-    old by what they were ordered with, so that a pool counts what it has added, whatever is told of that.
+
+def _sized_by(pool: EnginePool, scaler: _Scaler) -> list[EngineInstanceRow]:
+    """The instances by whose load and capacities a pool grows: all, or those of a rollout that take all new tenants.
+
+    All when others leave: the old ones once they are given up, or the new ones as the ring goes back; who stays is to
+    carry what is on those yet. They are told apart by what they were ordered with: so a pool counts what it has added.
     """
     fleet, members = scaler.fleet, scaler.members(pool.key)
     rollout = _rollout_of(pool, fleet)
-    if rollout is None or rollout.is_on_new or rollout.step == "reverting":
+    if rollout is None or rollout.step in ("reverting", *FINAL):
         return members
-    coming = (rollout.version, rollout.profile)
-    return [row for row in members if (row.wanted_version or fleet.version_of(row), row.profile or "") != coming]
+    return [row for row in members if (fleet.release_ordered(row) == rollout.release) == rollout.is_on_new]
 
 
 def _dispensable(
@@ -301,10 +303,11 @@ def _dispensable(
     working = [row for row in members if scaler.fleet.takes_tenants(row)]
     serving = {row.id: row.capacity for row in working if scaler.is_serving(row)}
     pinned = {pin.engine_instance_id for pin in scaler.fleet.rules.pins.values()}
+    count, capacity = len(serving), sum(serving.values())
 
     def are_others_enough(row: EngineInstanceRow) -> bool:
-        others = [capacity for known, capacity in serving.items() if known != row.id]
-        return not lacking_instances(load, pool, len(others), sum(others), SLACK)
+        count_of_others, its_own = count - (row.id in serving), serving.get(row.id, 0)
+        return not lacking_instances(load, pool, count_of_others, capacity - its_own, SLACK)
 
     return [row for row in working if row.wanted_version and row.id not in pinned and are_others_enough(row)]
 
@@ -317,27 +320,25 @@ def _shrunk(pool: EnginePool, scaler: _Scaler, dispensable: Iterable[EngineInsta
     return replace(pool, leaving=leaving, shrinks_at=None)
 
 
-def _grown(pool: EnginePool, scaler: _Scaler, members: Iterable[EngineInstanceRow], lacking: int) -> EnginePool:
-    """The pool after instances have been added; none is while an installed one has failed: the next would fail, too.
+def _grow(adding: EnginePool, scaler: _Scaler, members: Iterable[EngineInstanceRow], lacking: int) -> str:
+    """Add instances. Returns why they are not added; empty if they are.
 
-    Nor one that takes no new tenant, as it is of the release that a rollout brings, or takes back: while a ring goes
-    back it would be drained as soon as it joins, and never be enough.
+    None is while an installed one of the same release has failed: the next would fail, too. Nor one that takes no new
+    tenant, as it is of the release that a rollout brings, or takes back: while a ring goes back it would be drained as
+    soon as it joins, and never be enough.
     """
-    rollout = _rollout_of(pool, scaler.fleet)
-    if (
-        rollout is not None
-        and not rollout.is_on_new
-        and (pool.version, pool.profile) == (rollout.version, rollout.profile)
-    ):
-        comes = f"no new tenant comes to {release(rollout)}, which it adds, for now"
-        return replace(pool, message=f"the old instances of the ring lack {lacking} others: {comes}")
-    failed = next((row for row in members if row.state == "failed" and row.wanted_version), None)
+    rollout = _rollout_of(adding, scaler.fleet)
+    if rollout is not None and not rollout.is_on_new and adding.release == rollout.release:
+        comes = f"no new tenant comes to {rollout.release.in_words}, which it adds, for now"
+        return f"the old instances of the ring lack {lacking} others: {comes}"
+    installed = (row for row in members if row.wanted_version and scaler.fleet.release_ordered(row) == adding.release)
+    failed = next((row for row in installed if row.state == "failed"), None)
     if failed is not None:
-        return replace(pool, message=f"no instance is added: {failed.id} has failed, {failed.state_message}")
+        return f"no instance is added: {failed.id} has failed, {failed.state_message}"
     for _ in range(lacking):
-        if not scaler.give(order_for(pool, scaler.fleet.next_name(*pool.key))):
-            return replace(pool, message=f"no instance is added: {scaler.refusal}")
-    return replace(pool, message="")
+        if not scaler.give(order_for(adding, scaler.fleet.next_name(*adding.key))):
+            return f"no instance is added: {scaler.refusal}"
+    return ""
 
 
 def _emptiest(scaler: _Scaler, dispensable: Iterable[EngineInstanceRow]) -> str | None:

@@ -47,12 +47,7 @@ def _is_serving(row: EngineInstanceRow, fleet: Fleet) -> bool:
 
 def runs(row: EngineInstanceRow, rollout: Rollout, fleet: Fleet) -> bool:
     """Whether an instance is of the rollout's release: as its agent tells, or else as it was ordered."""
-    return (fleet.version_of(row), row.profile or "") == (rollout.version, rollout.profile)
-
-
-def release(rollout: Rollout) -> str:
-    """What is rolled out, as operators are told: the version, and the profile if it has one."""
-    return f"{rollout.version} with profile {rollout.profile}" if rollout.profile else rollout.version
+    return fleet.release_told(row) == rollout.release
 
 
 def cell_of(row: EngineInstanceRow) -> Cell:

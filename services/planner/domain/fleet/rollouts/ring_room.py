@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
 from uuid import uuid5
@@ -20,7 +20,7 @@ from services.planner.domain.fleet.order_validation import state_in_words
 from services.planner.domain.fleet.placement.measured_load import load_of_deployments
 from services.planner.domain.fleet.pools.pool_rows import EnginePool, order_for
 from services.planner.domain.fleet.pools.pool_size import lacking_instances
-from services.planner.domain.fleet.rollouts.ring_instances import Cell, Ring, cell_of, release, ring_of, runs
+from services.planner.domain.fleet.rollouts.ring_instances import Cell, Ring, cell_of, ring_of, runs
 from services.planner.domain.fleet.rollouts.rollout_rows import FINAL, REVERTIBLE, Rollout
 from services.planner.domain.fleet.rows import EngineInstanceRow
 from services.planner.rows import DEFAULT_ENGINE
@@ -139,7 +139,7 @@ def lacking_room(lacking: Shortage, rollout: Rollout, fleet: Fleet) -> str:
     """A shortage in words, with what becomes of it: an instance is not ready yet, has failed, or has to be added."""
     (cluster, _, engine_class, owner), members = lacking.cell, lacking.members
     for_whom = f" for workspace {owner}" if owner else ""
-    wanted = f"{engine_class} instances of {release(rollout)} in cluster {cluster}{for_whom}"
+    wanted = f"{engine_class} instances of {rollout.release.in_words} in cluster {cluster}{for_whom}"
     if members.room and members.room >= members.carried:
         return f"ring {rollout.ring} needs more {wanted} for its load: {_remedy(lacking, fleet)}"
     return (
@@ -177,6 +177,6 @@ def missing_instances(fleet: Fleet, now: datetime) -> list[FleetOrder]:
 def _ordered(lacking: Shortage, rollout: Rollout, fleet: Fleet, now: datetime) -> list[FleetOrder]:
     if lacking.pool is None:
         return []
-    pool = replace(lacking.pool, version=rollout.version, profile=rollout.profile)
+    pool = lacking.pool.with_release(rollout.release)
     names = fleet.next_names(*pool.key, lacking.missing)
     return [FleetOrder(uuid5(rollout.id, name), ACTOR, now, order_for(pool, name)) for name in names]

@@ -42,7 +42,7 @@ from services.planner.domain.fleet.rollouts.ring_health import (
     without_old,
     without_way_back,
 )
-from services.planner.domain.fleet.rollouts.ring_instances import Ring, release, ring_of, runs
+from services.planner.domain.fleet.rollouts.ring_instances import Ring, ring_of, runs
 from services.planner.domain.fleet.rollouts.ring_room import lacking_room, shortages
 from services.planner.domain.fleet.rollouts.ring_tenants import (
     fewest_tenants,
@@ -185,7 +185,7 @@ def _with_pools(rollout: Rollout, fleet: Fleet) -> Fleet:
     """What joins the ring from now on is of the release, too."""
     for pool in tuple(fleet.pools.values()):
         if pool.ring == rollout.ring:
-            fleet = fleet.with_pool(replace(pool, version=rollout.version, profile=rollout.profile))
+            fleet = fleet.with_pool(pool.with_release(rollout.release))
     return fleet
 
 
@@ -327,7 +327,7 @@ def _give_up_late(rollout: Rollout, fleet: Fleet, now: datetime) -> Fleet:
         given_up = replace(rollout, sources=_ids(joined.sources), targets=json.dumps(sorted(rollout.target_ids - late)))
         return fleet.with_rollout(_at(given_up, "draining", now))
     if coming := _joining_of_old(rollout, fleet):
-        reason = f"engine instance {coming} is provisioning, and not of {release(rollout)} as far as is known"
+        reason = f"engine instance {coming} is provisioning, and not of {rollout.release.in_words} as far as is known"
         return _unfinished(rollout, reason, fleet, now)
     return fleet.with_rollout(_next_ring(rollout, now))
 

@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from services.common.messages import RINGS, AbortRollout, FleetOrder, PauseRollout, ResumeRollout, StartRollout
 from services.planner.domain.fleet.fleet import Fleet
 from services.planner.domain.fleet.order_validation import require_label, require_one_of, require_version
-from services.planner.domain.fleet.rollouts.ring_instances import release, ring_of, runs
+from services.planner.domain.fleet.rollouts.ring_instances import ring_of, runs
 from services.planner.domain.fleet.rollouts.ring_room import lacking_room, shortages
 from services.planner.domain.fleet.rollouts.rollout import reverted, withdrawn
 from services.planner.domain.fleet.rollouts.rollout_rows import FINAL, REVERTIBLE, Rollout
@@ -52,7 +52,7 @@ def _start(wanted: StartRollout, order: FleetOrder, fleet: Fleet) -> tuple[str, 
         require_version(engine, wanted.version, fleet)
     serving = [row for row in members if not row.is_unready]
     if serving and all(runs(row, rollout, fleet) for row in serving):
-        raise Refused(f"every instance of {_named(rollout.ring_names)} runs {release(rollout)}")
+        raise Refused(f"every instance of {_named(rollout.ring_names)} runs {rollout.release.in_words}")
     _require_room(rollout, fleet)
     told = f"{_named(rollout.ring_names)}, each stage soaks {rollout.soak}{_lost_profiles(rollout, fleet)}"
     return told, fleet.with_rollout(rollout)
@@ -63,7 +63,7 @@ def _under_way(known: Rollout) -> str:
     step = f"{known.step} and paused" if known.is_paused else known.step
     wait = "'gitopsctl engines rollout resume' it" if known.is_paused else "wait for it"
     advice = wait if known.outcome else f"{wait}, or 'gitopsctl engines rollout abort' first"
-    return f"a rollout of {release(known)} is under way, and there is one at a time: it is {step}; {advice}"
+    return f"a rollout of {known.release.in_words} is under way, and there is one at a time: it is {step}; {advice}"
 
 
 def _ordered(wanted: StartRollout, order: FleetOrder, rings: Iterable[str]) -> Rollout:

@@ -9,6 +9,8 @@ from datetime import datetime, timedelta
 from typing import Literal
 from uuid import UUID
 
+from services.planner.domain.fleet.rows import Release
+
 RolloutStep = Literal[
     "ordered", "provisioning", "moving", "soaking", "draining", "retiring", "reverting", "done", "failed", "aborted"
 ]
@@ -81,6 +83,11 @@ class Rollout:
         return self.step in OVER
 
     @property
+    def release(self) -> Release:
+        """What it brings."""
+        return Release(self.version, self.profile)
+
+    @property
     def is_on_new(self) -> bool:
         """Whether the new instances of its ring take all new tenants, as its last stage is reached; else the old do."""
         return self.stage == STAGES[-1] and self.step != "reverting"
@@ -88,7 +95,7 @@ class Rollout:
     @property
     def placement(self) -> tuple[object, ...]:
         """What decides which instances of its ring take new tenants."""
-        return self.ring, self.version, self.profile, self.is_on_new, self.is_over
+        return self.ring, self.release, self.is_on_new, self.is_over
 
     @property
     def ring_names(self) -> tuple[str, ...]:
