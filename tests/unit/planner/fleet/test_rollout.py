@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 from collections import Counter
@@ -226,6 +227,87 @@ def test_stage_when_who_has_left_the_new_instance_cannot_come_back_then_the_roll
     assert rolled.rollout is not None
     assert (rolled.rollout.step, rolled.rollout.is_paused) == ("moving", True)
     assert "local/team-7: tenant local/team-7 is pinned" in rolled.rollout.reason
+
+
+def test_stage_when_its_tenants_come_and_go_then_it_is_filled_three_times_and_then_operators_decide() -> None:
+    """Namespaces that live shorter than a soak: nobody is looked at for all of it, however often it is begun."""
+    rolled = begun(40)
+    example, numbers = next(iter(rolled.tenants.values())), itertools.count(900)
+
+    def replaced() -> Rollout:
+        soaking = rolled.until("soaking", 1)
+        for gone in [name for name, each in rolled.tenants.items() if each.engine_instance_id == TARGET]:
+            del rolled.tenants[gone]
+            rolled.tenants["local", f"late-{next(numbers)}"] = replace(
+                example, id=UUID(int=next(numbers)), engine_instance_id=SOURCE
+            )
+        while rolled.rollout is not None and rolled.rollout.step == "soaking":
+            rolled.live()
+        assert rolled.rollout is not None
+        assert rolled.now - soaking.step_since >= soaking.soak
+        return rolled.rollout
+
+    assert [(each.step, each.stage, each.is_paused) for each in (replaced(), replaced(), replaced())] == [
+        ("moving", 1, False), ("moving", 1, False), ("moving", 1, True),
+    ]  # fmt: skip
+    assert rolled.rollout is not None
+    assert "3 times too few of the stage's tenants were left on new instances" in rolled.rollout.reason
+    rolled.live(ResumeRollout())
+    assert (replaced().stage, rolled.rollout.refilled) == (10, 0)
+
+
+def test_last_stage_when_tenants_come_to_an_old_instance_then_they_move_at_step_four() -> None:
+    """It takes them: it runs the new version by now, and is one of the old ones whatever it runs later."""
+    rolled = Rolled.of({"general": (2, 2)}, 50)
+    rolled.live(START)
+    rolled.until("soaking", 100)
+    rolled.health[SOURCE] = replace(rolled.health[SOURCE], version=NEW)
+    example = next(iter(rolled.tenants.values()))
+    rolled.tenants["local", "late"] = replace(example, id=UUID(int=900), engine_instance_id=SOURCE)
+    assert [step for step, _ in course(rolled)] == ["soaking", "draining", "retiring", "done"]
+
+
+@pytest.mark.parametrize("others", [(), ("general-new-1",)], ids=["alone", "beside another"])
+def test_new_instance_when_it_or_another_is_ill_by_turns_then_the_ring_goes_back_all_the_same(
+    others: tuple[str, ...],
+) -> None:
+    rolled = Rolled.of({"general": (2, 2)}, 50)
+    rolled.live(START)
+    soaking = rolled.until("soaking", 10)
+    by_turns = others or (TARGET,)
+    if others:
+        rolled.hear(TARGET, Health.DEGRADED, "ReconciliationLate", since=rolled.now)
+    rolled.cordoned |= dict.fromkeys(by_turns, "it was ill")
+    for minute in range(60):
+        if minute % 10 == 0:
+            is_ill = minute % 20 == 0
+            health, reason = (Health.DEGRADED, "ReconciliationLate") if is_ill else (Health.HEALTHY, "")
+            for each in by_turns:
+                rolled.hear(each, health, reason, since=rolled.now)
+        rolled.live()
+        assert rolled.rollout is not None
+        if rolled.rollout.step != "soaking":
+            break
+    assert rolled.rollout.step == "reverting"
+    assert f"engine instance {TARGET} is Degraded" in rolled.rollout.reason
+    assert rolled.rollout.step_since - soaking.step_since < soaking.soak + DATA_PATIENCE + timedelta(minutes=11)
+
+
+@pytest.mark.parametrize("stage", [1, 100])
+def test_old_instance_when_it_joins_a_cell_without_a_new_one_then_it_stays_until_there_is_one(stage: int) -> None:
+    """Its workspace would have none to itself any more."""
+    rolled = begun(40)
+    rolled.until("soaking", stage)
+    rolled.join(instance("acme-old", **CELLS["acme"]), OLD)
+    rolled.until("retiring", 100)
+    for _ in range(10):
+        rolled.live()
+    assert rolled.rollout is not None
+    assert "needs dedicated instances of 3.2.11 in cluster north for workspace acme" in rolled.rollout.reason
+    assert rolled.states()["acme-old"] == "accepting"
+    rolled.join(instance("acme-new", **CELLS["acme"]), NEW)
+    assert rolled.until_over().step == "done"
+    assert rolled.states()["acme-old"] == "retired"
 
 
 def test_tenants_when_drawn_then_the_same_ones_each_time_and_those_with_applications_first() -> None:
@@ -2021,12 +2103,13 @@ def test_tenants_when_their_instance_is_lost_before_any_gate_then_they_go_to_the
 
 
 @pytest.mark.parametrize(
-    ("stage", "tenants", "fewest"), [(1, 0, 0), (1, 1, 1), (1, 200, 2), (10, 30, 2), (10, 200, 10), (100, 200, 200)]
+    ("stage", "tenants", "fewest"),
+    [(1, 0, 0), (1, 1, 1), (1, 200, 1), (10, 30, 2), (10, 200, 10), (100, 200, 180), (100, 170, 170)],
 )
 def test_number_of_tenants_when_a_stage_has_soaked_then_half_of_them_are_enough_but_for_the_last_one(
     stage: int, tenants: int, fewest: int
 ) -> None:
-    assert fewest_tenants(stage, begun().until("moving"), tenants) == fewest
+    assert fewest_tenants(stage, replace(begun().until("moving"), moved=180), tenants) == fewest
 
 
 def test_number_of_tenants_when_a_stage_is_a_part_of_one_then_there_are_two_unless_the_ring_has_but_one() -> None:

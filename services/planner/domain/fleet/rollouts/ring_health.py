@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
@@ -55,12 +55,12 @@ def find_trouble(rollout: Rollout, fleet: Fleet, now: datetime) -> Trouble:
     return Trouble(fleet.down_in_words(waited_for[0])) if waited_for else Trouble()
 
 
-def find_illness(rollout: Rollout, fleet: Fleet, now: datetime, patience: timedelta) -> Trouble:
+def find_illness(rollout: Rollout, fleet: Fleet, now: datetime, patience: timedelta, late: Collection[str]) -> Trouble:
     """A new instance with tenants that is ill, as remediation has it, or that this keeps new tenants from.
 
-    It says something of the version if an old one of its cell has been well for ``patience``, the time in which a new
-    one is to be well again, and its cordon lifted, after what has befallen all. Where the old ones are as ill, or where
-    there is none, nothing can be compared.
+    It says something of the version if it is ``late`` to be well again, and an old one of its cell has been well for
+    ``patience``, the time that this may take, its cordon included, after what has befallen all. Where the old ones are
+    as ill, or where there is none, nothing can be compared.
     """
 
     def is_proof(row: EngineInstanceRow) -> bool:
@@ -70,7 +70,7 @@ def find_illness(rollout: Rollout, fleet: Fleet, now: datetime, patience: timede
     if not ill:
         return Trouble()
     proven = _proven(rollout, fleet, is_proof)
-    of_version = [each for each in ill if _cell(each, fleet) in proven]
+    of_version = [each for each in ill if each in late and _cell(each, fleet) in proven]
     return Trouble(fleet.ill_in_words([*of_version, *ill][0]), is_of_version=bool(of_version))
 
 

@@ -38,11 +38,11 @@ def wanted_tenants(stage: int, rollout: Rollout, tenants: int) -> int:
 def fewest_tenants(stage: int, rollout: Rollout, tenants: int) -> int:
     """How many of a ring's tenants have to be on new instances yet when a stage has soaked.
 
-    At the last one all: whoever is not there would be moved without a gate. Before that half of whom the stage wants:
-    it would never be over if each tenant that is deleted, or comes to the ring, had it soak anew.
+    At the last one all that were, but for deleted ones: whoever has gone back would be moved without a gate. Before
+    that half of whom the stage wants: tenants are deleted, and come to the ring, all the time.
     """
     wanted = wanted_tenants(stage, rollout, tenants)
-    return wanted if stage == STAGES[-1] else min(wanted, max(FEWEST_TENANTS, math.ceil(wanted / 2)))
+    return min(wanted, rollout.moved if stage == STAGES[-1] else math.ceil(wanted / 2))
 
 
 def tenants_of(rollout: Rollout, fleet: Fleet) -> dict[TenantName, TenantHere]:

@@ -42,7 +42,7 @@ from services.planner.domain.fleet.rollouts.ring_health import (
     without_old,
     without_way_back,
 )
-from services.planner.domain.fleet.rollouts.ring_instances import Ring, ring_of, runs
+from services.planner.domain.fleet.rollouts.ring_instances import Ring, cell_of, ring_of, runs
 from services.planner.domain.fleet.rollouts.ring_room import lacking_room, shortages
 from services.planner.domain.fleet.rollouts.ring_tenants import (
     fewest_tenants,
@@ -74,6 +74,8 @@ DATA_PATIENCE = timedelta(minutes=30)
 """How long figures are waited for: of the ring's past, which is then left out, and beyond a soak, which has failed.
 
 As long an ill instance may take to be well again, and one that is back may take to tell figures."""
+MOST_REFILLED = 3
+"""Times that a stage is filled again; then operators are asked. Tenants that come and go would keep it for ever."""
 WAITS = "; it waits: "
 """Between why a rollout is to end, and what keeps it from that."""
 NUMBERS: Mapping[RolloutStep, int] = {
@@ -130,13 +132,16 @@ def _with_joined(rollout: Rollout, fleet: Fleet) -> Rollout:
     """With the instances that have joined its ring since the first tenant moved: each stays old, or new, from then on.
 
     Old ones until step 4: their tenants pass the stages, too, and a ring that goes back needs their room. Those of
-    which nobody sees what they run, and those that join later, have their turn at 5.
+    which nobody sees what they run, those in whose cell no new one is, and those that join later have their turn at 5:
+    that waits for what is to take their tenants.
     """
     if rollout.step not in {*REVERTIBLE, *SENDING}:
         return rollout
     ring, sources = ring_of(rollout, rollout.ring, fleet), rollout.source_ids
     if rollout.step not in FINAL:
-        sources |= {row.id for row in ring.sources if fleet.version_of(row)} - rollout.target_ids
+        cells = {cell_of(row) for row in (*ring.targets, *(fleet.instances[each] for each in rollout.target_ids))}
+        known = {row.id for row in ring.sources if fleet.version_of(row) and cell_of(row) in cells}
+        sources |= known - rollout.target_ids
     targets = rollout.target_ids | ({row.id for row in ring.targets} - sources)
     return replace(rollout, sources=json.dumps(sorted(sources)), targets=json.dumps(sorted(targets)))
 
@@ -240,11 +245,21 @@ def _soaked(rollout: Rollout, fleet: Fleet, now: datetime) -> Rollout:
     are, who came from an old instance that is down, they are looked at, too, before the next stage.
     """
     counted = _counted(rollout, len(tenants_of(rollout, fleet)), _settled_count(rollout, fleet), now)
-    if counted.moved < fewest_tenants(rollout.stage, rollout, counted.tenants):
-        return _at(counted, "moving", now)
+    is_refilled = rollout.refilled == MOST_REFILLED  # an operator has resumed it with those that are there
+    if counted.moved < fewest_tenants(rollout.stage, rollout, counted.tenants) and not is_refilled:
+        return _refilled(counted, now)
     if rollout.stage < STAGES[-1] and counted.moved > rollout.moved:
         return _at(counted, "soaking", now)
     return _next_stage(rollout, fleet, now)
+
+
+def _refilled(rollout: Rollout, now: datetime) -> Rollout:
+    """The stage once more; at the last time it is paused, which operators are told."""
+    again = _at(rollout, "moving", now).with_refilled(rollout.refilled + 1)
+    if again.refilled < MOST_REFILLED:
+        return again
+    reason = f"{MOST_REFILLED} times too few of the stage's tenants were left on new instances; resume, or abort"
+    return replace(again, is_paused=True, reason=reason)
 
 
 def _verdict(rollout: Rollout, fleet: Fleet, now: datetime) -> Verdict:
@@ -254,23 +269,26 @@ def _verdict(rollout: Rollout, fleet: Fleet, now: datetime) -> Verdict:
     """
     present = {each: fleet.figures.get(each, Figures()) for each in _judged(rollout, fleet)}
     verdict = judge(past_of(rollout), present, most_parts(rollout, fleet))
-    illness, late_at = find_illness(rollout, fleet, now, DATA_PATIENCE), _late_at(rollout, present, fleet)
-    if verdict.outcome != "fail" and illness.reason:
-        return Verdict("fail" if now >= late_at and illness.is_of_version else "wait", illness.reason)
-    if verdict.outcome == "wait" and now >= late_at:
-        return Verdict("fail", f"too little was told in {late_at - rollout.step_since}: {verdict.reason}")
+    if verdict.outcome == "fail":
+        return verdict
+    late = {each for each, figures in present.items() if now >= _late_at(rollout, each, figures, fleet)}
+    illness = find_illness(rollout, fleet, now, DATA_PATIENCE, late)
+    if illness.reason:
+        return Verdict("fail" if illness.is_of_version else "wait", illness.reason)
+    if verdict.outcome == "wait" and any(not is_enough(present[each]) for each in late):
+        return Verdict("fail", f"too little was told in {now - rollout.step_since}: {verdict.reason}")
     return verdict
 
 
-def _late_at(rollout: Rollout, present: Mapping[str, Figures], fleet: Fleet) -> datetime:
-    """When it is late for instances that are ill, or have told too little, to let a stage pass.
+def _late_at(rollout: Rollout, instance: str, figures: Figures, fleet: Fleet) -> datetime:
+    """When it is late for an instance that is ill, or has told too little, to let a stage pass.
 
-    Not before they have been as they are for :data:`DATA_PATIENCE`: until then the ring may have waited for another
-    reason, such as that nobody reached them.
+    If it has told too little, or only its cordon is left, not before it has been as it is for :data:`DATA_PATIENCE`:
+    until then the ring may have waited for another reason, such as that nobody reached it.
     """
-    waited_for = [each for each, figures in present.items() if not (is_enough(figures) and fleet.is_well(each))]
-    changed = (fleet.health[each].since for each in waited_for if each in fleet.health)
-    return max([rollout.step_since + rollout.soak, *changed]) + DATA_PATIENCE
+    over, told = rollout.step_since + rollout.soak, fleet.health.get(instance)
+    was_reached = is_enough(figures) and fleet.is_ill(instance)
+    return (over if told is None or was_reached else max(over, told.since)) + DATA_PATIENCE
 
 
 def past_of(rollout: Rollout) -> Figures:
@@ -301,7 +319,7 @@ def _retire(rollout: Rollout, fleet: Fleet, now: datetime) -> Fleet:
     if fleet.is_rebuilt:
         return _unfinished(rollout, "the database is being rebuilt", fleet, now)
     leaving = [row for known in sorted(given_up) if not (row := fleet.instances[known]).is_retired]
-    if leaving and (illness := find_illness(rollout, fleet, now, DATA_PATIENCE).reason):
+    if leaving and (illness := find_illness(rollout, fleet, now, DATA_PATIENCE, ()).reason):
         return _unfinished(rollout, illness, fleet, now)
     try:
         for row in leaving:
@@ -441,7 +459,8 @@ def _next_stage(rollout: Rollout, fleet: Fleet, now: datetime) -> Rollout:
     there = sum(is_on(each, rollout.target_ids) for each in tenants)
     for stage in STAGES:
         if stage > rollout.stage and wanted_tenants(stage, rollout, len(tenants)) > there:
-            return replace(_at(rollout, "moving", now), stage=stage, tenants=len(tenants), moved=there)
+            following = replace(_at(rollout, "moving", now), stage=stage, tenants=len(tenants), moved=there)
+            return following.with_refilled(0)
     return replace(_at(rollout, "draining", now), stage=STAGES[-1], tenants=len(tenants), moved=there)
 
 

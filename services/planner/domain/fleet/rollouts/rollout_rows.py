@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Literal
 from uuid import UUID
@@ -25,7 +25,7 @@ STAGES = (1, 10, 100)
 """Percent of a ring's tenants that are on new instances, one after the other."""
 STALLED_AFTER = timedelta(hours=1)
 """If nothing gets on for so long, that is for operators to mend; and a rollout that is to end does so."""
-THERE_BEFORE = "there_before"
+THERE_BEFORE, REFILLED = "there_before", "refilled"
 """In the JSON of a baseline, beside figures."""
 SECURITY_TIMES, SECURITY_LEAST = 6, timedelta(minutes=5)
 """A rollout for security soaks a sixth of the time, but no less than this if that is not more than was ordered."""
@@ -117,6 +117,16 @@ class Rollout:
         """How many tenants were on new instances before the first moved to them; 0 in a row of a former release."""
         there: int = json.loads(self.baseline or "{}").get(THERE_BEFORE, 0)
         return there
+
+    @property
+    def refilled(self) -> int:
+        """How often others had to move in place of the stage's tenants, as too few were left when it had soaked."""
+        times: int = json.loads(self.baseline or "{}").get(REFILLED, 0)
+        return times
+
+    def with_refilled(self, times: int) -> Rollout:
+        """With another :attr:`refilled`."""
+        return replace(self, baseline=json.dumps({**json.loads(self.baseline or "{}"), REFILLED: times}))
 
     @property
     def soak(self) -> timedelta:
