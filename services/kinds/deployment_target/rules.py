@@ -81,7 +81,7 @@ def target_change(target: Target, outcome: TargetOutcome) -> UnownedObject:
         target.name,
         target.uid,
         is_deleted=outcome.is_deleted and not target.deleting,
-        unless={DEPLOYMENT_TARGET_CLAIM.kind: outcome.unless} if outcome.unless and not target.deleting else {},
+        unless={DEPLOYMENT_TARGET_CLAIM.kind: (outcome.unless,)} if outcome.unless and not target.deleting else {},
         spec={"claimRef": outcome.claim or None},
         finalizers={FINALIZER: outcome.has_finalizer},
     )

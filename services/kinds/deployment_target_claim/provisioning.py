@@ -197,13 +197,16 @@ def with_target(request: SpaceRequest, targets: Mapping[str, Target]) -> SpaceRe
     return replace(request, target=made.name) if made is not None else request
 
 
-def possible_target(request: SpaceRequest, targets: Collection[str]) -> str:
-    """Name of the target that was made of ``request`` if one was, of which nobody has told yet.
+def possible_targets(request: SpaceRequest, targets: Collection[str]) -> tuple[str, ...]:
+    """Names that the target may have which was made of ``request``, if one was of which nobody has told yet.
 
-    Where another one of ``targets``, as of a former claim, has the first name, it is the other one.
+    Where another one of ``targets``, as of a former claim, has the first name, it is the other one. So it may be
+    otherwise, too: who had the first name when it was made may have gone since.
     """
-    first = target_name(request.claim)
-    return request.target or (_other_name(request.claim, _mark_in(request.name)) if first in targets else first)
+    if request.target:
+        return (request.target,)
+    first, other = target_name(request.claim), _other_name(request.claim, _mark_in(request.name))
+    return (other,) if first in targets else (first, other)
 
 
 def due_at(request: SpaceRequest, now: datetime) -> datetime | None:

@@ -26,8 +26,8 @@ class UnownedObject(DesiredObject):
     uid: str = ""
     """Of the object that is patched or deleted; empty: it is to be made."""
     is_deleted: bool = False
-    unless: Mapping[str, str] = field(default_factory=dict)
-    """Names by kind, of one that is deleted: while there is such an object of its namespace it is not."""
+    unless: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Names by kind, of one that is deleted: while there is any such object of its namespace it is not."""
     spec: Mapping[str, Any] = field(default_factory=dict)
     """Of one that is made the whole; else the fields that are ours. None: there is to be none."""
     labels: Mapping[str, str | None] = field(default_factory=dict)
@@ -38,9 +38,10 @@ class UnownedObject(DesiredObject):
 
     @property
     def content(self) -> Mapping[str, Mapping[str, Any]]:
-        """The parts of its manifest."""
+        """The parts of its manifest. One name is a text there: watchers of before know no several ones."""
         parts = {"annotations": self.annotations, "finalizers": self.finalizers, "labels": self.labels}
-        return parts | {"spec": self.spec} | ({"unless": self.unless} if self.unless else {})
+        unless = {kind: names[0] if len(names) == 1 else list(names) for kind, names in self.unless.items()}
+        return parts | {"spec": self.spec} | ({"unless": unless} if unless else {})
 
 
 def says(manifest: str, live: LiveChild) -> bool:

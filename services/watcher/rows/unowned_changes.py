@@ -53,7 +53,7 @@ class UnownedChanges:
         live = await self._find(row)
         if live is None or live["metadata"].get("deletionTimestamp"):
             return ""
-        for resource, name in keepers_of(row).items():
+        for resource, name in ((kind, each) for kind, names in keepers_of(row).items() for each in names):
             if not await self._is_missing(resource, row.namespace, name):
                 log.info("not deleted: it may be needed", kind=row.kind, namespace=row.namespace, name=row.name)
                 return ""

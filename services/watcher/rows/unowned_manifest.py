@@ -44,16 +44,21 @@ def require_known_change(row: WorkspaceObject) -> None:
         raise Poison(f"this watcher does not {verb} a {row.kind} that is not a child of a resource")
 
 
-def keepers_of(row: WorkspaceObject) -> Mapping[ApiResource, str]:
-    """Names of the objects that keep the object from being deleted, by kind. Raises Poison likewise."""
+def keepers_of(row: WorkspaceObject) -> Mapping[ApiResource, list[str]]:
+    """Names of the objects any of which keeps the object from being deleted, by kind. Raises Poison likewise."""
     known = {each.kind: each for each in unowned_resource_of(row).kept_by}
     try:
         named = dict(orjson.loads(row.manifest).get("unless", {}))
     except (orjson.JSONDecodeError, AttributeError, TypeError, ValueError) as error:
         raise Poison(f"not the manifest of a {row.kind}: {error!r}") from error
-    if not all(kind in known and name and isinstance(name, str) for kind, name in named.items()):
-        raise Poison(f"a {row.kind} is kept by the name of one of {sorted(known)}, or by nothing; not by {named}")
-    return {known[kind]: name for kind, name in named.items()}
+    names = {kind: each if isinstance(each, list) else [each] for kind, each in named.items()}
+    if not all(kind in known and each and all(map(_is_name, each)) for kind, each in names.items()):
+        raise Poison(f"a {row.kind} is kept by names of some of {sorted(known)}, or by nothing; not by {named}")
+    return {known[kind]: each for kind, each in names.items()}
+
+
+def _is_name(value: object) -> bool:
+    return isinstance(value, str) and bool(value)
 
 
 def unowned_manifest_of(row: WorkspaceObject) -> UnownedManifest:

@@ -110,7 +110,7 @@ class PlayedNamespace(ABC):
         if not _is_meant(row, live):
             return None
         if row.desired == "absent":
-            if live.deleting or any(keeper in self.live for keeper in manifest.get("unless", {}).items()):
+            if live.deleting or any(keeper in self.live for keeper in keepers_of(manifest)):
                 return None
             live.deleting = True
             return key
@@ -135,6 +135,12 @@ def _is_meant(row: ChildRow, live: Live) -> bool:
     if row.is_unowned:
         return row.uid == live.uid
     return live.controller == row.owner_uid and row.uid in {"", live.uid}
+
+
+def keepers_of(manifest: dict[str, Any]) -> list[Key]:
+    """What keeps an object that is to be deleted."""
+    names = {kind: each if isinstance(each, list) else [each] for kind, each in manifest.get("unless", {}).items()}
+    return [(kind, name) for kind, each in names.items() for name in each]
 
 
 def _merged(live: dict[str, Any], patch: dict[str, Any]) -> dict[str, Any]:

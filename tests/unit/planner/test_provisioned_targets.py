@@ -298,10 +298,11 @@ def test_space_when_its_claim_has_gone_and_its_target_is_refused_then_it_stays(m
     assert len(made.spaces()) == 2
 
 
+@pytest.mark.parametrize("has_gone", [False, True])
 def test_space_when_its_claim_goes_before_its_target_of_another_name_is_told_of_then_both_stay(
-    made: Targets,
+    made: Targets, *, has_gone: bool
 ) -> None:
-    """The class says Retain, a former claim has left the first name, and the label is written late."""
+    """The class says Retain, a former claim's target has or had the first name, and the label is written late."""
     made.set_class("Retain")
     made.delete(DEV)
     made.settle()
@@ -315,8 +316,9 @@ def test_space_when_its_claim_goes_before_its_target_of_another_name_is_told_of_
     made.live[former] = kept
     (order,) = [row for row in made.rows() if row.kind == TARGET and not row.uid]
     made.write(order)
-    made.live[DEV].finalizers = []
-    made.delete(DEV)
+    for gone in [MADE, DEV] if has_gone else [DEV]:
+        made.live[gone].finalizers = []
+        made.delete(gone)
     (removal,) = [row for row in made.rows() if row.key == own]
     assert (removal.desired, made.write(removal)) == ("absent", None), "the API server has the target"
     made.tell(order.key)

@@ -214,7 +214,7 @@ def test_metadata_when_it_was_left_out_then_what_is_wanted_of_it_is_asked_for_on
 
 def test_deletion_when_nobody_carries_it_out_then_it_is_asked_for_again_when_it_is_due(there: Namespace) -> None:
     there.show(3, "t", kind="DeploymentTarget")
-    going = UnownedObject(TARGET, "t", "uid-t", is_deleted=True, unless={CLAIM.value: "dev"})
+    going = UnownedObject(TARGET, "t", "uid-t", is_deleted=True, unless={CLAIM.value: ("dev",)})
     assert len(there.plan(4, going)) == 1
     assert (there.plan(5, going), there.due) == ([], 4 + LATER)
     (again,) = there.plan(4 + LATER, going)

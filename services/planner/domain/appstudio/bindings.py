@@ -130,7 +130,7 @@ def _removals(
         pair, removal = pair_of(row), removal_of(row, context)
         if pair is None or removal is None or removal > now or by_name.get(pair[1], NO_PLACE).is_expired:
             continue
-        yield _removal(row, unless={APPLICATION.kind: pair[0]})
+        yield _removal(row, unless={APPLICATION.kind: (pair[0],)})
 
 
 def _bindings_of_expired(state: TenantState, by_name: Mapping[str, Place]) -> Iterator[PlainResource]:
@@ -143,7 +143,7 @@ def _bindings_of_expired(state: TenantState, by_name: Mapping[str, Place]) -> It
             yield row
 
 
-def _removal(row: PlainResource, unless: Mapping[str, str] = MappingProxyType({})) -> UnownedRequest:
+def _removal(row: PlainResource, unless: Mapping[str, tuple[str, ...]] = MappingProxyType({})) -> UnownedRequest:
     return UnownedRequest(row, UnownedObject(UnownedKind.BINDING, row.name, row.uid, is_deleted=True, unless=unless))
 
 

@@ -30,7 +30,7 @@ from services.kinds.deployment_target_claim.provisioning import (
     NamespaceAccess,
     Provisioning,
     SpaceRequest,
-    possible_target,
+    possible_targets,
     space_name,
     target_name,
     with_target,
@@ -91,8 +91,8 @@ def orphan_requests(
     """The deletion of each, on its own behalf; ``claims`` and ``targets``: names of those that are known."""
     own = {row.name: row for row in rows if row.kind == SPACE_REQUEST.kind}
     for space in orphans:
-        claim = {} if space.claim in claims else {DEPLOYMENT_TARGET_CLAIM.kind: space.claim}
-        unless = claim | {DEPLOYMENT_TARGET.kind: possible_target(space, targets)}
+        claim = {} if space.claim in claims else {DEPLOYMENT_TARGET_CLAIM.kind: (space.claim,)}
+        unless = claim | {DEPLOYMENT_TARGET.kind: possible_targets(space, targets)}
         row = own[space.name]
         change = UnownedObject(UnownedKind.SPACE_REQUEST, row.name, row.uid, is_deleted=True, unless=unless)
         yield UnownedRequest(row, change)

@@ -23,7 +23,7 @@ from services.kinds.deployment_target_claim.provisioning import (
     due_at,
     orphans_among,
     other_target_name,
-    possible_target,
+    possible_targets,
     provision,
     space_name,
     with_target,
@@ -300,17 +300,17 @@ def test_request_when_its_label_does_not_say_its_target_yet_then_it_has_the_one_
 
 
 @pytest.mark.parametrize(
-    ("row", "targets", "name"),
+    ("row", "targets", "names"),
     [
-        pytest.param(LABELLED, {"a-dt"}, "a-dt", id="its label says so"),
-        pytest.param(UNUSED, set(), "a-dt", id="the first name"),
-        pytest.param(UNUSED, {"a-dt"}, OTHER_NAME, id="which another one has"),
+        pytest.param(LABELLED, {"a-dt"}, ("a-dt",), id="its label says so"),
+        pytest.param(UNUSED, set(), ("a-dt", OTHER_NAME), id="another one may have had the first name"),
+        pytest.param(UNUSED, {"a-dt"}, (OTHER_NAME,), id="another one has the first name"),
     ],
 )
-def test_request_when_nobody_has_told_of_its_target_then_that_can_have_one_name(
-    row: SpaceRequest, targets: set[str], name: str
+def test_request_when_nobody_has_told_of_its_target_then_that_has_a_name_by_who_has_or_had_the_first_one(
+    row: SpaceRequest, targets: set[str], names: tuple[str, ...]
 ) -> None:
-    assert possible_target(row, targets) == name
+    assert possible_targets(row, targets) == names
 
 
 def test_request_when_it_is_being_deleted_already_then_it_is_not_deleted_again() -> None:

@@ -230,15 +230,16 @@ async def test_target_when_the_claim_that_it_was_made_for_is_there_after_all_the
     [
         {"kind": CLAIM, "metadata": {"name": "dev", "uid": "u"}},
         {"kind": TARGET, "metadata": {"name": "dev-dt", "uid": "u"}},
+        {"kind": TARGET, "metadata": {"name": "dev-dt-1", "uid": "u"}},
     ],
-    ids=["claim", "target"],
+    ids=["claim", "target", "target of the other name"],
 )
 async def test_space_request_when_its_claim_or_its_target_is_there_after_all_then_it_is_not_deleted(
     cluster: FakeCluster, keeper: Manifest
 ) -> None:
     """It asks for that itself: there is nobody else who could."""
     owner = {"owner_kind": "SpaceRequest", "owner_api_version": SPACE_REQUEST.api_version, "owner_name": "dev-1"}
-    unless = {CLAIM: "dev", TARGET: "dev-dt"}
+    unless = {CLAIM: "dev", TARGET: ["dev-dt", "dev-dt-1"]}
     row = unowned(UnownedKind.SPACE_REQUEST, "dev-1", desired="absent", unless=unless, owner_uid="uid-dev-1", **owner)
     cluster.add({"kind": "SpaceRequest", "metadata": {"name": "dev-1", "uid": "uid-dev-1"}, "spec": {}})
     cluster.add(keeper | {"spec": {}})
@@ -271,7 +272,17 @@ async def test_deletion_when_a_successor_has_the_name_then_that_is_left_alone(cl
 
 
 @pytest.mark.parametrize(
-    "unless", [{"Secret": "login"}, {"Application": 1}, {"Application": ""}, ["Application"], "Application", None]
+    "unless",
+    [
+        {"Secret": "login"},
+        {"Application": 1},
+        {"Application": ""},
+        {"Application": []},
+        {"Application": ["shop", 1]},
+        ["Application"],
+        "Application",
+        None,
+    ],
 )
 def test_deletion_when_a_row_names_anything_else_then_it_is_a_poison(unless: Any) -> None:
     with pytest.raises(Poison):
