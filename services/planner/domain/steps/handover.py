@@ -149,6 +149,7 @@ def seen_of(state: TenantState, context: Context, now: datetime) -> Seen:
     held = [each for each in state.deployments.values() if each.spec is not None and state.is_moved(each)]
     is_late = is_in_haste(move, now, context.policy.move_patience)
     is_source_down = context.fleet.instances[move.source].is_down
+    unmovable = _unmovable(move, held, context)
     return Seen(
         unprepared=_unprepared(state, reported, context, is_late=is_late),
         unpaused=_unpaused(state, held, context, is_late=is_late and not is_source_down),
@@ -158,8 +159,8 @@ def seen_of(state: TenantState, context: Context, now: datetime) -> Seen:
         is_withdrawn=not state.elsewhere or move.other in state.parts,
         is_target_down=context.fleet.instances[move.target].is_down,
         is_source_lost=context.fleet.instances[move.source].is_out_of_reach,
-        unmovable=_unmovable(move, held, context),
-        refusal=_refusal(state, move, held, context),
+        unmovable=unmovable,
+        refusal=_refusal(state, move, unmovable, context),
     )
 
 
@@ -281,12 +282,12 @@ def _unmovable(move: Move, held: Sequence[Deployment], context: Context) -> str:
     return f"deployment {name} names no environment: what it has deployed would stay in the cluster" if name else ""
 
 
-def _refusal(state: TenantState, move: Move, held: Sequence[Deployment], context: Context) -> str:
+def _refusal(state: TenantState, move: Move, unmovable: str, context: Context) -> str:
     """The rule by which the tenant, as it is by now, would not be ordered to go to the target; empty if none."""
     own = state.tenant.engine_instance_id
     others = state.parts.keys() - {own}
     source, target = (context.fleet.instances[each] for each in (move.source, move.target))
-    of_cluster = refusal_of_cluster(source, target) if others else _unmovable(move, held, context)
+    of_cluster = refusal_of_cluster(source, target) if others else unmovable
     return of_cluster or refusal_of_part(move.target, others, own, state.tenant.full_name)
 
 

@@ -220,13 +220,14 @@ def require_left_to_rollout(source: EngineInstanceRow, target: EngineInstanceRow
     old ones, those included that have joined it since, and within the new ones, anybody may: those who move next are
     drawn, wherever they are. From an instance that is down they go anywhere.
     """
-    rollout, places, in_ring = fleet.rollout, {source.id, target.id}, held_by_rollout(fleet)
-    if rollout is None or in_ring.isdisjoint(places):
+    rollout = fleet.rollout
+    if rollout is None or fleet.is_down(source.id):
+        return
+    places, in_ring = {source.id, target.id}, held_by_rollout(fleet)
+    if in_ring.isdisjoint(places):
         return
     joined = {each for each in in_ring - rollout.target_ids if not runs(fleet.instances[each], rollout, fleet)}
     if places <= rollout.source_ids | joined or places <= rollout.target_ids:
-        return
-    if fleet.is_down(source.id):
         return
     raise Refused(
         f"ring {rollout.ring} is being rolled out, which moves its tenants: 'gitopsctl engines rollout status'"

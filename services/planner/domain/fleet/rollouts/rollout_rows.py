@@ -115,18 +115,20 @@ class Rollout:
     @property
     def there_before(self) -> int:
         """How many tenants were on new instances before the first moved to them; 0 in a row of a former release."""
-        there: int = json.loads(self.baseline or "{}").get(THERE_BEFORE, 0)
-        return there
+        return self._noted(THERE_BEFORE)
 
     @property
     def refilled(self) -> int:
         """How often others had to move in place of the stage's tenants, as too few were left when it had soaked."""
-        times: int = json.loads(self.baseline or "{}").get(REFILLED, 0)
-        return times
+        return self._noted(REFILLED)
 
     def with_refilled(self, times: int) -> Rollout:
         """With another :attr:`refilled`."""
         return replace(self, baseline=json.dumps({**json.loads(self.baseline or "{}"), REFILLED: times}))
+
+    def _noted(self, name: str) -> int:
+        found: int = json.loads(self.baseline or "{}").get(name, 0)
+        return found
 
     @property
     def soak(self) -> timedelta:
