@@ -236,7 +236,7 @@ class Bench:
 
 
 def make_topic(servers: str) -> None:
-    """Of the cluster that has instances."""
+    """Those of the cluster that has instances."""
     topics = [NewTopic(each.name, each.partitions, 1) for each in load_topics(engine_cluster=CLUSTER)]
     admin = AdminClient({"bootstrap.servers": servers})
     for outcome in admin.create_topics(topics).values():

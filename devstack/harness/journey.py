@@ -31,7 +31,8 @@ from services.common.messages import (
 GROUP = "gitopsctl-journeys"
 POLL_SECONDS = 0.05
 ROWS = topics.engine_topic(ENGINE_CLUSTER)
-TOPICS = (topics.COMMANDS, ROWS, topics.OBSERVATIONS, topics.workspace_topic(WORKSPACE))
+REPORTS = topics.observations_topic(ENGINE_CLUSTER)
+TOPICS = (topics.COMMANDS, ROWS, REPORTS, topics.workspace_topic(WORKSPACE))
 
 
 class Stage(StrEnum):
@@ -115,7 +116,7 @@ class _Decoder:
             match message.topic:
                 case topics.COMMANDS:
                     yield from _of_command(self._commands.decode_message(message.value))
-                case topics.OBSERVATIONS:
+                case topic if topic == REPORTS:
                     yield from _of_observation(self._observations.decode_message(message.value))
                 case topic if topic == ROWS:
                     record = decode_record(self._registry, message.value)

@@ -47,6 +47,7 @@ from services.common.kafka import (
     Topic,
     WholeTopicReader,
     count_partitions,
+    is_engine_topic,
     load_topics,
 )
 from services.common.kubernetes import Access, KubeClient, Reflection, connect, reflect, require_access
@@ -66,7 +67,9 @@ def start(settings: AgentSettings) -> None:
     report_token_expiry(SERVICE, settings)
     keys = OpeningKeys.load_of_cluster(settings.sealing_private_keys, settings.engine_cluster)
     topic = _topic_of_rows(settings)
-    messaging = await_messaging(settings, Observation, OBSERVATIONS, lambda: check_topic(settings, topic))
+    messaging = await_messaging(
+        settings, Observation, OBSERVATIONS, lambda: check_topics(settings, topic, settings.topic_of_reports)
+    )
     follower = _read_fleet(settings, messaging.registry)
     check_cluster(settings.kubeconfig, follower.fleet.namespaces.values(), settings.start_timeout_seconds)
     collect_rarely()
@@ -117,7 +120,7 @@ def build(
     session = GroupSession(settings.session_timeout_seconds, clock)
     decode = partial(_row, messaging.registry)
     reports = ObservationSink(
-        publisher, messaging.messages, settings.observations_topic, clock, session.require_membership
+        publisher, messaging.messages, settings.topic_of_reports, clock, session.require_membership
     )
     accepted = Acceptance(
         unseen=settings.accept_unseen_engines,
@@ -172,7 +175,7 @@ def _row(registry: SchemaRegistry, key: bytes | None, value: bytes | None) -> En
 
 def _topic_of_rows(settings: AgentSettings) -> Topic:
     """The declaration of the cluster's topic, which may go by another name."""
-    (declared,) = load_topics(engine_cluster=settings.engine_cluster)
+    declared = next(each for each in load_topics(engine_cluster=settings.engine_cluster) if is_engine_topic(each.name))
     return declared.model_copy(update={"name": settings.topic_of_rows})
 
 
@@ -187,9 +190,9 @@ def _checker(settings: AgentSettings, keys: OpeningKeys, clock: Clock) -> Creden
     return CredentialChecker(keys, settings.allowed_addresses, bounds, clock)
 
 
-def check_topic(brokers: Brokers, topic: Topic) -> None:
-    """Raises as :func:`count_partitions`, and InvalidConfiguration if the topic is not as declared."""
-    partitions = count_partitions(brokers, [topic.name])[topic.name]
+def check_topics(brokers: Brokers, topic: Topic, reports: str) -> None:
+    """Raises as :func:`count_partitions`, and InvalidConfiguration if the topic of rows is not as declared."""
+    partitions = count_partitions(brokers, [topic.name, reports])[topic.name]
     if partitions != topic.partitions:
         raise InvalidConfiguration(
             f"topic {topic.name} has {partitions} partitions, topics.yaml says {topic.partitions}; "

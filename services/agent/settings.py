@@ -8,7 +8,7 @@ from pydantic import Field, FilePath
 
 from services.common.addresses import AddressPolicy
 from services.common.argocd_names import INSTALLATION_ID
-from services.common.kafka import DEFAULT_ENGINE_CLUSTER, ENGINE_CLUSTER_NAME, FLEET, OBSERVATIONS, engine_topic
+from services.common.kafka import DEFAULT_ENGINE_CLUSTER, ENGINE_CLUSTER_NAME, FLEET, engine_topic, observations_topic
 from services.common.platform_namespaces import is_platform
 from services.common.settings import AllowedAddresses, Names, ServiceSettings
 
@@ -64,7 +64,9 @@ class AgentSettings(ServiceSettings):
         default="", description="Topic of compiled rows; gitops.engine.<ENGINE_CLUSTER> if left out."
     )
     fleet_topic: str = Field(default=FLEET, description="Topic of engine instances; as in topics.yaml.")
-    observations_topic: str = Field(default=OBSERVATIONS, description="Topic of observations.")
+    observations_topic: str = Field(
+        default="", description="Topic of observations; gitops.observations.<ENGINE_CLUSTER> if left out."
+    )
     concurrency_per_instance: int = Field(
         default=8, ge=1, le=64, description="Calls in flight per engine instance; above 8 an API server gains nothing."
     )
@@ -150,6 +152,11 @@ class AgentSettings(ServiceSettings):
     def topic_of_rows(self) -> str:
         """The topic that this cluster's agents share out."""
         return self.engine_topic or engine_topic(self.engine_cluster)
+
+    @property
+    def topic_of_reports(self) -> str:
+        """The topic that this cluster's agents write to."""
+        return self.observations_topic or observations_topic(self.engine_cluster)
 
     def is_platform(self, namespace: str) -> bool:
         """Whether operators have kept a namespace of the engine cluster from tenants, that of an engine aside."""

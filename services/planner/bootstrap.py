@@ -30,7 +30,9 @@ from services.common.kafka import (
     described_partitions,
     engine_topic,
     existing_partitions,
+    is_observations_topic,
     kafka_at,
+    observations_topic,
     read_extents,
     topic_settings,
 )
@@ -141,17 +143,18 @@ def _decoder(registry: SchemaRegistry, publisher: Publisher, limit: DeadLetterLi
 
 
 def _check_topics(brokers: Brokers) -> None:
-    """A tenant's commands and observations must be in partitions of the same number, orders all in one.
+    """A tenant's commands and observations must be in partitions of the same number, orders all in one partition.
 
     Raises InvalidConfiguration, NoPermission if planners may not ask for the topic of an engine cluster, and Retry if
     the brokers do not answer.
     """
-    counts = count_partitions(brokers, (COMMANDS, OBSERVATIONS, FLEET_ORDERS, DEAD_LETTERS))
-    if counts[COMMANDS] != counts[OBSERVATIONS]:
-        raise InvalidConfiguration(
-            f"{COMMANDS} has {counts[COMMANDS]} partitions and {OBSERVATIONS} {counts[OBSERVATIONS]}; "
-            "they must have the same number"
-        )
+    reports = observations_topic(DEFAULT_ENGINE_CLUSTER)
+    counts = count_partitions(brokers, (COMMANDS, reports, FLEET_ORDERS, DEAD_LETTERS))
+    for topic, count in sorted(existing_partitions(brokers).items()):
+        if is_observations_topic(topic) and count != counts[COMMANDS]:
+            raise InvalidConfiguration(
+                f"{COMMANDS} has {counts[COMMANDS]} partitions and {topic} {count}; they must have the same number"
+            )
     if counts[FLEET_ORDERS] != 1:
         raise InvalidConfiguration(f"{FLEET_ORDERS} has {counts[FLEET_ORDERS]} partitions; it must have one")
     of_cluster = engine_topic(DEFAULT_ENGINE_CLUSTER)

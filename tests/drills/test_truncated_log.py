@@ -11,7 +11,8 @@ from confluent_kafka.admin import AdminClient
 
 from devstack.harness.hosted import HostedStack
 from devstack.harness.operator import EDGES, Operator
-from services.common.kafka import COMMANDS, OBSERVATIONS, PartitionReader, count_partitions
+from devstack.stack.identities import ENGINE_CLUSTER
+from services.common.kafka import COMMANDS, PartitionReader, count_partitions, observations_topic
 from services.common.kafka import TopicPartition as Source
 from tests.drills.alert_metrics import measured
 from tests.drills.test_lost_database import identity
@@ -45,7 +46,7 @@ async def until_sent(stack: HostedStack, sent: int) -> None:
 
 def truncate(stack: HostedStack) -> None:
     """Of both logs nothing is left."""
-    ends = ends_of(stack, COMMANDS, OBSERVATIONS)
+    ends = ends_of(stack, COMMANDS, observations_topic(ENGINE_CLUSTER))
     admin = AdminClient({"bootstrap.servers": stack.environment["KAFKA_BOOTSTRAP_SERVERS"]})
     asked = admin.delete_records([TopicPartition(*source, end) for source, end in ends.items() if end])
     for answer in asked.values():

@@ -12,19 +12,21 @@ from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 
 from devstack.harness.hosted import HostedStack
 from devstack.stack.identities import ENGINE_CLUSTER, WORKSPACE
-from services.common.avro import AvroCodec, SchemaRegistry
+from services.common.avro import AvroCodec, SchemaRegistry, value_subject
 from services.common.kafka import (
     COMMANDS,
     DEAD_LETTERS,
-    OBSERVATIONS,
     engine_topic,
     load_topics,
+    log_of,
+    observations_topic,
     workspace_topic,
 )
 from services.common.messages import Command, DeadLetter, ResourceChanged
 from tests.e2e.tenant import Tenant
 
 ENGINE, STATUSES = engine_topic(ENGINE_CLUSTER), workspace_topic(WORKSPACE)
+REPORTS = observations_topic(ENGINE_CLUSTER)
 UNKNOWN_SCHEMA = struct.pack(">bI", 0, 2_000_000) + b"x"
 
 
@@ -75,7 +77,7 @@ def most_bytes(topic: str) -> int:
 
 
 def schema_id(stack: HostedStack, topic: str) -> int:
-    return SchemaRegistry(stack.environment["SCHEMA_REGISTRY_URL"]).id_of(f"{topic}-value")
+    return SchemaRegistry(stack.environment["SCHEMA_REGISTRY_URL"]).id_of(value_subject(log_of(topic)))
 
 
 def invalid_utf8(stack: HostedStack, topic: str) -> bytes:
@@ -88,7 +90,7 @@ def invalid_utf8(stack: HostedStack, topic: str) -> bytes:
         (COMMANDS, "planner", lambda stack: UNKNOWN_SCHEMA, "not in the registry"),
         (COMMANDS, "planner", lambda stack: b"{}", "wire format"),
         (COMMANDS, "planner", lambda stack: invalid_utf8(stack, COMMANDS), "does not fit"),
-        (OBSERVATIONS, "planner", lambda stack: invalid_utf8(stack, OBSERVATIONS), "does not fit"),
+        (REPORTS, "planner", lambda stack: invalid_utf8(stack, REPORTS), "does not fit"),
         (ENGINE, "agent", lambda stack: UNKNOWN_SCHEMA, "not in the registry"),
         (ENGINE, "agent", lambda stack: b"\xff", "wire format"),
         (STATUSES, "watcher", lambda stack: UNKNOWN_SCHEMA, "not in the registry"),
@@ -112,7 +114,7 @@ async def test_message_when_it_cannot_be_decoded_then_it_is_a_dead_letter_and_wo
     await tenant.until_status("Synced", sync__status="Synced")
 
 
-@pytest.mark.parametrize("topic", [COMMANDS, OBSERVATIONS, ENGINE, STATUSES])
+@pytest.mark.parametrize("topic", [COMMANDS, REPORTS, ENGINE, STATUSES])
 async def test_message_when_it_is_larger_than_its_topic_takes_then_the_broker_refuses_it(
     stack: HostedStack, topic: str
 ) -> None:

@@ -13,11 +13,12 @@ from confluent_kafka import Consumer, Message, TopicPartition
 
 from devstack.harness.hosted import HostedStack
 from devstack.stack.identities import ENGINE_CLUSTER, WORKSPACE
-from services.common.kafka import COMMANDS, OBSERVATIONS, engine_topic, workspace_topic
+from services.common.kafka import COMMANDS, engine_topic, observations_topic, workspace_topic
 from services.common.telemetry import trace_id, traceparent
 from tests.e2e.tenant import Tenant
 
 ENGINE, STATUSES = engine_topic(ENGINE_CLUSTER), workspace_topic(WORKSPACE)
+REPORTS = observations_topic(ENGINE_CLUSTER)
 SERVICES = ("watcher", "planner", "agent-1", "agent-2")
 MEASURED = (
     ("agents", 'gitops_end_to_end_seconds_count{kind="Application",stage="applied"}'),
@@ -62,7 +63,7 @@ async def test_change_when_it_travels_then_one_trace_id_is_on_every_message(stac
     uid = (await tenant.create())["metadata"]["uid"]
     await tenant.until_status("Synced", sync__status="Synced")
     traces = traces_by_topic(stack, uid)
-    assert traces.keys() == {COMMANDS, ENGINE, OBSERVATIONS, STATUSES}
+    assert traces.keys() == {COMMANDS, ENGINE, REPORTS, STATUSES}
     assert len({trace_id(trace) for found in traces.values() for trace in found}) == 1
 
 
@@ -73,7 +74,7 @@ def traces_by_topic(stack: HostedStack, uid: str) -> dict[str, set[str]]:
     found: dict[str, set[str]] = {}
     try:
         topics = consumer.list_topics(timeout=10).topics
-        for topic in (COMMANDS, ENGINE, OBSERVATIONS, STATUSES):
+        for topic in (COMMANDS, ENGINE, REPORTS, STATUSES):
             for partition in topics[topic].partitions:
                 for message in partition_from_the_beginning(consumer, TopicPartition(topic, partition, 0)):
                     if uid.encode() in (message.value() or b""):

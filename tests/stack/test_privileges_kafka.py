@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -30,7 +31,6 @@ from services.common.kafka import (
     FLEET,
     FLEET_ORDERS,
     OBJECTS,
-    OBSERVATIONS,
     PLACEMENT,
     PROVISIONING,
     TENANT_CLUSTERS,
@@ -40,6 +40,7 @@ from services.common.kafka import (
     described_partitions,
     engine_topic,
     objects_topic,
+    observations_topic,
     workspace_topic,
 )
 from services.common.settings import BrokerSettings
@@ -58,21 +59,21 @@ OWN_GROUP = {
     "target-provisioner": "gitops-target-provisioner",
 }
 OWN_STATUSES, OWN_OBJECTS = workspace_topic("local"), objects_topic("local")
-ENGINE = engine_topic("default")
+ENGINE, REPORTS = engine_topic("default"), observations_topic("default")
 TOPICS = (
-    *(COMMANDS, OBSERVATIONS, ENGINE, FLEET, FLEET_ORDERS, PLACEMENT, WORKSPACE, OWN_STATUSES, OBJECTS, OWN_OBJECTS),
+    *(COMMANDS, REPORTS, ENGINE, FLEET, FLEET_ORDERS, PLACEMENT, WORKSPACE, OWN_STATUSES, OBJECTS, OWN_OBJECTS),
     *(PROVISIONING, TENANT_CLUSTERS, DEAD_LETTERS, "gitops.connect.offsets", "gitops.connect.configs"),
 )
 
 MAY_WRITE = {
     "watcher-local": {COMMANDS, DEAD_LETTERS},
     "planner": {DEAD_LETTERS},
-    "agent-default": {OBSERVATIONS, DEAD_LETTERS},
+    "agent-default": {REPORTS, DEAD_LETTERS},
     "target-provisioner": set[str](),
 }
 MAY_READ = {
     "watcher-local": [OWN_STATUSES, OWN_OBJECTS, TENANT_CLUSTERS],
-    "planner": [COMMANDS, OBSERVATIONS, FLEET_ORDERS],
+    "planner": [COMMANDS, REPORTS, FLEET_ORDERS],
     "agent-default": [ENGINE, FLEET],
     "target-provisioner": [PROVISIONING],
 }
@@ -110,7 +111,7 @@ def test_topic_when_a_service_writes_it_then_only_what_is_declared_is_accepted(
     assert _may_write(login(service), topic) == (topic in MAY_WRITE[service])
 
 
-@pytest.mark.parametrize("topic", [COMMANDS, OBSERVATIONS, FLEET_ORDERS, DEAD_LETTERS])
+@pytest.mark.parametrize("topic", [COMMANDS, REPORTS, FLEET_ORDERS, DEAD_LETTERS])
 def test_topic_when_connect_writes_what_is_a_service_s_then_it_is_refused(
     login: Callable[[str], BrokerSettings], topic: str
 ) -> None:
@@ -238,6 +239,36 @@ def test_rows_when_an_agent_reads_them_then_only_those_of_its_own_cluster_are_gi
     assert not _may_read(elsewhere, "gitops-agent-elsewhere", ENGINE)
     assert not _may_read(login(here), OWN_GROUP[here], own)
     assert not _may_write(elsewhere, own)
+
+
+def test_reports_when_an_agent_writes_them_then_only_those_of_its_own_cluster_are_accepted(
+    login: Callable[[str], BrokerSettings], elsewhere: BrokerSettings
+) -> None:
+    own = observations_topic("elsewhere")
+    assert _may_write(elsewhere, own)
+    assert not _may_write(elsewhere, REPORTS)
+    assert not _may_write(login("agent-default"), own)
+    assert _may_read(login("planner"), OWN_GROUP["planner"], own)
+    assert not _may_read(login("agent-default"), OWN_GROUP["agent-default"], own)
+
+
+def test_right_when_it_is_declared_no_more_then_it_is_kept_as_long_as_the_operator_says_so(
+    infrastructure: HostedStack, elsewhere: BrokerSettings, tmp_path: Path
+) -> None:
+    former = tmp_path / "acls.yaml"
+    former.write_text(f"{{}}\n---\n{{}}\n---\nagent-<engine-cluster>: {{topics: {{{OBJECTS}: [write]}}}}\n")
+
+    def grant(*options: str) -> None:
+        typed = ["acls", "--engine-cluster", "elsewhere", *options]
+        made = CliRunner().invoke(topics.app, typed, env=infrastructure.environment)
+        assert made.exit_code == 0, made.output
+
+    own = observations_topic("elsewhere")
+    for options in (["--from", str(former), "--keep"], ["--keep"]):
+        grant(*options)
+        assert (_may_write(elsewhere, OBJECTS), _may_write(elsewhere, own)) == (True, True)
+    grant()
+    assert (_may_write(elsewhere, OBJECTS), _may_write(elsewhere, own)) == (False, True)
 
 
 def test_topics_of_engine_clusters_when_a_planner_asks_then_it_is_told_of_them_whether_they_are_there_and_of_no_others(

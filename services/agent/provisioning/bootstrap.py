@@ -33,7 +33,7 @@ def start(settings: ProvisionerSettings) -> None:
     """Run until SIGTERM or SIGINT. Raises the errors of a start that fails."""
     configure_logging(PROVISIONER, settings.log_level, settings.log_format)
     report_token_expiry(PROVISIONER, settings)
-    topics = [settings.fleet_topic, settings.observations_topic]
+    topics = [settings.fleet_topic, settings.topic_of_reports]
     messaging = await_messaging(settings, Observation, OBSERVATIONS, lambda: count_partitions(settings, topics))
     decode = partial(row_of, FleetInstance, messaging.registry)
     reader = WholeTopicReader(settings, settings.fleet_topic, settings.consumer_group, decode, PROVISIONER)
@@ -47,7 +47,7 @@ async def _serve(settings: ProvisionerSettings, messaging: Messaging[Observation
     shutdown, clock, heartbeat = Shutdown(), SystemClock(), Heartbeat()
     publisher = Publisher(settings, PROVISIONER)
     async with await connect(settings.kubeconfig) as cluster:
-        reports = ObservationSink(publisher, messaging.messages, settings.observations_topic, clock, lambda: None)
+        reports = ObservationSink(publisher, messaging.messages, settings.topic_of_reports, clock, lambda: None)
         installer = Installer(cluster, Renderings(settings.installations))
         provisioner = Provisioner(
             follower.fleet,

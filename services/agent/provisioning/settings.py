@@ -6,7 +6,7 @@ from pathlib import Path
 
 from pydantic import DirectoryPath, Field
 
-from services.common.kafka import DEFAULT_ENGINE_CLUSTER, ENGINE_CLUSTER_NAME, FLEET, OBSERVATIONS
+from services.common.kafka import DEFAULT_ENGINE_CLUSTER, ENGINE_CLUSTER_NAME, FLEET, observations_topic
 from services.common.settings import ServiceSettings
 
 GROUP = "gitops-provisioner"
@@ -27,7 +27,9 @@ class ProvisionerSettings(ServiceSettings):
         "VERSION-PROFILE.yaml of each configuration profile of it."
     )
     fleet_topic: str = Field(default=FLEET, description="Topic of engine instances; as in topics.yaml.")
-    observations_topic: str = Field(default=OBSERVATIONS, description="Topic of observations.")
+    observations_topic: str = Field(
+        default="", description="Topic of observations; gitops.observations.<ENGINE_CLUSTER> if left out."
+    )
     provisioning_interval_seconds: float = Field(
         default=30, gt=0, description="Between two comparisons of an installation with its manifests."
     )
@@ -42,3 +44,8 @@ class ProvisionerSettings(ServiceSettings):
     def consumer_group(self) -> str:
         """The group that its reader of the fleet names; nothing is committed."""
         return f"{GROUP}-{self.engine_cluster}"
+
+    @property
+    def topic_of_reports(self) -> str:
+        """The topic that this cluster's provisioner writes to, as its agents do."""
+        return self.observations_topic or observations_topic(self.engine_cluster)

@@ -22,7 +22,7 @@ from services.cli.output import OUTPUT, Output, Row, print_rows, tell
 from services.cli.sending import publishing
 from services.common.avro import AvroCodec, SchemaRegistry, value_subject
 from services.common.errors import InvalidConfiguration, Poison, Retry, Unavailable
-from services.common.kafka import FLEET_ORDERS, Publisher
+from services.common.kafka import FLEET_ORDERS, Publisher, log_of
 from services.common.messages import DeadLetter
 from services.common.settings import KafkaSettings, load
 from services.common.telemetry import TRACEPARENT
@@ -217,10 +217,10 @@ def _content(letter: DeadLetter, registry: SchemaRegistry) -> dict[str, Any]:
 def _decoded(letter: DeadLetter, registry: SchemaRegistry) -> dict[str, Any]:
     """Its message; empty if it cannot be understood. Raises Unavailable."""
     try:
-        message = CLASSES.get(letter.topic)
+        message = CLASSES.get(log_of(letter.topic))
         if message is None:
             return dict(row_of(letter.value, registry))
-        codec: AvroCodec[Any] = AvroCodec(registry, message, value_subject(letter.topic))
+        codec: AvroCodec[Any] = AvroCodec(registry, message, value_subject(log_of(letter.topic)))
         decoded = codec.decode_message(letter.value)
         name = "order" if letter.topic == FLEET_ORDERS else "event"
         part = getattr(decoded, name)

@@ -45,6 +45,7 @@ from services.common.kafka import (
     count_partitions,
     is_engine_topic,
     kafka_at,
+    log_of,
 )
 from services.common.messages import (
     Command,
@@ -61,7 +62,7 @@ from services.common.telemetry import TRACEPARENT
 
 Message = Command | Observation | FleetOrder
 CLASSES: Mapping[str, type[Message]] = {COMMANDS: Command, OBSERVATIONS: Observation, FLEET_ORDERS: FleetOrder}
-"""What the logs hold: a message that was given up is sent to its log again."""
+"""What each log holds: a message that was given up is sent to its topic again."""
 IDENTITY = {
     ENGINE: ("engine_instance_id", "kind", "namespace", "name"),
     WORKSPACE: ("workspace", "namespace", "kind", "name"),
@@ -113,7 +114,7 @@ class LogJudge:
         """Judge this letter, too. Its log has the messages from ``first`` to ``end``."""
         letter = stored.letter
         try:
-            message = self._codecs[letter.topic].decode_message(letter.value)
+            message = self._codecs[log_of(letter.topic)].decode_message(letter.value)
         except Poison as error:
             self._refused[stored.id] = f"it cannot be understood yet: {error}"
             return
@@ -144,7 +145,7 @@ class LogJudge:
         older = [each for each in of_tenant if each.letter.offset < message.offset and not each.refusal]
         if not older:
             return
-        decoded = _decoded(message, self._codecs[message.topic])
+        decoded = _decoded(message, self._codecs[log_of(message.topic)])
         what = "cannot be understood, and may be newer" if decoded is None else "is newer"
         for each in older:
             if supersedes(decoded, each.message):
@@ -155,7 +156,7 @@ class LogJudge:
         candidate = self._candidates[id_]
         if message.key != candidate.letter.key:
             return False
-        match candidate.message, _decoded(message, self._codecs[message.topic]):
+        match candidate.message, _decoded(message, self._codecs[log_of(message.topic)]):
             case Command(event=ResourceChanged(uid=uid)) as told, Command(event=ResourceGone(uid=gone)) as later:
                 return (told.workspace, told.namespace, uid) == (later.workspace, later.namespace, gone)
         return False
@@ -172,7 +173,7 @@ class Judge:
     def __init__(self, settings: KafkaSettings, registry: SchemaRegistry) -> None:
         self._settings, self._registry = settings, registry
         codecs: dict[str, Any] = {
-            topic: AvroCodec(registry, message, value_subject(topic)) for topic, message in CLASSES.items()
+            log: AvroCodec(registry, message, value_subject(log)) for log, message in CLASSES.items()
         }
         self._log = LogJudge(codecs)
         self._reader = PartitionReader(settings, CLIENT)
@@ -186,8 +187,8 @@ class Judge:
     def refusals(self, letters: Sequence[StoredLetter], *, has_database: bool) -> dict[str, str]:
         """Why a letter is not redriven, by its id; empty if it may be. Raises Unavailable."""
         done = {each.id: f"it was {each.done}" for each in letters if each.done}
-        of_logs = [each for each in letters if not each.done and each.letter.topic in CLASSES]
-        of_rows = [each for each in letters if not each.done and each.letter.topic not in CLASSES]
+        of_logs = [each for each in letters if not each.done and log_of(each.letter.topic) in CLASSES]
+        of_rows = [each for each in letters if not each.done and log_of(each.letter.topic) not in CLASSES]
         try:
             rows = {each.id: self._refusal_of_row(each, has_database=has_database) for each in of_rows}
             self._read_logs(of_logs)
@@ -197,7 +198,7 @@ class Judge:
 
     def refusal_by_now(self, stored: StoredLetter) -> str:
         """Of a letter that was not refused: by what its log has by now. Raises Retry."""
-        if stored.letter.topic not in CLASSES:
+        if log_of(stored.letter.topic) not in CLASSES:
             return ""
         for _ in range(READS):
             self._read_on([stored.source])
@@ -282,7 +283,7 @@ def send_letters(
             refused[stored.id] = refusal
             continue
         letter = stored.letter
-        if letter.topic in CLASSES:
+        if log_of(letter.topic) in CLASSES:
             offset = _send_to_log(publisher, stored, letter.value, letter.headers.items())
             if (removal := judge.removal_before(stored, offset)) is not None:
                 _send_to_log(publisher, stored, removal.value, removal.headers)

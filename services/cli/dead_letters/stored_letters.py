@@ -24,6 +24,7 @@ from services.common.kafka import (
     Publisher,
     TopicPartition,
     kafka_at,
+    log_of,
 )
 from services.common.messages import DeadLetter
 from services.common.settings import KafkaSettings
@@ -31,7 +32,7 @@ from services.common.settings import KafkaSettings
 LETTER, DONE = "gitops-dead-letter", "gitops-done"
 """Headers of a message that says what was done about a letter: its id, and what."""
 KEYED_BY_TENANT = frozenset({COMMANDS, OBSERVATIONS, "parked_events"})
-"""The last is no topic: it stands for what was kept of a parked tenant."""
+"""Logs. The last is no topic: it stands for what was kept of a parked tenant."""
 
 MOST_BYTES = 256 * 1024 * 1024
 """Of messages that are kept in memory at once: all that a command acts on."""
@@ -132,7 +133,7 @@ def mark_done(publisher: Publisher, stored: StoredLetter, what: Done) -> None:
 
 def tenant_of(letter: DeadLetter, registry: SchemaRegistry) -> str:
     """Workspace and namespace of a letter: from its key, or from the row that was streamed if that can be decoded."""
-    if letter.topic in KEYED_BY_TENANT:
+    if log_of(letter.topic) in KEYED_BY_TENANT:
         return (letter.key or b"").decode(errors="replace")
     row = row_of(letter.value, registry)
     namespace = text_of(row.get("tenant_namespace")) or text_of(row.get("namespace"))

@@ -53,17 +53,17 @@ def set_passwords(admin: AdminClient, passwords: Mapping[str, str]) -> None:
         _settle(outcome, f"password of {name}")
 
 
-def set_rights(admin: AdminClient, rights: Mapping[str, Rights]) -> tuple[int, int]:
-    """Add rights that are missing and take away those that are not declared; returns how many of each.
+def set_rights(admin: AdminClient, rights: Mapping[str, Rights], *, keep: bool = False) -> tuple[int, int]:
+    """Add rights that are missing; unless ``keep``, take away those that are not declared. Returns how many of each.
 
     Raises Retry until the broker itself sees the outcome: a principal that comes too early would be refused.
     """
     wanted = {binding for name, each in rights.items() for binding in _bindings(name, each)}
     present = {binding for name in rights for binding in _present(admin, name)}
-    missing, superfluous = wanted - present, present - wanted
+    missing, superfluous = wanted - present, set() if keep else present - wanted
     _each(admin.create_acls, missing)
     _each(admin.delete_acls, [_exactly(binding) for binding in superfluous])
-    if {binding for name in rights for binding in _present(admin, name)} != wanted:
+    if {binding for name in rights for binding in _present(admin, name)} != (present | wanted) - superfluous:
         raise Retry("the broker does not know all rights yet")
     return len(missing), len(superfluous)
 

@@ -16,11 +16,11 @@ from services.common.errors import InvalidConfiguration
 from services.common.kafka import (
     COMMANDS,
     DEFAULT_ENGINE_CLUSTER,
-    OBSERVATIONS,
     TopicPartition,
     count_partitions,
     engine_topic,
     kafka_at,
+    observations_topic,
     read_extents,
 )
 from services.common.settings import KafkaSettings, SchemaRegistrySettings, load
@@ -28,7 +28,7 @@ from services.common.startup import await_dependency
 
 app = typer.Typer(help="Avro schemas of the messages.", no_args_is_help=True)
 
-LOGS = (COMMANDS, OBSERVATIONS, engine_topic(DEFAULT_ENGINE_CLUSTER))
+LOGS = (COMMANDS, *(topic(DEFAULT_ENGINE_CLUSTER) for topic in (observations_topic, engine_topic)))
 FILE = Annotated[Path, typer.Argument(envvar="SCHEMA_REGISTRY_COPY", help="The copy, a ZIP file.")]
 TIMEOUT = typer.Option(30.0, help="Seconds to wait for the registry.")
 

@@ -6,12 +6,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from services.common.errors import InvalidConfiguration
-from services.common.kafka import COMMANDS, OBSERVATIONS, Topic, is_engine_topic
+from services.common.kafka import COMMANDS, OBSERVATIONS, Topic, is_engine_topic, log_of
 
 PARTITIONED_FOR_EVER = (COMMANDS, OBSERVATIONS)
-"""And the topics of engine clusters. With another number of partitions keys move. Of tenants that moved a resync in
-their former partition would miss everything, and instances would lose their desired state: either way live
-Applications are deleted."""
+"""These logs, and the topics of engine clusters' rows. With another number of partitions keys move. Of tenants that
+moved a resync in their former partition would miss everything, and instances would lose their desired state: either way
+live Applications are deleted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +83,7 @@ def _changes(topic: Topic, state: TopicState | None, replicas: int) -> Iterator[
     if state is None:
         yield CreateTopic(topic, replicas)
         return
-    is_kept = topic.name in PARTITIONED_FOR_EVER or is_engine_topic(topic.name)
+    is_kept = log_of(topic.name) in PARTITIONED_FOR_EVER or is_engine_topic(topic.name)
     if state.partitions != topic.partitions and is_kept:
         raise InvalidConfiguration(
             f"topics.yaml: {topic.name} has {state.partitions} partitions, not {topic.partitions}, and their number "

@@ -68,6 +68,9 @@ ENGINE_CLUSTERS = typer.Option(
     help="Also what this engine cluster has of its own; once for each, as after the brokers were lost.",
 )
 RIGHTS = typer.Option(ACLS_FILE, "--from", help="Declaration of rights, as services/common/kafka/acls.yaml.")
+KEEP = typer.Option(
+    False, "--keep", help="Take no right away: while services of the former release still run, which may need more."
+)
 
 
 @app.command()
@@ -86,7 +89,9 @@ def apply(
 
 
 @app.command()
-def acls(timeout: float = TIMEOUT, source: Path = RIGHTS, engine_clusters: list[str] = ENGINE_CLUSTERS) -> None:
+def acls(
+    *, timeout: float = TIMEOUT, source: Path = RIGHTS, engine_clusters: list[str] = ENGINE_CLUSTERS, keep: bool = KEEP
+) -> None:
     """Give each principal that is declared exactly its rights; and its password, if that is given.
 
     The password of a principal is taken from KAFKA_PASSWORD_<NAME>; without that variable it stays as it is.
@@ -94,7 +99,7 @@ def acls(timeout: float = TIMEOUT, source: Path = RIGHTS, engine_clusters: list[
     rights = load_acls(source)
     for each in known_clusters(engine_clusters):
         rights |= load_acls(source, engine_cluster=each)
-    grant_rights(rights, timeout)
+    grant_rights(rights, timeout, keep=keep)
 
 
 def known_clusters(names: Iterable[str]) -> list[str]:
@@ -138,8 +143,12 @@ def make_topics(
             typer.echo(f"{topic.name}: {there} replicas, not {copies}; see docs/operations/topics.md", err=True)
 
 
-def grant_rights(rights: Mapping[str, Rights], timeout: float, say: Callable[[str], None] = typer.echo) -> None:
+def grant_rights(
+    rights: Mapping[str, Rights], timeout: float, say: Callable[[str], None] = typer.echo, *, keep: bool = False
+) -> None:
     """Have the brokers agree with ``rights``, set the passwords that are given, and ``say`` whose.
+
+    With ``keep`` principals also keep what rights they have besides.
 
     Raises InvalidConfiguration, NoPermission, Unavailable.
     """
@@ -148,7 +157,7 @@ def grant_rights(rights: Mapping[str, Rights], timeout: float, say: Callable[[st
     await_dependency(where, lambda: brokers_acls.require_superuser(admin), timeout_seconds=timeout)
     given = {name: password for name, password in passwords.items() if password}
     await_dependency(where, lambda: brokers_acls.set_passwords(admin, given), timeout_seconds=timeout)
-    await_dependency(where, lambda: brokers_acls.set_rights(admin, rights), timeout_seconds=timeout)
+    await_dependency(where, lambda: brokers_acls.set_rights(admin, rights, keep=keep), timeout_seconds=timeout)
     for name, each in rights.items():
         say(f"{name}: {len(each.topics)} topics, {len(each.groups)} groups{', password set' * (name in given)}")
 

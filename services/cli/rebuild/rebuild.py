@@ -1,6 +1,6 @@
 """``gitopsctl rebuild``: fills a database that takes the place of a lost one, from the logs.
 
-The planners do it: they read gitops.commands and gitops.observations from the beginning, as if all of it had just
+The planners do it: they read gitops.commands and gitops.observations.* from the beginning, as if all of it had just
 happened. Nothing of that is streamed, because what was asked for last week would be deployed again until the log comes
 to what is asked for today. The steps are an operator's, who sees between them what comes of the next:
 
@@ -62,7 +62,6 @@ from services.common.errors import InvalidConfiguration, Retry, Unavailable
 from services.common.kafka import (
     COMMANDS,
     FLEET_ORDERS,
-    OBSERVATIONS,
     LogExtent,
     PartitionReader,
     TopicPartition,
@@ -352,12 +351,14 @@ def _known(settings: KafkaSettings, topics: StreamedTopics) -> Known:
 
 def _logs(settings: KafkaSettings) -> dict[TopicPartition, LogExtent]:
     """Of each partition of the two logs that are replayed."""
-    return _extents(settings, COMMANDS, OBSERVATIONS)
-
-
-def _extents(settings: KafkaSettings, *topics: str) -> dict[TopicPartition, LogExtent]:
     with PartitionReader(settings, CLIENT) as reader:
-        sources = reader.partitions_of(*topics)
+        sources = reader.partitions_of(COMMANDS) + reader.partitions_of_observations()
+    return read_extents(settings, CLIENT, sources)
+
+
+def _extents(settings: KafkaSettings, topic: str) -> dict[TopicPartition, LogExtent]:
+    with PartitionReader(settings, CLIENT) as reader:
+        sources = reader.partitions_of(topic)
     return read_extents(settings, CLIENT, sources)
 
 

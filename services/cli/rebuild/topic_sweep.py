@@ -35,7 +35,14 @@ from services.cli.sending import CLIENT
 from services.common.avro import AvroCodec, SchemaRegistry, value_subject
 from services.common.errors import Poison, Retry
 from services.common.json_values import canonical, digest
-from services.common.kafka import OBSERVATIONS, PartitionReader, TopicPartition, tenant_key
+from services.common.kafka import (
+    OBSERVATIONS,
+    PartitionReader,
+    TopicPartition,
+    is_observations_topic,
+    reporting_cluster,
+    tenant_key,
+)
 from services.common.messages import (
     ORDERS,
     EngineResource,
@@ -93,7 +100,7 @@ DELETE FROM engine_resources
    AND engine_instance_id IN (SELECT id FROM engine_instances WHERE state = 'retired')
 """
 WITHDRAWN = """
-SELECT engine_instance_id, kind, namespace, name, workspace, tenant_namespace
+SELECT engine_instance_id, kind, namespace, name, workspace, tenant_namespace, engine_cluster
   FROM engine_resources WHERE owner_id = %s AND desired = 'absent'
 """
 INSERT_STATUS = """
@@ -196,6 +203,15 @@ class Unknown:
             {key: row for key, row in self.children.items() if wanted(row)},
             {key: row for key, row in self.claims.items() if wanted(row)},
         )
+
+
+class Withdrawn(NamedTuple):
+    """A row that an agent is to report the removal of."""
+
+    tenant: bytes
+    """Key of its tenant's messages."""
+    engine_cluster: str
+    """Whose agents remove the object."""
 
 
 class Sweep(NamedTuple):
@@ -344,15 +360,15 @@ def require_removed(url: str, settings: KafkaSettings, positions: dict[TopicPart
 
 
 def _removed(
-    settings: KafkaSettings, waiting: Mapping[Key, bytes], positions: Mapping[TopicPartition, int]
+    settings: KafkaSettings, waiting: Mapping[Key, Withdrawn], positions: Mapping[TopicPartition, int]
 ) -> tuple[list[Key], Mapping[TopicPartition, int]]:
     """Those of ``waiting`` that agents have removed, and up to where that was read.
 
-    Only observations of their tenants are decoded.
+    Only observations of their tenants are decoded, and those from other engine clusters do not count.
     """
     codec = AvroCodec(SchemaRegistry(settings), Observation, value_subject(OBSERVATIONS))
-    tenants, by_object = set(waiting.values()), _by_object(waiting)
-    sources = {source: offset for source, offset in positions.items() if source.topic == OBSERVATIONS}
+    tenants, by_object = {each.tenant for each in waiting.values()}, _by_object(waiting)
+    sources = {source: offset for source, offset in positions.items() if is_observations_topic(source.topic)}
     removed: list[Key] = []
     with PartitionReader(settings, CLIENT) as reader:
         ends = reader.end_offsets(sources)
@@ -364,7 +380,9 @@ def _removed(
             except Poison:
                 continue
             if isinstance(seen.event, Removed):
-                removed += by_object.get((seen.engine_instance_id, seen.kind, seen.name), ())
+                origin = reporting_cluster(message.tracked.source.topic)
+                told = by_object.get((seen.engine_instance_id, seen.kind, seen.name), ())
+                removed += (key for key in told if origin in {None, waiting[key].engine_cluster})
     return removed, ends
 
 
@@ -377,10 +395,10 @@ def _by_object(keys: Iterable[Key]) -> Mapping[tuple[str, str, str], list[Key]]:
     return found
 
 
-def _waiting(connection: Connection) -> dict[Key, bytes]:
-    """Rows that wait for an agent, with the key of their tenants' messages."""
+def _waiting(connection: Connection) -> dict[Key, Withdrawn]:
+    """Rows that wait for an agent."""
     rows = connection.execute(WITHDRAWN, [SWEPT])
-    return {(row[0], row[1], row[2], row[3]): tenant_key(row[4], row[5]) for row in rows}
+    return {(row[0], row[1], row[2], row[3]): Withdrawn(tenant_key(row[4], row[5]), row[6]) for row in rows}
 
 
 def _columns(row: CompiledRow) -> dict[str, Any]:

@@ -178,18 +178,18 @@ def _offsets_at(
     whose observations of then are not there any more.
     """
     with PartitionReader(settings, CLIENT) as reader:
-        sources = reader.partitions_of(COMMANDS, OBSERVATIONS)
+        sources = reader.partitions_of(COMMANDS) + reader.partitions_of_observations()
         if tenant is not None:
             count = sum(source.topic == COMMANDS for source in sources)
             wanted = partition_of(tenant_key(*tenant), count)
             sources = [source for source in sources if source.partition == wanted]
         ends, first = reader.offsets_at(sources, moment), reader.first_offsets(sources)
         reported = reader.offsets_at(sources, moment - REPORTED_WITHIN)
-    cut_off = [each for each in sources if each.topic == OBSERVATIONS and 0 < first[each] >= reported[each]]
+    cut_off = [each for each in sources if each.topic != COMMANDS and 0 < first[each] >= reported[each]]
     # A partition that was quiet for long is cut off, too. What retention took from it may be older than what is needed.
-    if cut_off and has_kept(settings, OBSERVATIONS, moment - REPORTED_WITHIN, datetime.now(UTC)):
-        cut_off = []
-    return ends, cut_off
+    needed, now = moment - REPORTED_WITHIN, datetime.now(UTC)
+    kept = {topic: has_kept(settings, topic, needed, now) for topic in {each.topic for each in cut_off}}
+    return ends, [each for each in cut_off if not kept[each.topic]]
 
 
 def _find_gaps(

@@ -1,8 +1,8 @@
 """Replays the logs as planners do, with the same code, into a scratch database. Called by ``gitopsctl replay at``.
 
-Commands and observations of one partition are taken in the order in which they were written: planners took them up in
-about that order. What the clock asks planners for is left out: it changes what is shown, and not what is desired. But
-what a list lacked is removed, all of it right after the batch.
+Commands and observations of partitions of one number are taken in the order in which they were written: planners took
+them up in about that order. What the clock asks planners for is left out: it changes what is shown, and not what is
+desired. But what a list lacked is removed, all of it right after the batch.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from services.planner.pipeline.batch_consumer import Batch
 from services.planner.pipeline.batch_planning import plan_batch, split_at_markers
 from services.planner.pipeline.coalesce import coalesce
 from services.planner.pipeline.decode import Codec, decode_event
+from services.planner.pipeline.report_origins import without_foreign_reports
 
 BATCH = 500
 
@@ -38,7 +39,7 @@ class Replay:
 
     session: DatabaseSession
     codecs: Mapping[str, Codec]
-    """By topic."""
+    """By log."""
     policy: Policy
     given_up: set[TrackedOffset] = field(default_factory=set)
     """Messages that cannot be understood, or that the database refuses: planners made dead letters of them."""
@@ -65,7 +66,8 @@ class Replay:
 
     def _save(self, batch: Batch) -> None:
         now = _written_at(batch.messages)
-        *before, last = split_at_markers(coalesce(self._events(batch.messages)))
+        events = without_foreign_reports([*self._events(batch.messages)], self.session.find_engine_clusters)
+        *before, last = split_at_markers(coalesce(events))
         for part in before:
             changes = plan_batch(part, self.session, self.policy, now)
             self.session.write_changes(changes, [replace(span, next=span.expected) for span in batch.spans])
@@ -99,7 +101,7 @@ def _written_at(messages: Iterable[ConsumedMessage]) -> datetime:
 
 
 def replay_logs(brokers: Brokers, replay: Replay, ends: Offsets, tell: Callable[[int, int], None]) -> None:
-    """Replay all that these partitions hold before ``ends``, a partition of both logs at a time.
+    """Replay all that these partitions hold before ``ends``, the partitions of one number at a time.
 
     ``tell`` is called with how many messages were replayed, and of how many. Raises Retry if the brokers do not answer.
     """

@@ -39,6 +39,10 @@ SESSION_SECONDS = 6
 HEARTBEAT_MS = 1_000
 """By the next one a member learns that another has come or gone."""
 COMMIT_MS = 1_000
+REFRESH_MS = 30_000
+NEW_TOPICS_MS = 10_000
+"""Between two looks at which topics there are, for those who subscribe to a pattern. A broker goes through all topics
+then, so only these look as often."""
 CONFIRM_SECONDS = 1.0
 CONFIRM_AGAIN_SECONDS = 0.1
 """Between two questions whether we are a member, and while that is not known."""
@@ -58,6 +62,7 @@ class Membership:
     service: str
     group: str
     topics: tuple[str, ...]
+    """Their names; what begins with ``^`` is a regular expression, also of topics that are made later."""
     strategy: Literal["range", "cooperative-sticky"]
     """``range``: equal partition numbers of all topics are assigned to the same member, at each rebalance anew."""
     load_offsets: LoadOffsets | None = None
@@ -66,7 +71,7 @@ class Membership:
     """Called before another member may have these partitions: when it returns they must not be acted on any more. What
     it acknowledges is still committed."""
     order: TopicOrder | None = None
-    """Of two of the topics, if one waits for the other. With ``range`` and ``load_offsets`` only."""
+    """Which topics wait for which, if any do. With ``range`` and ``load_offsets`` only."""
     session: GroupSession | None = None
     """Confirmed now and then, if given, for those whose changes no transaction fences. Of :data:`SESSION_SECONDS`."""
 
@@ -96,7 +101,7 @@ class Consumer:
             "heartbeat.interval.ms": HEARTBEAT_MS,
             "enable.auto.commit": True,  # of what is stored
             "auto.commit.interval.ms": COMMIT_MS,
-            "topic.metadata.refresh.interval.ms": 30_000,
+            "topic.metadata.refresh.interval.ms": NEW_TOPICS_MS if _has_pattern(membership) else REFRESH_MS,
             "error_cb": self._log_error,
             "on_commit": self._on_commit,
         }
@@ -275,3 +280,7 @@ class Consumer:
             committable = self.offsets.committable_offset(source)
             lag = ends[1] - committable if ends and committable is not None else 0
             metrics.LAG.labels(self._service, *source).set(max(0, lag))
+
+
+def _has_pattern(membership: Membership) -> bool:
+    return any(topic.startswith("^") for topic in membership.topics)

@@ -16,7 +16,7 @@ from confluent_kafka import Consumer as KafkaClient
 from confluent_kafka import TopicPartition as ClientPartition
 
 from services.common.errors import Retry
-from services.common.kafka.brokers import Brokers, answered, consumer_properties, count_partitions
+from services.common.kafka.brokers import Brokers, answered, consumer_properties, count_partitions, existing_partitions
 from services.common.kafka.consumed_message import (
     ConsumedMessage,
     consumed_message,
@@ -24,6 +24,7 @@ from services.common.kafka.consumed_message import (
     source_of_partition,
 )
 from services.common.kafka.offset_tracker import TopicPartition, TrackedOffset
+from services.common.kafka.topics import is_observations_topic
 
 REQUEST_SECONDS = 10.0
 READ_BATCH = 1000
@@ -100,6 +101,12 @@ class PartitionReader:
     def partitions_of(self, *topics: str) -> list[TopicPartition]:
         """All partitions of these topics. Raises InvalidConfiguration naming a topic that does not exist."""
         counts = count_partitions(self._brokers, topics)
+        return [TopicPartition(topic, number) for topic in topics for number in range(counts[topic])]
+
+    def partitions_of_observations(self) -> list[TopicPartition]:
+        """All partitions of the topics of observations that there are."""
+        counts = existing_partitions(self._brokers)
+        topics = sorted(filter(is_observations_topic, counts))
         return [TopicPartition(topic, number) for topic in topics for number in range(counts[topic])]
 
     def committed_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:

@@ -1,14 +1,18 @@
-"""What was written to one topic before a consumer came is taken in before another topic is.
+"""What was written to one topic before a consumer came is taken in before others are.
 
 As long as a consumer keeps up, what follows from a message comes after it. One that begins in the past, such as a
 planner whose database was restored, finds cause and effect in two logs: which it is sent first is chance. So equal
-partitions have an order: one of the later topic is fetched once that of the earlier has been taken in to where it ended
+partitions have an order: one of a later topic is fetched once that of the earlier has been taken in to where it ended
 when they were assigned. What has come since has no effects yet that could be in the other log already.
+
+A partition of a later topic whose equal is not ours is not fetched at all. That is so for a moment when such a topic is
+new, and members of the group subscribe to it one after the other.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import defaultdict
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -20,10 +24,11 @@ from services.common.kafka.offset_tracker import OffsetTracker, TopicPartition
 
 @dataclass(frozen=True, slots=True)
 class TopicOrder:
-    """Of two topics with equally many partitions."""
+    """Of topics with equally many partitions."""
 
     earlier: str
-    later: str
+    is_later: Callable[[str], bool]
+    """Whether a topic of this name waits for ``earlier``."""
 
 
 class Client(LogClient, Protocol):
@@ -37,21 +42,26 @@ class Client(LogClient, Protocol):
 
 
 class HeldPartitions:
-    """Partitions of the later topic that wait. For the thread that polls."""
+    """Partitions of later topics that wait. For the thread that polls."""
 
     def __init__(self, order: TopicOrder, client: Client, offsets: OffsetTracker) -> None:
         self._order, self._client, self._offsets = order, client, offsets
+        self._waiting: dict[int, list[ClientPartition]] = {}
+        """By number of partition: those of later topics."""
         self._ends: dict[int, int | None] = {}
-        """By number of partition: where that of the earlier topic ended; None: not known yet."""
-
-    def __contains__(self, source: TopicPartition) -> bool:
-        return source.topic == self._order.later and source.partition in self._ends
+        """Likewise, where that of the earlier topic ended, if it is ours; None: not known yet."""
 
     def hold_partitions(self, assigned: Iterable[TopicPartition]) -> None:
         """These are assigned, and no others any more; to be called before anything of them is polled."""
-        numbers = {topic: {each.partition for each in assigned if each.topic == topic} for topic in self._topics}
-        self._ends = dict.fromkeys(sorted(numbers[self._order.earlier] & numbers[self._order.later]))
-        self._client.pause([ClientPartition(self._order.later, number) for number in self._ends])
+        earlier, waiting = set[int](), defaultdict[int, list[ClientPartition]](list)
+        for source in sorted(assigned):
+            if source.topic == self._order.earlier:
+                earlier.add(source.partition)
+            elif self._order.is_later(source.topic):
+                waiting[source.partition].append(ClientPartition(*source))
+        self._waiting = dict(waiting)
+        self._ends = dict.fromkeys(sorted(earlier & waiting.keys()))
+        self._client.pause([each for held in waiting.values() for each in held])
 
     def release_partitions(self) -> None:
         """Have those fetched that need not wait any longer."""
@@ -59,11 +69,7 @@ class HeldPartitions:
         for number in released:
             del self._ends[number]
         if released:
-            self._client.resume([ClientPartition(self._order.later, number) for number in released])
-
-    @property
-    def _topics(self) -> tuple[str, str]:
-        return self._order.earlier, self._order.later
+            self._client.resume([each for number in released for each in self._waiting.pop(number)])
 
     def _known_ends(self) -> list[tuple[int, int]]:
         for number, end in self._ends.items():

@@ -18,6 +18,8 @@ ACLS_FILE = Path(__file__).with_name("acls.yaml")
 
 COMMANDS = "gitops.commands"
 OBSERVATIONS = "gitops.observations"
+"""What the topics of observations begin with: those of an engine cluster are on :func:`observations_topic`. Under this
+name itself there is one where agents of all clusters wrote before each cluster had its own."""
 ENGINE = "gitops.engine"
 """What the topics of compiled rows begin with: those of an engine cluster are on :func:`engine_topic`."""
 WORKSPACE = "gitops.workspace"
@@ -116,6 +118,27 @@ def objects_topic(workspace: str) -> str:
 def engine_topic(engine_cluster: str) -> str:
     """The topic of the compiled rows of this engine cluster's instances, which its agents alone read."""
     return f"{ENGINE}.{engine_cluster}"
+
+
+def observations_topic(engine_cluster: str) -> str:
+    """The topic of what this engine cluster's agents report, which they and its provisioner alone write."""
+    return f"{OBSERVATIONS}.{engine_cluster}"
+
+
+def is_observations_topic(topic: str) -> bool:
+    """Whether it holds observations of one engine cluster, or of all, as before each had its own."""
+    return topic == OBSERVATIONS or topic.startswith(observations_topic(""))
+
+
+def reporting_cluster(topic: str) -> str | None:
+    """The engine cluster whose agents alone write observations to this topic; None if it is not such a topic."""
+    cluster = topic.removeprefix(observations_topic(""))
+    return cluster if cluster != topic else None
+
+
+def log_of(topic: str) -> str:
+    """Which log a topic is a part of, as codecs and schemas know it: all topics of observations are one."""
+    return OBSERVATIONS if is_observations_topic(topic) else topic
 
 
 def is_engine_topic(topic: str) -> bool:

@@ -79,6 +79,8 @@ SELECT tenant_id, engine_instance_id FROM placements
 SELECT deployment_id, engine_instance_id FROM deployment_placements
 """
 
+CLUSTERS_OF_INSTANCES = "SELECT id, engine_cluster FROM engine_instances WHERE id = ANY(%s)"
+
 KEPT_ORPHANS = f"SELECT {names(KeptOrphans)} FROM kept_orphans WHERE engine_instance_id = ANY(%s)"
 
 HEALTH = f"SELECT {names(InstanceHealth)} FROM engine_health WHERE engine_instance_id = ANY(%s)"
@@ -296,6 +298,11 @@ def reload_fleet(connection: Connection[Any], before: FleetView, written: Change
 def load_placements(connection: Connection[Any]) -> dict[UUID, str]:
     """Instances of tenants that were placed before the database was lost, and of their deployments on others."""
     return dict(connection.execute(PLACEMENTS).fetchall())
+
+
+def load_engine_clusters(connection: Connection[Any], instances: Collection[str]) -> dict[str, str]:
+    """The engine cluster of each of these instances, retired ones too, as far as there is one."""
+    return dict(connection.execute(CLUSTERS_OF_INSTANCES, (sorted(instances),)).fetchall())
 
 
 def load_kept_orphans(connection: Connection[Any], instances: Collection[str]) -> dict[str, KeptOrphans]:

@@ -39,6 +39,7 @@ from services.planner.database.fleet_queries import (
 from services.planner.database.load import (
     Loaded,
     load,
+    load_engine_clusters,
     load_engine_health,
     load_fleet,
     load_kept_orphans,
@@ -154,6 +155,15 @@ class DatabaseSession:
             if not loaded.is_in_doubt(name):
                 self.tenants.keep_tenants(name, known[name])
         return replace(loaded, tenants=known, fleet=self._fleet)
+
+    def find_engine_clusters(self, instances: Collection[str]) -> Mapping[str, str]:
+        """The engine cluster of each of these instances; of those that there are not, none."""
+        viewed = self._fleet.instances
+        known = {each: viewed[each].engine_cluster for each in instances if each in viewed}
+        if len(known) == len(instances):
+            return known
+        with self._translated() as connection:
+            return known | load_engine_clusters(connection, {*instances} - known.keys())
 
     def look_up_dormant(
         self, states: Mapping[UUID, TenantState], lookups: Mapping[UUID, Lookup]

@@ -146,6 +146,8 @@ class Event:
     )
     partition: int
     trace_id: str
+    reporting_cluster: str | None = None
+    """Of an observation: the engine cluster whose agents alone could write it; None if that is not known."""
 
     @property
     def is_of_fleet(self) -> bool:

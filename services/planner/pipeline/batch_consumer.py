@@ -1,6 +1,6 @@
-"""Consumes batches of ``gitops.commands`` and ``gitops.observations``, from the offsets in the database.
+"""Consumes batches of ``gitops.commands`` and ``gitops.observations.*``, from the offsets in the database.
 
-One consumer for both topics. With the assignment strategy "range" equal partition numbers of both go to the same
+One consumer for all topics. With the assignment strategy "range" equal partition numbers of them go to the same
 planner, and so does all that concerns a tenant. The one partition of ``gitops.fleet-orders`` is among them: whose it
 is decides on the fleet, whichever tenants are its own. Where a partition's effects end is a row in PostgreSQL:
 
@@ -17,6 +17,7 @@ database is older than the logs would else be told of the end of a sync before i
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -42,7 +43,8 @@ class Topics(NamedTuple):
     """By name."""
 
     commands: str = COMMANDS
-    observations: str = OBSERVATIONS
+    observations: str = f"^{re.escape(OBSERVATIONS)}(\\..+)?$"
+    """A pattern: each engine cluster has a topic. One that was added later is found within ten seconds."""
     fleet_orders: str = FLEET_ORDERS
 
 
@@ -84,8 +86,9 @@ class BatchConsumer:
         topics: Topics = TOPICS,
     ) -> None:
         """``load_offsets`` reads the database; it is called at each assignment, and says nothing if it cannot."""
-        self._observations, self._fleet_orders = topics.observations, topics.fleet_orders
-        order = TopicOrder(earlier=topics.commands, later=topics.observations)
+        self._commands, self._fleet_orders = topics.commands, topics.fleet_orders
+        self._is_of_observations = re.compile(topics.observations).fullmatch
+        order = TopicOrder(topics.commands, is_later=lambda topic: self._is_of_observations(topic) is not None)
         self._consumer = Consumer(
             brokers, Membership(SERVICE, group, tuple(topics), "range", load_offsets, order=order)
         )
@@ -101,8 +104,8 @@ class BatchConsumer:
 
     @property
     def partitions(self) -> list[int]:
-        """The numbers of the tenants' partitions that are assigned, the same of both topics."""
-        return sorted({source.partition for source in self.offsets.partitions if source.topic != self._fleet_orders})
+        """The numbers of the tenants' partitions that are assigned: those of commands, with what agents tell."""
+        return sorted(source.partition for source in self.offsets.partitions if source.topic == self._commands)
 
     @property
     def fleet_partition(self) -> int | None:
@@ -125,11 +128,16 @@ class BatchConsumer:
         wanted = set(partitions)
         return [Span(*source, end, end) for source, end in sorted(self._starts().items()) if source.partition in wanted]
 
-    def ends_of_observations(self, partitions: Iterable[int]) -> dict[TopicPartition, int]:
-        """Where these partitions of what agents tell end now; without those of which the brokers do not say it."""
-        sources = [TopicPartition(self._observations, number) for number in sorted(set(partitions))]
-        ends = ((source, self._consumer.end_offset(source)) for source in sources)
-        return {source: end for source, end in ends if end is not None}
+    def ends_of_observations(self, number: int) -> dict[TopicPartition, int]:
+        """Where the partitions of this number of what agents tell end now; none if the brokers do not say it of one."""
+        ends = dict[TopicPartition, int]()
+        for source in self.offsets.partitions:
+            if source.partition == number and self._is_of_observations(source.topic):
+                end = self._consumer.end_offset(source)
+                if end is None:
+                    return {}
+                ends[source] = end
+        return ends
 
     def has_taken_in(self, ends: Mapping[TopicPartition, int]) -> bool:
         """Whether the database has the effects of all before these offsets, as far as the partitions are ours."""

@@ -102,7 +102,7 @@ def plan_batch(
     policy: Policy,
     now: datetime,
     only: TenantName | None = None,
-    engine_topics: Mapping[str, EngineTopic] = MappingProxyType({}),
+    engine_topics: Mapping[str, Sequence[EngineTopic]] = MappingProxyType({}),
 ) -> BatchChanges:
     """What a part's ``events``, in their order, change.
 

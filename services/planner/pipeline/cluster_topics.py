@@ -1,6 +1,7 @@
 """Asks the brokers for the topics of engine clusters that orders add. Called by the loop before it plans a batch.
 
-Connect cannot write the rows of a cluster that has no topic, and everybody's rows wait behind the first of them.
+Connect cannot write the rows of a cluster that has no topic for them, and everybody's rows wait behind the first of
+them. Agents cannot report without a topic of observations.
 """
 
 from __future__ import annotations
@@ -10,11 +11,9 @@ from collections.abc import Collection, Iterable
 
 from services.common.errors import NoPermission, Retry
 from services.common.kafka import (
-    DEFAULT_ENGINE_CLUSTER,
     ENGINE_CLUSTER_NAME,
     Brokers,
     described_partitions,
-    engine_topic,
     load_topics,
 )
 from services.common.messages import AddEngineCluster, FleetOrder
@@ -29,16 +28,18 @@ def clusters_to_add(events: Iterable[Event]) -> frozenset[str]:
     return frozenset(each for each in added if re.fullmatch(ENGINE_CLUSTER_NAME, each))
 
 
-def find_engine_topics(brokers: Brokers, clusters: Collection[str]) -> dict[str, EngineTopic]:
-    """The topic of each of ``clusters``, by its id. Raises Retry if the brokers do not answer, or refuse our login.
+def find_engine_topics(brokers: Brokers, clusters: Collection[str]) -> dict[str, tuple[EngineTopic, ...]]:
+    """The topics of each of ``clusters``, by its id. Raises Retry if the brokers do not answer, or refuse our login.
 
     A password that was changed is refused until the planner is started again, though its consumer goes on: no reason
     to end in the middle of a batch.
     """
-    (declared,) = load_topics(engine_cluster=DEFAULT_ENGINE_CLUSTER)
-    names = {each: engine_topic(each) for each in clusters}
+    declared = {each: load_topics(engine_cluster=each) for each in clusters}
     try:
-        partitions = described_partitions(brokers, names.values())
+        partitions = described_partitions(brokers, (topic.name for topics in declared.values() for topic in topics))
     except NoPermission as error:
         raise Retry(str(error)) from error
-    return {each: EngineTopic(name, partitions[name], declared.partitions) for each, name in names.items()}
+    return {
+        each: tuple(EngineTopic(topic.name, partitions[topic.name], topic.partitions) for topic in topics)
+        for each, topics in declared.items()
+    }

@@ -23,6 +23,8 @@ from services.common.kafka import (
     OffsetTracker,
     TopicPartition,
     TrackedOffset,
+    log_of,
+    reporting_cluster,
     tenant_key,
 )
 from services.common.messages import (
@@ -61,7 +63,7 @@ KEPT = "parked_events"
 
 
 class Decoder:
-    """Knows the codec of each topic."""
+    """Knows the codec of each log."""
 
     def __init__(
         self,
@@ -70,7 +72,7 @@ class Decoder:
         limit: DeadLetterLimit,
         offsets: OffsetTracker,
     ) -> None:
-        """``codecs``: what each topic holds; ``offsets``: where messages given up are acknowledged."""
+        """``codecs``: what each log holds; ``offsets``: where messages given up are acknowledged."""
         self._codecs, self._dead_letters, self._limit, self._offsets = codecs, dead_letters, limit, offsets
 
     def decode_messages(self, messages: Iterable[ConsumedMessage]) -> list[Event]:
@@ -134,14 +136,14 @@ class Decoder:
 
 
 def decode_event(message: ConsumedMessage, codecs: Mapping[str, Codec]) -> Event:
-    """The event in ``message``, by the codec of its topic. Raises Poison, and Retry (registry away)."""
-    codec = codecs.get(message.topic)
+    """The event in ``message``, by the codec of its log. Raises Poison, and Retry (registry away)."""
+    codec = codecs.get(log_of(message.topic))
     if codec is None:
         raise Poison(f"topic {message.topic} is not one of ours")
     decoded = _of_brokers_time(
         _checked(codec.decode_message(message.value)), datetime.fromtimestamp(message.timestamp, UTC)
     )
-    return Event(decoded, message.partition, traceparent(message.headers))
+    return Event(decoded, message.partition, traceparent(message.headers), reporting_cluster(message.topic))
 
 
 def _of_brokers_time(

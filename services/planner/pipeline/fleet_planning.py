@@ -106,7 +106,7 @@ def plan_fleet(
     database: FleetDatabase,
     policy: Policy,
     now: datetime,
-    engine_topics: Mapping[str, EngineTopic] = MappingProxyType({}),
+    engine_topics: Mapping[str, Sequence[EngineTopic]] = MappingProxyType({}),
 ) -> list[Changes]:
     """What follows from those of ``events`` that are about the fleet as a whole."""
     messages = [event.message for event in events]
@@ -156,7 +156,7 @@ def _ordered(
     now: datetime,
     *,
     is_of_states: bool,
-    engine_topics: Mapping[str, EngineTopic],
+    engine_topics: Mapping[str, Sequence[EngineTopic]],
 ) -> tuple[Fleet, Changes]:
     """What becomes of operators' orders, of states of instances, of moves, and of the rollout that is due.
 

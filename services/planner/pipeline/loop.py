@@ -1,4 +1,4 @@
-"""The planner's loop: consume a batch → decode → coalesce → plan its tenants → save → commit.
+"""The planner's loop: consume a batch → decode → check origins → coalesce → plan its tenants → save → commit.
 
 Transient failures are retried with the same batch. A message that the database rejects is isolated and becomes a dead
 letter. A tenant on which a rule raises, or that cannot be placed, is parked. Anything else ends the process.
@@ -35,6 +35,7 @@ from services.planner.pipeline.cluster_topics import clusters_to_add
 from services.planner.pipeline.coalesce import coalesce
 from services.planner.pipeline.decode import Decoder
 from services.planner.pipeline.parking import compacted, is_full, kept_event, parked_event, resolved
+from services.planner.pipeline.report_origins import without_foreign_reports
 from services.planner.rows import ParkedEvent, ParkedTenant
 
 log = structlog.get_logger(__name__)
@@ -89,7 +90,7 @@ class Planner:
     batch_limit: int
     periodic: Callable[[Planner], None]
     """Called between batches, at least every ``POLL_SECONDS`` when there are none."""
-    find_engine_topics: Callable[[Collection[str]], Mapping[str, EngineTopic]]
+    find_engine_topics: Callable[[Collection[str]], Mapping[str, Sequence[EngineTopic]]]
     """Asks the brokers for the topics of engine clusters, by their ids. Raises Retry if they do not answer."""
     stopping: threading.Event = field(default_factory=threading.Event)
     heartbeat: Heartbeat = field(default_factory=Heartbeat)
@@ -121,7 +122,8 @@ class Planner:
 
     def process_batch(self, batch: Batch) -> None:
         """The life of a batch."""
-        events = self._coalesce(self._decode(batch.messages))
+        decoded = self._decode(batch.messages)
+        events = self._coalesce(without_foreign_reports(decoded, self.session.find_engine_clusters))
         self.apply_events(events, batch.spans)
         self.decoder.count_handled(batch.messages)
         self._acknowledge(batch)

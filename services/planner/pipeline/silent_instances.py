@@ -28,7 +28,7 @@ NEVER = -math.inf
 
 @dataclass(frozen=True, slots=True)
 class LogMark:
-    """Where a partition of what agents tell ended at a time: all that was told before it is before that."""
+    """Where the partitions of one number of what agents tell ended at a time: all told before is before that."""
 
     at: datetime
     ends: Mapping[TopicPartition, int]
@@ -63,7 +63,7 @@ class SilentInstances:
         askable = [number for number, before in asked_at.items() if time - before >= ASK_AGAIN_SECONDS]
         seeming = {event.partition for event in _due(planner, now, askable)}
         for number in sorted(seeming, key=lambda each: (asked_at[each], each)):
-            ends = planner.consumer.ends_of_observations([number])
+            ends = planner.consumer.ends_of_observations(number)
             if not ends:
                 self._unanswered[number] = time
                 return

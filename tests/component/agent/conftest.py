@@ -21,8 +21,8 @@ StartAgent = Callable[..., Worker]
 
 @pytest.fixture(scope="session")
 def partitions() -> int:
-    (declared,) = load_topics(engine_cluster="any")
-    return declared.partitions
+    rows, _ = load_topics(engine_cluster="any")
+    return rows.partitions
 
 
 @pytest.fixture

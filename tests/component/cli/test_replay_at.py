@@ -19,7 +19,15 @@ from services.cli.__main__ import app
 from services.cli.replay.complete_lists import listed_kinds
 from services.cli.replay.replay_at import partition_of
 from services.common.avro import AvroCodec, SchemaRegistry, value_subject
-from services.common.kafka import COMMANDS, OBSERVATIONS, Publisher, count_partitions, load_topics, tenant_key
+from services.common.kafka import (
+    COMMANDS,
+    OBSERVATIONS,
+    Publisher,
+    count_partitions,
+    load_topics,
+    observations_topic,
+    tenant_key,
+)
 from services.common.messages import Applied, Command, Observation
 from tests.component.conftest import Database
 from tests.component.fleet import add_instance
@@ -28,7 +36,8 @@ from tests.unit.planner.world import FLEET
 
 HOUR_MS = "3600000"
 """Less than the time within which agents report again."""
-(DECLARED,) = [topic.config["retention.ms"] for topic in load_topics() if topic.name == OBSERVATIONS]
+REPORTS = observations_topic("default")
+(DECLARED,) = [topic.config["retention.ms"] for topic in load_topics(engine_cluster="default") if topic.name == REPORTS]
 
 
 class Log:
@@ -53,17 +62,17 @@ class Log:
         """Returns the offset after the observation."""
         message: Any = observed(1, Applied("uid-1"), instance=str(FLEET[0].id)).message
         value = self._observations.encode_message(replace(message, workspace=self.workspace))
-        return self._publisher.send_message(OBSERVATIONS, self.key, value, {}, self.partition).result(timeout=30) + 1
+        return self._publisher.send_message(REPORTS, self.key, value, {}, self.partition).result(timeout=30) + 1
 
     def remove_reports(self, before: int) -> None:
         """As retention does."""
-        partition = ClientPartition(OBSERVATIONS, self.partition, before)
+        partition = ClientPartition(REPORTS, self.partition, before)
         self._admin.delete_records([partition])[partition].result(timeout=30)
 
     def set_retention(self, milliseconds: str) -> None:
         """Of observations."""
         entry = ConfigEntry("retention.ms", milliseconds, incremental_operation=AlterConfigOpType.SET)
-        resource = ConfigResource(ResourceType.TOPIC, OBSERVATIONS, incremental_configs=[entry])
+        resource = ConfigResource(ResourceType.TOPIC, REPORTS, incremental_configs=[entry])
         self._admin.incremental_alter_configs([resource])[resource].result(timeout=30)
 
     def _command(self, event: Any, key: bytes | None) -> None:
@@ -116,4 +125,4 @@ def test_replay_when_what_is_needed_may_be_gone_then_it_is_refused_by_the_partit
     log.set_retention(HOUR_MS)
     told = replay_now()
     assert (told.exit_code, told.stdout) == (1, "")
-    assert f"{OBSERVATIONS}, partition {log.partition}: nothing is left from before" in told.stderr
+    assert f"{REPORTS}, partition {log.partition}: nothing is left from before" in told.stderr

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pickle
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -19,7 +19,7 @@ import pytest
 from psycopg import sql
 
 from services.common.errors import Poison, Retry
-from services.common.kafka import OBSERVATIONS, DeadLetterLimit, OffsetTracker, TopicPartition
+from services.common.kafka import DeadLetterLimit, OffsetTracker, TopicPartition, observations_topic
 from services.kinds.registry import REGISTRY
 from services.planner.database.session import DatabaseSession
 from services.planner.database.tables import metadata
@@ -84,6 +84,7 @@ class PlayedConsumer:
     log: Sequence[bytes]
     effects: Effects
     offsets: OffsetTracker = field(default_factory=OffsetTracker)
+    _commands: str = TOPIC
     _fleet_orders: str = ""
 
     poll = BatchConsumer.poll_batch
@@ -96,8 +97,8 @@ class PlayedConsumer:
     def __post_init__(self) -> None:
         self._consumer = self
 
-    def ends_of_observations(self, partitions: Iterable[int]) -> dict[TopicPartition, int]:
-        return {TopicPartition(OBSERVATIONS, number): 0 for number in partitions}
+    def ends_of_observations(self, number: int) -> dict[TopicPartition, int]:
+        return {TopicPartition(observations_topic("default"), number): 0}
 
     def poll_batch(self, limit: int, timeout_seconds: float) -> Any:
         first = self.offsets.next_offset(SOURCE) or 0

@@ -11,7 +11,7 @@ import pytest
 
 from services.cli.guards.kept_orphans import Kept, kept_orphans, send_approvals
 from services.common.avro import AvroCodec, SchemaRegistry, value_subject
-from services.common.kafka import COMMANDS, OBSERVATIONS, PartitionReader, Publisher
+from services.common.kafka import COMMANDS, OBSERVATIONS, PartitionReader, Publisher, observations_topic
 from services.common.messages import Command, Observation, OrphansKept
 from services.common.settings import KafkaSettings
 from services.planner.database import periodic_queries
@@ -25,6 +25,7 @@ from tests.component.fleet import add_instance
 from tests.unit.planner.given import at
 
 INSTANCE = "engine-1"
+REPORTS = observations_topic("default")
 OBJECTS = ("Application/gitopsdepl-one", "Secret/two")
 REMOVALS = "SELECT name, manifest FROM engine_resources WHERE kind = 'OrphanRemoval'"
 
@@ -113,11 +114,11 @@ def partition_of_reports(settings: KafkaSettings) -> int:
     """Where agents' reports of the instance go: the same planner is told of both."""
     publisher = Publisher(settings, "tests")
     with PartitionReader(settings, "tests") as reader:
-        before = reader.end_offsets(reader.partitions_of(OBSERVATIONS))
+        before = reader.end_offsets(reader.partitions_of(REPORTS))
         codec = AvroCodec(SchemaRegistry(settings), Observation, value_subject(OBSERVATIONS))
         report = kept(*OBJECTS).message
         assert isinstance(report, Observation)
-        publisher.send_message(OBSERVATIONS, INSTANCE.encode(), codec.encode_message(report)).result()
+        publisher.send_message(REPORTS, INSTANCE.encode(), codec.encode_message(report)).result()
         publisher.close()
         (message,) = reader.read_messages(reader.end_offsets(before), before)
     return message.partition

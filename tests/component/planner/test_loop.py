@@ -11,7 +11,7 @@ import uuid
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any, LiteralString
@@ -29,6 +29,8 @@ from services.common.kafka import (
     Publisher,
     engine_topic,
     load_topics,
+    log_of,
+    observations_topic,
     tenant_key,
 )
 from services.common.messages import (
@@ -62,6 +64,7 @@ from tests.unit.planner.world import FLEET
 pytestmark = pytest.mark.short
 
 DEADLINE_SECONDS = 30.0
+ROWS, REPORTS = load_topics(engine_cluster="any")
 
 
 @dataclass
@@ -137,14 +140,14 @@ class Rig:
     def codecs(self) -> dict[str, Codec]:
         return {
             self.commands: AvroCodec(self.registry, Command, "gitops.commands-value"),
-            self.observations: AvroCodec(self.registry, Observation, "gitops.observations-value"),
+            log_of(self.observations): AvroCodec(self.registry, Observation, "gitops.observations-value"),
             self.orders: AvroCodec(self.registry, FleetOrder, "gitops.fleet-orders-value"),
         }
 
     def _send(self, event: Event) -> Any:
         assert isinstance(event.message, Command | Observation)
         topic = self.commands if isinstance(event.message, Command) else self.observations
-        codec: Any = self.codecs()[topic]
+        codec: Any = self.codecs()[log_of(topic)]
         key = tenant_key(event.message.workspace, event.message.namespace)
         return self.publisher.send_message(
             topic, key, codec.encode_message(event.message), {"traceparent": event.trace_id}, partition=0
@@ -189,6 +192,9 @@ SELECT workspace, (SELECT count(*) FROM parked_events kept WHERE kept.tenant_id 
        error LIKE 'there is no engine instance for it%'
   FROM parked_tenants parked
 """
+POSITIONS_OF_REPORTS: LiteralString = """
+SELECT next_offset FROM consumer_offsets WHERE topic LIKE 'gitops.observations.%' AND partition = 0
+"""
 STATES: LiteralString = "SELECT id, state FROM engine_instances ORDER BY id"
 FULL_DISK: LiteralString = """
 CREATE FUNCTION fill() RETURNS trigger LANGUAGE plpgsql AS
@@ -225,14 +231,16 @@ def test_tenant_when_there_is_no_instance_for_it_then_it_alone_waits_until_opera
 
 @pytest.fixture
 def cluster_with_topic(kafka_bootstrap: str) -> Iterator[Callable[[int], str]]:
-    """Makes an engine cluster's topic of so many partitions, without any order; returns the cluster's id."""
+    """Makes an engine cluster's topics, that of rows with so many partitions, without any order; returns its id."""
     admin, made = AdminClient({"bootstrap.servers": kafka_bootstrap}), list[str]()
 
     def make(partitions: int) -> str:
         cluster = f"north-{uuid.uuid4().hex[:8]}"
-        made.append(engine_topic(cluster))
-        admin.create_topics([NewTopic(made[-1], partitions, 1)])[made[-1]].result(timeout=DEADLINE_SECONDS)
-        _await_topics(kafka_bootstrap, {made[-1]})
+        topics = {engine_topic(cluster): partitions, observations_topic(cluster): REPORTS.partitions}
+        made.extend(topics)
+        for outcome in admin.create_topics([NewTopic(name, count, 1) for name, count in topics.items()]).values():
+            outcome.result(timeout=DEADLINE_SECONDS)
+        _await_topics(kafka_bootstrap, {*topics})
         return cluster
 
     yield make
@@ -243,8 +251,7 @@ def cluster_with_topic(kafka_bootstrap: str) -> Iterator[Callable[[int], str]]:
 def test_cluster_when_ordered_without_a_topic_that_takes_its_rows_then_it_is_refused_and_tenants_are_not_affected(
     rig: Rig, cluster_with_topic: Callable[[int], str]
 ) -> None:
-    (declared,) = load_topics(engine_cluster="any")
-    whole, small, missing = cluster_with_topic(declared.partitions), cluster_with_topic(1), f"north-{uuid.uuid4().hex}"
+    whole, small, missing = cluster_with_topic(ROWS.partitions), cluster_with_topic(1), f"north-{uuid.uuid4().hex}"
     with rig.planner():
         for each in (missing, small, whole):
             rig.order(AddEngineCluster(each, ""))
@@ -257,12 +264,29 @@ def test_cluster_when_ordered_without_a_topic_that_takes_its_rows_then_it_is_ref
             f"'gitopsctl engine-clusters add {missing}' makes it",
         ),
         (
-            f"topic gitops.engine.{small} of engine cluster {small} has fewer partitions (1) than rows are written to "
-            f"(6): delete it if it is empty, then 'gitopsctl engine-clusters add {small}' makes it",
+            f"topic gitops.engine.{small} of engine cluster {small} has 1 partitions and needs 6: delete it if it is "
+            f"empty, then 'gitopsctl engine-clusters add {small}' makes it",
         ),
         ("",),
     ]
     assert rig.query("SELECT id FROM engine_clusters WHERE id LIKE 'north-%'") == [(whole,)]
+
+
+def test_report_when_it_is_of_an_instance_of_another_engine_cluster_then_it_has_no_effect(
+    rig: Rig, cluster_with_topic: Callable[[int], str]
+) -> None:
+    north = cluster_with_topic(ROWS.partitions)
+    with psycopg.connect(rig.database.owner_url) as owner:
+        owner.execute("INSERT INTO engine_clusters VALUES (%s, '', now(), 'active', now())", (north,))
+        add_instance(owner, "own", "argocd-north")
+        owner.execute("UPDATE engine_instances SET engine_cluster = %s WHERE id = 'own'", (north,))
+    theirs = replace(rig, observations=observations_topic(north))
+    other = FLEET[0].id
+    with theirs.planner():
+        theirs.send(told_working(other), told_working("own"))
+        theirs.until("the report", "SELECT DISTINCT engine_instance_id FROM engine_health", [("own",)])
+        theirs.until("its position", POSITIONS_OF_REPORTS, [(2,)])
+    assert rig.query("SELECT engine_instance_id FROM engine_health") == [("own",)]
 
 
 def test_topic_of_a_cluster_when_no_broker_answers_then_that_is_tried_again_within_seconds() -> None:

@@ -8,7 +8,7 @@ tenant something is promoted each month for all these years, and in one that beg
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
@@ -20,7 +20,7 @@ import pytest
 from psycopg import sql
 
 from services.common.errors import Poison
-from services.common.kafka import OBSERVATIONS, TopicPartition
+from services.common.kafka import TopicPartition, observations_topic
 from services.common.messages import (
     Command,
     DrainEngineInstance,
@@ -118,8 +118,8 @@ class PlayedLog:
     def spans_of(self, partitions: Any) -> list[Span]:
         return [Span(TOPIC, 0, self.next, self.next)]
 
-    def ends_of_observations(self, partitions: Iterable[int]) -> dict[TopicPartition, int]:
-        return {TopicPartition(OBSERVATIONS, number): self.next for number in partitions}
+    def ends_of_observations(self, number: int) -> dict[TopicPartition, int]:
+        return {TopicPartition(observations_topic("default"), number): self.next}
 
     def has_taken_in(self, ends: Any) -> bool:
         return True

@@ -5,12 +5,19 @@ from __future__ import annotations
 import pytest
 
 from services.common.errors import InvalidConfiguration, NoPermission, StartupError
-from services.common.kafka import COMMANDS, DEAD_LETTERS, FLEET_ORDERS, OBSERVATIONS
+from services.common.kafka import COMMANDS, DEAD_LETTERS, FLEET_ORDERS, observations_topic
 from services.planner import bootstrap
 
-TOPICS = {COMMANDS: 12, OBSERVATIONS: 12, FLEET_ORDERS: 1, DEAD_LETTERS: 1}
+REPORTS, OF_NORTH = observations_topic("default"), observations_topic("north")
+TOPICS = {COMMANDS: 12, REPORTS: 12, OF_NORTH: 12, FLEET_ORDERS: 1, DEAD_LETTERS: 1}
 REFUSED: dict[str, tuple[dict[str, int], int | None, type[StartupError], str]] = {
-    "fewer observations": (TOPICS | {OBSERVATIONS: 6}, 6, InvalidConfiguration, "must have the same number"),
+    "fewer observations": (TOPICS | {REPORTS: 6}, 6, InvalidConfiguration, "must have the same number"),
+    "of another cluster": (
+        TOPICS | {OF_NORTH: 24},
+        6,
+        InvalidConfiguration,
+        rf"{OF_NORTH} 24; they must have the same",
+    ),
     "orders apart": (TOPICS | {FLEET_ORDERS: 2}, 6, InvalidConfiguration, "must have one"),
     "no right": (TOPICS, None, NoPermission, r"describe gitops\.engine\.default; see 'gitopsctl topics acls'"),
 }
@@ -18,6 +25,7 @@ REFUSED: dict[str, tuple[dict[str, int], int | None, type[StartupError], str]] =
 
 def check(monkeypatch: pytest.MonkeyPatch, topics: dict[str, int], of_cluster: int | None) -> None:
     monkeypatch.setattr(bootstrap, "count_partitions", lambda _, names: {name: topics[name] for name in names})
+    monkeypatch.setattr(bootstrap, "existing_partitions", lambda _: topics)
     monkeypatch.setattr(bootstrap, "described_partitions", lambda _, names: dict.fromkeys(names, of_cluster))
     bootstrap._check_topics("broker:9092")
 

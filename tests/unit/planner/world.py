@@ -154,6 +154,9 @@ class World:
     def find_newest_lists(self, places: Collection[SweepPlace]) -> Mapping[SweepPlace, int]:
         return {place: epoch for place, epoch in self.complete_lists.items() if place in places}
 
+    def find_engine_clusters(self, instances: Collection[str]) -> Mapping[str, str]:
+        return {each.id: each.engine_cluster for each in self.fleet if each.id in instances}
+
     def find_tenants_to_move(self, tenants: Collection[UUID]) -> frozenset[UUID]:
         waiting = (each for each in self.moves.values() if each.step in ("ordered", "reserved"))
         return frozenset(each.tenant_id for each in waiting if each.tenant_id in tenants)

@@ -29,7 +29,7 @@ def add_cluster(added: AddEngineCluster, fleet: Fleet, at: datetime) -> tuple[st
         require_label("a region", added.region)
     known = fleet.clusters.get(added.id)
     if known is None:
-        if (topic := fleet.engine_topics.get(added.id)) is not None:
+        for topic in fleet.engine_topics.get(added.id, ()):
             _require_topic(added.id, topic)
         return "", fleet.with_cluster(EngineClusterRow(added.id, added.region, at, "active", at))
     if known.is_retired:
@@ -75,7 +75,7 @@ def is_drained_with_cluster(instance: EngineInstanceRow, fleet: Fleet) -> bool:
 
 
 def _require_topic(cluster: str, topic: EngineTopic) -> None:
-    """Raises Refused if the rows of the cluster could not be written to it: everybody's would wait behind them."""
+    """Raises Refused if not all that is of the cluster could be written to it: everybody's rows would wait behind."""
     if topic.partitions is None:
         raise Refused(
             f"planners may not ask whether engine cluster {cluster} has its topic {topic.name}: 'gitopsctl topics "
@@ -87,9 +87,8 @@ def _require_topic(cluster: str, topic: EngineTopic) -> None:
         )
     if topic.partitions < topic.needed:
         raise Refused(
-            f"topic {topic.name} of engine cluster {cluster} has fewer partitions ({topic.partitions}) than rows are "
-            f"written to ({topic.needed}): delete it if it is empty, then 'gitopsctl engine-clusters add {cluster}' "
-            "makes it"
+            f"topic {topic.name} of engine cluster {cluster} has {topic.partitions} partitions and needs "
+            f"{topic.needed}: delete it if it is empty, then 'gitopsctl engine-clusters add {cluster}' makes it"
         )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from uuid import UUID
 
@@ -38,13 +38,13 @@ NOTHING_HELD = Holding()
 
 @dataclass(frozen=True, slots=True)
 class EngineTopic:
-    """The topic of an engine cluster, as the brokers tell of it."""
+    """A topic of an engine cluster, as the brokers tell of it."""
 
     name: str
     partitions: int | None
     """0 if it does not exist; None if planners may not ask for it."""
     needed: int
-    """How many partitions rows are written to."""
+    """How many partitions it has to have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,9 +120,9 @@ class Fleet:
     count."""
     pace: Pace | None = None
     """Of moves, while they give way to changes that wait."""
-    engine_topics: Mapping[str, EngineTopic] = field(default_factory=dict)
+    engine_topics: Mapping[str, Sequence[EngineTopic]] = field(default_factory=dict)
     """By engine cluster, of those that orders add. None where nobody has asked: ``gitopsctl`` tries an order before it
-    makes the topic."""
+    makes the topics."""
 
     def holding(self, instance: str) -> Holding:
         """What is on it. Raises LookupError if that was not read."""

@@ -12,12 +12,13 @@ from typer.testing import CliRunner, Result
 
 from services.cli.kafka import topics
 from services.common.errors import InvalidConfiguration
-from services.common.kafka import COMMANDS, OBSERVATIONS, WORKSPACE, Topic, engine_topic
+from services.common.kafka import COMMANDS, WORKSPACE, Topic, engine_topic, observations_topic
 
 T = TypeVar("T")
 
 ENGINE = engine_topic("default")
-NAMES = (COMMANDS, OBSERVATIONS, WORKSPACE, ENGINE)
+REPORTS = observations_topic("default")
+NAMES = (COMMANDS, REPORTS, WORKSPACE, ENGINE)
 
 
 class Brokers:
@@ -86,7 +87,7 @@ def apply(monkeypatch: pytest.MonkeyPatch, brokers: Brokers, *options: str, **de
     return CliRunner().invoke(topics.app, ["apply", *options])
 
 
-@pytest.mark.parametrize("name", [COMMANDS, OBSERVATIONS, ENGINE])
+@pytest.mark.parametrize("name", [COMMANDS, REPORTS, ENGINE])
 @pytest.mark.parametrize("partitions", [6, 24])
 def test_apply_when_keys_would_move_then_it_refuses_before_it_changes_anything(
     monkeypatch: pytest.MonkeyPatch, name: str, partitions: int
@@ -103,7 +104,7 @@ def test_apply_when_keys_would_move_then_it_refuses_before_it_changes_anything(
 def test_apply_when_there_is_nothing_then_every_topic_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
     brokers = Brokers({})
     assert apply(monkeypatch, brokers, commands=24, observations=24).exit_code == 0
-    assert brokers.partitions == {COMMANDS: 24, OBSERVATIONS: 24, ENGINE: 12, WORKSPACE: 12}
+    assert brokers.partitions == {COMMANDS: 24, REPORTS: 24, ENGINE: 12, WORKSPACE: 12}
 
 
 def test_apply_when_a_topic_grows_whose_keys_may_move_then_it_does(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -150,12 +151,12 @@ def test_apply_when_everything_is_as_declared_then_nothing_is_changed(monkeypatc
 def test_dry_run_when_something_differs_then_it_tells_each_change_and_makes_none(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    there = {COMMANDS: 12, OBSERVATIONS: 12, WORKSPACE: 6}
+    there = {COMMANDS: 12, REPORTS: 12, WORKSPACE: 6}
     cluster = Brokers(there)
-    cluster.settings = {COMMANDS: {"min.insync.replicas": "1"}, OBSERVATIONS: {"min.insync.replicas": "2"}}
+    cluster.settings = {COMMANDS: {"min.insync.replicas": "1"}, REPORTS: {"min.insync.replicas": "2"}}
     outcome = apply(monkeypatch, cluster, "--dry-run")
     assert outcome.stdout.splitlines() == [
-        f"{OBSERVATIONS}: min.insync.replicas 2 → 1",
+        f"{REPORTS}: min.insync.replicas 2 → 1",
         f"{WORKSPACE}: partitions 6 → 12",
         f"{WORKSPACE}: min.insync.replicas unset → 1",
         f"{ENGINE}: create, 12 partitions, 1 replicas, min.insync.replicas=1",

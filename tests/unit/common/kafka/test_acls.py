@@ -12,6 +12,7 @@ from services.agent.provisioning.settings import ProvisionerSettings
 from services.agent.settings import AgentSettings
 from services.common.errors import InvalidConfiguration
 from services.common.kafka import (
+    OBSERVATIONS,
     PROVISIONING,
     TENANT_CLUSTERS,
     Rights,
@@ -19,6 +20,7 @@ from services.common.kafka import (
     load_acls,
     load_topics,
     objects_topic,
+    observations_topic,
     workspace_topic,
 )
 from services.planner.pipeline.batch_consumer import GROUP as PLANNER_GROUP
@@ -26,6 +28,7 @@ from services.watcher.rows.row_types import OBJECTS, STATUSES
 
 RIGHTS = load_acls() | load_acls(workspace="local") | load_acls(engine_cluster="default")
 PREFIXES = (engine_topic(""), workspace_topic(""), objects_topic(""))
+REPORTS = observations_topic("default")
 CONNECT_OWN = {"gitops.connect.configs", "gitops.connect.offsets", "gitops.connect.status"}
 
 
@@ -34,17 +37,17 @@ def test_rights_when_declared_then_each_topic_exists() -> None:
     declared = (*load_topics(), *load_topics(workspace="local"), *load_topics(engine_cluster="default"))
     existing = {topic.name for topic in declared}
     assert named - CONNECT_OWN == existing
-    own = {topic for topic in existing if topic.startswith(PREFIXES)}
-    assert own == {workspace_topic("local"), objects_topic("local"), engine_topic("default")}
+    own = {topic for topic in existing if topic.startswith((*PREFIXES, observations_topic("")))}
+    assert own == {workspace_topic("local"), objects_topic("local"), engine_topic("default"), REPORTS}
 
 
-def test_prefix_when_declared_then_connect_writes_what_clusters_have_and_planners_know_of_engine_clusters_alone() -> (
+def test_prefix_when_declared_then_connect_writes_what_clusters_have_and_planners_read_what_their_agents_report() -> (
     None
 ):
     prefixes = {name: rights.topic_prefixes for name, rights in RIGHTS.items() if rights.topic_prefixes}
     assert prefixes == {
         "connect": dict.fromkeys(PREFIXES, ("write",)),
-        "planner": {engine_topic(""): ("describe",)},
+        "planner": {OBSERVATIONS: ("read",), engine_topic(""): ("describe",)},
     }
 
 
@@ -62,12 +65,12 @@ def test_workspaces_when_there_are_two_then_their_watchers_read_where_tenants_ar
     assert read == {TENANT_CLUSTERS}, "its rows name a namespace by a digest, with its uid"
 
 
-def test_engine_clusters_when_there_are_two_then_their_agents_read_the_fleet_and_nothing_else_in_common() -> None:
+def test_engine_clusters_when_there_are_two_then_their_agents_share_the_fleet_and_dead_letters_alone() -> None:
     here, there = load_acls(engine_cluster="eu-2"), load_acls(engine_cluster="default")
     assert [*here, *there] == ["agent-eu-2", "provisioner-eu-2", "agent-default", "provisioner-default"]
     for first in here.values():
         for second in there.values():
-            assert {each for each in shared(first, second) if each[1] != "write"} == {("gitops.fleet", "read")}
+            assert shared(first, second) <= {("gitops.fleet", "read"), ("gitops.dead-letters", "write")}
 
 
 def test_groups_when_declared_then_they_are_those_that_services_join() -> None:
@@ -93,7 +96,7 @@ def test_topic_when_written_then_by_one_service_only_but_for_dead_letters_and_ob
         for topic in (topic for topic, operations in rights.topics.items() if "write" in operations):
             writers.setdefault(topic, set()).add(name)
     assert writers.pop("gitops.dead-letters") == {"watcher-local", "planner", "agent-default"}
-    assert writers.pop("gitops.observations") == {"agent-default", "provisioner-default"}
+    assert writers.pop(REPORTS) == {"agent-default", "provisioner-default"}
     assert {topic: len(names) for topic, names in writers.items()} == dict.fromkeys(writers, 1)
 
 

@@ -21,17 +21,20 @@ from services.common.kafka import (
     engine_topic,
     load_acls,
     load_topics,
+    log_of,
     objects_topic,
+    observations_topic,
+    reporting_cluster,
     workspace_topic,
 )
 
 TOPICS = {topic.name: topic for topic in load_topics()}
-(ROWS,) = load_topics(engine_cluster="any")
+ROWS, REPORTS = load_topics(engine_cluster="any")
 DAY_MS = 24 * 60 * 60 * 1000
 
 
 def test_topics_when_declared_then_those_the_services_use_are_among_them() -> None:
-    assert TOPICS.keys() >= {COMMANDS, OBSERVATIONS, FLEET, FLEET_ORDERS, WORKSPACE, DEAD_LETTERS}
+    assert TOPICS.keys() >= {COMMANDS, FLEET, FLEET_ORDERS, WORKSPACE, DEAD_LETTERS}
 
 
 def test_engine_topic_when_partitioned_then_as_the_connector_routes() -> None:
@@ -39,8 +42,24 @@ def test_engine_topic_when_partitioned_then_as_the_connector_routes() -> None:
     assert connector["transforms.partition.partition.topic.num"] == str(ROWS.partitions)
 
 
-def test_engine_topic_when_a_cluster_is_named_then_it_is_declared_for_that_one() -> None:
+def test_topics_of_an_engine_cluster_when_it_is_named_then_they_are_declared_for_that_one() -> None:
     assert ROWS.name == engine_topic("any") == "gitops.engine.any"
+    assert REPORTS.name == observations_topic("any") == "gitops.observations.any"
+
+
+@pytest.mark.parametrize(
+    ("topic", "log", "cluster"),
+    [
+        ("gitops.observations.any", OBSERVATIONS, "any"),
+        ("gitops.observations", OBSERVATIONS, None),
+        ("gitops.observationsany", "gitops.observationsany", None),
+        (COMMANDS, COMMANDS, None),
+    ],
+)
+def test_topic_when_it_holds_observations_then_its_name_says_whose_agents_write_it(
+    topic: str, log: str, cluster: str | None
+) -> None:
+    assert (log_of(topic), reporting_cluster(topic)) == (log, cluster)
 
 
 def test_document_when_a_file_lacks_it_then_it_declares_nothing_there(tmp_path: Path) -> None:
@@ -55,18 +74,18 @@ def test_document_when_a_file_lacks_it_then_it_declares_nothing_there(tmp_path: 
 
 
 def test_commands_and_observations_when_partitioned_then_alike() -> None:
-    assert TOPICS[COMMANDS].partitions == TOPICS[OBSERVATIONS].partitions
+    assert TOPICS[COMMANDS].partitions == REPORTS.partitions
 
 
 def test_fleet_orders_when_many_planners_read_then_one_decides_on_all_of_them() -> None:
     assert TOPICS[FLEET_ORDERS].partitions == 1
 
 
-@pytest.mark.parametrize("topic", [FLEET_ORDERS, OBSERVATIONS])
+@pytest.mark.parametrize("topic", [TOPICS[FLEET_ORDERS], REPORTS], ids=lambda topic: topic.name)
 def test_topic_when_its_order_counts_and_senders_have_other_clocks_then_the_brokers_say_when_that_was(
-    topic: str,
+    topic: Topic,
 ) -> None:
-    assert TOPICS[topic].config["message.timestamp.type"] == "LogAppendTime"
+    assert topic.config["message.timestamp.type"] == "LogAppendTime"
 
 
 def test_fleet_orders_when_a_service_would_write_them_then_it_may_not() -> None:
@@ -84,7 +103,9 @@ def test_objects_topic_when_partitioned_then_as_the_topic_of_the_statuses_that_t
     assert objects.model_dump(exclude={"name"}) == statuses.model_dump(exclude={"name"})
 
 
-@pytest.mark.parametrize("topic", [*TOPICS.values(), ROWS, *load_topics(workspace="any")], ids=lambda topic: topic.name)
+@pytest.mark.parametrize(
+    "topic", [*TOPICS.values(), ROWS, REPORTS, *load_topics(workspace="any")], ids=lambda topic: topic.name
+)
 def test_topic_when_years_pass_then_it_does_not_grow_with_them(topic: Topic) -> None:
     kept = {name: int(value) for name, value in topic.config.items() if value.isdecimal()}
     if topic.config["cleanup.policy"] == "delete":

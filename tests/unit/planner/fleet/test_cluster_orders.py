@@ -106,8 +106,8 @@ TOPICS: dict[str, tuple[int | None, str, str]] = {
     "too small": (
         5,
         "refused",
-        "topic gitops.engine.west of engine cluster west has fewer partitions (5) than rows are written to (6): delete "
-        "it if it is empty, then 'gitopsctl engine-clusters add west' makes it",
+        "topic gitops.engine.west of engine cluster west has 5 partitions and needs 6: delete it if it is empty, then "
+        "'gitopsctl engine-clusters add west' makes it",
     ),
     "not to be asked for": (
         None,
@@ -124,8 +124,8 @@ TOPICS: dict[str, tuple[int | None, str, str]] = {
 def test_cluster_when_added_then_it_is_refused_if_its_rows_cannot_be_written_to_its_topic(
     partitions: int | None, expected: str, words: str
 ) -> None:
-    topic = EngineTopic("gitops.engine.west", partitions, 6)
-    changes = decided(replace(fleet("active"), engine_topics={"west": topic}), AddEngineCluster("west", "eu"))
+    topics = EngineTopic("gitops.observations.west", 12, 12), EngineTopic("gitops.engine.west", partitions, 6)
+    changes = decided(replace(fleet("active"), engine_topics={"west": topics}), AddEngineCluster("west", "eu"))
     assert outcome(changes) == (expected, words)
     assert [row.id for row in changes.engine_clusters] == ["west"] * (expected == "accepted")
 

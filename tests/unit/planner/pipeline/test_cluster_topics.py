@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from typing import Any
 from uuid import UUID
@@ -22,7 +22,7 @@ from services.planner.pipeline.cluster_topics import clusters_to_add, find_engin
 from tests.unit.planner.given import at, changed
 from tests.unit.planner.pipeline.test_loop import Memory, planner_with
 
-NORTH = {"north": EngineTopic("gitops.engine.north", 6, 6)}
+NORTH = {"north": (EngineTopic("gitops.engine.north", 6, 6), EngineTopic("gitops.observations.north", 12, 12))}
 
 
 def ordered(order: Order, second: int = 10) -> Event:
@@ -49,13 +49,14 @@ def test_topics_when_a_batch_is_planned_then_those_of_clusters_that_it_adds_are_
     assert clusters_to_add(events) == asked
 
 
-def test_topic_when_asked_for_then_it_is_told_how_many_partitions_it_is_to_have(
+def test_topics_when_asked_for_then_it_is_told_how_many_partitions_each_has_and_is_to_have(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(cluster_topics, "described_partitions", lambda _, names: dict.fromkeys(names, 3))
-    (declared,) = load_topics(engine_cluster="north")
+    rows, reports = load_topics(engine_cluster="north")
     found = find_engine_topics("broker:9092", ["north"])
-    assert found == {"north": EngineTopic(declared.name, 3, declared.partitions)}
+    expected = EngineTopic(rows.name, 3, rows.partitions), EngineTopic(reports.name, 3, reports.partitions)
+    assert found == {"north": expected}
 
 
 def test_topic_when_the_brokers_refuse_the_login_then_the_batch_is_tried_again_and_the_planner_goes_on(
@@ -76,17 +77,17 @@ def test_topic_when_a_cluster_may_be_called_so_then_it_is_asked_for(cluster: str
 
 
 def test_order_when_the_brokers_do_not_answer_then_it_is_not_decided_until_they_do() -> None:
-    answers: list[Mapping[str, EngineTopic] | Retry] = [Retry("away"), Retry("away"), NORTH]
+    answers: list[Mapping[str, Sequence[EngineTopic]] | Retry] = [Retry("away"), Retry("away"), NORTH]
     asked, planned, session = list[set[str]](), list[Any](), Memory()
 
-    def answer(clusters: Collection[str]) -> Mapping[str, EngineTopic]:
+    def answer(clusters: Collection[str]) -> Mapping[str, Sequence[EngineTopic]]:
         asked.append(set(clusters))
         given = answers.pop(0)
         if isinstance(given, Retry):
             raise given
         return given
 
-    def plan(events: Collection[Event], *_: object, engine_topics: Mapping[str, EngineTopic]) -> BatchChanges:
+    def plan(events: Collection[Event], *_: object, engine_topics: Mapping[str, Sequence[EngineTopic]]) -> BatchChanges:
         planned.append((len(events), engine_topics))
         return BatchChanges()
 

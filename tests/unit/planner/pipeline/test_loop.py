@@ -138,6 +138,9 @@ class Memory:
     def find_newest_lists(self, places: Collection[SweepPlace]) -> Mapping[SweepPlace, int]:
         return self.world.find_newest_lists(places)
 
+    def find_engine_clusters(self, instances: Collection[str]) -> Mapping[str, str]:
+        return self.world.find_engine_clusters(instances)
+
     def find_tenants_to_move(self, tenants: Collection[UUID]) -> frozenset[UUID]:
         return self.world.find_tenants_to_move(tenants)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from contextlib import nullcontext
 from datetime import datetime
@@ -10,12 +11,14 @@ from typing import Any
 
 import pytest
 
-from services.common.kafka import OBSERVATIONS, OffsetTracker, TopicPartition
+from services.common.kafka import OffsetTracker, TopicPartition, observations_topic
 from services.planner.database import instance_queries
 from services.planner.domain.events import Event, HealthDue
-from services.planner.pipeline.batch_consumer import BatchConsumer
+from services.planner.pipeline.batch_consumer import TOPICS, BatchConsumer
 from services.planner.pipeline.silent_instances import SilentInstances
 from tests.unit.planner.given import at
+
+REPORTS = observations_topic("north")
 
 
 class Log:
@@ -23,7 +26,7 @@ class Log:
 
     ends_of_observations = BatchConsumer.ends_of_observations
     has_taken_in = BatchConsumer.has_taken_in
-    _observations = OBSERVATIONS
+    _is_of_observations = re.compile(TOPICS.observations).fullmatch
 
     def __init__(self) -> None:
         self.offsets, self._consumer = OffsetTracker(), self
@@ -33,7 +36,7 @@ class Log:
 
     def assign(self, *partitions: int) -> None:
         self.offsets.revoke_partitions(self.offsets.partitions)
-        self.offsets.assign_partitions({TopicPartition(OBSERVATIONS, each): 0 for each in partitions})
+        self.offsets.assign_partitions({TopicPartition(REPORTS, each): 0 for each in partitions})
 
     @property
     def partitions(self) -> list[int]:
@@ -43,8 +46,8 @@ class Log:
         self.asked.append(source.partition)
         return self.ends[source.partition]
 
-    def take_in(self, count: int, partition: int = 0) -> None:
-        source = TopicPartition(OBSERVATIONS, partition)
+    def take_in(self, count: int, partition: int = 0, topic: str = REPORTS) -> None:
+        source = TopicPartition(topic, partition)
         for _ in range(count):
             tracked = self.offsets.track_offset(source, self.offsets.next_offset(source) or 0)
             assert tracked is not None
@@ -181,3 +184,15 @@ def test_instances_when_many_partitions_have_no_leader_then_a_look_waits_for_one
     del watch.due["of-12"]
     watch.look(513)
     assert watch.log.asked[12:] == [12, 0, 1]
+
+
+def test_instance_when_reports_of_another_engine_cluster_have_not_been_read_yet_then_it_is_not_silent(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    watch = Watch(monkeypatch, one=(0, 100))
+    watch.log.offsets.assign_partitions({TopicPartition(observations_topic("south"), 0): 0})
+    watch.log.ends[0] = 1
+    watch.log.take_in(1)
+    assert watch.look(500) == []
+    watch.log.take_in(1, topic=observations_topic("south"))
+    assert watch.look(501) == ["one"]

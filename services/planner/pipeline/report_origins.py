@@ -1,0 +1,63 @@
+"""Passes over what agents report of instances of other engine clusters. Called by the loop before it coalesces a batch.
+
+Brokers let the agents of an engine cluster write to that cluster's topic alone. So the topic of a report, and nothing
+that the report says, shows which instances it may be about. A foreign report must go before events are coalesced: it
+could replace a true one there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+
+import structlog
+
+from services.common.messages import Observation
+from services.common.telemetry.metrics import Failure, count_failure
+from services.planner import SERVICE
+from services.planner.domain.events import Event
+
+log = structlog.get_logger(__name__)
+
+FindClusters = Callable[[Collection[str]], Mapping[str, str]]
+"""The engine cluster of each of these instances, by its id, as far as there is one."""
+
+
+def without_foreign_reports(events: Sequence[Event], find_clusters: FindClusters) -> Sequence[Event]:
+    """``events`` without reports whose topic is another engine cluster's than their instance.
+
+    Reports from the topic that all clusters shared once stay, and so does what planners tell themselves.
+    """
+    named = {instance for event in events if (instance := _instance_to_check(event))}
+    if not named:
+        return events
+    clusters = find_clusters(named)
+    foreign: dict[tuple[str, str], int] = {}
+    kept = []
+    for event in events:
+        instance, origin = _instance_to_check(event), event.reporting_cluster
+        cluster = clusters.get(instance) if instance else origin
+        if cluster == origin:
+            kept.append(event)
+        elif cluster is not None and origin is not None:  # of an instance that there is not, nothing would follow
+            foreign[origin, instance] = foreign.get((origin, instance), 0) + 1
+    _log_foreign(foreign, clusters)
+    return kept
+
+
+def _instance_to_check(event: Event) -> str:
+    """What a report is about; empty if it is none, or if its topic does not show whose it is."""
+    if event.reporting_cluster is None or not isinstance(event.message, Observation):
+        return ""
+    return event.message.engine_instance_id
+
+
+def _log_foreign(foreign: Mapping[tuple[str, str], int], clusters: Mapping[str, str]) -> None:
+    for (origin, instance), count in foreign.items():
+        count_failure(SERVICE, Failure.REFUSED, "report")
+        log.error(
+            "agents report of an instance of another engine cluster; that is passed over",
+            reporting=origin,
+            instance=instance,
+            cluster=clusters[instance],
+            reports=count,
+        )
