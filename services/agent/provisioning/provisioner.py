@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import timedelta
 
 import structlog
@@ -61,6 +61,10 @@ class Provisioner:
         """By instance."""
         self._gone: set[str] = set()
         """Retired instances of which nothing is left: they are not looked at again by this process."""
+        self._waiting: frozenset[str] = frozenset()
+        """Instances that waited at the last comparison for manifests that have changed."""
+        self._waiting_since = clock.time()
+        """When others last waited than these."""
         self._has_looked = False
 
     def not_ready(self) -> str:
@@ -85,11 +89,19 @@ class Provisioner:
         installations = self._fleet.installations()
         kept = [each for each in installations if not each.is_retired]
         turns = await find_turns(self._installer, kept, self._clock.now(), self._soak)
+        self._measure_wait(name for name, turn in turns.items() if isinstance(turn, Turn) and turn.waits)
         for instance in installations:
             self._has_looked |= instance.is_retired  # these come last
             if instance.id not in self._gone:
                 await self._look_at(instance, turns)
         self._has_looked = True
+
+    def _measure_wait(self, waiting: Iterable[str]) -> None:
+        now, before = self._clock.time(), self._waiting
+        self._waiting = frozenset(waiting)
+        if self._waiting != before:
+            self._waiting_since = now
+        metrics.MANIFESTS_HELD.set(now - self._waiting_since if self._waiting else 0)
 
     async def _look_at(self, instance: FleetInstance, turns: Mapping[str, Turn | GitOpsError]) -> None:
         try:

@@ -167,6 +167,10 @@ INSTALLATIONS_FAILED = Gauge(
     "1 while a provisioner cannot make an installation; engines show says why.",
     ["instance"],
 )
+MANIFESTS_HELD = Gauge(
+    "gitops_engine_manifests_held_seconds",
+    "How long the same instances have waited for manifests that have changed, while no other got them; 0: none waits.",
+)
 INSTANCE_UNREADY = Gauge(
     "gitops_engine_unready",
     "1 for an engine instance that has never been ready for tenants, 2 once it should have been: engines show.",

@@ -224,3 +224,11 @@ def test_backup_when_the_alert_looks_for_it_then_it_is_the_cron_job_that_is_inst
 
 def manifests(name: str) -> list[dict[str, Any]]:
     return list(yaml.safe_load_all((ROOT / "k8s" / "backup" / name).read_text()))
+
+
+@pytest.mark.parametrize(("seconds", "is_alert"), [(0, False), (HOUR, False), (HOUR + 1, True)])
+def test_manifests_when_no_instance_has_got_them_for_an_hour_and_others_wait_then_that_is_an_alert(
+    seconds: float, is_alert: bool
+) -> None:
+    told: Series = ({"__name__": "gitops_engine_manifests_held_seconds", "instance": "provisioner"}, seconds)
+    assert firing(expression("GitOpsManifestsHeld"), [told]) == ([{}] if is_alert else [])

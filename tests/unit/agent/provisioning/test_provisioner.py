@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from prometheus_client import REGISTRY
 from pydantic import ValidationError
 
 from services.agent.objects.fleet import Fleet
@@ -264,6 +265,22 @@ async def test_manifests_when_they_have_changed_then_an_instance_that_waits_is_l
         await clock.advance(SOAK + INTERVAL)
         assert "install two" in installer.calls
         assert reports.told[-1] == ("two", EngineInstallation("Applied", "3.2.11", ""))
+
+
+async def test_manifests_when_nobody_gets_them_any_more_then_it_is_measured_for_how_long_others_wait() -> None:
+    def held() -> float | None:
+        return REGISTRY.get_sample_value("gitops_engine_manifests_held_seconds")
+
+    installer = FakeInstaller(records=FakeRecords({"one": NEW, "two": OLD}))
+    ill = replace(HEALTHY[0], health="Down")
+    async with running(installer, ill, HEALTHY[1]) as (_, reports, clock, _):
+        assert reports.told[-1][1].message.startswith(WAITS)
+        assert held() == 0
+        for _ in range(3):
+            await clock.advance(INTERVAL)
+        assert held() == 3 * INTERVAL
+    async with running(FakeInstaller(records=FakeRecords({"one": NEW, "two": NEW})), *HEALTHY):
+        assert held() == 0
 
 
 async def test_instances_when_an_earlier_release_has_installed_them_then_those_that_differ_get_turns() -> None:
