@@ -36,7 +36,7 @@ from services.common.messages import (
 from services.planner.database.rollout_queries import load_newest_rollout
 from services.planner.database.session import DatabaseSession
 from services.planner.domain.events import Event, FleetDue, HealthDue, RemediesDue, ScalingDue
-from services.planner.domain.fleet.rollouts.rollout import DATA_PATIENCE
+from services.planner.domain.fleet.rollouts.gates import DATA_PATIENCE
 from services.planner.domain.policy import Policy
 from services.planner.engines.available import ENGINES
 from services.planner.pipeline.batch_planning import plan_batch

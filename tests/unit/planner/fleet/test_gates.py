@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from services.planner.domain.fleet.rollouts.gates import FEWEST_SAMPLES, judge, most_affected
+from services.planner.domain.fleet.rollouts.gates import FEWEST_SAMPLES, judge_figures, most_affected
 from services.planner.domain.fleet.rollouts.rollout_rows import NO_FIGURES, Figures, together
 
 PAST = Figures(60, 6000, 60, 120, 120, 90_000, 4_000, tenants=3000, failing_tenants=60)
@@ -59,38 +59,38 @@ CASES: dict[str, tuple[Figures, Figures, str, str]] = {
 def test_gate_when_figures_are_told_then_it_says_what_is_worse_than_before(
     past: Figures, present: Figures, outcome: str, words: str
 ) -> None:
-    verdict = judge(past, {"new": present})
+    verdict = judge_figures(past, {"new": present})
     assert verdict.outcome == outcome
     assert words in verdict.reason
 
 
 def test_gate_when_one_of_many_instances_is_worse_then_the_others_do_not_hide_it() -> None:
-    verdict = judge(PAST, {"a": WELL, "b": replace(WELL, late=500), "c": NO_FIGURES})
+    verdict = judge_figures(PAST, {"a": WELL, "b": replace(WELL, late=500), "c": NO_FIGURES})
     assert (verdict.outcome, verdict.reason.partition(":")[0]) == ("fail", "engine instance b")
 
 
 def test_gate_when_one_tenant_fails_on_each_of_several_new_instances_then_they_are_counted_together() -> None:
     failing = replace(FEW, failing_tenants=4)
-    verdict = judge(PAST, {"a": failing, "b": failing, "c": FEW})
+    verdict = judge_figures(PAST, {"a": failing, "b": failing, "c": FEW})
     assert verdict.outcome == "fail"
     assert verdict.reason.startswith("engine instances a, b, c: Applications of 2.0 of 3.0 tenants fail")
-    assert judge(PAST, {"a": failing, "b": FEW, "c": FEW}).outcome == "pass"
+    assert judge_figures(PAST, {"a": failing, "b": FEW, "c": FEW}).outcome == "pass"
 
 
 def test_gate_when_a_tenant_may_be_on_several_new_instances_then_it_counts_as_one() -> None:
     failing = replace(FEW, failing_tenants=4)
-    assert judge(PAST, {"a": failing, "b": failing}, parts=2).outcome == "pass"
-    assert judge(PAST, {"a": failing, "b": failing, "c": failing}, parts=2).outcome == "fail"
+    assert judge_figures(PAST, {"a": failing, "b": failing}, parts=2).outcome == "pass"
+    assert judge_figures(PAST, {"a": failing, "b": failing, "c": failing}, parts=2).outcome == "fail"
 
 
 def test_gate_when_a_tenant_has_failed_before_with_all_it_has_then_that_hides_nobody_else() -> None:
     past = replace(PAST, applications=6000, failed_syncs=3000, comparison_errors=3000)
     all_others = replace(FEW, applications=20, comparison_errors=20, tenants=20, failing_tenants=20)
-    assert judge(past, {"new": all_others}).outcome == "fail"
+    assert judge_figures(past, {"new": all_others}).outcome == "fail"
 
 
 def test_gate_when_no_new_instance_has_tenants_then_it_passes() -> None:
-    assert judge(PAST, {}).outcome == "pass"
+    assert judge_figures(PAST, {}).outcome == "pass"
 
 
 def test_bound_when_applications_are_many_then_it_comes_closer_to_the_share_of_before() -> None:

@@ -15,8 +15,9 @@ from services.planner.domain.fleet.fleet import Fleet
 from services.planner.domain.fleet.moves.move_orders import settle_moves
 from services.planner.domain.fleet.moves.rebalance_orders import rebalance_fleet
 from services.planner.domain.fleet.remediation.evacuation import evacuate, with_forced_moves
-from services.planner.domain.fleet.rollouts.rollout import settle_rollout, withdrawn
+from services.planner.domain.fleet.rollouts.rollout import settle_rollout
 from services.planner.domain.fleet.rollouts.rollout_rows import Rollout
+from services.planner.domain.fleet.rollouts.transitions import withdraw_moves
 from services.planner.domain.fleet.rows import EngineInstanceRow, Move, MoveStep
 from tests.unit.planner.fleet.rolled import EVERY, NEW, Rolled
 from tests.unit.planner.fleet.test_move_orders import MOVE
@@ -89,7 +90,7 @@ EVENTS: dict[str, tuple[MoveStep | None, Callable[[Fleet], Fleet]]] = {
         ),
     ),
     "as many begin as there is room for": ("ordered", lambda fleet: settle_moves(fleet, NOW, at_once=TENANTS)),
-    "a rollout is paused": ("ordered", lambda fleet: withdrawn(fleet, NOW, "the rollout is paused")),
+    "a rollout is paused": ("ordered", lambda fleet: withdraw_moves(fleet, NOW, "the rollout is paused")),
     "their source is evacuated": ("pausing", lambda fleet: with_forced_moves(OLD_ONE, fleet, NOW)),
     "a rollout orders all of them": (None, lambda fleet: settle_rollout(fleet, NOW, EVERY)),
     "a rebalance orders all of them": (

@@ -33,10 +33,9 @@ from services.planner.domain.fleet.placement.assignments import PlacementRules, 
 from services.planner.domain.fleet.placement.measured_load import load_of_deployments
 from services.planner.domain.fleet.pools.pool_rows import EnginePool, Patience, namespace_of
 from services.planner.domain.fleet.pools.pool_size import is_overloaded, lacking_instances
+from services.planner.domain.fleet.rollouts.gates import DATA_PATIENCE
 from services.planner.domain.fleet.rollouts.ring_health import TOLD_OF_ALL_AFTER
 from services.planner.domain.fleet.rollouts.ring_instances import ring_of
-from services.planner.domain.fleet.rollouts.ring_tenants import fewest_tenants, stage_tenants
-from services.planner.domain.fleet.rollouts.rollout import DATA_PATIENCE, past_of
 from services.planner.domain.fleet.rollouts.rollout_rows import (
     NO_FIGURES,
     STALLED_AFTER,
@@ -44,6 +43,7 @@ from services.planner.domain.fleet.rollouts.rollout_rows import (
     Rollout,
     rings_affected,
 )
+from services.planner.domain.fleet.rollouts.stages import fewest_tenants, stage_tenants
 from services.planner.domain.fleet.rows import EngineInstanceRow
 from tests.unit.examples import in_proportion
 from tests.unit.planner.fleet.rolled import (
@@ -490,12 +490,12 @@ def test_past_when_a_newer_planner_has_written_more_of_it_then_the_rest_is_under
     soaking = begun().until("soaking")
     told = json.loads(soaking.baseline)
     assert told["applications"] > 0
-    assert past_of(replace(soaking, baseline=json.dumps(told | {"fonts": 7}))) == past_of(soaking)
+    assert replace(soaking, baseline=json.dumps(told | {"fonts": 7})).past == soaking.past
 
 
 def test_past_when_a_former_release_has_written_it_then_nobody_was_on_new_instances() -> None:
     soaking = begun().until("soaking")
-    assert replace(soaking, baseline=json.dumps(asdict(past_of(soaking)))).there_before == 0
+    assert replace(soaking, baseline=json.dumps(asdict(soaking.past))).there_before == 0
 
 
 def test_soak_when_it_is_for_security_then_it_is_a_sixth_but_no_less_than_five_minutes() -> None:

@@ -1,5 +1,8 @@
 """Whether the new instances of a ring do as well as its old ones did: what decides if a rollout goes on. Pure.
 
+:func:`judge_stage` is asked while a stage soaks (``stages.py``). It goes by figures, and by how the instances are that
+tell them (``ring_health.py``). :func:`measure_past` is what figures are compared with.
+
 Shares are compared with those that the ring's own instances had before: of Applications that were not compared in time,
 and of tenants some of whose Applications fail, in a comparison or in their last sync. A share alone says little of few,
 so more have to be affected than chance makes of the old share: three standard deviations, and two in a hundred besides.
@@ -15,10 +18,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping
+from dataclasses import replace
+from datetime import datetime, timedelta
 from typing import Literal, NamedTuple
 
-from services.planner.domain.fleet.rollouts.rollout_rows import Figures
+from services.planner.domain.fleet.fleet import Fleet
+from services.planner.domain.fleet.rollouts.ring_health import find_illness
+from services.planner.domain.fleet.rollouts.ring_instances import Ring
+from services.planner.domain.fleet.rollouts.ring_tenants import most_parts, tenants_of
+from services.planner.domain.fleet.rollouts.rollout_rows import Figures, Rollout, together
 
+DATA_PATIENCE = timedelta(minutes=30)
+"""How long figures are waited for: of the ring's past, which is then left out, and beyond a soak, which has failed.
+
+As long an ill instance may take to be well again, and one that is back may take to tell figures."""
 FEWEST_SAMPLES = 3
 """Of each instance: agents tell one each minute."""
 TOLERATED = 0.02
@@ -47,8 +60,54 @@ class Verdict(NamedTuple):
 PASSED = Verdict("pass")
 
 
-def judge(past: Figures, present: Mapping[str, Figures], parts: int = 1) -> Verdict:
-    """Whether a ring may go on: the worst that is said of one of its new instances.
+def measure_past(ring: Ring, rollout: Rollout, fleet: Fleet) -> Figures:
+    """Figures of the ring's old instances, which gates compare with from when the first tenant moves.
+
+    A profile may set another interval of comparisons: how long ago these were says nothing then. Who is late does, as
+    each instance's own interval decides that.
+    """
+    past = together(fleet.figures[row.id] for row in ring.sources if row.id in fleet.figures)
+    if all((row.profile or "") == rollout.profile for row in ring.sources):
+        return past
+    return replace(past, comparison_p95_ms=None)
+
+
+def judge_stage(rollout: Rollout, fleet: Fleet, now: datetime) -> Verdict:
+    """What follows from figures, and from how the instances are that tell them; nothing is waited for if it is late.
+
+    But for an illness that the old ones have, too: nothing can be told of the version while that lasts.
+    """
+    present = {each: fleet.figures.get(each, Figures()) for each in _judged(rollout, fleet)}
+    verdict = judge_figures(rollout.past, present, most_parts(rollout, fleet))
+    if verdict.outcome == "fail":
+        return verdict
+    late = {each for each, figures in present.items() if now >= _late_at(rollout, each, figures, fleet)}
+    illness = find_illness(rollout, fleet, now, DATA_PATIENCE, late)
+    if illness.reason:
+        return Verdict("fail" if illness.is_of_version else "wait", illness.reason)
+    if verdict.outcome == "wait" and any(not is_enough(present[each]) for each in late):
+        return Verdict("fail", f"too little was told in {now - rollout.step_since}: {verdict.reason}")
+    return verdict
+
+
+def _judged(rollout: Rollout, fleet: Fleet) -> list[str]:
+    """Ids of the new instances that have tenants: a gate asks for the figures of each."""
+    return sorted({each.engine_instance_id for each in tenants_of(rollout, fleet).values()} & rollout.target_ids)
+
+
+def _late_at(rollout: Rollout, instance: str, figures: Figures, fleet: Fleet) -> datetime:
+    """When it is late for an instance that is ill, or has told too little, to let a stage pass.
+
+    If it has told too little, or only its cordon is left, not before it has been as it is for :data:`DATA_PATIENCE`:
+    until then the ring may have waited for another reason, such as that nobody reached it.
+    """
+    over, told = rollout.step_since + rollout.soak, fleet.health.get(instance)
+    was_reached = is_enough(figures) and fleet.is_ill(instance)
+    return (over if told is None or was_reached else max(over, told.since)) + DATA_PATIENCE
+
+
+def judge_figures(past: Figures, present: Mapping[str, Figures], parts: int = 1) -> Verdict:
+    """Whether a ring may go on by its figures: the worst that is said of one of its new instances.
 
     Args:
         past: of the ring's old instances, before the first tenant moved.

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 
 from services.planner.domain.fleet.fleet import Fleet
 from services.planner.domain.fleet.rollouts.rollout_rows import Rollout
@@ -53,3 +54,12 @@ def runs(row: EngineInstanceRow, rollout: Rollout, fleet: Fleet) -> bool:
 def cell_of(row: EngineInstanceRow) -> Cell:
     """The cell that an instance is in: tenants of the others in it may come to it, whatever they have."""
     return (row.engine_cluster, row.engine, row.engine_class, row.dedicated_to)
+
+
+def drain_instances(instances: Iterable[str], fleet: Fleet) -> Fleet:
+    """The fleet with these instances draining: no new tenant is placed on them."""
+    for known in sorted(instances):
+        row = fleet.instances[known]
+        if row.is_taking:
+            fleet = fleet.with_instance(replace(row, state="draining"))
+    return fleet

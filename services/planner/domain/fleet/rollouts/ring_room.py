@@ -78,6 +78,13 @@ def shortages(ring: Ring, rollout: Rollout, fleet: Fleet) -> list[Shortage]:
     return [each for each in found if each is not None]
 
 
+def find_lacking(ring: Ring, rollout: Rollout, fleet: Fleet) -> str:
+    """What has to be there before tenants leave the ring's old instances, in words; empty: all is."""
+    if ring.unknown:
+        return f"no agent has told of engine instance {ring.unknown[0].id} yet"
+    return next((lacking_room(each, rollout, fleet) for each in shortages(ring, rollout, fleet)), "")
+
+
 def _shortage(cell: Cell, members: _Members, rollout: Rollout, fleet: Fleet) -> Shortage | None:
     """What the new instances of a cell lack; None if they are enough for all that its old ones carry.
 

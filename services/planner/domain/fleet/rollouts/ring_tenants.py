@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import math
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from datetime import datetime
@@ -16,33 +15,9 @@ from services.planner.domain.fleet.placement.assignment_orders import require_un
 from services.planner.domain.fleet.placement.placement import bounds_of, order_of
 from services.planner.domain.fleet.remediation.evacuation import MOST_BEYOND
 from services.planner.domain.fleet.rollouts.ring_instances import cell_of
-from services.planner.domain.fleet.rollouts.rollout_rows import STAGES, Rollout
+from services.planner.domain.fleet.rollouts.rollout_rows import Rollout
 from services.planner.domain.fleet.rows import EngineInstanceRow, Move, Refused
 from services.planner.rows import EngineInstance, TenantName
-
-FEWEST_TENANTS = 2
-"""At any stage: of one alone a gate takes no word that anything fails."""
-
-
-def stage_tenants(stage: int, tenants: int) -> int:
-    """How many of so many tenants that were on old instances are on new ones at a stage, which is in percent."""
-    return min(tenants, max(FEWEST_TENANTS, math.ceil(tenants * stage / 100)))
-
-
-def wanted_tenants(stage: int, rollout: Rollout, tenants: int) -> int:
-    """How many of a ring's tenants are on new instances at a stage: as many as before, and a part of the others."""
-    before = min(rollout.there_before, tenants)
-    return before + stage_tenants(stage, tenants - before)
-
-
-def fewest_tenants(stage: int, rollout: Rollout, tenants: int) -> int:
-    """How many of a ring's tenants have to be on new instances yet when a stage has soaked.
-
-    At the last one all that were, but for deleted ones: whoever has gone back would be moved without a gate. Before
-    that half of whom the stage wants: tenants are deleted, and come to the ring, all the time.
-    """
-    wanted = wanted_tenants(stage, rollout, tenants)
-    return min(wanted, rollout.moved if stage == STAGES[-1] else math.ceil(wanted / 2))
 
 
 def tenants_of(rollout: Rollout, fleet: Fleet) -> dict[TenantName, TenantHere]:
@@ -78,6 +53,12 @@ def is_settled(tenant: TenantHere, rollout: Rollout, fleet: Fleet) -> bool:
     """Whether it has arrived on a new instance, whatever has to be removed from the other one yet."""
     has_arrived = not is_moving(tenant, fleet) or fleet.moves[tenant.id].step == "withdrawing"
     return is_on(tenant, rollout.target_ids) and has_arrived
+
+
+def count_settled(rollout: Rollout, fleet: Fleet, now: datetime) -> Rollout:
+    """The rollout with how many tenants its ring has, and how many of these have arrived on new instances."""
+    tenants = tenants_of(rollout, fleet)
+    return rollout.with_counts(len(tenants), sum(is_settled(each, rollout, fleet) for each in tenants.values()), now)
 
 
 def is_coming(tenant: TenantHere, rollout: Rollout, fleet: Fleet) -> bool:

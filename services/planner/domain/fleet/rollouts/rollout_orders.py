@@ -1,6 +1,6 @@
 """Decides on orders about rollouts: to begin one, to pause, to resume and to abort it. Pure.
 
-What an order changes is the row; the steps follow from that (``rollout.py``).
+What an order changes is the row (``transitions.py``); the steps follow from that (``rollout.py``).
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from services.planner.domain.fleet.fleet import Fleet
 from services.planner.domain.fleet.order_validation import require_label, require_one_of, require_version
 from services.planner.domain.fleet.rollouts.ring_instances import ring_of, runs
 from services.planner.domain.fleet.rollouts.ring_room import lacking_room, shortages
-from services.planner.domain.fleet.rollouts.rollout import reverted, withdrawn
 from services.planner.domain.fleet.rollouts.rollout_rows import FINAL, REVERTIBLE, Rollout
+from services.planner.domain.fleet.rollouts.transitions import begin_reverting, withdraw_moves
 from services.planner.domain.fleet.rows import Refused
 
 MOST_SOAK = timedelta(hours=24)
@@ -146,7 +146,7 @@ def _pause(known: Rollout, fleet: Fleet, at: datetime) -> tuple[str, Fleet]:
             f"ring {known.ring} goes back, which is not paused: 'gitopsctl engines rollout status' shows how far it is"
         )
     paused = fleet.with_rollout(replace(known, is_paused=True, reason="an operator has paused it", due_at=None))
-    return "moves that have begun go on to their end", withdrawn(paused, at, "the rollout is paused")
+    return "moves that have begun go on to their end", withdraw_moves(paused, at, "the rollout is paused")
 
 
 def _resume(known: Rollout, fleet: Fleet, at: datetime) -> tuple[str, Fleet]:
@@ -164,7 +164,7 @@ def _abort(known: Rollout, fleet: Fleet, at: datetime) -> tuple[str, Fleet]:
         return f"it ends after ring {known.ring}", fleet
     reason = "an operator has aborted it"
     if known.step in REVERTIBLE:
-        after = replace(reverted(known, "aborted", reason, at), due_at=at)
+        after = replace(begin_reverting(known, "aborted", reason, at), due_at=at)
         return f"the tenants of ring {known.ring} go back", fleet.with_rollout(after)
     if known.step in FINAL:
         after = replace(known, outcome="aborted", is_paused=False, reason=reason, due_at=at)

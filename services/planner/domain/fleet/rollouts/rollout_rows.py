@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from datetime import datetime, timedelta
 from typing import Literal
 from uuid import UUID
@@ -111,6 +111,26 @@ class Rollout:
     def target_ids(self) -> frozenset[str]:
         """Ids of the ring's new instances, from :attr:`targets`."""
         return frozenset(json.loads(self.targets))
+
+    def with_instances(self, old: Iterable[str], new: Iterable[str]) -> Rollout:
+        """With these as the ids of its ring's old and new instances."""
+        return replace(self, sources=json.dumps(sorted(old)), targets=json.dumps(sorted(new)))
+
+    def with_counts(self, tenants: int, moved: int, now: datetime) -> Rollout:
+        """With these as :attr:`tenants` and :attr:`moved`."""
+        moved_at = self.moved_at if moved == self.moved else now
+        return replace(self, tenants=tenants, moved=moved, moved_at=moved_at)
+
+    @property
+    def past(self) -> Figures:
+        """Figures of the ring's old instances before the first tenant moved: gates compare with these."""
+        told = json.loads(self.baseline or "{}")
+        # A newer planner may have written more.
+        return Figures(**{each.name: told[each.name] for each in fields(Figures) if each.name in told})
+
+    def with_past(self, past: Figures, there_before: int) -> Rollout:
+        """With another :attr:`past`, and another :attr:`there_before`."""
+        return replace(self, baseline=json.dumps({**asdict(past), THERE_BEFORE: there_before}))
 
     @property
     def there_before(self) -> int:

@@ -1,0 +1,89 @@
+"""What becomes of a ring's old instances once all of its tenants are to be on new ones: steps 4 and 5. Pure.
+
+They take no new tenants; when they are empty they are retired, and then the next ring begins. From step 4 on the ring
+does not go back. Called by the rollout (``rollout.py``).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime
+
+from services.planner.domain.fleet.fleet import Fleet
+from services.planner.domain.fleet.placement.assignment_orders import require_nobody_pinned
+from services.planner.domain.fleet.rollouts.gates import DATA_PATIENCE
+from services.planner.domain.fleet.rollouts.ring_health import find_illness, left_behind, occupied
+from services.planner.domain.fleet.rollouts.ring_instances import drain_instances, ring_of, runs
+from services.planner.domain.fleet.rollouts.ring_room import find_lacking
+from services.planner.domain.fleet.rollouts.ring_tenants import (
+    count_settled,
+    in_order_drawn,
+    may_leave,
+    send_tenants,
+    tenants_of,
+)
+from services.planner.domain.fleet.rollouts.rollout_rows import Rollout
+from services.planner.domain.fleet.rollouts.transitions import enter_next_ring, enter_step, wait_or_end
+from services.planner.domain.fleet.rows import Refused
+
+
+def drain_old_instances(rollout: Rollout, fleet: Fleet, now: datetime) -> Fleet:
+    """Step 4. It ends when nothing is on the old instances. What nobody reaches is left behind after a while."""
+    fleet = drain_instances(rollout.source_ids, fleet)
+    tenants = tenants_of(rollout, fleet)
+    late = [name for name in in_order_drawn(rollout, tenants) if may_leave(tenants[name], rollout.source_ids, fleet)]
+    fleet, rule = send_tenants(rollout, fleet, late, rollout.target_ids, now, len(late))
+    counted = count_settled(rollout, fleet, now)
+    left = occupied(rollout.source_ids, fleet)
+    if not left or (counted.is_stalled(now) and left_behind(rollout, fleet).issuperset(left)):
+        return fleet.with_rollout(enter_step(counted, "retiring", now))
+    return wait_or_end(counted, f"something is on engine instance {left[0]} yet{rule and f': {rule}'}", fleet, now)
+
+
+def retire_old_instances(rollout: Rollout, fleet: Fleet, now: datetime) -> Fleet:
+    """Step 5. What came to one of them in the last moment moves first. None is given up while new ones are ill."""
+    given_up = rollout.source_ids - left_behind(rollout, fleet)
+    if occupied(given_up, fleet):
+        return fleet.with_rollout(enter_step(rollout, "draining", now))
+    if fleet.is_rebuilt:
+        return wait_or_end(rollout, "the database is being rebuilt", fleet, now)
+    leaving = [row for known in sorted(given_up) if not (row := fleet.instances[known]).is_retired]
+    if leaving and (illness := find_illness(rollout, fleet, now, DATA_PATIENCE, ()).reason):
+        return wait_or_end(rollout, illness, fleet, now)
+    try:
+        for row in leaving:
+            require_nobody_pinned(row, fleet)
+    except Refused as rule:
+        return wait_or_end(rollout, str(rule), fleet, now)
+    for row in leaving:
+        fleet = fleet.with_instance(replace(row, state="retired", ordered_at=now))
+    return _give_up_late(rollout, fleet, now)
+
+
+def _give_up_late(rollout: Rollout, fleet: Fleet, now: datetime) -> Fleet:
+    """Step 5 for old instances that have joined the ring since step 4: it is their turn at that.
+
+    Not at 1: all tenants that the ring had have been looked at on its new instances, and the ring does not go back from
+    these to one that is late, which may be small.
+    """
+    joined = ring_of(rollout, rollout.ring, fleet)
+    if lacking := find_lacking(joined, rollout, fleet):
+        return wait_or_end(rollout, lacking, fleet, now)
+    if joined.sources:
+        late = {row.id for row in joined.sources}
+        given_up = rollout.with_instances(late, rollout.target_ids - late)
+        return fleet.with_rollout(enter_step(given_up, "draining", now))
+    if coming := _joining_of_old(rollout, fleet):
+        reason = f"engine instance {coming} is provisioning, and not of {rollout.release.in_words} as far as is known"
+        return wait_or_end(rollout, reason, fleet, now)
+    return fleet.with_rollout(enter_next_ring(rollout, now))
+
+
+def _joining_of_old(rollout: Rollout, fleet: Fleet) -> str:
+    """An instance of another release, or of none that is known, that will join the ring; empty if there is none."""
+    late = (
+        row.id
+        for row in fleet.instances.values()
+        if row.ring == rollout.ring and row.state == "provisioning" and not runs(row, rollout, fleet)
+    )
+    return min(late, default="")

@@ -1,0 +1,67 @@
+"""How a ring goes back to its old instances: the new ones are drained, and their tenants move. Pure.
+
+What begins it are a stage that has failed (``stages.py``) and an order to abort (``rollout_orders.py``). The rollout is
+over when nobody is on new instances, or on the way, who could go back. Called by the rollout (``rollout.py``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from datetime import datetime
+
+from services.planner.domain.fleet.fleet import Fleet
+from services.planner.domain.fleet.moves.rebalance_orders import is_moving
+from services.planner.domain.fleet.rollouts.ring_health import without_old, without_way_back
+from services.planner.domain.fleet.rollouts.ring_instances import drain_instances
+from services.planner.domain.fleet.rollouts.ring_tenants import (
+    in_order_drawn,
+    is_on,
+    may_leave,
+    send_tenants,
+    tenants_of,
+)
+from services.planner.domain.fleet.rollouts.rollout_rows import Rollout
+from services.planner.domain.fleet.rollouts.transitions import end_rollout, wait_or_end
+from services.planner.domain.fleet.rows import EngineInstanceRow
+
+
+def revert_ring(rollout: Rollout, fleet: Fleet, now: datetime) -> Fleet:
+    """Back. Moves that can be cancelled are, because their targets drain; the others end, and go back after that.
+
+    Who is pinned stays, and so does whom no old instance can carry: the reason says which rule keeps them. Tenants of a
+    cell that has no old instance, not even one that is down, are not waited for.
+    New instances take tenants again while all old ones that these could go back to are down: who is on one of those
+    has to go somewhere. Not those that an operator has given an order about since the rollout was: they may have been
+    drained by that.
+    """
+    targets = rollout.target_ids
+    staying = without_way_back(rollout, fleet)
+    fleet = _undrained(
+        (each for each in staying if not _is_ordered(fleet.instances[each], rollout)),
+        drain_instances(targets - staying, fleet),
+    )
+    tenants = tenants_of(rollout, fleet)
+    returning = targets - without_old(rollout, fleet)
+    back = [name for name in in_order_drawn(rollout, tenants) if may_leave(tenants[name], returning, fleet)]
+    fleet, rule = send_tenants(rollout, fleet, back, rollout.source_ids, now, len(back))
+    counted = rollout.with_counts(len(tenants), sum(is_on(each, returning) for each in tenants.values()), now)
+    moving = sum(is_moving(each, fleet) and not fleet.moves[each.id].is_fencing for each in tenants.values())
+    if not counted.moved and not moving:
+        return fleet.with_rollout(end_rollout(counted, now))
+    left = f"tenants on new instances: {counted.moved}, on their way: {moving}{rule and f'; {rule}'}"
+    return wait_or_end(counted, left, fleet, now)
+
+
+def _undrained(instances: Iterable[str], fleet: Fleet) -> Fleet:
+    """The fleet with these instances accepting tenants again, where their cluster takes any."""
+    for known in sorted(instances):
+        row = fleet.instances[known]
+        if row.is_leaving and fleet.clusters[row.engine_cluster].state == "active":
+            fleet = fleet.with_instance(replace(row, state="accepting"))
+    return fleet
+
+
+def _is_ordered(row: EngineInstanceRow, rollout: Rollout) -> bool:
+    """Whether an operator has changed an instance since the rollout was ordered, beside adding it."""
+    return row.ordered_at > max(row.created_at, rollout.ordered_at)

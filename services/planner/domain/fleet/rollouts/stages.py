@@ -1,0 +1,138 @@
+"""The stages of a ring: how many tenants are on new instances at each, and steps 2 and 3, which it passes. Pure.
+
+A stage is a share of the ring's tenants. Step 2 moves as many as it lacks, drawn by lot (``ring_tenants.py``), and
+step 3 looks at them until the gate has passed (``gates.py``). Then the next stage begins, or the same one again if too
+few of its tenants are left; after the last the ring is the release's (``retiring.py``). A gate that fails, or a new
+instance that is down, ends the stage at once: the ring goes back (``reverting.py``). Called by the rollout
+(``rollout.py``), and by step 1, which ends with the first stage (``joining.py``).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from datetime import datetime
+
+from services.planner.domain.fleet.fleet import Fleet
+from services.planner.domain.fleet.rollouts.gates import judge_stage
+from services.planner.domain.fleet.rollouts.ring_health import find_trouble
+from services.planner.domain.fleet.rollouts.ring_tenants import (
+    count_settled,
+    in_order_drawn,
+    is_coming,
+    is_on,
+    may_leave,
+    send_tenants,
+    tenants_of,
+)
+from services.planner.domain.fleet.rollouts.rollout_rows import STAGES, STALLED_AFTER, Rollout
+from services.planner.domain.fleet.rollouts.transitions import begin_reverting, enter_step, wait_for, withdraw_moves
+
+FEWEST_TENANTS = 2
+"""At any stage: of one alone a gate takes no word that anything fails."""
+MOST_REFILLED = 3
+"""Times that a stage is filled again; then operators are asked. Tenants that come and go would keep it for ever."""
+
+
+def stage_tenants(stage: int, tenants: int) -> int:
+    """How many of so many tenants that were on old instances are on new ones at a stage, which is in percent."""
+    return min(tenants, max(FEWEST_TENANTS, math.ceil(tenants * stage / 100)))
+
+
+def wanted_tenants(stage: int, rollout: Rollout, tenants: int) -> int:
+    """How many of a ring's tenants are on new instances at a stage: as many as before, and a part of the others."""
+    before = min(rollout.there_before, tenants)
+    return before + stage_tenants(stage, tenants - before)
+
+
+def fewest_tenants(stage: int, rollout: Rollout, tenants: int) -> int:
+    """How many of a ring's tenants have to be on new instances yet when a stage has soaked.
+
+    At the last one all that were, but for deleted ones: whoever has gone back would be moved without a gate. Before
+    that half of whom the stage wants: tenants are deleted, and come to the ring, all the time.
+    """
+    wanted = wanted_tenants(stage, rollout, tenants)
+    return min(wanted, rollout.moved if stage == STAGES[-1] else math.ceil(wanted / 2))
+
+
+def enter_next_stage(rollout: Rollout, fleet: Fleet, now: datetime) -> Rollout:
+    """The rollout at the first stage that wants more tenants than are there already, or at step 4 if all are."""
+    tenants = tenants_of(rollout, fleet).values()
+    there = sum(is_on(each, rollout.target_ids) for each in tenants)
+    for stage in STAGES:
+        if stage > rollout.stage and wanted_tenants(stage, rollout, len(tenants)) > there:
+            following = replace(enter_step(rollout, "moving", now), stage=stage, tenants=len(tenants), moved=there)
+            return following.with_refilled(0)
+    return replace(enter_step(rollout, "draining", now), stage=STAGES[-1], tenants=len(tenants), moved=there)
+
+
+def fill_stage(rollout: Rollout, fleet: Fleet, now: datetime) -> Fleet:
+    """Step 2. Those who move are drawn: by a hash of theirs and the rollout's id, those with Applications first."""
+    trouble = find_trouble(rollout, fleet, now)
+    if trouble.is_of_version:
+        return _stopped(rollout, trouble.reason, fleet, now)
+    tenants, counted = tenants_of(rollout, fleet), count_settled(rollout, fleet, now)
+    wanted, settled = wanted_tenants(rollout.stage, rollout, counted.tenants), counted.moved
+    if settled >= wanted and not trouble.reason:
+        return fleet.with_rollout(enter_step(counted, "soaking", now))
+    coming = sum(is_coming(each, rollout, fleet) for each in tenants.values())
+    most = 0 if trouble.reason else max(0, wanted - settled - coming)
+    drawn = [name for name in in_order_drawn(rollout, tenants) if may_leave(tenants[name], rollout.source_ids, fleet)]
+    after, rule = send_tenants(rollout, fleet, drawn, rollout.target_ids, now, most)
+    rule = trouble.reason or rule
+    if counted.is_stalled(now):
+        reason = f"no tenant has arrived for {STALLED_AFTER}; resume, or abort: {rule or 'see gitopsctl engines moves'}"
+        paused = after.with_rollout(replace(counted, is_paused=True, reason=reason))
+        return withdraw_moves(paused, now, "the rollout is paused")
+    told = f"{settled} of {wanted} tenants are on new instances"
+    return wait_for(counted, f"{told}: {rule}" if rule else told, after)
+
+
+def soak_stage(rollout: Rollout, fleet: Fleet, now: datetime) -> Fleet:
+    """Step 3. The gate.
+
+    One that fails ends the stage at once. One that passes waits for the end of the soak, and until every new instance
+    with tenants is well.
+    """
+    trouble = find_trouble(rollout, fleet, now)
+    if trouble.is_of_version:
+        return _stopped(rollout, trouble.reason, fleet, now)
+    if trouble.reason:
+        return wait_for(rollout, trouble.reason, fleet)
+    over = rollout.step_since + rollout.soak
+    verdict = judge_stage(rollout, fleet, now)
+    if verdict.outcome == "fail":
+        return _stopped(rollout, verdict.reason, fleet, now)
+    if now < over or verdict.outcome == "wait":
+        until = f"until {over.isoformat(timespec='seconds')}" if now < over else ""
+        return wait_for(rollout, "; ".join(filter(None, (until, verdict.reason))), fleet)
+    return fleet.with_rollout(_soaked(rollout, fleet, now))
+
+
+def _soaked(rollout: Rollout, fleet: Fleet, now: datetime) -> Rollout:
+    """The rollout after a gate that has passed.
+
+    If too few of the stage's tenants are there yet it has looked at too little: others move in their place. If more
+    are, who came from an old instance that is down, they are looked at, too, before the next stage.
+    """
+    counted = count_settled(rollout, fleet, now)
+    is_refilled = rollout.refilled == MOST_REFILLED  # an operator has resumed it with those that are there
+    if counted.moved < fewest_tenants(rollout.stage, rollout, counted.tenants) and not is_refilled:
+        return _refilled(counted, now)
+    if rollout.stage < STAGES[-1] and counted.moved > rollout.moved:
+        return enter_step(counted, "soaking", now)
+    return enter_next_stage(rollout, fleet, now)
+
+
+def _refilled(rollout: Rollout, now: datetime) -> Rollout:
+    """The stage once more; at the last time it is paused, which operators are told."""
+    again = enter_step(rollout, "moving", now).with_refilled(rollout.refilled + 1)
+    if again.refilled < MOST_REFILLED:
+        return again
+    reason = f"{MOST_REFILLED} times too few of the stage's tenants were left on new instances; resume, or abort"
+    return replace(again, is_paused=True, reason=reason)
+
+
+def _stopped(rollout: Rollout, reason: str, fleet: Fleet, now: datetime) -> Fleet:
+    """The fleet with the rollout on its way back, as the version has failed."""
+    return fleet.with_rollout(begin_reverting(rollout, "failed", f"at {rollout.stage} %: {reason}", now))
