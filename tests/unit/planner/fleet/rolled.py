@@ -17,7 +17,8 @@ from services.planner.domain.fleet.placement.assignments import PlacementRules, 
 from services.planner.domain.fleet.placement.measured_load import load_of_deployments
 from services.planner.domain.fleet.pools.pool_rows import Burdens, EnginePool, Patience, PoolKey
 from services.planner.domain.fleet.pools.scaling import reason_to_hold, scale
-from services.planner.domain.fleet.remediation.evacuation import evacuate, with_forced_moves
+from services.planner.domain.fleet.remediation.evacuation import evacuate
+from services.planner.domain.fleet.remediation.forced_moves import with_forced_moves
 from services.planner.domain.fleet.rollouts.ring_instances import cell_of, runs
 from services.planner.domain.fleet.rollouts.rollout_rows import STAGES, Figures, Rollout
 from services.planner.domain.fleet.rows import EngineClusterRow, EngineInstanceRow, InstanceHealth, Move

@@ -14,7 +14,8 @@ from services.common.messages import FleetOrder, RebalanceFleet
 from services.planner.domain.fleet.fleet import Fleet
 from services.planner.domain.fleet.moves.move_orders import settle_moves
 from services.planner.domain.fleet.moves.rebalance_orders import rebalance_fleet
-from services.planner.domain.fleet.remediation.evacuation import evacuate, with_forced_moves
+from services.planner.domain.fleet.remediation.evacuation import evacuate
+from services.planner.domain.fleet.remediation.forced_moves import with_forced_moves
 from services.planner.domain.fleet.rollouts.rollout import settle_rollout
 from services.planner.domain.fleet.rollouts.rollout_rows import Rollout
 from services.planner.domain.fleet.rollouts.transitions import withdraw_moves

@@ -22,7 +22,7 @@ from services.planner.domain.fleet.moves.move_orders import settle_moves
 from services.planner.domain.fleet.moves.moves import Seen, next_step
 from services.planner.domain.fleet.placement.assignments import PlacementRules, TenantPin
 from services.planner.domain.fleet.remediation.evacuation import evacuate
-from services.planner.domain.fleet.remediation.remediation import HELPS
+from services.planner.domain.fleet.remediation.ladder import HELPS
 from services.planner.domain.fleet.remediation.remediation_rows import Remediation
 from services.planner.domain.fleet.remediation.remedy_orders import decide_remedies, decide_told
 from services.planner.domain.fleet.rows import (

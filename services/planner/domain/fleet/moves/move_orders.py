@@ -54,7 +54,8 @@ def new_move(ordered: MoveTenant, order: FleetOrder, fleet: Fleet) -> Move:
 def new_move_beyond_room(ordered: MoveTenant, order: FleetOrder, fleet: Fleet) -> Move:
     """The row of the move that an order asks for, though the target may have no room for the tenant. Raises Refused.
 
-    An evacuation asks for it if no instance has room, and has a bound of its own (``remediation/evacuation.py``).
+    An evacuation asks for it if no instance has room, and has a bound of its own
+    (``remediation/evacuation_targets.py``).
     """
     tenant, target = _tenant(ordered, fleet), known_instance(ordered.target, fleet)
     source = fleet.instances[tenant.engine_instance_id]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Literal
 
@@ -10,6 +10,8 @@ import orjson
 
 from services.common.messages import Remedy
 
+ACTOR = "remediation"
+"""Who orders the moves of an evacuation, and instances that take the place of others."""
 RemediationState = Literal["waiting", "held", "acting", "recovering", "exhausted", "well"]
 RemedyOutcome = Literal["", "done", "skipped"]
 
@@ -43,6 +45,17 @@ class Remediation:
     """The remedy of which an agent has told last, and below what became of it: another planner writes these three."""
     told_outcome: RemedyOutcome = ""
     told_message: str = ""
+
+    def with_state(self, state: RemediationState, message: str, now: datetime, due: datetime) -> Remediation:
+        """With this state, since ``now`` if it is another one; it is looked at again when it is ``due``."""
+        since = self.since if self.state == state else now
+        return replace(self, state=state, message=message, since=since, due_at=due)
+
+    def without_remedies(self, message: str, now: datetime) -> Remediation:
+        """The row of an instance that is well: without its cordon, too."""
+        return replace(
+            self, state="well", rung="", tried="[]", is_cordoned=False, message=message, since=now, due_at=None
+        )
 
     @property
     def remedies(self) -> tuple[str, ...]:

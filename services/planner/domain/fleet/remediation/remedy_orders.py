@@ -20,27 +20,21 @@ from services.planner.domain.events import Event
 from services.planner.domain.fleet.agent_orders import agent_order
 from services.planner.domain.fleet.fleet import Fleet
 from services.planner.domain.fleet.order_validation import state_in_words
-from services.planner.domain.fleet.remediation.evacuation import (
-    ACTOR,
+from services.planner.domain.fleet.remediation.evacuation import evacuate, find_stranded
+from services.planner.domain.fleet.remediation.forced_moves import (
     changed_moves,
-    evacuate,
-    find_stranded,
     with_forced_moves,
     without_evacuation,
     without_forced_moves,
 )
-from services.planner.domain.fleet.remediation.remediation import (
-    EVACUATE,
-    REAPPLY,
-    is_evacuation_due,
-    is_replaced,
-    next_remedies,
-)
-from services.planner.domain.fleet.remediation.remediation_rows import Remediation, ToldRemedy
+from services.planner.domain.fleet.remediation.ladder import EVACUATE, REAPPLY, is_evacuation_due
+from services.planner.domain.fleet.remediation.remediation import next_remedies
+from services.planner.domain.fleet.remediation.remediation_rows import ACTOR, Remediation, ToldRemedy
 from services.planner.domain.fleet.remediation.replacement import (
     awaited_replacement,
     give_order,
     is_replaceable,
+    is_replaced,
     replacement_of,
 )
 from services.planner.domain.fleet.rows import EngineInstanceRow, FleetOrderRecord

@@ -16,7 +16,8 @@ from services.common.messages import AddEngineInstance, Order
 from services.planner.domain.fleet.fleet import Fleet
 from services.planner.domain.fleet.orders import decide_own_order, record_of
 from services.planner.domain.fleet.pools.pool_rows import namespace_of
-from services.planner.domain.fleet.remediation.evacuation import ACTOR
+from services.planner.domain.fleet.remediation.ladder import REPLACE
+from services.planner.domain.fleet.remediation.remediation_rows import ACTOR, Remediation
 from services.planner.domain.fleet.rows import EngineInstanceRow, FleetOrderRecord
 
 
@@ -25,6 +26,11 @@ def is_replaceable(row: EngineInstanceRow, fleet: Fleet) -> bool:
     told = fleet.health.get(row.id)
     is_installed = row.wanted_version is not None and told is not None and not told.is_out_of_reach
     return is_installed and not row.is_leaving
+
+
+def is_replaced(known: Remediation, fleet: Fleet) -> bool:
+    """Whether nobody is left on an instance that is down, and it is given up, whatever else was tried for it since."""
+    return REPLACE in known.remedies and fleet.is_down(known.engine_instance_id)
 
 
 def replacement_of(row: EngineInstanceRow, fleet: Fleet) -> AddEngineInstance | None:

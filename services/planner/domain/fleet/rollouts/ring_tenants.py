@@ -13,7 +13,7 @@ from services.planner.domain.fleet.moves.move_orders import ordered_move, requir
 from services.planner.domain.fleet.moves.rebalance_orders import is_moving
 from services.planner.domain.fleet.placement.assignment_orders import require_unpinned
 from services.planner.domain.fleet.placement.placement import bounds_of, order_of
-from services.planner.domain.fleet.remediation.evacuation import MOST_BEYOND
+from services.planner.domain.fleet.remediation.evacuation_targets import MOST_BEYOND
 from services.planner.domain.fleet.rollouts.ring_instances import cell_of
 from services.planner.domain.fleet.rollouts.rollout_rows import Rollout
 from services.planner.domain.fleet.rows import EngineInstanceRow, Move, Refused

@@ -11,7 +11,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from services.planner.domain.fleet.fleet import Fleet
-from services.planner.domain.fleet.remediation.evacuation import ACTOR as REMEDIATION
+from services.planner.domain.fleet.remediation.remediation_rows import ACTOR as REMEDIATION
 from services.planner.domain.fleet.rollouts.rollout_rows import STALLED_AFTER, Rollout, RolloutStep
 
 WAITS = "; it waits: "

@@ -1,0 +1,101 @@
+"""Which engine instances are ill, and which of them are so for a cause that they share with others. Pure.
+
+If more than three tenths of the fleet, or of one engine cluster, are ill at once (and more than one instance), the
+cause is shared, and nothing is done for each alone. One that is drained, as after a failed rollout, may stay ill: it
+does not count in that; nor do those of a cluster that an operator drains, so that all leave one that is lost. One that
+was never ready is not ill: who ordered it is told what it lacks (``pools/provisioning.py``), and another like it would
+lack the same. Called by ``remediation.py``, which decides on what is found here.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from services.planner.domain.fleet.fleet import Fleet
+from services.planner.domain.fleet.placement.placement import is_cause_shared
+from services.planner.domain.fleet.remediation.remediation_rows import Remediation
+from services.planner.domain.fleet.rows import EngineInstanceRow, InstanceHealth
+from services.planner.domain.policy import RemedyPolicy
+
+LOOK_AGAIN = 0.2
+"""After which part of the time of a restart an instance is looked at again that waits for something else than time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Illness:
+    """An instance that is not well, and what is known of it."""
+
+    instance: EngineInstanceRow
+    health: InstanceHealth
+    known: Remediation
+
+    @property
+    def reason(self) -> str:
+        """As operators are told."""
+        return self.health.message or self.health.reason
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What a look at the fleet finds."""
+
+    fleet: Fleet
+    now: datetime
+    policy: RemedyPolicy
+    stranded: Mapping[str, str]
+    """Instances of which no tenant can leave and none is on its way, with the rule that keeps the first."""
+
+    @property
+    def next_at(self) -> datetime:
+        """When the next look is at what waits for something else than time."""
+        return self.now + self.policy.cool_down * LOOK_AGAIN
+
+
+def find_illnesses(known: Mapping[str, Remediation], fleet: Fleet, now: datetime) -> dict[str, Illness]:
+    """Instances that are ill, by their ids, each with its row of ``known``, or a new one; ill longest first."""
+    found = [
+        Illness(row, health, known.get(row.id) or _new(row.id, now))
+        for row in fleet.instances.values()
+        if row.is_in_service and (health := fleet.health.get(row.id)) is not None and health.is_ill
+    ]
+    ordered = sorted(found, key=lambda each: (each.health.since, each.instance.id))
+    return {each.instance.id: each for each in ordered}
+
+
+def _new(instance: str, now: datetime) -> Remediation:
+    return Remediation(instance, "waiting", 0, "", "[]", is_cordoned=False, message="", since=now, due_at=None)
+
+
+def find_shared_causes(ill: Collection[str], fleet: Fleet) -> dict[str, str]:
+    """What is told of ill instances that are too many at once, in the fleet or in their cluster; by instance."""
+    told = _shared_cause(fleet.instances.values(), fleet, ill)
+    held = dict.fromkeys(ill, told) if told else {}
+    by_cluster: defaultdict[str, list[EngineInstanceRow]] = defaultdict(list)
+    for row in fleet.instances.values():
+        by_cluster[row.engine_cluster].append(row)
+    for cluster, rows in by_cluster.items():
+        if len(by_cluster) > 1 and (told := _shared_cause(rows, fleet, ill)):
+            lost = f"if it is lost, 'gitopsctl engine-clusters drain {cluster}' lets its tenants leave"
+            held |= {row.id: f"engine cluster {cluster}: {told}; {lost}" for row in rows if row.id in ill}
+    return held
+
+
+def _shared_cause(rows: Iterable[EngineInstanceRow], fleet: Fleet, ill: Collection[str]) -> str:
+    """What is told if too many of these are ill at once; empty if not."""
+    counted = [row for row in rows if _is_counted(row, fleet)]
+    count = sum(row.id in ill for row in counted)
+    is_shared = is_cause_shared(count, len(counted))
+    return f"{count} of {len(counted)} instances are ill at once: the cause is shared" if is_shared else ""
+
+
+def _is_counted(row: EngineInstanceRow, fleet: Fleet) -> bool:
+    """Whether it matters to others that an instance is ill."""
+    return row.is_in_service and not (row.is_drained or is_cluster_drained(row, fleet))
+
+
+def is_cluster_drained(row: EngineInstanceRow, fleet: Fleet) -> bool:
+    """Whether an operator drains the engine cluster of an instance, and may know that it is lost."""
+    return fleet.clusters[row.engine_cluster].state == "draining"

@@ -1,0 +1,78 @@
+"""How long the newest remedy of an instance may take to help, and when the instance is looked at until then. Pure.
+
+Called by whoever decides on remedies (``remediation.py``, ``next_remedy.py``). A remedy that has had its time has not
+helped: the next one comes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import datetime, timedelta
+from types import MappingProxyType
+
+from services.common.json_values import canonical
+from services.common.messages import Remedy
+from services.planner.domain.fleet.remediation.illnesses import Illness, Look
+from services.planner.domain.fleet.remediation.ladder import CORDON, EVACUATE, REAPPLY, next_rung
+from services.planner.domain.fleet.remediation.remediation_rows import Remediation
+from services.planner.domain.policy import RemedyPolicy
+
+COOL_DOWNS: Mapping[str, float] = MappingProxyType({Remedy.REFRESH: 0.5, REAPPLY: 2.0})
+"""Of a rung, in proportion to that of a restart."""
+WHILE_DOWN = 2 / 3
+"""Likewise, of all rungs of an instance that is down: enough for pods to end, start, and be seen to do their work."""
+
+
+def may_help_yet(ill: Illness, look: Look) -> bool:
+    """Whether the newest remedy is being carried out, and has not had its time."""
+    return ill.known.state == "acting" and not ill.known.is_skipped and look.now < _ends_at(ill, look)
+
+
+def as_going_on(ill: Illness) -> Illness:
+    """As if its newest remedy had been acting since it was taken."""
+    known = ill.known
+    tried = canonical([*known.remedies])
+    taken = replace(known, state="acting", tried=tried, since=known.taken_at, message=ill.reason, due_at=None)
+    return replace(ill, known=taken)
+
+
+def with_due_time(ill: Illness, look: Look) -> Remediation:
+    """The row until its remedy has had its time.
+
+    What is degraded is looked at meanwhile: a remedy of what is down by then has less time. So is what is evacuated:
+    tenants may have somewhere to go by then.
+    """
+    known, ends_at = ill.known, _ends_at(ill, look)
+    if ill.health.is_down and EVACUATE not in known.remedies:
+        return replace(known, due_at=ends_at)
+    if known.due_at is not None and known.due_at > look.now:
+        return known
+    return replace(known, due_at=min(ends_at, look.next_at))
+
+
+def is_idle(rung: str, ill: Illness) -> bool:
+    """Whether nothing is done to the instance itself."""
+    return rung == CORDON or (rung == REAPPLY and ill.instance.wanted_version is None)
+
+
+def _ends_at(ill: Illness, look: Look) -> datetime:
+    """When the newest remedy has had its time. That of an evacuation is until the next look."""
+    if ill.known.rung == EVACUATE:
+        return ill.known.due_at or look.next_at
+    return ill.known.since + _time_to_help(ill, look.policy)
+
+
+def _time_to_help(ill: Illness, policy: RemedyPolicy) -> timedelta:
+    """Of the newest rung.
+
+    A rung that does nothing to the instance takes no time, unless tenants leave next and nothing else was done: the
+    instance may recover by itself.
+    """
+    known, share = ill.known, WHILE_DOWN if ill.health.is_down else 1.0
+    if not is_idle(known.rung, ill):
+        return policy.cool_down * COOL_DOWNS.get(known.rung, 1.0) * share
+    following = next_rung(ill.health, known.remedies)
+    is_untouched = all(is_idle(rung, ill) for rung in known.remedies)
+    is_last = not following or (following == EVACUATE and is_untouched)
+    return policy.cool_down * share if is_last else timedelta(0)
