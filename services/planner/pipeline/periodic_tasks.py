@@ -28,7 +28,7 @@ from services.planner.database import (
 )
 from services.planner.database.instance_queries import LostObject
 from services.planner.domain.events import Event, FleetDue, RemediesDue, ScalingDue
-from services.planner.domain.fleet.pools.scaling import has_overloaded
+from services.planner.domain.fleet.pools.relief import has_overloaded
 from services.planner.pipeline.gauges import set_gauges
 from services.planner.pipeline.loop import Planner
 from services.planner.pipeline.silent_instances import SilentInstances

@@ -30,13 +30,8 @@ from services.planner.domain.fleet.placement.assignments import TenantPin
 from services.planner.domain.fleet.placement.measured_load import load_of_deployments
 from services.planner.domain.fleet.pools.pool_rows import Burdens, EnginePool, Overload, Patience
 from services.planner.domain.fleet.pools.pool_size import OVERLOAD, TARGET, lacking_instances
-from services.planner.domain.fleet.pools.scaling import (
-    Scaling,
-    has_overloaded,
-    instances_rearranged,
-    reason_to_hold,
-    scale,
-)
+from services.planner.domain.fleet.pools.relief import has_overloaded
+from services.planner.domain.fleet.pools.scaling import Scaling, instances_rearranged, reason_to_hold, scale
 from services.planner.domain.fleet.rollouts.rollout_rows import Rollout
 from services.planner.domain.fleet.rows import EngineInstanceRow, InstanceHealth
 from services.planner.domain.fleet.view import FleetView

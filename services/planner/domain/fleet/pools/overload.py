@@ -1,4 +1,4 @@
-"""Tells operators why an instance that carries too much is not relieved. Pure; ``scaling.py`` relieves it."""
+"""Tells operators why an instance that carries too much is not relieved. Pure; ``relief.py`` relieves it."""
 
 from __future__ import annotations
 

@@ -60,6 +60,10 @@ class EnginePool:
         """The pool as it is when its instances that are added are of this."""
         return replace(self, version=release.version, profile=release.profile)
 
+    def is_shrinking(self, now: datetime) -> bool:
+        """Whether an instance of it is given up, or may be by ``now``."""
+        return self.leaving is not None or (self.shrinks_at is not None and self.shrinks_at <= now)
+
     @property
     def id(self) -> str:
         """As operators know it: ``CLUSTER/RING``."""

@@ -1,0 +1,105 @@
+"""The fleet while a look at pools and loads gives orders: as they leave it, if the rules accept them. Pure.
+
+They are such as operators give (``orders.py``), each an audit row. Whoever decides on pools (``resizing.py``,
+``shrinking.py``) and on overloaded instances (``relief.py``) gives its orders here, and so sees what has been ordered
+before it: an instance that was added counts, and a tenant that was moved is carried by its target. Loads are those that
+placement measures (``placement/measured_load.py``), and capacities are each instance's own.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable
+from datetime import datetime
+
+from services.common.messages import FleetOrder, MoveTenant, Order
+from services.planner.domain.fleet.fleet import Fleet, TenantHere
+from services.planner.domain.fleet.moves.rebalance_orders import is_moving
+from services.planner.domain.fleet.orders import decide_own_order
+from services.planner.domain.fleet.pools.pool_rows import Burdens, EnginePool, PoolKey
+from services.planner.domain.fleet.pools.pool_size import target_load
+from services.planner.domain.fleet.rows import EngineInstanceRow
+from services.planner.rows import TenantName
+
+ACTOR = "planner"
+
+
+class PlannedFleet:
+    """The fleet as :attr:`orders` leave it: each is tried by the rules, and kept if they accept it."""
+
+    def __init__(self, fleet: Fleet, burdens: Burdens, now: datetime) -> None:
+        self.fleet, self.burdens, self.now = fleet, burdens, now
+        self.orders: list[FleetOrder] = []
+        self.refusal = ""
+        """The rule that the newest order would have broken."""
+        self._load = Counter(fleet.load)
+        self._on = defaultdict[str, list[tuple[TenantName, TenantHere]]](list)
+        for name, tenant in fleet.tenants.items():
+            self._on[tenant.engine_instance_id].append((name, tenant))
+            if fleet.destination_of(tenant) != tenant.engine_instance_id:  # its target is measured with it
+                self._load[tenant.engine_instance_id] -= tenant.load
+
+    def give_order(self, order: Order) -> bool:
+        """Give an order, if the rules accept it: the fleet is as it leaves it from then on. Returns whether they do."""
+        given, decision = decide_own_order(order, ACTOR, self.fleet, self.now)
+        self.refusal = decision.message if decision.outcome == "refused" else ""
+        if decision.outcome != "accepted":
+            return False
+        self.orders.append(given)
+        self.fleet = decision.fleet
+        return True
+
+    def is_counted(self, row: EngineInstanceRow, pool: EnginePool) -> bool:
+        """Whether its capacity is the pool's: it stays, is ready or will be, and tenants may come to it then.
+
+        One of the release that the pool adds counts though it is closed: the next would be, too, and none be enough.
+        """
+        is_of_no_use = row.id in self.fleet.closed and self.fleet.release_ordered(row) != pool.release
+        return not (row.is_leaving or row.state == "failed" or is_of_no_use or self.fleet.is_given_up(row.id))
+
+    def is_serving(self, row: EngineInstanceRow) -> bool:
+        """Whether it is known to do its work, and tenants may come to it."""
+        return self.fleet.takes_tenants(row) and row.id not in self.fleet.closed
+
+    def load_of(self, instance: str) -> int:
+        """What it will carry once all moves are over."""
+        return self._load[instance]
+
+    def tenants_on(self, instance: str) -> list[tuple[TenantName, TenantHere]]:
+        """Tenants that are on it and not on their way, the largest first."""
+        found = (each for each in self._on[instance] if not is_moving(each[1], self.fleet))
+        return sorted(found, key=lambda each: (-each[1].load, each[1].id))
+
+    def move_tenant(self, name: TenantName, tenant: TenantHere, targets: Iterable[EngineInstanceRow]) -> bool:
+        """Order a tenant to the emptiest that may have it, and is not beyond its target load then.
+
+        To another engine cluster only if none of its own takes it. Returns whether one does.
+        """
+        source = self.fleet.instances[tenant.engine_instance_id]
+        fitting = [
+            row
+            for row in targets
+            if row.id != source.id
+            and row.state == "accepting"
+            and self.is_serving(row)
+            and self.load_of(row.id) + tenant.load <= target_load(row.capacity)
+        ]
+        fitting.sort(
+            key=lambda row: (row.engine_cluster != source.engine_cluster, self.load_of(row.id) / row.capacity, row.id)
+        )
+        taken = next((row for row in fitting if self.give_order(MoveTenant(*name, row.id))), None)
+        if taken is None:
+            return False
+        self._load[source.id] -= tenant.load
+        self._load[taken.id] += tenant.load
+        return True
+
+
+def find_members(key: PoolKey, fleet: Fleet) -> list[EngineInstanceRow]:
+    """Instances of a pool that are not retired, in the order of their ids."""
+    found = (
+        row
+        for row in fleet.instances.values()
+        if (row.engine_cluster, row.ring) == key and row.engine_class == "shared" and not row.is_retired
+    )
+    return sorted(found, key=lambda row: row.id)

@@ -1,0 +1,77 @@
+"""Which tenants leave an instance that carries too much, in a pool or not. Pure.
+
+One that carries more than :data:`OVERLOAD` of its capacity for long gives away the fewest tenants that bring it to
+:data:`TARGET`, each to one that then carries no more than that itself (``pool_size.py``). So none comes back. A tenant
+that was moved within a day stays: none is moved twice a day. Called by ``scaling.py``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from services.planner.domain.fleet.fleet import Fleet, TenantHere
+from services.planner.domain.fleet.pools.planned_fleet import PlannedFleet
+from services.planner.domain.fleet.pools.pool_rows import Overload, Patience
+from services.planner.domain.fleet.pools.pool_size import is_overloaded, target_load
+from services.planner.domain.fleet.rows import EngineInstanceRow
+from services.planner.domain.fleet.view import FleetView
+from services.planner.rows import TenantName
+
+
+def has_overloaded(view: FleetView) -> bool:
+    """Whether an instance may have to be relieved, by what was measured last."""
+    return any(
+        is_overloaded(view.load.get(each.id, 0), each.capacity)
+        for each in view.instances.values()
+        if not (each.leaving or each.unready)
+    )
+
+
+def relieve_overloaded(planned: PlannedFleet, patience: Patience, held: str) -> dict[str, Overload]:
+    """Instances that are overloaded, after those that have been for long have been relieved.
+
+    One that is down is remediation's to empty.
+    """
+    found: dict[str, Overload] = {}
+    for row in planned.fleet.instances.values():
+        if row.is_taking and is_overloaded(planned.load_of(row.id), row.capacity):
+            due = Overload(row.id, planned.now + patience.overload)
+            found[row.id] = planned.burdens.overloads.get(row.id, due)
+            if found[row.id].relieved_at <= planned.now and not held and not planned.fleet.is_down(row.id):
+                _relieve(row, planned)
+                found[row.id] = due
+    return found
+
+
+def _relieve(row: EngineInstanceRow, planned: PlannedFleet) -> None:
+    """Order away the fewest tenants that bring an instance to its target load.
+
+    That is the smallest which is enough alone, or else the largest first.
+    """
+    targets = find_alike(row, planned.fleet)
+    for name, tenant in _candidates(row, planned):
+        if planned.load_of(row.id) <= target_load(row.capacity):
+            return
+        planned.move_tenant(name, tenant, targets)
+
+
+def _candidates(row: EngineInstanceRow, planned: PlannedFleet) -> Iterator[tuple[TenantName, TenantHere]]:
+    excess = planned.load_of(row.id) - target_load(row.capacity)
+    free = [
+        each for each in planned.tenants_on(row.id) if each[1].id not in planned.burdens.moved_of_late and each[1].load
+    ]
+    enough = [each for each in free if each[1].load >= excess]
+    yield from enough[-1:]
+    yield from (each for each in free if each not in enough[-1:])
+
+
+def find_alike(row: EngineInstanceRow, fleet: Fleet) -> list[EngineInstanceRow]:
+    """Instances in service that tenants of this one may be moved to, itself included.
+
+    Of the same ring: each gets its versions at its time.
+    """
+
+    def sort_of(each: EngineInstanceRow) -> tuple[str, ...]:
+        return (each.engine, each.region, each.ring, each.engine_class, each.dedicated_to)
+
+    return [each for each in fleet.instances.values() if each.is_in_service and sort_of(each) == sort_of(row)]
