@@ -25,7 +25,7 @@ from services.planner.domain.dormancy import GONE, dormant_deployments, dormant_
 from services.planner.domain.indexed_rows import Subset, differing, index_of
 from services.planner.domain.planned_tenant import Context, PlannedTenant
 from services.planner.domain.state import TenantState
-from services.planner.domain.steps.handover import is_kept
+from services.planner.domain.steps.handover.moved_deployments import is_kept
 from services.planner.domain.steps.status_rows import StatusChanges
 from services.planner.engines.interface import Placement, engine_key, engine_row
 from services.planner.rows import (

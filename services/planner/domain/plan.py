@@ -32,15 +32,15 @@ from services.planner.domain.steps.copies import compile_copies
 from services.planner.domain.steps.deployments import deploy
 from services.planner.domain.steps.engine_objects import compile_resources
 from services.planner.domain.steps.forced_deletions import take_over
-from services.planner.domain.steps.handover import (
+from services.planner.domain.steps.handover.handover import (
     advance,
     due_at,
     end_own_part,
     move_of,
-    observe_elsewhere,
     taken_over,
     touch_moved,
 )
+from services.planner.domain.steps.handover.move_reports import observe_elsewhere
 from services.planner.domain.steps.ingest import (
     end_all,
     incarnations_named,

@@ -24,7 +24,7 @@ from services.planner.domain.indexed_rows import Groups, index_of
 from services.planner.domain.planned_tenant import Context, StepResult
 from services.planner.domain.state import BY_INSTANCE, TenantState
 from services.planner.domain.steps.environments import Environments, changed_clusters
-from services.planner.domain.steps.handover import is_kept
+from services.planner.domain.steps.handover.moved_deployments import is_kept
 from services.planner.domain.steps.quotas import Usage, room_for, waiting_for_room
 from services.planner.engines.interface import LOCAL, NOWHERE, Manifest, Target
 

@@ -35,7 +35,8 @@ from services.planner.domain.events import Event
 from services.planner.domain.planned_tenant import Context, PlannedTenant
 from services.planner.domain.state import TenantState
 from services.planner.domain.steps.forced_deletions import remember_deletion, resources_seen
-from services.planner.domain.steps.handover import has_compared, is_kept, observe_release
+from services.planner.domain.steps.handover.move_reports import observe_release
+from services.planner.domain.steps.handover.moved_deployments import has_compared, is_kept
 from services.planner.rows import TENANT, AuditOutcome, AuditState, EngineObject
 
 NEVER_CHECKED = CheckReasons("", "")

@@ -26,7 +26,7 @@ from services.planner.domain.planned_tenant import Context, PlannedTenant
 from services.planner.domain.state import TenantState
 from services.planner.domain.steps.environments import owners_differing
 from services.planner.domain.steps.forced_deletions import left_by_formers
-from services.planner.domain.steps.handover import keeps_status
+from services.planner.domain.steps.handover.moved_deployments import keeps_status
 from services.planner.rows import StatusKey, StoredStatus, Tenant, WorkspaceKey, WorkspaceRow
 
 NO_STATUS = "{}"

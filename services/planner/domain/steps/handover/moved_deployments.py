@@ -1,0 +1,64 @@
+"""What is known of a deployment that is moved until the target reports on it: is it kept, and what does its CR show.
+
+What was seen at the source is kept but for what says nothing of the target, such as versions of objects
+(``taken_over`` in ``handover.py``). So the rows of a deployment say whether the instance that has it now has made its
+Application, and has told what it sees. Called by the steps that compile deployments and statuses and that take
+observations in, and when changes are collected.
+"""
+
+from __future__ import annotations
+
+from services.kinds.gitops_deployment.rows import Deployment, Observed
+from services.planner.domain.fleet.moves.moves import KEEPING
+from services.planner.domain.fleet.rows import ON_SOURCE, Move
+from services.planner.domain.planned_tenant import Context
+from services.planner.domain.state import TenantState
+
+
+def is_kept(row: Deployment | None, state: TenantState, move: Move | None) -> bool:
+    """Whether an engine shall hold what the deployment became; ``state``: of its tenant.
+
+    An engine that does not have it yet, because the move before this one lost its target, could not remove what was
+    deployed.
+    """
+    if row is None or row.spec is None or row.is_active:
+        return row is not None and row.spec is not None
+    if move is None or move.holder != state.instance_of(row):
+        return False
+    is_waiting = move.path != "whole" and move.step in ON_SOURCE
+    return move.step in KEEPING or (is_waiting and _was_never_made(state.observed.get(row.id)))
+
+
+def keeps_status(state: TenantState, known: Deployment) -> bool:
+    """Whether the CR goes on showing what it shows: the source's view is out of date, and the target has none yet.
+
+    Also if the move is over since: its target was lost, and none other was found.
+    """
+    move, observed = state.move, state.observed.get(known.id)
+    if observed is None or not observed.status:
+        return False
+    if move is None:
+        return is_unseen(observed) and not observed.failure
+    return state.is_moved(known) and (move.step in ("pausing", "releasing") or is_unseen(observed))
+
+
+def has_compared(known: Observed, status: str, context: Context) -> bool:
+    """Whether a status says something; the first ones of the target are of before it has compared anything."""
+    if not is_unseen(known):
+        return True
+    return "sync" in context.engine.read_status(status, None, {}).part
+
+
+def is_unseen(known: Observed | None) -> bool:
+    """Whether all that is known of a deployment is from the instance before the one that has it."""
+    return known is not None and bool(known.status) and not known.resource_version
+
+
+def _was_never_made(known: Observed | None) -> bool:
+    """Whether the instance that has a deployment since a move has not even made its Application."""
+    return known is not None and is_unseen(known) and not known.applied_digest
+
+
+def is_missing(known: Observed | None) -> bool:
+    """Whether that instance has neither made the Application, nor told that it cannot."""
+    return known is not None and _was_never_made(known) and not known.failed_digest
