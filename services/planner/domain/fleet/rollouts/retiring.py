@@ -28,7 +28,7 @@ from services.planner.domain.fleet.rows import Refused
 
 
 def drain_old_instances(rollout: Rollout, fleet: Fleet, now: datetime) -> Fleet:
-    """Step 4. It ends when nothing is on the old instances. What nobody reaches is left behind after a while."""
+    """Step 4: it ends when nothing is on the old instances. What nobody reaches is left behind after a while."""
     fleet = drain_instances(rollout.source_ids, fleet)
     tenants = tenants_of(rollout, fleet)
     late = [name for name in in_order_drawn(rollout, tenants) if may_leave(tenants[name], rollout.source_ids, fleet)]
@@ -41,7 +41,10 @@ def drain_old_instances(rollout: Rollout, fleet: Fleet, now: datetime) -> Fleet:
 
 
 def retire_old_instances(rollout: Rollout, fleet: Fleet, now: datetime) -> Fleet:
-    """Step 5. What came to one of them in the last moment moves first. None is given up while new ones are ill."""
+    """Step 5: it ends when they are retired. What came to one of them in the last moment moves first.
+
+    None is given up while new ones are ill.
+    """
     given_up = rollout.source_ids - left_behind(rollout, fleet)
     if occupied(given_up, fleet):
         return fleet.with_rollout(enter_step(rollout, "draining", now))

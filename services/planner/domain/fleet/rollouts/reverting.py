@@ -27,10 +27,12 @@ from services.planner.domain.fleet.rows import EngineInstanceRow
 
 
 def revert_ring(rollout: Rollout, fleet: Fleet, now: datetime) -> Fleet:
-    """Back. Moves that can be cancelled are, because their targets drain; the others end, and go back after that.
+    """The step ``reverting``: it ends when all tenants that can go back have done so.
 
-    Who is pinned stays, and so does whom no old instance can carry: the reason says which rule keeps them. Tenants of a
-    cell that has no old instance, not even one that is down, are not waited for.
+    Moves to new instances that can be cancelled are, because their targets drain; the others end, and their tenants go
+    back after that. Who is pinned stays, and so does whom no old instance can carry: the reason says which rule keeps
+    them. Tenants of a cell that has no old instance, not even one that is down, are not waited for.
+
     New instances take tenants again while all old ones that these could go back to are down: who is on one of those
     has to go somewhere. Not those that an operator has given an order about since the rollout was: they may have been
     drained by that.

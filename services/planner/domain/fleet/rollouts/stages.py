@@ -67,7 +67,11 @@ def enter_next_stage(rollout: Rollout, fleet: Fleet, now: datetime) -> Rollout:
 
 
 def fill_stage(rollout: Rollout, fleet: Fleet, now: datetime) -> Fleet:
-    """Step 2. Those who move are drawn: by a hash of theirs and the rollout's id, those with Applications first."""
+    """Step 2: it ends when as many tenants as the stage wants have arrived on new instances.
+
+    Those who move are drawn: by a hash of theirs and the rollout's id, those with Applications first. When none has
+    arrived for long the rollout is paused.
+    """
     trouble = find_trouble(rollout, fleet, now)
     if trouble.is_of_version:
         return _stopped(rollout, trouble.reason, fleet, now)
@@ -89,10 +93,9 @@ def fill_stage(rollout: Rollout, fleet: Fleet, now: datetime) -> Fleet:
 
 
 def soak_stage(rollout: Rollout, fleet: Fleet, now: datetime) -> Fleet:
-    """Step 3. The gate.
+    """Step 3: the gate. One that fails ends the stage at once.
 
-    One that fails ends the stage at once. One that passes waits for the end of the soak, and until every new instance
-    with tenants is well.
+    One that passes waits for the end of the soak, and until every new instance with tenants is well.
     """
     trouble = find_trouble(rollout, fleet, now)
     if trouble.is_of_version:

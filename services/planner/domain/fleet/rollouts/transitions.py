@@ -1,8 +1,8 @@
 """How a rollout comes to another step, ring or end: the changes of its row that the steps have in common. Pure.
 
 Called by the files of the steps (``joining.py``, ``stages.py``, ``retiring.py``, ``reverting.py``), and by orders
-(``rollout_orders.py``). A step, and the time after which a rollout counts as stalled, begin when they are entered. A
-rollout that is to end has an ``outcome``, and keeps why as the beginning of its ``reason`` until it is over.
+(``rollout_orders.py``). Whatever enters a step sets when it began, by which a rollout counts as stalled. A rollout that
+is to end has an ``outcome``, and keeps why as the beginning of its ``reason`` until it is over.
 """
 
 from __future__ import annotations
