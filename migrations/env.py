@@ -7,7 +7,7 @@ from typing import Any
 from alembic import context
 from sqlalchemy import text
 
-from services.planner.database.tables import metadata
+from services.planner.database.tables.metadata import METADATA
 
 # A migration waits for a lock no longer than the service can do without the table, and then gives up whole.
 LOCK_TIMEOUT = "5s"
@@ -24,13 +24,13 @@ connection.commit()
 
 
 def is_declared(name: str | None, kind: str, _: Any) -> bool:
-    """Whether tables.py says how it shall be."""
+    """Whether METADATA says how it shall be."""
     return kind != "table" or name not in partitions
 
 
 context.configure(
     connection=connection,
-    target_metadata=metadata,
+    target_metadata=METADATA,
     include_name=is_declared,
     compare_type=True,
     compare_server_default=True,

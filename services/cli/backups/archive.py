@@ -23,7 +23,9 @@ import orjson
 from psycopg import Connection, IsolationLevel, sql
 
 from services.common.errors import InvalidConfiguration
-from services.planner.database import tables
+from services.planner.database.tables.metadata import METADATA
+from services.planner.database.tables.publication import debezium_heartbeat, debezium_signals
+from services.planner.database.tables.rebuild import placements, rebuild_positions
 
 FORMAT = 1
 DESCRIPTION = "backup.json"
@@ -31,9 +33,9 @@ COMPRESSION = 3
 """Of zlib's nine levels; higher ones take twice as long for a tenth less."""
 BLOCK_BYTES = 256 * 1024
 
-LEFT_OUT = (tables.debezium_signals, tables.debezium_heartbeat, tables.placements, tables.rebuild_positions)
+LEFT_OUT = (debezium_signals, debezium_heartbeat, placements, rebuild_positions)
 """What the connector writes for itself, and what is begun anew with each rebuild."""
-SAVED = tuple(table for table in tables.metadata.sorted_tables if table not in LEFT_OUT)
+SAVED = tuple(table for table in METADATA.sorted_tables if table not in LEFT_OUT)
 """In an order in which foreign keys find what they name."""
 
 SNAPSHOT = "SELECT version_num, now() FROM alembic_version"

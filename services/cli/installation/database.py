@@ -41,7 +41,7 @@ def current(url: str = URL, timeout: float = TIMEOUT) -> None:
 
 @app.command()
 def check(url: str = URL, timeout: float = TIMEOUT) -> None:
-    """Fail if the migrations make another database than the tables declared in services/planner/database/tables.py."""
+    """Fail if the migrations make another database than the tables declared in services/planner/database/tables."""
     with _connected(url, timeout) as connection:
         try:
             command.check(_config(connection))

@@ -26,7 +26,7 @@ from services.kinds.managed_environment.model import MANAGED_ENVIRONMENT
 from services.kinds.repository_credential.model import REPOSITORY_CREDENTIAL
 from services.kinds.sync_run.model import SYNC_RUN
 from services.planner.database.move_queries import UNDER_WAY
-from services.planner.database.tables import engine_resources
+from services.planner.database.tables.compiled import engine_resources
 from services.planner.engines.argocd.names import project_name
 
 KEY = [column.name for column in engine_resources.primary_key]

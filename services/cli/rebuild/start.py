@@ -20,9 +20,15 @@ from services.cli.rebuild.placements import Placements
 from services.cli.rebuild.streamed_topics import PlacementTold
 from services.common.errors import InvalidConfiguration
 from services.common.kafka import FLEET_ORDERS, LogExtent, TopicPartition
-from services.planner.database import tables
 from services.planner.database.columns import document, names, recordset, upsert
 from services.planner.database.positions import Position, resume, take_up
+from services.planner.database.tables.fleet import (
+    engine_clusters,
+    engine_instances,
+    engine_pools,
+    tenant_pins,
+    workspace_assignments,
+)
 from services.planner.domain.fleet.placement.assignments import TenantPin, WorkspaceAssignment
 from services.planner.domain.fleet.pools.pool_rows import EnginePool
 from services.planner.domain.fleet.rows import EngineClusterRow, EngineInstanceRow
@@ -46,17 +52,17 @@ INSERT INTO rebuild_positions (topic, partition, first_offset, end_offset)
 SELECT * FROM unnest(%s::text[], %s::int4[], %s::int8[], %s::int8[])
 """
 POSITIONS_OF_PLANNERS = "SELECT topic, partition, topic_id, next_offset FROM consumer_offsets"
-ADD_CLUSTERS = upsert(tables.engine_clusters, EngineClusterRow)
+ADD_CLUSTERS = upsert(engine_clusters, EngineClusterRow)
 # Of which there is no row on the topic: none has changed since such rows are streamed.
 ADD_CLUSTERS_OF_INSTANCES = f"""
 INSERT INTO engine_clusters ({names(EngineClusterRow)})
 SELECT * FROM {recordset(EngineClusterRow, "written")}
     ON CONFLICT DO NOTHING
 """  # noqa: S608 - of columns
-ADD_INSTANCES = upsert(tables.engine_instances, EngineInstanceRow)
-ADD_POOLS = upsert(tables.engine_pools, EnginePool)
-ADD_ASSIGNMENTS = upsert(tables.workspace_assignments, WorkspaceAssignment)
-ADD_PINS = upsert(tables.tenant_pins, TenantPin)
+ADD_INSTANCES = upsert(engine_instances, EngineInstanceRow)
+ADD_POOLS = upsert(engine_pools, EnginePool)
+ADD_ASSIGNMENTS = upsert(workspace_assignments, WorkspaceAssignment)
+ADD_PINS = upsert(tenant_pins, TenantPin)
 UNASSIGN = "DELETE FROM workspace_assignments WHERE workspace = ANY(%s)"
 UNPIN = "DELETE FROM tenant_pins WHERE (workspace, namespace) IN (SELECT * FROM unnest(%s::text[], %s::text[]))"
 REMOVE_POOLS = "DELETE FROM engine_pools WHERE (engine_cluster, ring) IN (SELECT * FROM unnest(%s::text[], %s::text[]))"

@@ -15,9 +15,9 @@ from sqlalchemy.dialects import postgresql
 from sqlalchemy.schema import CreateIndex, CreateTable
 
 from services.common.errors import Unavailable
-from services.planner.database import tables
 from services.planner.database.columns import names
 from services.planner.database.session import DatabaseSession, connect
+from services.planner.database.tables.metadata import METADATA
 from services.planner.domain.fleet.placement.assignments import TenantPin, WorkspaceAssignment
 from services.planner.domain.fleet.rows import EngineClusterRow, EngineInstanceRow
 from services.planner.engines.available import ENGINES
@@ -90,7 +90,7 @@ class ScratchSession(DatabaseSession):
 
 def _definitions() -> Iterator[str]:
     dialect = postgresql.dialect()  # type: ignore[no-untyped-call]
-    for table in tables.metadata.sorted_tables:
+    for table in METADATA.sorted_tables:
         yield str(CreateTable(table).compile(dialect=dialect))
         for index in sorted(table.indexes, key=lambda each: str(each.name)):
             yield str(CreateIndex(index).compile(dialect=dialect))

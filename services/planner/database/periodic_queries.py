@@ -15,8 +15,8 @@ from uuid import UUID
 from psycopg import Connection
 
 from services.common.api_resource import SECRET
-from services.planner.database import tables
 from services.planner.database.columns import names
+from services.planner.database.tables.compiled import workspace_statuses
 from services.planner.domain.events import Due, Event, SweepDue
 from services.planner.domain.parked_statuses import LeftStatus, shows_parked
 from services.planner.rows import ParkedEvent, ParkedTenant, StoredStatus, SweepPart
@@ -90,7 +90,7 @@ OLDEST_LISTS = f"""
 WITH workspaces AS (
     SELECT substr(child.relname, length(%(prefix)s) + 1) AS name
       FROM pg_inherits JOIN pg_class child ON child.oid = inhrelid
-     WHERE inhparent = '{tables.workspace_statuses.name}'::regclass AND starts_with(child.relname, %(prefix)s)
+     WHERE inhparent = '{workspace_statuses.name}'::regclass AND starts_with(child.relname, %(prefix)s)
 )
 SELECT w.name, k.kind, min(coalesce(l.epoch, 0))
   FROM workspaces w

@@ -24,8 +24,34 @@ from services.common.telemetry.metrics import NAME_COLLISIONS, ROWS_WRITTEN
 from services.kinds.gitops_deployment.rows import Deployment, ForcedDeletion, Observed
 from services.kinds.shared.resource import Check, PlainResource
 from services.kinds.sync_run.rows import SyncRun
-from services.planner.database import tables
 from services.planner.database.columns import IDS, columns_of, document, names, recordset, upsert
+from services.planner.database.tables.audit import audit_records
+from services.planner.database.tables.compiled import (
+    engine_resources,
+    pending_claims,
+    workspace_objects,
+    workspace_statuses,
+)
+from services.planner.database.tables.consumption import complete_lists, parked_tenants, refused_sweeps
+from services.planner.database.tables.fleet import (
+    engine_clusters,
+    engine_instances,
+    engine_overloads,
+    engine_pools,
+    tenant_pins,
+    workspace_assignments,
+)
+from services.planner.database.tables.fleet_progress import moves, remediations, rollouts
+from services.planner.database.tables.instance_reports import engine_health, engine_samples, kept_orphans
+from services.planner.database.tables.tenants import (
+    checks,
+    deployments,
+    forced_deletions,
+    observed_states,
+    resources,
+    sync_runs,
+    tenants,
+)
 from services.planner.database.tenant_clusters import CLUSTERS_OF_MOVED, CLUSTERS_OF_TENANTS
 from services.planner.domain.audit import RESTORED_ACTOR
 from services.planner.domain.changes import Changes, Sighting, TenantPart
@@ -90,7 +116,7 @@ UPDATE consumer_offsets AS stored
 OWN = "known.tenant_id = EXCLUDED.tenant_id"
 AWAKE = {"dormant": "false"}
 
-TENANTS = upsert(tables.tenants, Tenant, kept=["workspace", "namespace"])
+TENANTS = upsert(tenants, Tenant, kept=["workspace", "namespace"])
 # Another planner may have retired an instance, or dedicated it to a workspace, since this one has read the fleet. Who
 # does that locks its row, and a new tenant's foreign key shares that lock: the one sees a tenant that came before, the
 # other what was done meanwhile.
@@ -107,12 +133,12 @@ SELECT FROM {recordset(TenantPart, "written")}
   JOIN tenants t ON t.id = written.tenant_id
  WHERE i.state = 'retired' OR i.dedicated_to NOT IN ('', t.workspace)
 """
-DEPLOYMENTS = upsert(tables.deployments, Deployment, kept=["tenant_id"], stamps=AWAKE, only=OWN)
-RESOURCES = upsert(tables.resources, PlainResource, kept=["tenant_id"], stamps=AWAKE, only=OWN)
-CHECKS = upsert(tables.checks, Check)
-SYNC_RUNS = upsert(tables.sync_runs, SyncRun)
-OBSERVED = upsert(tables.observed_states, Observed)
-FORCED_DELETIONS = upsert(tables.forced_deletions, ForcedDeletion)
+DEPLOYMENTS = upsert(deployments, Deployment, kept=["tenant_id"], stamps=AWAKE, only=OWN)
+RESOURCES = upsert(resources, PlainResource, kept=["tenant_id"], stamps=AWAKE, only=OWN)
+CHECKS = upsert(checks, Check)
+SYNC_RUNS = upsert(sync_runs, SyncRun)
+OBSERVED = upsert(observed_states, Observed)
+FORCED_DELETIONS = upsert(forced_deletions, ForcedDeletion)
 # Of a resource that was restored a former change may have the id of this one.
 AUDIT_DISPLACED = f"""
 UPDATE audit_records AS former
@@ -122,7 +148,7 @@ UPDATE audit_records AS former
  WHERE former.id = found.id
 """
 AUDIT_RECORDS = upsert(
-    tables.audit_records,
+    audit_records,
     AuditRecord,
     kept=[field.name for field in fields(AuditRecord) if field.name not in {"state", "message"}],
     stamps={"updated_at": "now()"},
@@ -147,11 +173,10 @@ UPDATE {table} AS known
   FROM {recordset(Sighting, "seen")}
  WHERE known.id = seen.id
 """
-    for table in (tables.deployments, tables.resources)
+    for table in (deployments, resources)
 )
 DEPLOYMENTS_DORMANT, RESOURCES_DORMANT = (
-    f"UPDATE {table} SET dormant = true WHERE id IN {IDS} AND NOT dormant"
-    for table in (tables.deployments, tables.resources)
+    f"UPDATE {table} SET dormant = true WHERE id IN {IDS} AND NOT dormant" for table in (deployments, resources)
 )
 
 # Looked up one by one (OFFSET 0 is a fence to the optimizer): without statistics it believes that hardly any row is
@@ -169,7 +194,7 @@ UPDATE audit_records AS o
 # A row is streamed to its instance's cluster. The lane in the conditions: names contain uids, which another cluster may
 # have given out too.
 ENGINE = upsert(
-    tables.engine_resources,
+    engine_resources,
     EngineRow,
     stamps={
         "updated_at": "clock_timestamp()",
@@ -207,7 +232,7 @@ DELETE FROM engine_resources AS known
 """
 
 WORKSPACE = upsert(
-    tables.workspace_statuses,
+    workspace_statuses,
     WorkspaceRow,
     stamps={"updated_at": "clock_timestamp()"},
     only="(known.uid, known.release_finalizer, known.digest)"
@@ -222,7 +247,7 @@ DELETE FROM workspace_statuses AS known
    AND known.uid = gone.uid
 """
 
-CHILD_OBJECTS = upsert(tables.workspace_objects, ChildRow, stamps={"updated_at": "clock_timestamp()"})
+CHILD_OBJECTS = upsert(workspace_objects, ChildRow, stamps={"updated_at": "clock_timestamp()"})
 CHILD_OBJECTS_GONE = f"""
 DELETE FROM workspace_objects AS known
  USING {recordset(ChildRowKey, "gone")}
@@ -231,7 +256,7 @@ DELETE FROM workspace_objects AS known
    AND known.owner_uid = gone.owner_uid
 """
 
-PENDING_CLAIMS = upsert(tables.pending_claims, PendingClaimRow)
+PENDING_CLAIMS = upsert(pending_claims, PendingClaimRow)
 PENDING_CLAIMS_GONE = f"""
 DELETE FROM pending_claims AS known
  USING {recordset(PendingClaimKey, "gone")}
@@ -239,12 +264,12 @@ DELETE FROM pending_claims AS known
      = (gone.workspace, gone.namespace, gone.name, gone.uid)
 """
 
-PARKED = upsert(tables.parked_tenants, ParkedTenant, kept=["parked_at"])
+PARKED = upsert(parked_tenants, ParkedTenant, kept=["parked_at"])
 PARKED_EVENTS = f"INSERT INTO parked_events ({names(ParkedEvent)}) SELECT * FROM {recordset(ParkedEvent, 'kept')}"
 UNPARKED = f"DELETE FROM parked_tenants WHERE tenant_id IN {IDS}"
 
 # A marker that comes late does not hide what a newer one would remove.
-REFUSED_SWEEPS = upsert(tables.refused_sweeps, RefusedSweep, only="known.epoch <= EXCLUDED.epoch")
+REFUSED_SWEEPS = upsert(refused_sweeps, RefusedSweep, only="known.epoch <= EXCLUDED.epoch")
 SWEEPS_DONE = f"""
 DELETE FROM refused_sweeps AS refused
  USING {recordset(SweepScope, "done")}
@@ -255,9 +280,9 @@ DELETE FROM refused_sweeps AS refused
 SWEEP_PARTS = f"INSERT INTO sweep_parts ({names(SweepPart)}) SELECT * FROM {recordset(SweepPart, 'decided')}"
 SWEEP_PARTS_DONE = "DELETE FROM sweep_parts WHERE number IN (SELECT value::int8 FROM json_array_elements_text($1))"
 
-COMPLETE_LISTS = upsert(tables.complete_lists, SweepScope, only="known.epoch < EXCLUDED.epoch")
+COMPLETE_LISTS = upsert(complete_lists, SweepScope, only="known.epoch < EXCLUDED.epoch")
 
-KEPT_ORPHANS = upsert(tables.kept_orphans, KeptOrphans)
+KEPT_ORPHANS = upsert(kept_orphans, KeptOrphans)
 KEPT_ORPHANS_GONE = (
     "DELETE FROM kept_orphans WHERE engine_instance_id IN (SELECT value FROM json_array_elements_text($1))"
 )
@@ -271,7 +296,7 @@ SELECT {names(Installation, "told")}
    SET {", ".join(f"{column} = EXCLUDED.{column}" for column in columns_of(Installation)[1:])}
  WHERE known.reported_at <= EXCLUDED.reported_at
 """
-ENGINE_HEALTH = upsert(tables.engine_health, InstanceHealth)
+ENGINE_HEALTH = upsert(engine_health, InstanceHealth)
 # Streamed, so it is written only when it is news. The other columns are the planner's that decides on the fleet.
 HEALTH_OF_INSTANCES = f"""
 UPDATE engine_instances AS known
@@ -282,7 +307,7 @@ UPDATE engine_instances AS known
 """
 
 # Two planners meet at a row: the one that decides on the fleet, and the one that an agent's reports come to.
-REMEDIATIONS = upsert(tables.remediations, Remediation, kept=["told_number", "told_outcome", "told_message"])
+REMEDIATIONS = upsert(remediations, Remediation, kept=["told_number", "told_outcome", "told_message"])
 REMEDIES_TOLD = f"""
 UPDATE remediations AS known
    SET told_number = told.number, told_outcome = told.outcome, told_message = told.message
@@ -290,26 +315,26 @@ UPDATE remediations AS known
  WHERE (known.engine_instance_id, known.number) = (told.engine_instance_id, told.number)
 """
 
-ENGINE_CLUSTERS = upsert(tables.engine_clusters, EngineClusterRow)
+ENGINE_CLUSTERS = upsert(engine_clusters, EngineClusterRow)
 # An instance stays in its cluster. To set a column that others refer to would lock the row against planners that write
 # rows of the instance meanwhile.
-ENGINE_INSTANCES = upsert(tables.engine_instances, EngineInstanceRow, kept=["engine_cluster"])
-ASSIGNMENTS = upsert(tables.workspace_assignments, WorkspaceAssignment)
+ENGINE_INSTANCES = upsert(engine_instances, EngineInstanceRow, kept=["engine_cluster"])
+ASSIGNMENTS = upsert(workspace_assignments, WorkspaceAssignment)
 ASSIGNMENTS_GONE = (
     "DELETE FROM workspace_assignments WHERE workspace IN (SELECT value FROM json_array_elements_text($1))"
 )
-PINS = upsert(tables.tenant_pins, TenantPin)
+PINS = upsert(tenant_pins, TenantPin)
 PINS_GONE = f"""
 DELETE FROM tenant_pins AS known USING {recordset(PinKey, "gone")}
  WHERE (known.workspace, known.namespace) = (gone.workspace, gone.namespace)
 """
-ENGINE_POOLS = upsert(tables.engine_pools, EnginePool)
+ENGINE_POOLS = upsert(engine_pools, EnginePool)
 ENGINE_POOLS_GONE = f"""
 DELETE FROM engine_pools AS known
  USING {recordset(EnginePool, "gone")}
  WHERE (known.engine_cluster, known.ring) = (gone.engine_cluster, gone.ring)
 """
-ENGINE_OVERLOADS = upsert(tables.engine_overloads, Overload)
+ENGINE_OVERLOADS = upsert(engine_overloads, Overload)
 ENGINE_OVERLOADS_GONE = (
     "DELETE FROM engine_overloads WHERE engine_instance_id IN (SELECT value FROM json_array_elements_text($1))"
 )
@@ -320,7 +345,7 @@ INSERT INTO fleet_orders ({names(FleetOrderRecord)}) SELECT * FROM {recordset(Fl
 # Rows of moves that there are were locked when this was decided: what the tenants' planners write of them stays.
 DECIDED_ON_THE_FLEET = {"step", "step_since", "is_cancelled", "message", "due_at", "path", "evacuated_for"}
 MOVES_ORDERED = upsert(
-    tables.moves,
+    moves,
     Move,
     kept=[field.name for field in fields(Move) if field.name not in DECIDED_ON_THE_FLEET],
 )
@@ -343,11 +368,11 @@ UPDATE moves AS known
 """
 
 ROLLOUTS = upsert(
-    tables.rollouts,
+    rollouts,
     Rollout,
     kept=["version", "profile", "rings", "soak_seconds", "is_security", "actor", "ordered_at"],
 )
-ENGINE_SAMPLES = upsert(tables.engine_samples, EngineSample)
+ENGINE_SAMPLES = upsert(engine_samples, EngineSample)
 
 # What of them is not dormant is among the other changes; nothing of whoever has the name now is written yet.
 REPLACED = f"""

@@ -22,7 +22,7 @@ from services.common.errors import Poison, Retry
 from services.common.kafka import DeadLetterLimit, OffsetTracker, TopicPartition, observations_topic
 from services.kinds.registry import REGISTRY
 from services.planner.database.session import DatabaseSession
-from services.planner.database.tables import metadata
+from services.planner.database.tables.metadata import METADATA
 from services.planner.domain.events import Event
 from services.planner.domain.plan import plan
 from services.planner.domain.policy import Policy, SweepGuard
@@ -184,7 +184,7 @@ class Life:
     def contents(self) -> dict[str, Any]:
         """All rows of all tables, less what only tells when they were written, and by whom."""
         with psycopg.connect(self.database.owner_url, row_factory=psycopg.rows.dict_row) as owner:
-            return {name: self._rows(owner, name) for name in metadata.tables}
+            return {name: self._rows(owner, name) for name in METADATA.tables}
 
     def _rows(self, owner: Any, table: str) -> list[Any]:
         rows = owner.execute(sql.SQL("SELECT * FROM {}").format(sql.Identifier(table))).fetchall()
@@ -194,7 +194,7 @@ class Life:
     def forget(self) -> None:
         """An empty database with the fleet, and nothing sent yet."""
         with psycopg.connect(self.database.owner_url) as owner:
-            tables = sql.SQL(", ").join(sql.Identifier(name) for name in metadata.tables)
+            tables = sql.SQL(", ").join(sql.Identifier(name) for name in METADATA.tables)
             owner.execute(sql.SQL("TRUNCATE {}").format(tables))
             for each in FLEET:
                 add_instance(owner, each.id, each.namespace)

@@ -23,7 +23,7 @@ from services.common import startup
 from services.common.errors import InvalidConfiguration, Unavailable
 from services.common.package_data import MIGRATIONS
 from services.planner.database.requirements import check_database, head
-from services.planner.database.tables import STREAMED
+from services.planner.database.tables.publication import STREAMED
 from tests.component.agent.conftest import until
 from tests.component.conftest import Database, Servers
 from tests.component.databases import in_database

@@ -14,7 +14,7 @@ from services.cli.replay.replayed_logs import Replay
 from services.cli.replay.scratch_database import ScratchSession
 from services.common.errors import Poison, Unavailable
 from services.common.kafka import COMMANDS, ConsumedMessage, TopicPartition, TrackedOffset
-from services.planner.database.tables import metadata
+from services.planner.database.tables.metadata import METADATA
 from services.planner.domain.events import Event
 from services.planner.domain.policy import Policy
 from tests.component.conftest import Database
@@ -67,7 +67,7 @@ def counts(database: Database) -> dict[str, int]:
     with psycopg.connect(database.owner_url) as owner:
         return {
             name: owner.execute(f"SELECT count(*) FROM {name}").fetchone()[0]  # type: ignore[index, arg-type]  # noqa: S608
-            for name in metadata.tables
+            for name in METADATA.tables
         }
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from services.planner.database.tables import metadata
+from services.planner.database.tables.metadata import METADATA
 from tests.component.conftest import Database, Servers
 from tests.component.databases import Databases
 from tests.component.planner.years import years
@@ -58,7 +58,7 @@ def as_table(rows: list[dict[str, int]], sizes: list[dict[str, int]]) -> str:
     """In Markdown: rows and KiB of each table at the end of some years."""
     heads = ["table", *(f"rows, year {year}" for year in MILESTONES), *(f"KiB, year {year}" for year in MILESTONES)]
     lines = [heads, ["---", *["---:"] * (2 * len(MILESTONES))]]
-    for name in sorted(metadata.tables, key=lambda each: -sizes[-1][each]):
+    for name in sorted(METADATA.tables, key=lambda each: -sizes[-1][each]):
         counts = [rows[year - 1][name] for year in MILESTONES]
         lines.append([f"`{name}`", *map(str, [*counts, *(sizes[year - 1][name] // 1024 for year in MILESTONES)])])
     total = [sum(sizes[year - 1].values()) // 1024 for year in MILESTONES]
@@ -91,14 +91,14 @@ def test_tables_when_years_of_coming_and_going_pass_then_none_grows_with_them(
             widths.append(lived.widths())
     with capsys.disabled():
         sys.stdout.write(f"\n{as_table(rows, sizes)}\n")
-    assert {name: years_of(rows, name) for name in metadata.tables if rows[-1][name] > rows[0][name] + ROWS} == {}
+    assert {name: years_of(rows, name) for name in METADATA.tables if rows[-1][name] > rows[0][name] + ROWS} == {}
     # The pages that a vacuum empties are taken again after the next one, so that the second year still needs its own.
-    most = {name: sizes[1][name] * 1.25 + BYTES for name in metadata.tables}
-    assert {name: years_of(sizes, name) for name in metadata.tables if sizes[-1][name] > most[name]} == {}
+    most = {name: sizes[1][name] * 1.25 + BYTES for name in METADATA.tables}
+    assert {name: years_of(sizes, name) for name in METADATA.tables if sizes[-1][name] > most[name]} == {}
     for shop in lived.shops:
         assert shop.outcomes.keys() >= HAPPENED, "it does not grow if it never was"
-    widest = {name: widths[1][name] * 1.1 + DIGITS for name in metadata.tables}
-    assert {name: years_of(widths, name) for name in metadata.tables if widths[-1][name] > widest[name]} == {}
+    widest = {name: widths[1][name] * 1.1 + DIGITS for name in METADATA.tables}
+    assert {name: years_of(widths, name) for name in METADATA.tables if widths[-1][name] > widest[name]} == {}
     inserted = lived.inserted()
-    untried = {name for name in metadata.tables if inserted.get(name, 0) < 2 * rows[-1][name] + YEARS}
+    untried = {name for name in METADATA.tables if inserted.get(name, 0) < 2 * rows[-1][name] + YEARS}
     assert untried == OTHERS.keys(), "nothing of it came and went: have `Years` do so, or say why it cannot grow"

@@ -36,7 +36,7 @@ from services.kinds.snapshot_environment_binding.model import BINDING
 from services.planner.database.columns import names
 from services.planner.database.save import Span
 from services.planner.database.session import DatabaseSession
-from services.planner.database.tables import metadata
+from services.planner.database.tables.metadata import METADATA
 from services.planner.domain.events import Event
 from services.planner.domain.plan import plan
 from services.planner.domain.policy import Policy, SweepGuard
@@ -202,24 +202,24 @@ class Years:
     def tables(self) -> dict[str, int]:
         """How many rows each table has."""
         with psycopg.connect(self.database.owner_url) as owner:
-            return {name: _number(owner, ROWS, name) for name in metadata.tables}
+            return {name: _number(owner, ROWS, name) for name in METADATA.tables}
 
     def sizes(self) -> dict[str, int]:
         """How many bytes each table has ever taken with its indexes, if it is vacuumed each year."""
         with psycopg.connect(self.database.owner_url, autocommit=True) as owner:
             # It would give back the pages at the end if they happen to be empty: the size were that of a moment.
             owner.execute("VACUUM (TRUNCATE false)")
-            return {name: _number(owner, SIZE, name) for name in metadata.tables}
+            return {name: _number(owner, SIZE, name) for name in METADATA.tables}
 
     def widths(self) -> dict[str, int]:
         """How many bytes the longest row of each table has, as text."""
         with psycopg.connect(self.database.owner_url) as owner:
-            return {name: _number(owner, WIDEST, name) for name in metadata.tables}
+            return {name: _number(owner, WIDEST, name) for name in METADATA.tables}
 
     def inserted(self) -> dict[str, int]:
         """How many rows were ever inserted into each table. Complete once the planner's session is closed."""
         with psycopg.connect(self.database.owner_url) as owner:
-            return {name: _number(owner, INSERTED, name) for name in metadata.tables}
+            return {name: _number(owner, INSERTED, name) for name in METADATA.tables}
 
     # What happens
 

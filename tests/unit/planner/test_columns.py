@@ -11,8 +11,30 @@ from sqlalchemy import Table
 from services.kinds.gitops_deployment.rows import Deployment, ForcedDeletion, Observed
 from services.kinds.shared.resource import Check, PlainResource
 from services.kinds.sync_run.rows import SyncRun
-from services.planner.database import tables
 from services.planner.database.columns import SQL_TYPES, columns_of, document, names, recordset, upsert
+from services.planner.database.tables.audit import audit_records
+from services.planner.database.tables.compiled import (
+    engine_resources,
+    pending_claims,
+    workspace_objects,
+    workspace_statuses,
+)
+from services.planner.database.tables.consumption import (
+    complete_lists,
+    parked_events,
+    parked_tenants,
+    refused_sweeps,
+    sweep_parts,
+)
+from services.planner.database.tables.tenants import (
+    checks,
+    deployments,
+    forced_deletions,
+    observed_states,
+    resources,
+    sync_runs,
+    tenants,
+)
 from services.planner.domain.changes import Sighting
 from services.planner.domain.events import SweepScope
 from services.planner.rows import (
@@ -36,34 +58,34 @@ from services.planner.rows import (
 )
 
 ROWS: list[tuple[type[Any], Table]] = [
-    (Tenant, tables.tenants),
-    (Deployment, tables.deployments),
-    (Observed, tables.observed_states),
-    (ForcedDeletion, tables.forced_deletions),
-    (PlainResource, tables.resources),
-    (Check, tables.checks),
-    (SyncRun, tables.sync_runs),
-    (AuditRecord, tables.audit_records),
-    (EngineRow, tables.engine_resources),
-    (WorkspaceRow, tables.workspace_statuses),
-    (ChildRow, tables.workspace_objects),
-    (PendingClaimRow, tables.pending_claims),
-    (ParkedTenant, tables.parked_tenants),
-    (RefusedSweep, tables.refused_sweeps),
-    (SweepScope, tables.complete_lists),
+    (Tenant, tenants),
+    (Deployment, deployments),
+    (Observed, observed_states),
+    (ForcedDeletion, forced_deletions),
+    (PlainResource, resources),
+    (Check, checks),
+    (SyncRun, sync_runs),
+    (AuditRecord, audit_records),
+    (EngineRow, engine_resources),
+    (WorkspaceRow, workspace_statuses),
+    (ChildRow, workspace_objects),
+    (PendingClaimRow, pending_claims),
+    (ParkedTenant, parked_tenants),
+    (RefusedSweep, refused_sweeps),
+    (SweepScope, complete_lists),
 ]
 PARTS: list[tuple[type[Any], Table]] = [
-    (Sighting, tables.deployments),
-    (Sighting, tables.resources),
-    (EngineAbsence, tables.engine_resources),
-    (AuditOutcome, tables.audit_records),
-    (ParkedEvent, tables.parked_events),
-    (SweepPart, tables.sweep_parts),
-    (StoredStatus, tables.workspace_statuses),
-    (EngineKey, tables.engine_resources),
-    (WorkspaceKey, tables.workspace_statuses),
-    (ChildRowKey, tables.workspace_objects),
-    (PendingClaimKey, tables.pending_claims),
+    (Sighting, deployments),
+    (Sighting, resources),
+    (EngineAbsence, engine_resources),
+    (AuditOutcome, audit_records),
+    (ParkedEvent, parked_events),
+    (SweepPart, sweep_parts),
+    (StoredStatus, workspace_statuses),
+    (EngineKey, engine_resources),
+    (WorkspaceKey, workspace_statuses),
+    (ChildRowKey, workspace_objects),
+    (PendingClaimKey, pending_claims),
 ]
 STAMPS = {"created_at", "updated_at", "dormant", "engine_cluster"}
 """Written by the statements themselves."""
@@ -108,7 +130,7 @@ def test_document_when_made_of_rows_keys_or_ids_then_it_has_their_columns_by_nam
 def test_upsert_when_some_columns_are_kept_then_it_sets_all_others() -> None:
     stamps = {"updated_at": "now()"}
     statement = upsert(
-        tables.workspace_statuses, StoredStatus, kept=["generation"], stamps=stamps, only="known.generation > 1"
+        workspace_statuses, StoredStatus, kept=["generation"], stamps=stamps, only="known.generation > 1"
     )
     assert statement == (
         "INSERT INTO workspace_statuses AS known (uid, generation, status, release_finalizer, updated_at) "

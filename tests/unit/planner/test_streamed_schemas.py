@@ -26,17 +26,19 @@ from services.common.messages import (
     WorkspaceResource,
 )
 from services.common.package_data import AVRO_SCHEMAS
-from services.planner.database.tables import (
-    engine_clusters,
-    engine_instances,
-    engine_pools,
+from services.planner.database.tables.compiled import (
     engine_resources,
     pending_claims,
     tenant_clusters,
-    tenant_pins,
-    workspace_assignments,
     workspace_objects,
     workspace_statuses,
+)
+from services.planner.database.tables.fleet import (
+    engine_clusters,
+    engine_instances,
+    engine_pools,
+    tenant_pins,
+    workspace_assignments,
 )
 from tests.unit.planner.given import at
 
