@@ -42,8 +42,8 @@ INSTANCES = (
     f"SELECT {names(EngineInstanceRow)} FROM engine_instances WHERE state <> 'retired' OR id = ANY(%s) ORDER BY id"
 )
 RETIRED = f"SELECT {names(EngineInstanceRow)} FROM engine_instances WHERE state = 'retired'"
-# Who inserts a tenant holds a share of its instance's row until the commit (save.py): no tenant that another planner
-# places meanwhile is missed.
+# Who inserts a tenant holds a share of its instance's row until the commit (writes/tenants.py): no tenant that another
+# planner places meanwhile is missed.
 LOCK = "SELECT FROM engine_instances WHERE id = ANY(%s) ORDER BY id FOR UPDATE"
 DEPLOYMENTS = f"""
 SELECT count(*) FROM engine_resources e

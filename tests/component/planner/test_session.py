@@ -39,6 +39,15 @@ from services.planner.database import session as store_module
 from services.planner.database.columns import columns_of
 from services.planner.database.save import STATEMENTS, Fenced, Span
 from services.planner.database.session import DatabaseSession
+from services.planner.database.writes import (
+    audit,
+    compiled,
+    consumption,
+    fleet,
+    fleet_progress,
+    instance_reports,
+    tenants,
+)
 from services.planner.domain import plan as plan_module
 from services.planner.domain.audit import PLACEMENT
 from services.planner.domain.changes import BatchChanges, Changes
@@ -860,9 +869,10 @@ def test_rows_when_two_of_a_statement_are_the_same_then_it_is_poison(session: Da
 
 
 QUERIES = (instance_queries, move_queries, periodic_queries, remedy_queries)
+WRITES = (audit, compiled, consumption, fleet, fleet_progress, instance_reports, tenants)
 SQL_TEXTS = {
     f"{module.__name__.rpartition('.')[2]}.{name}": text
-    for module in (load_module, save_module, store_module, sweeps, *QUERIES)
+    for module in (load_module, save_module, store_module, sweeps, *QUERIES, *WRITES)
     for name, text in vars(module).items()
     if name.isupper()
     and isinstance(text, str)

@@ -75,7 +75,7 @@ def _audited(health: InstanceHealth, before: InstanceHealth | None, at: datetime
 
 
 def _streamed(health: InstanceHealth) -> tuple[str, str, str]:
-    """What the row of the instance has of it (``HEALTH_OF_INSTANCES`` in the planner's ``database/save.py``)."""
+    """What the row of the instance has of it (``HEALTH_OF_INSTANCES`` in ``database/writes/instance_reports.py``)."""
     return (health.health, health.reason, health.version)
 
 
