@@ -42,6 +42,11 @@ def recordset(row: type[Any], name: str) -> str:
     return f"json_to_recordset($1) AS {name}({columns})"
 
 
+def split_columns(rows: Sequence[tuple[Any, ...]], count: int) -> list[list[Any]]:
+    """``rows`` as ``count`` arrays, one for each column: parameters of ``unnest``."""
+    return [[row[number] for row in rows] for number in range(count)]
+
+
 def document(rows: Sequence[Any]) -> str:
     """The parameter that holds ``rows``, keys or ids: one text costs less than many arrays. Raises Poison."""
     try:

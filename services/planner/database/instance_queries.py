@@ -1,8 +1,8 @@
-"""Engine instances by the clock: of which nothing is heard, how many are well, and what retired ones leave behind."""
+"""Engine instances: what agents told last, which are silent, how many are well, and what retired ones leave behind."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -10,8 +10,13 @@ from psycopg import Connection
 
 from services.common.messages import ORPHAN_REMOVAL, REMEDY, Health, Observation, Removed
 from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
+from services.planner.database.columns import names
 from services.planner.domain.events import Event, HealthDue
+from services.planner.domain.fleet.rows import InstanceHealth
+from services.planner.rows import KeptOrphans
 
+KEPT_ORPHANS = f"SELECT {names(KeptOrphans)} FROM kept_orphans WHERE engine_instance_id = ANY(%s)"
+HEALTH = f"SELECT {names(InstanceHealth)} FROM engine_health WHERE engine_instance_id = ANY(%s)"
 # Nobody tells anything of a retired instance any more, and nobody has to.
 HEALTH_DUE = """
 SELECT h.engine_instance_id, h.partition
@@ -56,6 +61,18 @@ class LostObject(NamedTuple):
     instance: str
     kind: str
     name: str
+
+
+def load_kept_orphans(connection: Connection[Any], instances: Collection[str]) -> dict[str, KeptOrphans]:
+    """What agents of these instances keep though no row desires it."""
+    rows = connection.execute(KEPT_ORPHANS, (sorted(instances),))
+    return {each.engine_instance_id: each for each in (KeptOrphans(*row) for row in rows)}
+
+
+def load_engine_health(connection: Connection[Any], instances: Collection[str]) -> dict[str, InstanceHealth]:
+    """How these instances are, as their agents told last."""
+    rows = connection.execute(HEALTH, (sorted(instances),))
+    return {each.engine_instance_id: each for each in (InstanceHealth(*row) for row in rows)}
 
 
 def find_due_health(connection: Connection[Any], now: datetime, partitions: Sequence[int], limit: int) -> list[Event]:

@@ -27,6 +27,7 @@ from services.common.kafka import LogExtent, TopicPartition
 from services.common.telemetry.metrics import BATCH_SECONDS
 from services.planner import SERVICE
 from services.planner.database.answer_watch import AnswerWatch
+from services.planner.database.dormant_queries import look_up_dormant
 from services.planner.database.errors import decision_on, described
 from services.planner.database.fleet_queries import (
     load_all_tenants,
@@ -36,17 +37,9 @@ from services.planner.database.fleet_queries import (
     load_tenants_on,
     with_kept_rows,
 )
-from services.planner.database.load import (
-    Loaded,
-    load,
-    load_engine_clusters,
-    load_engine_health,
-    load_fleet,
-    load_kept_orphans,
-    load_placements,
-    look_up,
-    reload_fleet,
-)
+from services.planner.database.fleet_view_queries import load_engine_clusters, load_fleet, load_placements, reload_fleet
+from services.planner.database.instance_queries import load_engine_health, load_kept_orphans
+from services.planner.database.load import Loaded, load
 from services.planner.database.move_queries import (
     count_returned_moves,
     find_tenants_to_move,
@@ -170,7 +163,7 @@ class DatabaseSession:
     ) -> Mapping[UUID, TenantState]:
         """``states`` with the dormant rows that ``lookups`` ask for, by tenant."""
         with self._translated() as connection:
-            return look_up(connection, states, lookups)
+            return look_up_dormant(connection, states, lookups)
 
     def find_unseen(self, scopes: Sequence[SweepScope]) -> Mapping[SweepScope, SweepFound]:
         """What complete lists did not show, as far as the database knows, and is not to be removed already."""

@@ -32,7 +32,16 @@ from services.kinds.registry import REGISTRY, Registry
 from services.kinds.shared.api_group import FINALIZER
 from services.kinds.shared.catalogue import TENANT_PARKED
 from services.kinds.snapshot_environment_binding.model import BINDING
-from services.planner.database import instance_queries, move_queries, periodic_queries, remedy_queries, sweeps
+from services.planner.database import (
+    dormant_queries,
+    fleet_view_queries,
+    instance_queries,
+    joined_rows,
+    move_queries,
+    periodic_queries,
+    remedy_queries,
+    sweeps,
+)
 from services.planner.database import load as load_module
 from services.planner.database import save as save_module
 from services.planner.database import session as store_module
@@ -868,11 +877,20 @@ def test_rows_when_two_of_a_statement_are_the_same_then_it_is_poison(session: Da
         session.save_changes(BatchChanges((*changes.tenants, *changes.tenants)), [])
 
 
-QUERIES = (instance_queries, move_queries, periodic_queries, remedy_queries)
+QUERIES = (
+    dormant_queries,
+    fleet_view_queries,
+    instance_queries,
+    joined_rows,
+    move_queries,
+    periodic_queries,
+    remedy_queries,
+    sweeps,
+)
 WRITES = (audit, compiled, consumption, fleet, fleet_progress, instance_reports, tenants)
 SQL_TEXTS = {
     f"{module.__name__.rpartition('.')[2]}.{name}": text
-    for module in (load_module, save_module, store_module, sweeps, *QUERIES, *WRITES)
+    for module in (load_module, save_module, store_module, *QUERIES, *WRITES)
     for name, text in vars(module).items()
     if name.isupper()
     and isinstance(text, str)
