@@ -41,8 +41,9 @@ from services.common.startup import await_dependency
 from services.common.stop_signals import handle_stop_signals
 from services.common.telemetry import Heartbeat, Probes, configure_logging
 from services.planner import SERVICE
+from services.planner.database.connection import Unreachable
 from services.planner.database.requirements import check_database, head
-from services.planner.database.session import DatabaseSession, Unreachable
+from services.planner.database.session import DatabaseSession
 from services.planner.engines.available import ENGINES
 from services.planner.pipeline.batch_consumer import GROUP, BatchConsumer
 from services.planner.pipeline.cluster_topics import find_engine_topics

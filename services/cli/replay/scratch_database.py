@@ -16,7 +16,8 @@ from sqlalchemy.schema import CreateIndex, CreateTable
 
 from services.common.errors import Unavailable
 from services.planner.database.columns import names
-from services.planner.database.session import DatabaseSession, connect
+from services.planner.database.connection import DatabaseConnection, connect
+from services.planner.database.session import DatabaseSession
 from services.planner.database.tables.metadata import METADATA
 from services.planner.domain.fleet.placement.assignments import TenantPin, WorkspaceAssignment
 from services.planner.domain.fleet.rows import EngineClusterRow, EngineInstanceRow
@@ -65,27 +66,31 @@ class ScratchSession(DatabaseSession):
 
     def __init__(self, url: str) -> None:
         """``url``: of the database as its owner, who alone may make temporary tables in it."""
-        super().__init__(url, ENGINES)
-        self._was_opened = False
+        super().__init__(url, ENGINES, connection_type=ScratchConnection)
 
-    def _open_connection(self) -> Connection[Any]:
-        """Raises Unavailable if the connection was lost, and all tables with it."""
+
+class ScratchConnection(DatabaseConnection):
+    """The one connection to it: the tables end with it."""
+
+    _was_opened = False
+
+    def open_connection(self) -> Connection[Any]:
+        """Open it, once. Raises Unavailable if the connection was lost, and all tables with it."""
         if self._was_opened:
             raise Unavailable("the connection to the database was lost, and what was replayed with it; run it again")
-        connection = connect(self._url)
+        connection = connect(self.url)
         self._was_opened = True
         for statement in (ONLY_TEMPORARY, *_definitions(), CLUSTERS, INSTANCES, ASSIGNMENTS, PINS, *PLACED):
             connection.execute(statement.encode())
         return connection
 
-    def _undo(self) -> None:
-        """Nothing of an open transaction stays; the connection does, with all that was committed before."""
-        self.tenants.forget_tenants()
-        if self._connection is not None and not self._connection.closed:
+    def end_transaction(self) -> None:
+        """End an open transaction. The connection stays, with all that was committed before."""
+        if self.connection is not None and not self.connection.closed:
             try:
-                self._connection.rollback()
+                self.connection.rollback()
             except psycopg.Error:  # it is lost, and so is what was committed
-                self._disconnect()
+                self.disconnect()
 
 
 def _definitions() -> Iterator[str]:

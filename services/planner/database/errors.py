@@ -3,7 +3,7 @@
 psycopg's own classes do not tell: a disk that is full at the COMMIT, a server that was made a standby, and a
 transaction that stood still for too long are errors of an "internal" sort to it, as a defect of a statement may be.
 
-Whoever calls psycopg asks here: the planner's session, what it checks when it starts, and ``gitopsctl``.
+Whoever calls psycopg asks here: the planner's connection, what it checks when it starts, and ``gitopsctl``.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ nothing.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -22,6 +22,20 @@ from services.planner import SERVICE
 
 log = structlog.get_logger(__name__)
 
+ENSURE_POSITIONS = """
+INSERT INTO consumer_offsets (topic, partition, next_offset)
+SELECT *, 0 FROM unnest(%s::text[], %s::int4[]) ON CONFLICT DO NOTHING
+"""
+FORGET_POSITIONS = """
+DELETE FROM consumer_offsets AS known
+ WHERE NOT EXISTS (SELECT FROM unnest(%s::text[], %s::int4[]) AS existing(topic, partitions)
+                    WHERE existing.topic = known.topic AND known.partition < existing.partitions)
+"""
+LOCK_POSITIONS = """
+SELECT topic, partition, topic_id, next_offset
+  FROM consumer_offsets JOIN unnest(%s::text[], %s::int4[]) AS asked(topic, partition) USING (topic, partition)
+   FOR UPDATE OF consumer_offsets
+"""
 TAKE_UP = """
 UPDATE consumer_offsets AS known SET owner = %s, topic_id = begun.topic_id, next_offset = begun.next_offset
   FROM unnest(%s::text[], %s::int4[], %s::text[], %s::int8[]) AS begun(topic, partition, topic_id, next_offset)
@@ -64,6 +78,14 @@ class Resumed:
             log.error("this is not the log that was consumed before; it is read anew", **_named(source))
 
 
+def lock_positions(connection: Connection, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, Position]:
+    """The stored positions, 0 of a partition that has none; nobody else moves them until the transaction ends."""
+    columns = [[topic for topic, _ in partitions], [partition for _, partition in partitions]]
+    connection.execute(ENSURE_POSITIONS, columns)
+    rows = connection.execute(LOCK_POSITIONS, columns).fetchall()
+    return {TopicPartition(row[0], row[1]): Position(row[2], row[3]) for row in rows}
+
+
 def resume(known: Position, log_: LogExtent | None) -> Resumed:
     """Where to go on; as ``known`` if nothing is known of the log."""
     if log_ is None:
@@ -90,6 +112,11 @@ def take_up(connection: Connection, owner: UUID | None, begun: Mapping[TopicPart
     if made_anew:
         connection.execute(FORGET_LISTS, [made_anew])
         connection.execute(FORGET_SWEEPS, [made_anew])
+
+
+def forget_positions(connection: Connection, existing: Mapping[str, int]) -> int:
+    """Delete those of partitions that are not there any more; returns how many. ``existing``: per topic."""
+    return connection.execute(FORGET_POSITIONS, [list(existing), list(existing.values())]).rowcount
 
 
 def _named(source: TopicPartition) -> dict[str, str | int]:

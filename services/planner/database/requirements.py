@@ -8,8 +8,8 @@ from alembic.script import ScriptDirectory
 
 from services.common.errors import InvalidConfiguration, NoPermission, Retry
 from services.common.package_data import MIGRATIONS
+from services.planner.database.connection import connect
 from services.planner.database.errors import decision_on, described
-from services.planner.database.session import connect
 
 SILENT = "panic"
 """From which severity on PostgreSQL logs the statement with its error: an error of ours has none so high."""

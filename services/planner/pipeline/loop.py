@@ -22,8 +22,9 @@ from services.common.telemetry import Heartbeat
 from services.common.telemetry.logging import raised_at
 from services.common.telemetry.metrics import BATCH_SECONDS, RESOURCES_SWEPT, Failure, count_failure
 from services.planner import SERVICE
+from services.planner.database.connection import Unreachable
 from services.planner.database.save import Fenced, Span
-from services.planner.database.session import DatabaseSession, Unreachable
+from services.planner.database.session import DatabaseSession
 from services.planner.domain.changes import BatchChanges, Changes
 from services.planner.domain.events import Due, Event, MoveDue, SweepDue
 from services.planner.domain.fleet.fleet import EngineTopic

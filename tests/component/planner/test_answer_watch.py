@@ -12,7 +12,8 @@ import pytest
 
 from services.common.errors import Retry
 from services.planner.database import answer_watch
-from services.planner.database.session import DatabaseSession, Unreachable
+from services.planner.database.connection import Unreachable
+from services.planner.database.session import DatabaseSession
 from services.planner.engines.available import ENGINES
 from tests.component.conftest import Database
 

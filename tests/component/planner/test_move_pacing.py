@@ -16,6 +16,7 @@ import pytest
 from prometheus_client import REGISTRY
 
 from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
+from services.planner.database.connection import OPTIONS
 from services.planner.database.move_queries import (
     COMPLETED_WITHIN,
     LATENCIES,
@@ -23,7 +24,7 @@ from services.planner.database.move_queries import (
     is_move_due,
     measure_latencies,
 )
-from services.planner.database.session import OPTIONS, DatabaseSession
+from services.planner.database.session import DatabaseSession
 from services.planner.domain.changes import BatchChanges, Changes
 from services.planner.domain.fleet.moves.move_orders import settle_moves
 from services.planner.domain.fleet.moves.pace import STALLED_AFTER, Latency, Pace, is_waited

@@ -39,6 +39,7 @@ from services.planner.database import (
     joined_rows,
     move_queries,
     periodic_queries,
+    positions,
     remedy_queries,
     sweeps,
 )
@@ -884,6 +885,7 @@ QUERIES = (
     joined_rows,
     move_queries,
     periodic_queries,
+    positions,
     remedy_queries,
     sweeps,
 )

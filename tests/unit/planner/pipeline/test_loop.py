@@ -19,9 +19,9 @@ from services.common.errors import Poison, Retry
 from services.common.kafka import ConsumedMessage, DeadLetterLimit, OffsetTracker, TopicPartition
 from services.kinds.shared.catalogue import TENANT_PARKED
 from services.planner.database import periodic_queries
+from services.planner.database.connection import Unreachable
 from services.planner.database.load import Loaded
 from services.planner.database.save import Fenced, Span
-from services.planner.database.session import Unreachable
 from services.planner.domain import plan as plan_module
 from services.planner.domain.changes import BatchChanges
 from services.planner.domain.events import SweepPlace, SweepScope
