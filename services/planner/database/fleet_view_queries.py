@@ -19,8 +19,6 @@ from services.planner.domain.fleet.view import FleetView
 from services.planner.engines.interface import Engine
 from services.planner.rows import EngineInstance
 
-Row = Sequence[Any]
-
 VIEWED = f"""
        id, namespace, state = 'accepting' AND NOT {IS_CORDONED} AND NOT {IS_CLOSED}, engine, dedicated_to, capacity,
        state IN ('draining', 'drained'), engine_cluster, {IS_DOWN}, {IS_OUT_OF_REACH}, region, ring,
@@ -95,5 +93,5 @@ def load_engine_clusters(connection: Connection[Any], instances: Collection[str]
     return dict(connection.execute(CLUSTERS_OF_INSTANCES, (sorted(instances),)).fetchall())
 
 
-def _fleet(rows: Iterable[Row], engines: Mapping[str, Engine]) -> FleetView:
+def _fleet(rows: Iterable[Sequence[Any]], engines: Mapping[str, Engine]) -> FleetView:
     return FleetView({row[0]: EngineInstance(*row) for row in rows}, engines)

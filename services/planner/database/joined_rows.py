@@ -17,6 +17,7 @@ from services.planner.domain.state import TenantState
 from services.planner.rows import StoredStatus
 
 Row = Sequence[Any]
+"""A row as psycopg returns it."""
 
 # What is shown under a name is of its current tenant.
 DEPLOYMENT_ROWS = f"""

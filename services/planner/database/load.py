@@ -20,7 +20,7 @@ from services.kinds.gitops_deployment.rows import ForcedDeletion
 from services.planner.database.assignment_queries import ASSIGNMENTS, rules_of
 from services.planner.database.columns import names, split_columns
 from services.planner.database.fleet_view_queries import read_all_instances, read_named_instances
-from services.planner.database.joined_rows import DEPLOYMENT_ROWS, RESOURCE_ROWS, fill_states
+from services.planner.database.joined_rows import DEPLOYMENT_ROWS, RESOURCE_ROWS, Row, fill_states
 from services.planner.domain.fleet.placement.assignments import TenantPin
 from services.planner.domain.fleet.rows import Move
 from services.planner.domain.fleet.view import FleetView
@@ -36,8 +36,6 @@ from services.planner.rows import (
     Tenant,
     TenantName,
 )
-
-Row = Sequence[Any]
 
 NAMED = "unnest(%b::text[], %b::text[]) AS named(workspace, namespace)"
 TENANTS = f"SELECT {names(Tenant, 't')} FROM {NAMED} JOIN tenants t USING (workspace, namespace)"
