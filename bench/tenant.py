@@ -39,7 +39,8 @@ from services.planner.domain.plan import plan
 from services.planner.domain.policy import Policy
 from services.planner.domain.state import TenantState
 from services.planner.engines.available import ENGINES
-from services.planner.rows import DEFAULT_ENGINE, EngineInstance, Tenant
+from services.planner.rows.fleet import DEFAULT_ENGINE, EngineInstance
+from services.planner.rows.tenants import Tenant
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 INSTANCE = EngineInstance("one", "argocd", accepting=True, engine=DEFAULT_ENGINE, engine_cluster=DEFAULT_ENGINE_CLUSTER)

@@ -14,7 +14,8 @@ from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT, GitOpsDepl
 from services.planner.domain.ids import resource_id, tenant_id
 from services.planner.engines.argocd import applications
 from services.planner.engines.interface import Placement
-from services.planner.rows import DEFAULT_ENGINE, EngineInstance, Tenant, TenantName
+from services.planner.rows.fleet import DEFAULT_ENGINE, EngineInstance
+from services.planner.rows.tenants import Tenant, TenantName
 
 FIELD_MANAGER = "gitops-bench"
 WORKSPACE = "bench"

@@ -40,7 +40,8 @@ from services.planner.domain.fleet.rollouts.gates import DATA_PATIENCE
 from services.planner.domain.policy import Policy
 from services.planner.engines.available import ENGINES
 from services.planner.pipeline.batch_planning import plan_batch
-from services.planner.rows import DEFAULT_ENGINE, TenantName
+from services.planner.rows.fleet import DEFAULT_ENGINE
+from services.planner.rows.tenants import TenantName
 
 CLUSTER, CANARY, GENERAL = "bench", "canary", "general"
 OLD, NEW = "canary-old", "canary-new"

@@ -15,7 +15,8 @@ from services.planner.domain.fleet.placement.assignments import Affinity
 from services.planner.domain.fleet.placement.placement import place
 from services.planner.domain.ids import tenant_id
 from services.planner.engines.available import ENGINES
-from services.planner.rows import DEFAULT_ENGINE, EngineInstance, Tenant
+from services.planner.rows.fleet import DEFAULT_ENGINE, EngineInstance
+from services.planner.rows.tenants import Tenant
 
 CLUSTERS = ("north", "south")
 SEED = 13

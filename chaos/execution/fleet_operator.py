@@ -30,7 +30,7 @@ from services.common.messages import (
     UndrainEngineInstance,
 )
 from services.common.messages import MoveTenant as MoveOrder
-from services.planner.rows import DEFAULT_ENGINE
+from services.planner.rows.fleet import DEFAULT_ENGINE
 
 PATIENCE_SECONDS = 900.0
 """As that of users."""

@@ -21,7 +21,7 @@ from services.cli.filters import (
 from services.cli.output import OUTPUT, Output, Row, print_rows, tell
 from services.common.errors import InvalidConfiguration
 from services.common.startup import await_dependency
-from services.planner.rows import TenantName
+from services.planner.rows.tenants import TenantName
 
 app = typer.Typer(help="Who changed what, when, and what came of it.")
 

@@ -10,7 +10,7 @@ from pydantic import TypeAdapter
 
 from services.common.errors import InvalidConfiguration
 from services.kinds.registry import REGISTRY, Registry
-from services.planner.rows import TenantName
+from services.planner.rows.tenants import TenantName
 
 TENANT = typer.Option(None, "--tenant", metavar="WORKSPACE/NAMESPACE", help="Only of this tenant.")
 SINCE = typer.Option(

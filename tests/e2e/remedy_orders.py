@@ -16,7 +16,7 @@ from devstack.harness.hosted import HostedStack
 from services.common.messages import REMEDY, Remedy
 from services.kinds.shared.resource import Cause
 from services.planner.domain.fleet.agent_orders import agent_order
-from services.planner.rows import EngineKey
+from services.planner.rows.compiled import EngineKey
 
 REAPPLY = sql.SQL("UPDATE engine_instances SET reapply_ordered_at = now() WHERE id = %(id)s")
 CLUSTER = sql.SQL("(SELECT engine_cluster FROM engine_instances WHERE id = %(engine_instance_id)s)")

@@ -26,7 +26,8 @@ from services.cli.installation.rbac import KINDS as RBAC_KINDS
 from services.common.kubernetes import APP_PROJECT, APPLICATION, Manifest, NotFound, connect
 from services.planner.engines.argocd.applications import SYNC_ACCOUNT, app_projects
 from services.planner.engines.interface import Confinement, Destination, Placement
-from services.planner.rows import EngineInstance, Tenant
+from services.planner.rows.fleet import EngineInstance
+from services.planner.rows.tenants import Tenant
 from tests.stack.laboratory import CONFIG_MAP, ENGINE, OPTIONS, USER, Laboratory, add_submodule, config_map, status
 
 HOOK = """

@@ -9,7 +9,7 @@ from services.cli.output import OUTPUT, Output, Row, print_rows
 from services.common.errors import InvalidConfiguration
 from services.common.startup import await_dependency
 from services.planner.database.fleet_queries import PART_NAME, WITH_PARTS, load_tenants_on
-from services.planner.rows import PART
+from services.planner.rows.tenants import PART
 
 TENANT = typer.Argument(..., metavar="NAMESPACE", help="Namespace of the tenant.")
 WORKSPACE = typer.Option("local", "--workspace", help="Its workspace.")

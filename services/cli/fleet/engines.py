@@ -43,7 +43,7 @@ from services.planner.domain.fleet.pools.provisioning import why_unready
 from services.planner.domain.fleet.rollouts.rollout_rows import EngineSample
 from services.planner.domain.fleet.rows import CLASSES, SILENT, EngineInstanceRow, InstanceHealth
 from services.planner.engines.available import ENGINES
-from services.planner.rows import DEFAULT_ENGINE
+from services.planner.rows.fleet import DEFAULT_ENGINE
 
 app = typer.Typer(help="Engine instances.", no_args_is_help=True)
 

@@ -38,7 +38,7 @@ from services.planner.domain.fleet.pools.pool_rows import EnginePool, PoolKey
 from services.planner.domain.fleet.rows import EngineClusterRow, EngineInstanceRow
 from services.planner.domain.ids import resource_id
 from services.planner.engines.argocd.names import tenant_of
-from services.planner.rows import TenantName
+from services.planner.rows.tenants import TenantName
 
 Row = TypeVar("Row", EngineResource, WorkspaceResource, WorkspaceObject, PendingClaim)
 PlacementRow = WorkspaceAssignment | TenantPin | EngineClusterRow | EnginePool

@@ -59,7 +59,8 @@ from services.kinds.registry import REGISTRY
 from services.planner.domain.policy import SweepGuard
 from services.planner.engines.available import ENGINES
 from services.planner.engines.interface import Manifest
-from services.planner.rows import DEFAULT_ENGINE, TENANT, UNOWNED, EngineObjectKey
+from services.planner.rows.compiled import TENANT, UNOWNED, EngineObjectKey
+from services.planner.rows.fleet import DEFAULT_ENGINE
 
 CompiledRow = EngineResource | WorkspaceResource | WorkspaceObject | PendingClaim
 

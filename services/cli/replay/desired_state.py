@@ -18,7 +18,7 @@ from services.common.json_values import dict_of
 from services.common.messages import ORDERS
 from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
 from services.kinds.sync_run.model import SYNC_RUN
-from services.planner.rows import TenantName
+from services.planner.rows.tenants import TenantName
 
 SEALED = "(sealed)"
 CONTEXT_LINES = 3

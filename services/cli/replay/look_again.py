@@ -23,7 +23,7 @@ from services.common.errors import InvalidConfiguration
 from services.common.messages import Command, LookAgain
 from services.common.settings import KafkaSettings, load
 from services.common.startup import await_dependency
-from services.planner.rows import TenantName
+from services.planner.rows.tenants import TenantName
 
 app = typer.Typer(help="Have what follows from unchanged resources compiled anew.")
 

@@ -26,7 +26,7 @@ from services.common.settings import KafkaSettings
 from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
 from services.kinds.shared.api_group import FINALIZER
 from services.planner.domain.audit import REISSUE_ACTOR
-from services.planner.rows import TenantName
+from services.planner.rows.tenants import TenantName
 
 MOST = 100
 """Specs that are re-issued at once."""

@@ -36,7 +36,7 @@ from services.common.settings import KafkaSettings, load
 from services.common.telemetry import configure_logging
 from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
 from services.planner.pipeline.decode import Codec
-from services.planner.rows import TenantName
+from services.planner.rows.tenants import TenantName
 from services.planner.settings import PolicySettings
 
 INCOMPLETE = 1

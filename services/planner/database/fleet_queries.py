@@ -33,7 +33,7 @@ from services.planner.domain.fleet.rows import (
     InstanceHealth,
 )
 from services.planner.engines.interface import Engine
-from services.planner.rows import PART, TenantName, tenant_of_part
+from services.planner.rows.tenants import PART, TenantName, tenant_of_part
 
 CLUSTERS = f"SELECT {names(EngineClusterRow)} FROM engine_clusters"
 HEALTH = f"SELECT {names(InstanceHealth)} FROM engine_health ORDER BY engine_instance_id"

@@ -17,7 +17,7 @@ from services.planner.database.rollout_queries import IS_CLOSED
 from services.planner.domain.changes import Changes
 from services.planner.domain.fleet.view import FleetView
 from services.planner.engines.interface import Engine
-from services.planner.rows import EngineInstance
+from services.planner.rows.fleet import EngineInstance
 
 VIEWED = f"""
        id, namespace, state = 'accepting' AND NOT {IS_CORDONED} AND NOT {IS_CLOSED}, engine, dedicated_to, capacity,

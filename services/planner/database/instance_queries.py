@@ -13,7 +13,7 @@ from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
 from services.planner.database.columns import names
 from services.planner.domain.events import Event, HealthDue
 from services.planner.domain.fleet.rows import InstanceHealth
-from services.planner.rows import KeptOrphans
+from services.planner.rows.fleet import KeptOrphans
 
 KEPT_ORPHANS = f"SELECT {names(KeptOrphans)} FROM kept_orphans WHERE engine_instance_id = ANY(%s)"
 HEALTH = f"SELECT {names(InstanceHealth)} FROM engine_health WHERE engine_instance_id = ANY(%s)"

@@ -14,7 +14,7 @@ from services.kinds.shared.resource import Check, PlainResource
 from services.kinds.sync_run.rows import SyncRun
 from services.planner.database.columns import columns_of, names
 from services.planner.domain.state import TenantState
-from services.planner.rows import StoredStatus
+from services.planner.rows.compiled import StoredStatus
 
 Row = Sequence[Any]
 """A row as psycopg returns it."""

@@ -25,17 +25,9 @@ from services.planner.domain.fleet.placement.assignments import TenantPin
 from services.planner.domain.fleet.rows import Move
 from services.planner.domain.fleet.view import FleetView
 from services.planner.domain.state import TenantState
-from services.planner.rows import (
-    ChildKey,
-    ChildRow,
-    EngineObject,
-    EngineObjectKey,
-    Owner,
-    ParkedTenant,
-    PendingClaimRow,
-    Tenant,
-    TenantName,
-)
+from services.planner.rows.compiled import ChildKey, ChildRow, EngineObject, EngineObjectKey, Owner, PendingClaimRow
+from services.planner.rows.consumption import ParkedTenant
+from services.planner.rows.tenants import Tenant, TenantName
 
 NAMED = "unnest(%b::text[], %b::text[]) AS named(workspace, namespace)"
 TENANTS = f"SELECT {names(Tenant, 't')} FROM {NAMED} JOIN tenants t USING (workspace, namespace)"

@@ -15,7 +15,7 @@ from services.planner.database.remedy_queries import HELD, IS_DOWN, IS_OUT_OF_RE
 from services.planner.domain.events import Event, MoveDue
 from services.planner.domain.fleet.moves.pace import STALLED_AFTER, Latency
 from services.planner.domain.fleet.rows import CANCELLABLE, OVER, TENANT_INDUCED, Move, MoveStep
-from services.planner.rows import TenantName
+from services.planner.rows.tenants import TenantName
 
 COMPLETED_WITHIN = timedelta(seconds=15)
 """What was completed within this time is what is judged of changes, beside what waits still."""

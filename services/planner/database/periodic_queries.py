@@ -19,7 +19,8 @@ from services.planner.database.columns import names
 from services.planner.database.tables.compiled import workspace_statuses
 from services.planner.domain.events import Due, Event, SweepDue
 from services.planner.domain.parked_statuses import LeftStatus, shows_parked
-from services.planner.rows import ParkedEvent, ParkedTenant, StoredStatus, SweepPart
+from services.planner.rows.compiled import StoredStatus
+from services.planner.rows.consumption import ParkedEvent, ParkedTenant, SweepPart
 
 # Rows of parked tenants stay due; they are left out, so that they do not use up the limit.
 DUE = """

@@ -34,7 +34,7 @@ from services.planner.database.writes import (
     tenants,
 )
 from services.planner.domain.changes import Changes
-from services.planner.rows import EngineRow
+from services.planner.rows.compiled import EngineRow
 
 log = structlog.get_logger(__name__)
 

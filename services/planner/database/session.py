@@ -63,7 +63,9 @@ from services.planner.domain.parked_statuses import LeftStatus
 from services.planner.domain.state import TenantState
 from services.planner.domain.sweeps import SweepFound
 from services.planner.engines.interface import Engine
-from services.planner.rows import KeptOrphans, ParkedTenant, SweepPart, TenantName
+from services.planner.rows.consumption import ParkedTenant, SweepPart
+from services.planner.rows.fleet import KeptOrphans
+from services.planner.rows.tenants import TenantName
 
 log = structlog.get_logger(__name__)
 

@@ -19,7 +19,8 @@ from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
 from services.planner.database.columns import names
 from services.planner.domain.events import SweepPlace, SweepScope
 from services.planner.domain.sweeps import SweepFound, subjects_of
-from services.planner.rows import RefusedSweep, SweepPart, TenantName
+from services.planner.rows.consumption import RefusedSweep, SweepPart
+from services.planner.rows.tenants import TenantName
 
 SWEEPS = f"""
 WITH markers AS (

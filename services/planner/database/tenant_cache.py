@@ -15,7 +15,7 @@ from uuid import UUID
 
 from services.planner.domain.indexed_rows import differing
 from services.planner.domain.state import TableName, TenantState
-from services.planner.rows import Tenant, TenantName
+from services.planner.rows.tenants import Tenant, TenantName
 
 OVERHEAD = 500
 """Bytes of a row besides its texts: its fields, its ids and times, and its place in the table."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 from services.planner.database.columns import recordset
 from services.planner.database.move_queries import UNDER_WAY
 from services.planner.domain.fleet.rows import Move
-from services.planner.rows import Tenant
+from services.planner.rows.tenants import Tenant
 
 # The digest is that of services.common.messages.namespace_digest: watchers look a namespace up by it.
 _ROWS = f"""

@@ -30,7 +30,8 @@ from services.planner.domain.fleet.rollouts.rollout_rows import Rollout
 from services.planner.domain.fleet.rows import EngineInstanceRow, InstanceHealth, Move
 from services.planner.domain.ids import displaced_operation_id, operation_id, resource_id
 from services.planner.domain.planned_tenant import Context, PlannedTenant
-from services.planner.rows import Action, AuditedChange, AuditOutcome, AuditRecord, AuditState, Tenant
+from services.planner.rows.audit import Action, AuditedChange, AuditOutcome, AuditRecord, AuditState
+from services.planner.rows.tenants import Tenant
 
 DELETION = "deletion"
 FORCED = "the engine did not finish in time"

@@ -24,27 +24,21 @@ from services.planner.domain.fleet.rows import (
     Move,
 )
 from services.planner.domain.state import TenantState
-from services.planner.rows import (
-    AuditedChange,
-    AuditOutcome,
-    AuditRecord,
+from services.planner.rows.audit import AuditedChange, AuditOutcome, AuditRecord
+from services.planner.rows.compiled import (
     ChildRow,
     ChildRowKey,
     EngineAbsence,
     EngineKey,
     EngineRow,
-    KeptOrphans,
-    ParkedEvent,
-    ParkedTenant,
     PendingClaimKey,
     PendingClaimRow,
-    RefusedSweep,
-    SweepPart,
-    Tenant,
-    TenantName,
     WorkspaceKey,
     WorkspaceRow,
 )
+from services.planner.rows.consumption import ParkedEvent, ParkedTenant, RefusedSweep, SweepPart
+from services.planner.rows.fleet import KeptOrphans
+from services.planner.rows.tenants import Tenant, TenantName
 
 
 @dataclass(frozen=True, slots=True)

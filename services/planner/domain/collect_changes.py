@@ -28,7 +28,7 @@ from services.planner.domain.state import TenantState
 from services.planner.domain.steps.handover.moved_deployments import is_kept
 from services.planner.domain.steps.status_rows import StatusChanges
 from services.planner.engines.interface import Placement, engine_key, engine_row
-from services.planner.rows import (
+from services.planner.rows.compiled import (
     ChildRowKey,
     EngineAbsence,
     EngineKey,

@@ -9,7 +9,7 @@ from uuid import UUID
 from services.common.messages import Command, FleetOrder, Observation
 from services.kinds.shared.resource import Cause
 from services.planner.domain.fleet.rows import Move
-from services.planner.rows import SweepPart
+from services.planner.rows.consumption import SweepPart
 
 
 @dataclass(frozen=True, slots=True)

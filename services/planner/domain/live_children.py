@@ -21,7 +21,8 @@ from services.kinds.shared.projection import NO_OWNER, controller_of, labels_of,
 from services.kinds.shared.resource import PlainResource
 from services.planner.domain.indexed_rows import differing
 from services.planner.domain.state import TenantState
-from services.planner.rows import ChildKey, ResourceName
+from services.planner.rows.compiled import ChildKey
+from services.planner.rows.tenants import ResourceName
 
 FOLLOWED = {kind.value: kind.value for kind in (*ChildKind, *UnownedKind)} | {ChildKind.SECRET_COPY.value: SECRET.kind}
 """The kind by which a child object of each kind is reported."""

@@ -20,7 +20,8 @@ from services.kinds.shared.resource import Cause
 from services.planner.domain.events import Event
 from services.planner.domain.state import TenantState
 from services.planner.domain.steps.status_rows import NO_STATUS, StatusChanges, status_row
-from services.planner.rows import StatusKey, StoredStatus, Tenant, WorkspaceKey, WorkspaceRow
+from services.planner.rows.compiled import StatusKey, StoredStatus, WorkspaceKey, WorkspaceRow
+from services.planner.rows.tenants import Tenant
 
 
 @dataclass(frozen=True, slots=True)

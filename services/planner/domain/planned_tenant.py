@@ -17,7 +17,9 @@ from services.planner.domain.fleet.view import FleetView
 from services.planner.domain.policy import Policy
 from services.planner.domain.state import TenantState
 from services.planner.engines.interface import Engine, Manifest, Placement
-from services.planner.rows import AuditOutcome, EngineObject, EngineObjectKey, Owner, ResourceName
+from services.planner.rows.audit import AuditOutcome
+from services.planner.rows.compiled import EngineObject, EngineObjectKey, Owner
+from services.planner.rows.tenants import ResourceName
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,17 +16,16 @@ from services.kinds.shared.resource import Check, PlainResource
 from services.kinds.sync_run.rows import SyncRun
 from services.planner.domain.fleet.rows import Move
 from services.planner.domain.indexed_rows import Counts, Groups, IndexedRows, Subset, index_of
-from services.planner.rows import (
+from services.planner.rows.compiled import (
     ChildKey,
     ChildRow,
     EngineObject,
     EngineObjectKey,
     PendingClaimRow,
-    ResourceName,
     StatusKey,
     StoredStatus,
-    Tenant,
 )
+from services.planner.rows.tenants import ResourceName, Tenant
 
 
 class TenantState(NamedTuple):

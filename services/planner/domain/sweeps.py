@@ -24,7 +24,8 @@ from services.kinds.shared.resource import Cause
 from services.planner.domain.changes import Changes
 from services.planner.domain.events import SweepDue, SweepScope
 from services.planner.domain.policy import SweepGuard
-from services.planner.rows import RefusedSweep, SweepPart, TenantName
+from services.planner.rows.consumption import RefusedSweep, SweepPart
+from services.planner.rows.tenants import TenantName
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ from services.planner.domain.events import Due, Event, MoveDue, NamespaceReplace
 from services.planner.domain.fleet.view import FleetView
 from services.planner.domain.policy import Policy
 from services.planner.domain.state import TenantState
-from services.planner.rows import Tenant
+from services.planner.rows.tenants import Tenant
 
 CLOCKS_DIFFER_MS = 11_000
 """By how much at most, as a rule: a watcher's clock, which numbers epochs, and the API server's, which tells whole

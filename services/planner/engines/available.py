@@ -6,6 +6,6 @@ from collections.abc import Mapping
 
 from services.planner.engines.argocd.implementation import ArgoCD
 from services.planner.engines.interface import Engine
-from services.planner.rows import DEFAULT_ENGINE
+from services.planner.rows.fleet import DEFAULT_ENGINE
 
 ENGINES: Mapping[str, Engine] = {DEFAULT_ENGINE: ArgoCD()}

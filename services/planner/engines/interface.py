@@ -19,7 +19,9 @@ from services.kinds.gitops_deployment.status import EngineReport
 from services.kinds.shared.connections import Connection
 from services.kinds.shared.resource import Cause, PlainResource
 from services.kinds.sync_run.rows import SyncRun
-from services.planner.rows import EngineInstance, EngineKey, EngineObjectKey, EngineRow, Owner, Presence, Tenant
+from services.planner.rows.compiled import EngineKey, EngineObjectKey, EngineRow, Owner, Presence
+from services.planner.rows.fleet import EngineInstance
+from services.planner.rows.tenants import Tenant
 
 DEPLOYMENT_LOAD = 10
 """The work with the object of one deployment: the unit in which load is measured is a tenth of that."""

@@ -42,7 +42,8 @@ from services.planner.domain.sweeps import SweepFound, by_tenant, decide_sweep, 
 from services.planner.domain.tenants_of_name import Share, split_by_tenant, tenant_after, tenant_as_told
 from services.planner.pipeline.fleet_planning import FleetDatabase, plan_fleet, plan_reports
 from services.planner.pipeline.parking import parked_event, parked_tenant
-from services.planner.rows import ParkedTenant, RefusedSweep, SweepPart, Tenant, TenantName
+from services.planner.rows.consumption import ParkedTenant, RefusedSweep, SweepPart
+from services.planner.rows.tenants import Tenant, TenantName
 
 log = structlog.get_logger(__name__)
 

@@ -45,7 +45,7 @@ from services.common.messages import (
 from services.common.telemetry import TRACEPARENT, traceparent
 from services.kinds.registry import REGISTRY
 from services.planner.domain.events import Event
-from services.planner.rows import ParkedEvent, ParkedTenant
+from services.planner.rows.consumption import ParkedEvent, ParkedTenant
 
 Codec = AvroCodec[Command] | AvroCodec[Observation] | AvroCodec[FleetOrder]
 

@@ -43,7 +43,8 @@ from services.planner.domain.fleet.rollouts.rollout_rows import SENDING
 from services.planner.domain.fleet.rows import InstanceHealth, Move
 from services.planner.domain.fleet.view import FleetView
 from services.planner.domain.policy import Policy
-from services.planner.rows import KeptOrphans, TenantName
+from services.planner.rows.fleet import KeptOrphans
+from services.planner.rows.tenants import TenantName
 
 
 class FleetDatabase(Protocol):

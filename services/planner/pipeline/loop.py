@@ -37,7 +37,7 @@ from services.planner.pipeline.coalesce import coalesce
 from services.planner.pipeline.decode import Decoder
 from services.planner.pipeline.parking import compacted, is_full, kept_event, parked_event, resolved
 from services.planner.pipeline.report_origins import without_foreign_reports
-from services.planner.rows import ParkedEvent, ParkedTenant
+from services.planner.rows.consumption import ParkedEvent, ParkedTenant
 
 log = structlog.get_logger(__name__)
 

@@ -36,7 +36,8 @@ from services.planner.domain.changes import BatchChanges, Changes
 from services.planner.domain.events import Event, NamespaceReplaced, Unseen
 from services.planner.domain.parked_statuses import LeftStatus, resolved_statuses
 from services.planner.pipeline.coalesce import coalesce
-from services.planner.rows import ParkedEvent, ParkedTenant, Tenant
+from services.planner.rows.consumption import ParkedEvent, ParkedTenant
+from services.planner.rows.tenants import Tenant
 
 log = structlog.get_logger(__name__)
 

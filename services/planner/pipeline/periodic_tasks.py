@@ -32,7 +32,7 @@ from services.planner.domain.fleet.pools.relief import has_overloaded
 from services.planner.pipeline.gauges import set_gauges
 from services.planner.pipeline.loop import Planner
 from services.planner.pipeline.silent_instances import SilentInstances
-from services.planner.rows import ParkedTenant
+from services.planner.rows.consumption import ParkedTenant
 
 log = structlog.get_logger(__name__)
 

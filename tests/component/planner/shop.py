@@ -30,7 +30,7 @@ from services.kinds.snapshot.model import SNAPSHOT
 from services.kinds.snapshot_environment_binding.model import BINDING
 from services.kinds.space_request.model import SPACE_REQUEST
 from services.planner.domain.events import Event
-from services.planner.rows import ChildRow
+from services.planner.rows.compiled import ChildRow
 from tests.unit.planner.given import SYNCED, at, changed, gone, resource, resource_gone
 from tests.unit.planner.played_namespace import Key, Live, PlayedNamespace
 

@@ -34,7 +34,7 @@ from services.planner.domain.policy import Policy, RemedyPolicy
 from services.planner.engines.available import ENGINES
 from services.planner.pipeline.loop import Planner
 from services.planner.pipeline.periodic_tasks import PeriodicTasks
-from services.planner.rows import EngineRow
+from services.planner.rows.compiled import EngineRow
 from tests.component.conftest import Database
 from tests.component.planner.test_crashes import SOURCE, TAKEN_AT_ONCE, CountedLetters, Crash, Effects
 from tests.component.planner.test_crashes import Life as CrashingLife

@@ -71,7 +71,9 @@ from services.planner.engines.available import ENGINES
 from services.planner.pipeline.batch_planning import plan_batch, split_at_markers
 from services.planner.pipeline.coalesce import coalesce
 from services.planner.pipeline.parking import compacted, kept_event, resolved
-from services.planner.rows import AuditRecord, EngineRow, Tenant, TenantName
+from services.planner.rows.audit import AuditRecord
+from services.planner.rows.compiled import EngineRow
+from services.planner.rows.tenants import Tenant, TenantName
 from tests.component.conftest import Database
 from tests.component.fleet import add_instance
 from tests.component.planner.sweeping import remove_parts

@@ -45,7 +45,8 @@ from services.planner.engines.available import ENGINES
 from services.planner.pipeline import batch_planning
 from services.planner.pipeline.loop import Planner, coalesced
 from services.planner.pipeline.periodic_tasks import PeriodicTasks
-from services.planner.rows import ChildRow, ParkedEvent, ParkedTenant
+from services.planner.rows.compiled import ChildRow
+from services.planner.rows.consumption import ParkedEvent, ParkedTenant
 from tests.component.conftest import Database
 from tests.component.fleet import add_instance
 from tests.component.planner.shop import Shop

@@ -18,7 +18,7 @@ from services.common.kubernetes import KubeClient
 from services.planner.domain.fleet.moves.rebalance import PlacedTenant
 from services.planner.domain.fleet.placement.assignments import Affinity
 from services.planner.domain.ids import tenant_id
-from services.planner.rows import Tenant
+from services.planner.rows.tenants import Tenant
 
 EVEN = placement.Spread(
     100, 250, 1.05, (placement.Change("grown", 0.09, 0.1, 1.0), placement.Change("shrunk", 0.1, 0.1, 1.1))

@@ -12,7 +12,8 @@ from services.kinds.gitops_deployment.model import GitOpsDeploymentSpec
 from services.planner.domain.ids import resource_id, tenant_id
 from services.planner.engines.argocd import applications
 from services.planner.engines.interface import Placement
-from services.planner.rows import DEFAULT_ENGINE, EngineInstance, Tenant
+from services.planner.rows.fleet import DEFAULT_ENGINE, EngineInstance
+from services.planner.rows.tenants import Tenant
 
 
 def compiled(tenant: str, uid: str) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import Any
 from services.kinds.deployment_target_claim.rows import FINALIZER as CLAIM_FINALIZER
 from services.kinds.registry import REGISTRY
 from services.planner.domain.events import Event
-from services.planner.rows import ChildRow
+from services.planner.rows.compiled import ChildRow
 from tests.unit.planner.given import at, resource
 from tests.unit.planner.played_namespace import Key, Live, PlayedNamespace
 from tests.unit.planner.world import NOW, World

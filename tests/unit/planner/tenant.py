@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from services.common.messages import Checked, SyncMoved
-from services.planner.rows import EngineRow
+from services.planner.rows.compiled import EngineRow
 from tests.unit.planner.given import ENVIRONMENT, SYNC_RUN, observed, spec
 from tests.unit.planner.world import World
 

@@ -18,7 +18,7 @@ from services.kinds.registry import REGISTRY
 from services.planner.domain import plan as plan_module
 from services.planner.domain.audit import PLACEMENT, REISSUE_ACTOR, RESTORED_ACTOR
 from services.planner.domain.events import Event
-from services.planner.rows import AuditRecord
+from services.planner.rows.audit import AuditRecord
 from tests.unit.planner.given import (
     CREDENTIAL,
     ENVIRONMENT,

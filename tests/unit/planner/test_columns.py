@@ -37,25 +37,21 @@ from services.planner.database.tables.tenants import (
 )
 from services.planner.domain.changes import Sighting
 from services.planner.domain.events import SweepScope
-from services.planner.rows import (
-    AuditOutcome,
-    AuditRecord,
+from services.planner.rows.audit import AuditOutcome, AuditRecord
+from services.planner.rows.compiled import (
     ChildRow,
     ChildRowKey,
     EngineAbsence,
     EngineKey,
     EngineRow,
-    ParkedEvent,
-    ParkedTenant,
     PendingClaimKey,
     PendingClaimRow,
-    RefusedSweep,
     StoredStatus,
-    SweepPart,
-    Tenant,
     WorkspaceKey,
     WorkspaceRow,
 )
+from services.planner.rows.consumption import ParkedEvent, ParkedTenant, RefusedSweep, SweepPart
+from services.planner.rows.tenants import Tenant
 
 ROWS: list[tuple[type[Any], Table]] = [
     (Tenant, tenants),

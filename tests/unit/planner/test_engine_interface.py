@@ -16,7 +16,8 @@ from services.kinds.gitops_deployment.status import EngineReport
 from services.kinds.shared.connections import Cluster, Connection, Repository
 from services.kinds.shared.resource import PlainResource
 from services.planner.engines.interface import DEPLOYMENT_LOAD, Confinement, Manifest, Placement, Target
-from services.planner.rows import EngineInstance, EngineObjectKey
+from services.planner.rows.compiled import EngineObjectKey
+from services.planner.rows.fleet import EngineInstance
 from tests.unit.planner.given import (
     Applied,
     Checked,

@@ -21,7 +21,7 @@ from services.planner.domain.ids import tenant_id
 from services.planner.domain.tenants_of_name import CLOCKS_DIFFER_MS
 from services.planner.pipeline.batch_planning import plan_batch
 from services.planner.pipeline.parking import kept_event, resolved
-from services.planner.rows import EngineRow
+from services.planner.rows.compiled import EngineRow
 from tests.unit.planner.given import (
     NAMESPACE,
     WORKSPACE,

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from services.planner.rows import EngineRow
+from services.planner.rows.compiled import EngineRow
 from tests.unit.planner.given import (
     CREDENTIAL,
     ENVIRONMENT,

@@ -12,7 +12,7 @@ import pytest
 from services.kinds.deployment_target.rows import CLAIM_UID
 from services.kinds.deployment_target_class.model import DEVSANDBOX
 from services.kinds.registry import REGISTRY
-from services.planner.rows import PendingClaimRow
+from services.planner.rows.compiled import PendingClaimRow
 from tests.unit.planner.given import WORKSPACE, in_namespace, resource
 from tests.unit.planner.targets import CLAIM, TARGET, Targets
 

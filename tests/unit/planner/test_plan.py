@@ -13,7 +13,8 @@ from services.kinds.shared.api_group import FINALIZER
 from services.planner.domain.audit import forced_deletion
 from services.planner.domain.changes import Changes
 from services.planner.domain.policy import Policy, SweepGuard
-from services.planner.rows import AuditRecord, EngineRow
+from services.planner.rows.audit import AuditRecord
+from services.planner.rows.compiled import EngineRow
 from tests.unit.planner.given import (
     SYNCED,
     Applied,

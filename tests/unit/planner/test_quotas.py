@@ -11,7 +11,7 @@ from services.kinds.managed_environment.model import MANAGED_ENVIRONMENT
 from services.kinds.registry import REGISTRY
 from services.kinds.repository_credential.model import REPOSITORY_CREDENTIAL
 from services.kinds.shared.limits import DEFAULT_BYTES, DEFAULT_DESTINATIONS
-from services.planner.rows import EngineRow
+from services.planner.rows.compiled import EngineRow
 from tests.unit.planner.given import (
     CREDENTIAL,
     ENVIRONMENT,

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 import pytest
 
 from services.planner.domain.policy import Policy, SweepGuard
-from services.planner.rows import RefusedSweep
+from services.planner.rows.consumption import RefusedSweep
 from tests.unit.planner.given import ENVIRONMENT, changed, environment, gone, resync
 from tests.unit.planner.world import World
 

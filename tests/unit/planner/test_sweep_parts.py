@@ -17,7 +17,8 @@ from services.planner.domain.events import SweepDue, SweepScope
 from services.planner.domain.ids import resource_id
 from services.planner.domain.policy import Policy, SweepGuard
 from services.planner.domain.sweeps import SweepFound, decide_sweep, replace_part, split_sweep, subjects_of
-from services.planner.rows import SweepPart, TenantName
+from services.planner.rows.consumption import SweepPart
+from services.planner.rows.tenants import TenantName
 from tests.unit.planner.given import WORKSPACE, at, changed, gone, resync
 from tests.unit.planner.world import World
 

@@ -16,7 +16,7 @@ from services.kinds.repository_credential.model import CREDENTIAL_SECRET
 from services.kinds.secret.rules import NEVER_COPIED, TOO_LARGE
 from services.planner.domain.appstudio import targets
 from services.planner.domain.policy import Policy
-from services.planner.rows import ChildRow
+from services.planner.rows.compiled import ChildRow
 from tests.unit.planner.given import changed, resource, resource_gone, secret
 from tests.unit.planner.targets import CLAIM, TARGET, Targets
 from tests.unit.planner.tenant import conditions

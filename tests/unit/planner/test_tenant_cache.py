@@ -11,7 +11,7 @@ from services.planner.database import tenant_cache
 from services.planner.database.tenant_cache import OVERHEAD, TenantCache
 from services.planner.domain.plan import plan
 from services.planner.domain.state import TenantState
-from services.planner.rows import Tenant
+from services.planner.rows.tenants import Tenant
 from tests.unit.planner.given import NAMESPACE, WORKSPACE, changed, gone, spec
 from tests.unit.planner.world import NOW, World
 

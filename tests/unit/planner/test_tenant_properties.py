@@ -14,7 +14,7 @@ from services.common.messages import Command, ResourceGone
 from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
 from services.planner.domain.events import Event
 from services.planner.engines.available import ENGINES
-from services.planner.rows import TENANT
+from services.planner.rows.compiled import TENANT
 from tests.unit.planner.given import (
     Applied,
     Checked,

@@ -16,7 +16,7 @@ from services.planner.domain import ids
 from services.planner.domain.planned_tenant import Context, PlannedTenant
 from services.planner.domain.steps.child_objects import REAPPLY_AFTER, UNSEEN_AFTER, tend_child_objects
 from services.planner.domain.steps.unowned_objects import UnownedRequest, tend_unowned_objects
-from services.planner.rows import ChildRow
+from services.planner.rows.compiled import ChildRow
 from tests.unit.planner.given import ENVIRONMENT, WORKSPACE, at, resource
 from tests.unit.planner.world import World
 

@@ -12,7 +12,7 @@ from services.kinds.shared.api_group import is_appstudio_label
 from services.kinds.snapshot_environment_binding.model import BINDING
 from services.planner.domain.changes import Changes
 from services.planner.domain.events import Event
-from services.planner.rows import ChildKey, ChildRow
+from services.planner.rows.compiled import ChildKey, ChildRow
 from tests.unit.planner.given import at, changed, gone, resource, resource_gone
 from tests.unit.planner.world import NOW, World
 

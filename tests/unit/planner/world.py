@@ -33,26 +33,20 @@ from services.planner.engines.available import ENGINES
 from services.planner.engines.interface import Engine
 from services.planner.pipeline.batch_planning import plan_batch, split_at_markers
 from services.planner.pipeline.coalesce import coalesce
-from services.planner.rows import (
-    DEFAULT_ENGINE,
-    AuditRecord,
+from services.planner.rows.audit import AuditRecord
+from services.planner.rows.compiled import (
     ChildRow,
-    EngineInstance,
     EngineObject,
     EngineObjectKey,
     EngineRow,
-    KeptOrphans,
     Owner,
-    ParkedEvent,
-    ParkedTenant,
     PendingClaimRow,
-    RefusedSweep,
     StoredStatus,
-    SweepPart,
-    Tenant,
-    TenantName,
     WorkspaceRow,
 )
+from services.planner.rows.consumption import ParkedEvent, ParkedTenant, RefusedSweep, SweepPart
+from services.planner.rows.fleet import DEFAULT_ENGINE, EngineInstance, KeptOrphans
+from services.planner.rows.tenants import Tenant, TenantName
 from tests.unit.planner.given import at
 
 FLEET = tuple(

@@ -8,7 +8,7 @@ from services.planner.database.columns import names, recordset, upsert
 from services.planner.database.tables.audit import audit_records
 from services.planner.domain.audit import RESTORED_ACTOR
 from services.planner.domain.fleet.rows import FleetOrderRecord
-from services.planner.rows import AuditedChange, AuditOutcome, AuditRecord
+from services.planner.rows.audit import AuditedChange, AuditOutcome, AuditRecord
 
 # Of a resource that was restored a former change may have the id of this one.
 AUDIT_DISPLACED = f"""

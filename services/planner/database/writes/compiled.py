@@ -9,7 +9,7 @@ from services.planner.database.tables.compiled import (
     workspace_objects,
     workspace_statuses,
 )
-from services.planner.rows import (
+from services.planner.rows.compiled import (
     ChildRow,
     ChildRowKey,
     EngineAbsence,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from services.planner.database.columns import IDS, names, recordset, upsert
 from services.planner.database.tables.consumption import complete_lists, parked_tenants, refused_sweeps
 from services.planner.domain.events import SweepScope
-from services.planner.rows import ParkedEvent, ParkedTenant, RefusedSweep, SweepPart
+from services.planner.rows.consumption import ParkedEvent, ParkedTenant, RefusedSweep, SweepPart
 
 PARKED = upsert(parked_tenants, ParkedTenant, kept=["parked_at"])
 PARKED_EVENTS = f"INSERT INTO parked_events ({names(ParkedEvent)}) SELECT * FROM {recordset(ParkedEvent, 'kept')}"

@@ -16,7 +16,7 @@ from services.planner.database.tables.tenants import (
     tenants,
 )
 from services.planner.domain.changes import Sighting, TenantPart
-from services.planner.rows import Tenant
+from services.planner.rows.tenants import Tenant
 
 # A uid that another tenant's resource has already: the row stays that tenant's.
 OWN = "known.tenant_id = EXCLUDED.tenant_id"

@@ -15,7 +15,7 @@ from services.kinds.snapshot_environment_binding.rules import Rival, older_bindi
 from services.planner.domain.ids import resource_id
 from services.planner.domain.indexed_rows import Counts, Groups, Subset, index_of
 from services.planner.domain.state import NO_ROWS, TenantState
-from services.planner.rows import ChildRow
+from services.planner.rows.compiled import ChildRow
 
 Pair = tuple[str, str]
 """Application and environment."""

@@ -21,7 +21,7 @@ from services.planner.domain.indexed_rows import Counts, Subset, index_of
 from services.planner.domain.live_children import live_children
 from services.planner.domain.planned_tenant import Context, PlannedTenant
 from services.planner.domain.state import TenantState
-from services.planner.rows import ChildRow
+from services.planner.rows.compiled import ChildRow
 
 WAITING: Subset[PlainResource] = Subset(is_waiting)
 BY_CHILD_KIND: Counts[ChildRow, str] = Counts(lambda row: row.kind)

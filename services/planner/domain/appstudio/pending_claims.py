@@ -19,7 +19,7 @@ from services.kinds.deployment_target_class.model import DEVSANDBOX, DeploymentT
 from services.kinds.shared.decided import Decided
 from services.kinds.shared.resource import PlainResource
 from services.planner.domain.state import TenantState
-from services.planner.rows import PendingClaimRow
+from services.planner.rows.compiled import PendingClaimRow
 
 
 def with_pending_claims(

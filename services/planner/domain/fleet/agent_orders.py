@@ -8,7 +8,7 @@ from uuid import UUID
 
 from services.common.json_values import canonical, digest
 from services.kinds.shared.resource import Cause
-from services.planner.rows import EngineKey, EngineRow
+from services.planner.rows.compiled import EngineKey, EngineRow
 
 NOBODY = UUID(int=0)
 """In place of the id of a tenant or a deployment, in a row that is of none."""

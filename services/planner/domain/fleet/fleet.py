@@ -18,7 +18,8 @@ from services.planner.domain.fleet.rows import (
     Move,
     Release,
 )
-from services.planner.rows import EngineInstance, TenantName
+from services.planner.rows.fleet import EngineInstance
+from services.planner.rows.tenants import TenantName
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 from uuid import UUID
 
 from services.common.messages import UNREADY, Health, is_working
-from services.planner.rows import EngineInstance
+from services.planner.rows.fleet import EngineInstance
 
 ClusterState = Literal["active", "draining", "retired"]
 InstanceState = Literal["provisioning", "accepting", "full", "draining", "drained", "failed", "retired"]

@@ -11,7 +11,8 @@ from services.planner.domain.fleet.placement.assignments import PlacementRules
 from services.planner.domain.fleet.placement.placement import place
 from services.planner.domain.ids import tenant_id
 from services.planner.engines.interface import Engine, Placement
-from services.planner.rows import EngineInstance, Tenant
+from services.planner.rows.fleet import EngineInstance
+from services.planner.rows.tenants import Tenant
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,7 +30,7 @@ from services.planner.domain.indexed_rows import differing
 from services.planner.domain.live_children import LiveChildren, children_differing, live_children
 from services.planner.domain.planned_tenant import Context, PlannedTenant
 from services.planner.domain.state import TenantState
-from services.planner.rows import ChildKey, ChildRow
+from services.planner.rows.compiled import ChildKey, ChildRow
 
 REAPPLY_AFTER = timedelta(seconds=10)
 UNSEEN_AFTER = timedelta(minutes=5)

@@ -16,7 +16,7 @@ from services.planner.domain.state import TenantState
 from services.planner.domain.steps.engine_objects import compile_copies_of_resources, handed_over
 from services.planner.domain.steps.projects import confine
 from services.planner.engines.interface import NOWHERE, Manifest, Placement
-from services.planner.rows import TENANT, EngineObject, Owner
+from services.planner.rows.compiled import TENANT, EngineObject, Owner
 
 
 def compile_copies(planned: PlannedTenant, context: Context) -> PlannedTenant:

@@ -26,7 +26,7 @@ from services.planner.domain.steps.environments import (
     owners_differing,
 )
 from services.planner.engines.interface import Manifest
-from services.planner.rows import TENANT, EngineObjectKey, Owner
+from services.planner.rows.compiled import TENANT, EngineObjectKey, Owner
 
 OVERSIZED = "what follows from it and its Secret is longer than 1 MiB; make the Secret smaller"
 

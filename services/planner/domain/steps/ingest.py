@@ -25,7 +25,7 @@ from services.planner.domain.events import Event, Unseen
 from services.planner.domain.planned_tenant import Context, PlannedTenant
 from services.planner.domain.state import TenantState
 from services.planner.domain.steps.forced_deletions import forget_deletion
-from services.planner.rows import ResourceName
+from services.planner.rows.tenants import ResourceName
 
 IncarnationT = TypeVar("IncarnationT", Deployment, PlainResource)
 

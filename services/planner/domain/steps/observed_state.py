@@ -37,7 +37,8 @@ from services.planner.domain.state import TenantState
 from services.planner.domain.steps.forced_deletions import remember_deletion, resources_seen
 from services.planner.domain.steps.handover.move_reports import observe_release
 from services.planner.domain.steps.handover.moved_deployments import has_compared, is_kept
-from services.planner.rows import TENANT, AuditOutcome, AuditState, EngineObject
+from services.planner.rows.audit import AuditOutcome, AuditState
+from services.planner.rows.compiled import EngineObject, TENANT
 
 NEVER_CHECKED = CheckReasons("", "")
 

@@ -13,7 +13,7 @@ from services.planner.domain.planned_tenant import Context, StepResult, upsert_o
 from services.planner.domain.state import TenantState
 from services.planner.domain.steps.environments import changed_clusters, destinations
 from services.planner.engines.interface import Confinement, Destination, Manifest
-from services.planner.rows import TENANT, Owner
+from services.planner.rows.compiled import TENANT, Owner
 
 REPOSITORIES: Counts[Deployment, str] = Counts(lambda known: known.repository)
 """How many deployments use each repository."""

@@ -24,7 +24,7 @@ from services.kinds.shared.resource import PlainResource
 from services.planner.domain.indexed_rows import Subset, Totals, differing, index_of
 from services.planner.domain.planned_tenant import Context, StepResult
 from services.planner.domain.state import BY_KIND, COMPLETE_RUNS, RESOURCES_OVER_QUOTA, TenantState
-from services.planner.rows import EngineObject
+from services.planner.rows.compiled import EngineObject
 
 KEPT_BEYOND_QUOTA = 4096
 """Characters."""

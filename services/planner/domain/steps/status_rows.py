@@ -27,7 +27,8 @@ from services.planner.domain.state import TenantState
 from services.planner.domain.steps.environments import owners_differing
 from services.planner.domain.steps.forced_deletions import left_by_formers
 from services.planner.domain.steps.handover.moved_deployments import keeps_status
-from services.planner.rows import StatusKey, StoredStatus, Tenant, WorkspaceKey, WorkspaceRow
+from services.planner.rows.compiled import StatusKey, StoredStatus, WorkspaceKey, WorkspaceRow
+from services.planner.rows.tenants import Tenant
 
 NO_STATUS = "{}"
 

@@ -17,7 +17,7 @@ from services.planner.domain.indexed_rows import Groups, differing, index_of
 from services.planner.domain.planned_tenant import Context, PlacedKey, PlannedTenant, StepResult, upsert_objects
 from services.planner.domain.state import TenantState
 from services.planner.engines.interface import Manifest
-from services.planner.rows import Owner
+from services.planner.rows.compiled import Owner
 
 Runs = list[tuple[PlainResource, SyncRun]]
 

@@ -24,7 +24,7 @@ from services.planner.domain.live_children import LiveChildren, live_children
 from services.planner.domain.planned_tenant import Context, PlannedTenant
 from services.planner.domain.state import TenantState
 from services.planner.domain.steps.child_objects import REAPPLY_AFTER, UNSEEN_AFTER, row_for, written
-from services.planner.rows import ChildKey, ChildRow
+from services.planner.rows.compiled import ChildKey, ChildRow
 
 UNOWNED: Groups[ChildRow, str] = Groups(lambda row: row.owner_kind if row.is_unowned else None)
 """By the kind of the resource that wants it."""

@@ -23,7 +23,7 @@ from services.planner.engines.argocd.load import LOADS
 from services.planner.engines.argocd.names import project_name
 from services.planner.engines.argocd.repository_access import needs_login
 from services.planner.engines.interface import Confinement, Manifest, Placement, Target
-from services.planner.rows import EngineObjectKey
+from services.planner.rows.compiled import EngineObjectKey
 
 WAVES: Mapping[str, int] = {
     RowKind.APP_PROJECT: 0,

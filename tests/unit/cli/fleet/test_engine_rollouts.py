@@ -16,7 +16,7 @@ from services.cli.fleet import engine_rollouts, engines, fleet_orders
 from services.common.messages import AbortRollout, FleetOrder, MoveTenant, PauseRollout, ResumeRollout, StartRollout
 from services.planner.domain.fleet.fleet import TenantHere
 from services.planner.domain.fleet.rollouts.rollout_rows import Rollout
-from services.planner.rows import TenantName
+from services.planner.rows.tenants import TenantName
 from tests.unit.planner.fleet.rolled import START, Rolled
 from tests.unit.planner.given import at
 

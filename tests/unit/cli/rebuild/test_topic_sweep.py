@@ -29,7 +29,7 @@ from services.common.json_values import digest
 from services.common.kafka import ConsumedMessage
 from services.common.messages import EngineResource, PendingClaim, WorkspaceObject, WorkspaceResource
 from services.planner.domain.policy import SweepGuard
-from services.planner.rows import EngineObjectKey
+from services.planner.rows.compiled import EngineObjectKey
 from tests.unit.common.kafka.messages import consumed
 from tests.unit.planner.fleet.test_moves import Agents, ordered, until
 from tests.unit.planner.given import changed, credential, environment, secret

@@ -14,7 +14,7 @@ from services.planner.domain.appstudio import environments
 from services.planner.domain.events import Event
 from services.planner.domain.policy import Policy
 from services.planner.domain.steps.child_objects import REAPPLY_AFTER, UNSEEN_AFTER
-from services.planner.rows import ChildRow
+from services.planner.rows.compiled import ChildRow
 from tests.unit.planner.given import changed, resource, resource_gone, secret
 from tests.unit.planner.tenant import conditions
 from tests.unit.planner.workspace import MANAGED_ENVIRONMENT, Workspace

@@ -13,7 +13,7 @@ from services.kinds.shared.api_group import FINALIZER
 from services.planner.domain.events import Event
 from services.planner.domain.ids import resource_id
 from services.planner.domain.policy import Policy
-from services.planner.rows import EngineRow
+from services.planner.rows.compiled import EngineRow
 from tests.unit.kinds.mirror.kind import KIND, MIRROR
 from tests.unit.planner.given import WORKSPACE, observed, resource, resource_gone, secret
 from tests.unit.planner.tenant import conditions, manifest, row, says

@@ -37,7 +37,7 @@ from services.planner.domain.child_deployments import state_named
 from services.planner.domain.policy import Policy
 from services.planner.domain.state import TenantState
 from services.planner.domain.steps import quotas
-from services.planner.rows import ChildRow
+from services.planner.rows.compiled import ChildRow
 from tests.unit.planner.given import (
     Failed,
     StatusReported,

@@ -20,7 +20,7 @@ from services.kinds.snapshot.promotion import MOST_WAITING, NEW_FOR, run_name
 from services.planner.domain.appstudio.new_snapshots import RUNS_KEPT
 from services.planner.domain.events import Event
 from services.planner.domain.policy import Policy
-from services.planner.rows import ChildRow
+from services.planner.rows.compiled import ChildRow
 from tests.unit.planner.given import at, resource, resource_gone
 from tests.unit.planner.world import NOW, World
 

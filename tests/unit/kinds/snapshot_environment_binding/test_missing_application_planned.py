@@ -15,7 +15,7 @@ from services.kinds.snapshot_environment_binding.model import BINDING
 from services.planner.domain.events import Event
 from services.planner.domain.policy import Policy
 from services.planner.domain.steps.child_objects import UNSEEN_AFTER
-from services.planner.rows import ChildRow
+from services.planner.rows.compiled import ChildRow
 from tests.unit.kinds.snapshot_environment_binding.test_binding_planned import KEYS, binding, condition, environment
 from tests.unit.planner.given import at, resource, resource_gone
 from tests.unit.planner.workspace import Workspace

@@ -28,7 +28,9 @@ from services.planner.engines.interface import (
     Target,
     engine_row,
 )
-from services.planner.rows import DEFAULT_ENGINE, EngineInstance, Owner, Tenant
+from services.planner.rows.compiled import Owner
+from services.planner.rows.fleet import DEFAULT_ENGINE, EngineInstance
+from services.planner.rows.tenants import Tenant
 from tests.unit.planner.given import START, spec
 
 PLACEMENT = Placement(

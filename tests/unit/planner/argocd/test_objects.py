@@ -14,7 +14,9 @@ from services.kinds.shared.resource import Cause
 from services.planner.engines.argocd import applications
 from services.planner.engines.argocd.implementation import ArgoCD
 from services.planner.engines.interface import Confinement, Destination, Placement, engine_row
-from services.planner.rows import DEFAULT_ENGINE, EngineInstance, Owner, Tenant
+from services.planner.rows.compiled import Owner
+from services.planner.rows.fleet import DEFAULT_ENGINE, EngineInstance
+from services.planner.rows.tenants import Tenant
 from tests.unit.planner.given import START, spec
 
 TENANT = Tenant(UUID(int=1), "local", "team-a", 3, "engine-1")

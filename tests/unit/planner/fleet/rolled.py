@@ -23,7 +23,7 @@ from services.planner.domain.fleet.rollouts.ring_instances import cell_of, runs
 from services.planner.domain.fleet.rollouts.rollout_rows import STAGES, Figures, Rollout
 from services.planner.domain.fleet.rows import EngineClusterRow, EngineInstanceRow, InstanceHealth, Move
 from services.planner.domain.policy import Policy
-from services.planner.rows import TenantName
+from services.planner.rows.tenants import TenantName
 from tests.unit.planner.fleet.test_fleet_orders import CLUSTER, INSTANCE
 from tests.unit.planner.given import at
 

@@ -17,7 +17,7 @@ from services.planner.domain.fleet.pools.pool_rows import Burdens, EnginePool, O
 from services.planner.domain.fleet.pools.scaling import instances_rearranged, reason_to_hold, scale
 from services.planner.domain.fleet.rows import InstanceHealth
 from services.planner.domain.policy import Policy
-from services.planner.rows import TenantName
+from services.planner.rows.tenants import TenantName
 from tests.unit.planner.fleet.test_fleet_orders import CLUSTER, INSTANCE
 from tests.unit.planner.given import at
 

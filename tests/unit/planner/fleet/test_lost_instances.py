@@ -15,7 +15,8 @@ from services.planner.domain.fleet.placement.assignments import PlacementRules, 
 from services.planner.domain.fleet.rows import InstanceHealth, Move
 from services.planner.domain.fleet.view import FleetView
 from services.planner.engines.available import ENGINES
-from services.planner.rows import EngineInstance, Tenant
+from services.planner.rows.fleet import EngineInstance
+from services.planner.rows.tenants import Tenant
 from tests.unit.planner.fleet.test_fleet_orders import INSTANCE, decided, fleet, outcome
 from tests.unit.planner.given import at
 

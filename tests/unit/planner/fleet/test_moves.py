@@ -22,7 +22,7 @@ from services.kinds.sync_run.model import SYNC_RUN
 from services.planner.domain.events import Event
 from services.planner.domain.fleet.moves.moves import LONGEST, NUMBERS
 from services.planner.domain.fleet.rows import Move
-from services.planner.rows import EngineRow
+from services.planner.rows.compiled import EngineRow
 from tests.unit.planner.given import (
     SYNCED,
     Applied,

@@ -12,7 +12,8 @@ from services.planner.domain.fleet.placement.assignments import PlacementRules, 
 from services.planner.domain.fleet.placement.parts import has_room, part_for
 from services.planner.domain.fleet.view import FleetView
 from services.planner.engines.available import ENGINES
-from services.planner.rows import EngineInstance, Tenant
+from services.planner.rows.fleet import EngineInstance
+from services.planner.rows.tenants import Tenant
 from tests.unit.planner.given import at
 from tests.unit.planner.world import FLEET
 

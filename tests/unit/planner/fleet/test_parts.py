@@ -17,7 +17,7 @@ from services.planner.domain.fleet.rows import Move, MoveStep
 from services.planner.domain.fleet.view import FleetView
 from services.planner.domain.ids import resource_id, tenant_id
 from services.planner.engines.available import ENGINES
-from services.planner.rows import EngineInstance
+from services.planner.rows.fleet import EngineInstance
 from tests.unit.planner.fleet.test_moves import BACK, ID, WAY, Agents, settle_by_chance, steps
 from tests.unit.planner.given import (
     Failed,

@@ -21,7 +21,8 @@ from services.planner.domain.plan import plan
 from services.planner.domain.policy import Policy
 from services.planner.domain.state import TenantState
 from services.planner.engines.available import ENGINES
-from services.planner.rows import DEFAULT_ENGINE, EngineInstance, Tenant
+from services.planner.rows.fleet import DEFAULT_ENGINE, EngineInstance
+from services.planner.rows.tenants import Tenant
 from tests.unit.planner.given import NAMESPACE, WORKSPACE, changed
 from tests.unit.planner.world import NOW
 

@@ -15,7 +15,7 @@ from services.planner.domain.fleet.orders import decide_orders
 from services.planner.domain.fleet.placement.placement import place
 from services.planner.domain.fleet.rows import EngineInstanceRow, InstanceHealth
 from services.planner.domain.policy import Policy
-from services.planner.rows import Tenant
+from services.planner.rows.tenants import Tenant
 from tests.unit.planner.fleet.test_fleet_orders import ADDED, INSTANCE, decided, fleet, outcome
 from tests.unit.planner.given import at
 

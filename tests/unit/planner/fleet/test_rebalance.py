@@ -15,7 +15,8 @@ from services.planner.domain.fleet.moves.rebalance import PlacedTenant, Relocati
 from services.planner.domain.fleet.placement.assignments import Affinity
 from services.planner.domain.fleet.placement.placement import BOUND, place
 from services.planner.domain.ids import tenant_id
-from services.planner.rows import DEFAULT_ENGINE, EngineInstance, Tenant
+from services.planner.rows.fleet import DEFAULT_ENGINE, EngineInstance
+from services.planner.rows.tenants import Tenant
 
 FLEET = [
     EngineInstance(f"engine-{number}", f"argocd-{number}", accepting=True, engine=DEFAULT_ENGINE, capacity=2500)

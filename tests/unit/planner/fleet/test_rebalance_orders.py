@@ -17,7 +17,7 @@ from services.planner.domain.fleet.moves.rebalance_orders import load_staying
 from services.planner.domain.fleet.orders import decide_orders
 from services.planner.domain.fleet.rows import EngineInstanceRow, Move, MoveStep
 from services.planner.domain.policy import Policy
-from services.planner.rows import TenantName
+from services.planner.rows.tenants import TenantName
 from tests.unit.planner.fleet.test_fleet_orders import CLUSTER, INSTANCE, NOW, decided, ordered, outcome
 from tests.unit.planner.fleet.test_move_orders import MOVE
 

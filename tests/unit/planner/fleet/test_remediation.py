@@ -37,7 +37,8 @@ from services.planner.domain.fleet.rows import (
     MoveStep,
 )
 from services.planner.domain.policy import RemedyPolicy
-from services.planner.rows import PART, EngineKey, EngineRow
+from services.planner.rows.compiled import EngineKey, EngineRow
+from services.planner.rows.tenants import PART
 from tests.unit.examples import in_proportion
 from tests.unit.planner.fleet.simulated_fleet import POOL
 from tests.unit.planner.fleet.test_fleet_orders import CLUSTER, INSTANCE, knows_version

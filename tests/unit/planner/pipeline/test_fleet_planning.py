@@ -29,7 +29,8 @@ from services.planner.domain.fleet.rows import InstanceHealth, Move
 from services.planner.domain.fleet.view import FleetView
 from services.planner.domain.policy import Policy
 from services.planner.pipeline.fleet_planning import plan_fleet
-from services.planner.rows import KeptOrphans, TenantName
+from services.planner.rows.fleet import KeptOrphans
+from services.planner.rows.tenants import TenantName
 from tests.unit.planner.fleet.rolled import NEW, START, Rolled
 from tests.unit.planner.given import at
 

@@ -36,7 +36,8 @@ from services.planner.pipeline.decode import Decoder
 from services.planner.pipeline.loop import Planner
 from services.planner.pipeline.parking import parked_event
 from services.planner.pipeline.periodic_tasks import PeriodicTasks
-from services.planner.rows import ParkedEvent, ParkedTenant, SweepPart, TenantName
+from services.planner.rows.consumption import ParkedEvent, ParkedTenant, SweepPart
+from services.planner.rows.tenants import TenantName
 from tests.unit.planner.given import NAMESPACE, WORKSPACE, at, changed, resync, spec
 from tests.unit.planner.world import World
 

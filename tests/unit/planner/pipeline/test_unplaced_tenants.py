@@ -18,7 +18,8 @@ from services.planner.domain.events import Event
 from services.planner.domain.fleet.placement.assignments import PlacementRules, TenantPin
 from services.planner.domain.ids import tenant_id
 from services.planner.pipeline.periodic_tasks import PeriodicTasks
-from services.planner.rows import ParkedEvent, ParkedTenant, Tenant
+from services.planner.rows.consumption import ParkedEvent, ParkedTenant
+from services.planner.rows.tenants import Tenant
 from tests.unit.planner.given import NAMESPACE, at, changed, gone, resync
 from tests.unit.planner.pipeline.test_loop import TOPIC, Memory, planner_with
 from tests.unit.planner.world import FLEET, World

@@ -19,7 +19,7 @@ from services.planner.domain.fleet.placement.parts import refusal_of_cluster, re
 from services.planner.domain.fleet.rollouts.ring_instances import runs
 from services.planner.domain.fleet.rollouts.rollout_rows import FINAL
 from services.planner.domain.fleet.rows import EngineInstanceRow, Move, Refused
-from services.planner.rows import TenantName, tenant_of_part
+from services.planner.rows.tenants import TenantName, tenant_of_part
 
 
 def move_tenant(ordered: MoveTenant, order: FleetOrder, fleet: Fleet) -> tuple[str, Fleet]:

@@ -16,7 +16,8 @@ from dataclasses import dataclass
 
 from services.planner.domain.fleet.placement.assignments import Affinity
 from services.planner.domain.fleet.placement.placement import BOUND, candidates_of, first_within_bound, order_of
-from services.planner.rows import EngineInstance, Tenant
+from services.planner.rows.fleet import EngineInstance
+from services.planner.rows.tenants import Tenant
 
 
 @dataclass(frozen=True, slots=True)

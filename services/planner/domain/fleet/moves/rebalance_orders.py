@@ -14,7 +14,7 @@ from services.planner.domain.fleet.moves.rebalance import PlacedTenant, Relocati
 from services.planner.domain.fleet.placement.assignment_orders import pinned_in_words
 from services.planner.domain.fleet.placement.measured_load import WAITING
 from services.planner.domain.fleet.rows import EngineInstanceRow, Refused
-from services.planner.rows import Tenant, TenantName
+from services.planner.rows.tenants import Tenant, TenantName
 
 
 def rebalance_fleet(order: FleetOrder, fleet: Fleet) -> tuple[str, Fleet]:

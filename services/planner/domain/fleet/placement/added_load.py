@@ -13,7 +13,7 @@ from services.planner.domain.changes import TenantChanges
 from services.planner.domain.fleet.view import FleetView
 from services.planner.domain.state import TenantState
 from services.planner.engines.interface import DEPLOYMENT_LOAD
-from services.planner.rows import EngineRow
+from services.planner.rows.compiled import EngineRow
 
 
 def added_load(planned: TenantChanges, before: TenantState, fleet: FleetView) -> Counter[str]:

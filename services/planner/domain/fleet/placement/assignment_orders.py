@@ -23,7 +23,7 @@ from services.planner.domain.fleet.order_validation import (
 )
 from services.planner.domain.fleet.placement.assignments import Affinity, TenantPin, WorkspaceAssignment
 from services.planner.domain.fleet.rows import EngineInstanceRow, Refused
-from services.planner.rows import TenantName
+from services.planner.rows.tenants import TenantName
 
 REBALANCE = "'gitopsctl engines rebalance'"
 UNPIN = "'gitopsctl engines unpin'"

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import NamedTuple, Protocol
 
-from services.planner.rows import TenantName
+from services.planner.rows.tenants import TenantName
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,8 @@ from uuid import UUID
 from services.planner.domain.fleet.placement.placement import first_within_bound, order_of, passed_over
 from services.planner.domain.fleet.rows import EngineInstanceRow
 from services.planner.domain.fleet.view import FleetView
-from services.planner.rows import EngineInstance, Tenant, TenantName
+from services.planner.rows.fleet import EngineInstance
+from services.planner.rows.tenants import Tenant, TenantName
 
 MOST = 0.7
 """Of an instance's capacity: what one tenant has there at most. An overloaded instance is brought to as much."""

@@ -22,7 +22,8 @@ from uuid import UUID
 
 from services.common.errors import Wait
 from services.planner.domain.fleet.placement.assignments import Affinity
-from services.planner.rows import EngineInstance, Tenant
+from services.planner.rows.fleet import EngineInstance
+from services.planner.rows.tenants import Tenant
 
 BOUND = 1.25
 """Times its share of the load: an instance that would carry more is passed over."""

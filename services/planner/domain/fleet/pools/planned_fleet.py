@@ -19,7 +19,7 @@ from services.planner.domain.fleet.orders import decide_own_order
 from services.planner.domain.fleet.pools.pool_rows import Burdens, EnginePool, PoolKey
 from services.planner.domain.fleet.pools.pool_size import target_load
 from services.planner.domain.fleet.rows import EngineInstanceRow
-from services.planner.rows import TenantName
+from services.planner.rows.tenants import TenantName
 
 ACTOR = "planner"
 

@@ -9,7 +9,7 @@ from uuid import UUID
 
 from services.common.messages import AddEngineInstance
 from services.planner.domain.fleet.rows import Release
-from services.planner.rows import DEFAULT_ENGINE
+from services.planner.rows.fleet import DEFAULT_ENGINE
 
 NAMESPACES = "gitops-service-argocd-"
 """How namespaces begin in which the planner has instances installed: the instance's name follows."""

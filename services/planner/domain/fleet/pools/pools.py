@@ -18,7 +18,7 @@ from services.planner.domain.fleet.order_validation import (
 from services.planner.domain.fleet.pools.pool_rows import EnginePool, longest_namespace
 from services.planner.domain.fleet.rollouts.rollout_rows import FINAL
 from services.planner.domain.fleet.rows import Refused, Release
-from services.planner.rows import DEFAULT_ENGINE
+from services.planner.rows.fleet import DEFAULT_ENGINE
 
 MOST_INSTANCES = 1000
 MOST_CAPACITY = 1_000_000

@@ -15,7 +15,7 @@ from services.planner.domain.fleet.pools.pool_rows import Overload, Patience
 from services.planner.domain.fleet.pools.pool_size import is_overloaded, target_load
 from services.planner.domain.fleet.rows import EngineInstanceRow
 from services.planner.domain.fleet.view import FleetView
-from services.planner.rows import TenantName
+from services.planner.rows.tenants import TenantName
 
 
 def has_overloaded(view: FleetView) -> bool:

@@ -25,7 +25,7 @@ from services.planner.domain.fleet.remediation.evacuation_targets import (
     find_relocations,
 )
 from services.planner.domain.fleet.rows import Move, Refused
-from services.planner.rows import TenantName, tenant_of_part
+from services.planner.rows.tenants import TenantName, tenant_of_part
 
 RETURNED_WITHIN = timedelta(days=1)
 """For so long moves count that went back."""

@@ -28,7 +28,7 @@ from services.planner.domain.fleet.remediation.forced_moves import find_reason
 from services.planner.domain.fleet.remediation.remediation_rows import ACTOR
 from services.planner.domain.fleet.rows import EngineInstanceRow, Move, Refused
 from services.planner.domain.ids import operation_id
-from services.planner.rows import EngineInstance
+from services.planner.rows.fleet import EngineInstance
 
 MOST_BEYOND = 1.5
 """Times its capacity an instance has at most by an evacuation, or by a ring that goes back: it must not be ill of that,

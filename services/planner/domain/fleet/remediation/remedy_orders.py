@@ -39,7 +39,8 @@ from services.planner.domain.fleet.remediation.replacement import (
 )
 from services.planner.domain.fleet.rows import EngineInstanceRow, FleetOrderRecord
 from services.planner.domain.policy import RemedyPolicy
-from services.planner.rows import AuditRecord, EngineKey, EngineRow
+from services.planner.rows.audit import AuditRecord
+from services.planner.rows.compiled import EngineKey, EngineRow
 
 REMEDIATION = "Remediation"
 """Kind of an audit row that is of an engine instance."""

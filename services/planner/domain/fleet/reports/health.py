@@ -26,7 +26,7 @@ from services.planner.domain.changes import Changes
 from services.planner.domain.events import Event, HealthDue
 from services.planner.domain.fleet.rollouts.rollout_rows import EngineSample
 from services.planner.domain.fleet.rows import OUT_OF_REACH, SILENT, InstanceHealth
-from services.planner.rows import AuditRecord
+from services.planner.rows.audit import AuditRecord
 
 
 def decide_health(

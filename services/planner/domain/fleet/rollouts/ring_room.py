@@ -23,7 +23,7 @@ from services.planner.domain.fleet.pools.pool_size import lacking_instances
 from services.planner.domain.fleet.rollouts.ring_instances import Cell, Ring, cell_of, ring_of, runs
 from services.planner.domain.fleet.rollouts.rollout_rows import FINAL, REVERTIBLE, Rollout
 from services.planner.domain.fleet.rows import EngineInstanceRow
-from services.planner.rows import DEFAULT_ENGINE
+from services.planner.rows.fleet import DEFAULT_ENGINE
 
 ACTOR = "rollout"
 """Who orders the instances that join a ring."""

@@ -17,7 +17,8 @@ from services.planner.domain.fleet.remediation.evacuation_targets import MOST_BE
 from services.planner.domain.fleet.rollouts.ring_instances import cell_of
 from services.planner.domain.fleet.rollouts.rollout_rows import Rollout
 from services.planner.domain.fleet.rows import EngineInstanceRow, Move, Refused
-from services.planner.rows import EngineInstance, TenantName
+from services.planner.rows.fleet import EngineInstance
+from services.planner.rows.tenants import TenantName
 
 
 def tenants_of(rollout: Rollout, fleet: Fleet) -> dict[TenantName, TenantHere]:

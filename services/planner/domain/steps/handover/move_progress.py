@@ -27,7 +27,7 @@ from services.planner.domain.steps.handover.move_reports import (
     parse_reports,
 )
 from services.planner.domain.steps.handover.moved_deployments import is_missing, is_unseen
-from services.planner.rows import EngineObject, EngineObjectKey
+from services.planner.rows.compiled import EngineObject, EngineObjectKey
 
 
 def seen_of(state: TenantState, context: Context, now: datetime) -> Seen:
