@@ -12,9 +12,9 @@ Only the planner writes here. A file holds the tables of one owner of data:
 - ``rebuild``: what a rebuild needs until it is over;
 - ``publication``: which tables are streamed to others.
 
-All of them are in ``METADATA`` (``metadata``), whichever is imported. A test holds it and the migrations together.
-``columns.py`` makes the planner's writes from the tables, one statement per table, its rows as one JSON text; a
-component test has PostgreSQL prepare every one.
+Whoever imports one of them imports all, so ``METADATA`` (in ``metadata``) always is the whole schema. A test holds it
+and the migrations together. ``columns.py`` makes the planner's writes from the tables, one statement per table, its
+rows as one JSON text; a component test has PostgreSQL prepare every one.
 """
 
 from services.planner.database.tables import (

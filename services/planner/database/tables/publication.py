@@ -1,6 +1,7 @@
 """What Debezium streams: the tables of the publication ``gitops_compiled``, and the connector's own two.
 
-Columns of a streamed table are an interface: other services read them, or whoever rebuilds the database.
+Columns of a streamed table are an interface. Other services read it; or, of ``engine_clusters``, ``engine_pools``,
+``workspace_assignments`` and ``tenant_pins``, whoever rebuilds the database. All other tables are the planner's own.
 """
 
 from __future__ import annotations
