@@ -9,7 +9,8 @@ from typing import Any
 
 import typer
 
-from services.cli.dead_letters.redrive import CLASSES, Judge, send_letters
+from services.cli.dead_letters.letter_judge import CLASSES, Judge
+from services.cli.dead_letters.redrive import send_letters
 from services.cli.dead_letters.stored_letters import (
     LetterFilter,
     StoredLetter,
