@@ -1,6 +1,6 @@
 """What a command and a row say of the use of the Secret that a resource names: sealed, so nobody between can say it.
 
-The watcher makes one when it sends the resource, and again when the Secret changes; see ``services/common/sealing.py``.
+The watcher makes one when it sends the resource, and again when the Secret changes; see ``services/common/sealing/``.
 """
 
 from __future__ import annotations

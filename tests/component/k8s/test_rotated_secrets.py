@@ -7,12 +7,13 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from joserfc.jwk import ECKey
 
 from services.cli.installation.rbac import KINDS
 from services.cli.sealing.key_rotation import FILE, PRIVATE, PUBLIC, Schedule, rotate_secrets
 from services.common.errors import NoPermission
 from services.common.kubernetes import SECRET, KubeClient
-from services.common.sealing import ECKey, generate_key, jwk_set, parse_keys
+from services.common.sealing import generate_key, jwk_set, parse_keys
 from tests.component.k8s.manifests import Rendered
 from tests.component.rights import kubeconfig_with, token_of, until_granted
 

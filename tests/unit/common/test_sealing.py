@@ -11,7 +11,6 @@ from joserfc.jwk import ECKey
 
 from services.common.errors import InvalidConfiguration, Permanent
 from services.common.sealing import (
-    CURVE,
     NoKey,
     OpeningKeys,
     SealingKeys,
@@ -23,6 +22,7 @@ from services.common.sealing import (
     key_ids_of,
     write_keys,
 )
+from services.common.sealing.jwk_sets import CURVE
 from services.common.secret_use import SecretUse
 
 CONTEXT = SecretContext("local", "team-a", "kube", "managed-gitops.redhat.com/managed-environment")

@@ -6,10 +6,12 @@ from collections.abc import Mapping
 from datetime import timedelta
 
 import pytest
+from joserfc.jwk import ECKey
 
 from services.cli.sealing.key_rotation import Rotation, Schedule, next_rotation
 from services.common.errors import InvalidConfiguration
-from services.common.sealing import CURVE, ECKey, cluster_of, key_age_seconds
+from services.common.sealing import cluster_of, key_age_seconds
+from services.common.sealing.jwk_sets import CURVE
 
 DAY = 86400.0
 NOW = 1_000 * DAY
@@ -58,7 +60,7 @@ def test_calls_when_they_come_every_hour_for_a_year_then_no_key_is_active_before
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     private, active, now = dict([key("first", 0)]), "first", NOW
-    monkeypatch.setattr("services.common.sealing.time.time", lambda: now)
+    monkeypatch.setattr("services.common.sealing.jwk_sets.time.time", lambda: now)
     changes = 0
     while now < NOW + 365 * DAY:
         rotation = step(private, active, now)

@@ -1,0 +1,45 @@
+"""What is sealed together with a Secret: where it belongs, and in a binding what it may be used for.
+
+:class:`SealingKeys` puts both into sealed texts, :class:`OpeningKeys` compares them with what is expected. Pure.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+
+from services.common.json_values import canonical, digest
+from services.common.secret_use import SecretUse
+
+BINDING = "binding"
+"""Purpose of a sealed text, in its context; the text of a Secret has none."""
+
+
+@dataclass(frozen=True, slots=True)
+class SecretContext:
+    """Where a Secret belongs."""
+
+    workspace: str
+    namespace: str
+    name: str
+    type: str
+    namespace_uid: str = ""
+    """Which namespace of that name; empty: no watcher has told."""
+
+    def as_header(self) -> dict[str, str]:
+        """What is sealed with it."""
+        return {name: value for name, value in asdict(self).items() if value or name != "namespace_uid"}
+
+    def fits_header(self, header: object) -> bool:
+        """Whether it was sealed for this; before watchers told of namespaces, for names alone."""
+        told = dict(header) if isinstance(header, dict) else {}
+        uid = told.pop("namespace_uid", "")
+        names = replace(self, namespace_uid="").as_header()
+        return told == names and uid in {self.namespace_uid, ""}
+
+
+def describe_use(values: Mapping[str, bytes], use: SecretUse) -> dict[str, str]:
+    """What a binding says: digests, so that all are of one size."""
+    content = {key: base64.b64encode(value).decode() for key, value in values.items()}
+    return {"content": digest(canonical(content)), "url": digest(use.url), "terms": digest(use.terms)}
