@@ -109,6 +109,6 @@ def test_assignment_when_its_workspace_has_an_instance_to_itself_then_no_shared_
 
 
 def test_instance_when_listed_then_its_load_is_told_in_applications(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("services.cli.fleet.engines.fleet", lambda *_: replace(ASSIGNED, load={"two": 85}))
+    monkeypatch.setattr("services.cli.fleet.engine_instances.fleet", lambda *_: replace(ASSIGNED, load={"two": 85}))
     rows = json.loads(typed("list", "-o", "json").stdout)
     assert [(row["id"], row["load"], row["queue"]) for row in rows] == [("one", 0.0, 0), ("two", 8.5, 0)]

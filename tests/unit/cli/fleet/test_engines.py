@@ -15,22 +15,21 @@ import yaml
 from psycopg import IsolationLevel
 from typer.testing import CliRunner, Result
 
-from services.cli.fleet import engine_clusters, engine_placement, engine_pools, engines, fleet_orders
-from services.cli.fleet.fleet_orders import fleet as read_fleet
-from services.cli.fleet.fleet_view import FleetSnapshot
-from services.cli.kafka import topics
-from services.common.errors import InvalidConfiguration, Retry, Unavailable
-from services.common.messages import AddEngineInstance, FleetOrder, RebalanceFleet, RetireEngineInstance
-from services.planner.domain.fleet.fleet import Fleet, Holding, TenantHere
-from services.planner.domain.fleet.rollouts.rollout_rows import EngineSample
-from services.planner.domain.fleet.rows import (
-    EngineClusterRow,
-    EngineInstanceRow,
-    Installation,
-    InstanceHealth,
-    InstanceState,
-    Move,
+from services.cli.fleet import (
+    engine_clusters,
+    engine_instances,
+    engine_lifecycle,
+    engine_placement,
+    engine_pools,
+    engines,
+    fleet_orders,
 )
+from services.cli.fleet.fleet_orders import fleet as read_fleet
+from services.cli.kafka import topics
+from services.common.errors import Retry, Unavailable
+from services.common.messages import FleetOrder, RebalanceFleet
+from services.planner.domain.fleet.fleet import Fleet, Holding, TenantHere
+from services.planner.domain.fleet.rows import EngineClusterRow, EngineInstanceRow, Move
 from tests.unit.planner.given import at
 
 URL = "postgresql://gitops_owner@localhost/gitops?sslmode=disable"
@@ -52,7 +51,7 @@ FLEET = Fleet(CLUSTERS, {"one": ONE, "gone": GONE}, {"one": Holding(3)}, frozens
 def sent(monkeypatch: pytest.MonkeyPatch) -> list[FleetOrder]:
     """Orders that were sent; the database shows ``FLEET``, and a planner accepts everything."""
     orders: list[FleetOrder] = []
-    for module in (engines, engine_clusters, fleet_orders):
+    for module in (engine_instances, engine_lifecycle, engine_clusters, fleet_orders):
         monkeypatch.setattr(module, "fleet", lambda *_: FLEET)
     monkeypatch.setattr(engine_placement, "parts_on", lambda *_: PARTS)
     monkeypatch.setattr(engine_pools, "overload_of", lambda *_: OVERLOAD)
@@ -67,192 +66,9 @@ def typed(*arguments: str, app: Any = engines.app) -> Result:
     return CliRunner(env={"DATABASE_OWNER_URL": URL}).invoke(app, list(arguments))
 
 
-def test_instances_when_listed_then_tenants_are_counted_and_retired_ones_are_shown_if_asked_for() -> None:
-    (row,) = json.loads(typed("list", "-o", "json").stdout)
-    assert (row["id"], row["cluster"], row["dedicatedTo"], row["tenants"]) == ("one", "north", "team", 3)
-    assert [each["id"] for each in yaml.safe_load(typed("list", "--retired", "-o", "yaml").stdout)] == ["gone", "one"]
-    assert typed("list").stdout.splitlines()[1].split()[:3] == ["one", "north", "argocd-1"]
-
-
-def test_instances_when_watched_then_they_are_shown_again_until_interrupted(monkeypatch: pytest.MonkeyPatch) -> None:
-    looks = iter(map(FleetSnapshot, [FLEET, replace(FLEET, instances={"one": replace(ONE, state="draining")})]))
-
-    def look(_: str) -> FleetSnapshot:
-        try:
-            return next(looks)
-        except StopIteration:
-            raise KeyboardInterrupt from None
-
-    monkeypatch.setattr(engines, "load_snapshot", look)
-    monkeypatch.setattr(engines, "LOOK_EVERY_SECONDS", 0)
-    told = typed("list", "--watch").stdout
-    assert told.count("instance  ring") == 2
-    assert told.index("accepting") < told.index("draining")
-
-
-def watched_by_program(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> str:
-    """What it reads: the instance is as before at the second look, then it drains, then it is retired."""
-    looks = iter([FLEET, FLEET, *(replace(FLEET, instances={**FLEET.instances, "one": each}) for each in ENDING)])
-
-    def look(_: str) -> Fleet:
-        try:
-            return next(looks)
-        except StopIteration:
-            raise KeyboardInterrupt from None
-
-    monkeypatch.setattr(engines, "fleet", look)
-    monkeypatch.setattr(engines, "LOOK_EVERY_SECONDS", 0)
-    return typed(*arguments, "--watch").stdout
-
-
-ENDING = (replace(ONE, state="draining"), replace(ONE, state="retired"))
-READ = [("one", "accepting"), ("one", "draining"), ("one", "retired")]
-RETIRED_BEFORE = ("gone", "retired")
-
-
-@pytest.mark.parametrize(("retired", "read"), [((), READ), (("--retired",), [RETIRED_BEFORE, *READ])], ids=["", "all"])
-def test_instances_when_watched_by_a_program_then_each_is_a_line_and_another_whenever_it_changes(
-    monkeypatch: pytest.MonkeyPatch, retired: tuple[str, ...], read: list[tuple[str, str]]
-) -> None:
-    rows = [json.loads(line) for line in watched_by_program(monkeypatch, "list", "-o", "json", *retired).splitlines()]
-    assert [(row["id"], row["state"]) for row in rows] == read
-
-
-def test_instances_when_watched_as_yaml_then_each_change_is_a_document(monkeypatch: pytest.MonkeyPatch) -> None:
-    rows = yaml.safe_load_all(watched_by_program(monkeypatch, "list", "-o", "yaml"))
-    assert [(row["id"], row["state"]) for row in rows] == READ
-
-
-def test_instance_when_shown_then_all_of_it_is() -> None:
-    (row,) = json.loads(typed("show", "one", "-o", "json").stdout)
-    assert (row["orderedAt"], row["overload"], row["parts"]) == ("2026-05-04T12:00:02Z", OVERLOAD, PARTS)
-    lines = [line.split() for line in typed("show", "one").stdout.splitlines()]
-    assert ["orderedAt", "2026-05-04", "12:00:02"] in lines
-    assert ["parts", "team/shop@one,", "team/web@one"] in lines
-    assert isinstance(typed("show", "two").exception, InvalidConfiguration)
-
-
-def test_instance_when_a_rollout_keeps_tenants_from_it_then_it_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engines, "fleet", lambda *_: replace(FLEET, closed=frozenset({"one"})))
-    rows = json.loads(typed("list", "--retired", "-o", "json").stdout)
-    assert {row["id"]: row["closed"] for row in rows} == {"gone": False, "one": True}
-
-
-COUNTED = ("countedAt", "applications", "late", "failedSyncs", "comparisonErrors", "failingTenants")
-REPORTED = InstanceHealth("one", 0, "Healthy", "", "", "3.2.11", at(60), at(1), at(60), at(240))
-SAMPLE = EngineSample("one", at(60), 2410, 3, 1, 4, 30_000, None, 12, 2)
-
-
-def look_at_counts(monkeypatch: pytest.MonkeyPatch, health: InstanceHealth) -> None:
-    """The database shows an instance that is so, and what was counted for its report of second 60."""
-    samples = {("one", at(60)): SAMPLE}
-    monkeypatch.setattr(engines, "fleet", lambda *_: replace(FLEET, health={"one": health}))
-    monkeypatch.setattr(engines, "connected", lambda _: nullcontext())
-    monkeypatch.setattr(engines, "load_sample", lambda _, *key: samples.get(key))
-
-
-def test_instance_when_its_agent_has_counted_then_it_is_shown_how_many_applications_are_late_or_fail(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    look_at_counts(monkeypatch, REPORTED)
-    (row,) = json.loads(typed("show", "one", "-o", "json").stdout)
-    assert [row[name] for name in COUNTED] == ["2026-05-04T12:01:00Z", 2410, 3, 1, 4, 2]
-    assert yaml.safe_load(typed("show", "one", "-o", "yaml").stdout) == [row]
-    lines = [line.split() for line in typed("show", "one").stdout.splitlines()]
-    assert ["countedAt", "2026-05-04", "12:01:00"] in lines
-    assert ["late", "3"] in lines
-
-
-NOT_COUNTED = {
-    "its agent is silent": replace(REPORTED, health="Unknown", reason="AgentSilent", due_at=None),
-    "its agent tells of health alone": replace(REPORTED, reported_at=at(120)),
-}
-
-
-@pytest.mark.parametrize("health", NOT_COUNTED.values(), ids=NOT_COUNTED)
-def test_instance_when_its_agent_counts_nothing_any_more_then_no_count_of_before_is_shown(
-    monkeypatch: pytest.MonkeyPatch, health: InstanceHealth
-) -> None:
-    look_at_counts(monkeypatch, health)
-    (row,) = json.loads(typed("show", "one", "-o", "json").stdout)
-    assert [row[name] for name in COUNTED] == [None] * len(COUNTED)
-    assert ["late", "-"] in [line.split() for line in typed("show", "one").stdout.splitlines()]
-
-
-def test_instance_when_watched_then_it_is_shown_again_when_it_changes(monkeypatch: pytest.MonkeyPatch) -> None:
-    rows = [json.loads(line) for line in watched_by_program(monkeypatch, "show", "one", "-o", "json").splitlines()]
-    assert [(row["state"], row["overload"]) for row in rows] == [(state, OVERLOAD) for _, state in READ]
-    told = watched_by_program(monkeypatch, "show", "one")
-    assert told.index("accepting") < told.index("draining") < told.index("retired")
-
-
-def waited(monkeypatch: pytest.MonkeyPatch, *looks: EngineInstanceRow) -> Result:
-    """What it is like to wait for the instance, which is so at one look after the other, and then for no longer."""
-    shown = iter(looks)
-    monkeypatch.setattr(engines, "fleet", lambda _: replace(FLEET, instances={"one": next(shown)}))
-    return typed("wait", "one", "--timeout", "0" if len(looks) == 1 else "30")
-
-
-UNREADY = replace(ONE, state="provisioning")
-
-
-def test_instance_when_waited_for_then_that_ends_when_it_is_ready(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert waited(monkeypatch, ONE).exit_code == 0
-    failed = replace(UNREADY, state="failed")
-    assert waited(monkeypatch, UNREADY, failed, replace(ONE, state="full")).exit_code == 0
-
-
-@pytest.mark.parametrize("state", ["draining", "drained"])
-def test_instance_when_waited_for_and_it_is_to_be_retired_then_it_is_refused_with_what_has_it_take_tenants_again(
-    monkeypatch: pytest.MonkeyPatch, state: InstanceState
-) -> None:
-    leaving = waited(monkeypatch, replace(ONE, state=state))
-    assert isinstance(leaving.exception, InvalidConfiguration)
-    assert str(leaving.exception) == (
-        f"engine instance one is {state}: 'gitopsctl engines undrain one' has it take tenants again"
-    )
-
-
-def test_instance_when_waited_for_while_it_is_installed_then_what_its_provisioner_tells_is_told(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    told = Installation("one", 3, "Applying", "", "its repo server is not ready", at(5))
-    installing = replace(FLEET, instances={"one": UNREADY}, installations={"one": told})
-    monkeypatch.setattr(engines, "fleet", lambda _: installing)
-    late = typed("wait", "one", "--timeout", "0")
-    assert str(late.exception).endswith("it is provisioning: its repo server is not ready")
-
-
-def test_instance_when_waited_for_in_vain_then_what_it_lacks_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    late = waited(monkeypatch, UNREADY)
-    assert isinstance(late.exception, Unavailable)
-    assert str(late.exception) == (
-        "engine instance one is not ready after 0 s: it is provisioning: "
-        "no agent of engine cluster north has told how it is"
-    )
-    failed = waited(monkeypatch, replace(UNREADY, state="failed", state_message="it was not ready by noon"))
-    assert str(failed.exception).endswith("it is failed: it was not ready by noon")
-    retired = waited(monkeypatch, replace(ONE, state="retired"))
-    assert str(retired.exception) == "engine instance one is retired"
-
-
 def test_clusters_when_listed_then_their_instances_are_counted_that_are_not_retired() -> None:
     rows = json.loads(typed("list", "-o", "json", app=engine_clusters.app).stdout)
     assert [(each["id"], each["region"], each["instances"]) for each in rows] == [("north", "eu", 1), ("south", "", 0)]
-
-
-def test_instance_when_added_without_a_namespace_then_its_id_is_that(sent: list[FleetOrder]) -> None:
-    assert typed("add", "two", "--capacity", "9").stdout == "two: accepted\n"
-    assert sent[0].order == AddEngineInstance("two", "default", "two", "argocd", "shared", "", "general", 9)
-
-
-@pytest.mark.parametrize("capacity", ["0", "99999999999999999999"])
-def test_instance_when_its_capacity_is_out_of_bounds_then_that_is_told_and_nothing_is_sent(
-    sent: list[FleetOrder], capacity: str
-) -> None:
-    added = typed("add", "two", "--capacity", capacity)
-    assert (added.exit_code, sent) == (2, [])
-    assert "'--capacity'" in added.stderr
 
 
 def test_order_when_given_then_its_time_is_the_databases_whatever_the_clock_of_who_gives_it(
@@ -319,24 +135,6 @@ def test_order_when_refused_then_a_program_reads_why_and_people_see_it_on_stderr
     given = typed("retire", "one", "-o", "json")
     assert json.loads(given.stdout) == {"outcome": "refused", "message": "it has tenants"}
     assert (given.exit_code, given.stderr) == (1, "one: refused, it has tenants\n")
-
-
-@pytest.mark.parametrize("answer", ["y", "n"])
-def test_instance_when_retired_as_lost_then_it_is_asked_whether_its_engine_is_stopped_for_good(
-    sent: list[FleetOrder], answer: str
-) -> None:
-    """Nobody can see that, and an engine that runs would go on to deploy."""
-    runner = CliRunner(env={"DATABASE_OWNER_URL": URL})
-    given = runner.invoke(engines.app, ["retire", "one", "--lost"], input=f"{answer}\n")
-    assert "Is it certain that the engine of one is stopped, for good? [y/N]" in given.output
-    assert (given.exit_code, [each.order for each in sent]) == (
-        (0, [RetireEngineInstance("one", is_lost=True)]) if answer == "y" else (1, [])
-    )
-
-
-def test_instance_when_retired_as_lost_and_said_to_be_stopped_then_nothing_is_asked(sent: list[FleetOrder]) -> None:
-    assert typed("retire", "one", "--lost", "--stopped").stdout == "one: accepted\n"
-    assert [each.order for each in sent] == [RetireEngineInstance("one", is_lost=True)]
 
 
 def test_order_when_no_planner_decides_in_time_then_that_is_told(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,7 @@ import typer
 
 from devstack.demo import fleet_watch
 from devstack.demo.fleet_watch import watched_fleet
-from services.cli.fleet import engines
+from services.cli.fleet import engine_lifecycle
 from services.cli.fleet.fleet_view import FleetSnapshot
 from services.common.errors import Unavailable
 from tests.unit.cli.fleet.test_fleet_view import FLEET, ONE
@@ -81,7 +81,7 @@ async def test_order_when_it_is_carried_out_then_its_command_was_said_and_typed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     given: list[object] = []
-    monkeypatch.setattr(engines, "give_order", lambda order, *_, **__: given.append(order.id))
+    monkeypatch.setattr(engine_lifecycle, "give_order", lambda order, *_, **__: given.append(order.id))
     said: list[str] = []
     async with watched_fleet(ENVIRONMENT, said.append) as watch:
         await watch.order("drain one")
@@ -93,7 +93,7 @@ async def test_order_when_it_is_refused_then_the_demo_does_not_go_on(monkeypatch
     def refused(*_: object, **__: object) -> None:
         raise typer.Exit(1)
 
-    monkeypatch.setattr(engines, "give_order", refused)
+    monkeypatch.setattr(engine_lifecycle, "give_order", refused)
     with pytest.raises(Unavailable, match="gitopsctl engines drain one: refused"):
         async with watched_fleet(ENVIRONMENT, lambda _: None) as watch:
             await watch.order("drain one")

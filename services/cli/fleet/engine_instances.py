@@ -1,0 +1,191 @@
+"""``gitopsctl engines list`` and ``show``: the engine instances, and what agents and provisioners have told of them.
+
+Both read the database alone. With ``--watch`` they go on until interrupted; what people see then of the whole fleet is
+the screen of :mod:`fleet_view`.
+"""
+
+from __future__ import annotations
+
+import typer
+
+from services.cli.database_connection import READING_URL, TIMEOUT, connected
+from services.cli.fleet import engine_placement, engine_pools
+from services.cli.fleet.fleet_orders import fleet
+from services.cli.fleet.fleet_view import load_snapshot, screen
+from services.cli.output import OUTPUT, Output, Row, print_rows, table_of
+from services.cli.watching import look_every, print_changes, show_screens
+from services.common.errors import InvalidConfiguration
+from services.common.messages import Health
+from services.common.startup import await_dependency
+from services.planner.database.rollout_queries import load_sample
+from services.planner.domain.fleet.fleet import Fleet
+from services.planner.domain.fleet.placement.measured_load import in_applications
+from services.planner.domain.fleet.rollouts.rollout_rows import EngineSample
+from services.planner.domain.fleet.rows import SILENT, EngineInstanceRow, InstanceHealth
+
+LOOK_EVERY_SECONDS = 2.0
+
+ID = typer.Argument(..., metavar="ID", help="Of the instance, as 'engines list' shows it.")
+RETIRED = typer.Option(False, "--retired", help="Also those that are retired.")
+WATCH = typer.Option(
+    False,
+    "--watch",
+    "-w",
+    help="Go on until interrupted: a table with what is under way, or for a program what changes.",
+)
+FIELD = {"field": "", "value": ""}
+COLUMNS = {
+    "id": "id",
+    "cluster": "cluster",
+    "namespace": "namespace",
+    "region": "region",
+    "class": "class",
+    "dedicatedTo": "dedicated to",
+    "ring": "ring",
+    "state": "state",
+    "health": "health",
+    "reason": "reason",
+    "cordoned": "cordoned",
+    "closed": "closed",
+    "version": "version",
+    "tenants": "tenants",
+    "load": "load",
+    "capacity": "capacity",
+}
+
+
+def list_instances(
+    output: Output = OUTPUT,
+    url: str = READING_URL,
+    timeout: float = TIMEOUT,
+    *,
+    retired: bool = RETIRED,
+    watch: bool = WATCH,
+) -> None:
+    """List the instances, with how many tenants are on each, and what it carries: in Applications' worth of work."""
+    if watch:
+        _watch(url, timeout, output, retired=retired)
+    rows = [row for row in _listed(url, timeout) if retired or not _is_retired(row)]
+    print_rows(rows, COLUMNS, output, nothing="there is no engine instance")
+
+
+def show(
+    instance: str = ID,
+    output: Output = OUTPUT,
+    url: str = READING_URL,
+    timeout: float = TIMEOUT,
+    *,
+    watch: bool = WATCH,
+) -> None:
+    """Show all of one instance, also what its agent counted last, and what keeps it from being relieved.
+
+    And the parts of split tenants that are on it. What was counted is empty while no agent tells it.
+    """
+    looks = look_every(LOOK_EVERY_SECONDS, lambda: _all_of(instance, url, timeout))
+    if not watch:
+        row = next(looks)
+        print_rows([row] if output is not Output.TABLE else _fields(row), FIELD, output, nothing="")
+    elif output is not Output.TABLE:
+        print_changes(([row] for row in looks), output)
+    else:
+        show_screens(table_of(_fields(row), FIELD) for row in looks)
+
+
+def instance_row(known: EngineInstanceRow, shown: Fleet) -> Row:
+    """An instance as ``list`` and ``show`` have it: its row, and what agents and provisioners have told of it."""
+    told, installed = shown.health.get(known.id), shown.installations.get(known.id)
+    return {
+        "id": known.id,
+        "cluster": known.engine_cluster,
+        "namespace": known.namespace,
+        "region": known.region,
+        "engine": known.engine,
+        "class": known.engine_class,
+        "dedicatedTo": known.dedicated_to,
+        "ring": known.ring,
+        "state": known.state,
+        "stateMessage": known.state_message or "",
+        "health": told.health if told else Health.UNKNOWN.value,
+        "reason": told.reason if told else "",
+        "cordoned": known.id in shown.cordoned,
+        "closed": known.id in shown.closed,
+        "version": told.version if told else "",
+        "tenants": shown.holding(known.id).tenants,
+        "load": in_applications(shown.load.get(known.id, 0)),
+        "queue": told.queue if told else 0,
+        "capacity": known.capacity,
+        "wantedVersion": known.wanted_version or "",
+        "profile": known.profile or "",
+        "installation": installed.phase if installed else "",
+        "installationMessage": installed.message if installed else "",
+        "createdAt": known.created_at,
+        "orderedAt": known.ordered_at,
+        "healthMessage": told.message if told else "",
+        "healthSince": told.since if told else None,
+        "healthReportedAt": told.reported_at if told else None,
+        "heartbeatAt": told.heartbeat_at if told else None,
+        "certificateExpiresAt": told.certificate_expires_at if told else None,
+    }
+
+
+def sample_row(sample: EngineSample | None) -> Row:
+    """What an agent counted of an instance's Applications, as it is shown; without a sample each value is None."""
+    return {
+        "countedAt": sample.sampled_at if sample else None,
+        "applications": sample.applications if sample else None,
+        "late": sample.late if sample else None,
+        "failedSyncs": sample.failed_syncs if sample else None,
+        "comparisonErrors": sample.comparison_errors if sample else None,
+        "failingTenants": sample.failing_tenants if sample else None,
+    }
+
+
+def find_instance(instance: str, shown: Fleet) -> EngineInstanceRow:
+    """The instance of that id. Raises InvalidConfiguration if there is none."""
+    known = shown.instances.get(instance)
+    if known is None:
+        raise InvalidConfiguration(f"there is no engine instance '{instance}'; 'gitopsctl engines list' shows them")
+    return known
+
+
+def _all_of(instance: str, url: str, timeout: float) -> Row:
+    """All that ``show`` has of an instance. Raises InvalidConfiguration if there is none of that id."""
+    shown = await_dependency("database", lambda: fleet(url), timeout)
+    known = find_instance(instance, shown)
+    parts = await_dependency("database", lambda: engine_placement.parts_on(url, instance), timeout)
+    overload = await_dependency("database", lambda: engine_pools.overload_of(url, known.id, shown), timeout)
+    sample = await_dependency("database", lambda: _last_sample(url, shown.health.get(known.id)), timeout)
+    return {**instance_row(known, shown), **sample_row(sample), "overload": overload, "parts": parts}
+
+
+def _last_sample(url: str, told: InstanceHealth | None) -> EngineSample | None:
+    """What an agent counted for its last report; None if it counts nothing, or is silent. Raises Retry."""
+    if told is None or told.reason == SILENT:
+        return None
+    with connected(url) as connection:
+        return load_sample(connection, told.engine_instance_id, told.reported_at)
+
+
+def _fields(row: Row) -> list[Row]:
+    """A row for each value, so that a table has them one below the other, as people read them."""
+    return [{"field": name, "value": value} for name, value in row.items()]
+
+
+def _listed(url: str, timeout: float) -> list[Row]:
+    """A row for each instance, by their ids; also for those that are retired: who watches one sees how it ends."""
+    shown = await_dependency("database", lambda: fleet(url), timeout)
+    return [instance_row(each, shown) for each in sorted(shown.instances.values(), key=lambda each: each.id)]
+
+
+def _is_retired(row: Row) -> bool:
+    return str(row["state"]) == "retired"
+
+
+def _watch(url: str, timeout: float, output: Output, *, retired: bool) -> None:
+    if output is not Output.TABLE:
+        looks = look_every(LOOK_EVERY_SECONDS, lambda: _listed(url, timeout))
+        print_changes(looks, output, lambda row: retired or not _is_retired(row))
+    snapshots = look_every(
+        LOOK_EVERY_SECONDS, lambda: await_dependency("database", lambda: load_snapshot(url), timeout)
+    )
+    show_screens(screen(snapshot, retired=retired) for snapshot in snapshots)
