@@ -25,13 +25,8 @@ from services.cli.dead_letters import dlq
 from services.cli.installation import connector, workspaces
 from services.cli.installation.connector import DEFINITION
 from services.cli.kafka import topics
-from services.cli.rebuild.streamed_topics import (
-    Comparison,
-    PlacementTold,
-    StreamedTopics,
-    claim_rows,
-    compare,
-)
+from services.cli.rebuild.streamed_topics import PlacementTold, StreamedTopics, claim_rows
+from services.cli.rebuild.table_comparison import Comparison, compare
 from services.common.avro import (
     COMPILED_SUBJECTS,
     SUBJECTS,

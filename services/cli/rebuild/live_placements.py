@@ -7,16 +7,37 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from uuid import UUID
 
-from services.cli.rebuild.placements import Located
+from services.cli.fleet.fleet_orders import fleet
+from services.cli.rebuild.placements import Located, Placements, placements_of
+from services.cli.rebuild.start import Known
 from services.common.argocd_names import CLUSTER_SUFFIX
 from services.common.errors import InvalidConfiguration
 from services.common.json_values import dict_of, text_of
 from services.common.kubernetes import APPLICATION, connect
+from services.common.startup import await_dependency
 from services.planner.domain.fleet.rows import EngineInstanceRow
 from services.planner.engines.argocd.names import DATABASE_ID, tenant_of
+
+
+def add_live_placements(known: Known, engines: Iterable[str], url: str, timeout: float) -> Known:
+    """Add to what is ``known`` where tenants are by their Applications; what topics tell of a tenant comes first.
+
+    ``engines``: of each engine cluster that is read, ``CLUSTER=FILE``. Raises InvalidConfiguration, Unavailable.
+    """
+    stored = await_dependency("database", lambda: fleet(url), timeout)
+    instances = {**stored.instances, **known.fleet}.values()
+    kubeconfigs = parse_kubeconfigs(engines, sorted({each.engine_cluster for each in instances}))
+    live = await_dependency("engine clusters", lambda: read_applications(kubeconfigs, instances), timeout)
+    told = known.placements
+    found = placements_of(each for each in live if each.tenant not in told.tenants)
+    return replace(
+        known,
+        placements=Placements({**found.tenants, **told.tenants}, {**found.deployments, **told.deployments}),
+    )
 
 
 def parse_kubeconfigs(given: Iterable[str], clusters: Collection[str]) -> dict[str, Path]:

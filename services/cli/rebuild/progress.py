@@ -1,4 +1,4 @@
-"""How far a rebuild is: from where planners replay, what they have come to, and whether all was listed since.
+"""How far a rebuild is: from where planners replay, to where, and what they have come to.
 
 Called by :mod:`rebuild`.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -18,12 +18,10 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from services.cli.database_connection import connected
 from services.cli.output import tell
-from services.cli.replay.complete_lists import Gap, LoggedLists, Scope, listed_kinds, read_lists
-from services.common.avro import AvroCodec, SchemaRegistry, value_subject
+from services.cli.sending import CLIENT
 from services.common.clock import Clock, SystemClock
-from services.common.errors import InvalidConfiguration, Retry, Unavailable
-from services.common.kafka import COMMANDS, TopicPartition
-from services.common.messages import Command
+from services.common.errors import InvalidConfiguration, Unavailable
+from services.common.kafka import COMMANDS, LogExtent, PartitionReader, TopicPartition, read_extents
 from services.common.settings import KafkaSettings
 
 LOOK_EVERY_SECONDS = 0.5
@@ -32,10 +30,21 @@ MOST_NAMED = 5
 """Partitions, in an error of one line."""
 
 POSITIONS = "SELECT topic, partition, first_offset, end_offset FROM rebuild_positions"
-BEGAN = "SELECT (extract(epoch FROM min(began_at)) * 1000)::int8 FROM rebuild_positions"
 OFFSETS = "SELECT topic, partition, next_offset FROM consumer_offsets"
 
 Offsets = Mapping[TopicPartition, int]
+
+
+def read_logs(settings: KafkaSettings) -> dict[TopicPartition, LogExtent]:
+    """How far each partition of the two logs goes that are replayed. Raises Retry."""
+    with PartitionReader(settings, CLIENT) as reader:
+        sources = reader.partitions_of(COMMANDS) + reader.partitions_of_observations()
+    return read_extents(settings, CLIENT, sources)
+
+
+def find_ends(logs: Mapping[TopicPartition, LogExtent]) -> dict[TopicPartition, int]:
+    """Where each partition ends."""
+    return {source: log.end for source, log in logs.items()}
 
 
 def require_no_rebuild(url: str) -> None:
@@ -55,7 +64,8 @@ def positions(url: str) -> tuple[Offsets, Offsets]:
     return first, {TopicPartition(topic, number): end for topic, number, _, end in rows}
 
 
-def _offsets(connection: Connection) -> Offsets:
+def load_offsets(connection: Connection) -> Offsets:
+    """What planners have consumed by now, as the database has it."""
     return {TopicPartition(topic, number): offset for topic, number, offset in connection.execute(OFFSETS)}
 
 
@@ -67,7 +77,7 @@ def count_replayed(first: Offsets, ends: Offsets, reached: Offsets) -> int:
 def read_offsets(url: str) -> Offsets:
     """What planners have consumed by now. Raises Retry."""
     with connected(url) as connection:
-        return _offsets(connection)
+        return load_offsets(connection)
 
 
 def watch_replay(
@@ -136,52 +146,3 @@ class _Lines:
         if self.clock.time() - self.told_at >= LINE_EVERY_SECONDS:
             self.told_at = self.clock.time()
             tell(f"{self.what}: {done} of {self.total} messages")
-
-
-def needs_newer_lists(settings: KafkaSettings, workspaces: Sequence[str], first: Offsets, ends: Offsets) -> bool:
-    """Whether what is replayed from ``first`` to ``ends`` may lack resources that only a newer list would show.
-
-    Of any of these ``workspaces``. Raises Retry.
-    """
-    codec = AvroCodec(SchemaRegistry(settings), Command, value_subject(COMMANDS))
-    of_commands = {source: end for source, end in ends.items() if source.topic == COMMANDS}
-    lists = read_lists(settings, COMMANDS, codec, since=first, until=of_commands)
-    return bool(unreplayed_lists(lists, workspaces, first))
-
-
-def unreplayed_lists(lists: LoggedLists, workspaces: Iterable[str], first: Offsets) -> list[Gap]:
-    """What neither ``lists``, which are replayed, nor a backup has of a workspace and a kind.
-
-    A partition that is taken up behind its beginning goes on where the backup ends, so nothing of it is missed.
-    """
-    resumed = {
-        number for number, oldest in lists.first_offsets.items() if first[TopicPartition(COMMANDS, number)] > oldest
-    }
-    return [gap for gap in lists.find_gaps(workspaces, listed_kinds()) if gap.scope.partition not in resumed]
-
-
-def require_newer_lists(url: str, settings: KafkaSettings, workspaces: Sequence[str]) -> None:
-    """Raises Retry until planners have taken up a list of every kind that was complete after the rebuild began.
-
-    Of each of these ``workspaces``.
-    """
-    _, begun = positions(url)
-    codec = AvroCodec(SchemaRegistry(settings), Command, value_subject(COMMANDS))
-    lists = read_lists(settings, COMMANDS, codec, since=begun)
-    with connected(url) as connection:
-        reached, (began,) = _offsets(connection), connection.execute(BEGAN).fetchone()  # type: ignore[misc]
-    if missing := not_listed(lists, lists.scopes(workspaces, listed_kinds()), reached, began):
-        remedy = "restart their watchers, or if they are gone go on with --without WORKSPACE"
-        raise Retry(f"not listed since the rebuild began: {', '.join(missing)}; {remedy}")
-
-
-def not_listed(lists: LoggedLists, scopes: Iterable[Scope], reached: Offsets, began: int) -> list[str]:
-    """Workspaces and kinds of which planners have not taken up a list that ``began`` then, or later."""
-    missing = {
-        f"{scope.workspace} {scope.kind}"
-        for scope in scopes
-        if (known := lists.newest.get(scope)) is None
-        or known.epoch < began
-        or reached.get(TopicPartition(COMMANDS, scope.partition), 0) <= known.end
-    }
-    return sorted(missing)

@@ -21,53 +21,40 @@ Planners go on at the consumer offsets that the backup holds, and replay what ha
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 
 import typer
 
-from services.cli.database_connection import TIMEOUT, URL, connected
-from services.cli.fleet.fleet_orders import fleet
+from services.cli.database_connection import TIMEOUT, URL
 from services.cli.guards.approvals import name_of
 from services.cli.installation import connector
 from services.cli.output import tell
-from services.cli.rebuild import streamed_topics, topic_sweep
-from services.cli.rebuild.live_placements import parse_kubeconfigs, read_applications
-from services.cli.rebuild.placements import Placements, placements_of
+from services.cli.rebuild import unknown_rows, withdrawal
+from services.cli.rebuild.awaited_lists import (
+    find_awaited_workspaces,
+    needs_newer_lists,
+    require_lists,
+    require_newer_lists,
+)
+from services.cli.rebuild.live_placements import add_live_placements
 from services.cli.rebuild.progress import (
     Offsets,
     count_replayed,
-    needs_newer_lists,
+    find_ends,
     positions,
+    read_logs,
     read_offsets,
-    require_newer_lists,
     require_no_rebuild,
     watch_replay,
 )
-from services.cli.rebuild.start import END, Known, begin
-from services.cli.rebuild.streamed_topics import (
-    Comparison,
-    StreamedTopics,
-    child_rows,
-    claim_rows,
-    engine_rows,
-    status_rows,
-)
-from services.cli.rebuild.topic_sweep import SHOWN, Removal, Unknown
-from services.cli.replay.complete_lists import added_workspaces, listed_kinds, read_lists
-from services.cli.sending import CLIENT
-from services.common.avro import AvroCodec, SchemaRegistry, value_subject
-from services.common.errors import InvalidConfiguration, Retry, Unavailable
-from services.common.kafka import (
-    COMMANDS,
-    FLEET_ORDERS,
-    LogExtent,
-    PartitionReader,
-    TopicPartition,
-    read_extents,
-)
-from services.common.messages import Command
+from services.cli.rebuild.start import begin, end_rebuild, read_known
+from services.cli.rebuild.streamed_topics import StreamedTopics
+from services.cli.rebuild.table_comparison import compare_streamed_tables, compare_tables, print_comparisons
+from services.cli.rebuild.unknown_rows import SHOWN, Removal, Unknown
+from services.common.avro import SchemaRegistry
+from services.common.errors import InvalidConfiguration, Unavailable
+from services.common.kafka import TopicPartition
 from services.common.settings import KafkaSettings, load
 from services.common.startup import await_dependency
 from services.planner.domain.policy import SweepGuard
@@ -134,17 +121,17 @@ def start(
     if not await_dependency("Kafka Connect", connector.is_stopped, timeout):
         raise InvalidConfiguration("what is replayed would be deployed again; run 'gitopsctl connector stop' first")
     if not (restored or incomplete):
-        _require_lists(settings, timeout)
+        require_lists(settings, timeout)
     topics = StreamedTopics(settings, SchemaRegistry(settings))
-    known = await_dependency("Kafka", lambda: _known(settings, topics), timeout)
+    known = await_dependency("Kafka", lambda: read_known(settings, topics), timeout)
     _require_readable(topics, "--incomplete", is_given=incomplete)
     if engines:
-        known = _with_live_placements(known, engines, url, timeout)
-    logs = await_dependency("Kafka", lambda: _logs(settings), timeout)
+        known = add_live_placements(known, engines, url, timeout)
+    logs = await_dependency("Kafka", lambda: read_logs(settings), timeout)
     first = await_dependency(
         "database", lambda: begin(url, known, logs, restored=restored, incomplete=incomplete), timeout
     )
-    ends = _ends(logs)
+    ends = find_ends(logs)
     messages = count_replayed(first, ends, ends)
     typer.echo(f"{len(known.placements.tenants)} tenants keep their instance; {messages} messages are to be replayed")
     typer.echo("start the planners; restart watchers and agents; then run 'gitopsctl rebuild follow'")
@@ -171,7 +158,7 @@ def follow(
         return await_dependency("database", lambda: read_offsets(url), timeout)
 
     with _to_be_repeated("rebuild follow"):
-        names = _awaited_workspaces(settings, without or (), timeout)
+        names = find_awaited_workspaces(settings, without or (), timeout)
         first, ends = await_dependency("database", lambda: positions(url), timeout)
         needs_lists = lists or await_dependency(
             "Kafka", lambda: needs_newer_lists(settings, names, first, ends), timeout
@@ -181,10 +168,10 @@ def follow(
             # What the logs do not tell, because nobody wrote them or retention took it away, a list does.
             await_dependency("the newer lists", lambda: require_newer_lists(url, settings, names), wait)
         # What watchers and agents have reported since, and users have changed.
-        now = _ends(await_dependency("Kafka", lambda: _logs(settings), timeout))
+        now = find_ends(await_dependency("Kafka", lambda: read_logs(settings), timeout))
         watch_replay(replayed, "up to now", ends, now, stall)
         topics = StreamedTopics(settings, SchemaRegistry(settings))
-        _print_comparisons(await_dependency("Kafka", lambda: _compared(url, topics), timeout))
+        print_comparisons(await_dependency("Kafka", lambda: compare_tables(url, topics), timeout))
         _tell_unreadable(topics)
     typer.echo("'gitopsctl connector apply' streams the tables; then 'gitopsctl rebuild sweep --dry-run'")
 
@@ -195,7 +182,7 @@ def compare(url: str = URL, wait: float = WAIT) -> None:
     settings = load(KafkaSettings)
     topics = StreamedTopics(settings, SchemaRegistry(settings))
     with _to_be_repeated("rebuild compare"):
-        _print_comparisons(await_dependency("Kafka Connect", lambda: _streamed(url, topics), wait))
+        print_comparisons(await_dependency("Kafka Connect", lambda: compare_streamed_tables(url, topics), wait))
         _tell_unreadable(topics)
 
 
@@ -222,7 +209,7 @@ def sweep(
     settings, guard = load(KafkaSettings), load(PolicySettings).policy.guard
     command = f"rebuild sweep{' --current' if current else ''}"
     with _to_be_repeated(command):
-        names = _awaited_workspaces(settings, without or (), timeout)
+        names = find_awaited_workspaces(settings, without or (), timeout)
         if current:
             read = _from_now(url, settings, timeout)
         else:
@@ -230,14 +217,14 @@ def sweep(
             read = dict(await_dependency("database", lambda: positions(url), timeout)[1])
         topics = StreamedTopics(settings, SchemaRegistry(settings))
         found, kept, kept_for = await_dependency(
-            "Kafka", lambda: topic_sweep.find_unknown(url, topics, names, approvals, without or ()), timeout
+            "Kafka", lambda: unknown_rows.find_unknown(url, topics, names, approvals, without or ()), timeout
         )
         _tell_found(found, kept, kept_for)
         _require_readable(topics, "--pass-over-unreadable", is_given=unreadable)
         _check_guard(found, guard, approvals)
         if not dry_run:
-            await_dependency("database", lambda: topic_sweep.withdraw(url, found), timeout)
-            await_dependency("agents", lambda: topic_sweep.require_removed(url, settings, read), wait)
+            await_dependency("database", lambda: withdrawal.withdraw(url, found), timeout)
+            await_dependency("agents", lambda: withdrawal.require_removed(url, settings, read), wait)
             typer.echo(f"withdrawn: {found.count}; kept: {kept.count}")
         if kept:
             tell(f"what is kept may be wanted: run 'gitopsctl {command}' again; a rebuild goes on until then")
@@ -248,7 +235,7 @@ def sweep(
             raise typer.Exit(SOMETHING_KEPT)
         if dry_run or current:
             return
-        await_dependency("database", lambda: _end(url), timeout)
+        await_dependency("database", lambda: end_rebuild(url), timeout)
     typer.echo("the rebuild is complete")
 
 
@@ -261,19 +248,10 @@ def _to_be_repeated(command: str) -> Iterator[None]:
         raise Unavailable(f"{error}; once that is mended, run 'gitopsctl {command}' again") from error
 
 
-def _awaited_workspaces(settings: KafkaSettings, without: Collection[str], timeout: float) -> list[str]:
-    """All that were added, but those ``without`` whose lists it goes. Raises InvalidConfiguration, Unavailable."""
-    names = await_dependency("Kafka", lambda: added_workspaces(settings), timeout)
-    if unknown := sorted({*without} - {*names}):
-        added = ", ".join(names) or "none"
-        raise InvalidConfiguration(f"--without {unknown[0]}: no workspace of that name was added, only: {added}")
-    return [name for name in names if name not in without]
-
-
 def _from_now(url: str, settings: KafkaSettings, timeout: float) -> dict[TopicPartition, int]:
     """From where on agents' reports are read if there is no rebuild. Raises InvalidConfiguration if there is one."""
     await_dependency("database", lambda: require_no_rebuild(url), timeout)
-    return _ends(await_dependency("Kafka", lambda: _logs(settings), timeout))
+    return find_ends(await_dependency("Kafka", lambda: read_logs(settings), timeout))
 
 
 def _tell_found(found: Unknown, kept: Unknown, kept_for: Iterable[Removal]) -> None:
@@ -315,81 +293,3 @@ def _tell_unreadable(topics: StreamedTopics) -> None:
         tell(f"not understood: {each}")
     if len(found) > SHOWN:
         tell(f"… and {len(found) - SHOWN} more")
-
-
-def _end(url: str) -> None:
-    with connected(url) as connection:
-        connection.execute(END)
-
-
-def _with_live_placements(known: Known, engines: Iterable[str], url: str, timeout: float) -> Known:
-    """What topics tell of a tenant counts, before what its Applications tell."""
-    stored = await_dependency("database", lambda: fleet(url), timeout)
-    instances = {**stored.instances, **known.fleet}.values()
-    kubeconfigs = parse_kubeconfigs(engines, sorted({each.engine_cluster for each in instances}))
-    live = await_dependency("engine clusters", lambda: read_applications(kubeconfigs, instances), timeout)
-    told = known.placements
-    found = placements_of(each for each in live if each.tenant not in told.tenants)
-    return replace(
-        known,
-        placements=Placements({**found.tenants, **told.tenants}, {**found.deployments, **told.deployments}),
-    )
-
-
-def _require_lists(settings: KafkaSettings, timeout: float) -> None:
-    """Raises InvalidConfiguration if an empty database could not be filled from the log."""
-    codec = AvroCodec(SchemaRegistry(settings), Command, value_subject(COMMANDS))
-    names = await_dependency("Kafka", lambda: added_workspaces(settings), timeout)
-    lists = await_dependency("Kafka", lambda: read_lists(settings, COMMANDS, codec), timeout)
-    if gaps := lists.find_gaps(names, listed_kinds()):
-        raise InvalidConfiguration(f"the log lacks {len(gaps)} lists: see 'gitopsctl replay check'")
-
-
-def _known(settings: KafkaSettings, topics: StreamedTopics) -> Known:
-    return Known(topics.fleet(), topics.placements(), _extents(settings, FLEET_ORDERS), topics.placement())
-
-
-def _logs(settings: KafkaSettings) -> dict[TopicPartition, LogExtent]:
-    """Of each partition of the two logs that are replayed."""
-    with PartitionReader(settings, CLIENT) as reader:
-        sources = reader.partitions_of(COMMANDS) + reader.partitions_of_observations()
-    return read_extents(settings, CLIENT, sources)
-
-
-def _extents(settings: KafkaSettings, topic: str) -> dict[TopicPartition, LogExtent]:
-    with PartitionReader(settings, CLIENT) as reader:
-        sources = reader.partitions_of(topic)
-    return read_extents(settings, CLIENT, sources)
-
-
-def _ends(logs: Mapping[TopicPartition, LogExtent]) -> dict[TopicPartition, int]:
-    return {source: log.end for source, log in logs.items()}
-
-
-def _compared(url: str, topics: StreamedTopics) -> dict[str, Comparison]:
-    """Of the engines' table, of each workspace's statuses and child objects, and of pending claims."""
-    with connected(url) as connection:
-        found = {"engines": streamed_topics.compare(engine_rows(connection), topics.engine_digests())}
-        found["pending claims"] = streamed_topics.compare(claim_rows(connection), topics.claim_contents())
-        for name in added_workspaces(topics.brokers):
-            rows = status_rows(connection, name)
-            found[f"statuses of {name}"] = streamed_topics.compare(rows, topics.status_digests(name))
-            children = child_rows(connection, name)
-            found[f"child objects of {name}"] = streamed_topics.compare(children, topics.child_digests(name))
-    return found
-
-
-def _streamed(url: str, topics: StreamedTopics) -> dict[str, Comparison]:
-    """Raises Retry while a topic lacks a row."""
-    found = _compared(url, topics)
-    if new := sum(each.new for each in found.values()):
-        raise Retry(f"{new} rows are not on their topics yet")
-    return found
-
-
-def _print_comparisons(found: Mapping[str, Comparison]) -> None:
-    for name, each in found.items():
-        typer.echo(
-            f"{name}: {each.unchanged} rows unchanged, {each.differing} differing, {each.new} new, "
-            f"{each.unknown} keys of the topic that no row has"
-        )

@@ -17,9 +17,11 @@ from psycopg import Connection, RawCursor
 from services.cli.database_connection import connected
 from services.cli.rebuild.moved_since import follow_moves
 from services.cli.rebuild.placements import Placements
-from services.cli.rebuild.streamed_topics import PlacementTold
+from services.cli.rebuild.streamed_topics import PlacementTold, StreamedTopics
+from services.cli.sending import CLIENT
 from services.common.errors import InvalidConfiguration
-from services.common.kafka import FLEET_ORDERS, LogExtent, TopicPartition
+from services.common.kafka import FLEET_ORDERS, LogExtent, PartitionReader, TopicPartition, read_extents
+from services.common.settings import KafkaSettings
 from services.planner.database.columns import document, names, recordset, upsert
 from services.planner.database.positions import Position, resume, take_up
 from services.planner.database.tables.fleet import (
@@ -85,6 +87,11 @@ class Known:
     """What else operators have laid down of the fleet."""
 
 
+def read_known(settings: KafkaSettings, topics: StreamedTopics) -> Known:
+    """Read it from the topics. Raises Retry if the brokers do not answer, Poison if a row of the fleet is not ours."""
+    return Known(topics.fleet(), topics.placements(), _extents(settings, FLEET_ORDERS), topics.placement())
+
+
 def begin(
     url: str,
     known: Known,
@@ -113,6 +120,18 @@ def begin(
         columns = [(*source, first[source], log.end) for source, log in sorted(logs.items())]
         connection.execute(BEGIN, [list(column) for column in zip(*columns, strict=True)])
     return first
+
+
+def end_rebuild(url: str) -> None:
+    """Forget where planners were to replay, and where tenants were: the rebuild is complete. Raises Retry."""
+    with connected(url) as connection:
+        connection.execute(END)
+
+
+def _extents(settings: KafkaSettings, topic: str) -> dict[TopicPartition, LogExtent]:
+    with PartitionReader(settings, CLIENT) as reader:
+        sources = reader.partitions_of(topic)
+    return read_extents(settings, CLIENT, sources)
 
 
 def _fill_fleet(connection: Connection, known: Known) -> None:

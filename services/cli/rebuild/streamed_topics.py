@@ -1,4 +1,7 @@
-"""What the streamed topics hold: the fleet, and the compiled tables', compared with these. Called by :mod:`rebuild`.
+"""What the streamed topics hold: the fleet, and what each key of the compiled tables' topics stands for.
+
+What a row of these tables stands for is read here, too, in the same words: :mod:`table_comparison` compares both, and
+:mod:`unknown_rows` finds the keys that no row has. Nothing is written.
 
 The newest message of each key stands for it; a deleted row's key stands for nothing. A key of a topic that no row has
 stays there for ever, desired, though nobody asks for it any more: a database that was built anew does not know it.
@@ -57,18 +60,6 @@ CLAIM_ROWS = """
 SELECT workspace, namespace, name, uid, concat_ws(' ', state, generation, class_name, provisioner, parameters)
   FROM pending_claims
 """
-
-
-@dataclass(frozen=True, slots=True)
-class Comparison:
-    """How a table and its topic differ, in rows."""
-
-    unchanged: int
-    differing: int
-    new: int
-    """Of which the topic knows nothing."""
-    unknown: int
-    """Keys of the topic that no row has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,13 +275,6 @@ def child_rows(connection: Connection, workspace: str) -> dict[Key, str]:
 def claim_rows(connection: Connection) -> dict[Key, str]:
     """What each row of ``pending_claims`` stands for."""
     return _digests(connection.execute(CLAIM_ROWS))
-
-
-def compare(rows: Mapping[Key, str], streamed: Mapping[Key, str]) -> Comparison:
-    """Rows of a table with what its topic holds."""
-    both = [key for key in rows if key in streamed]
-    unchanged = sum(rows[key] == streamed[key] for key in both)
-    return Comparison(unchanged, len(both) - unchanged, len(rows) - len(both), len(streamed) - len(both))
 
 
 def _claim_content(row: PendingClaim) -> str:

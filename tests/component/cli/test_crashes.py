@@ -28,7 +28,7 @@ from services.cli.backups import restore as restore_command
 from services.cli.fleet import engine_clusters, fleet_orders
 from services.cli.installation import connector, workspaces
 from services.cli.kafka import topics as broker_topics
-from services.cli.rebuild import rebuild, topic_sweep
+from services.cli.rebuild import awaited_lists, rebuild, withdrawal
 from services.cli.rebuild.placements import Placements
 from services.cli.rebuild.start import END, Known
 from services.cli.rebuild.streamed_topics import Key, PlacementTold, key_of
@@ -224,7 +224,7 @@ def test_workspace_when_adding_it_is_killed_at_any_moment_and_run_again_then_it_
         name = f"team-{moment}"
         status = _row(WorkspaceResource, workspace=name, namespace="team-a", kind="GitOpsDeployment", name="web")
         with psycopg.connect(url) as owner:
-            owner.execute(topic_sweep.INSERT_STATUS, topic_sweep._columns(status) | {"status": "{}"})
+            owner.execute(withdrawal.INSERT_STATUS, withdrawal._columns(status) | {"status": "{}"})
         run_until(moment, partial(add, name))
         has_topic = brokers.have(f"gitops.workspace.{name}", f"watcher-{name}")
         assert has_topic or not is_streamed(name), f"at moment {moment} of {moments}"
@@ -269,9 +269,9 @@ def test_start_of_a_rebuild_when_killed_at_any_moment_and_run_again_then_it_is_b
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(connector, "is_stopped", lambda: True)
-    monkeypatch.setattr(rebuild, "_require_lists", lambda *_: None)
-    monkeypatch.setattr(rebuild, "_known", lambda *_: KNOWN)
-    monkeypatch.setattr(rebuild, "_logs", lambda _: LOGS)
+    monkeypatch.setattr(rebuild, "require_lists", lambda *_: None)
+    monkeypatch.setattr(rebuild, "read_known", lambda *_: KNOWN)
+    monkeypatch.setattr(rebuild, "read_logs", lambda _: LOGS)
     with psycopg.connect(database.owner_url) as owner:
         add_instance(owner, "argocd", "argocd")
 
@@ -353,9 +353,9 @@ def topics(database: Database, monkeypatch: pytest.MonkeyPatch) -> Topics:
         owner.execute(WITHDRAWN)
     found = Topics(database.owner_url)
     monkeypatch.setattr(rebuild, "StreamedTopics", lambda *_: found)
-    monkeypatch.setattr(rebuild, "added_workspaces", lambda _: ["teams"])
+    monkeypatch.setattr(awaited_lists, "added_workspaces", lambda _: ["teams"])
     monkeypatch.setattr(rebuild, "require_newer_lists", lambda *_: None)
-    monkeypatch.setattr(topic_sweep, "_removed", lambda _, waiting, positions: (list(waiting), positions))
+    monkeypatch.setattr(withdrawal, "_removed", lambda _, waiting, positions: (list(waiting), positions))
     return found
 
 
@@ -401,7 +401,7 @@ def test_sweep_when_an_instance_is_retired_then_it_waits_for_no_agent_to_remove_
     database: Database, topics: Topics, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     url = database.owner_url
-    monkeypatch.setattr(topic_sweep, "_removed", lambda _, waiting, positions: ([], positions))  # there is none
+    monkeypatch.setattr(withdrawal, "_removed", lambda _, waiting, positions: ([], positions))  # there is none
     with psycopg.connect(url) as owner:
         owner.execute(BEGUN)
         owner.execute("UPDATE engine_instances SET state = 'retired'")

@@ -18,7 +18,7 @@ from psycopg.pq import TransactionStatus
 from structlog.testing import capture_logs
 
 from services.cli.guards.orphans import left_behind
-from services.cli.rebuild.topic_sweep import uncertain_tenants
+from services.cli.rebuild.unknown_rows import uncertain_tenants
 from services.cli.tenants import parked_tenants
 from services.common.api_resource import SECRET
 from services.common.errors import Poison, Retry

@@ -38,7 +38,7 @@ from services.planner.domain.steps.forced_deletions import remember_deletion, re
 from services.planner.domain.steps.handover.move_reports import observe_release
 from services.planner.domain.steps.handover.moved_deployments import has_compared, is_kept
 from services.planner.rows.audit import AuditOutcome, AuditState
-from services.planner.rows.compiled import EngineObject, TENANT
+from services.planner.rows.compiled import TENANT, EngineObject
 
 NEVER_CHECKED = CheckReasons("", "")
 

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from services.cli.rebuild import progress
-from services.cli.rebuild.progress import count_replayed, not_listed, unreplayed_lists, watch_replay
+from services.cli.rebuild.awaited_lists import not_listed, unreplayed_lists
+from services.cli.rebuild.progress import count_replayed, watch_replay
 from services.cli.rebuild.streamed_topics import row_of
 from services.cli.replay.complete_lists import CompleteList, LoggedLists, Scope, listed_kinds
 from services.common.errors import Poison, Unavailable

@@ -12,10 +12,10 @@ import pytest
 from typer.testing import CliRunner
 
 from services.cli import __main__ as gitopsctl
-from services.cli.rebuild import progress, rebuild, topic_sweep
+from services.cli.rebuild import awaited_lists, progress, rebuild, unknown_rows, withdrawal
 from services.cli.rebuild.placements import Placements
 from services.cli.rebuild.streamed_topics import StreamedTopics, Unreadable
-from services.cli.rebuild.topic_sweep import Unknown
+from services.cli.rebuild.unknown_rows import Unknown
 from services.common.errors import InvalidConfiguration, Retry, Unavailable
 from services.common.kafka import TopicPartition
 
@@ -46,11 +46,11 @@ class Sweep:
         parts: dict[tuple[Any, str], Callable[..., Any]] = {
             (rebuild, "require_newer_lists"): self._note_lists,
             (rebuild, "positions"): lambda _: ({LOG: 0}, {LOG: 5}),
-            (rebuild, "added_workspaces"): lambda _: ["local", "other"],
-            (rebuild, "_end"): self._noting("end"),
-            (topic_sweep, "find_unknown"): self._find,
-            (topic_sweep, "withdraw"): self._noting("withdraw"),
-            (topic_sweep, "require_removed"): self._noting("removed"),
+            (awaited_lists, "added_workspaces"): lambda _: ["local", "other"],
+            (rebuild, "end_rebuild"): self._noting("end"),
+            (unknown_rows, "find_unknown"): self._find,
+            (withdrawal, "withdraw"): self._noting("withdraw"),
+            (withdrawal, "require_removed"): self._noting("removed"),
         }
         for (module, name), part in parts.items():
             monkeypatch.setattr(module, name, part)
@@ -66,7 +66,7 @@ class Sweep:
         workspaces: list[str],
         approved: Collection[str],
         unlisted: Collection[str],
-    ) -> topic_sweep.Sweep:
+    ) -> unknown_rows.Sweep:
         """What is kept is so because of a tenant."""
         self.swept = workspaces
         topics._unreadable["topic"] = {str(each.offset).encode(): each for each in self.unreadable}
@@ -74,7 +74,7 @@ class Sweep:
         objects = {**self.found.objects, **dict.fromkeys(self.kept.objects, row)}
         unknown = Unknown({key: key for key in objects}, {}, self.found.known)
         kept_as = lambda row: "local/team-a" if row in self.kept.objects else ""  # noqa: E731
-        return topic_sweep.divide(unknown, kept_as, approved, unlisted)
+        return unknown_rows.divide(unknown, kept_as, approved, unlisted)
 
     def _noting(self, what: str) -> Callable[..., None]:
         def act(*_: object) -> None:
@@ -142,7 +142,11 @@ def test_rebuild_when_messages_cannot_be_decoded_then_it_begins_only_by_consent(
         topics._unreadable["topic"] = {b"": UNREADABLE[0]}
         return SimpleNamespace(placements=Placements())
 
-    parts: dict[str, Callable[..., Any]] = {"_known": known, "_logs": lambda _: {}, "begin": lambda *_, **__: {}}
+    parts: dict[str, Callable[..., Any]] = {
+        "read_known": known,
+        "read_logs": lambda _: {},
+        "begin": lambda *_, **__: {},
+    }
     for name, part in parts.items():
         monkeypatch.setattr(rebuild, name, part)
     monkeypatch.setattr(rebuild.connector, "is_stopped", lambda: True)
@@ -258,7 +262,7 @@ def test_sweep_when_the_database_stays_away_then_it_says_what_to_run_next(sweep:
 def follow(monkeypatch: pytest.MonkeyPatch, answers: Iterator[Any], *options: str, is_lacking: bool = True) -> Any:
     """Up to the end of the replay; ``answers`` are what the database says of how far planners are.
 
-    Then a log that ``is_lacking`` lists has newer ones waited for; in the end ``_logs`` is asked how far it goes now.
+    Then a log that ``is_lacking`` lists has newer ones waited for; in the end it is asked how far the log goes now.
     """
 
     def read(_: str) -> Any:
@@ -274,12 +278,12 @@ def follow(monkeypatch: pytest.MonkeyPatch, answers: Iterator[Any], *options: st
         return act
 
     monkeypatch.setattr(progress, "LOOK_EVERY_SECONDS", 0.01)
-    monkeypatch.setattr(rebuild, "added_workspaces", lambda _: ["local"])
+    monkeypatch.setattr(awaited_lists, "added_workspaces", lambda _: ["local"])
     monkeypatch.setattr(rebuild, "positions", lambda _: ({LOG: 0}, {LOG: 5}))
     monkeypatch.setattr(rebuild, "read_offsets", read)
     monkeypatch.setattr(rebuild, "needs_newer_lists", lambda *_: is_lacking)
     monkeypatch.setattr(rebuild, "require_newer_lists", end("it waits for newer lists"))
-    monkeypatch.setattr(rebuild, "_logs", end("it goes on at once"))
+    monkeypatch.setattr(rebuild, "read_logs", end("it goes on at once"))
     return CliRunner().invoke(rebuild.app, ["follow", "--timeout", "0.5", *options], env=ENVIRONMENT)
 
 

@@ -1,4 +1,4 @@
-"""What the topic of placement holds is read by what its messages are known by: names alone may coincide."""
+"""What topics hold: the newest of each key. On the topic of placement names alone may coincide."""
 
 from __future__ import annotations
 
@@ -9,12 +9,16 @@ from typing import Any
 import pytest
 
 from services.cli.rebuild import streamed_topics
-from services.cli.rebuild.streamed_topics import PlacementTold, StreamedTopics
+from services.cli.rebuild.streamed_topics import Key, PlacementTold, StreamedTopics
+from services.common.avro import SchemaRegistry
 from services.common.errors import Poison
 from services.common.kafka import PLACEMENT, ConsumedMessage, TopicPartition, TrackedOffset
+from services.common.messages import WorkspaceResource
 from services.planner.domain.fleet.placement.assignments import TenantPin, WorkspaceAssignment
 from services.planner.domain.fleet.pools.pool_rows import EnginePool
 from services.planner.domain.fleet.rows import EngineClusterRow
+from tests.unit.cli.rebuild.compiled_rows import compiled
+from tests.unit.common.kafka.messages import consumed
 from tests.unit.planner.given import at
 
 SOURCE = TopicPartition(PLACEMENT, 0)
@@ -64,3 +68,35 @@ def test_rows_when_one_is_deleted_then_those_of_the_same_names_stay(monkeypatch:
 def test_message_when_nobody_knows_what_it_is_of_then_it_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(Poison, match=r"gitops\.placement: no row is known by ring"):
         told(monkeypatch, ({"ring": "early"}, ADDED))
+
+
+@pytest.mark.parametrize(
+    ("messages", "found", "unreadable"),
+    [
+        pytest.param([(b"k", b"row")], ["k"], [], id="all are decoded"),
+        pytest.param([(b"k", b"what"), (b"l", b"row")], ["l"], [0], id="one is not"),
+        pytest.param([(b"k", b"what"), (b"k", b"row")], ["k"], [], id="a newer one of its key is"),
+        pytest.param([(b"k", b"row"), (b"k", b"what")], ["k"], [1], id="an older one of its key is"),
+        pytest.param([(b"k", b"what"), (b"k", None)], [], [], id="its row was deleted since"),
+    ],
+)
+def test_topic_when_read_then_messages_that_cannot_be_decoded_are_noted_unless_a_newer_one_makes_up_for_them(
+    monkeypatch: pytest.MonkeyPatch,
+    messages: list[tuple[bytes, bytes | None]],
+    found: list[str],
+    unreadable: list[int],
+) -> None:
+    def decoded(_: object, message: ConsumedMessage, __: object) -> tuple[Key, WorkspaceResource | None]:
+        if message.value == b"what":
+            raise Poison("schema 7 is not in the registry")
+        name = (message.key or b"").decode()
+        row = compiled(WorkspaceResource, workspace="local", namespace="team-a", kind="Secret", name=name)
+        return ("local", "team-a", "Secret", name), row if message.value else None
+
+    log = [consumed("gitops.workspace.local", number, *each) for number, each in enumerate(messages)]
+    monkeypatch.setattr(StreamedTopics, "_messages", lambda *_: log)
+    monkeypatch.setattr(StreamedTopics, "_decoded", decoded)
+    topics = StreamedTopics("localhost:1", SchemaRegistry("http://localhost:1"))
+    for _ in range(2):
+        assert [name for *_, name in topics.unknown_statuses("local", {})] == found
+        assert [each.offset for each in topics.unreadable] == unreadable

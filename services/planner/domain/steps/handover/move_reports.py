@@ -19,7 +19,7 @@ from services.common.messages import Applied, Checked, Failed, Observation, Remo
 from services.kinds.shared.resource import Cause
 from services.planner.domain.fleet.rows import Move
 from services.planner.domain.planned_tenant import PlannedTenant
-from services.planner.rows.compiled import EngineObjectKey, TENANT
+from services.planner.rows.compiled import TENANT, EngineObjectKey
 
 FAILED = "Failed"
 """Reported of an object that its agent will never make."""

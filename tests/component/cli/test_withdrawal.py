@@ -8,7 +8,8 @@ import orjson
 import psycopg
 import pytest
 
-from services.cli.rebuild.topic_sweep import Unknown, withdraw
+from services.cli.rebuild.unknown_rows import Unknown
+from services.cli.rebuild.withdrawal import withdraw
 from services.common.json_values import digest
 from services.common.messages import EngineResource
 from services.common.messages.compiled import RELEASE
