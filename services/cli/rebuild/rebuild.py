@@ -17,6 +17,9 @@ to what is asked for today. The steps are an operator's, who sees between them w
 
 A database that was restored from a backup is not empty: ``rebuild start --restored`` takes the place of 2 and 3.
 Planners go on at the consumer offsets that the backup holds, and replay what has happened since.
+
+This module has the commands. ``start`` works by :mod:`start`; ``follow`` by :mod:`progress`, :mod:`awaited_lists` and
+:mod:`table_comparison`; ``sweep`` by :mod:`unknown_rows` and :mod:`withdrawal`.
 """
 
 from __future__ import annotations
