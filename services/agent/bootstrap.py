@@ -6,7 +6,7 @@ import asyncio
 import math
 import tempfile
 from collections import defaultdict
-from collections.abc import AsyncGenerator, Iterable
+from collections.abc import AsyncGenerator, Iterable, Sequence
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
@@ -47,7 +47,6 @@ from services.common.kafka import (
     Topic,
     WholeTopicReader,
     count_partitions,
-    is_engine_topic,
     load_topics,
 )
 from services.common.kubernetes import Access, KubeClient, Reflection, connect, reflect, require_access
@@ -66,10 +65,8 @@ def start(settings: AgentSettings) -> None:
     configure_logging(SERVICE, settings.log_level, settings.log_format)
     report_token_expiry(SERVICE, settings)
     keys = OpeningKeys.load_of_cluster(settings.sealing_private_keys, settings.engine_cluster)
-    topic = _topic_of_rows(settings)
-    messaging = await_messaging(
-        settings, Observation, OBSERVATIONS, lambda: check_topics(settings, topic, settings.topic_of_reports)
-    )
+    topics = _topics_of_cluster(settings)
+    messaging = await_messaging(settings, Observation, OBSERVATIONS, lambda: check_topics(settings, topics))
     follower = _read_fleet(settings, messaging.registry)
     check_cluster(settings.kubeconfig, follower.fleet.namespaces.values(), settings.start_timeout_seconds)
     collect_rarely()
@@ -115,7 +112,7 @@ def build(
     follower: FleetFollower,
 ) -> Agent:
     """Put an agent together, on the event loop that will run it; ``data`` is a folder of its own."""
-    clock, publisher, topic = SystemClock(), Publisher(settings, SERVICE), _topic_of_rows(settings)
+    clock, publisher, (topic, _) = SystemClock(), Publisher(settings, SERVICE), _topics_of_cluster(settings)
     fleet = follower.fleet
     session = GroupSession(settings.session_timeout_seconds, clock)
     decode = partial(_row, messaging.registry)
@@ -173,10 +170,11 @@ def _row(registry: SchemaRegistry, key: bytes | None, value: bytes | None) -> En
     return EngineResource.from_record(decode_record(registry, value))
 
 
-def _topic_of_rows(settings: AgentSettings) -> Topic:
-    """The declaration of the cluster's topic, which may go by another name."""
-    declared = next(each for each in load_topics(engine_cluster=settings.engine_cluster) if is_engine_topic(each.name))
-    return declared.model_copy(update={"name": settings.topic_of_rows})
+def _topics_of_cluster(settings: AgentSettings) -> tuple[Topic, Topic]:
+    """The declarations of the cluster's topics, of rows and of observations, which may go by other names."""
+    rows, reports = load_topics(engine_cluster=settings.engine_cluster)
+    names = settings.topic_of_rows, settings.topic_of_reports
+    return rows.model_copy(update={"name": names[0]}), reports.model_copy(update={"name": names[1]})
 
 
 def _checker(settings: AgentSettings, keys: OpeningKeys, clock: Clock) -> CredentialChecker:
@@ -190,14 +188,15 @@ def _checker(settings: AgentSettings, keys: OpeningKeys, clock: Clock) -> Creden
     return CredentialChecker(keys, settings.allowed_addresses, bounds, clock)
 
 
-def check_topics(brokers: Brokers, topic: Topic, reports: str) -> None:
-    """Raises as :func:`count_partitions`, and InvalidConfiguration if the topic of rows is not as declared."""
-    partitions = count_partitions(brokers, [topic.name, reports])[topic.name]
-    if partitions != topic.partitions:
-        raise InvalidConfiguration(
-            f"topic {topic.name} has {partitions} partitions, topics.yaml says {topic.partitions}; "
-            "run 'gitopsctl topics apply'"
-        )
+def check_topics(brokers: Brokers, topics: Sequence[Topic]) -> None:
+    """Raises as :func:`count_partitions`, and InvalidConfiguration if one of ``topics`` is not as declared."""
+    partitions = count_partitions(brokers, [topic.name for topic in topics])
+    for topic in topics:
+        if partitions[topic.name] != topic.partitions:
+            raise InvalidConfiguration(
+                f"topic {topic.name} has {partitions[topic.name]} partitions, topics.yaml says {topic.partitions}; "
+                "run 'gitopsctl topics apply'"
+            )
 
 
 def check_cluster(kubeconfig: Path | None, namespaces: Iterable[str], timeout_seconds: float) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Sequence
 from contextlib import ExitStack
 from datetime import timedelta
@@ -55,6 +56,7 @@ from services.planner.settings import PlannerSettings
 log = structlog.get_logger(__name__)
 
 STUCK_SECONDS = 120.0
+POSITIONS_SECONDS = 60.0
 
 
 def start(settings: PlannerSettings) -> None:
@@ -110,7 +112,9 @@ def build(settings: PlannerSettings, closing: ExitStack) -> Planner:
 class _OffsetLoader:
     """Positions from the database: without them no partition can be taken up, and another planner may have them.
 
-    Likewise what the logs hold: without that nobody knows whether a position means anything.
+    Likewise what the logs hold: without that nobody knows whether a position means anything. If it is not to be had for
+    :data:`POSITIONS_SECONDS`, the planner gives the partitions up and joins the group anew: one of the topics may have
+    been deleted meanwhile.
     """
 
     def __init__(
@@ -119,7 +123,7 @@ class _OffsetLoader:
         self._brokers, self._store, self._stopping, self._heartbeat = brokers, session, stopping, heartbeat
 
     def __call__(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
-        delays = Backoff()
+        delays, deadline = Backoff(), time.monotonic() + POSITIONS_SECONDS
         while True:
             try:
                 return self._store.take_over_partitions(partitions, read_extents(self._brokers, GROUP, partitions))
@@ -129,7 +133,7 @@ class _OffsetLoader:
             except Retry as error:
                 log.warning("positions not read", error=str(error))
                 self._heartbeat.beat()
-                if self._stopping.wait(delays.next_delay()):
+                if time.monotonic() >= deadline or self._stopping.wait(delays.next_delay()):
                     return {}
 
 

@@ -28,7 +28,7 @@ from services.common.kafka import (
     ConsumedMessage,
     PartitionReader,
     TopicPartition,
-    count_partitions,
+    existing_partitions,
     kafka_at,
     log_of,
 )
@@ -195,11 +195,11 @@ class Judge:
         return "" if condition_of(stored, self._registry) else "its key cannot be understood"
 
     def _read_logs(self, letters: Sequence[StoredLetter]) -> None:
-        """A letter may name a partition that does not exist: nobody can be asked for its offsets."""
+        """A letter may name a topic or a partition that does not exist: nobody can be asked for its offsets."""
         if not letters:
             return
-        counts = count_partitions(self._settings, {each.letter.topic for each in letters})
-        sources = {each.source for each in letters if 0 <= each.letter.partition < counts[each.letter.topic]}
+        counts = existing_partitions(self._settings)
+        sources = {each.source for each in letters if 0 <= each.letter.partition < counts.get(each.letter.topic, 0)}
         firsts, ends = self._reader.first_offsets(sources), self._reader.end_offsets(sources)
         for stored in letters:
             self._log.add_letter(stored, firsts.get(stored.source, 0), ends.get(stored.source, 0))

@@ -53,8 +53,8 @@ def add(
     sealing keys of its agents' own.
 
     1. The order is tried as --dry-run tries it. One that would be refused, as of a retired cluster, makes nothing.
-    2. The topic.      Crash: nothing is written to it yet.
-    3. The principal.  Crash: it reads a topic that is empty.
+    2. The topics.     Crash: nothing is written to them yet.
+    3. The principals. Crash: they read a topic that is empty. Rights that they have besides stay.
     4. The order.      From then on instances may be added, and Connect writes the rows of their tenants to the topic:
                        if there were none, everybody's rows would wait for it.
     """
@@ -64,7 +64,7 @@ def add(
     say = typer.echo if output is Output.TABLE else tell  # a program reads one document
     topics.make_topics(load_topics(engine_cluster=name), timeout, replication_factor, say, dry_run=dry_run)
     if not dry_run:
-        topics.grant_rights(load_acls(engine_cluster=name), timeout, say)
+        topics.grant_rights(load_acls(engine_cluster=name), timeout, say, keep=True)
     give_order(order, url, timeout, output, dry_run=dry_run)
 
 

@@ -1,19 +1,17 @@
 """What was written to one topic before a consumer came is taken in before others are.
 
 As long as a consumer keeps up, what follows from a message comes after it. One that begins in the past, such as a
-planner whose database was restored, finds cause and effect in two logs: which it is sent first is chance. So equal
-partitions have an order: one of a later topic is fetched once that of the earlier has been taken in to where it ended
-when they were assigned. What has come since has no effects yet that could be in the other log already.
+planner whose database was restored, finds cause and effect in two logs: which it is sent first is chance. So topics
+have ranks. A partition is fetched once those of its number in topics of lower ranks have been taken in to where they
+ended when they were assigned. What has come since has no effects yet that could be in the other log already.
 
-A partition of a later topic whose equal is not ours is not fetched at all. That is so for a moment when such a topic is
+A partition whose equal in the first topic is not ours is not fetched at all. That is so for a moment when a topic is
 new, and members of the group subscribe to it one after the other.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Protocol
 
 from confluent_kafka import TopicPartition as ClientPartition
@@ -21,14 +19,9 @@ from confluent_kafka import TopicPartition as ClientPartition
 from services.common.kafka.log_end import LogClient, end_offset
 from services.common.kafka.offset_tracker import OffsetTracker, TopicPartition
 
-
-@dataclass(frozen=True, slots=True)
-class TopicOrder:
-    """Of topics with equally many partitions."""
-
-    earlier: str
-    is_later: Callable[[str], bool]
-    """Whether a topic of this name waits for ``earlier``."""
+TopicOrder = Callable[[str], int | None]
+"""The rank of a topic, by its name; 0: the first. None: it is not among the ordered, waits for none, and none for it.
+Ordered topics have equally many partitions."""
 
 
 class Client(LogClient, Protocol):
@@ -42,43 +35,48 @@ class Client(LogClient, Protocol):
 
 
 class HeldPartitions:
-    """Partitions of later topics that wait. For the thread that polls."""
+    """Partitions that wait for others. For the thread that polls."""
 
     def __init__(self, order: TopicOrder, client: Client, offsets: OffsetTracker) -> None:
         self._order, self._client, self._offsets = order, client, offsets
-        self._waiting: dict[int, list[ClientPartition]] = {}
-        """By number of partition: those of later topics."""
-        self._ends: dict[int, int | None] = {}
-        """Likewise, where that of the earlier topic ended, if it is ours; None: not known yet."""
+        self._waiting: dict[TopicPartition, list[TopicPartition]] = {}
+        """By partition those that it waits for; none: for its equal in the first topic, which is not ours."""
+        self._ends: dict[TopicPartition, int | None] = {}
+        """Where those ended that others wait for; None: not known yet."""
 
     def hold_partitions(self, assigned: Iterable[TopicPartition]) -> None:
         """These are assigned, and no others any more; to be called before anything of them is polled."""
-        earlier, waiting = set[int](), defaultdict[int, list[ClientPartition]](list)
-        for source in sorted(assigned):
-            if source.topic == self._order.earlier:
-                earlier.add(source.partition)
-            elif self._order.is_later(source.topic):
-                waiting[source.partition].append(ClientPartition(*source))
-        self._waiting = dict(waiting)
-        self._ends = dict.fromkeys(sorted(earlier & waiting.keys()))
-        self._client.pause([each for held in waiting.values() for each in held])
+        ranks = {source: rank for source in sorted(assigned) if (rank := self._order(source.topic)) is not None}
+        self._waiting = {source: _earlier(source, ranks) for source, rank in ranks.items() if rank}
+        self._ends = {each: None for earlier in self._waiting.values() for each in earlier}
+        self._client.pause([ClientPartition(*source) for source in self._waiting])
 
     def release_partitions(self) -> None:
         """Have those fetched that need not wait any longer."""
-        released = [number for number, end in self._known_ends() if self._is_taken_in(number, end)]
-        for number in released:
-            del self._ends[number]
+        if not self._ends:
+            return
+        self._ask_for_ends()
+        taken_in = {source for source, end in self._ends.items() if end is not None and self._is_taken_in(source, end)}
+        released = [source for source, earlier in self._waiting.items() if earlier and taken_in.issuperset(earlier)]
+        for source in released:
+            del self._waiting[source]
         if released:
-            self._client.resume([each for number in released for each in self._waiting.pop(number)])
+            self._client.resume([ClientPartition(*source) for source in released])
+            self._ends = {each: self._ends[each] for earlier in self._waiting.values() for each in earlier}
 
-    def _known_ends(self) -> list[tuple[int, int]]:
-        for number, end in self._ends.items():
+    def _ask_for_ends(self) -> None:
+        for source, end in self._ends.items():
             if end is None:
-                self._ends[number] = end_offset(self._client, TopicPartition(self._order.earlier, number))
-                if self._ends[number] is None:
-                    break  # the brokers do not answer: nothing is fetched either
-        return [(number, end) for number, end in self._ends.items() if end is not None]
+                self._ends[source] = end_offset(self._client, source)
+                if self._ends[source] is None:
+                    return  # the brokers do not answer: nothing is fetched either
 
-    def _is_taken_in(self, number: int, end: int) -> bool:
-        taken_in = self._offsets.committable_offset(TopicPartition(self._order.earlier, number))
+    def _is_taken_in(self, source: TopicPartition, end: int) -> bool:
+        taken_in = self._offsets.committable_offset(source)
         return taken_in is not None and taken_in >= end
+
+
+def _earlier(source: TopicPartition, ranks: dict[TopicPartition, int]) -> list[TopicPartition]:
+    """Those of its number in topics of lower ranks; none if that of the first topic is not among them."""
+    found = [each for each, rank in ranks.items() if each.partition == source.partition and rank < ranks[source]]
+    return found if any(ranks[each] == 0 for each in found) else []

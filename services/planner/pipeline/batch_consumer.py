@@ -30,8 +30,8 @@ from services.common.kafka import (
     ConsumedMessage,
     Consumer,
     Membership,
-    TopicOrder,
     TopicPartition,
+    observations_topic,
 )
 from services.planner import SERVICE
 from services.planner.database.save import Span
@@ -88,14 +88,18 @@ class BatchConsumer:
         """``load_offsets`` reads the database; it is called at each assignment, and says nothing if it cannot."""
         self._commands, self._fleet_orders = topics.commands, topics.fleet_orders
         self._is_of_observations = re.compile(topics.observations).fullmatch
-        order = TopicOrder(topics.commands, is_later=lambda topic: self._is_of_observations(topic) is not None)
-        self._consumer = Consumer(
-            brokers, Membership(SERVICE, group, tuple(topics), "range", load_offsets, order=order)
-        )
+        membership = Membership(SERVICE, group, tuple(topics), "range", load_offsets, order=self._rank)
+        self._consumer = Consumer(brokers, membership)
         self.offsets = self._consumer.offsets
         self.rejoin_group = self._consumer.rejoin_group
         self.leave_group, self.join_group = self._consumer.leave_group, self._consumer.join_group
         self.close = self._consumer.close
+
+    def _rank(self, topic: str) -> int | None:
+        """Commands come before what agents tell, and what they told in former releases before what they tell now."""
+        if topic == self._commands:
+            return 0
+        return (1 if topic == OBSERVATIONS else 2) if self._is_of_observations(topic) else None
 
     @property
     def lacks_starts(self) -> bool:
@@ -124,20 +128,31 @@ class BatchConsumer:
             self.offsets.acknowledge_offset(message.tracked)
 
     def spans_of(self, partitions: Iterable[int]) -> list[Span]:
-        """Spans without messages: they can be saved only as long as these partitions are ours."""
-        wanted = set(partitions)
-        return [Span(*source, end, end) for source, end in sorted(self._starts().items()) if source.partition in wanted]
+        """Spans without messages: they can be saved only as long as these partitions are ours.
 
-    def ends_of_observations(self, number: int) -> dict[TopicPartition, int]:
-        """Where the partitions of this number of what agents tell end now; none if the brokers do not say it of one."""
-        ends = dict[TopicPartition, int]()
-        for source in self.offsets.partitions:
-            if source.partition == number and self._is_of_observations(source.topic):
-                end = self._consumer.end_offset(source)
-                if end is None:
-                    return {}
-                ends[source] = end
-        return ends
+        Who has a partition of commands has those of observations, too.
+        """
+        wanted = set(partitions)
+        starts = sorted(self._starts().items())
+        return [
+            Span(*source, end, end)
+            for source, end in starts
+            if source.partition in wanted and not self._is_of_observations(source.topic)
+        ]
+
+    def ends_of_observations(self, number: int, engine_cluster: str) -> dict[TopicPartition, int]:
+        """Where the partitions of this number end now in which the cluster's agents report, or did in former releases.
+
+        None if the cluster's own is not assigned to us, or the brokers do not say where one ends.
+        """
+        own = TopicPartition(observations_topic(engine_cluster), number)
+        assigned = self.offsets.partitions
+        if own not in assigned:
+            return {}
+        sources = [each for each in (own, TopicPartition(OBSERVATIONS, number)) if each in assigned]
+        ends = {source: self._consumer.end_offset(source) for source in sources}
+        known = {source: end for source, end in ends.items() if end is not None}
+        return known if len(known) == len(ends) else {}
 
     def has_taken_in(self, ends: Mapping[TopicPartition, int]) -> bool:
         """Whether the database has the effects of all before these offsets, as far as the partitions are ours."""

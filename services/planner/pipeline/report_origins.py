@@ -27,7 +27,7 @@ def without_foreign_reports(events: Sequence[Event], find_clusters: FindClusters
 
     Reports from the topic that all clusters shared once stay, and so does what planners tell themselves.
     """
-    named = {instance for event in events if (instance := _instance_to_check(event))}
+    named = {instance for event in events if (instance := _instance_to_check(event)) is not None}
     if not named:
         return events
     clusters = find_clusters(named)
@@ -35,19 +35,18 @@ def without_foreign_reports(events: Sequence[Event], find_clusters: FindClusters
     kept = []
     for event in events:
         instance, origin = _instance_to_check(event), event.reporting_cluster
-        cluster = clusters.get(instance) if instance else origin
-        if cluster == origin:
+        if instance is None or origin is None or clusters.get(instance) == origin:
             kept.append(event)
-        elif cluster is not None and origin is not None:  # of an instance that there is not, nothing would follow
+        elif instance in clusters:  # who tells of an instance that there is not is late, or will be told of it
             foreign[origin, instance] = foreign.get((origin, instance), 0) + 1
     _log_foreign(foreign, clusters)
     return kept
 
 
-def _instance_to_check(event: Event) -> str:
-    """What a report is about; empty if it is none, or if its topic does not show whose it is."""
+def _instance_to_check(event: Event) -> str | None:
+    """What a report is about; None if the event is none, or if its topic does not show whose it is."""
     if event.reporting_cluster is None or not isinstance(event.message, Observation):
-        return ""
+        return None
     return event.message.engine_instance_id
 
 

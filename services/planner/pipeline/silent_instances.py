@@ -3,7 +3,8 @@
 A planner that is behind its log, as one that has just taken partitions over may be, has not read yet what agents told
 meanwhile: all of them seem to be silent, since long ago. So where some seem to be it is marked where the log ends. When
 all before that has been taken in, those count that were silent by the time of the mark. Each partition has a mark of
-its own: one that is far behind, or has no leader, says nothing of the others.
+its own, of each engine cluster: one that is far behind, or has no leader, says nothing of the others. Nobody counts as
+silent whose cluster's reports are not assigned to this planner, as before it has found a new topic.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from datetime import datetime
 from services.common.kafka import TopicPartition
 from services.planner.database import instance_queries
 from services.planner.domain.events import Event
+from services.planner.domain.fleet.reports.orphans import instance_of
 from services.planner.pipeline.loop import Planner
 
 AT_ONCE = 500
@@ -26,9 +28,13 @@ ASK_AGAIN_SECONDS = 10.0
 NEVER = -math.inf
 
 
+Place = tuple[int, str]
+"""Number of a partition, and the engine cluster whose agents report in it."""
+
+
 @dataclass(frozen=True, slots=True)
 class LogMark:
-    """Where the partitions of one number of what agents tell ended at a time: all told before is before that."""
+    """Where a partition of what agents tell ended at a time: all that was told before it is before that."""
 
     at: datetime
     ends: Mapping[TopicPartition, int]
@@ -38,38 +44,44 @@ class LogMark:
 class SilentInstances:
     """Of one planner."""
 
-    _marks: dict[int, LogMark] = field(default_factory=dict)
-    """By number of partition."""
-    _unanswered: dict[int, float] = field(default_factory=dict)
-    """By number of partition: when it last was asked for in vain."""
+    _marks: dict[Place, LogMark] = field(default_factory=dict)
+    _unanswered: dict[Place, float] = field(default_factory=dict)
+    """When each last was asked for in vain."""
 
     def look(self, planner: Planner) -> None:
         """Have those planned that are silent."""
         ours = planner.consumer.partitions
-        self._marks = {number: self._marks[number] for number in ours if number in self._marks}
+        self._marks = {place: mark for place, mark in self._marks.items() if place[0] in ours}
         self._mark(planner, ours)
-        reached = [number for number, mark in self._marks.items() if planner.consumer.has_taken_in(mark.ends)]
-        by_time = defaultdict[datetime, list[int]](list)
-        for number in reached:
-            by_time[self._marks.pop(number).at].append(number)
+        reached = [place for place, mark in self._marks.items() if planner.consumer.has_taken_in(mark.ends)]
+        by_time = defaultdict[datetime, set[Place]](set)
+        for place in reached:
+            by_time[self._marks.pop(place).at].add(place)
         for at, marked in by_time.items():
-            if events := _due(planner, at, marked):
+            due = _due(planner, at, {number for number, _ in marked})
+            if events := [event for place in marked & due.keys() for event in due[place]]:
                 planner.look_again(events)
 
     def _mark(self, planner: Planner, ours: Collection[int]) -> None:
-        """Partitions in which some seem to be silent. Ends at the first without an answer: the next look goes on."""
+        """Places in which some seem to be silent. Ends at the first without an answer: the next look goes on."""
         now, time = planner.clock.now(), planner.clock.time()
-        asked_at = {number: self._unanswered.get(number, NEVER) for number in ours if number not in self._marks}
-        askable = [number for number, before in asked_at.items() if time - before >= ASK_AGAIN_SECONDS]
-        seeming = {event.partition for event in _due(planner, now, askable)}
-        for number in sorted(seeming, key=lambda each: (asked_at[each], each)):
-            ends = planner.consumer.ends_of_observations(number)
+        asked_at = {
+            place: self._unanswered.get(place, NEVER) for place in _due(planner, now, ours) if place not in self._marks
+        }
+        askable = [place for place, before in asked_at.items() if time - before >= ASK_AGAIN_SECONDS]
+        for place in sorted(askable, key=lambda each: (asked_at[each], each)):
+            ends = planner.consumer.ends_of_observations(*place)
             if not ends:
-                self._unanswered[number] = time
+                self._unanswered[place] = time
                 return
-            self._marks[number] = LogMark(now, ends)
+            self._marks[place] = LogMark(now, ends)
 
 
-def _due(planner: Planner, at: datetime, partitions: Collection[int]) -> list[Event]:
+def _due(planner: Planner, at: datetime, partitions: Collection[int]) -> Mapping[Place, list[Event]]:
     with planner.session.connection() as connection:
-        return instance_queries.find_due_health(connection, at, sorted(partitions), AT_ONCE)
+        found = instance_queries.find_due_health(connection, at, sorted(partitions), AT_ONCE)
+    clusters = planner.session.find_engine_clusters({instance_of(event) for event in found})
+    due = defaultdict[Place, list[Event]](list)
+    for event in found:
+        due[event.partition, clusters[instance_of(event)]].append(event)
+    return due

@@ -19,7 +19,6 @@ from services.common.kafka import (
     GroupSession,
     Membership,
     PartitionReader,
-    TopicOrder,
     TopicPartition,
     TrackedOffset,
     partition_reader,
@@ -198,7 +197,7 @@ def test_topics_in_order_when_one_has_a_past_then_the_other_begins_after_it_and_
         topics=(log.topic, later.topic),
         strategy="range",
         load_offsets=lambda sources: dict.fromkeys(sources, 0),
-        order=TopicOrder(log.topic, is_later=lambda topic: topic == later.topic),
+        order={log.topic: 0, later.topic: 1}.get,
     )
     past = consume(consumer, 3)
     assert {message.value for message in past} == {b"first", b"second", b"beside"}

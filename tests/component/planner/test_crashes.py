@@ -91,14 +91,15 @@ class PlayedConsumer:
     partitions = BatchConsumer.partitions
     fleet_partition = None
     spans_of = BatchConsumer.spans_of
+    _is_of_observations = staticmethod(lambda _: None)
     has_taken_in = BatchConsumer.has_taken_in
     _starts = BatchConsumer._starts
 
     def __post_init__(self) -> None:
         self._consumer = self
 
-    def ends_of_observations(self, number: int) -> dict[TopicPartition, int]:
-        return {TopicPartition(observations_topic("default"), number): 0}
+    def ends_of_observations(self, number: int, engine_cluster: str) -> dict[TopicPartition, int]:
+        return {TopicPartition(observations_topic(engine_cluster), number): 0}
 
     def poll_batch(self, limit: int, timeout_seconds: float) -> Any:
         first = self.offsets.next_offset(SOURCE) or 0

@@ -119,8 +119,8 @@ class PlayedLog:
     def spans_of(self, partitions: Any) -> list[Span]:
         return [Span(TOPIC, 0, self.next, self.next)]
 
-    def ends_of_observations(self, number: int) -> dict[TopicPartition, int]:
-        return {TopicPartition(observations_topic("default"), number): self.next}
+    def ends_of_observations(self, number: int, engine_cluster: str) -> dict[TopicPartition, int]:
+        return {TopicPartition(observations_topic(engine_cluster), number): self.next}
 
     def has_taken_in(self, ends: Any) -> bool:
         return True

@@ -85,7 +85,7 @@ def _require_topic(cluster: str, topic: EngineTopic) -> None:
         raise Refused(
             f"engine cluster {cluster} has no topic {topic.name}: 'gitopsctl engine-clusters add {cluster}' makes it"
         )
-    if topic.partitions < topic.needed:
+    if topic.partitions != topic.needed:
         raise Refused(
             f"topic {topic.name} of engine cluster {cluster} has {topic.partitions} partitions and needs "
             f"{topic.needed}: delete it if it is empty, then 'gitopsctl engine-clusters add {cluster}' makes it"

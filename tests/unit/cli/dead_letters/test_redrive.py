@@ -144,7 +144,7 @@ def test_letter_when_its_resource_is_removed_between_the_last_look_and_the_send_
     log: Any = Overtaken(*meanwhile)
     monkeypatch.setattr(letter_judge, "PartitionReader", lambda *_: log)
     monkeypatch.setattr(letter_judge, "AvroCodec", lambda *_: Codec({VALUE: WEB, **MEANWHILE}))
-    monkeypatch.setattr(letter_judge, "count_partitions", lambda *_: {SOURCE.topic: 12})
+    monkeypatch.setattr(letter_judge, "existing_partitions", lambda *_: {SOURCE.topic: 12})
     unused: Any = None
     judge = letter_judge.Judge(unused, unused)
     assert judge.refusals([stored()], has_database=False) == {"0/7": ""}

@@ -40,7 +40,7 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     monkeypatch.setattr(fleet_orders, "send_order", lambda *_: steps.append("order"))
     monkeypatch.setattr(fleet_orders, "_outcome", lambda *_: ("accepted", ""))
     monkeypatch.setattr(topics, "make_topics", lambda *_, dry_run: steps.append("plan" if dry_run else "topics"))
-    monkeypatch.setattr(topics, "grant_rights", lambda *_: steps.append("rights"))
+    monkeypatch.setattr(topics, "grant_rights", lambda *_, **__: steps.append("rights"))
     return steps
 
 

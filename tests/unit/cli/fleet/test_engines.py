@@ -119,7 +119,7 @@ def test_cluster_when_a_program_adds_it_then_what_is_said_of_its_topic_is_not_in
         say(f"a topic, {dry_run}")
 
     monkeypatch.setattr(topics, "make_topics", make_topics)
-    monkeypatch.setattr(topics, "grant_rights", lambda _rights, _timeout, say: say("rights"))
+    monkeypatch.setattr(topics, "grant_rights", lambda _rights, _timeout, say, *, keep: say("rights"))
     given = typed("add", "east", "-o", "json", app=engine_clusters.app)
     assert json.loads(given.stdout) == {"outcome": "accepted", "message": ""}
     assert given.stderr == "a topic, False\nrights\n"

@@ -6,8 +6,10 @@ from typing import Any, cast
 
 from confluent_kafka import TopicPartition as ClientPartition
 
-from services.common.kafka import OffsetTracker, TopicOrder, TopicPartition
+from services.common.kafka import OffsetTracker, TopicPartition
 from services.common.kafka.topic_order import HeldPartitions
+
+RANKS = {"earlier": 0, "later-a": 1, "later-b": 1, "last": 2}
 
 
 class Client:
@@ -27,16 +29,15 @@ class Client:
 
 
 def held(client: Client, offsets: OffsetTracker, *assigned: tuple[str, int]) -> HeldPartitions:
-    order = TopicOrder("earlier", is_later=lambda topic: topic.startswith("later"))
     sources = [TopicPartition(*each) for each in assigned]
     offsets.assign_partitions(dict.fromkeys(sources, 0))
-    partitions = HeldPartitions(order, cast("Any", client), offsets)
+    partitions = HeldPartitions(RANKS.get, cast("Any", client), offsets)
     partitions.hold_partitions(sources)
     return partitions
 
 
-def take_in(offsets: OffsetTracker, number: int) -> None:
-    source = TopicPartition("earlier", number)
+def take_in(offsets: OffsetTracker, number: int, topic: str = "earlier") -> None:
+    source = TopicPartition(topic, number)
     tracked = offsets.track_offset(source, offsets.next_offset(source) or 0)
     assert tracked is not None
     offsets.acknowledge_offset(tracked)
@@ -67,5 +68,18 @@ def test_partitions_when_they_are_assigned_anew_then_they_wait_anew() -> None:
     partitions.release_partitions()
     partitions.hold_partitions([TopicPartition("earlier", 1), TopicPartition("later-a", 1)])
     offsets.assign_partitions({TopicPartition("earlier", 1): 0})
+    partitions.release_partitions()
+    assert client.paused == set()
+
+
+def test_partition_when_it_is_of_a_third_rank_then_it_waits_for_the_first_and_for_the_second() -> None:
+    client, offsets = Client(p0=1), OffsetTracker()
+    partitions = held(client, offsets, ("earlier", 0), ("later-a", 0), ("last", 0), ("beside", 0))
+    assert client.paused == {("later-a", 0), ("last", 0)}
+    partitions.release_partitions()
+    take_in(offsets, 0)
+    partitions.release_partitions()
+    assert client.paused == {("last", 0)}
+    take_in(offsets, 0, "later-a")
     partitions.release_partitions()
     assert client.paused == set()

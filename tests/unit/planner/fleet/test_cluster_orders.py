@@ -116,7 +116,12 @@ TOPICS: dict[str, tuple[int | None, str, str]] = {
         "gives them the right, then order it again",
     ),
     "as declared": (6, "accepted", ""),
-    "larger": (7, "accepted", ""),
+    "too large": (
+        7,
+        "refused",
+        "topic gitops.engine.west of engine cluster west has 7 partitions and needs 6: delete it if it is empty, then "
+        "'gitopsctl engine-clusters add west' makes it",
+    ),
 }
 
 

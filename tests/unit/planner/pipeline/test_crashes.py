@@ -131,6 +131,7 @@ class PlayedConsumer:
 
     next_batch = BatchConsumer.poll_batch
     spans_of = BatchConsumer.spans_of
+    _is_of_observations = staticmethod(lambda _: None)
     _starts = BatchConsumer._starts
 
     def __post_init__(self) -> None:

@@ -33,6 +33,7 @@ REPORTS = {
     "of its own cluster": ("here", "north", True),
     "of another": ("here", "south", False),
     "of an instance that there is not": ("nowhere", "north", False),
+    "of no instance": ("", "north", False),
     "from the topic that all shared": ("here", None, True),
     "by a planner, of none": ("nowhere", None, True),
 }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import re
+from collections import defaultdict
 from collections.abc import Sequence
 from contextlib import nullcontext
 from datetime import datetime
@@ -11,14 +11,14 @@ from typing import Any
 
 import pytest
 
-from services.common.kafka import OffsetTracker, TopicPartition, observations_topic
+from services.common.kafka import COMMANDS, OBSERVATIONS, OffsetTracker, TopicPartition, observations_topic
 from services.planner.database import instance_queries
 from services.planner.domain.events import Event, HealthDue
-from services.planner.pipeline.batch_consumer import TOPICS, BatchConsumer
+from services.planner.pipeline.batch_consumer import BatchConsumer
 from services.planner.pipeline.silent_instances import SilentInstances
 from tests.unit.planner.given import at
 
-REPORTS = observations_topic("north")
+REPORTS, SOUTH = observations_topic("north"), observations_topic("south")
 
 
 class Log:
@@ -26,7 +26,6 @@ class Log:
 
     ends_of_observations = BatchConsumer.ends_of_observations
     has_taken_in = BatchConsumer.has_taken_in
-    _is_of_observations = re.compile(TOPICS.observations).fullmatch
 
     def __init__(self) -> None:
         self.offsets, self._consumer = OffsetTracker(), self
@@ -36,11 +35,12 @@ class Log:
 
     def assign(self, *partitions: int) -> None:
         self.offsets.revoke_partitions(self.offsets.partitions)
-        self.offsets.assign_partitions({TopicPartition(REPORTS, each): 0 for each in partitions})
+        sources = [TopicPartition(topic, each) for topic in (COMMANDS, REPORTS) for each in partitions]
+        self.offsets.assign_partitions(dict.fromkeys(sources, 0))
 
     @property
     def partitions(self) -> list[int]:
-        return [source.partition for source in self.offsets.partitions]
+        return [source.partition for source in self.offsets.partitions if source.topic == COMMANDS]
 
     def end_offset(self, source: TopicPartition) -> int | None:
         self.asked.append(source.partition)
@@ -60,11 +60,15 @@ class Watch:
     def __init__(self, monkeypatch: pytest.MonkeyPatch, **due: tuple[int, int]) -> None:
         self.log, self.due, self.second = Log(), due, 0
         self.silent: list[str] = []
+        self.clusters = defaultdict[str, str](lambda: "north")
         self._silent_instances = SilentInstances()
         self._planner: Any = SimpleNamespace(
             consumer=self.log,
             clock=SimpleNamespace(now=lambda: at(self.second), time=lambda: float(self.second)),
-            session=SimpleNamespace(connection=lambda: nullcontext(None)),
+            session=SimpleNamespace(
+                connection=lambda: nullcontext(None),
+                find_engine_clusters=lambda instances: {each: self.clusters[each] for each in instances},
+            ),
             look_again=self._look_again,
         )
         monkeypatch.setattr(instance_queries, "find_due_health", self._find)
@@ -186,13 +190,39 @@ def test_instances_when_many_partitions_have_no_leader_then_a_look_waits_for_one
     assert watch.log.asked[12:] == [12, 0, 1]
 
 
-def test_instance_when_reports_of_another_engine_cluster_have_not_been_read_yet_then_it_is_not_silent(
+def test_instance_when_reports_of_another_engine_cluster_have_not_been_read_yet_then_it_is_silent_all_the_same(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    watch = Watch(monkeypatch, one=(0, 100), two=(0, 100))
+    watch.clusters["two"] = "south"
+    watch.log.offsets.assign_partitions({TopicPartition(SOUTH, 0): 0})
+    watch.log.ends[0] = 1
+    watch.log.take_in(1)
+    assert watch.look(500) == ["one"]
+    del watch.due["one"]
+    watch.log.take_in(1, topic=SOUTH)
+    assert watch.look(501) == ["two"]
+
+
+def test_instance_when_the_reports_of_its_engine_cluster_are_not_assigned_then_it_is_not_silent(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    watch = Watch(monkeypatch, one=(0, 100), two=(0, 100))
+    watch.clusters["two"] = "south"
+    watch.log.offsets.assign_partitions({TopicPartition(OBSERVATIONS, 0): 0})
+    assert watch.look(500) == ["one"]
+    del watch.due["one"]
+    watch.log.offsets.assign_partitions({TopicPartition(SOUTH, 0): 0})
+    assert watch.look(510) == ["two"]
+
+
+def test_instance_when_what_former_releases_told_has_not_been_read_yet_then_it_is_not_silent(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     watch = Watch(monkeypatch, one=(0, 100))
-    watch.log.offsets.assign_partitions({TopicPartition(observations_topic("south"), 0): 0})
+    watch.log.offsets.assign_partitions({TopicPartition(OBSERVATIONS, 0): 0})
     watch.log.ends[0] = 1
     watch.log.take_in(1)
     assert watch.look(500) == []
-    watch.log.take_in(1, topic=observations_topic("south"))
+    watch.log.take_in(1, topic=OBSERVATIONS)
     assert watch.look(501) == ["one"]
