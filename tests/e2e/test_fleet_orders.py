@@ -132,6 +132,7 @@ def test_cluster_when_added_twice_then_it_is_there_once_and_its_region_stays(sta
     again = of_clusters(stack, "add", CLUSTER, "--region", "eu")
     assert again.stdout.splitlines() == [
         "gitops.engine.north: 6 partitions",
+        "gitops.observations.north: 12 partitions",
         "agent-north: 4 topics, 1 groups",
         "provisioner-north: 2 topics, 1 groups",
         "north: unchanged, it is known",

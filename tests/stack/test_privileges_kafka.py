@@ -256,7 +256,7 @@ def test_right_when_it_is_declared_no_more_then_it_is_kept_as_long_as_the_operat
     infrastructure: HostedStack, elsewhere: BrokerSettings, tmp_path: Path
 ) -> None:
     former = tmp_path / "acls.yaml"
-    former.write_text(f"{{}}\n---\n{{}}\n---\nagent-<engine-cluster>: {{topics: {{{OBJECTS}: [write]}}}}\n")
+    former.write_text(f"{{}}\n---\n{{}}\n---\nagent-<engine-cluster>: {{topics: {{{COMMANDS}: [write]}}}}\n")
 
     def grant(*options: str) -> None:
         typed = ["acls", "--engine-cluster", "elsewhere", *options]
@@ -266,9 +266,9 @@ def test_right_when_it_is_declared_no_more_then_it_is_kept_as_long_as_the_operat
     own = observations_topic("elsewhere")
     for options in (["--from", str(former), "--keep"], ["--keep"]):
         grant(*options)
-        assert (_may_write(elsewhere, OBJECTS), _may_write(elsewhere, own)) == (True, True)
+        assert (_may_write(elsewhere, COMMANDS), _may_write(elsewhere, own)) == (True, True)
     grant()
-    assert (_may_write(elsewhere, OBJECTS), _may_write(elsewhere, own)) == (False, True)
+    assert (_may_write(elsewhere, COMMANDS), _may_write(elsewhere, own)) == (False, True)
 
 
 def test_topics_of_engine_clusters_when_a_planner_asks_then_it_is_told_of_them_whether_they_are_there_and_of_no_others(
