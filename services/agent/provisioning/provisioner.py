@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from datetime import timedelta
 
 import structlog
@@ -64,7 +64,7 @@ class Provisioner:
         self._waiting: frozenset[str] = frozenset()
         """Instances that waited at the last comparison for manifests that have changed."""
         self._waiting_since = clock.time()
-        """When others last waited than these."""
+        """Since when any waits, or when the last of them got its manifests."""
         self._has_looked = False
 
     def not_ready(self) -> str:
@@ -89,17 +89,20 @@ class Provisioner:
         installations = self._fleet.installations()
         kept = [each for each in installations if not each.is_retired]
         turns = await find_turns(self._installer, kept, self._clock.now(), self._soak)
-        self._measure_wait(name for name, turn in turns.items() if isinstance(turn, Turn) and turn.waits)
+        self._measure_wait(turns)
         for instance in installations:
             self._has_looked |= instance.is_retired  # these come last
             if instance.id not in self._gone:
                 await self._look_at(instance, turns)
         self._has_looked = True
 
-    def _measure_wait(self, waiting: Iterable[str]) -> None:
+    def _measure_wait(self, turns: Mapping[str, Turn | GitOpsError]) -> None:
+        """One that waited, and cannot be read now, waits still."""
         now, before = self._clock.time(), self._waiting
-        self._waiting = frozenset(waiting)
-        if self._waiting != before:
+        known = {name: turn for name, turn in turns.items() if isinstance(turn, Turn)}
+        unread = before & (turns.keys() - known.keys())
+        self._waiting = unread | {name for name, turn in known.items() if turn.waits}
+        if not before or any(not known[name].waits for name in before & known.keys()):
             self._waiting_since = now
         metrics.MANIFESTS_HELD.set(now - self._waiting_since if self._waiting else 0)
 

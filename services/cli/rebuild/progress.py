@@ -70,8 +70,12 @@ def load_offsets(connection: Connection) -> Offsets:
 
 
 def count_replayed(first: Offsets, ends: Offsets, reached: Offsets) -> int:
-    """How many messages between ``first`` and ``ends`` were ``reached``."""
-    return sum(min(max(reached.get(source, 0), first[source]), end) - first[source] for source, end in ends.items())
+    """How many messages between ``first`` and ``ends`` were ``reached``.
+
+    A partition that ``first`` does not know is of a topic that is newer: it counts from its beginning.
+    """
+    starts = {source: first.get(source, 0) for source in ends}
+    return sum(min(max(reached.get(source, 0), starts[source]), end) - starts[source] for source, end in ends.items())
 
 
 def read_offsets(url: str) -> Offsets:
@@ -112,7 +116,7 @@ def _lack(first: Offsets, ends: Offsets, reached: Offsets) -> str:
     """Which partitions are not at their ends, and what to look at."""
     lacking = []
     for source, end in sorted(ends.items()):
-        total, done = end - first[source], count_replayed(first, {source: end}, reached)
+        total, done = end - first.get(source, 0), count_replayed(first, {source: end}, reached)
         if done < total:
             lacking.append(f"{source.topic}/{source.partition} ({done} of {total})")
     named, more = ", ".join(lacking[:MOST_NAMED]), len(lacking) - MOST_NAMED

@@ -39,7 +39,6 @@ from services.common.kafka import (
     OBSERVATIONS,
     PartitionReader,
     TopicPartition,
-    is_observations_topic,
     reporting_cluster,
     tenant_key,
 )
@@ -180,13 +179,14 @@ def _removed(
 ) -> tuple[list[Key], Mapping[TopicPartition, int]]:
     """Those of ``waiting`` that agents have removed, and up to where that was read.
 
-    Only observations of their tenants are decoded, and those from other engine clusters do not count.
+    Only observations of their tenants are decoded, and those from other engine clusters do not count. Topics that are
+    newer than ``positions`` are read from their beginning.
     """
     codec = AvroCodec(SchemaRegistry(settings), Observation, value_subject(OBSERVATIONS))
     tenants, by_object = {each.tenant for each in waiting.values()}, _by_object(waiting)
-    sources = {source: offset for source, offset in positions.items() if is_observations_topic(source.topic)}
     removed: list[Key] = []
     with PartitionReader(settings, CLIENT) as reader:
+        sources = {source: positions.get(source, 0) for source in reader.partitions_of_observations()}
         ends = reader.end_offsets(sources)
         for message in reader.read_messages(ends, sources):
             if message.key not in tenants:

@@ -65,11 +65,11 @@ class HeldPartitions:
             self._ends = {each: self._ends[each] for earlier in self._waiting.values() for each in earlier}
 
     def _ask_for_ends(self) -> None:
-        for source, end in self._ends.items():
-            if end is None:
-                self._ends[source] = end_offset(self._client, source)
-                if self._ends[source] is None:
-                    return  # the brokers do not answer: nothing is fetched either
+        for source in [each for each, end in self._ends.items() if end is None]:
+            del self._ends[source]
+            self._ends[source] = end_offset(self._client, source)
+            if self._ends[source] is None:
+                return  # it is the last now: the others are asked for before it, a call later
 
     def _is_taken_in(self, source: TopicPartition, end: int) -> bool:
         taken_in = self._offsets.committable_offset(source)

@@ -169,7 +169,7 @@ INSTALLATIONS_FAILED = Gauge(
 )
 MANIFESTS_HELD = Gauge(
     "gitops_engine_manifests_held_seconds",
-    "How long the same instances have waited for manifests that have changed, while no other got them; 0: none waits.",
+    "How long instances have waited for manifests that have changed since the last one got them; 0: none waits.",
 )
 INSTANCE_UNREADY = Gauge(
     "gitops_engine_unready",

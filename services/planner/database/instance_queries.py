@@ -22,7 +22,8 @@ HEALTH_DUE = """
 SELECT h.engine_instance_id, h.partition
   FROM engine_health h JOIN engine_instances i ON i.id = h.engine_instance_id
  WHERE h.due_at <= %(now)s AND h.partition = ANY(%(partitions)s) AND i.state <> 'retired'
- ORDER BY h.due_at
+   AND i.engine_cluster = ANY(%(clusters)s)
+ ORDER BY h.due_at, h.engine_instance_id
  LIMIT %(limit)s
 """
 FORGET_RETIRED = (
@@ -75,9 +76,11 @@ def load_engine_health(connection: Connection[Any], instances: Collection[str]) 
     return {each.engine_instance_id: each for each in (InstanceHealth(*row) for row in rows)}
 
 
-def find_due_health(connection: Connection[Any], now: datetime, partitions: Sequence[int], limit: int) -> list[Event]:
-    """Engine instances that are not retired, and of which no agent has told anything for long."""
-    values = {"now": now, "partitions": list(partitions), "limit": limit}
+def find_due_health(
+    connection: Connection[Any], now: datetime, partitions: Sequence[int], clusters: Sequence[str], limit: int
+) -> list[Event]:
+    """Engine instances of these clusters that are not retired, and of which no agent has told anything for long."""
+    values = {"now": now, "partitions": list(partitions), "clusters": list(clusters), "limit": limit}
     return [Event(HealthDue(known), at, "") for known, at in connection.execute(HEALTH_DUE, values)]
 
 

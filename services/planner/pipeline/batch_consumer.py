@@ -32,6 +32,7 @@ from services.common.kafka import (
     Membership,
     TopicPartition,
     observations_topic,
+    reporting_cluster,
 )
 from services.planner import SERVICE
 from services.planner.database.save import Span
@@ -130,7 +131,7 @@ class BatchConsumer:
     def spans_of(self, partitions: Iterable[int]) -> list[Span]:
         """Spans without messages: they can be saved only as long as these partitions are ours.
 
-        Who has a partition of commands has those of observations, too.
+        Those of commands are enough: whoever acts on observations of a number has its commands.
         """
         wanted = set(partitions)
         starts = sorted(self._starts().items())
@@ -140,16 +141,27 @@ class BatchConsumer:
             if source.partition in wanted and not self._is_of_observations(source.topic)
         ]
 
-    def ends_of_observations(self, number: int, engine_cluster: str) -> dict[TopicPartition, int]:
-        """Where the partitions of this number end now in which the cluster's agents report, or did in former releases.
+    def sources_of_observations(self, number: int, engine_cluster: str) -> list[TopicPartition]:
+        """The partitions of this number in which the cluster's agents report, or did in former releases.
 
-        None if the cluster's own is not assigned to us, or the brokers do not say where one ends.
+        Empty if that in which they report now is not assigned to us.
         """
-        own = TopicPartition(observations_topic(engine_cluster), number)
+        own, former = (TopicPartition(topic, number) for topic in (observations_topic(engine_cluster), OBSERVATIONS))
         assigned = self.offsets.partitions
-        if own not in assigned:
-            return {}
-        sources = [each for each in (own, TopicPartition(OBSERVATIONS, number)) if each in assigned]
+        return [each for each in (own, former) if each in assigned] if own in assigned else []
+
+    @property
+    def reporting_clusters(self) -> set[str]:
+        """The engine clusters of whose observations partitions are assigned to us."""
+        found = (reporting_cluster(source.topic) for source in self.offsets.partitions)
+        return {cluster for cluster in found if cluster is not None}
+
+    def are_assigned(self, sources: Iterable[TopicPartition]) -> bool:
+        """Whether all of these partitions are ours."""
+        return {*sources} <= {*self.offsets.partitions}
+
+    def find_ends(self, sources: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """Where these partitions end now; empty if the brokers do not say it of one."""
         ends = {source: self._consumer.end_offset(source) for source in sources}
         known = {source: end for source, end in ends.items() if end is not None}
         return known if len(known) == len(ends) else {}

@@ -23,7 +23,7 @@ FindClusters = Callable[[Collection[str]], Mapping[str, str]]
 
 
 def without_foreign_reports(events: Sequence[Event], find_clusters: FindClusters) -> Sequence[Event]:
-    """``events`` without reports whose topic is another engine cluster's than their instance.
+    """``events`` without reports whose topic is another engine cluster's than their instance, or that are of none.
 
     Reports from the topic that all clusters shared once stay, and so does what planners tell themselves.
     """
@@ -37,7 +37,7 @@ def without_foreign_reports(events: Sequence[Event], find_clusters: FindClusters
         instance, origin = _instance_to_check(event), event.reporting_cluster
         if instance is None or origin is None or clusters.get(instance) == origin:
             kept.append(event)
-        elif instance in clusters:  # who tells of an instance that there is not is late, or will be told of it
+        elif instance in clusters:  # of an instance that there is not an agent may tell a moment too late or too early
             foreign[origin, instance] = foreign.get((origin, instance), 0) + 1
     _log_foreign(foreign, clusters)
     return kept

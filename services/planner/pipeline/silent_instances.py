@@ -50,38 +50,44 @@ class SilentInstances:
 
     def look(self, planner: Planner) -> None:
         """Have those planned that are silent."""
-        ours = planner.consumer.partitions
-        self._marks = {place: mark for place, mark in self._marks.items() if place[0] in ours}
+        consumer = planner.consumer
+        ours, marks = consumer.partitions, self._marks.items()
+        self._marks = {place: mark for place, mark in marks if place[0] in ours and consumer.are_assigned(mark.ends)}
         self._mark(planner, ours)
-        reached = [place for place, mark in self._marks.items() if planner.consumer.has_taken_in(mark.ends)]
+        reached = [place for place, mark in self._marks.items() if consumer.has_taken_in(mark.ends)]
         by_time = defaultdict[datetime, set[Place]](set)
         for place in reached:
             by_time[self._marks.pop(place).at].add(place)
         for at, marked in by_time.items():
-            due = _due(planner, at, {number for number, _ in marked})
-            if events := [event for place in marked & due.keys() for event in due[place]]:
+            due = _due(planner, at, {number for number, _ in marked}, {cluster for _, cluster in marked})
+            if events := [event for place in sorted(marked & due.keys()) for event in due[place]]:
                 planner.look_again(events)
 
     def _mark(self, planner: Planner, ours: Collection[int]) -> None:
         """Places in which some seem to be silent. Ends at the first without an answer: the next look goes on."""
         now, time = planner.clock.now(), planner.clock.time()
-        asked_at = {
-            place: self._unanswered.get(place, NEVER) for place in _due(planner, now, ours) if place not in self._marks
-        }
+        seeming = _due(planner, now, ours, planner.consumer.reporting_clusters)
+        asked_at = {place: self._unanswered.get(place, NEVER) for place in seeming if place not in self._marks}
         askable = [place for place, before in asked_at.items() if time - before >= ASK_AGAIN_SECONDS]
         for place in sorted(askable, key=lambda each: (asked_at[each], each)):
-            ends = planner.consumer.ends_of_observations(*place)
+            sources = planner.consumer.sources_of_observations(*place)
+            if not sources:
+                continue
+            ends = planner.consumer.find_ends(sources)
             if not ends:
                 self._unanswered[place] = time
                 return
             self._marks[place] = LogMark(now, ends)
 
 
-def _due(planner: Planner, at: datetime, partitions: Collection[int]) -> Mapping[Place, list[Event]]:
+def _due(
+    planner: Planner, at: datetime, partitions: Collection[int], clusters: Collection[str]
+) -> Mapping[Place, list[Event]]:
+    """Those of whose reports these are the partitions and the engine clusters."""
     with planner.session.connection() as connection:
-        found = instance_queries.find_due_health(connection, at, sorted(partitions), AT_ONCE)
-    clusters = planner.session.find_engine_clusters({instance_of(event) for event in found})
+        found = instance_queries.find_due_health(connection, at, sorted(partitions), sorted(clusters), AT_ONCE)
+    cluster_of = planner.session.find_engine_clusters({instance_of(event) for event in found})
     due = defaultdict[Place, list[Event]](list)
     for event in found:
-        due[event.partition, clusters[instance_of(event)]].append(event)
+        due[event.partition, cluster_of[instance_of(event)]].append(event)
     return due

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pickle
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -90,6 +90,7 @@ class PlayedConsumer:
     poll = BatchConsumer.poll_batch
     partitions = BatchConsumer.partitions
     fleet_partition = None
+    reporting_clusters = frozenset({"default"})
     spans_of = BatchConsumer.spans_of
     _is_of_observations = staticmethod(lambda _: None)
     has_taken_in = BatchConsumer.has_taken_in
@@ -98,8 +99,14 @@ class PlayedConsumer:
     def __post_init__(self) -> None:
         self._consumer = self
 
-    def ends_of_observations(self, number: int, engine_cluster: str) -> dict[TopicPartition, int]:
-        return {TopicPartition(observations_topic(engine_cluster), number): 0}
+    def sources_of_observations(self, number: int, engine_cluster: str) -> list[TopicPartition]:
+        return [TopicPartition(observations_topic(engine_cluster), number)]
+
+    def find_ends(self, sources: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        return dict.fromkeys(sources, 0)
+
+    def are_assigned(self, _: object) -> bool:
+        return True
 
     def poll_batch(self, limit: int, timeout_seconds: float) -> Any:
         first = self.offsets.next_offset(SOURCE) or 0

@@ -160,11 +160,12 @@ def test_health_when_no_agent_tells_it_in_time_then_it_is_unknown_and_the_planne
     take(session, 2, told(1, "Down", "HeartbeatLost"))
     due = at(2) + PATIENCE
 
-    def found(*partitions: int, early: float = 0) -> list[Event]:
+    def found(*partitions: int, early: float = 0, cluster: str = "default") -> list[Event]:
         with session.connection() as connection:
-            return instance_queries.find_due_health(connection, due - timedelta(seconds=early), partitions, 10)
+            until = due - timedelta(seconds=early)
+            return instance_queries.find_due_health(connection, until, partitions, [cluster], 10)
 
-    assert (found(PARTITION, early=1), found(PARTITION + 1)) == ([], [])
+    assert (found(PARTITION, early=1), found(PARTITION + 1), found(PARTITION, cluster="north")) == ([], [], [])
     take(session, 182, *found(PARTITION))
     assert rows(database, STREAMED)[0] == (ONE, "Unknown", "AgentSilent", "3.2.11")
     assert found(PARTITION) == []
@@ -231,7 +232,7 @@ def test_instance_when_retired_then_it_is_due_for_nothing_and_what_was_told_of_i
     take(session, 2, told(1), told(1, instance=TWO))
     take(session, 4, ordered(3, RetireEngineInstance(ONE)))
     with session.connection() as connection:
-        due = instance_queries.find_due_health(connection, at(2) + PATIENCE, [PARTITION], 10)
+        due = instance_queries.find_due_health(connection, at(2) + PATIENCE, [PARTITION], ["default"], 10)
         forgotten = instance_queries.forget_retired(connection)
     assert [event.message for event in due] == [HealthDue(TWO)]
     assert (forgotten, rows(database, "SELECT engine_instance_id FROM engine_health")) == (1, [(TWO,)])

@@ -115,12 +115,19 @@ class PlayedLog:
     next: int = 0
     partitions: Sequence[int] = (0,)
     fleet_partition: int = 0
+    reporting_clusters: frozenset[str] = frozenset({"default"})
 
     def spans_of(self, partitions: Any) -> list[Span]:
         return [Span(TOPIC, 0, self.next, self.next)]
 
-    def ends_of_observations(self, number: int, engine_cluster: str) -> dict[TopicPartition, int]:
-        return {TopicPartition(observations_topic(engine_cluster), number): self.next}
+    def sources_of_observations(self, number: int, engine_cluster: str) -> list[TopicPartition]:
+        return [TopicPartition(observations_topic(engine_cluster), number)]
+
+    def find_ends(self, sources: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
+        return dict.fromkeys(sources, self.next)
+
+    def are_assigned(self, _: object) -> bool:
+        return True
 
     def has_taken_in(self, ends: Any) -> bool:
         return True

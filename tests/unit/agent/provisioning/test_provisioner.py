@@ -279,6 +279,11 @@ async def test_manifests_when_nobody_gets_them_any_more_then_it_is_measured_for_
         for _ in range(3):
             await clock.advance(INTERVAL)
         assert held() == 3 * INTERVAL
+        installer.records.errors["two"] = Retry("away")
+        await clock.advance(INTERVAL)
+        del installer.records.errors["two"]
+        await clock.advance(INTERVAL)
+        assert held() == 5 * INTERVAL
     async with running(FakeInstaller(records=FakeRecords({"one": NEW, "two": NEW})), *HEALTHY):
         assert held() == 0
 

@@ -37,6 +37,8 @@ def test_replay_when_followed_then_it_is_counted_from_the_oldest_message_to_wher
 
 
 def test_replay_when_retention_has_emptied_a_partition_then_nothing_is_waited_for() -> None:
+    newer = TopicPartition("gitops.observations.south", 0)
+    assert count_replayed({LOG: 10}, {LOG: 15, newer: 4}, {LOG: 12, newer: 3}) == 5
     assert count_replayed({LOG: 10}, {LOG: 10}, {LOG: 10}) == count_replayed({LOG: 10}, {LOG: 10}, {}) == 0
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, cast
 
+from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka import TopicPartition as ClientPartition
 
 from services.common.kafka import OffsetTracker, TopicPartition
@@ -25,7 +26,9 @@ class Client:
         self.paused -= {(each.topic, each.partition) for each in partitions}
 
     def get_watermark_offsets(self, partition: ClientPartition, *_: Any, **__: Any) -> tuple[int, int]:
-        return 0, self.ends[f"p{partition.partition}"]
+        if (end := self.ends.get(f"p{partition.partition}")) is None:
+            raise KafkaException(KafkaError(KafkaError.LEADER_NOT_AVAILABLE))
+        return 0, end
 
 
 def held(client: Client, offsets: OffsetTracker, *assigned: tuple[str, int]) -> HeldPartitions:
@@ -83,3 +86,11 @@ def test_partition_when_it_is_of_a_third_rank_then_it_waits_for_the_first_and_fo
     take_in(offsets, 0, "later-a")
     partitions.release_partitions()
     assert client.paused == set()
+
+
+def test_partition_when_another_has_no_leader_then_it_does_not_wait_for_that() -> None:
+    client, offsets = Client(p1=0), OffsetTracker()
+    partitions = held(client, offsets, *((topic, number) for topic in ("earlier", "later-a") for number in (0, 1)))
+    for _ in range(2):
+        partitions.release_partitions()
+    assert client.paused == {("later-a", 0)}

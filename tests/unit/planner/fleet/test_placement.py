@@ -43,7 +43,7 @@ def test_tenants_when_some_weigh_much_more_then_no_instance_carries_more_than_it
     load: Counter[str] = Counter()
     for number, tenant in enumerate(TENANTS):
         load[place(tenant, FLEET, load).id] += 400 if number % 100 == 0 else 2
-    assert max(load.values()) / (load.total() / len(FLEET)) <= BOUND
+    assert max(load.values()) / (load.total() / len(FLEET)) <= 1.25
 
 
 def test_instance_when_it_carries_more_than_others_then_its_tenants_go_to_their_next_choice_and_no_others() -> None:

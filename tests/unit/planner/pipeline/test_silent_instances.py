@@ -24,7 +24,10 @@ REPORTS, SOUTH = observations_topic("north"), observations_topic("south")
 class Log:
     """Where the consumer is: observations, of which so many are written and taken in."""
 
-    ends_of_observations = BatchConsumer.ends_of_observations
+    sources_of_observations = BatchConsumer.sources_of_observations
+    reporting_clusters = BatchConsumer.reporting_clusters
+    are_assigned = BatchConsumer.are_assigned
+    find_ends = BatchConsumer.find_ends
     has_taken_in = BatchConsumer.has_taken_in
 
     def __init__(self) -> None:
@@ -79,8 +82,12 @@ class Watch:
         self._silent_instances.look(self._planner)
         return self.silent
 
-    def _find(self, _: Any, now: datetime, partitions: Sequence[int], __: int) -> list[Event]:
-        found = {name: at_ for name, (at_, due) in self.due.items() if at_ in partitions and at(due) <= now}
+    def _find(
+        self, _: Any, now: datetime, partitions: Sequence[int], clusters: Sequence[str], limit: int
+    ) -> list[Event]:
+        due = {name: at_ for name, (at_, due) in self.due.items() if at_ in partitions and at(due) <= now}
+        found = {name: at_ for name, at_ in [*due.items()] if self.clusters[name] in clusters}
+        assert len(found) <= limit
         return [Event(HealthDue(name), partition, "") for name, partition in found.items()]
 
     def _look_again(self, events: list[Event]) -> None:
@@ -226,3 +233,26 @@ def test_instance_when_what_former_releases_told_has_not_been_read_yet_then_it_i
     assert watch.look(500) == []
     watch.log.take_in(1, topic=OBSERVATIONS)
     assert watch.look(501) == ["one"]
+
+
+def test_instance_when_its_clusters_reports_were_assigned_to_another_planner_meanwhile_then_it_is_marked_anew(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    watch = Watch(monkeypatch, one=(0, 100))
+    watch.log.ends[0] = 1
+    assert watch.look(500) == []
+    watch.log.offsets.revoke_partitions([TopicPartition(REPORTS, 0)])
+    assert watch.look(501) == []
+    watch.log.offsets.assign_partitions({TopicPartition(REPORTS, 0): 0})
+    assert watch.look(502) == []
+    watch.log.take_in(1)
+    assert watch.look(503) == ["one"]
+
+
+def test_instances_when_those_of_other_clusters_are_not_assigned_then_the_others_are_found_and_in_a_fixed_order(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    watch = Watch(monkeypatch, **{f"of-{cluster}": (0, 100) for cluster in "fbdace"}, lost=(0, 1))
+    watch.clusters |= {f"of-{cluster}": cluster for cluster in "fbdace"} | {"lost": "unknown"}
+    watch.log.offsets.assign_partitions({TopicPartition(observations_topic(each), 0): 0 for each in "fbdace"})
+    assert watch.look(500) == [f"of-{cluster}" for cluster in "abcdef"]
