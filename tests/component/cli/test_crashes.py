@@ -189,7 +189,7 @@ class Brokers:
     def _make_topics(self, made: Iterable[Topic], *_: object, **__: object) -> None:
         self._keep(topic.name for topic in made)
 
-    def _grant_rights(self, rights: Iterable[str], *_: object) -> None:
+    def _grant_rights(self, rights: Iterable[str], *_: object, **__: object) -> None:
         self._keep(rights)
 
     def _keep(self, names: Iterable[str]) -> None:

@@ -102,5 +102,9 @@ async def _cut_off(watcher: Watcher) -> None:
         async def get_object(self, *_: object) -> None:
             await asyncio.Event().wait()
 
+        async def patch_object(self, *_: object, **__: object) -> None:
+            """Where the lease was read just before."""
+            await asyncio.Event().wait()
+
     assert watcher.leadership.election is not None
     watcher.leadership.election.kube = Nowhere()  # type: ignore[assignment]
