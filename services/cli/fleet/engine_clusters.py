@@ -46,7 +46,7 @@ def add(
     *,
     dry_run: bool = DRY_RUN,
 ) -> None:
-    """Give a cluster a topic, and its agents a principal that reads no other; then order that there is the cluster.
+    """Give a cluster topics and principals that can use no other cluster's; then order that there is the cluster.
 
     The password of the principal agent-<ID> is taken from KAFKA_PASSWORD_AGENT_<ID>. Needs a planner at work, and
     KAFKA_… of an operator. Safe to run again: if there is the cluster, nothing changes. 'keys generate' makes
@@ -105,7 +105,7 @@ def retire(
 ) -> None:
     """Order that a cluster is given up, for good. Refused while it has an instance that is not retired, or a pool.
 
-    Its topic and its principal stay at the brokers.
+    Its topics and its principals stay at the brokers.
     """
     give_order(RetireEngineCluster(cluster), url, timeout, output, dry_run=dry_run)
 

@@ -172,10 +172,10 @@ def partition_of(key: bytes, partitions: int) -> int:
 def _offsets_at(
     settings: KafkaSettings, moment: datetime, tenant: TenantName | None
 ) -> tuple[Offsets, list[TopicPartition]]:
-    """Up to where the partitions of both logs tell of the time before ``moment``; of one tenant only its own.
+    """Up to where the partitions of both logs, each of one topic or more, tell of the time before ``moment``.
 
-    Those hold other tenants, too: how much a list may remove is a share of all that is known in a partition. And those
-    whose observations of then are not there any more.
+    Of one tenant only its own. Those hold other tenants, too: how much a list may remove is a share of all that is
+    known in a partition. And those whose observations of then are not there any more.
     """
     with PartitionReader(settings, CLIENT) as reader:
         sources = reader.partitions_of(COMMANDS) + reader.partitions_of_observations()
