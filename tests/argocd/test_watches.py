@@ -17,13 +17,15 @@ from tests.e2e.api import Api, Cluster
 from tests.e2e.tenant import Tenant, create_namespace
 
 SETTLED_SECONDS = 3.0
-DEADLINE_SECONDS = 60.0
+LEFT_SECONDS = 30.0
+"""Within which Argo CD gives up environments of tests before: agents remove a cluster after a grace period."""
+DEADLINE_SECONDS = 90.0
 
 
-async def settled(far: Deployed) -> int:
-    """Watches of the other cluster once their number stays as it is."""
+async def settled(far: Deployed, seconds: float = SETTLED_SECONDS) -> int:
+    """Watches of the other cluster once their number has stayed as it is for so long."""
     deadline, since, before = time.monotonic() + DEADLINE_SECONDS, time.monotonic(), -1
-    while time.monotonic() - since < SETTLED_SECONDS:
+    while time.monotonic() - since < seconds:
         assert time.monotonic() < deadline
         (now,) = await open_watches([far.kube])
         if now != before:
@@ -39,7 +41,7 @@ async def test_environment_when_it_has_several_namespaces_then_argocd_watches_ea
     for name in names:
         await create_namespace(far.kube, name)
     await api.secret("kubeconfig", "managed-environment", kubeconfig=cluster.kubeconfig())
-    found = [await settled(far)]
+    found = [await settled(far, LEFT_SECONDS)]
     for count in (1, 3):
         environment = f"with-{count}"
         await api.environment(environment, apiURL=cluster.url, namespaces=names[:count])
