@@ -7,6 +7,7 @@ could replace a true one there.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 
 import structlog
@@ -31,14 +32,14 @@ def without_foreign_reports(events: Sequence[Event], find_clusters: FindClusters
     if not named:
         return events
     clusters = find_clusters(named)
-    foreign: dict[tuple[str, str], int] = {}
+    foreign = Counter[tuple[str, str]]()
     kept = []
     for event in events:
         instance, origin = _instance_to_check(event), event.reporting_cluster
         if instance is None or origin is None or clusters.get(instance) == origin:
             kept.append(event)
         elif instance in clusters:  # of an instance that there is not an agent may tell a moment too late or too early
-            foreign[origin, instance] = foreign.get((origin, instance), 0) + 1
+            foreign[origin, instance] += 1
     _log_foreign(foreign, clusters)
     return kept
 
