@@ -25,11 +25,21 @@ class Told:
     """By resource, those that differ from the one before."""
 
     def without_names(self, resource: str, names: Mapping[str, str]) -> list[Any]:
-        """The statuses without times, and with the ``names`` of things replaced."""
+        """The statuses without times, and with the ``names`` of things replaced.
+
+        That an operation runs, and nothing else, is left out: it is not shown if the operation ends within the same
+        batch of reports, which is chance.
+        """
         shown = [_TIME.sub("<time>", json.dumps(status, sort_keys=True)) for status in self.statuses[resource]]
         for name, replacement in names.items():
             shown = [text.replace(name, replacement) for text in shown]
-        return [json.loads(text) for number, text in enumerate(shown) if number == 0 or shown[number - 1] != text]
+        said = [status for text in shown if not _only_runs(status := json.loads(text))]
+        return [status for number, status in enumerate(said) if number == 0 or said[number - 1] != status]
+
+
+def _only_runs(status: Mapping[str, Any]) -> bool:
+    conditions = status.get("conditions", [])
+    return status.get("operation") == {"phase": "Running"} and not any(each["message"] for each in conditions)
 
 
 async def current(kube: KubeClient, resource: ApiResource, namespace: str) -> dict[str, dict[str, Any]]:
