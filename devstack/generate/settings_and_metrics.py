@@ -14,7 +14,7 @@ from pydantic_settings import BaseSettings
 
 from devstack.generate.markdown import Row, code, table
 from services.agent.provisioning.settings import ProvisionerSettings
-from services.agent.settings import AgentSettings
+from services.agent.settings import AgentSettings, EngineClusterSettings
 from services.cli.installation.connect import ConnectorSettings, ConnectSettings
 from services.common.addresses import AddressPolicy
 from services.common.api_resource import GroupKind
@@ -24,16 +24,16 @@ from services.planner.settings import PlannerSettings
 from services.watcher.settings import WatcherSettings
 
 SETTINGS: dict[str, type[BaseSettings]] = {
+    "Watcher, planner, agent and provisioner": ServiceSettings,
     "Watcher": WatcherSettings,
     "Planner": PlannerSettings,
+    "Agent and provisioner": EngineClusterSettings,
     "Agent": AgentSettings,
     "Provisioner": ProvisionerSettings,
     "Connector keeper": ConnectSettings,
     "`gitopsctl connector apply`": ConnectorSettings,
 }
-"""Of each service, and of a command that has more than the service beside it."""
-SHARED = (ServiceSettings, ConnectSettings)
-"""What others have, too: it is shown once."""
+"""What each section is about. A setting that one of these has from another is shown with that other alone."""
 
 ABOUT_SETTINGS = """\
 Each is an environment variable, read once, when a process starts; a wrong value ends it with exit code 2 and a line
@@ -53,18 +53,13 @@ BOUNDS = {"ge": "at least", "gt": "more than", "le": "at most"}
 
 def settings_page() -> str:
     """Every setting of every service, in Markdown."""
-    common = ServiceSettings.model_fields
     parts = [
         "<!-- Generated from the services' settings.py by `make generate`; do not edit. -->",
         "# Settings",
         ABOUT_SETTINGS,
-        "## Watcher, planner, agent and provisioner",
-        _settings(common),
     ]
-    for service, settings in SETTINGS.items():
-        shared = next((each.model_fields for each in SHARED if issubclass(settings, each) and settings is not each), {})
-        own = {name: field for name, field in settings.model_fields.items() if name not in shared}
-        parts += [f"## {service}", _settings(own)]
+    for title, settings in SETTINGS.items():
+        parts += [f"## {title}", _settings(_own(settings))]
     return "\n\n".join(parts) + "\n"
 
 
@@ -77,6 +72,13 @@ def metrics_page() -> str:
         table(("Metric", "Type", "Labels", "Meaning"), _metrics()),
     ]
     return "\n\n".join(parts) + "\n"
+
+
+def _own(settings: type[BaseSettings]) -> dict[str, FieldInfo]:
+    """The fields that no other of :data:`SETTINGS` gave it."""
+    others = [each for each in SETTINGS.values() if each is not settings and issubclass(settings, each)]
+    inherited = {name for each in others for name in each.model_fields}
+    return {name: field for name, field in settings.model_fields.items() if name not in inherited}
 
 
 def _settings(fields: dict[str, FieldInfo]) -> str:

@@ -1,4 +1,4 @@
-"""Settings of the agent. Read once, by the bootstrap."""
+"""Settings of the agent, and those that it shares with the provisioner. Read once, by the bootstrap."""
 
 from __future__ import annotations
 
@@ -16,14 +16,29 @@ GROUP = "gitops-agent"
 """What the consumer groups of agents begin with."""
 
 
-class AgentSettings(ServiceSettings):
-    """What an agent needs to know."""
+class EngineClusterSettings(ServiceSettings):
+    """What an agent and a provisioner both need to know: the engine cluster that they are of."""
 
     engine_cluster: str = Field(
         default=DEFAULT_ENGINE_CLUSTER,
         pattern=ENGINE_CLUSTER_NAME,
-        description="Id of the engine cluster, as operators have added it: all its instances are this agent's.",
+        description="Id of the engine cluster, as operators have added it: the process is for all of its instances.",
     )
+    kubeconfig: Path | None = Field(default=None, description="Engine cluster; the pod's service account if left out.")
+    fleet_topic: str = Field(default=FLEET, description="Topic of engine instances; as in topics.yaml.")
+    observations_topic: str = Field(
+        default="", description="Topic of observations; gitops.observations.<ENGINE_CLUSTER> if left out."
+    )
+
+    @property
+    def topic_of_reports(self) -> str:
+        """The topic that this cluster's agents and its provisioner write to."""
+        return self.observations_topic or observations_topic(self.engine_cluster)
+
+
+class AgentSettings(EngineClusterSettings):
+    """What an agent needs to know."""
+
     accept_unseen_engines: bool = Field(
         default=False,
         description="Deploy by an Argo CD of which neither Deployment argocd-repo-server nor StatefulSet "
@@ -48,7 +63,6 @@ class AgentSettings(ServiceSettings):
         description="Namespaces of the engine cluster that nothing is deployed to, comma separated, besides those that "
         "are never: gitops-service, the namespaces of the cluster's engine instances, kube-* and openshift-*.",
     )
-    kubeconfig: Path | None = Field(default=None, description="Engine cluster; the pod's service account if left out.")
     agent_group: str = Field(
         default="",
         pattern=r"^[a-zA-Z0-9._-]{0,100}$",
@@ -62,10 +76,6 @@ class AgentSettings(ServiceSettings):
     )
     engine_topic: str = Field(
         default="", description="Topic of compiled rows; gitops.engine.<ENGINE_CLUSTER> if left out."
-    )
-    fleet_topic: str = Field(default=FLEET, description="Topic of engine instances; as in topics.yaml.")
-    observations_topic: str = Field(
-        default="", description="Topic of observations; gitops.observations.<ENGINE_CLUSTER> if left out."
     )
     concurrency_per_instance: int = Field(
         default=8, ge=1, le=64, description="Calls in flight per engine instance; above 8 an API server gains nothing."
@@ -152,11 +162,6 @@ class AgentSettings(ServiceSettings):
     def topic_of_rows(self) -> str:
         """The topic that this cluster's agents share out."""
         return self.engine_topic or engine_topic(self.engine_cluster)
-
-    @property
-    def topic_of_reports(self) -> str:
-        """The topic that this cluster's agents write to."""
-        return self.observations_topic or observations_topic(self.engine_cluster)
 
     def is_platform(self, namespace: str) -> bool:
         """Whether operators have kept a namespace of the engine cluster from tenants, that of an engine aside."""

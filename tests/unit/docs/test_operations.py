@@ -31,8 +31,8 @@ def test_page_when_compared_with_the_code_then_it_is_up_to_date_and_ci_checks_it
 
 
 def test_settings_when_a_service_has_some_then_the_page_shows_them() -> None:
-    shown = {settings.__module__ for settings in SETTINGS.values()} | {"services.common.settings"}
-    others = {"services.cli.installation.connect", "services.agent.provisioning.settings"}
+    shown = {settings.__module__ for settings in SETTINGS.values()}
+    others = {"services.common.settings", "services.cli.installation.connect", "services.agent.provisioning.settings"}
     assert shown == {f"services.{name}.settings" for name in SERVICES} | others
 
 
@@ -42,6 +42,11 @@ def test_setting_when_it_exists_then_the_page_says_what_it_is_for(settings: type
     described = settings.model_fields[name].description
     assert described
     assert [row for row in rows if row.endswith(f"| {described} ")]
+
+
+@pytest.mark.parametrize("name", ["KAFKA_CA", "ENGINE_CLUSTER", "OBSERVATIONS_TOPIC", "CONNECT_URL"])
+def test_setting_when_several_have_it_then_the_page_shows_it_once(name: str) -> None:
+    assert [row["name"] for row in CELLS.finditer(settings_page())].count(name) == 1
 
 
 def test_secret_when_it_has_a_default_then_the_page_does_not_show_it(monkeypatch: pytest.MonkeyPatch) -> None:
