@@ -47,7 +47,7 @@ from services.planner.database.requirements import check_database, head
 from services.planner.database.session import DatabaseSession
 from services.planner.engines.available import ENGINES
 from services.planner.pipeline.batch_consumer import GROUP, BatchConsumer
-from services.planner.pipeline.cluster_topics import find_engine_topics
+from services.planner.pipeline.cluster_topics import find_cluster_topics
 from services.planner.pipeline.decode import Codec, Decoder
 from services.planner.pipeline.loop import Planner
 from services.planner.pipeline.periodic_tasks import PeriodicTasks
@@ -103,7 +103,7 @@ def build(settings: PlannerSettings, closing: ExitStack) -> Planner:
         policy=settings.policy,
         batch_limit=settings.batch_limit,
         periodic=PeriodicTasks(settings.audit_kept, settings.sync_runs_kept),
-        find_engine_topics=partial(find_engine_topics, settings),
+        find_cluster_topics=partial(find_cluster_topics, settings),
         stopping=stopping,
         heartbeat=heartbeat,
     )

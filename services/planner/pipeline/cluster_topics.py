@@ -18,7 +18,7 @@ from services.common.kafka import (
 )
 from services.common.messages import AddEngineCluster, FleetOrder
 from services.planner.domain.events import Event
-from services.planner.domain.fleet.fleet import EngineTopic
+from services.planner.domain.fleet.fleet import ClusterTopic
 
 
 def clusters_to_add(events: Iterable[Event]) -> frozenset[str]:
@@ -28,7 +28,7 @@ def clusters_to_add(events: Iterable[Event]) -> frozenset[str]:
     return frozenset(each for each in added if re.fullmatch(ENGINE_CLUSTER_NAME, each))
 
 
-def find_engine_topics(brokers: Brokers, clusters: Collection[str]) -> dict[str, tuple[EngineTopic, ...]]:
+def find_cluster_topics(brokers: Brokers, clusters: Collection[str]) -> dict[str, tuple[ClusterTopic, ...]]:
     """The topics of each of ``clusters``, by its id. Raises Retry if the brokers do not answer, or refuse our login.
 
     A password that was changed is refused until the planner is started again, though its consumer goes on: no reason
@@ -40,6 +40,6 @@ def find_engine_topics(brokers: Brokers, clusters: Collection[str]) -> dict[str,
     except NoPermission as error:
         raise Retry(str(error)) from error
     return {
-        each: tuple(EngineTopic(topic.name, partitions[topic.name], topic.partitions) for topic in topics)
+        each: tuple(ClusterTopic(topic.name, partitions[topic.name], topic.partitions) for topic in topics)
         for each, topics in declared.items()
     }

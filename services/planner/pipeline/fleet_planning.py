@@ -16,7 +16,7 @@ from uuid import UUID
 from services.common.messages import FleetOrder
 from services.planner.domain.changes import Changes
 from services.planner.domain.events import Event, FleetDue, RemediesDue, ScalingDue
-from services.planner.domain.fleet.fleet import EngineTopic, Fleet, Holding, TenantHere
+from services.planner.domain.fleet.fleet import ClusterTopic, Fleet, Holding, TenantHere
 from services.planner.domain.fleet.orders import (
     ORDERS_OF_A_TENANT,
     ORDERS_THAT_CLOSE,
@@ -107,7 +107,7 @@ def plan_fleet(
     database: FleetDatabase,
     policy: Policy,
     now: datetime,
-    engine_topics: Mapping[str, Sequence[EngineTopic]] = MappingProxyType({}),
+    cluster_topics: Mapping[str, Sequence[ClusterTopic]] = MappingProxyType({}),
 ) -> list[Changes]:
     """What follows from those of ``events`` that are about the fleet as a whole."""
     messages = [event.message for event in events]
@@ -116,7 +116,7 @@ def plan_fleet(
         orders = [message for message in messages if isinstance(message, FleetOrder)]
         is_of_states = any(isinstance(message, FleetDue) and message.is_of_states for message in messages)
         ordered = partial(
-            _ordered, orders, database, policy, now, is_of_states=is_of_states, engine_topics=engine_topics
+            _ordered, orders, database, policy, now, is_of_states=is_of_states, cluster_topics=cluster_topics
         )
         planned.append(_decided(ordered, database))
     if any(isinstance(message, RemediesDue) for message in messages):
@@ -157,7 +157,7 @@ def _ordered(
     now: datetime,
     *,
     is_of_states: bool,
-    engine_topics: Mapping[str, Sequence[EngineTopic]],
+    cluster_topics: Mapping[str, Sequence[ClusterTopic]],
 ) -> tuple[Fleet, Changes]:
     """What becomes of operators' orders, of states of instances, of moves, and of the rollout that is due.
 
@@ -172,7 +172,7 @@ def _ordered(
         fleet = fleet.with_holdings(database.load_holdings([*fleet.instances]))
     if any(is_of_all_tenants(each.order) for each in orders):
         fleet = replace(fleet, tenants=database.load_all_tenants())
-    fleet = replace(fleet, engine_topics=engine_topics)
+    fleet = replace(fleet, cluster_topics=cluster_topics)
     decided = carry_out_orders(orders, fleet, now)
     decided = replace(decided, fleet=_with_ring(decided.fleet, database, now))
     return fleet, settle_fleet(decided, now, policy)

@@ -27,7 +27,7 @@ from services.planner.database.save import Fenced, Span
 from services.planner.database.session import DatabaseSession
 from services.planner.domain.changes import BatchChanges, Changes
 from services.planner.domain.events import Due, Event, MoveDue, SweepDue
-from services.planner.domain.fleet.fleet import EngineTopic
+from services.planner.domain.fleet.fleet import ClusterTopic
 from services.planner.domain.policy import Policy
 from services.planner.domain.sweeps import replace_part
 from services.planner.pipeline.batch_consumer import Batch, BatchConsumer
@@ -91,7 +91,7 @@ class Planner:
     batch_limit: int
     periodic: Callable[[Planner], None]
     """Called between batches, at least every ``POLL_SECONDS`` when there are none."""
-    find_engine_topics: Callable[[Collection[str]], Mapping[str, Sequence[EngineTopic]]]
+    find_cluster_topics: Callable[[Collection[str]], Mapping[str, Sequence[ClusterTopic]]]
     """Asks the brokers for the topics of engine clusters, by their ids. Raises Retry if they do not answer."""
     stopping: threading.Event = field(default_factory=threading.Event)
     heartbeat: Heartbeat = field(default_factory=Heartbeat)
@@ -132,7 +132,7 @@ class Planner:
     def apply_events(self, events: Sequence[Event], spans: Sequence[Span]) -> None:
         """Effects and offsets, in one transaction. No transaction is open while the brokers are asked."""
         added = clusters_to_add(events)
-        plan = partial(self._plan, engine_topics=self.find_engine_topics(added) if added else {})
+        plan = partial(self._plan, cluster_topics=self.find_cluster_topics(added) if added else {})
         *before, last = split_at_markers(events)
         planned: list[BatchChanges] = []
         for part in before:

@@ -185,7 +185,7 @@ class Life:
             policy=Policy(guard=SweepGuard(share=0.5, minimum=2), limits=REGISTRY.limits(LIMITS)),
             batch_limit=TAKEN_AT_ONCE,
             periodic=PeriodicTasks(timedelta(days=30), timedelta(days=15)),
-            find_engine_topics=lambda _: {},
+            find_cluster_topics=lambda _: {},
             clock=clock,
         )
 

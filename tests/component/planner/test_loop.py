@@ -52,7 +52,7 @@ from services.planner.domain.events import Event
 from services.planner.domain.policy import Policy, SweepGuard
 from services.planner.engines.available import ENGINES
 from services.planner.pipeline.batch_consumer import BatchConsumer, Topics
-from services.planner.pipeline.cluster_topics import find_engine_topics
+from services.planner.pipeline.cluster_topics import find_cluster_topics
 from services.planner.pipeline.decode import Codec, Decoder
 from services.planner.pipeline.loop import Planner
 from services.planner.pipeline.periodic_tasks import PeriodicTasks
@@ -123,7 +123,7 @@ class Rig:
                 policy=Policy(),
                 batch_limit=500,
                 periodic=PeriodicTasks(audit_kept=timedelta(days=1)),
-                find_engine_topics=partial(find_engine_topics, self.kafka),
+                find_cluster_topics=partial(find_cluster_topics, self.kafka),
             )
 
     @contextmanager
@@ -292,7 +292,7 @@ def test_report_when_it_is_of_an_instance_of_another_engine_cluster_then_it_has_
 def test_topic_of_a_cluster_when_no_broker_answers_then_that_is_tried_again_within_seconds() -> None:
     asked_at = time.monotonic()
     with pytest.raises(Retry, match=r"asked for gitops\.engine\.north"):
-        find_engine_topics("127.0.0.1:1", ["north"])
+        find_cluster_topics("127.0.0.1:1", ["north"])
     assert time.monotonic() - asked_at < DEADLINE_SECONDS
 
 

@@ -437,7 +437,7 @@ def years(database: Database, monkeypatch: pytest.MonkeyPatch) -> Iterator[Years
             policy=Policy(guard=SweepGuard(share=0.5, minimum=2), limits=REGISTRY.limits(LIMITS)),
             batch_limit=500,
             periodic=PeriodicTasks(timedelta(days=30), timedelta(days=15)),
-            find_engine_topics=lambda _: {},
+            find_cluster_topics=lambda _: {},
             clock=clock,
         )
         yield Years(database, planner, log, clock, failing, reader)

@@ -17,7 +17,7 @@ from services.common.messages import (
     RetireEngineCluster,
     UndrainEngineCluster,
 )
-from services.planner.domain.fleet.fleet import EngineTopic, Fleet
+from services.planner.domain.fleet.fleet import ClusterTopic, Fleet
 from services.planner.domain.fleet.order_validation import known_cluster, require_label
 from services.planner.domain.fleet.rows import EngineClusterRow, EngineInstanceRow, Refused
 
@@ -29,7 +29,7 @@ def add_cluster(added: AddEngineCluster, fleet: Fleet, at: datetime) -> tuple[st
         require_label("a region", added.region)
     known = fleet.clusters.get(added.id)
     if known is None:
-        for topic in fleet.engine_topics.get(added.id, ()):
+        for topic in fleet.cluster_topics.get(added.id, ()):
             _require_topic(added.id, topic)
         return "", fleet.with_cluster(EngineClusterRow(added.id, added.region, at, "active", at))
     if known.is_retired:
@@ -74,7 +74,7 @@ def is_drained_with_cluster(instance: EngineInstanceRow, fleet: Fleet) -> bool:
     return instance.is_leaving and (cluster.state, cluster.ordered_at) == ("draining", instance.ordered_at)
 
 
-def _require_topic(cluster: str, topic: EngineTopic) -> None:
+def _require_topic(cluster: str, topic: ClusterTopic) -> None:
     """Raises Refused if not all that is of the cluster could be written to it: everybody's rows would wait behind."""
     if topic.partitions is None:
         raise Refused(

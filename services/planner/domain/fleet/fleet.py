@@ -38,7 +38,7 @@ NOTHING_HELD = Holding()
 
 
 @dataclass(frozen=True, slots=True)
-class EngineTopic:
+class ClusterTopic:
     """A topic of an engine cluster, as the brokers tell of it."""
 
     name: str
@@ -121,7 +121,7 @@ class Fleet:
     count."""
     pace: Pace | None = None
     """Of moves, while they give way to changes that wait."""
-    engine_topics: Mapping[str, Sequence[EngineTopic]] = field(default_factory=dict)
+    cluster_topics: Mapping[str, Sequence[ClusterTopic]] = field(default_factory=dict)
     """By engine cluster, of those that orders add. None where nobody has asked: ``gitopsctl`` tries an order before it
     makes the topics."""
 

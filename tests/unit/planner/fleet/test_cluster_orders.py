@@ -16,7 +16,7 @@ from services.common.messages import (
     UndrainEngineCluster,
     UndrainEngineInstance,
 )
-from services.planner.domain.fleet.fleet import EngineTopic, Fleet, Holding
+from services.planner.domain.fleet.fleet import ClusterTopic, Fleet, Holding
 from services.planner.domain.fleet.rows import ClusterState, EngineInstanceRow, InstanceHealth, InstanceState
 from tests.unit.planner.fleet.simulated_fleet import POOL
 from tests.unit.planner.fleet.test_fleet_orders import ADDED, CLUSTER, INSTANCE, decided, outcome
@@ -129,15 +129,15 @@ TOPICS: dict[str, tuple[int | None, str, str]] = {
 def test_cluster_when_added_then_it_is_refused_if_its_rows_cannot_be_written_to_its_topic(
     partitions: int | None, expected: str, words: str
 ) -> None:
-    topics = EngineTopic("gitops.observations.west", 12, 12), EngineTopic("gitops.engine.west", partitions, 6)
-    changes = decided(replace(fleet("active"), engine_topics={"west": topics}), AddEngineCluster("west", "eu"))
+    topics = ClusterTopic("gitops.observations.west", 12, 12), ClusterTopic("gitops.engine.west", partitions, 6)
+    changes = decided(replace(fleet("active"), cluster_topics={"west": topics}), AddEngineCluster("west", "eu"))
     assert outcome(changes) == (expected, words)
     assert [row.id for row in changes.engine_clusters] == ["west"] * (expected == "accepted")
 
 
 def test_cluster_when_it_is_known_and_its_topic_is_gone_then_an_order_to_add_it_changes_nothing() -> None:
-    gone = {"north": EngineTopic("gitops.engine.north", 0, 6)}
-    changes = decided(replace(fleet("active"), engine_topics=gone), AddEngineCluster("north", "eu"))
+    gone = {"north": ClusterTopic("gitops.engine.north", 0, 6)}
+    changes = decided(replace(fleet("active"), cluster_topics=gone), AddEngineCluster("north", "eu"))
     assert outcome(changes) == ("unchanged", "it is known")
 
 

@@ -15,14 +15,14 @@ from services.common.messages import AddEngineCluster, DrainEngineCluster, Fleet
 from services.kinds.shared.text import MAX_LABEL
 from services.planner.domain.changes import BatchChanges
 from services.planner.domain.events import Event
-from services.planner.domain.fleet.fleet import EngineTopic
+from services.planner.domain.fleet.fleet import ClusterTopic
 from services.planner.domain.fleet.order_validation import require_label
 from services.planner.pipeline import cluster_topics
-from services.planner.pipeline.cluster_topics import clusters_to_add, find_engine_topics
+from services.planner.pipeline.cluster_topics import clusters_to_add, find_cluster_topics
 from tests.unit.planner.given import at, changed
 from tests.unit.planner.pipeline.test_loop import Memory, planner_with
 
-NORTH = {"north": (EngineTopic("gitops.engine.north", 6, 6), EngineTopic("gitops.observations.north", 12, 12))}
+NORTH = {"north": (ClusterTopic("gitops.engine.north", 6, 6), ClusterTopic("gitops.observations.north", 12, 12))}
 
 
 def ordered(order: Order, second: int = 10) -> Event:
@@ -54,8 +54,8 @@ def test_topics_when_asked_for_then_it_is_told_how_many_partitions_each_has_and_
 ) -> None:
     monkeypatch.setattr(cluster_topics, "described_partitions", lambda _, names: dict.fromkeys(names, 3))
     rows, reports = load_topics(engine_cluster="north")
-    found = find_engine_topics("broker:9092", ["north"])
-    expected = EngineTopic(rows.name, 3, rows.partitions), EngineTopic(reports.name, 3, reports.partitions)
+    found = find_cluster_topics("broker:9092", ["north"])
+    expected = ClusterTopic(rows.name, 3, rows.partitions), ClusterTopic(reports.name, 3, reports.partitions)
     assert found == {"north": expected}
 
 
@@ -67,7 +67,7 @@ def test_topic_when_the_brokers_refuse_the_login_then_the_batch_is_tried_again_a
 
     monkeypatch.setattr(cluster_topics, "described_partitions", refuse)
     with pytest.raises(Retry, match="Kafka refuses KAFKA_USERNAME"):
-        find_engine_topics("broker:9092", ["north"])
+        find_cluster_topics("broker:9092", ["north"])
 
 
 @pytest.mark.parametrize("cluster", ["a", "eu-2", "0", "x" * MAX_LABEL])
@@ -77,22 +77,24 @@ def test_topic_when_a_cluster_may_be_called_so_then_it_is_asked_for(cluster: str
 
 
 def test_order_when_the_brokers_do_not_answer_then_it_is_not_decided_until_they_do() -> None:
-    answers: list[Mapping[str, Sequence[EngineTopic]] | Retry] = [Retry("away"), Retry("away"), NORTH]
+    answers: list[Mapping[str, Sequence[ClusterTopic]] | Retry] = [Retry("away"), Retry("away"), NORTH]
     asked, planned, session = list[set[str]](), list[Any](), Memory()
 
-    def answer(clusters: Collection[str]) -> Mapping[str, Sequence[EngineTopic]]:
+    def answer(clusters: Collection[str]) -> Mapping[str, Sequence[ClusterTopic]]:
         asked.append(set(clusters))
         given = answers.pop(0)
         if isinstance(given, Retry):
             raise given
         return given
 
-    def plan(events: Collection[Event], *_: object, engine_topics: Mapping[str, Sequence[EngineTopic]]) -> BatchChanges:
-        planned.append((len(events), engine_topics))
+    def plan(
+        events: Collection[Event], *_: object, cluster_topics: Mapping[str, Sequence[ClusterTopic]]
+    ) -> BatchChanges:
+        planned.append((len(events), cluster_topics))
         return BatchChanges()
 
     planner, _, _ = planner_with(session)
-    planner.find_engine_topics, planner._plan = answer, plan
+    planner.find_cluster_topics, planner._plan = answer, plan
     planner.stopping.wait = lambda _: False  # type: ignore[assignment,method-assign]
     assert planner.until_done(partial(planner.apply_events, added("north"), ()))
     assert (asked, answers, session.abandoned) == ([{"north"}] * 3, [], 2)
@@ -103,6 +105,6 @@ def test_order_when_the_brokers_do_not_answer_then_it_is_not_decided_until_they_
 def test_brokers_when_a_batch_adds_no_cluster_then_they_are_not_asked() -> None:
     asked: list[Collection[str]] = []
     planner, log, _ = planner_with(Memory())
-    planner.find_engine_topics = lambda clusters: asked.append(clusters) or {}  # type: ignore[func-returns-value]
+    planner.find_cluster_topics = lambda clusters: asked.append(clusters) or {}  # type: ignore[func-returns-value]
     planner.run()
     assert (len(log.acknowledged), asked) == (1, [])

@@ -175,7 +175,7 @@ def planner_with(
     decoder: Any = Decoder({TOPIC: Codec(unreadable)}, letters, limit, log.offsets)  # type: ignore[dict-item, arg-type]
     parts: dict[str, Any] = {"consumer": log, "decoder": decoder, "session": session}
     planner = Planner(
-        **parts, policy=Policy(), batch_limit=500, periodic=lambda _: None, find_engine_topics=lambda _: {}
+        **parts, policy=Policy(), batch_limit=500, periodic=lambda _: None, find_cluster_topics=lambda _: {}
     )
 
     def stop_afterwards() -> None:
