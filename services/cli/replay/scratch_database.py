@@ -86,9 +86,9 @@ class ScratchConnection(DatabaseConnection):
 
     def end_transaction(self) -> None:
         """End an open transaction. The connection stays, with all that was committed before."""
-        if self.connection is not None and not self.connection.closed:
+        if self._connection is not None and not self._connection.closed:
             try:
-                self.connection.rollback()
+                self._connection.rollback()
             except psycopg.Error:  # it is lost, and so is what was committed
                 self.disconnect()
 

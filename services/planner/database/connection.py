@@ -50,13 +50,13 @@ class DatabaseConnection:
             forget: forgets what was read; called whenever a transaction is undone.
         """
         self.url, self._forget = url, forget
-        self.connection: Connection[Any] | None = None
+        self._connection: Connection[Any] | None = None
         self._silent_since = float("inf")
         """When the first of the attempts to connect began that all have failed, on the monotonic clock."""
         self._watch = AnswerWatch(self._answers)
 
     @contextmanager
-    def use_connection(self) -> Iterator[Connection[Any]]:
+    def connection(self) -> Iterator[Connection[Any]]:
         """The connection, open and watched; whatever fails on it, nothing of its transaction stays.
 
         Raises Retry (Unreachable among them), Poison or Permanent in place of what psycopg raises.
@@ -68,24 +68,24 @@ class DatabaseConnection:
         except psycopg.Error as error:
             raise self._failure(error) from error
         except BaseException:
-            self.undo_transaction()
+            self.abandon_transaction()
             raise
 
-    def undo_transaction(self) -> None:
+    def abandon_transaction(self) -> None:
         """Leave nothing of an open transaction, nor of what was read in it."""
         self._forget()
         self.end_transaction()
 
     def end_transaction(self) -> None:
         """End an open transaction, and its connection with it: statements are prepared anew."""
-        if self.connection is not None and self.connection.info.transaction_status != TransactionStatus.IDLE:
+        if self._connection is not None and self._connection.info.transaction_status != TransactionStatus.IDLE:
             self.disconnect()
 
     def disconnect(self) -> None:
         """Close the connection; the next use opens another."""
-        if self.connection is not None:
-            self.connection.close()
-            self.connection = None
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
 
     def close(self) -> None:
         """Close the connection, and watch no more."""
@@ -107,24 +107,24 @@ class DatabaseConnection:
     def _failure(self, error: psycopg.Error) -> GitOpsError:
         """What ``error`` is to the loop; nothing of the transaction stays."""
         decision = decision_on(error)
-        self.undo_transaction()
+        self.abandon_transaction()
         if decision is Retry:
             self.disconnect()
         return decision(f"database: {described(error)}")
 
     def _connected(self) -> Connection[Any]:
-        if self.connection is None or self.connection.closed:
+        if self._connection is None or self._connection.closed:
             asked_at = time.monotonic()
             try:
-                self.connection = self.open_connection()
+                self._connection = self.open_connection()
             except psycopg.OperationalError as error:
                 self._silent_since = min(self._silent_since, asked_at)
                 if time.monotonic() - self._silent_since < SILENT_SECONDS:
                     raise
                 raise Unreachable(f"database: {error}") from error
             self._silent_since = float("inf")
-            prepare(self.connection)
-        return self.connection
+            prepare(self._connection)
+        return self._connection
 
     def _answers(self) -> bool:
         """Whether the database answers another connection at all. Called on the watch's thread.

@@ -2,7 +2,7 @@
 
 One connection, one transaction per batch: opened by the first write, closed by the commit in
 :meth:`DatabaseSession.save_changes`; what is read before that is the planner's own. Tenants that were seen before
-come from memory. Any call may raise what :meth:`DatabaseConnection.use_connection` raises.
+come from memory. Any call may raise what :meth:`DatabaseConnection.connection` raises.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ class DatabaseSession:
         known = {name: tuple(states) for name, states in found.items() if states is not None}
         if len(known) == len(found) and self._fleet.instances:
             return Loaded(known, frozenset(), self._fleet)
-        with self._database.use_connection() as connection, LOAD_SECONDS.time():
+        with self.connection() as connection, LOAD_SECONDS.time():
             loaded = load(connection, found.keys() - known.keys(), self._fleet)
         self._keep_fleet(loaded.fleet)
         for name, states in loaded.tenants.items():
@@ -129,44 +129,44 @@ class DatabaseSession:
         known = {each: viewed[each].engine_cluster for each in instances if each in viewed}
         if len(known) == len(instances):
             return known
-        with self._database.use_connection() as connection:
+        with self.connection() as connection:
             return known | load_engine_clusters(connection, {*instances} - known.keys())
 
     def look_up_dormant(
         self, states: Mapping[UUID, TenantState], lookups: Mapping[UUID, Lookup]
     ) -> Mapping[UUID, TenantState]:
         """``states`` with the dormant rows that ``lookups`` ask for, by tenant."""
-        with self._database.use_connection() as connection:
+        with self.connection() as connection:
             return look_up_dormant(connection, states, lookups)
 
     def find_unseen(self, scopes: Sequence[SweepScope]) -> Mapping[SweepScope, SweepFound]:
         """What complete lists did not show, as far as the database knows, and is not to be removed already."""
-        with self._database.use_connection() as connection:
+        with self.connection() as connection:
             return find_unseen(connection, scopes)
 
     def find_unseen_of(self, part: SweepPart) -> Mapping[UUID, TenantName]:
         """What of a part still exists and has not been seen since, and whose it is."""
-        with self._database.use_connection() as connection:
+        with self.connection() as connection:
             return find_unseen_of(connection, part)
 
     def find_newest_lists(self, places: Collection[SweepPlace]) -> Mapping[SweepPlace, int]:
         """Epochs of the newest complete lists of these places, as far as there are any."""
-        with self._database.use_connection() as connection:
+        with self.connection() as connection:
             return load_newest_lists(connection, places)
 
     def find_tenants_to_move(self, tenants: Collection[UUID]) -> frozenset[UUID]:
         """Those of ``tenants`` with a move that their planner has not begun with."""
-        with self._database.use_connection() as connection:
+        with self.connection() as connection:
             return find_tenants_to_move(connection, tenants)
 
     def find_kept_orphans(self, instances: Collection[str]) -> Mapping[str, KeptOrphans]:
         """What agents of these instances keep, as they told last."""
-        with self._database.use_connection() as connection:
+        with self.connection() as connection:
             return load_kept_orphans(connection, instances)
 
     def find_engine_health(self, instances: Collection[str]) -> Mapping[str, InstanceHealth]:
         """How these instances are, as their agents told last."""
-        with self._database.use_connection() as connection:
+        with self.connection() as connection:
             return load_engine_health(connection, instances)
 
     def load_fleet_rows(
@@ -177,75 +177,75 @@ class DatabaseSession:
         Without :meth:`with_kept_rows`. Until the transaction ends, which this opens, no other planner places a
         tenant on who is ``closing``.
         """
-        with self._database.use_connection() as connection:
+        with self.connection() as connection:
             if connection.info.transaction_status == TransactionStatus.IDLE:
                 connection.execute("BEGIN")
             return replace(load_fleet_rows(connection, self._engines, orders, tenants, closing), pace=self._pace)
 
     def lock_moves(self, moves: Collection[Move]) -> bool:
         """Keep planners from taking steps of ``moves`` until the transaction ends; whether each is as it was read."""
-        with self._database.use_connection() as connection:
+        with self.connection() as connection:
             return lock_moves(connection, moves)
 
     def with_kept_rows(self, fleet: Fleet) -> Fleet:
         """``fleet`` with retired instances, and what operators have assigned."""
-        with self._database.use_connection() as connection:
+        with self.connection() as connection:
             return with_kept_rows(connection, fleet)
 
     def load_holdings(self, instances: Collection[str]) -> Mapping[str, Holding]:
         """What is on each of these instances."""
-        with self._database.use_connection() as connection:
+        with self.connection() as connection:
             return load_holdings(connection, instances)
 
     def load_tenants_on(self, instances: Collection[str]) -> Mapping[TenantName, TenantHere]:
         """Tenants that are current and on one of these instances; not what these hold for them."""
-        with self._database.use_connection() as connection:
+        with self.connection() as connection:
             return load_tenants_on(connection, instances)
 
     def load_measured_tenants_on(self, instances: Collection[str]) -> Mapping[TenantName, TenantHere]:
         """Likewise, with what these hold for them."""
-        with self._database.use_connection() as connection:
+        with self.connection() as connection:
             return load_measured_tenants_on(connection, self._engines, instances)
 
     def load_burdens(self, now: datetime) -> Burdens:
         """Overloaded instances, and the tenants that were moved of late."""
-        with self._database.use_connection() as connection:
+        with self.connection() as connection:
             return load_burdens(connection, now)
 
     def find_leaving(self) -> Collection[str]:
         """Ids of instances that pools give up, and that no tenant is on."""
-        with self._database.use_connection() as connection:
+        with self.connection() as connection:
             return find_leaving(connection)
 
     def load_all_tenants(self) -> Mapping[TenantName, TenantHere]:
         """All tenants that are current, with what their instances hold for them."""
-        with self._database.use_connection() as connection:
+        with self.connection() as connection:
             return load_all_tenants(connection, self._engines)
 
     def count_returned_moves(self, since: datetime) -> Mapping[tuple[UUID, str], int]:
         """By tenant and target, how many moves went back since then because a step took too long."""
-        with self._database.use_connection() as connection:
+        with self.connection() as connection:
             return count_returned_moves(connection, since)
 
     def load_evacuations(self, since: datetime, now: datetime) -> Mapping[TenantName, frozenset[str]]:
         """By tenant, instances that it was evacuated from since then for a reason that a tenant can cause."""
-        with self._database.use_connection() as connection:
+        with self.connection() as connection:
             return load_evacuations(connection, since, now)
 
     def load_remediations(self) -> Mapping[str, Remediation]:
         """What was done for instances that are ill or have been, by their ids."""
-        with self._database.use_connection() as connection:
+        with self.connection() as connection:
             return load_remediations(connection)
 
     def save_changes(self, changes: BatchChanges, spans: Sequence[Span]) -> None:
         """Write ``changes`` and the offsets, and commit both. Raises Fenced if another planner has taken over."""
         self.write_changes(changes, spans)
-        with self._database.use_connection() as connection:
+        with self.connection() as connection:
             connection.commit()
 
     def write_changes(self, changes: BatchChanges, spans: Sequence[Span]) -> None:
         """The same without the commit: what is read next knows of it, and what fails before the commit undoes it."""
-        with self._database.use_connection() as connection:
+        with self.connection() as connection:
             complete = save(connection, changes.written, spans, self.owner)
             if changes.other.affects_placement:
                 self._keep_fleet(reload_fleet(connection, self._fleet, changes.other))
@@ -262,7 +262,7 @@ class DatabaseSession:
 
     def refresh_fleet(self) -> None:
         """Read the engine instances, and their load: operators add some, and tenants come."""
-        with self._database.use_connection() as connection:
+        with self.connection() as connection:
             self._placements = load_placements(connection)
             self._keep_fleet(load_fleet(connection, self._engines))
 
@@ -274,7 +274,7 @@ class DatabaseSession:
             wait: how long changes may take.
             at_once: how many moves an instance has places for if nobody waits.
         """
-        with self._database.use_connection() as connection:
+        with self.connection() as connection:
             is_waiting = is_waited(measure_latencies(connection, now, wait))
         self._pace = next_pace(self._pace, now, at_once, is_waiting=is_waiting)
         return self._pace
@@ -287,7 +287,7 @@ class DatabaseSession:
         Returns the first offset of each whose effect is not in the database; where ``logs`` says what a partition
         holds, one that it has.
         """
-        with self._database.use_connection() as connection, connection.transaction():
+        with self.connection() as connection, connection.transaction():
             known = lock_positions(connection, partitions)
             begun = {source: resume(position, logs.get(source)) for source, position in known.items()}
             take_up(connection, self.owner, begun)
@@ -304,17 +304,17 @@ class DatabaseSession:
         If one of them is made again meanwhile, its planner is fenced, takes it up anew and reads it from its beginning:
         what is known already changes nothing.
         """
-        with self._database.use_connection() as connection, connection.transaction():
+        with self.connection() as connection, connection.transaction():
             return forget_positions(connection, existing)
 
     def find_parked_statuses(self, tenant: ParkedTenant) -> Sequence[LeftStatus]:
         """Statuses that show that ``tenant`` is parked, in the open transaction."""
-        with self._database.use_connection() as connection:
+        with self.connection() as connection:
             return find_parked_statuses(connection, tenant)
 
     def connection(self) -> AbstractContextManager[Connection[Any]]:
         """The connection, for statements between batches: each is a transaction of its own."""
-        return self._database.use_connection()
+        return self._database.connection()
 
     def is_reachable(self) -> bool:
         """Whether a connection is to be had."""
@@ -322,7 +322,7 @@ class DatabaseSession:
 
     def abandon_transaction(self) -> None:
         """End the transaction of a batch that cannot be done now, so that nothing waits for it."""
-        self._database.undo_transaction()
+        self._database.abandon_transaction()
 
     def close(self) -> None:
         """Close the connection; what is not committed never happened."""

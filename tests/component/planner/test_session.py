@@ -1098,8 +1098,8 @@ def test_statement_when_it_fails_then_the_log_of_the_server_does_not_repeat_it(s
 
 def test_store_when_idle_in_between_then_no_transaction_is_left_open(session: DatabaseSession) -> None:
     take(session, changed(1))
-    assert session._database.connection is not None
-    assert session._database.connection.info.transaction_status == TransactionStatus.IDLE
+    with session.connection() as connection:
+        assert connection.info.transaction_status == TransactionStatus.IDLE
 
 
 def test_namespace_when_it_is_made_again_then_neither_dormant_rows_nor_statuses_of_before_stay(
