@@ -20,8 +20,9 @@ from services.common.startup import await_dependency
 from services.planner.database.rollout_queries import load_sample
 from services.planner.domain.fleet.fleet import Fleet
 from services.planner.domain.fleet.placement.measured_load import in_applications
+from services.planner.domain.fleet.reports.report_rows import SILENT, InstanceHealth
 from services.planner.domain.fleet.rollouts.rollout_rows import EngineSample
-from services.planner.domain.fleet.rows import SILENT, EngineInstanceRow, InstanceHealth
+from services.planner.domain.fleet.rows import EngineInstanceRow
 
 LOOK_EVERY_SECONDS = 2.0
 

@@ -24,14 +24,9 @@ from services.planner.database.remedy_queries import CORDONED, HELD, REASONS_BY_
 from services.planner.database.rollout_queries import load_closed, load_figures, load_rollout
 from services.planner.domain.fleet.fleet import Fleet, Holding, TenantHere
 from services.planner.domain.fleet.placement.measured_load import measured_load
+from services.planner.domain.fleet.reports.report_rows import Installation, InstanceHealth
 from services.planner.domain.fleet.rollouts.rollout_rows import Rollout
-from services.planner.domain.fleet.rows import (
-    ROOM_AGAIN,
-    EngineClusterRow,
-    EngineInstanceRow,
-    Installation,
-    InstanceHealth,
-)
+from services.planner.domain.fleet.rows import ROOM_AGAIN, EngineClusterRow, EngineInstanceRow
 from services.planner.engines.interface import Engine
 from services.planner.rows.tenants import PART, TenantName, tenant_of_part
 

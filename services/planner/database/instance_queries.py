@@ -12,8 +12,7 @@ from services.common.messages import ORPHAN_REMOVAL, REMEDY, Health, Observation
 from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
 from services.planner.database.columns import names
 from services.planner.domain.events import Event, HealthDue
-from services.planner.domain.fleet.rows import InstanceHealth
-from services.planner.rows.fleet import KeptOrphans
+from services.planner.domain.fleet.reports.report_rows import InstanceHealth, KeptOrphans
 
 KEPT_ORPHANS = f"SELECT {names(KeptOrphans)} FROM kept_orphans WHERE engine_instance_id = ANY(%s)"
 HEALTH = f"SELECT {names(InstanceHealth)} FROM engine_health WHERE engine_instance_id = ANY(%s)"

@@ -14,7 +14,8 @@ from services.planner.database.columns import columns_of, names
 from services.planner.database.remedy_queries import HELD, IS_DOWN, IS_OUT_OF_REACH
 from services.planner.domain.events import Event, MoveDue
 from services.planner.domain.fleet.moves.pace import STALLED_AFTER, Latency
-from services.planner.domain.fleet.rows import CANCELLABLE, OVER, TENANT_INDUCED, Move, MoveStep
+from services.planner.domain.fleet.reports.report_rows import TENANT_INDUCED
+from services.planner.domain.fleet.rows import CANCELLABLE, OVER, Move, MoveStep
 from services.planner.rows.tenants import TenantName
 
 COMPLETED_WITHIN = timedelta(seconds=15)

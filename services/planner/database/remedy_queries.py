@@ -10,7 +10,7 @@ from psycopg import Connection
 from services.common.messages import BY_HAND, Health, Remedy
 from services.planner.database.columns import names
 from services.planner.domain.fleet.remediation.remediation_rows import Remediation, RemediationState
-from services.planner.domain.fleet.rows import OUT_OF_REACH, SILENT
+from services.planner.domain.fleet.reports.report_rows import OUT_OF_REACH, SILENT
 
 IS_DOWN = f"coalesce(health = '{Health.DOWN.value}' OR health_reason = '{SILENT}', false)"
 """``InstanceHealth.is_down``, of a row of ``engine_instances``."""

@@ -57,14 +57,14 @@ from services.planner.domain.fleet.fleet import Fleet, Holding, TenantHere
 from services.planner.domain.fleet.moves.pace import Pace, is_waited, next_pace
 from services.planner.domain.fleet.pools.pool_rows import Burdens
 from services.planner.domain.fleet.remediation.remediation_rows import Remediation
-from services.planner.domain.fleet.rows import InstanceHealth, Move
+from services.planner.domain.fleet.reports.report_rows import InstanceHealth, KeptOrphans
+from services.planner.domain.fleet.rows import Move
 from services.planner.domain.fleet.view import FleetView
 from services.planner.domain.parked_statuses import LeftStatus
 from services.planner.domain.state import TenantState
 from services.planner.domain.sweeps import SweepFound
 from services.planner.engines.interface import Engine
 from services.planner.rows.consumption import ParkedTenant, SweepPart
-from services.planner.rows.fleet import KeptOrphans
 from services.planner.rows.tenants import TenantName
 
 log = structlog.get_logger(__name__)

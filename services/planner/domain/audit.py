@@ -26,8 +26,9 @@ from services.kinds.sync_run.rows import SyncRun
 from services.kinds.sync_run.rules import OVER, SUCCEEDED
 from services.planner.domain.fleet.agent_orders import NOBODY
 from services.planner.domain.fleet.moves.moves import NUMBERS
+from services.planner.domain.fleet.reports.report_rows import InstanceHealth
 from services.planner.domain.fleet.rollouts.rollout_rows import Rollout
-from services.planner.domain.fleet.rows import EngineInstanceRow, InstanceHealth, Move
+from services.planner.domain.fleet.rows import EngineInstanceRow, Move
 from services.planner.domain.ids import displaced_operation_id, operation_id, resource_id
 from services.planner.domain.planned_tenant import Context, PlannedTenant
 from services.planner.rows.audit import Action, AuditedChange, AuditOutcome, AuditRecord, AuditState

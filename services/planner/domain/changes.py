@@ -14,15 +14,9 @@ from services.planner.domain.events import SweepScope
 from services.planner.domain.fleet.placement.assignments import PinKey, TenantPin, WorkspaceAssignment
 from services.planner.domain.fleet.pools.pool_rows import EnginePool, Overload
 from services.planner.domain.fleet.remediation.remediation_rows import Remediation, ToldRemedy
+from services.planner.domain.fleet.reports.report_rows import Installation, InstanceHealth, KeptOrphans
 from services.planner.domain.fleet.rollouts.rollout_rows import EngineSample, Rollout
-from services.planner.domain.fleet.rows import (
-    EngineClusterRow,
-    EngineInstanceRow,
-    FleetOrderRecord,
-    Installation,
-    InstanceHealth,
-    Move,
-)
+from services.planner.domain.fleet.rows import EngineClusterRow, EngineInstanceRow, FleetOrderRecord, Move
 from services.planner.domain.state import TenantState
 from services.planner.rows.audit import AuditedChange, AuditOutcome, AuditRecord
 from services.planner.rows.compiled import (
@@ -37,7 +31,6 @@ from services.planner.rows.compiled import (
     WorkspaceRow,
 )
 from services.planner.rows.consumption import ParkedEvent, ParkedTenant, RefusedSweep, SweepPart
-from services.planner.rows.fleet import KeptOrphans
 from services.planner.rows.tenants import Tenant, TenantName
 
 

@@ -39,11 +39,11 @@ from services.planner.domain.fleet.remediation.remedy_orders import (
 from services.planner.domain.fleet.reports.health import decide_health, is_of_health
 from services.planner.domain.fleet.reports.installations import is_of_installation
 from services.planner.domain.fleet.reports.orphans import decide_orphans, instance_of
+from services.planner.domain.fleet.reports.report_rows import InstanceHealth, KeptOrphans
 from services.planner.domain.fleet.rollouts.rollout_rows import SENDING
-from services.planner.domain.fleet.rows import InstanceHealth, Move
+from services.planner.domain.fleet.rows import Move
 from services.planner.domain.fleet.view import FleetView
 from services.planner.domain.policy import Policy
-from services.planner.rows.fleet import KeptOrphans
 from services.planner.rows.tenants import TenantName
 
 

@@ -1,9 +1,8 @@
-"""Engine instances as plans of tenants see them, and the objects that their agents keep."""
+"""Engine instances as plans of tenants see them."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
 
 DEFAULT_ENGINE = "argocd"
 """Of an instance that is added without saying what it runs."""
@@ -40,20 +39,3 @@ class EngineInstance:
     """It is given up, but rows name it still: nothing comes to it any more."""
     drained: bool = False
     """It is leaving, and no tenant is left on it."""
-
-
-@dataclass(frozen=True, slots=True)
-class KeptOrphans:
-    """Objects of an instance that no row desires, and that its agent keeps because they are so many."""
-
-    engine_instance_id: str
-    partition: int
-    existing: int
-    """Objects of ours that the instance has."""
-    total: int
-    """Those that are kept."""
-    objects: str
-    """JSON of the names of these, as kind/name, sorted: as many as one approval takes."""
-    digest: str
-    """Of all that an operator approves with it: an approval names it."""
-    reported_at: datetime

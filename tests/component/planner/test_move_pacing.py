@@ -28,7 +28,8 @@ from services.planner.database.session import DatabaseSession
 from services.planner.domain.changes import BatchChanges, Changes
 from services.planner.domain.fleet.moves.move_orders import settle_moves
 from services.planner.domain.fleet.moves.pace import STALLED_AFTER, Latency, Pace, is_waited
-from services.planner.domain.fleet.rows import InstanceHealth, MovePath, MoveStep
+from services.planner.domain.fleet.reports.report_rows import InstanceHealth
+from services.planner.domain.fleet.rows import MovePath, MoveStep
 from services.planner.domain.policy import Policy
 from services.planner.engines.available import ENGINES
 from services.planner.pipeline.periodic_tasks import PeriodicTasks

@@ -6,7 +6,7 @@ import pytest
 
 from services.planner.domain.changes import NOTHING, Changes
 from services.planner.domain.fleet.placement.assignments import TenantPin
-from services.planner.domain.fleet.rows import InstanceHealth
+from services.planner.domain.fleet.reports.report_rows import InstanceHealth
 from tests.unit.planner.fleet.rolled import instance
 from tests.unit.planner.given import at
 

@@ -23,7 +23,8 @@ from services.planner.domain.dormancy import Lookup, is_admitted, woken
 from services.planner.domain.events import Due, Event, MoveDue, SweepDue, SweepPlace, SweepScope
 from services.planner.domain.fleet.fleet import Fleet, Holding, TenantHere
 from services.planner.domain.fleet.remediation.remediation_rows import Remediation
-from services.planner.domain.fleet.rows import InstanceHealth, Move
+from services.planner.domain.fleet.reports.report_rows import InstanceHealth, KeptOrphans
+from services.planner.domain.fleet.rows import Move
 from services.planner.domain.fleet.view import FleetView
 from services.planner.domain.parked_statuses import LeftStatus, shows_parked
 from services.planner.domain.policy import Policy
@@ -45,7 +46,7 @@ from services.planner.rows.compiled import (
     WorkspaceRow,
 )
 from services.planner.rows.consumption import ParkedEvent, ParkedTenant, RefusedSweep, SweepPart
-from services.planner.rows.fleet import DEFAULT_ENGINE, EngineInstance, KeptOrphans
+from services.planner.rows.fleet import DEFAULT_ENGINE, EngineInstance
 from services.planner.rows.tenants import Tenant, TenantName
 from tests.unit.planner.given import at
 

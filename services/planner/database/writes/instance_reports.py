@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from services.planner.database.columns import columns_of, names, recordset, upsert
 from services.planner.database.tables.instance_reports import engine_health, engine_samples, kept_orphans
+from services.planner.domain.fleet.reports.report_rows import Installation, InstanceHealth, KeptOrphans
 from services.planner.domain.fleet.rollouts.rollout_rows import EngineSample
-from services.planner.domain.fleet.rows import Installation, InstanceHealth
-from services.planner.rows.fleet import KeptOrphans
 
 # Of instances that there are, also of retired ones: whoever may report could else fill the table with names.
 INSTALLATIONS = f"""

@@ -9,15 +9,9 @@ from uuid import UUID
 from services.planner.domain.fleet.moves.pace import Pace
 from services.planner.domain.fleet.placement.assignments import PlacementRules
 from services.planner.domain.fleet.pools.pool_rows import EnginePool, PoolKey, instance_in, next_name
+from services.planner.domain.fleet.reports.report_rows import Installation, InstanceHealth
 from services.planner.domain.fleet.rollouts.rollout_rows import Figures, Rollout
-from services.planner.domain.fleet.rows import (
-    EngineClusterRow,
-    EngineInstanceRow,
-    Installation,
-    InstanceHealth,
-    Move,
-    Release,
-)
+from services.planner.domain.fleet.rows import EngineClusterRow, EngineInstanceRow, Move, Release
 from services.planner.rows.fleet import EngineInstance
 from services.planner.rows.tenants import TenantName
 

@@ -13,8 +13,8 @@ from services.cli.fleet import engine_instances
 from services.cli.fleet.fleet_view import FleetSnapshot
 from services.common.errors import InvalidConfiguration
 from services.planner.domain.fleet.fleet import Fleet
+from services.planner.domain.fleet.reports.report_rows import InstanceHealth
 from services.planner.domain.fleet.rollouts.rollout_rows import EngineSample
-from services.planner.domain.fleet.rows import InstanceHealth
 from tests.unit.cli.fleet.test_engines import FLEET, ONE, OVERLOAD, PARTS, sent, typed
 from tests.unit.planner.given import at
 

@@ -10,7 +10,8 @@ from typer.testing import CliRunner, Result
 from services.cli.fleet import engine_lifecycle, engines
 from services.common.errors import InvalidConfiguration, Unavailable
 from services.common.messages import AddEngineInstance, FleetOrder, RetireEngineInstance
-from services.planner.domain.fleet.rows import EngineInstanceRow, Installation, InstanceState
+from services.planner.domain.fleet.reports.report_rows import Installation
+from services.planner.domain.fleet.rows import EngineInstanceRow, InstanceState
 from tests.unit.cli.fleet.test_engines import FLEET, ONE, URL, sent, typed
 from tests.unit.planner.given import at
 

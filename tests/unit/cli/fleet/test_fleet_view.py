@@ -10,8 +10,9 @@ from rich.console import Console
 from services.cli.fleet.fleet_view import MOST_LINES, FleetSnapshot, screen
 from services.planner.domain.fleet.fleet import Fleet, Holding
 from services.planner.domain.fleet.remediation.remediation_rows import Remediation
+from services.planner.domain.fleet.reports.report_rows import InstanceHealth
 from services.planner.domain.fleet.rollouts.rollout_rows import Rollout
-from services.planner.domain.fleet.rows import EngineInstanceRow, InstanceHealth, Move
+from services.planner.domain.fleet.rows import EngineInstanceRow, Move
 from tests.unit.planner.given import at
 
 ONE = EngineInstanceRow(

@@ -19,9 +19,10 @@ from services.planner.domain.fleet.pools.pool_rows import Burdens, EnginePool, P
 from services.planner.domain.fleet.pools.scaling import reason_to_hold, scale
 from services.planner.domain.fleet.remediation.evacuation import evacuate
 from services.planner.domain.fleet.remediation.forced_moves import with_forced_moves
+from services.planner.domain.fleet.reports.report_rows import InstanceHealth
 from services.planner.domain.fleet.rollouts.ring_instances import cell_of, runs
 from services.planner.domain.fleet.rollouts.rollout_rows import STAGES, Figures, Rollout
-from services.planner.domain.fleet.rows import EngineClusterRow, EngineInstanceRow, InstanceHealth, Move
+from services.planner.domain.fleet.rows import EngineClusterRow, EngineInstanceRow, Move
 from services.planner.domain.policy import Policy
 from services.planner.rows.tenants import TenantName
 from tests.unit.planner.fleet.test_fleet_orders import CLUSTER, INSTANCE

@@ -15,7 +15,7 @@ from services.planner.domain.fleet.orders import decide_orders
 from services.planner.domain.fleet.placement.measured_load import load_of_deployments
 from services.planner.domain.fleet.pools.pool_rows import Burdens, EnginePool, Overload, Patience
 from services.planner.domain.fleet.pools.scaling import instances_rearranged, reason_to_hold, scale
-from services.planner.domain.fleet.rows import InstanceHealth
+from services.planner.domain.fleet.reports.report_rows import InstanceHealth
 from services.planner.domain.policy import Policy
 from services.planner.rows.tenants import TenantName
 from tests.unit.planner.fleet.test_fleet_orders import CLUSTER, INSTANCE

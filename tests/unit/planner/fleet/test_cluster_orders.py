@@ -17,7 +17,8 @@ from services.common.messages import (
     UndrainEngineInstance,
 )
 from services.planner.domain.fleet.fleet import ClusterTopic, Fleet, Holding
-from services.planner.domain.fleet.rows import ClusterState, EngineInstanceRow, InstanceHealth, InstanceState
+from services.planner.domain.fleet.reports.report_rows import InstanceHealth
+from services.planner.domain.fleet.rows import ClusterState, EngineInstanceRow, InstanceState
 from tests.unit.planner.fleet.simulated_fleet import POOL
 from tests.unit.planner.fleet.test_fleet_orders import ADDED, CLUSTER, INSTANCE, decided, outcome
 from tests.unit.planner.given import at

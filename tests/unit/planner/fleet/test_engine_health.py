@@ -9,7 +9,7 @@ import pytest
 from services.common.errors import Poison
 from services.common.messages import EngineHealth, Health, Observation
 from services.planner.domain.events import Event, HealthDue
-from services.planner.domain.fleet.rows import InstanceHealth
+from services.planner.domain.fleet.reports.report_rows import InstanceHealth
 from services.planner.domain.policy import Policy
 from services.planner.pipeline.decode import _checked_observation
 from tests.unit.planner.given import at, traceparent

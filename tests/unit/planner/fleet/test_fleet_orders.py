@@ -23,7 +23,8 @@ from services.common.messages import (
 from services.planner.domain.changes import Changes
 from services.planner.domain.fleet.fleet import Fleet, Holding
 from services.planner.domain.fleet.orders import decide_orders
-from services.planner.domain.fleet.rows import EngineClusterRow, EngineInstanceRow, Installation
+from services.planner.domain.fleet.reports.report_rows import Installation
+from services.planner.domain.fleet.rows import EngineClusterRow, EngineInstanceRow
 from services.planner.domain.policy import Policy
 from services.planner.engines.available import ENGINES
 from tests.unit.planner.given import at

@@ -11,7 +11,7 @@ from services.common.messages import EngineInstallation, InstallationPhase, Obse
 from services.planner.domain.events import Event
 from services.planner.domain.fleet.orders import decide_orders
 from services.planner.domain.fleet.reports.installations import decide_installations
-from services.planner.domain.fleet.rows import Installation
+from services.planner.domain.fleet.reports.report_rows import Installation
 from services.planner.domain.policy import Policy
 from services.planner.pipeline.decode import _checked_observation
 from tests.unit.planner.fleet.test_fleet_orders import fleet

@@ -6,7 +6,7 @@ import orjson
 
 from services.common.messages import ORPHAN_REMOVAL, Command, Observation, OrphansApproved, OrphansKept
 from services.planner.domain.events import Event
-from services.planner.rows.fleet import KeptOrphans
+from services.planner.domain.fleet.reports.report_rows import KeptOrphans
 from tests.unit.planner.given import at, changed, traceparent
 from tests.unit.planner.world import World
 

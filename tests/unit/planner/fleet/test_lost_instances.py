@@ -12,7 +12,8 @@ import pytest
 from services.common.messages import RetireEngineInstance
 from services.planner.domain.fleet.fleet import Fleet, Holding, TenantHere
 from services.planner.domain.fleet.placement.assignments import PlacementRules, TenantPin, WorkspaceAssignment
-from services.planner.domain.fleet.rows import InstanceHealth, Move
+from services.planner.domain.fleet.reports.report_rows import InstanceHealth
+from services.planner.domain.fleet.rows import Move
 from services.planner.domain.fleet.view import FleetView
 from services.planner.engines.available import ENGINES
 from services.planner.rows.fleet import EngineInstance

@@ -15,7 +15,8 @@ from services.common.messages import CancelMove, MoveTenant, Order, RetireEngine
 from services.planner.domain.fleet.fleet import Fleet, Holding, TenantHere
 from services.planner.domain.fleet.moves.move_orders import settle_moves
 from services.planner.domain.fleet.orders import decide_orders
-from services.planner.domain.fleet.rows import CANCELLABLE, EngineInstanceRow, InstanceHealth, Move, MovePath, MoveStep
+from services.planner.domain.fleet.reports.report_rows import InstanceHealth
+from services.planner.domain.fleet.rows import CANCELLABLE, EngineInstanceRow, Move, MovePath, MoveStep
 from services.planner.domain.policy import Policy
 from tests.unit.planner.fleet.test_fleet_orders import CLUSTER, INSTANCE, NOW, decided, outcome
 from tests.unit.planner.given import NAMESPACE, WORKSPACE, at

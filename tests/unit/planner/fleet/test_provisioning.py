@@ -13,7 +13,8 @@ from services.common.errors import Wait
 from services.planner.domain.changes import Changes
 from services.planner.domain.fleet.orders import decide_orders
 from services.planner.domain.fleet.placement.placement import place
-from services.planner.domain.fleet.rows import EngineInstanceRow, InstanceHealth
+from services.planner.domain.fleet.reports.report_rows import InstanceHealth
+from services.planner.domain.fleet.rows import EngineInstanceRow
 from services.planner.domain.policy import Policy
 from services.planner.rows.tenants import Tenant
 from tests.unit.planner.fleet.test_fleet_orders import ADDED, INSTANCE, decided, fleet, outcome

@@ -25,17 +25,8 @@ from services.planner.domain.fleet.remediation.evacuation import evacuate
 from services.planner.domain.fleet.remediation.ladder import HELPS
 from services.planner.domain.fleet.remediation.remediation_rows import Remediation
 from services.planner.domain.fleet.remediation.remedy_orders import decide_remedies, decide_told
-from services.planner.domain.fleet.rows import (
-    ON_SOURCE,
-    SILENT,
-    TENANT_INDUCED,
-    EngineInstanceRow,
-    InstanceHealth,
-    InstanceState,
-    Move,
-    MovePath,
-    MoveStep,
-)
+from services.planner.domain.fleet.reports.report_rows import SILENT, TENANT_INDUCED, InstanceHealth
+from services.planner.domain.fleet.rows import ON_SOURCE, EngineInstanceRow, InstanceState, Move, MovePath, MoveStep
 from services.planner.domain.policy import RemedyPolicy
 from services.planner.rows.compiled import EngineKey, EngineRow
 from services.planner.rows.tenants import PART

@@ -32,8 +32,9 @@ from services.planner.domain.fleet.pools.pool_rows import Burdens, EnginePool, O
 from services.planner.domain.fleet.pools.pool_size import OVERLOAD, TARGET, lacking_instances
 from services.planner.domain.fleet.pools.relief import has_overloaded
 from services.planner.domain.fleet.pools.scaling import Scaling, instances_rearranged, reason_to_hold, scale
+from services.planner.domain.fleet.reports.report_rows import InstanceHealth
 from services.planner.domain.fleet.rollouts.rollout_rows import Rollout
-from services.planner.domain.fleet.rows import EngineInstanceRow, InstanceHealth
+from services.planner.domain.fleet.rows import EngineInstanceRow
 from services.planner.domain.fleet.view import FleetView
 from tests.unit.examples import in_proportion
 from tests.unit.planner.fleet.simulated_fleet import POOL, SimulatedFleet, pool_fleet, with_capacities

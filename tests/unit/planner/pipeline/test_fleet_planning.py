@@ -25,11 +25,11 @@ from services.planner.domain.fleet.fleet import Fleet, Holding, TenantHere
 from services.planner.domain.fleet.placement.assignments import PlacementRules
 from services.planner.domain.fleet.pools.pool_rows import Burdens, EnginePool, Overload
 from services.planner.domain.fleet.remediation.remediation_rows import Remediation
-from services.planner.domain.fleet.rows import InstanceHealth, Move
+from services.planner.domain.fleet.reports.report_rows import InstanceHealth, KeptOrphans
+from services.planner.domain.fleet.rows import Move
 from services.planner.domain.fleet.view import FleetView
 from services.planner.domain.policy import Policy
 from services.planner.pipeline.fleet_planning import plan_fleet
-from services.planner.rows.fleet import KeptOrphans
 from services.planner.rows.tenants import TenantName
 from tests.unit.planner.fleet.rolled import NEW, START, Rolled
 from tests.unit.planner.given import at

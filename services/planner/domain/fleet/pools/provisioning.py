@@ -14,7 +14,8 @@ from datetime import datetime, timedelta
 
 from services.common.messages import InstallationPhase
 from services.planner.domain.fleet.fleet import Fleet
-from services.planner.domain.fleet.rows import EngineClusterRow, EngineInstanceRow, InstanceHealth
+from services.planner.domain.fleet.reports.report_rows import InstanceHealth
+from services.planner.domain.fleet.rows import EngineClusterRow, EngineInstanceRow
 
 ADVICE = "mend that, and it is used; or retire it, and add another"
 

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 
 from services.common.messages import Remedy
-from services.planner.domain.fleet.rows import SILENT, InstanceHealth
+from services.planner.domain.fleet.reports.report_rows import SILENT, InstanceHealth
 
 REAPPLY, CORDON, EVACUATE, REPLACE = "ReapplyConfiguration", "Cordon", "Evacuate", "Replace"
 EVERYTHING = (*Remedy, REAPPLY)

@@ -24,8 +24,8 @@ from services.common.messages import EngineHealth, Health, Observation
 from services.planner.domain.audit import health_record
 from services.planner.domain.changes import Changes
 from services.planner.domain.events import Event, HealthDue
+from services.planner.domain.fleet.reports.report_rows import OUT_OF_REACH, SILENT, InstanceHealth
 from services.planner.domain.fleet.rollouts.rollout_rows import EngineSample
-from services.planner.domain.fleet.rows import OUT_OF_REACH, SILENT, InstanceHealth
 from services.planner.rows.audit import AuditRecord
 
 

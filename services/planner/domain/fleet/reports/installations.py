@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from services.common.messages import EngineInstallation, Observation
 from services.planner.domain.changes import Changes
 from services.planner.domain.events import Event
-from services.planner.domain.fleet.rows import Installation
+from services.planner.domain.fleet.reports.report_rows import Installation
 
 
 def decide_installations(events: Iterable[Event]) -> Changes:

@@ -26,8 +26,8 @@ from services.kinds.shared.resource import Cause
 from services.planner.domain.changes import Changes
 from services.planner.domain.events import Event, HealthDue
 from services.planner.domain.fleet.agent_orders import agent_order
+from services.planner.domain.fleet.reports.report_rows import KeptOrphans
 from services.planner.rows.compiled import EngineKey, EngineRow
-from services.planner.rows.fleet import KeptOrphans
 
 
 def decide_orphans(events: Iterable[Event], known: Mapping[str, KeptOrphans], now: datetime) -> Changes:
