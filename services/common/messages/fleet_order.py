@@ -64,12 +64,11 @@ class RetireEngineInstance:
 
 
 @dataclass(frozen=True, slots=True)
-class MoveTenant:
-    """A tenant goes to another instance, and its users notice nothing."""
+class TenantOrder:
+    """What orders about one tenant have in common."""
 
     workspace: str
     namespace: str
-    target: str
 
     @property
     def tenant(self) -> tuple[str, str]:
@@ -83,21 +82,15 @@ class MoveTenant:
 
 
 @dataclass(frozen=True, slots=True)
-class CancelMove:
+class MoveTenant(TenantOrder):
+    """A tenant goes to another instance, and its users notice nothing."""
+
+    target: str
+
+
+@dataclass(frozen=True, slots=True)
+class CancelMove(TenantOrder):
     """A tenant that is being moved stays where it was, if its source has not given it up yet."""
-
-    workspace: str
-    namespace: str
-
-    @property
-    def tenant(self) -> tuple[str, str]:
-        """Its name."""
-        return (self.workspace, self.namespace)
-
-    @property
-    def id(self) -> str:
-        """What the order is about."""
-        return "/".join(self.tenant)
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,49 +151,35 @@ class AssignWorkspace:
 
 
 @dataclass(frozen=True, slots=True)
-class PinTenant:
+class PinTenant(TenantOrder):
     """A tenant stays on its instance; one that there is not yet is placed on it."""
 
-    workspace: str
-    namespace: str
     target: str
     """The instance; empty: the one that the tenant is on."""
 
-    @property
-    def tenant(self) -> tuple[str, str]:
-        """Its name."""
-        return (self.workspace, self.namespace)
-
-    @property
-    def id(self) -> str:
-        """What the order is about."""
-        return "/".join(self.tenant)
-
 
 @dataclass(frozen=True, slots=True)
-class UnpinTenant:
+class UnpinTenant(TenantOrder):
     """A tenant may be moved again."""
 
-    workspace: str
-    namespace: str
-
-    @property
-    def tenant(self) -> tuple[str, str]:
-        """Its name."""
-        return (self.workspace, self.namespace)
-
-    @property
-    def id(self) -> str:
-        """What the order is about."""
-        return "/".join(self.tenant)
-
 
 @dataclass(frozen=True, slots=True)
-class SetEnginePool:
-    """Instances of a ring in a cluster are added and given up by the planner itself, as their load asks for."""
+class PoolOrder:
+    """What orders about the pool of a ring in a cluster have in common."""
 
     engine_cluster: str
     ring: str
+
+    @property
+    def id(self) -> str:
+        """What the order is about."""
+        return f"{self.engine_cluster}/{self.ring}"
+
+
+@dataclass(frozen=True, slots=True)
+class SetEnginePool(PoolOrder):
+    """Instances of a ring in a cluster are added and given up by the planner itself, as their load asks for."""
+
     minimum: int
     """Instances."""
     maximum: int
@@ -213,27 +192,24 @@ class SetEnginePool:
     profile: str
     """Configuration, likewise; empty: the usual one."""
 
-    @property
-    def id(self) -> str:
-        """What the order is about."""
-        return f"{self.engine_cluster}/{self.ring}"
-
 
 @dataclass(frozen=True, slots=True)
-class RemoveEnginePool:
+class RemoveEnginePool(PoolOrder):
     """Instances of a ring in a cluster are added and given up by operators alone."""
 
-    engine_cluster: str
-    ring: str
+
+@dataclass(frozen=True, slots=True)
+class RolloutOrder:
+    """What orders about the rollout have in common: there is one at a time."""
 
     @property
     def id(self) -> str:
         """What the order is about."""
-        return f"{self.engine_cluster}/{self.ring}"
+        return "rollout"
 
 
 @dataclass(frozen=True, slots=True)
-class StartRollout:
+class StartRollout(RolloutOrder):
     """A version comes to the fleet, ring by ring: tenants move to new instances of it."""
 
     version: str
@@ -247,40 +223,20 @@ class StartRollout:
     is_security: bool
     """Soaks are shorter."""
 
-    @property
-    def id(self) -> str:
-        """What the order is about."""
-        return "rollout"
-
 
 @dataclass(frozen=True, slots=True)
-class PauseRollout:
+class PauseRollout(RolloutOrder):
     """No further tenant moves by the rollout, and no gate is asked, until it is resumed."""
 
-    @property
-    def id(self) -> str:
-        """What the order is about."""
-        return "rollout"
-
 
 @dataclass(frozen=True, slots=True)
-class ResumeRollout:
+class ResumeRollout(RolloutOrder):
     """A rollout that was paused goes on."""
 
-    @property
-    def id(self) -> str:
-        """What the order is about."""
-        return "rollout"
-
 
 @dataclass(frozen=True, slots=True)
-class AbortRollout:
+class AbortRollout(RolloutOrder):
     """The tenants of the ring that the rollout is at go back, and it ends."""
-
-    @property
-    def id(self) -> str:
-        """What the order is about."""
-        return "rollout"
 
 
 Order = (
