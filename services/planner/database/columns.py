@@ -33,6 +33,8 @@ def names(row: type[Any], table: str = "") -> str:
 
 IDS = "(SELECT value::uuid FROM json_array_elements_text($1))"
 """The parameter, ids as :func:`document` makes it, as a table."""
+NAMES = "(SELECT value FROM json_array_elements_text($1))"
+"""Likewise, of ids that are no uuid."""
 
 
 def recordset(row: type[Any], name: str) -> str:
@@ -84,6 +86,14 @@ def upsert(
             f"WHERE {only}" if only else "",
         ]
     ).strip()
+
+
+def deletion(table: Table, key: type[Any]) -> str:
+    """The statement that deletes rows by keys of this class: the table's key, and what else a row has to agree in."""
+    return (
+        f"DELETE FROM {table.name} AS known USING {recordset(key, 'gone')}"
+        f" WHERE ({names(key, 'known')}) = ({names(key, 'gone')})"
+    )
 
 
 def _sql_type(hint: Any) -> str:

@@ -11,7 +11,7 @@ from sqlalchemy import Table
 from services.kinds.gitops_deployment.rows import Deployment, ForcedDeletion, Observed
 from services.kinds.shared.resource import Check, PlainResource
 from services.kinds.sync_run.rows import SyncRun
-from services.planner.database.columns import SQL_TYPES, columns_of, document, names, recordset, upsert
+from services.planner.database.columns import SQL_TYPES, columns_of, deletion, document, names, recordset, upsert
 from services.planner.database.tables.audit import audit_records
 from services.planner.database.tables.compiled import (
     engine_resources,
@@ -26,6 +26,7 @@ from services.planner.database.tables.consumption import (
     refused_sweeps,
     sweep_parts,
 )
+from services.planner.database.tables.fleet import tenant_pins
 from services.planner.database.tables.tenants import (
     checks,
     deployments,
@@ -37,6 +38,7 @@ from services.planner.database.tables.tenants import (
 )
 from services.planner.domain.changes import Sighting
 from services.planner.domain.events import SweepScope
+from services.planner.domain.fleet.placement.assignments import PinKey
 from services.planner.rows.audit import AuditOutcome, AuditRecord
 from services.planner.rows.compiled import (
     ChildRow,
@@ -82,6 +84,7 @@ PARTS: list[tuple[type[Any], Table]] = [
     (WorkspaceKey, workspace_statuses),
     (ChildRowKey, workspace_objects),
     (PendingClaimKey, pending_claims),
+    (PinKey, tenant_pins),
 ]
 STAMPS = {"created_at", "updated_at", "dormant", "engine_cluster"}
 """Written by the statements themselves."""
@@ -136,4 +139,13 @@ def test_upsert_when_some_columns_are_kept_then_it_sets_all_others() -> None:
         "SET uid = EXCLUDED.uid, status = EXCLUDED.status, release_finalizer = EXCLUDED.release_finalizer, "
         "updated_at = EXCLUDED.updated_at "
         "WHERE known.generation > 1"
+    )
+
+
+def test_deletion_when_made_then_a_row_has_to_agree_in_all_columns_of_the_key() -> None:
+    assert deletion(pending_claims, PendingClaimKey) == (
+        "DELETE FROM pending_claims AS known USING json_to_recordset($1) AS "
+        "gone(workspace text, namespace text, name text, uid text) "
+        "WHERE (known.workspace, known.namespace, known.name, known.uid) "
+        "= (gone.workspace, gone.namespace, gone.name, gone.uid)"
     )

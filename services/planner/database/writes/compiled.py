@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from services.planner.database.columns import recordset, upsert
+from services.planner.database.columns import deletion, recordset, upsert
 from services.planner.database.tables.compiled import (
     engine_resources,
     pending_claims,
@@ -54,13 +54,7 @@ UPDATE engine_resources AS known
    AND known.desired = 'present'
 """
 
-ENGINE_GONE = f"""
-DELETE FROM engine_resources AS known
- USING {recordset(EngineKey, "gone")}
- WHERE (known.engine_instance_id, known.kind, known.namespace, known.name)
-     = (gone.engine_instance_id, gone.kind, gone.namespace, gone.name)
-   AND known.lane = gone.lane
-"""
+ENGINE_GONE = deletion(engine_resources, EngineKey)
 
 WORKSPACE = upsert(
     workspace_statuses,
@@ -69,28 +63,10 @@ WORKSPACE = upsert(
     only="(known.uid, known.release_finalizer, known.digest)"
     " IS DISTINCT FROM (EXCLUDED.uid, EXCLUDED.release_finalizer, EXCLUDED.digest)",
 )
-
-WORKSPACE_GONE = f"""
-DELETE FROM workspace_statuses AS known
- USING {recordset(WorkspaceKey, "gone")}
- WHERE (known.workspace, known.namespace, known.kind, known.name)
-     = (gone.workspace, gone.namespace, gone.kind, gone.name)
-   AND known.uid = gone.uid
-"""
+WORKSPACE_GONE = deletion(workspace_statuses, WorkspaceKey)
 
 CHILD_OBJECTS = upsert(workspace_objects, ChildRow, stamps={"updated_at": "clock_timestamp()"})
-CHILD_OBJECTS_GONE = f"""
-DELETE FROM workspace_objects AS known
- USING {recordset(ChildRowKey, "gone")}
- WHERE (known.workspace, known.namespace, known.kind, known.name)
-     = (gone.workspace, gone.namespace, gone.kind, gone.name)
-   AND known.owner_uid = gone.owner_uid
-"""
+CHILD_OBJECTS_GONE = deletion(workspace_objects, ChildRowKey)
 
 PENDING_CLAIMS = upsert(pending_claims, PendingClaimRow)
-PENDING_CLAIMS_GONE = f"""
-DELETE FROM pending_claims AS known
- USING {recordset(PendingClaimKey, "gone")}
- WHERE (known.workspace, known.namespace, known.name, known.uid)
-     = (gone.workspace, gone.namespace, gone.name, gone.uid)
-"""
+PENDING_CLAIMS_GONE = deletion(pending_claims, PendingClaimKey)

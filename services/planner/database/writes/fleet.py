@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from services.planner.database.columns import recordset, upsert
+from services.planner.database.columns import NAMES, deletion, recordset, upsert
 from services.planner.database.tables.fleet import (
     engine_clusters,
     engine_instances,
@@ -22,15 +22,10 @@ ENGINE_CLUSTERS = upsert(engine_clusters, EngineClusterRow)
 ENGINE_INSTANCES = upsert(engine_instances, EngineInstanceRow, kept=["engine_cluster"])
 
 ASSIGNMENTS = upsert(workspace_assignments, WorkspaceAssignment)
-ASSIGNMENTS_GONE = (
-    "DELETE FROM workspace_assignments WHERE workspace IN (SELECT value FROM json_array_elements_text($1))"
-)
+ASSIGNMENTS_GONE = f"DELETE FROM workspace_assignments WHERE workspace IN {NAMES}"
 
 PINS = upsert(tenant_pins, TenantPin)
-PINS_GONE = f"""
-DELETE FROM tenant_pins AS known USING {recordset(PinKey, "gone")}
- WHERE (known.workspace, known.namespace) = (gone.workspace, gone.namespace)
-"""
+PINS_GONE = deletion(tenant_pins, PinKey)
 
 ENGINE_POOLS = upsert(engine_pools, EnginePool)
 ENGINE_POOLS_GONE = f"""
@@ -40,6 +35,4 @@ DELETE FROM engine_pools AS known
 """
 
 ENGINE_OVERLOADS = upsert(engine_overloads, Overload)
-ENGINE_OVERLOADS_GONE = (
-    "DELETE FROM engine_overloads WHERE engine_instance_id IN (SELECT value FROM json_array_elements_text($1))"
-)
+ENGINE_OVERLOADS_GONE = f"DELETE FROM engine_overloads WHERE engine_instance_id IN {NAMES}"

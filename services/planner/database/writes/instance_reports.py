@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from services.planner.database.columns import columns_of, names, recordset, upsert
+from services.planner.database.columns import NAMES, columns_of, names, recordset, upsert
 from services.planner.database.tables.instance_reports import engine_health, engine_samples, kept_orphans
 from services.planner.domain.fleet.reports.report_rows import Installation, InstanceHealth, KeptOrphans
 from services.planner.domain.fleet.rollouts.rollout_rows import EngineSample
@@ -31,6 +31,4 @@ UPDATE engine_instances AS known
 ENGINE_SAMPLES = upsert(engine_samples, EngineSample)
 
 KEPT_ORPHANS = upsert(kept_orphans, KeptOrphans)
-KEPT_ORPHANS_GONE = (
-    "DELETE FROM kept_orphans WHERE engine_instance_id IN (SELECT value FROM json_array_elements_text($1))"
-)
+KEPT_ORPHANS_GONE = f"DELETE FROM kept_orphans WHERE engine_instance_id IN {NAMES}"
