@@ -5,9 +5,9 @@ Called by the loop between batches, so that it never runs beside one.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
 from uuid import UUID
@@ -113,21 +113,21 @@ class PeriodicTasks:
         self._last["parked"] = planner.clock.time()
         self._retry_parked(planner, partitions)
 
-    def _look_again(self, planner: Planner) -> None:
-        """Deletions that take long, and changes held back and forced deletions that are no news any more."""
+    @staticmethod
+    def _notice(planner: Planner, find: Callable[[Connection[Any], datetime, Sequence[int], int], list[Event]]) -> None:
+        """Have the planner look again at what ``find`` finds, a bounded number at a time."""
         with planner.session.connection() as connection:
-            now = planner.clock.now()
-            events = periodic_queries.find_due(connection, now, planner.consumer.partitions, NOTICED_AT_ONCE)
+            events = find(connection, planner.clock.now(), planner.consumer.partitions, NOTICED_AT_ONCE)
         if events:
             planner.look_again(events)
 
+    def _look_again(self, planner: Planner) -> None:
+        """Deletions that take long, and changes held back and forced deletions that are no news any more."""
+        self._notice(planner, periodic_queries.find_due)
+
     def _take_steps(self, planner: Planner) -> None:
         """Tenants on their way from one instance to another."""
-        with planner.session.connection() as connection:
-            now = planner.clock.now()
-            events = move_queries.find_due_moves(connection, now, planner.consumer.partitions, NOTICED_AT_ONCE)
-        if events:
-            planner.look_again(events)
+        self._notice(planner, move_queries.find_due_moves)
 
     def _end_lost(self, planner: Planner) -> None:
         """What a retired instance was to remove, and never will: it is lost.
