@@ -359,18 +359,29 @@ def test_evacuation_when_due_then_its_moves_are_ordered_with_the_rung_in_one_tra
     assert fleet.load_remediations()[here].rung == "Evacuate"
 
 
-@pytest.mark.parametrize("state", ["held", "acting"])
-def test_evacuation_when_it_is_held_then_none_of_its_moves_is_due_or_begins(
-    sessions: Sessions, database: Database, state: str
+def test_evacuation_when_its_remedy_is_held_then_none_of_its_moves_is_due_or_begins(
+    sessions: Sessions, database: Database
 ) -> None:
+    assert evacuating(sessions, database, "held") == (False, "ordered")
+
+
+def test_evacuation_when_its_remedy_goes_on_then_its_moves_are_due_and_begin(
+    sessions: Sessions, database: Database
+) -> None:
+    assert evacuating(sessions, database, "acting") == (True, "reserved")
+
+
+def evacuating(sessions: Sessions, database: Database, state: str) -> tuple[bool, object]:
+    """Whether the only move of an evacuation is due while its remedy is in ``state``, and its step after a look."""
     fleet, _ = sessions
     here = evacuated(sessions, database)
     with psycopg.connect(database.owner_url) as owner:
         owner.execute("UPDATE remediations SET state = %s WHERE engine_instance_id = %s", (state, here))
     with fleet.connection() as connection:
-        assert is_move_due(connection, at(1080), 5, 5) == (state == "acting")
+        is_due = is_move_due(connection, at(1080), 5, 5)
     take(fleet, 1080, Event(FleetDue(), 0, ""))
-    assert rows(database, "SELECT step FROM moves") == [("ordered" if state == "held" else "reserved",)]
+    ((step,),) = rows(database, "SELECT step FROM moves")
+    return is_due, step
 
 
 AWAY = """

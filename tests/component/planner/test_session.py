@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import importlib
 import itertools
 import json
+import pkgutil
 import re
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import closing
 from datetime import datetime
+from types import ModuleType
 from typing import Any
 from uuid import UUID
 
@@ -17,6 +20,7 @@ from psycopg import sql
 from psycopg.pq import TransactionStatus
 from structlog.testing import capture_logs
 
+import services.planner.database
 from services.cli.guards.orphans import left_behind
 from services.cli.rebuild.unknown_rows import uncertain_tenants
 from services.cli.tenants import parked_tenants
@@ -32,32 +36,12 @@ from services.kinds.registry import REGISTRY, Registry
 from services.kinds.shared.api_group import FINALIZER
 from services.kinds.shared.catalogue import TENANT_PARKED
 from services.kinds.snapshot_environment_binding.model import BINDING
-from services.planner.database import (
-    dormant_queries,
-    fleet_view_queries,
-    instance_queries,
-    joined_rows,
-    move_queries,
-    periodic_queries,
-    positions,
-    remedy_queries,
-    sweeps,
-)
-from services.planner.database import load as load_module
+from services.planner.database import fleet_queries, periodic_queries
 from services.planner.database import save as save_module
 from services.planner.database import session as store_module
 from services.planner.database.columns import columns_of
 from services.planner.database.save import STATEMENTS, Fenced, Span
 from services.planner.database.session import DatabaseSession
-from services.planner.database.writes import (
-    audit,
-    compiled,
-    consumption,
-    fleet,
-    fleet_progress,
-    instance_reports,
-    tenants,
-)
 from services.planner.domain import plan as plan_module
 from services.planner.domain.audit import PLACEMENT
 from services.planner.domain.changes import BatchChanges, Changes
@@ -880,26 +864,23 @@ def test_rows_when_two_of_a_statement_are_the_same_then_it_is_poison(session: Da
         session.save_changes(BatchChanges((*changes.tenants, *changes.tenants)), [])
 
 
-QUERIES = (
-    dormant_queries,
-    fleet_view_queries,
-    instance_queries,
-    joined_rows,
-    move_queries,
-    periodic_queries,
-    positions,
-    remedy_queries,
-    sweeps,
-)
-WRITES = (audit, compiled, consumption, fleet, fleet_progress, instance_reports, tenants)
-SQL_TEXTS = {
-    f"{module.__name__.rpartition('.')[2]}.{name}": text
-    for module in (load_module, save_module, store_module, *QUERIES, *WRITES)
-    for name, text in vars(module).items()
-    if name.isupper()
-    and isinstance(text, str)
-    and text.lstrip()[:6] in {"SELECT", "INSERT", "UPDATE", "DELETE", "WITH m"}
-}
+STATEMENT = re.compile(r"\s*(SELECT|INSERT|UPDATE|DELETE|WITH)\b")
+SUBQUERY = fleet_queries.DEPLOYMENTS
+"""Names ``i``, an instance of the statement around it."""
+
+
+def statements_of(package: ModuleType) -> dict[str, str]:
+    """The public constants of its modules that are whole statements, by module and name."""
+    names = (each.name for each in pkgutil.walk_packages(package.__path__, f"{package.__name__}."))
+    return {
+        f"{module.__name__.removeprefix('services.')}.{name}": text
+        for module in map(importlib.import_module, names)
+        for name, text in vars(module).items()
+        if name.isupper() and name[0] != "_" and isinstance(text, str) and STATEMENT.match(text) and text != SUBQUERY
+    }
+
+
+SQL_TEXTS = statements_of(services.planner.database)
 
 
 @pytest.mark.parametrize("statement", SQL_TEXTS)

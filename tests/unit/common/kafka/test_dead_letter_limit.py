@@ -78,7 +78,9 @@ def test_limit_when_only_part_of_it_is_mended_then_the_consumer_goes_on_once_it_
 
 
 def test_limit_when_the_share_is_1_then_it_never_stops() -> None:
-    give_up(DeadLetterLimit("tests", share=1, minimum=1), names(100))
+    limit = DeadLetterLimit("tests", share=1, minimum=1)
+    give_up(limit, names(100))
+    assert limit.reason == ""
 
 
 def test_limit_when_tenants_were_heard_of_long_ago_then_they_do_not_count(limit: DeadLetterLimit) -> None:
