@@ -20,7 +20,7 @@ from tests.argocd.deployed import HEALTHY, SETTLED, Deployed
 from tests.argocd.planner_clock import later
 from tests.argocd.sources import NAME, Sources, config_map, service, workload
 from tests.argocd.test_environments import SERVICE_ACCOUNT, there
-from tests.argocd.test_health import until_health
+from tests.argocd.test_health import SLACK_SECONDS, until_health
 from tests.argocd.test_outages import CONTROLLERS, without
 from tests.e2e.api import Api, Cluster, decoded
 from tests.e2e.moving import Mover
@@ -35,7 +35,6 @@ SERVICE = ApiResource("", "v1", "Service", "services")
 MANUAL = {"type": "manual"}
 DEPLOYED_SECONDS = 90
 """Argo CDs that have just begun may need so long for the first one."""
-HEARD_SECONDS = 30
 HALF_OF_MOVE_PATIENCE = timedelta(minutes=5)
 HELD = "tests.redhat.com/held"
 OF_EVERY_NAMESPACE = {"kube-root-ca.crt"}
@@ -155,7 +154,7 @@ async def test_environment_when_its_tenant_is_moved_then_the_target_deploys_ther
         assert await history.changes() == ([], [])
         assert accounts.objects[account]["metadata"]["uid"] == known
         repository.commit(config_map("second"))
-        await far.until(there, "second", timeout_seconds=60)
+        await far.until(there, "second")
         await tenant.delete()
         await far.until(there, None)
         await api.delete(MANAGED_ENVIRONMENT, "prod")
@@ -221,7 +220,7 @@ async def test_tenant_when_what_it_deleted_does_not_go_then_it_is_moved_neverthe
         with later(stack, HALF_OF_MOVE_PATIENCE):
             await mover.until_done()
         for each in ENGINE_NAMESPACES:  # by that clock both agents may have been silent
-            await until_health(stack, each, "Healthy", HEARD_SECONDS)
+            await until_health(stack, each, "Healthy", SLACK_SECONDS)
         assert mover.places(created) == {target}
         assert await history.changes() == ([], [])
     released = {"metadata": {"finalizers": None}}
