@@ -66,7 +66,8 @@ async def told(kube: KubeClient, resource: ApiResource, namespace: str) -> Async
         yield heard
         last = await current(kube, resource, namespace)
         async with asyncio.timeout(DEADLINE_SECONDS):
-            while any(heard.statuses[name][-1:] != [status] for name, status in last.items()):  # noqa: ASYNC110
+            # Another one may have followed by then.
+            while any(status not in heard.statuses[name] for name, status in last.items()):  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
     finally:
         following.cancel()
