@@ -19,7 +19,8 @@ from services.common.kubernetes import Manifest
 from tests.e2e.operators import of_instances
 from tests.e2e.tenant import Tenant, application_name
 
-MOVED_SECONDS = 180
+MOVED_SECONDS = 600
+"""Of a test that kills somebody in each step, and waits until they run again, on a busy machine."""
 STEP_LOOK_SECONDS = 0.01
 """A step of a small tenant takes a few hundredths of a second."""
 OVER = ("done", "cancelled")
