@@ -83,7 +83,6 @@ async def until_compared(applications: Mirror, created: dict[str, Manifest]) -> 
     await applications.until(
         f"compared for {REST}",
         lambda _: all(compared_at(applications, name) >= due[name] for name in names),
-        timeout_seconds=60,
     )
 
 

@@ -15,7 +15,7 @@ from tests.chaos.written import commands_sent, is_in_order, recorded
 from tests.e2e.api import Api
 from tests.e2e.tenant import Tenant, path
 
-RESUMED_SECONDS = 60
+RESUMED_SECONDS = 120
 """Of a busy machine; ``python -m bench.failover`` measures."""
 FAILS_FOR_SECONDS = float(os.environ.get("FAILS_FOR_SECONDS", "0"))
 """At least; others have done its work by then in any case. For one minute: ``make failover``."""

@@ -31,7 +31,7 @@ LATE_MILLISECONDS = 400
 """A planner looks after a second whether the database still answers, with a connection that takes four answers."""
 HELD = tuple(f"held-{number}" for number in range(10))
 """Paths of changes that are stopped on their way; of a planner it takes several at times."""
-NOTICED_SECONDS = 60
+NOTICED_SECONDS = 120
 LOOK_SECONDS = 0.02
 ANSWER_SECONDS = 0.2
 IN_TRANSACTION = """

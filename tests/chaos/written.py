@@ -18,7 +18,7 @@ from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
 from services.kinds.sync_run.model import SYNC_RUN
 from tests.e2e.tenant import application_name
 
-RECORDED_SECONDS = 60
+RECORDED_SECONDS = 120
 
 
 class Written:

@@ -32,7 +32,7 @@ KINDS = (
     BINDING,
     GITOPS_DEPLOYMENT,
 )
-RECLAIMED_SECONDS = 60
+RECLAIMED_SECONDS = 120
 Identity = tuple[str, str, str, str]
 """Kind, name, uid and phase of an object; of an Application the engine in place of a phase."""
 

@@ -37,7 +37,7 @@ SELECT engine_instance_id, kind, namespace, replace(name, %(uid)s, %(unknown)s),
        engine_cluster
   FROM engine_resources WHERE name = %(name)s AND kind = 'Application'
 """
-STREAMED_SECONDS = 90
+STREAMED_SECONDS = 180
 CLUSTER = "far"
 POOL = "--ring early --min 0 --max 3 --spare 0 --capacity 10 --version 3.2.11"
 REBUILD_AGE = "gitops_rebuild_age_seconds"

@@ -13,7 +13,7 @@ from tests.e2e.tenant import Tenant, application_name, find
 
 DELETED = 24
 """More than a list may always lack, and more than half of what there is."""
-REFUSED_SECONDS = 60
+REFUSED_SECONDS = 120
 SHOW, APPROVE = 'gitopsctl resync show "$NAME"', 'gitopsctl resync approve "$NAME"'
 REFUSED = "gitops_sweeps_refused"
 """Alert: GitOpsResyncRefused."""

@@ -41,11 +41,7 @@ class Held:
     async def until_without(self, names: set[str]) -> None:
         """Until it holds none of these."""
         for mirror in (self.applications, self.projects, self.secrets):
-            await mirror.until(
-                f"none of {sorted(names)} is there",
-                lambda objects: not self._named(names, objects),
-                timeout_seconds=60,
-            )
+            await mirror.until(f"none of {sorted(names)} is there", lambda objects: not self._named(names, objects))
 
     def _named(self, names: set[str], objects: Objects) -> list[Manifest]:
         found = ((place, item) for (place, name), item in objects.items() if name in names)

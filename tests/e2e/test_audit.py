@@ -28,7 +28,7 @@ async def test_deployment_when_it_came_changed_and_went_then_the_audit_tells_eac
 
 async def _audit(operator: Operator, options: str) -> list[dict[str, Any]]:
     """The oldest change first, once each has come to an end."""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(120):
         while True:
             told = json.loads(await asyncio.to_thread(operator.run, f"gitopsctl audit {options} -o json"))
             if {each["outcome"] for each in told} == {"Completed"}:

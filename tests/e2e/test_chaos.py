@@ -94,7 +94,7 @@ async def test_deletion_when_the_watcher_was_away_then_the_application_goes_once
     await asyncio.to_thread(stack.kill, "watcher")
     await tenant.delete("deleted")
     await asyncio.to_thread(stack.start, "watcher")
-    await tenant.until_application_gone(deleted, timeout_seconds=60)
+    await tenant.until_application_gone(deleted, RECOVERY_SECONDS)
     assert find(tenant.applications.objects, application_name(kept)) is not None
 
 

@@ -82,7 +82,7 @@ async def test_environment_when_deleted_then_its_deployments_say_so_and_its_secr
     error = await tenant.until_condition("ErrorOccurred", "True")
     assert error["message"].startswith("unable to reconcile the ManagedEnvironment resource.")
     # Not before its notice has ended: an Application that is to stay goes there.
-    await engine_secrets.until("it is gone", lambda objects: find(objects, name) is None, timeout_seconds=60)
+    await engine_secrets.until("it is gone", lambda objects: find(objects, name) is None)
     await tenant.applications.until(
         "its Application has no cluster",
         lambda objects: (

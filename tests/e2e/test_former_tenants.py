@@ -74,4 +74,4 @@ async def test_newcomer_when_the_former_tenants_cluster_secret_is_still_there_th
     allowed = find(projects.objects, project)
     assert allowed is not None
     assert {each["name"] for each in allowed["spec"]["destinations"]} == {"in-cluster"}
-    await engine_secrets.until("the former's is removed", lambda objects: find(objects, name) is None, 60)
+    await engine_secrets.until("the former's is removed", lambda objects: find(objects, name) is None)

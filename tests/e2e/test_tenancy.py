@@ -115,9 +115,7 @@ async def test_tenant_when_it_makes_more_than_it_may_then_it_is_told_and_others_
     await other_tenant.until_status("Synced", sync__status="Synced")
     admitted = next(name for name in _names(tenant) if not _is_refused(tenant, name))
     await tenant.delete(admitted)
-    await tenant.deployments.until(
-        "one more has room", lambda objects: _refused(tenant, objects) == CROWD - QUOTA - 1, timeout_seconds=60
-    )
+    await tenant.deployments.until("one more has room", lambda objects: _refused(tenant, objects) == CROWD - QUOTA - 1)
 
 
 def _names(tenant: Tenant) -> list[str]:

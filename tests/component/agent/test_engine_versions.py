@@ -76,7 +76,7 @@ async def test_engine_when_it_may_not_be_read_for_half_a_minute_then_it_is_refus
     account = kubeconfig_with(await token_of(kube, engine, "agent"), kubeconfig, tmp_path)
     state, clock = EngineState(), FakeClock()
     fleet, states = Fleet(HERE, [instance_row(INSTANCE, namespace=engine)]), defaultdict(EngineState, {INSTANCE: state})
-    async with asyncio.timeout(30), await connect(account) as agent:
+    async with asyncio.timeout(120), await connect(account) as agent:
         inspection = EngineInspection(agent, fleet, states, clock, Acceptance(unisolated=True))
         while not await inspection.inspect_engines():
             pass

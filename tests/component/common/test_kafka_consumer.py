@@ -27,7 +27,7 @@ from tests.unit.common.kafka.offset_contract import MESSAGES, OffsetContract
 
 pytestmark = pytest.mark.short
 
-DEADLINE_SECONDS = 30.0
+DEADLINE_SECONDS = 90.0
 
 
 class Log:

@@ -11,7 +11,7 @@ from services.common.avro import AvroCodec, SchemaRegistry, value_subject
 from services.common.kafka import COMMANDS, Publisher, tenant_key
 from services.common.messages import Command, ResourceChanged
 
-DEADLINE_SECONDS = 30
+DEADLINE_SECONDS = 90
 
 
 def test_change_when_its_command_is_sent_then_the_onlooker_tells_when_it_was_watched(

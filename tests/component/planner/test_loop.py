@@ -63,7 +63,7 @@ from tests.unit.planner.world import FLEET
 
 pytestmark = pytest.mark.short
 
-DEADLINE_SECONDS = 30.0
+DEADLINE_SECONDS, ENDED_SECONDS = 90.0, 30.0
 ROWS, REPORTS = load_topics(engine_cluster="any")
 
 
@@ -293,7 +293,7 @@ def test_topic_of_a_cluster_when_no_broker_answers_then_that_is_tried_again_with
     asked_at = time.monotonic()
     with pytest.raises(Retry, match=r"asked for gitops\.engine\.north"):
         find_cluster_topics("127.0.0.1:1", ["north"])
-    assert time.monotonic() - asked_at < DEADLINE_SECONDS
+    assert time.monotonic() - asked_at < ENDED_SECONDS
 
 
 def test_orders_when_sent_then_they_are_decided_and_what_has_tenants_is_not_retired(rig: Rig) -> None:
