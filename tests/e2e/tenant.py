@@ -18,8 +18,8 @@ USER = "e2e-user"
 AT_ONCE = 8
 """Deletions."""
 
-LEAVING_SECONDS = 90
-"""Longer than a deletion that must be forced."""
+LEAVING_SECONDS = 240
+"""Longer than a deletion that must be forced, and than those of hundreds on a busy machine."""
 
 
 @dataclass(frozen=True)
