@@ -26,7 +26,7 @@ from tests.e2e.api import Api, Cluster, decoded
 from tests.e2e.tenant import Tenant, application_name, create_namespace, find
 
 HOST = "127.0.0.1"
-CLEANED_UP_SECONDS = 90
+CLEANED_UP_SECONDS = 240
 """Longer than the longest pause between two attempts to reach a cluster."""
 
 

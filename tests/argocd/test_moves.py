@@ -33,7 +33,7 @@ __all__ = ["there"]
 WORKLOAD = ApiResource("apps", "v1", "Deployment", "deployments")
 SERVICE = ApiResource("", "v1", "Service", "services")
 MANUAL = {"type": "manual"}
-DEPLOYED_SECONDS = 90
+DEPLOYED_SECONDS = 240
 """Argo CDs that have just begun may need so long for the first one."""
 HALF_OF_MOVE_PATIENCE = timedelta(minutes=5)
 HELD = "tests.redhat.com/held"

@@ -23,6 +23,8 @@ from tests.e2e.operators import sole_instance
 from tests.e2e.tenant import USER, Tenant, application_name, condition, create_namespace, find, fresh_tenant
 from tests.stack.laboratory import IN_CLUSTER, Laboratory, status
 
+LOGGED_IN_SECONDS = 300
+"""A login waits for up to a minute until Argo CD has ended what it had begun for other tenants."""
 REFRESH = "argocd.argoproj.io/refresh"
 """An annotation that asks Argo CD to look at an Application; it takes it away when it does."""
 
@@ -225,7 +227,7 @@ async def test_private_repository_when_argo_cd_has_it_for_another_tenant_then_no
     mine, theirs = intruder.tenant.namespace, owner.tenant.namespace
     await owner.tenant.create("here", source=private.spec())
     await log_in(owner.api, private, site)
-    await deployed.until(theirs, "newest", timeout_seconds=120)
+    await deployed.until(theirs, "newest", timeout_seconds=LOGGED_IN_SECONDS)
     for name in ("head", "commit"):
         error = await intruder.tenant.until_condition("ComparisonError", "True", name)
         assert error["message"] == REPOSITORY_NEEDS_LOGIN.text()
@@ -236,7 +238,7 @@ async def test_private_repository_when_argo_cd_has_it_for_another_tenant_then_no
     await intruder.look()
     assert deployed.value(mine) is None
     await log_in(api, private, site)
-    await deployed.until(mine, "newest", timeout_seconds=120)
+    await deployed.until(mine, "newest", timeout_seconds=LOGGED_IN_SECONDS)
     await intruder.tenant.until_condition("ComparisonError", "False", "head")
 
 
@@ -256,7 +258,7 @@ async def test_private_repositories_when_a_tenant_names_them_then_it_is_told_the
     pair = {"anothers": private, "nobodys": source(config_map("nobody's"), visibility=PRIVATE)}
     await owner.tenant.create("here", source=private.spec(repoURL=getattr(private, way)))
     await log_in(owner.api, private, site, way)
-    await deployed.until(owner.tenant.namespace, "theirs", timeout_seconds=120)
+    await deployed.until(owner.tenant.namespace, "theirs", timeout_seconds=LOGGED_IN_SECONDS)
     async with (
         told(tenant.kube, GITOPS_DEPLOYMENT, tenant.namespace) as statuses,
         told(tenant.kube, SYNC_RUN, tenant.namespace) as runs,

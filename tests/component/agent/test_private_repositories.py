@@ -70,7 +70,7 @@ async def test_repository_when_a_login_opens_it_then_other_tenants_lose_it_and_a
     assert await listed(kube, namespace, THEIRS) == []
     with pytest.raises(NotFound):  # Argo CD may still be at work for them
         await kube.get_object(SECRET, namespace, "repo-cred-1")
-    until(lambda: observations.has("repo-cred-1", Applied(ours["digest"])), within=120)
+    until(lambda: observations.has("repo-cred-1", Applied(ours["digest"])), within=240)
     assert await listed(kube, namespace, OURS) == [REPO]
 
     agent.stop()
