@@ -33,7 +33,7 @@ HELD = tuple(f"held-{number}" for number in range(10))
 """Paths of changes that are stopped on their way; of a planner it takes several at times."""
 NOTICED_SECONDS = 120
 LOOK_SECONDS = 0.02
-ANSWER_SECONDS = 0.2
+ANSWER_SECONDS = 1.0
 IN_TRANSACTION = """
 SELECT count(*) FROM pg_stat_activity
  WHERE state = 'idle in transaction' AND query LIKE '%EXECUTE fence%EXECUTE save%'
