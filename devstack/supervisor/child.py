@@ -133,9 +133,9 @@ class Child:
             self.phase = Phase.DIED
             raise Unavailable(f"{self.name} {describe_exit(self.exit_code)} before it was ready")
 
-    def _signal_tree(self, number: signal.Signals) -> list[int]:
-        """Signal it and every process it started; returns their ids."""
-        family = list(tree(self.pid)) if self.pid is not None else []
+    def _signal_tree(self, number: signal.Signals) -> Family:
+        """Signal it and every process it started; returns these."""
+        family = family_of(self.pid) if self.pid is not None else {}
         for pid in family:
             with suppress(ProcessLookupError):
                 os.kill(pid, number)
@@ -215,14 +215,39 @@ async def _answers(process: Process) -> bool:
         return False
 
 
-async def _until_gone(pids: list[int]) -> None:
-    while any(map(is_alive, pids)):  # noqa: ASYNC110 - they are not our children: nothing tells us of their end
+Family = Mapping[int, str]
+"""Processes by their ids, and when each began: within minutes the kernel gives an id to another process or thread."""
+
+
+def family_of(pid: int) -> Family:
+    """``pid`` and every process below it."""
+    return {each: _began(each) for each in tree(pid)}
+
+
+def still_there(family: Family) -> list[int]:
+    """The ids of those that have not ended."""
+    return [pid for pid, began in family.items() if is_alive(pid) and _began(pid) == began]
+
+
+def _began(pid: int) -> str:
+    """In ticks since the machine has started; empty if there is no such process."""
+    with suppress(OSError):
+        return _fields_of(pid)[19]
+    return ""
+
+
+async def _until_gone(family: Family) -> None:
+    while still_there(family):  # noqa: ASYNC110 - they are not our children: nothing tells us of their end
         await asyncio.sleep(0.01)
 
 
 def is_alive(pid: int) -> bool:
     """Whether ``pid`` runs."""
     with suppress(OSError):
-        # The state follows the name, which is in parentheses. A zombie is dead, however long its parent lets it lie.
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+        return _fields_of(pid)[0] != "Z"  # the state: a zombie is dead, however long its parent lets it lie
     return False
+
+
+def _fields_of(pid: int) -> list[str]:
+    """What ``/proc`` tells of a process after its name, which is in parentheses and may hold blanks."""
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from devstack.harness.hosted import UNHURRIED, HostedStack, hosted
-from devstack.supervisor.child import tree
+from devstack.supervisor.child import family_of
 from tests.stack.small import Gitopsctl, await_gone, command
 
 
@@ -18,7 +18,7 @@ from tests.stack.small import Gitopsctl, await_gone, command
 def infrastructure(stacks_folder: Path) -> Iterator[HostedStack]:
     """Everything but our services, shared by all tests that do not end it; it must leave no process behind."""
     with hosted(stacks_folder / "stack", "--infra", *UNHURRIED, output=stacks_folder / "stack.out") as stack:
-        family = [pid for top in stack.pids().values() for pid in tree(top)]
+        family = {pid: began for top in stack.pids().values() for pid, began in family_of(top).items()}
         yield stack
     assert await_gone(family) == []
 

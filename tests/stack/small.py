@@ -7,7 +7,7 @@ import sys
 import time
 from collections.abc import Callable
 
-from devstack.supervisor.child import is_alive
+from devstack.supervisor.child import Family, still_there
 
 GONE_SECONDS = 40
 
@@ -50,9 +50,9 @@ def command(*arguments: str) -> list[str]:
     return [sys.executable, "-m", "services.cli", "dev", *arguments]
 
 
-def await_gone(pids: list[int]) -> list[int]:
+def await_gone(family: Family) -> list[int]:
     """Wait for processes to end; returns those that have not."""
     deadline = time.monotonic() + GONE_SECONDS
-    while (left := [pid for pid in pids if is_alive(pid)]) and time.monotonic() < deadline:
+    while (left := still_there(family)) and time.monotonic() < deadline:
         time.sleep(0.05)
     return left

@@ -19,7 +19,7 @@ from devstack.harness import control
 from devstack.harness.hosted import HostedStack, hosted
 from devstack.stack.state_folder import State
 from devstack.supervisor import trampoline
-from devstack.supervisor.child import is_alive, tree
+from devstack.supervisor.child import family_of, is_alive, still_there
 from services.common.errors import InvalidConfiguration, Unavailable
 from tests.stack.small import ESSENTIAL, SMALL, Gitopsctl, await_gone
 
@@ -34,10 +34,12 @@ def background(gitopsctl: Gitopsctl, state: Path) -> Iterator[dict[str, Any]]:
     outcome = gitopsctl("up", "--detach", *SMALL)
     assert outcome.returncode == 0, outcome.stdout + outcome.stderr
     status = json.loads(gitopsctl("status", "--json").stdout)
+    family = family_of(status["pid"])
     yield status
-    with suppress(ProcessLookupError):
-        os.kill(status["pid"], signal.SIGTERM)
-    await_gone([status["pid"]])
+    if status["pid"] in still_there(family):
+        with suppress(ProcessLookupError):
+            os.kill(status["pid"], signal.SIGTERM)
+    await_gone(family)
 
 
 def test_up_when_detached_then_everything_is_ready_on_return(background: dict[str, Any]) -> None:
@@ -89,10 +91,10 @@ def test_logs_when_asked_then_the_output_of_the_process_is_shown(
 
 
 def test_down_when_asked_then_no_process_is_left(background: dict[str, Any], gitopsctl: Gitopsctl) -> None:
-    family = list(tree(background["pid"]))
+    family = family_of(background["pid"])
     assert len(family) > len(ESSENTIAL)
     assert gitopsctl("down").returncode == 0
-    assert [pid for pid in family if is_alive(pid)] == []
+    assert still_there(family) == []
 
 
 def test_down_when_nothing_runs_then_it_succeeds(gitopsctl: Gitopsctl) -> None:
@@ -111,7 +113,7 @@ def test_status_when_nothing_runs_then_it_is_unavailable(gitopsctl: Gitopsctl, s
 def test_supervisor_when_it_gets_a_signal_then_no_process_is_left(
     background: dict[str, Any], number: signal.Signals
 ) -> None:
-    family = list(tree(background["pid"]))
+    family = family_of(background["pid"])
     os.kill(background["pid"], number)
     assert await_gone(family) == []
 
@@ -119,7 +121,7 @@ def test_supervisor_when_it_gets_a_signal_then_no_process_is_left(
 def test_up_when_the_last_supervisor_was_killed_then_it_comes_up_again(
     background: dict[str, Any], gitopsctl: Gitopsctl, state: Path
 ) -> None:
-    family = list(tree(background["pid"]))
+    family = family_of(background["pid"])
     os.kill(background["pid"], signal.SIGKILL)
     await_gone(family)
     with hosted(state, *SMALL) as again:
