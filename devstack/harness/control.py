@@ -17,6 +17,8 @@ Handler = Callable[[dict[str, Any]], Awaitable[Any]]
 """Answers a request; its GitOpsError is told to the asker."""
 
 LINE_LIMIT = 1 << 20
+ANSWER_SECONDS = 660.0
+"""Longer than anything may take to start."""
 
 
 async def serve(path: Path, handle: Handler) -> asyncio.Server:
@@ -51,7 +53,7 @@ async def _answer(handle: Handler, line: bytes) -> dict[str, Any]:
         return {"error": str(error), "unavailable": isinstance(error, Unavailable)}
 
 
-def ask(path: Path, request: dict[str, Any], timeout_seconds: float = 120) -> Any:
+def ask(path: Path, request: dict[str, Any], timeout_seconds: float = ANSWER_SECONDS) -> Any:
     """Send ``request`` to the supervisor at ``path`` and return its result.
 
     Raises:

@@ -12,6 +12,9 @@ Probe = Callable[[], Awaitable[bool]]
 Prepare = Callable[[], Awaitable[None]]
 """Makes files a process needs before each start; does nothing when they are there."""
 
+START_SECONDS = 300.0
+"""Of a machine on which several stacks start at once; a broker takes six where nothing else runs."""
+
 
 async def nothing_to_prepare() -> None:
     """For processes that need no files of their own."""
@@ -36,7 +39,7 @@ class Process:
     """Not started with the stack, only by name."""
     unprivileged: bool = False
     """Refuses to run as root."""
-    start_seconds: float = 120
+    start_seconds: float = START_SECONDS
     stop_seconds: float = 8
 
 
@@ -48,7 +51,7 @@ class Step:
     argv: tuple[str, ...]
     env: Mapping[str, str] = field(default_factory=dict)
     depends_on: tuple[str, ...] = ()
-    start_seconds: float = 120
+    start_seconds: float = START_SECONDS
 
 
 Node = Process | Step
