@@ -7,6 +7,7 @@ process of its own, by SIGKILL, so that what PostgreSQL sees is a connection tha
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -132,6 +133,7 @@ def run_until(moment: int, act: Callable[[], object]) -> int:
 
 
 def _run_counted(moment: int, act: Callable[[], object], tell: int) -> None:
+    gc.disable()  # what other tests have left, such as producers, would wait for threads that this process has not
     ends, number = psycopg.Connection.__exit__, 0
 
     def come_to_moment() -> None:
