@@ -16,11 +16,12 @@ from rich.table import Table
 from rich.text import Text
 
 from services.cli.database_connection import connected
+from services.cli.fleet.fleet_orders import TIME
 from services.cli.watching import FittedTable
 from services.common.messages import Health
 from services.planner.database.fleet_queries import load_counted_fleet, load_measured
 from services.planner.database.remedy_queries import load_remediations
-from services.planner.database.rollout_queries import load_newest_rollout, shown_state
+from services.planner.database.rollout_queries import load_rollout_news, shown_state
 from services.planner.domain.fleet.fleet import Fleet
 from services.planner.domain.fleet.moves.moves import NUMBERS as MOVE_NUMBERS
 from services.planner.domain.fleet.placement.measured_load import in_applications
@@ -61,7 +62,7 @@ class FleetSnapshot:
     remediations: Mapping[str, Remediation] = field(default_factory=dict)
     """By instance."""
     rollout: Rollout | None = None
-    """The newest, also when it is over."""
+    """One that is under way, or has ended within a day."""
 
     def instances(self, *, retired: bool = False) -> list[EngineInstanceRow]:
         """Those that are shown, by their ids: those that are retired only if that is asked for."""
@@ -87,7 +88,8 @@ def load_snapshot(url: str) -> FleetSnapshot:
         connection.isolation_level, connection.read_only = IsolationLevel.REPEATABLE_READ, True
         fleet = load_counted_fleet(connection, ENGINES)
         fleet = replace(fleet, load=load_measured(connection, ENGINES))
-        return FleetSnapshot(fleet, load_remediations(connection), load_newest_rollout(connection))
+        ((now,),) = connection.execute(TIME).fetchall()
+        return FleetSnapshot(fleet, load_remediations(connection), load_rollout_news(connection, now))
 
 
 def screen(snapshot: FleetSnapshot, *, retired: bool = False) -> RenderableType:

@@ -13,8 +13,6 @@ from services.planner.domain.fleet.rollouts.rollout_rows import EngineSample, Fi
 
 PAST = timedelta(hours=1)
 """Of a ring's old instances: so long before the first tenant moves."""
-TOLD_FOR = timedelta(days=1)
-"""How one has ended is in the metrics for so long."""
 UNDER_WAY = "step NOT IN ('done', 'failed', 'aborted')"
 NEWEST = f"SELECT {names(Rollout)} FROM rollouts ORDER BY ordered_at DESC LIMIT 1"
 # Of each release and ring the newest rollout counts, whatever else is rolled out since.
@@ -93,6 +91,12 @@ def load_newest_rollout(connection: Connection[Any]) -> Rollout | None:
     return None if row is None else Rollout(*row)
 
 
+def load_rollout_news(connection: Connection[Any], now: datetime) -> Rollout | None:
+    """The newest, unless it has been over for so long that only who asks for it is told."""
+    newest = load_newest_rollout(connection)
+    return newest if newest is not None and newest.is_news(now) else None
+
+
 def load_closed(connection: Connection[Any]) -> frozenset[str]:
     """Ids of the instances that a rollout keeps tenants from, whatever state they are in."""
     return frozenset(instance for (instance,) in connection.execute(CLOSED).fetchall())
@@ -120,10 +124,10 @@ def _past_since(connection: Connection[Any], rollout: Rollout) -> datetime:
 
 
 def rollout_states(connection: Connection[Any], now: datetime) -> dict[str, int]:
-    """1 for what the newest rollout is if it is under way, or ended within a day; 0 for all else."""
-    newest = load_newest_rollout(connection)
+    """1 for what the newest rollout is if it is under way, or ended of late; 0 for all else."""
+    newest = load_rollout_news(connection, now)
     states = dict.fromkeys(("running", "stalled", "paused", "reverting", "done", "failed", "aborted"), 0)
-    if newest is not None and (not newest.is_over or newest.step_since > now - TOLD_FOR):
+    if newest is not None:
         states["stalled" if newest.is_stalled(now) else shown_state(newest)] = 1
     return states
 

@@ -81,3 +81,17 @@ def test_fleet_when_looked_at_while_a_rollout_retires_instances_then_it_is_shown
     assert snapshot.rollout is not None
     assert snapshot.rollout.step == "retiring"
     assert [each.id for each in snapshot.instances()] == ["argocd"]
+
+
+AGED = "UPDATE rollouts SET step = 'done', step_since = now() - %s::interval"
+
+
+def test_fleet_when_looked_at_then_a_rollout_that_has_ended_is_shown_for_a_day(filled: Database, url_of: UrlOf) -> None:
+    def shown(ended: str) -> bool:
+        with psycopg.connect(filled.owner_url) as owner:
+            owner.execute(AGED, (ended,))
+        return load_snapshot(url_of(filled, "reader")).rollout is not None
+
+    with psycopg.connect(filled.owner_url) as owner:
+        owner.execute(ROLLOUT, ("soaking",))
+    assert [shown(ended) for ended in ("0", "23 hours 50 minutes", "24 hours", "30 days")] == [True, True, False, False]

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import timedelta
 from uuid import UUID
 
+import pytest
 from rich.console import Console
 
 from services.cli.fleet.fleet_view import MOST_LINES, FleetSnapshot, screen
 from services.planner.domain.fleet.fleet import Fleet, Holding
 from services.planner.domain.fleet.remediation.remediation_rows import Remediation
 from services.planner.domain.fleet.reports.report_rows import InstanceHealth
-from services.planner.domain.fleet.rollouts.rollout_rows import Rollout
+from services.planner.domain.fleet.rollouts.rollout_rows import OVER, TOLD_FOR, Rollout, RolloutStep
 from services.planner.domain.fleet.rows import EngineInstanceRow, Move
 from tests.unit.planner.given import at
 
@@ -78,6 +80,17 @@ def test_screen_when_a_version_is_rolled_out_then_its_ring_step_and_stage_are_sh
     told = "rollout of 3.2.11: ring canary, 3 soaking, 10 %: 2 of 20 tenants moved; until noon"
     assert shown(FleetSnapshot(FLEET, rollout=ROLLOUT), width=100)[0] == told
     assert shown(FleetSnapshot(FLEET, rollout=replace(ROLLOUT, step="done", reason="")))[0] == "rollout of 3.2.11: done"
+
+
+@pytest.mark.parametrize("step", OVER)
+def test_rollout_when_it_ended_a_day_ago_then_it_is_no_news_any_more_and_was_until_then(step: RolloutStep) -> None:
+    ended = replace(ROLLOUT, step=step)
+    assert ended.is_news(ended.step_since + TOLD_FOR - timedelta(microseconds=1))
+    assert not ended.is_news(ended.step_since + TOLD_FOR)
+
+
+def test_rollout_when_it_is_under_way_then_it_is_news_however_long_it_takes() -> None:
+    assert ROLLOUT.is_news(ROLLOUT.step_since + 30 * TOLD_FOR)
 
 
 def test_screen_when_there_are_many_moves_then_the_others_are_counted() -> None:

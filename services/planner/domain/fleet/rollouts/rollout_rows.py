@@ -25,6 +25,9 @@ STAGES = (1, 10, 100)
 """Percent of a ring's tenants that are on new instances, one after the other."""
 STALLED_AFTER = timedelta(hours=1)
 """If nothing gets on for so long, that is for operators to mend; and a rollout that is to end does so."""
+TOLD_FOR = timedelta(days=1)
+"""How one has ended is told beside what is under way, and in the metrics, for so long: every shift of operators sees
+it, and nobody takes it for what goes on. ``gitopsctl engines rollout status`` shows it as long as it is kept."""
 THERE_BEFORE, REFILLED = "there_before", "refilled"
 """In the JSON of a baseline, beside figures."""
 SECURITY_TIMES, SECURITY_LEAST = 6, timedelta(minutes=5)
@@ -81,6 +84,10 @@ class Rollout:
     def is_over(self) -> bool:
         """Whether nothing follows from it any more."""
         return self.step in OVER
+
+    def is_news(self, now: datetime) -> bool:
+        """Whether it is under way, or has ended less than :data:`TOLD_FOR` ago."""
+        return not self.is_over or now < self.step_since + TOLD_FOR
 
     @property
     def release(self) -> Release:
