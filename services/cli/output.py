@@ -15,10 +15,9 @@ from typing import Any
 import orjson
 import typer
 import yaml
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
-from rich.tree import Tree
 
 from services.kinds.shared.text import readable
 
@@ -61,10 +60,10 @@ def print_rows(rows: Sequence[Row], columns: Mapping[str, str], output: Output, 
         typer.echo(nothing)
 
 
-def print_tree(values: Mapping[str, Any], tree: Callable[[], Tree], output: Output) -> None:
-    """Show ``values``; people are shown ``tree`` in place of a table."""
+def print_rendered(values: Any, rendered: Callable[[], RenderableType], output: Output) -> None:
+    """Show ``values``; people are shown ``rendered``, such as a tree, in place of a table of them."""
     if output is Output.TABLE:
-        console().print(tree())
+        console().print(rendered())
     else:
         print_values(values, output)
 

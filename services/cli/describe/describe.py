@@ -13,7 +13,7 @@ import typer
 
 from services.cli.describe.application_tree import application_tree
 from services.cli.describe.application_view import Listed, application_view, is_of_application, is_open_run
-from services.cli.output import OUTPUT, Output, print_tree, tell
+from services.cli.output import OUTPUT, Output, print_rendered, tell
 from services.common.errors import InvalidConfiguration, NoPermission
 from services.common.kubernetes import (
     NAMESPACE,
@@ -77,7 +77,7 @@ def application(
             )
     listed = await_dependency("API server", lambda: asyncio.run(read_listed(kubeconfig, where, name)), timeout)
     view = application_view(name, where, listed)
-    print_tree(view.model_dump(by_alias=True), lambda: application_tree(view), output)
+    print_rendered(view.model_dump(by_alias=True), lambda: application_tree(view), output)
 
 
 async def read_listed(kubeconfig: Path, namespace: str, name: str) -> Listed:

@@ -6,13 +6,17 @@ the screen of :mod:`fleet_view`.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import typer
+from rich.console import RenderableType
 
 from services.cli.database_connection import READING_URL, TIMEOUT, connected
 from services.cli.fleet import engine_placement, engine_pools
 from services.cli.fleet.fleet_orders import fleet
 from services.cli.fleet.fleet_view import load_snapshot, screen
-from services.cli.output import OUTPUT, Output, Row, print_rows, table_of
+from services.cli.fleet.instance_table import NO_INSTANCE, InstanceTable, columns_for
+from services.cli.output import OUTPUT, Output, Row, print_rendered, print_rows, table_of
 from services.cli.watching import look_every, print_changes, show_screens
 from services.common.errors import InvalidConfiguration
 from services.common.messages import Health
@@ -35,24 +39,6 @@ WATCH = typer.Option(
     help="Go on until interrupted: a table with what is under way, or for a program what changes.",
 )
 FIELD = {"field": "", "value": ""}
-COLUMNS = {
-    "id": "id",
-    "cluster": "cluster",
-    "namespace": "namespace",
-    "region": "region",
-    "class": "class",
-    "dedicatedTo": "dedicated to",
-    "ring": "ring",
-    "state": "state",
-    "health": "health",
-    "reason": "reason",
-    "cordoned": "cordoned",
-    "closed": "closed",
-    "version": "version",
-    "tenants": "tenants",
-    "load": "load",
-    "capacity": "capacity",
-}
 
 
 def list_instances(
@@ -63,11 +49,15 @@ def list_instances(
     retired: bool = RETIRED,
     watch: bool = WATCH,
 ) -> None:
-    """List the instances, with how many tenants are on each, and what it carries: in Applications' worth of work."""
+    """List the instances, with how many tenants are on each, and what it carries: in Applications' worth of work.
+
+    The table has the columns that tell something, as far as there is room; -o json and -o yaml have everything.
+    """
     if watch:
         _watch(url, timeout, output, retired=retired)
-    rows = [row for row in _listed(url, timeout) if retired or not _is_retired(row)]
-    print_rows(rows, COLUMNS, output, nothing="there is no engine instance")
+    shown = await_dependency("database", lambda: fleet(url), timeout)
+    listed = [each for each in _by_id(shown) if retired or not each.is_retired]
+    print_rendered([instance_row(each, shown) for each in listed], lambda: _table(shown, listed), output)
 
 
 def show(
@@ -172,10 +162,18 @@ def _fields(row: Row) -> list[Row]:
     return [{"field": name, "value": value} for name, value in row.items()]
 
 
-def _listed(url: str, timeout: float) -> list[Row]:
-    """A row for each instance, by their ids; also for those that are retired: who watches one sees how it ends."""
+def _table(shown: Fleet, listed: Sequence[EngineInstanceRow]) -> RenderableType:
+    return InstanceTable(shown, listed, columns_for(shown, listed)) if listed else NO_INSTANCE
+
+
+def _by_id(shown: Fleet) -> list[EngineInstanceRow]:
+    return sorted(shown.instances.values(), key=lambda each: each.id)
+
+
+def _watched(url: str, timeout: float) -> list[Row]:
+    """A row for each instance; also for those that are retired: who watches one sees how it ends."""
     shown = await_dependency("database", lambda: fleet(url), timeout)
-    return [instance_row(each, shown) for each in sorted(shown.instances.values(), key=lambda each: each.id)]
+    return [instance_row(each, shown) for each in _by_id(shown)]
 
 
 def _is_retired(row: Row) -> bool:
@@ -184,7 +182,7 @@ def _is_retired(row: Row) -> bool:
 
 def _watch(url: str, timeout: float, output: Output, *, retired: bool) -> None:
     if output is not Output.TABLE:
-        looks = look_every(LOOK_EVERY_SECONDS, lambda: _listed(url, timeout))
+        looks = look_every(LOOK_EVERY_SECONDS, lambda: _watched(url, timeout))
         print_changes(looks, output, lambda row: retired or not _is_retired(row))
     snapshots = look_every(
         LOOK_EVERY_SECONDS, lambda: await_dependency("database", lambda: load_snapshot(url), timeout)

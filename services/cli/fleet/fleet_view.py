@@ -7,50 +7,30 @@ without another.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from psycopg import IsolationLevel
 from rich.console import RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from services.cli.database_connection import connected
 from services.cli.fleet.fleet_orders import TIME
+from services.cli.fleet.instance_table import NO_INSTANCE, QUIET, InstanceTable, columns_for
 from services.cli.watching import FittedTable
-from services.common.messages import Health
 from services.planner.database.fleet_queries import load_counted_fleet, load_measured
 from services.planner.database.remedy_queries import load_remediations
 from services.planner.database.rollout_queries import load_rollout_news, shown_state
 from services.planner.domain.fleet.fleet import Fleet
 from services.planner.domain.fleet.moves.moves import NUMBERS as MOVE_NUMBERS
-from services.planner.domain.fleet.placement.measured_load import in_applications
 from services.planner.domain.fleet.remediation.remediation_rows import Remediation
 from services.planner.domain.fleet.rollouts.rollout import NUMBERS as ROLLOUT_NUMBERS
 from services.planner.domain.fleet.rollouts.rollout_rows import Rollout
 from services.planner.domain.fleet.rows import EngineInstanceRow, Move
 from services.planner.engines.available import ENGINES
 
-STATE_COLOURS: Mapping[str, str] = {
-    "accepting": "green",
-    "provisioning": "cyan",
-    "full": "yellow",
-    "draining": "yellow",
-    "cordoned": "yellow",
-    "closed": "yellow",
-    "failed": "red",
-}
-"""Of other states: dim."""
-HEALTH_COLOURS: Mapping[str, str] = {
-    Health.HEALTHY.value: "green",
-    Health.DEGRADED.value: "yellow",
-    Health.DOWN.value: "bold red",
-}
-QUIET = "dim"
-BAR_CELLS = 6
 MOST_LINES = 8
 """Of moves, and of instances that are ill; how many there are besides is told."""
-Cell = Callable[["FleetSnapshot", EngineInstanceRow], Text]
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,22 +76,13 @@ def screen(snapshot: FleetSnapshot, *, retired: bool = False) -> RenderableType:
     """A line for each thing that is under way, and the table of the instances."""
     rows = snapshot.instances(retired=retired)
     if not rows:
-        return Text("there is no engine instance")
+        return Text(NO_INSTANCE)
     troubles = {row.id: trouble for row in snapshot.instances() if (trouble := _trouble(snapshot, row))}
     ill_first = sorted(rows, key=lambda row: row.id not in troubles)
-    columns = {**COLUMNS, **_columns_in_use(rows)}
+    columns = columns_for(snapshot.fleet, rows)
     under_way = [*_under_way(snapshot, troubles)]
     above = [*under_way, Text()] if under_way else []
-    return FittedTable(above, lambda count: _table(snapshot, ill_first[:count], columns), len(rows))
-
-
-def _table(snapshot: FleetSnapshot, rows: Sequence[EngineInstanceRow], columns: Mapping[str, Cell]) -> Table:
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    for heading in columns:
-        table.add_column(heading, no_wrap=True)
-    for row in rows:
-        table.add_row(*(cell(snapshot, row) for cell in columns.values()))
-    return table
+    return FittedTable(above, lambda count: InstanceTable(snapshot.fleet, ill_first[:count], columns), len(rows))
 
 
 def remedy_words(remedy: Remediation) -> str:
@@ -125,51 +96,6 @@ def rollout_words(rollout: Rollout) -> str:
     where = f"ring {rollout.ring}, {at}, {rollout.stage} %: {rollout.moved} of {rollout.tenants} tenants moved"
     state = shown_state(rollout)
     return f"rollout of {rollout.release.in_words}: {state if rollout.is_over or rollout.is_paused else where}"
-
-
-def _state(snapshot: FleetSnapshot, row: EngineInstanceRow) -> Text:
-    """Its state, or what keeps tenants from it that would come by that: it is cordoned, or closed by a rollout."""
-    is_closed = row.is_taking and row.id in snapshot.fleet.closed
-    state = "cordoned" if row.id in snapshot.fleet.cordoned else "closed" if is_closed else row.state
-    return Text(state, STATE_COLOURS.get(state, QUIET))
-
-
-def _health(snapshot: FleetSnapshot, row: EngineInstanceRow) -> Text:
-    told = snapshot.fleet.health.get(row.id)
-    if told is None:
-        return Text(Health.UNKNOWN.value, QUIET)
-    return Text(told.health, HEALTH_COLOURS.get(told.health, "magenta"))
-
-
-def _load(snapshot: FleetSnapshot, row: EngineInstanceRow) -> Text:
-    """A bar, and the numbers: in Applications' worth of work."""
-    load = in_applications(snapshot.fleet.load.get(row.id, 0))
-    share = min(1.0, load / row.capacity) if row.capacity else 1.0
-    filled = round(share * BAR_CELLS) if share else 0
-    bar = "█" * filled + "░" * (BAR_CELLS - filled)
-    return Text.assemble((bar, "yellow" if share >= 1 else "cyan"), f" {load:g} of {row.capacity}")
-
-
-COLUMNS: Mapping[str, Cell] = {
-    "instance": lambda _, row: Text(row.id, "bold"),
-    "ring": lambda _, row: Text(row.ring),
-    "version": lambda snapshot, row: Text(snapshot.fleet.version_of(row) or "-"),
-    "state": _state,
-    "health": _health,
-    "load": _load,
-    "tenants": lambda snapshot, row: Text(str(snapshot.fleet.holding(row.id).tenants), justify="right"),
-}
-"""Of every fleet."""
-
-
-def _columns_in_use(rows: list[EngineInstanceRow]) -> dict[str, Cell]:
-    """More columns, each only if it tells something: in most fleets it would say the same of each instance."""
-    found: dict[str, Cell] = {}
-    if len({row.engine_cluster for row in rows}) > 1:
-        found["cluster"] = lambda _, row: Text(row.engine_cluster)
-    if any(row.dedicated_to for row in rows):
-        found["dedicated to"] = lambda _, row: Text(row.dedicated_to or "-")
-    return found
 
 
 def _under_way(snapshot: FleetSnapshot, troubles: Mapping[str, str]) -> Iterator[Text]:

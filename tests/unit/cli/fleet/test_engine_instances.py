@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import replace
+from typing import Any
 
 import pytest
 import yaml
@@ -25,7 +27,27 @@ def test_instances_when_listed_then_tenants_are_counted_and_retired_ones_are_sho
     (row,) = json.loads(typed("list", "-o", "json").stdout)
     assert (row["id"], row["cluster"], row["dedicatedTo"], row["tenants"]) == ("one", "north", "team", 3)
     assert [each["id"] for each in yaml.safe_load(typed("list", "--retired", "-o", "yaml").stdout)] == ["gone", "one"]
-    assert typed("list").stdout.splitlines()[1].split()[:3] == ["one", "north", "argocd-1"]
+    assert [line.split()[0] for line in typed("list").stdout.splitlines()] == ["instance", "one"]
+    assert [line.split()[0] for line in typed("list", "--retired").stdout.splitlines()] == ["instance", "gone", "one"]
+
+
+def test_instances_when_listed_and_there_is_none_then_that_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine_instances, "fleet", lambda *_: replace(FLEET, instances={}))
+    assert typed("list").stdout == "there is no engine instance\n"
+    assert json.loads(typed("list", "-o", "json").stdout) == []
+
+
+EVERY_FIELD = (
+    "id cluster namespace region engine class dedicatedTo ring state stateMessage health reason cordoned closed "
+    "version tenants load queue capacity wantedVersion profile installation installationMessage createdAt orderedAt "
+    "healthMessage healthSince healthReportedAt heartbeatAt certificateExpiresAt"
+)
+
+
+@pytest.mark.parametrize(("read", "output"), [(json.loads, "json"), (yaml.safe_load, "yaml")])
+def test_instances_when_a_program_lists_them_then_it_reads_every_field(read: Callable[[str], Any], output: str) -> None:
+    (row,) = read(typed("list", "-o", output).stdout)
+    assert list(row) == EVERY_FIELD.split()
 
 
 def test_instances_when_watched_then_they_are_shown_again_until_interrupted(monkeypatch: pytest.MonkeyPatch) -> None:
