@@ -1,30 +1,39 @@
-"""``gitopsctl engines rebalance``: tenants move until each engine instance carries what it should."""
+"""``gitopsctl engines rebalance``: tenants move until each engine instance, or some, carry what they should."""
 
 from __future__ import annotations
 
 from collections import Counter
 
+import typer
+
 from services.cli.database_connection import READING_URL
 from services.cli.fleet.fleet_orders import DRY_RUN, WAIT, PlanTable, give_order
 from services.cli.output import OUTPUT, Output, Row
-from services.common.messages import RebalanceFleet
+from services.common.messages import RebalanceFleet, RebalanceInstances
 from services.planner.domain.fleet.fleet import Fleet
 from services.planner.domain.fleet.placement.measured_load import WAITING, in_applications
 
+FROM = typer.Option([], "--from", metavar="INSTANCE", help="Move only tenants that are on it; may be repeated.")
 TENANTS = {"tenant": "tenant", "load": "load", "from": "from", "to": "to", "step": "step"}
 INSTANCES = {"instance": "instance", "state": "state", "capacity": "capacity", "before": "load", "after": "then"}
 
 
 def rebalance(
-    url: str = READING_URL, timeout: float = WAIT, output: Output = OUTPUT, *, dry_run: bool = DRY_RUN
+    sources: list[str] = FROM,
+    url: str = READING_URL,
+    timeout: float = WAIT,
+    output: Output = OUTPUT,
+    *,
+    dry_run: bool = DRY_RUN,
 ) -> None:
     """Order that tenants move until no instance carries more than 1.25 times its share; draining ones are emptied.
 
-    As few tenants as that takes; those that are on their way already count where they will be.
-    --dry-run shows who would go where.
+    As few tenants as that takes; those that are on their way already count where they will be. With --from the tenants
+    of other instances stay: these are neither relieved nor emptied. --dry-run shows who would go where.
     """
     plan = {"tenants": PlanTable(tenant_rows, TENANTS), "instances": PlanTable(instance_rows, INSTANCES)}
-    give_order(RebalanceFleet(), url, timeout, output, plan, dry_run=dry_run)
+    order = RebalanceInstances(tuple(dict.fromkeys(sources))) if sources else RebalanceFleet()
+    give_order(order, url, timeout, output, plan, dry_run=dry_run)
 
 
 def tenant_rows(planned: Fleet) -> list[Row]:

@@ -104,6 +104,21 @@ class RebalanceFleet:
 
 
 @dataclass(frozen=True, slots=True)
+class RebalanceInstances:
+    """Likewise, but no tenant moves that is on another instance than these.
+
+    It is no field of :class:`RebalanceFleet`: a planner of an older release would not see that, and even out all.
+    """
+
+    sources: tuple[str, ...]
+
+    @property
+    def id(self) -> str:
+        """What the order is about."""
+        return "fleet"
+
+
+@dataclass(frozen=True, slots=True)
 class DrainEngineCluster:
     """No new tenant is placed on any instance of the cluster, and no instance is added to it."""
 
@@ -248,6 +263,7 @@ Order = (
     | MoveTenant
     | CancelMove
     | RebalanceFleet
+    | RebalanceInstances
     | DrainEngineCluster
     | UndrainEngineCluster
     | RetireEngineCluster

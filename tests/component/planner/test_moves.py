@@ -27,6 +27,7 @@ from services.common.messages import (
     Observation,
     Order,
     RebalanceFleet,
+    RebalanceInstances,
     namespace_digest,
 )
 from services.planner.database.fleet_queries import load_all_tenants, load_counted_fleet, load_tenants_on
@@ -286,8 +287,9 @@ def test_fleet_when_rebalanced_then_tenants_of_a_draining_instance_move_and_each
     assert (known.engine_instance_id, known.deployments, known.of_engine_cluster, known.load) == (here, 1, 1, LOAD)
     order(fleet, 2, RebalanceFleet())
     order(fleet, 3, DrainEngineInstance(here))
-    order(fleet, 4, RebalanceFleet())
-    order(fleet, 5, RebalanceFleet())
+    order(fleet, 4, RebalanceInstances((there,)))
+    order(fleet, 5, RebalanceInstances((here,)))
+    order(fleet, 6, RebalanceFleet())
     with psycopg.connect(database.owner_url) as owner:
         outcomes = owner.execute("SELECT kind, outcome, message FROM fleet_orders ORDER BY ordered_at").fetchall()
         moves = owner.execute("SELECT source, target, step, tenant_id FROM moves").fetchall()
@@ -298,7 +300,8 @@ def test_fleet_when_rebalanced_then_tenants_of_a_draining_instance_move_and_each
             "accepted",
             "its tenants stay on it (1) until 'gitopsctl engines rebalance' moves them",
         ),
-        ("RebalanceFleet", "accepted", "tenants that move: 1 of 1"),
+        ("RebalanceInstances", "unchanged", "each instance that is named carries what it should"),
+        ("RebalanceInstances", "accepted", "tenants that move: 1 of 1"),
         (
             "RebalanceFleet",
             "unchanged",

@@ -18,7 +18,15 @@ from uuid import UUID
 import fastavro
 import pytest
 
-from services.common.avro import SUBJECTS, AvroCodec, SchemaRegistry, local_schemas, schema_registry, value_subject
+from services.common.avro import (
+    SUBJECTS,
+    AvroCodec,
+    SchemaRegistry,
+    decode_record,
+    local_schemas,
+    schema_registry,
+    value_subject,
+)
 from services.common.errors import Poison
 from services.common.kafka import COMMANDS, DEAD_LETTERS, FLEET_ORDERS, OBSERVATIONS
 from services.common.messages import (
@@ -43,6 +51,7 @@ from services.common.messages import (
     OrphansKept,
     PinTenant,
     RebalanceFleet,
+    RebalanceInstances,
     Removed,
     RemoveEnginePool,
     ResourceChanged,
@@ -129,6 +138,7 @@ SAMPLES: dict[str, list[Any]] = {
         fleet_order(MoveTenant("local", "team-a", "one")),
         fleet_order(CancelMove("local", "team-a")),
         fleet_order(RebalanceFleet()),
+        fleet_order(RebalanceInstances(("one", "two"))),
         fleet_order(DrainEngineCluster("north")),
         fleet_order(UndrainEngineCluster("north")),
         fleet_order(RetireEngineCluster("north")),
@@ -283,3 +293,12 @@ def test_schema_when_it_is_registered_but_no_avro_then_its_messages_are_poison(m
     monkeypatch.setattr(schema_registry, "_fetched", lambda *_: '{"type": "no such type"}')
     with pytest.raises(Poison, match="not an Avro schema"):
         registry.schema_by_id(7)
+
+
+def test_order_when_a_planner_of_before_it_reads_it_then_it_is_poison_and_not_one_of_the_whole_fleet() -> None:
+    subject = "gitops.fleet-orders-value"
+    sent = codec(subject).encode_message(fleet_order(RebalanceInstances(("one",))))
+    before = fastavro.parse_schema(json.loads((RELEASED / "fleet_order.v6.avsc").read_text()))
+    registry: Any = FileRegistry({7: local_schemas()[subject]})
+    with pytest.raises(Poison, match="datum does not fit"):
+        decode_record(registry, sent, before)

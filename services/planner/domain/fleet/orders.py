@@ -26,6 +26,7 @@ from services.common.messages import (
     PauseRollout,
     PinTenant,
     RebalanceFleet,
+    RebalanceInstances,
     RemoveEnginePool,
     ResumeRollout,
     RetireEngineCluster,
@@ -41,7 +42,7 @@ from services.planner.domain.fleet.cluster_orders import add_cluster, change_clu
 from services.planner.domain.fleet.fleet import Fleet
 from services.planner.domain.fleet.instance_orders import change_instance, with_states
 from services.planner.domain.fleet.moves.move_orders import cancel_move, move_tenant, settle_moves
-from services.planner.domain.fleet.moves.rebalance_orders import rebalance_fleet
+from services.planner.domain.fleet.moves.rebalance_orders import rebalance_fleet, rebalance_instances
 from services.planner.domain.fleet.placement.assignment_orders import assign_workspace, pin_tenant, unpin_tenant
 from services.planner.domain.fleet.placement.assignments import PinKey, PlacementRules
 from services.planner.domain.fleet.pools.pools import change_pool
@@ -162,7 +163,7 @@ def _is_new_step(move: Move, fleet: Fleet) -> bool:
 def is_of_all_tenants(order: Order) -> bool:
     """Whether what is known of all tenants has to be read for it."""
     match order:
-        case RebalanceFleet() | DedicateEngineInstance() | RetireEngineInstance(is_lost=True):
+        case RebalanceFleet() | RebalanceInstances() | DedicateEngineInstance() | RetireEngineInstance(is_lost=True):
             return True
         case _:
             return False
@@ -197,7 +198,7 @@ def _carried_out(order: FleetOrder, fleet: Fleet) -> tuple[str, Fleet]:  # noqa:
             return change_cluster(given, fleet, at)
         case SetEnginePool() | RemoveEnginePool():
             return change_pool(given, fleet, at)
-        case MoveTenant() | CancelMove() | RebalanceFleet() | PinTenant() | UnpinTenant():
+        case MoveTenant() | CancelMove() | RebalanceFleet() | RebalanceInstances() | PinTenant() | UnpinTenant():
             return _move_tenants(given, order, fleet)
         case AssignWorkspace():
             return assign_workspace(given, fleet, at)
@@ -208,7 +209,9 @@ def _carried_out(order: FleetOrder, fleet: Fleet) -> tuple[str, Fleet]:  # noqa:
 
 
 def _move_tenants(
-    given: MoveTenant | CancelMove | RebalanceFleet | PinTenant | UnpinTenant, order: FleetOrder, fleet: Fleet
+    given: MoveTenant | CancelMove | RebalanceFleet | RebalanceInstances | PinTenant | UnpinTenant,
+    order: FleetOrder,
+    fleet: Fleet,
 ) -> tuple[str, Fleet]:
     match given:
         case PinTenant():
@@ -221,6 +224,8 @@ def _move_tenants(
             return cancel_move(given, fleet)
         case RebalanceFleet():
             return rebalance_fleet(order, fleet)
+        case RebalanceInstances():
+            return rebalance_instances(given, order, fleet)
 
 
 def record_of(order: FleetOrder, decision: Decision, now: datetime) -> FleetOrderRecord:

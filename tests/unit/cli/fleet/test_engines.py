@@ -27,7 +27,7 @@ from services.cli.fleet import (
 from services.cli.fleet.fleet_orders import fleet as read_fleet
 from services.cli.kafka import topics
 from services.common.errors import Retry, Unavailable
-from services.common.messages import FleetOrder, RebalanceFleet
+from services.common.messages import FleetOrder, RebalanceFleet, RebalanceInstances
 from services.planner.domain.fleet.fleet import Fleet, Holding, TenantHere
 from services.planner.domain.fleet.rows import EngineClusterRow, EngineInstanceRow, Move
 from tests.unit.planner.given import at
@@ -169,6 +169,26 @@ def test_rebalance_when_only_tried_then_it_shows_who_would_go_where_and_nothing_
     ]
     assert tried.stdout.endswith("fleet: would be accepted, tenants that move: 2 of 4\n")
     assert sent == []
+
+
+def test_rebalance_when_instances_are_named_then_the_order_names_them_and_a_dry_run_shows_what_it_would_do(
+    sent: list[FleetOrder], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fleet_orders, "fleet", lambda *_: CROWDED)
+    plans = {
+        name: json.loads(typed("rebalance", "--from", name, "--dry-run", "-o", "json").stdout)
+        for name in ("one", "two")
+    }
+    assert [(each["from"], each["to"]) for each in plans["one"]["tenants"]] == [("one", "two")] * 2
+    assert (plans["two"]["outcome"], plans["two"]["tenants"]) == ("unchanged", [])
+    refused = typed("rebalance", "--from", "nine", "--dry-run")
+    assert (refused.exit_code, refused.stderr) == (
+        1,
+        "fleet: would be refused, there is no engine instance 'nine'; 'gitopsctl engines list' shows them\n",
+    )
+    assert sent == []
+    assert typed("rebalance", "--from", "one", "--from", "two", "--from", "one").stdout == "fleet: accepted\n"
+    assert [each.order for each in sent] == [RebalanceInstances(("one", "two"))]
 
 
 def test_rebalance_when_a_program_tries_it_then_it_reads_the_decision_and_who_would_go_where(

@@ -10,7 +10,7 @@ from uuid import UUID
 
 import pytest
 
-from services.common.messages import DrainEngineInstance, MoveTenant, RebalanceFleet
+from services.common.messages import DrainEngineInstance, MoveTenant, PinTenant, RebalanceFleet, RebalanceInstances
 from services.planner.domain.fleet.fleet import Fleet, Holding, TenantHere
 from services.planner.domain.fleet.moves.move_orders import ordered_move
 from services.planner.domain.fleet.moves.rebalance_orders import load_staying
@@ -20,11 +20,13 @@ from services.planner.domain.policy import Policy
 from services.planner.rows.tenants import TenantName
 from tests.unit.planner.fleet.test_fleet_orders import CLUSTER, INSTANCE, NOW, decided, ordered, outcome
 from tests.unit.planner.fleet.test_move_orders import MOVE
+from tests.unit.planner.fleet.test_overload import ROLLOUT
 
 REBALANCE = RebalanceFleet()
 ONE, TWO, THREE = (replace(INSTANCE, id=each, namespace=f"argocd-{each}") for each in ("one", "two", "three"))
 DRAINING = replace(ONE, state="draining")
 SOUTH = replace(TWO, engine_cluster="south")
+FOUR_DRAINING = replace(DRAINING, id="four", namespace="argocd-four")
 SOUTH_FOUR = replace(SOUTH, id="four", namespace="argocd-4")
 EVEN = {"one": 10, "two": 10}
 
@@ -40,9 +42,9 @@ def fleet(on: Mapping[str, int], *instances: EngineInstanceRow, at_engines_clust
     return Fleet({CLUSTER.id: CLUSTER}, {each.id: each for each in instances}, held, frozenset({"argocd"}), tenants)
 
 
-def ways(before: Fleet) -> Counter[tuple[str, str]]:
+def ways(before: Fleet, order: RebalanceFleet | RebalanceInstances = REBALANCE) -> Counter[tuple[str, str]]:
     """How many tenants the order has go from which instance to which."""
-    return Counter((each.source, each.target) for each in decided(before, REBALANCE).moves_ordered)
+    return Counter((each.source, each.target) for each in decided(before, order).moves_ordered)
 
 
 def test_instance_when_added_then_it_gets_its_share_and_no_tenant_goes_elsewhere() -> None:
@@ -226,3 +228,77 @@ def test_move_when_a_rebalance_ordered_it_then_it_is_the_tenants_and_names_who_d
     )  # fmt: skip
     assert move == wanted
     assert move.id != ordered(REBALANCE).id
+
+
+def test_instances_when_named_then_their_tenants_alone_move_and_all_others_stay() -> None:
+    """Of those that are not named one carries too much, too, and one drains."""
+    before = fleet({"one": 12, "two": 12, "three": 0, "four": 3}, ONE, TWO, THREE, FOUR_DRAINING)
+    assert set(ways(before)) > {("one", "three"), ("two", "three")}
+    assert ways(before, RebalanceInstances(("one",))) == {("one", "three"): 4}
+    assert ways(before, RebalanceInstances(("four",))) == {("four", "three"): 3}
+    both = decided(before, RebalanceInstances(("one", "four")))
+    assert {move.source for move in both.moves_ordered} == {"one", "four"}
+    assert outcome(both) == ("accepted", f"tenants that move: {len(both.moves_ordered)} of 15")
+
+
+def test_instances_when_all_are_named_then_the_order_decides_as_one_of_the_whole_fleet() -> None:
+    before = fleet({"one": 12, "two": 7, "three": 0, "four": 3}, ONE, TWO, THREE, FOUR_DRAINING)
+    named, whole = decided(before, RebalanceInstances(tuple(before.instances))), decided(before, REBALANCE)
+    assert named.moves_ordered == whole.moves_ordered
+    assert outcome(named) == outcome(whole)
+
+
+def test_instance_when_named_and_it_carries_what_it_should_then_nobody_moves_though_others_carry_too_much() -> None:
+    before = fleet({"one": 6, "two": 12, "three": 2}, ONE, TWO, THREE)
+    assert {source for source, _ in ways(before)} == {"two"}
+    changes = decided(before, RebalanceInstances(("one",)))
+    assert (outcome(changes), changes.moves_ordered) == (
+        ("unchanged", "each instance that is named carries what it should"),
+        (),
+    )
+
+
+def test_instance_when_named_again_then_those_that_are_leaving_it_are_counted() -> None:
+    before = fleet({"one": 9, "two": 0}, ONE, TWO)
+    order = RebalanceInstances(("one",))
+    changes = decided(before, MoveTenant("local", "team-8", "two"), order, order)
+    assert [(each.outcome, each.message[:79]) for each in changes.fleet_orders[1:]] == [
+        ("accepted", "tenants that move: 3 of 9"),
+        ("unchanged", "each instance that is named will carry what it should: 4 are being moved, as 'g"),
+    ]
+
+
+def test_instance_when_named_and_its_tenants_cannot_leave_then_those_of_others_are_not_counted() -> None:
+    before = fleet({"one": 2, "two": 5}, DRAINING, replace(TWO, state="draining"))
+    assert outcome(decided(before, RebalanceInstances(("one",)))) == (
+        "refused",
+        "no tenant moves, and 2 cannot: no other instance takes tenants of engine instance one",
+    )
+
+
+def test_tenant_when_pinned_to_an_instance_that_is_named_then_it_stays() -> None:
+    orders = PinTenant("local", "team-0", ""), DrainEngineInstance("one"), RebalanceInstances(("one",))
+    changes = decided(fleet({"one": 3, "two": 0}, ONE, TWO), *orders)
+    assert {move.namespace for move in changes.moves_ordered} == {"team-1", "team-2"}
+
+
+UNKNOWN = "there is no engine instance 'nine'; 'gitopsctl engines list' shows them"
+UNNAMEABLE: dict[str, tuple[Fleet, str]] = {
+    "not there": (fleet({"one": 9}, ONE, TWO), UNKNOWN),
+    "retired": (
+        fleet({"one": 9}, ONE, TWO, replace(THREE, id="nine", state="retired")),
+        "engine instance nine is retired: 'gitopsctl engines list' shows others",
+    ),
+    "rolled out": (
+        replace(fleet({"one": 9}, ONE, TWO, replace(THREE, id="nine", ring="canary")), rollout=ROLLOUT),
+        "ring canary is being rolled out, which moves its tenants: 'gitopsctl engines rollout status'",
+    ),
+}
+
+
+@pytest.mark.parametrize(("before", "rule"), UNNAMEABLE.values(), ids=UNNAMEABLE)
+def test_order_when_it_names_an_instance_whose_tenants_it_cannot_move_then_it_is_refused_as_a_whole(
+    before: Fleet, rule: str
+) -> None:
+    changes = decided(before, RebalanceInstances(("one", "nine")))
+    assert (outcome(changes), changes.moves_ordered) == (("refused", rule), ())

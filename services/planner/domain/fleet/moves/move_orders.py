@@ -230,9 +230,12 @@ def require_left_to_rollout(source: EngineInstanceRow, target: EngineInstanceRow
     joined = {each for each in in_ring - rollout.target_ids if not runs(fleet.instances[each], rollout, fleet)}
     if places <= rollout.source_ids | joined or places <= rollout.target_ids:
         return
-    raise Refused(
-        f"ring {rollout.ring} is being rolled out, which moves its tenants: 'gitopsctl engines rollout status'"
-    )
+    raise Refused(rolled_out_in_words(rollout.ring))
+
+
+def rolled_out_in_words(ring: str) -> str:
+    """Why nobody but a rollout moves tenants of its ring, as operators are told."""
+    return f"ring {ring} is being rolled out, which moves its tenants: 'gitopsctl engines rollout status'"
 
 
 def on_trial(fleet: Fleet) -> frozenset[str]:

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 from uuid import uuid5
 
-from services.common.messages import FleetOrder, MoveTenant
+from services.common.messages import FleetOrder, MoveTenant, RebalanceInstances
 from services.planner.domain.fleet.fleet import Fleet, TenantHere
-from services.planner.domain.fleet.moves.move_orders import held_by_rollout, new_move, require_unmoved
+from services.planner.domain.fleet.moves.move_orders import (
+    held_by_rollout,
+    new_move,
+    require_unmoved,
+    rolled_out_in_words,
+)
 from services.planner.domain.fleet.moves.rebalance import PlacedTenant, Relocation, rebalance
+from services.planner.domain.fleet.order_validation import known_instance, state_in_words
 from services.planner.domain.fleet.placement.assignment_orders import pinned_in_words
 from services.planner.domain.fleet.placement.measured_load import WAITING
 from services.planner.domain.fleet.rows import EngineInstanceRow, Refused
@@ -23,10 +29,27 @@ def rebalance_fleet(order: FleetOrder, fleet: Fleet) -> tuple[str, Fleet]:
     A tenant that a rule keeps where it is does not keep the others: how many stay, and the first rule, is told. One
     that is being moved is left alone, and counts where it will be.
     """
+    return _rebalanced(fleet.instances, "each instance", order, fleet)
+
+
+def rebalance_instances(given: RebalanceInstances, order: FleetOrder, fleet: Fleet) -> tuple[str, Fleet]:
+    """Likewise of an order by which only those tenants move that are on some of the instances. Raises Refused."""
+    held = held_by_rollout(fleet)
+    for name in given.sources:
+        known = known_instance(name, fleet)
+        if known.is_retired:
+            raise Refused(state_in_words(known))
+        if name in held:
+            raise Refused(rolled_out_in_words(known.ring))
+    return _rebalanced(frozenset(given.sources), "each instance that is named", order, fleet)
+
+
+def _rebalanced(sources: Collection[str], who: str, order: FleetOrder, fleet: Fleet) -> tuple[str, Fleet]:
+    """``sources``: ids of the instances that tenants may leave, and ``who`` these are in words."""
     rules = dict[TenantName, str]()
     moves = {**fleet.moves}  # it grows: to copy all moves for each one takes seconds where thousands move
     after = replace(fleet, moves=moves)
-    for relocation in _relocations(fleet):
+    for relocation in _relocations(sources, fleet):
         name, target = relocation.placed.tenant.full_name, relocation.target.id
         wanted, tenant = MoveTenant(*name, target), fleet.tenants[name]
         each = replace(order, id=uuid5(order.id, str(tenant.id)), order=wanted)
@@ -37,26 +60,38 @@ def rebalance_fleet(order: FleetOrder, fleet: Fleet) -> tuple[str, Fleet]:
             rules[name] = str(rule)
         else:
             after = after.with_coming(target, tenant)
-    rules |= {name: rule for name, rule in _stranded(after) if name not in rules}
+    rules |= {name: rule for name, rule in _stranded(sources, after) if name not in rules}
     stay = f"{len(rules)} cannot: {next(iter(rules.values()))}" if rules else ""
     if len(moves) > len(fleet.moves):
-        told = f"tenants that move: {len(moves) - len(fleet.moves)} of {len(fleet.tenants)}"
+        here = [name for name, tenant in fleet.tenants.items() if tenant.engine_instance_id in sources]
+        told = f"tenants that move: {len(moves) - len(fleet.moves)} of {len(here)}"
         return f"{told}; {stay}" if stay else told, after
     if stay:
         raise Refused(f"no tenant moves, and {stay}")
-    return _even(sum(not move.is_over for move in fleet.moves.values())), fleet
+    return _even(who, sum(not move.is_over and move.source in sources for move in fleet.moves.values())), fleet
 
 
-def _even(under_way: int) -> str:
+def _even(who: str, under_way: int) -> str:
     """What is told if nobody has to move besides so many tenants that are being moved."""
     if not under_way:
-        return "each instance carries what it should"
-    return f"each instance will carry what it should: {under_way} are being moved, as 'gitopsctl engines moves' shows"
+        return f"{who} carries what it should"
+    return f"{who} will carry what it should: {under_way} are being moved, as 'gitopsctl engines moves' shows"
 
 
-def _relocations(fleet: Fleet) -> Iterator[Relocation]:
-    """The moves that even out each engine's instances, which no tenant leaves. A rollout has its ring to itself."""
+def _relocations(sources: Collection[str], fleet: Fleet) -> Iterator[Relocation]:
+    """The moves from ``sources`` that even out each engine's instances: no tenant leaves its engine.
+
+    A rollout has its ring to itself.
+    """
     staying, held = load_staying(fleet), held_by_rollout(fleet)
+    leaving = dict[TenantName, TenantHere]()
+    for name, tenant in fleet.tenants.items():
+        if stays(name, tenant, fleet):
+            continue
+        if tenant.engine_instance_id in sources:
+            leaving[name] = tenant
+        else:
+            staying[tenant.engine_instance_id] += tenant.load
     alike: defaultdict[str, list[EngineInstanceRow]] = defaultdict(list)
     for row in fleet.instances.values():
         if not row.is_retired and row.engine in fleet.engines and row.id not in held:
@@ -65,8 +100,8 @@ def _relocations(fleet: Fleet) -> Iterator[Relocation]:
         known = {row.id: row for row in rows}
         placed = [
             placed_tenant(name, tenant, known[tenant.engine_instance_id], fleet)
-            for name, tenant in fleet.tenants.items()
-            if tenant.engine_instance_id in known and not stays(name, tenant, fleet)
+            for name, tenant in leaving.items()
+            if tenant.engine_instance_id in known
         ]
         yield from rebalance(placed, [fleet.candidate(row) for row in rows], staying)
 
@@ -105,11 +140,11 @@ def placed_tenant(name: TenantName, tenant: TenantHere, on: EngineInstanceRow, f
     )
 
 
-def _stranded(fleet: Fleet) -> Iterator[tuple[TenantName, str]]:
-    """Tenants that stay on an instance which is to be emptied or may not have them, and why."""
+def _stranded(sources: Collection[str], fleet: Fleet) -> Iterator[tuple[TenantName, str]]:
+    """Tenants that stay on one of ``sources`` which is to be emptied or may not have them, and why."""
     for name, tenant in fleet.tenants.items():
         instance = fleet.instances[tenant.engine_instance_id]
-        if tenant.id in fleet.moves:
+        if tenant.id in fleet.moves or instance.id not in sources:
             continue
         if instance.is_leaving and (pinned := pinned_in_words(name, fleet)):
             yield name, pinned
