@@ -1,4 +1,4 @@
-"""``gitopsctl engines placement``: on which instances a tenant is, and which of its environments are on each."""
+"""``gitopsctl engines placement``: on which instances a tenant is, since when, and what of it is on each."""
 
 from __future__ import annotations
 
@@ -13,14 +13,20 @@ from services.planner.rows.tenants import PART
 
 TENANT = typer.Argument(..., metavar="NAMESPACE", help="Namespace of the tenant.")
 WORKSPACE = typer.Option("local", "--workspace", help="Its workspace.")
-# What waits, or is refused, is on no instance yet.
+# What waits, or is refused, is on no instance yet. Without a move a tenant was placed there first, or came longer ago
+# than moves are kept. A pin keeps what is on the tenant's own instance.
 PLACEMENT = f"""
 SELECT t.workspace, {PART_NAME} AS name, coalesce(nullif(on_one.id, ''), t.engine_instance_id) AS instance,
        count(d.spec) AS deployments, count(d.spec) FILTER (WHERE d.environment_id IS NULL) AS without,
+       (SELECT max(m.step_since) FROM moves m
+         WHERE m.tenant_id = t.id AND m.target = coalesce(nullif(on_one.id, ''), t.engine_instance_id)
+           AND m.step = 'done') AS moved_at,
+       min(pin.pinned_at) AS pinned_at,
        coalesce(array_agg(DISTINCT e.name) FILTER (WHERE d.spec IS NOT NULL AND e.name IS NOT NULL), '{{}}') AS known
   FROM tenants t
  {WITH_PARTS}
   LEFT JOIN resources e ON e.id = d.environment_id
+  LEFT JOIN tenant_pins pin ON (pin.workspace, pin.namespace, on_one.id) = (t.workspace, t.namespace, '')
  WHERE (t.workspace, t.namespace) = (%s, %s) AND t.former_since = 0
  GROUP BY t.id, on_one.id
  ORDER BY on_one.id
@@ -31,6 +37,8 @@ COLUMNS = {
     "instance": "instance",
     "deployments": "deployments",
     "withoutEnvironment": "without environment",
+    "movedAt": "moved there",
+    "pinnedAt": "pinned",
     "environments": "environments",
 }
 
@@ -44,7 +52,8 @@ def placement(
 ) -> None:
     """Show on which instances a tenant is: its own first, then each part of one that is too large for that.
 
-    The name is that by which orders know what is there.
+    The name is that by which orders know what is there. With it: when a move last ended there, as far as moves are
+    kept, and since when it is pinned.
     """
     rows = await_dependency("database", lambda: _placement(url, workspace, namespace), timeout)
     if not rows:

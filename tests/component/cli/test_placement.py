@@ -84,7 +84,37 @@ def test_tenant_when_split_then_its_placement_names_each_part_with_its_environme
     found = [tuple(each[name] for name in columns) for each in rows(shown(database, *arguments, "-o", "json"))]
     assert found == [(NAMESPACE, OWN, 2, 1, ["dev"]), (f"{NAMESPACE}@{OTHER}", OTHER, 1, 0, ["prod"])]
     table = shown(database, *arguments).stdout.splitlines()
-    assert table[-1].split() == [WORKSPACE, f"{NAMESPACE}@{OTHER}", OTHER, "1", "0", "prod"]
+    assert table[-1].split() == [WORKSPACE, f"{NAMESPACE}@{OTHER}", OTHER, "1", "0", "-", "-", "prod"]
+
+
+MOVED = """
+INSERT INTO moves (id, tenant_id, workspace, namespace, partition, source, target, step, is_cancelled, reported,
+                   message, actor, ordered_at, step_since)
+SELECT gen_random_uuid(), id, workspace, namespace, partition, %s, %s, %s, false, '{}', '', 'ada', %s, %s FROM tenants
+"""
+PINNED = "INSERT INTO tenant_pins VALUES (%s, %s, %s, %s)"
+
+
+@pytest.mark.usefixtures("split")
+def test_tenant_when_moved_or_pinned_then_its_placement_says_since_when_of_what_that_is_of(database: Database) -> None:
+    arguments = ("placement", NAMESPACE, "--workspace", WORKSPACE, "-o", "json")
+
+    def since() -> dict[str, tuple[str | None, str | None]]:
+        return {each["instance"]: (each["movedAt"], each["pinnedAt"]) for each in rows(shown(database, *arguments))}
+
+    assert since() == {OWN: (None, None), OTHER: (None, None)}
+    with psycopg.connect(database.owner_url) as owner:
+        for second, source, target, step in (
+            (10, OTHER, OWN, "done"),
+            (20, OWN, OTHER, "done"),
+            (30, OTHER, OWN, "done"),
+            (40, OWN, OTHER, "cancelled"),
+        ):
+            owner.execute(MOVED, (source, target, step, at(second), at(second)))
+        owner.execute(PINNED, (WORKSPACE, NAMESPACE, OWN, at(50)))
+        owner.execute(PINNED, (WORKSPACE, "another", OTHER, at(59)))
+    moved = {OWN: "2026-05-04T12:00:30Z", OTHER: "2026-05-04T12:00:20Z"}
+    assert since() == {OWN: (moved[OWN], "2026-05-04T12:00:50Z"), OTHER: (moved[OTHER], None)}
 
 
 @pytest.mark.usefixtures("split")
