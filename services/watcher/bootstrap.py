@@ -37,6 +37,7 @@ from services.watcher.commands.bounded_producer import BoundedProducer
 from services.watcher.commands.command_sender import LOOKUPS
 from services.watcher.commands.epochs import Epochs, newest_timestamp
 from services.watcher.commands.feed import Feed
+from services.watcher.commands.follow_session import FeedParts
 from services.watcher.commands.namespaces import Namespaces
 from services.watcher.commands.object_reader import ObjectReader
 from services.watcher.commands.resyncs import Resyncs
@@ -237,8 +238,8 @@ def _feeds(  # noqa: PLR0913, PLR0917 - what all feeds share
     """One for each kind; a tenant's rate limit is for all of them together."""
     reader = ObjectReader(kube)
     types = SecretTypes(reader, settings.max_secret_bytes)
-    feed = partial(
-        Feed,
+    feed_parts = partial(
+        FeedParts,
         kube=kube,
         epochs=epochs,
         limiter=RateLimiter(settings.tenant_changes_per_second, settings.tenant_change_burst),
@@ -252,31 +253,35 @@ def _feeds(  # noqa: PLR0913, PLR0917 - what all feeds share
         namespaces=Namespaces(reader, in_logical_clusters=KCP_PATH in kube.configuration.host),
     )
     custom = [
-        feed(
-            kind=kind,
-            translate=Translator(
-                settings.workspace,
-                kind.resource,
-                spec_within(settings.max_spec_bytes, kind.projection),
-                kind.projection,
-                recalls_status=kind.recalls_status,
-            ),
-            state_version=partial(state_version, projection=kind.projection),
-            classes=classes if kind.refers_to == DEPLOYMENT_TARGET_CLASS else None,
-            **_sealing(kind, sealer),
+        Feed(
+            feed_parts(
+                kind=kind,
+                translate=Translator(
+                    settings.workspace,
+                    kind.resource,
+                    spec_within(settings.max_spec_bytes, kind.projection),
+                    kind.projection,
+                    recalls_status=kind.recalls_status,
+                ),
+                state_version=partial(state_version, projection=kind.projection),
+                classes=classes if kind.refers_to == DEPLOYMENT_TARGET_CLASS else None,
+                **_sealing(kind, sealer),
+            )
         )
         for kind in kinds
     ]
-    classes.observers += [each.observe_class for each in custom if each.classes is not None]
-    secrets = feed(
-        kind=SECRETS,
-        translate=Translator(settings.workspace, SECRETS.resource, sealer.sealed_content, SECRETS.projection),
-        state_version=sealer.state_version,
-        sealer=sealer,
-        until_outdated=sealer.until_rotated,
-        observe=partial(_observe_secret, types, [each for each in custom if each.tells_versions]),
+    classes.observers += [each.observe_class for each in custom if each.parts.classes is not None]
+    secrets = Feed(
+        feed_parts(
+            kind=SECRETS,
+            translate=Translator(settings.workspace, SECRETS.resource, sealer.sealed_content, SECRETS.projection),
+            state_version=sealer.state_version,
+            sealer=sealer,
+            until_outdated=sealer.until_rotated,
+            observe=partial(_observe_secret, types, [each for each in custom if each.sends_versions]),
+        )
     )
-    sealer.tenants.observers += [each.observe_tenant for each in (*custom, secrets) if each.sealer is not None]
+    sealer.tenants.observers += [each.observe_tenant for each in (*custom, secrets) if each.parts.sealer is not None]
     return [*custom, secrets]
 
 

@@ -20,7 +20,8 @@ from services.common.startup import one_line
 from services.common.telemetry import metrics
 from services.watcher import SERVICE
 from services.watcher.commands.epochs import Epochs, until_answered
-from services.watcher.commands.feed import Feed, never
+from services.watcher.commands.feed import Feed
+from services.watcher.commands.follow_session import never
 from services.watcher.followed_kinds import access_to
 
 log = structlog.get_logger(__name__)

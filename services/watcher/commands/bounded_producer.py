@@ -1,6 +1,6 @@
 """Sends commands to Kafka, a bounded number at a time. Each list and watch has its own: both end if a command is lost.
 
-Called by :mod:`feed`. Nothing is dropped silently: a command is delivered, or ``lost`` has an error.
+Called by :mod:`follow_session`. Nothing is dropped silently: a command is delivered, or ``lost`` has an error.
 """
 
 from __future__ import annotations

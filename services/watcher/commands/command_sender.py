@@ -1,7 +1,7 @@
 """Sends pending changes as commands: reads what a command must contain and is only read when it is sent.
 
-Run by :mod:`feed`. Commands are sent in the order in which the changes left the queue, although several reads are under
-way at a time, and an epoch is declared complete only after all commands of its list.
+Run by :mod:`follow_session`. Commands are sent in the order in which the changes left the queue, although several reads
+are under way at a time. An epoch is declared complete only after all commands of its list.
 
 ``next_change → note → look up, several at a time → send, in order``
 """

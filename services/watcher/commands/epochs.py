@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 
 import structlog
 from confluent_kafka import KafkaException, TopicPartition
@@ -13,10 +15,13 @@ from services.common.backoff import Backoff
 from services.common.errors import Retry
 from services.common.kafka import Brokers, client_properties, count_partitions
 from services.common.startup import one_line
+from services.common.times import rfc3339
 
 log = structlog.get_logger(__name__)
 
 REQUEST_SECONDS = 5.0
+CLOCKS_DIFFER = timedelta(seconds=10)
+"""By how much at most, as a rule: ours, the API server's and the brokers'."""
 
 
 class Epochs:
@@ -38,6 +43,30 @@ class Epochs:
     def raise_to(self, floor: int) -> None:
         """Another process may have led before: no epoch so far exceeds ``floor``."""
         self._last, self.floor = max(self._last, floor), floor
+
+
+@dataclass(slots=True)
+class ListProgress:
+    """How far the lists of one kind have come."""
+
+    epoch: int = 0
+    """Of the newest list that began."""
+    complete_epoch: int = 0
+    """Of the newest list that was completed and acknowledged, 0 if there is none since this process leads."""
+    followed_until: int = 0
+    """When the last change was seen, or the last list was complete: milliseconds since 1970."""
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the newest list was completed and acknowledged."""
+        return self.complete_epoch > 0 and self.complete_epoch == self.epoch
+
+    def begin_epoch(self, epochs: Epochs, now_ms: int) -> str:
+        """Begin a list. Returns since when changes are news of it, as Kubernetes writes times; "" if all may be old."""
+        self.epoch = epochs.next_epoch(now_ms)
+        known_until = max(epochs.floor, self.followed_until)
+        since = datetime.fromtimestamp(known_until / 1000, UTC) - CLOCKS_DIFFER
+        return rfc3339(since) if known_until else ""
 
 
 def newest_timestamp(brokers: Brokers, topic: str) -> int:

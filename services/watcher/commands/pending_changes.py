@@ -1,10 +1,11 @@
 """Changes that are not sent yet: the latest of each resource, tenants in turn, each within its rate limit.
 
-Filled by :mod:`feed`, emptied by :mod:`command_sender`. A tenant that changes too much waits here with the latest state
-of each of its resources, and delays nobody else. What a list shows waits behind what the watch shows, and goes out at a
-pace that the planner keeps up with, so a long list does not delay a new change either. Holds at most one change per
-resource. Of their contents it holds what :class:`HeldBytes` has room for; of the others only which resource it is, to
-be read when its turn comes. None of them is a message to acknowledge: what is lost, the next list shows.
+Filled by :mod:`follow_session`, emptied by :mod:`command_sender`. A tenant that changes too much waits here with the
+latest state of each of its resources, and delays nobody else. What a list shows waits behind what the watch shows, and
+goes out at a pace that the planner keeps up with, so a long list does not delay a new change either. There is at most
+one change per resource. :class:`HeldBytes` bounds the bytes of content that wait here; of a change beyond that only the
+resource's identity is stored, and the resource is read when its turn comes. No change is a message to acknowledge: what
+is lost, the next list shows.
 """
 
 from __future__ import annotations

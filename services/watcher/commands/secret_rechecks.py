@@ -3,7 +3,7 @@
 :mod:`command_sender` notes the resources that name a Secret, with its type and version as the planner knows them. Of a
 Secret that is followed each change is seen; the binding is of one version, so the resource is sent with another. Others
 are not followed: :mod:`unfollowed_secrets` tells of most of their changes at once, and they are read again from time to
-time, in a task of :mod:`feed`: no change waits for that.
+time, in a task of :mod:`follow_session`: no change waits for that.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Objects of the API server to commands. Pure: :mod:`feed` calls it for every event it passes on."""
+"""Objects of the API server to commands. Pure: :mod:`follow_session` calls it for every event it passes on."""
 
 from __future__ import annotations
 

@@ -20,6 +20,7 @@ from services.common.messages import ResourceChanged, ResourceGone, ResyncComple
 from services.watcher.commands.bounded_producer import BoundedProducer
 from services.watcher.commands.epochs import Epochs
 from services.watcher.commands.feed import MAX_LOSSES, Feed
+from services.watcher.commands.follow_session import FeedParts
 from services.watcher.commands.namespaces import Namespaces
 from services.watcher.commands.object_reader import ObjectReader
 from services.watcher.commands.secrets import SecretTypes
@@ -57,14 +58,14 @@ def feed_of(kind: FollowedKind, kube: KubeClient, publisher: FakePublisher, **pa
         "types": SecretTypes(reader, MAX_SECRET_BYTES),
         "namespaces": Namespaces(reader),
     }
-    return Feed(
+    of_feed = FeedParts(
         kube=kube,
         kind=kind,
         new_producer=lambda: BoundedProducer(transport, codec, 100),
         reader=reader,
-        delays=Backoff(first=0.001),
         **defaults | parts,
     )
+    return Feed(of_feed, delays=Backoff(first=0.001))
 
 
 @pytest.fixture

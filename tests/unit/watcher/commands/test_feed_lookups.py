@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
 from services.kinds.registry import REGISTRY
 from services.kinds.shared.secret_binding import binding_of
 from services.watcher.commands.command_sender import LOOKUPS
+from services.watcher.commands.feed import Feed
 from services.watcher.commands.throttling import HeldBytes, RateLimiter
 from services.watcher.commands.translation import Translator
 from services.watcher.followed_kinds import CUSTOM_KINDS, SECRETS
@@ -56,10 +58,9 @@ def sealing() -> Translator:
     return Translator("local", SECRET, lambda manifest, _: (orjson.dumps(manifest["data"]).decode(), ""))
 
 
-def secret_feed(kube: KubeClient, publisher: FakePublisher, **parts: Any) -> Any:
-    feed: Any = feed_of(SECRETS, kube, publisher, translate=sealing(), **parts)
-    feed.observe = feed.types.observe_event
-    return feed
+def secret_feed(kube: KubeClient, publisher: FakePublisher, **parts: Any) -> Feed:
+    feed = feed_of(SECRETS, kube, publisher, translate=sealing(), **parts)
+    return Feed(replace(feed.parts, observe=feed.parts.types.observe_event), feed.delays)
 
 
 async def put_secret(server: FakeApiServer, name: str, content: str = CONTENT) -> None:
@@ -161,7 +162,7 @@ async def test_environments_when_their_secrets_are_followed_then_nobody_is_asked
         await put(server, f"env-{number}", spec=environment(0))
     feed = feed_of(ENVIRONMENTS, kube, publisher)
     meta = {"name": "secret-0", "namespace": "team-a", "uid": "uid-secret", "resourceVersion": "1"}
-    feed.types.observe_event(Seen({"metadata": meta}, f"type={TYPE}"))
+    feed.parts.types.observe_event(Seen({"metadata": meta}, f"type={TYPE}"))
     async with running(feed):
         await until(lambda: feed.listed)
     assert [event.secret_type for event in changes(publisher)] == [TYPE] * 5
@@ -194,7 +195,7 @@ class Sealed:
             self.see(Changed(manifest, f"type={CREDENTIAL_TYPE}"))
 
     def see(self, event: Reflection) -> None:
-        self.feed.types.observe_event(event)
+        self.feed.parts.types.observe_event(event)
         self.feed.observe_secret(event)
 
     def sent(self) -> list[tuple[str, str]]:
@@ -283,7 +284,7 @@ async def test_credential_when_its_tenant_comes_to_other_clusters_then_it_is_sen
 ) -> None:
     keys = {cluster: generate_key(cluster) for cluster in ("south", "north")}
     write_keys(tmp_path / "public", {str(key.kid): key for key in keys.values()}, private=False)
-    tenants = sealed.feed.sealer.tenants  # type: ignore[union-attr]
+    tenants = sealed.feed.parts.sealer.tenants  # type: ignore[union-attr]
     tenants.observers.append(sealed.feed.observe_tenant)
     await put(server, "git", spec=LOGIN)
     sealed.put_secret(1)
