@@ -1,8 +1,8 @@
 """One engine instance: its desired rows, its informers and the workers that reconcile the two.
 
-Driven by ``owned_instances`` (assignment), ``message_handler`` (rows) and the informers. The newest row of an object
-wins and older ones are acknowledged at once; a message is acknowledged when its effect is certain and its observations
-are delivered.
+Driven by ``owned_instances`` (assignment and rows) and the informers. The newest row of an object wins and older ones
+are acknowledged at once; a message is acknowledged when its effect is certain and its observations are delivered. Rows
+about the instance itself go to ``orders``.
 
 A take-over begins with a comparison of all rows with what the informers have listed; what goes ahead of it says
 ``takeover``. What is only to be reported once more comes last and is paced: the planner has new changes to plan, too.
@@ -21,6 +21,7 @@ import structlog
 
 from services.agent.background_tasks import BackgroundTasks
 from services.agent.instances.appliers import Dependencies, build_appliers
+from services.agent.instances.instance_orders import InstanceOrders
 from services.agent.instances.takeover import Takeover
 from services.agent.instances.watched_health import health_watch, remedies
 from services.agent.objects.desired_objects import kind_of
@@ -36,7 +37,7 @@ from services.agent.reconcile.outcome_reporter import OutcomeReporter
 from services.agent.reconcile.reconciler import Done, InProgress, Outcome
 from services.agent.settings import AgentSettings
 from services.common.errors import Permanent, RefusedInput, Retry
-from services.common.messages import ORPHAN_REMOVAL, REMEDY, EngineResource
+from services.common.messages import EngineResource
 from services.common.queueing import WorkQueue, in_slices
 from services.common.telemetry import metrics
 from services.kinds.gitops_deployment.catalogue import ENGINE_NOT_ACCEPTED
@@ -45,8 +46,6 @@ log = structlog.get_logger(__name__)
 
 LANES_AT_ONCE = 10
 """Lanes of which all that is due is queued in one turn of the loop; a tenant's quotas bound what a lane holds."""
-OF_INSTANCES = (ORPHAN_REMOVAL, REMEDY)
-"""Kinds of rows that are of no tenant: orders about the instance itself, in force as long as they are there."""
 REPORTS_AT_ONCE, REPORTS_PAUSE_SECONDS = 100, 0.1
 """How many rows are reported once more, if they have to be, and how long others' changes go first then."""
 
@@ -92,6 +91,7 @@ class InstanceController:
         )
         self._health = health_watch(name, namespace, self._live, dependencies, settings)
         self._remedies = remedies(name, namespace, self._live, dependencies)
+        self.orders = InstanceOrders(name, self._orphans, self._remedies, self._review_approved)
         self._comparison = BackgroundTasks(dependencies.on_defect)
         self._working = False
         self._takeover: Takeover | None = None
@@ -132,14 +132,10 @@ class InstanceController:
         """
         self._complete = complete
         self._rows.clear()
-        for row in rows:
-            if row.kind in OF_INSTANCES:
-                self._submit_order(row)
-            else:
-                self._rows[key_of(row)] = row
+        self._rows.update((key_of(row), row) for row in rows)
         self._working, self._takeover = True, Takeover(self._rows)
         self._add_keys(self._takeover.admit_releases())
-        for row in (each for each in unacknowledged if each.kind not in OF_INSTANCES):
+        for row in unacknowledged:
             self._add_keys(self._takeover.admit_row(key_of(row), row))
         self._isolation.load_registry(self._begin_work, complete=complete)
         self._health.start()
@@ -167,12 +163,6 @@ class InstanceController:
 
     def submit_row(self, row: EngineResource, acknowledge: Acknowledge) -> None:
         """A row's newest state: it replaces older ones, whose events are done thereby."""
-        if row.kind in OF_INSTANCES:
-            self._submit_order(row)
-            if self._working and self._takeover is None and row.kind == ORPHAN_REMOVAL:
-                self._review_orphans()
-            acknowledge()
-            return
         key = key_of(row)
         is_news = self._rows.get(key) != row
         self._pending.add_message(key, acknowledge)
@@ -186,10 +176,6 @@ class InstanceController:
 
     def forget_row(self, row: EngineResource, acknowledge: Acknowledge) -> None:
         """The row itself is gone: nothing is desired of the object any more, not even its absence."""
-        if row.kind in OF_INSTANCES:
-            self._orphans.withdraw_approval(row) if row.kind == ORPHAN_REMOVAL else self._remedies.forget_row(row)
-            acknowledge()
-            return
         key = key_of(row)
         self._pending.add_message(key, acknowledge)
         self._pending.acknowledge_object(key)
@@ -260,18 +246,10 @@ class InstanceController:
             except Retry as error:  # at the next look
                 log.warning("orphans not told", instance=self.name, error=str(error))
 
-    def _submit_order(self, row: EngineResource) -> None:
-        """A row that is of the instance, and no object of it."""
-        if row.kind == ORPHAN_REMOVAL:
-            self._approve_removal(row)
-        else:
-            self._remedies.submit_row(row)
-
-    def _approve_removal(self, row: EngineResource) -> None:
-        try:
-            self._orphans.approve_removal(row)
-        except Permanent as error:
-            log.warning("refused", instance=self.name, kind=row.kind, name=row.name, error=str(error))
+    def _review_approved(self) -> None:
+        """Review orphans at once if all has been compared; otherwise the comparison does so at its end."""
+        if self._working and self._takeover is None:
+            self._review_orphans()
 
     def _end_takeover(self) -> None:
         takeover, self._takeover = self._takeover, None

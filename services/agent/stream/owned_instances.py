@@ -15,6 +15,7 @@ import structlog
 
 from services.agent.background_tasks import BackgroundTasks
 from services.agent.instances.instance_controller import InstanceController
+from services.agent.instances.instance_orders import is_order
 from services.agent.objects.fleet import Fleet
 from services.agent.observe.observation_sink import ObservationSink
 from services.agent.observe.pending_acks import Acknowledge
@@ -96,7 +97,7 @@ class OwnedInstances:
             return  # revoked meanwhile: the partition's next owner is sent it again
         instance = self._instance_of(row)
         if instance is not None:
-            instance.forget_row(row, acknowledge) if row.deleted else instance.submit_row(row, acknowledge)
+            pass_row(instance, row, acknowledge)
         elif row.deleted or self._fleet.is_elsewhere(row.engine_instance_id):
             acknowledge()
         else:
@@ -127,13 +128,13 @@ class OwnedInstances:
         desired = assignment.desired
         for name in names:
             unacknowledged = desired.unacknowledged_rows_of(name)
-            self._instances[name].start_work(desired.rows_of(name), unacknowledged, complete=desired.complete)
+            start_work(self._instances[name], desired.rows_of(name), unacknowledged, complete=desired.complete)
 
     def _instance_of(self, row: EngineResource) -> InstanceController | None:
         name = row.engine_instance_id
         if name in self._fleet.namespaces and name not in self._instances:
             log.warning("rows of an instance come by an unexpected partition", instance=name)
-            self._watch(name).start_work(())
+            start_work(self._watch(name), ())
         return self._instances.get(name)
 
     def _watch(self, name: str) -> InstanceController:
@@ -155,6 +156,39 @@ class OwnedInstances:
         self._reports.send_observation(
             row, refusal, lambda arrived: acknowledge() if arrived else self._refuse(row, acknowledge)
         )
+
+
+def start_work(
+    instance: InstanceController,
+    rows: Iterable[EngineResource],
+    unacknowledged: Iterable[EngineResource] = (),
+    *,
+    complete: bool = True,
+) -> None:
+    """Let ``instance`` work on its rows, which were just loaded: orders first, then objects."""
+    orders, objects = _split(rows)
+    instance.orders.load_orders(orders)
+    instance.start_work(objects, _split(unacknowledged)[1], complete=complete)
+
+
+def pass_row(instance: InstanceController, row: EngineResource, acknowledge: Acknowledge) -> None:
+    """Pass a row to what carries it out. An order is acknowledged at once: who takes the instance over reads it."""
+    if is_order(row):
+        instance.orders.withdraw_order(row) if row.deleted else instance.orders.submit_order(row)
+        acknowledge()
+    elif row.deleted:
+        instance.forget_row(row, acknowledge)
+    else:
+        instance.submit_row(row, acknowledge)
+
+
+def _split(rows: Iterable[EngineResource]) -> tuple[list[EngineResource], list[EngineResource]]:
+    """The orders among ``rows``, and the rows of objects."""
+    orders: list[EngineResource] = []
+    objects: list[EngineResource] = []
+    for row in rows:
+        (orders if is_order(row) else objects).append(row)
+    return orders, objects
 
 
 def partition_of_instance(instance: str, partitions: int) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
+from services.agent.stream.owned_instances import pass_row, start_work
 from services.common.kafka import OffsetTracker, TopicPartition
 from services.common.messages import EngineResource
 from tests.unit.agent.fakes import Bench
@@ -39,7 +40,7 @@ class Driver:
     async def begin(self, *rows: EngineResource) -> None:
         self.instance.start()
         await settle()
-        self.instance.start_work(rows)
+        start_work(self.instance, rows)
         await settle()
 
     def submit(self, row: EngineResource) -> int:
@@ -48,7 +49,7 @@ class Driver:
         assert tracked is not None
         self._next_offset += 1
         acknowledge = partial(self.offsets.acknowledge_offset, tracked)
-        self.instance.forget_row(row, acknowledge) if row.deleted else self.instance.submit_row(row, acknowledge)
+        pass_row(self.instance, row, acknowledge)
         return tracked.offset
 
     async def apply(self, *rows: EngineResource) -> None:

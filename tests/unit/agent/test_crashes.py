@@ -32,6 +32,7 @@ from services.agent.private_repositories.registry_secret import secret_name
 from services.agent.private_repositories.repository_identity import identity_of
 from services.agent.reconcile.object_steps import OPERATION_PATIENCE
 from services.agent.reconcile.sync_steps import SYNC_SEQUENCE
+from services.agent.stream.owned_instances import pass_row, start_work
 from services.common.json_values import canonical
 from services.common.kafka import OffsetTracker
 from services.common.kubernetes import Manifest
@@ -157,7 +158,7 @@ class World:
         open_ = [row for offset, row in newest.values() if offset >= self.committed and not row.deleted]
         self.instance.start()
         await settle()
-        self.instance.start_work(rows, open_)
+        start_work(self.instance, rows, open_)
         for offset in range(self.committed, len(self.log)):
             self._hand_over(offset, is_newest=newest[self.log[offset].identity][0] == offset)
         await settle()
@@ -190,10 +191,8 @@ class World:
 
         if not is_newest:
             acknowledge()
-        elif row.deleted:
-            self.instance.forget_row(row, acknowledge)
         else:
-            self.instance.submit_row(row, acknowledge)
+            pass_row(self.instance, row, acknowledge)
 
     async def _follow(self) -> None:
         """The process has ended; another one takes over."""

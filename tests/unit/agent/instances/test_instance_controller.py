@@ -11,6 +11,7 @@ import pytest
 from prometheus_client import REGISTRY
 from structlog.testing import capture_logs
 
+from services.agent.stream.owned_instances import start_work
 from services.common.errors import Retry
 from services.common.kubernetes import NamespaceTerminating, NotFound, Rejected
 from services.common.messages import (
@@ -588,7 +589,7 @@ async def test_approval_when_the_instance_is_taken_over_then_it_counts_and_is_no
     driver = Driver(bench(orphan_grace_seconds=1, comparison_interval_seconds=10))
     await driver.begin(*(application_row(f"app-{number}") for number in range(5)))
     await driver.instance.suspend()
-    driver.instance.start_work([removal("app-1")], [removal("app-1")])
+    start_work(driver.instance, [removal("app-1")], [removal("app-1")])
     await settle()
     await driver.clock.advance(11)
     driver.cluster.edit("Application", "app-1", {"metadata": {"finalizers": None}})

@@ -10,6 +10,7 @@ import pytest
 
 from services.agent.health.heartbeat import NAME as HEARTBEAT
 from services.agent.remedies.remedy_actions import REMEDIED
+from services.agent.stream.owned_instances import start_work
 from services.common.errors import Retry
 from services.common.kubernetes import Rejected
 from services.common.messages import REMEDY, Applied, EngineResource, Failed, Remedy
@@ -83,10 +84,10 @@ async def test_restart_when_another_agent_takes_over_then_what_was_restarted_is_
     assert driver.cluster.names("Pod") == ["second"]
     del driver.cluster.refusing["second"]
     put_pod(driver, "first", -2)
-    driver.instance.start_work([row], [row])
+    start_work(driver.instance, [row], [row])
     await settle()
     assert driver.cluster.names("Pod") == ["first"]
-    driver.instance.start_work([row])
+    start_work(driver.instance, [row])
     await settle()
     assert driver.cluster.names("Pod") == ["first"]
     await driver.instance.stop()
@@ -152,7 +153,7 @@ async def test_refresh_when_ordered_then_the_heartbeat_and_what_is_late_are_comp
     for name in ("late", HEARTBEAT):  # Argo CD has compared them
         driver.cluster.edit("Application", name, {"metadata": {"annotations": {REFRESH: None}}})
     await driver.instance.suspend()
-    driver.instance.start_work([row])
+    start_work(driver.instance, [row])
     await settle()
     assert REFRESH not in annotated(driver, HEARTBEAT)
     await driver.instance.stop()

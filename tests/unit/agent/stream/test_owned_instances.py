@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
@@ -13,7 +14,7 @@ from services.agent.observe.pending_acks import Acknowledge
 from services.agent.stream.desired_state import DesiredState
 from services.agent.stream.owned_instances import OwnedInstances, partition_of_instance
 from services.common.kafka import TopicPartition
-from services.common.messages import EngineResource, Failed, FleetInstance
+from services.common.messages import REMEDY, EngineResource, Failed, FleetInstance
 from tests.unit.agent.fakes import MemoryReports
 from tests.unit.agent.instances_of_fleet import ELSEWHERE, fleet_of, instance_row
 from tests.unit.agent.rows import application_row
@@ -22,6 +23,20 @@ from tests.unit.fake_clock import settle
 PARTITIONS = 12
 NAMES = ("argocd", "argocd-1", "argocd-2")
 ALL = set(range(PARTITIONS))
+
+
+@dataclass
+class FakeOrders:
+    told: list[str]
+
+    def load_orders(self, orders: Iterable[EngineResource]) -> None:
+        self.told.extend(f"load {order.name}" for order in orders)
+
+    def submit_order(self, order: EngineResource) -> None:
+        self.told.append(f"order {order.name}")
+
+    def withdraw_order(self, order: EngineResource) -> None:
+        self.told.append(f"withdraw {order.name}")
 
 
 @dataclass
@@ -38,6 +53,7 @@ class FakeInstance:
 
     def __post_init__(self) -> None:
         self.ending.set()
+        self.orders = FakeOrders(self.told)
 
     def start(self) -> None:
         self.told.append("start")
@@ -141,6 +157,18 @@ async def test_row_when_it_comes_then_its_instance_has_it(rig: Rig) -> None:
     rig.fleet.submit_row(row_of("argocd"), rig.acknowledge)
     rig.fleet.submit_row(row_of("argocd", deleted=True), rig.acknowledge)
     assert rig.made["argocd"].told == ["start", "work", "submit app", "forget app"]
+
+
+async def test_order_when_it_is_about_an_instance_then_it_is_no_object_of_it_and_is_acknowledged_at_once(
+    rig: Rig,
+) -> None:
+    order = row_of("argocd", kind=REMEDY, name="remedy-1")
+    rig.desired.keep_row(TopicPartition("gitops.engine", 0), order)
+    await rig.fleet.assign_partitions({partition_of_instance("argocd", PARTITIONS)}, rig.desired)
+    rig.fleet.submit_row(order, rig.acknowledge)
+    rig.fleet.submit_row(replace(order, deleted=True), rig.acknowledge)
+    assert rig.made["argocd"].told == ["start", "load remedy-1", "work", "order remedy-1", "withdraw remedy-1"]
+    assert (rig.made["argocd"].rows, rig.acknowledged) == ([], 2)
 
 
 async def test_row_when_it_comes_by_an_unexpected_partition_then_its_instance_is_taken_on(rig: Rig) -> None:
