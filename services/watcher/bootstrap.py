@@ -26,7 +26,7 @@ from services.common.kafka import (
 )
 from services.common.kubernetes import Election, KubeClient, Reflection, connect, require_access
 from services.common.message_log import Messaging, await_messaging, row_of
-from services.common.messages import Command, TenantClusters
+from services.common.messages import Command, TenantClusters, WorkspaceObject, WorkspaceResource
 from services.common.reachability import ANSWER_SECONDS, Reachability
 from services.common.sealing import SealingKeys
 from services.common.stop_signals import handle_stop_signals_in_loop
@@ -92,6 +92,24 @@ class Topics:
     """Of where tenants are. It need not be there, unless a sealing key names a cluster."""
 
 
+@dataclass(frozen=True, slots=True)
+class WatcherParts:
+    """What a watcher is connected to."""
+
+    settings: WatcherSettings
+    messaging: Messaging[Command]
+    topics: Topics
+    kube: KubeClient
+
+
+@dataclass(frozen=True, slots=True)
+class CommandLog:
+    """The topic of commands, as feeds write to it."""
+
+    new_producer: Callable[[], BoundedProducer]
+    count_partitions: Callable[[], Awaitable[int]]
+
+
 def start(settings: WatcherSettings) -> None:
     """Run until SIGTERM or SIGINT. Raises StartupError when something is missing or lost."""
     configure_logging(SERVICE, settings.log_level, settings.log_format)
@@ -127,7 +145,7 @@ async def serve(
     connections = settings.status_writers + settings.object_writers + SPARE_CONNECTIONS * len(KINDS)
     async with await connect(settings.kubeconfig, connections=connections) as kube:
         if await _is_permitted(kube, settings, stop):
-            watcher = build(settings, messaging, topics, kube)
+            watcher = build(WatcherParts(settings, messaging, topics, kube))
             watchers.append(watcher)
             await watcher.run(stop)
 
@@ -155,36 +173,16 @@ async def _require_access(kube: KubeClient, settings: WatcherSettings) -> None:
         await require_access(kube, lease, settings.start_timeout_seconds)
 
 
-def build(
-    settings: WatcherSettings,
-    messaging: Messaging[Command],
-    topics: Topics,
-    kube: KubeClient,
-    kinds: Sequence[FollowedKind] = WATCHED_WHOLE,
-) -> Watcher:
+def build(parts: WatcherParts, kinds: Sequence[FollowedKind] = WATCHED_WHOLE) -> Watcher:
     """Put a watcher together, on the event loop that will run it. Raises InvalidConfiguration (sealing keys)."""
+    settings, topics, kube = parts.settings, parts.topics, parts.kube
     commands, letters = Publisher(settings, SERVICE), Publisher(settings, SERVICE)
     ask_kafka = partial(asyncio.to_thread, commands.require_answer, topics.commands, ANSWER_SECONDS)
     kafka, cluster = Reachability("Kafka", ask_kafka), Reachability("the API server", kube.require_answer)
     epochs = Epochs()
-    written = by_name(kind for kind in kinds if kind.has_status)
-    statuses = replace(STATUSES, require_known=partial(require_known_kind, kinds=written))
-    stream = partial(_stream, settings, messaging, DeadLetterQueue(letters, messaging.dead_letters, SERVICE), kube)
-    streams = (
-        stream(
-            statuses, topics.workspace, lambda kube: StatusWriter(kube, written).write_status, settings.status_writers
-        ),
-        stream(
-            OBJECTS,
-            topics.objects,
-            lambda kube: ObjectApplier(kube, settings.max_secret_bytes).apply_row,
-            settings.object_writers,
-        ),
-    )
     election = _election(settings, kube, commands, kafka) if settings.leader_election else None
-    classes, sealer = TargetClasses(kube), _sealer(settings, messaging, topics)
-    may_send = _may_send(election)
-    feeds = _feeds(settings, messaging, topics, kube, kinds, commands, epochs, may_send, classes, sealer)
+    classes, sealer = TargetClasses(kube), _sealer(parts)
+    feeds = _feeds(parts, kinds, _command_log(parts, commands, election), epochs, classes, sealer)
     leadership = Leadership(
         feeds=feeds,
         epochs=epochs,
@@ -195,25 +193,45 @@ def build(
         follow_named=(sealer.tenants.run, *_following_named(kube, feeds, classes)),
     )
     others = cluster if settings.leader_election else None
-    return Watcher(leadership, streams, (commands, letters), others)
+    return Watcher(leadership, _streams(parts, kinds, letters), (commands, letters), others)
 
 
-def _stream(  # noqa: PLR0917 - what one stream has of its own, after what all share
-    settings: WatcherSettings,
-    messaging: Messaging[Command],
+def _streams(
+    parts: WatcherParts, kinds: Sequence[FollowedKind], letters: Publisher
+) -> tuple[RowStream[WorkspaceResource], RowStream[WorkspaceObject]]:
+    """Of statuses, and of child objects."""
+    settings, topics = parts.settings, parts.topics
+    written = by_name(kind for kind in kinds if kind.has_status)
+    statuses = replace(STATUSES, require_known=partial(require_known_kind, kinds=written))
+    stream = partial(_stream, parts, DeadLetterQueue(letters, parts.messaging.dead_letters, SERVICE))
+    return (
+        stream(
+            statuses, topics.workspace, lambda kube: StatusWriter(kube, written).write_status, settings.status_writers
+        ),
+        stream(
+            OBJECTS,
+            topics.objects,
+            lambda kube: ObjectApplier(kube, settings.max_secret_bytes).apply_row,
+            settings.object_writers,
+        ),
+    )
+
+
+def _stream(
+    parts: WatcherParts,
     dead_letters: DeadLetterQueue,
-    kube: KubeClient,
     type_: RowType[RowT],
     topic: str,
     writer: Callable[[KubeClient], Callable[[RowT], Awaitable[bool]]],
     writers: int,
 ) -> RowStream[RowT]:
     """Rows of one sort, whose writes only the owner of their partition makes."""
+    settings = parts.settings
     limit = DeadLetterLimit(SERVICE, settings.dead_letter_share, settings.dead_letter_minimum, type_.name)
-    consumer = RowConsumer(type_, settings, messaging.registry, limit, settings.workspace, topic)
+    consumer = RowConsumer(type_, settings, parts.messaging.registry, limit, settings.workspace, topic)
     delivery = RowDelivery(
         type_,
-        write=writer(kube.fenced(consumer.session.require_membership)),
+        write=writer(parts.kube.fenced(consumer.session.require_membership)),
         offsets=consumer.offsets,
         session=consumer.session,
         dead_letters=dead_letters,
@@ -223,19 +241,29 @@ def _stream(  # noqa: PLR0917 - what one stream has of its own, after what all s
     return RowStream(consumer, delivery, writers)
 
 
-def _feeds(  # noqa: PLR0913, PLR0917 - what all feeds share
-    settings: WatcherSettings,
-    messaging: Messaging[Command],
-    topics: Topics,
-    kube: KubeClient,
+def _command_log(parts: WatcherParts, publisher: Publisher, election: Election | None) -> CommandLog:
+    """To which only the process that leads sends: another one may have begun to."""
+    limit, topic = parts.settings.commands_in_flight, parts.topics.commands
+
+    def may_send() -> bool:
+        return election is None or election.holds_lease
+
+    return CommandLog(
+        new_producer=lambda: BoundedProducer(publisher, parts.messaging.messages, limit, topic, may_send),
+        count_partitions=partial(asyncio.to_thread, publisher.count_partitions, topic, ANSWER_SECONDS),
+    )
+
+
+def _feeds(
+    parts: WatcherParts,
     kinds: Sequence[FollowedKind],
-    publisher: Publisher,
+    command_log: CommandLog,
     epochs: Epochs,
-    may_send: Callable[[], bool],
     classes: TargetClasses,
     sealer: Sealer,
 ) -> list[Feed]:
     """One for each kind; a tenant's rate limit is for all of them together."""
+    settings, kube = parts.settings, parts.kube
     reader = ObjectReader(kube)
     types = SecretTypes(reader, settings.max_secret_bytes)
     feed_parts = partial(
@@ -244,10 +272,8 @@ def _feeds(  # noqa: PLR0913, PLR0917 - what all feeds share
         epochs=epochs,
         limiter=RateLimiter(settings.tenant_changes_per_second, settings.tenant_change_burst),
         list_limiter=RateLimiter(settings.listed_per_second, burst=LIST_BURST),
-        new_producer=lambda: BoundedProducer(
-            publisher, messaging.messages, settings.commands_in_flight, topics.commands, may_send
-        ),
-        count_partitions=partial(asyncio.to_thread, publisher.count_partitions, topics.commands, ANSWER_SECONDS),
+        new_producer=command_log.new_producer,
+        count_partitions=command_log.count_partitions,
         reader=reader,
         types=types,
         namespaces=Namespaces(reader, in_logical_clusters=KCP_PATH in kube.configuration.host),
@@ -285,13 +311,14 @@ def _feeds(  # noqa: PLR0913, PLR0917 - what all feeds share
     return [*custom, secrets]
 
 
-def _sealer(settings: WatcherSettings, messaging: Messaging[Command], topics: Topics) -> Sealer:
+def _sealer(parts: WatcherParts) -> Sealer:
     """With where tenants are; the group is named, and not joined."""
+    settings = parts.settings
     keys = SealingKeys.load(settings.sealing_public_keys)
     metrics.SEALING_KEY_AGE.labels(SERVICE).set_function(lambda: keys.active_age_seconds(time.time()))
-    decode = partial(row_of, TenantClusters, messaging.registry)
+    decode = partial(row_of, TenantClusters, parts.messaging.registry)
     group = STATUSES.consumer_group(settings.workspace)
-    new_reader = partial(WholeTopicReader, settings, topics.tenant_clusters, group, decode, SERVICE)
+    new_reader = partial(WholeTopicReader, settings, parts.topics.tenant_clusters, group, decode, SERVICE)
     tenants = ClustersOfTenants(new_reader, matters=lambda: keys.names_clusters)
     return Sealer(keys, settings.workspace, settings.max_secret_bytes, tenants)
 
@@ -304,11 +331,6 @@ def _following_named(
         yield classes.run
     if observers := [feed.observe_unfollowed for feed in feeds if feed.kind.names_secrets]:
         yield partial(follow_unfollowed, kube, observers)
-
-
-def _may_send(election: Election | None) -> Callable[[], bool]:
-    """Whether commands may be sent: another process may lead."""
-    return lambda: election is None or election.holds_lease
 
 
 def _sealing(kind: FollowedKind, sealer: Sealer) -> dict[str, Any]:

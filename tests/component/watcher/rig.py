@@ -22,7 +22,7 @@ from services.common.kubernetes import SECRET, ApiResource, KubeClient, Manifest
 from services.common.messages import Command, DeadLetter, WorkspaceObject, WorkspaceResource
 from services.common.sealing import generate_key, write_keys
 from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
-from services.watcher.bootstrap import Topics, await_brokers, build
+from services.watcher.bootstrap import Topics, WatcherParts, await_brokers, build
 from services.watcher.followed_kinds import WATCHED_WHOLE, FollowedKind
 from services.watcher.rows.row_types import OBJECTS, STATUSES, RowType
 from services.watcher.settings import WatcherSettings
@@ -185,7 +185,7 @@ class Rig:
         messaging = await asyncio.to_thread(await_brokers, settings, self.topics)
         stop = asyncio.Event()
         async with await connect(settings.kubeconfig) as kube:
-            watcher = build(settings, messaging, self.topics, kube, kinds)
+            watcher = build(WatcherParts(settings, messaging, self.topics, kube), kinds)
             running = asyncio.create_task(watcher.run(stop))
             try:
                 await until(lambda: running.done() or not watcher.unready_because(), watcher.unready_because)
