@@ -20,7 +20,7 @@ from services.common.telemetry import metrics
 from services.kinds.shared.resource import SECRET_ABSENT
 from services.watcher import SERVICE
 from services.watcher.commands.bounded_producer import BoundedProducer
-from services.watcher.commands.namespaces import Namespace, Namespaces, Neighbours
+from services.watcher.commands.namespaces import Namespace, NamespaceInference, Namespaces
 from services.watcher.commands.object_reader import ObjectReader
 from services.watcher.commands.pending_changes import Change, PendingChanges
 from services.watcher.commands.rechecks import Rechecks, Told
@@ -58,7 +58,7 @@ class CommandBuilder:
     reader: ObjectReader
     types: SecretTypes
     namespaces: Namespaces
-    neighbours: Neighbours
+    inference: NamespaceInference
     sealer: Sealer | None = None
     """Of Secrets, and of a kind that names them: seals what resources may use these for."""
     classes: TargetClasses | None = None
@@ -96,11 +96,11 @@ class CommandBuilder:
 
     async def _find_namespace(self, change: Change) -> Namespace | None:
         """The namespace that the resource is in; None if there is none of its name. Raises Rejected."""
-        namespace = self.neighbours.find_namespace(change.uid, change.tenant, change.seen)
+        namespace = self.inference.find_namespace(change.uid, change.tenant, change.seen)
         if namespace is None:
             namespace = await self.namespaces.find_namespace(change.tenant, change.seen)
         if namespace is not None:
-            self.neighbours.note_namespace(change.uid, change.tenant, namespace)
+            self.inference.note_namespace(change.uid, change.tenant, namespace)
         return namespace
 
     async def _completed(self, command: Command, refers_to: str, held_back_ms: int) -> BuiltCommand:

@@ -36,7 +36,7 @@ from services.watcher import SERVICE
 from services.watcher.commands.bounded_producer import BoundedProducer
 from services.watcher.commands.command_sender import CommandBuilder, CommandSender
 from services.watcher.commands.epochs import Epochs, ListProgress, until_answered
-from services.watcher.commands.namespaces import Namespaces, Neighbours
+from services.watcher.commands.namespaces import NamespaceInference, Namespaces
 from services.watcher.commands.object_reader import ObjectReader
 from services.watcher.commands.pending_changes import Change, PendingChanges
 from services.watcher.commands.rechecks import Rechecks
@@ -99,7 +99,7 @@ class FollowSession:
     """Called with the epoch of each list that was completed and acknowledged."""
     _producer: BoundedProducer = field(init=False)
     _changes: PendingChanges = field(init=False)
-    _neighbours: Neighbours = field(init=False)
+    _inference: NamespaceInference = field(init=False)
     _secret_rechecks: SecretRechecks = field(init=False)
     _class_rechecks: Rechecks | None = None
     """Of a kind that names classes."""
@@ -114,7 +114,7 @@ class FollowSession:
         parts = self.parts
         self._producer = parts.new_producer()
         self._changes = changes = PendingChanges(parts.kind.name, parts.limiter, parts.list_limiter)
-        self._neighbours = Neighbours(is_one_watch=len(parts.kind.parts) == 1)
+        self._inference = NamespaceInference(is_one_watch=len(parts.kind.parts) == 1)
         self._secret_rechecks = SecretRechecks(
             self._references, parts.types, self._last_sent, changes, parts.recheck_seconds
         )
@@ -173,7 +173,7 @@ class FollowSession:
                 parts.reader,
                 parts.types,
                 parts.namespaces,
-                self._neighbours,
+                self._inference,
                 parts.sealer,
                 parts.classes,
             ),
@@ -238,7 +238,7 @@ class FollowSession:
            Crash with changes unsent or unacknowledged: the next list holds what they said; of a resource that is gone
            it holds nothing, and the next epoch sweeps it.
         """
-        self._neighbours.observe_event(event)
+        self._inference.observe_event(event)
         match event:
             case ListStarted():
                 self._changes.begin_list()

@@ -18,7 +18,7 @@ from services.watcher.commands.object_reader import ObjectReader
 from services.watcher.commands.translation import created_at
 
 MOST_KNOWN = 100_000
-NEIGHBOURS_COUNT_FOR_SECONDS = 60
+INFERENCE_COUNTS_FOR_SECONDS = 60
 LOGICAL_CLUSTER = "kcp.io/cluster"
 """Annotation of every object of KCP: a workspace that is made again under its name is another logical cluster.
 
@@ -87,17 +87,18 @@ class _Inhabited:
 
 
 @dataclass(slots=True)
-class Neighbours:
-    """The objects of one kind that exist, as far as its watch has come, and in which namespaces they were found to be.
+class NamespaceInference:
+    """Infers the namespace of an object from other objects of its kind, as far as the watch of that kind has come.
 
     Kubernetes removes a namespace only after all that is in it, and a watch shows removals and creations in order. So
-    two objects that it shows at one time in namespaces of one name are in one namespace. An administrator who removes a
-    namespace by force leaves them behind in the next one: so a neighbour counts for a minute after the namespace was
-    read. As long as the former tenant has what was left behind, the planner leaves it out.
+    two objects that the watch shows as existing at one time, in namespaces of one name, are in one namespace. But an
+    administrator who removes a namespace by force leaves its objects behind in the next one of its name. Therefore the
+    inference counts only for a minute after the namespace was read. As long as the former tenant has what was left
+    behind, the planner leaves it out.
     """
 
     is_one_watch: bool
-    """Several have no order among each other: then an object tells its own namespace only."""
+    """Several watches have no order among each other: then nothing is inferred from other objects."""
     _existing: set[str] = field(default_factory=set)
     _inhabited: dict[str, _Inhabited] = field(default_factory=dict)
     """By the name of the namespace."""
@@ -118,7 +119,7 @@ class Neighbours:
         found = self._inhabited.get(name)
         if found is None or uid not in self._existing:
             return None
-        counts = self.is_one_watch and abs(seen - found.namespace.read) < NEIGHBOURS_COUNT_FOR_SECONDS
+        counts = self.is_one_watch and abs(seen - found.namespace.read) < INFERENCE_COUNTS_FOR_SECONDS
         return found.namespace if counts or uid in found.uids else None
 
     def note_namespace(self, uid: str, name: str, namespace: Namespace) -> None:

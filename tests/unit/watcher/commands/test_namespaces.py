@@ -19,7 +19,7 @@ from services.common.kubernetes import (
     Seen,
 )
 from services.common.messages import ResourceChanged
-from services.watcher.commands.namespaces import NEIGHBOURS_COUNT_FOR_SECONDS, Namespace, Namespaces, Neighbours
+from services.watcher.commands.namespaces import INFERENCE_COUNTS_FOR_SECONDS, Namespace, NamespaceInference, Namespaces
 from services.watcher.commands.object_reader import ObjectReader
 from services.watcher.commands.translation import Translator
 from services.watcher.followed_kinds import SECRETS
@@ -185,58 +185,58 @@ def thing(uid: str) -> Manifest:
     return {"metadata": {"uid": uid, "name": uid, "namespace": "team-a"}}
 
 
-def seen(*events: Reflection, is_one_watch: bool = True) -> Neighbours:
-    neighbours = Neighbours(is_one_watch)
+def seen(*events: Reflection, is_one_watch: bool = True) -> NamespaceInference:
+    inference = NamespaceInference(is_one_watch)
     for event in events:
-        neighbours.observe_event(event)
-    return neighbours
+        inference.observe_event(event)
+    return inference
 
 
 def test_neighbour_when_it_exists_then_a_new_object_is_in_the_same_namespace() -> None:
-    neighbours = seen(Seen(thing("old")), Changed(thing("new")))
-    neighbours.note_namespace("old", "team-a", FORMER)
-    assert neighbours.find_namespace("new", "team-a", START) == FORMER
-    assert neighbours.find_namespace("new", "team-b", START) is None
+    inference = seen(Seen(thing("old")), Changed(thing("new")))
+    inference.note_namespace("old", "team-a", FORMER)
+    assert inference.find_namespace("new", "team-a", START) == FORMER
+    assert inference.find_namespace("new", "team-b", START) is None
 
 
 @pytest.mark.parametrize("ends", [Deleted(thing("old")), ListStarted()], ids=["deleted", "listed again"])
 def test_neighbour_when_it_is_gone_then_it_tells_nothing_of_a_new_object(ends: Reflection) -> None:
-    neighbours = seen(Changed(thing("old")))
-    neighbours.note_namespace("old", "team-a", FORMER)
+    inference = seen(Changed(thing("old")))
+    inference.note_namespace("old", "team-a", FORMER)
     for event in (ends, Changed(thing("new"))):
-        neighbours.observe_event(event)
-    assert neighbours.find_namespace("new", "team-a", START) is None
+        inference.observe_event(event)
+    assert inference.find_namespace("new", "team-a", START) is None
 
 
 def test_neighbour_when_it_went_while_its_namespace_was_read_then_it_tells_nothing() -> None:
-    neighbours = seen(Changed(thing("old")), Deleted(thing("old")), Changed(thing("new")))
-    neighbours.note_namespace("old", "team-a", FORMER)
-    assert neighbours.find_namespace("new", "team-a", START) is None
+    inference = seen(Changed(thing("old")), Deleted(thing("old")), Changed(thing("new")))
+    inference.note_namespace("old", "team-a", FORMER)
+    assert inference.find_namespace("new", "team-a", START) is None
 
 
 def test_object_when_it_went_before_it_was_sent_then_a_newer_neighbour_tells_nothing_of_it() -> None:
-    neighbours = seen(Changed(thing("old")), Deleted(thing("old")), Changed(thing("new")))
-    neighbours.note_namespace("new", "team-a", LATTER)
-    assert neighbours.find_namespace("old", "team-a", START) is None
+    inference = seen(Changed(thing("old")), Deleted(thing("old")), Changed(thing("new")))
+    inference.note_namespace("new", "team-a", LATTER)
+    assert inference.find_namespace("old", "team-a", START) is None
 
 
 def test_neighbour_when_it_was_found_in_a_newer_namespace_then_the_former_one_is_forgotten() -> None:
-    neighbours = seen(Changed(thing("old")), Changed(thing("new")))
-    neighbours.note_namespace("old", "team-a", FORMER)
-    neighbours.note_namespace("new", "team-a", LATTER)
-    assert neighbours.find_namespace("new", "team-a", START) == LATTER
+    inference = seen(Changed(thing("old")), Changed(thing("new")))
+    inference.note_namespace("old", "team-a", FORMER)
+    inference.note_namespace("new", "team-a", LATTER)
+    assert inference.find_namespace("new", "team-a", START) == LATTER
 
 
 def test_object_when_its_kind_is_followed_by_several_watches_then_only_itself_tells_its_namespace() -> None:
-    neighbours = seen(Changed(thing("old")), Changed(thing("new")), is_one_watch=False)
-    neighbours.note_namespace("old", "team-a", FORMER)
-    assert neighbours.find_namespace("old", "team-a", START) == FORMER
-    assert neighbours.find_namespace("new", "team-a", START) is None
+    inference = seen(Changed(thing("old")), Changed(thing("new")), is_one_watch=False)
+    inference.note_namespace("old", "team-a", FORMER)
+    assert inference.find_namespace("old", "team-a", START) == FORMER
+    assert inference.find_namespace("new", "team-a", START) is None
 
 
 def test_neighbour_when_its_namespace_was_read_a_minute_ago_then_it_tells_of_itself_alone() -> None:
     """An administrator may have removed the namespace by force, and left the neighbour in the next one."""
-    neighbours, later = seen(Changed(thing("old")), Changed(thing("new"))), START + NEIGHBOURS_COUNT_FOR_SECONDS
-    neighbours.note_namespace("old", "team-a", FORMER)
-    assert neighbours.find_namespace("new", "team-a", later) is None
-    assert neighbours.find_namespace("old", "team-a", later) == FORMER
+    inference, later = seen(Changed(thing("old")), Changed(thing("new"))), START + INFERENCE_COUNTS_FOR_SECONDS
+    inference.note_namespace("old", "team-a", FORMER)
+    assert inference.find_namespace("new", "team-a", later) is None
+    assert inference.find_namespace("old", "team-a", later) == FORMER
