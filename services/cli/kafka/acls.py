@@ -35,7 +35,7 @@ ANYTHING: Any = None
 
 def require_superuser(admin: AdminClient) -> None:
     """Raises NoPermission unless we may grant rights. Asked first: librdkafka does not survive every refusal."""
-    answer = _settle(admin.describe_cluster(include_authorized_operations=True), "rights of our own")
+    answer = _wait_for(admin.describe_cluster(include_authorized_operations=True), "rights of our own")
     if AclOperation.ALTER not in (answer.authorized_operations or ()):
         raise NoPermission("only a superuser of the brokers may grant rights; come as operator")
 
@@ -50,7 +50,7 @@ def set_passwords(admin: AdminClient, passwords: Mapping[str, str]) -> None:
     ]
     outcomes = admin.alter_user_scram_credentials(wanted)
     for name, outcome in outcomes.items():
-        _settle(outcome, f"password of {name}")
+        _wait_for(outcome, f"password of {name}")
 
 
 def set_rights(admin: AdminClient, rights: Mapping[str, Rights], *, keep: bool = False) -> tuple[int, int]:
@@ -88,7 +88,7 @@ def _present(admin: AdminClient, name: str) -> list[AclBinding]:
         ResourceType.ANY, ANYTHING, ResourcePatternType.ANY, f"User:{name}", ANYTHING,
         AclOperation.ANY, AclPermissionType.ANY,
     )  # fmt: skip
-    bindings: list[AclBinding] = _settle(admin.describe_acls(everything), f"rights of {name}")
+    bindings: list[AclBinding] = _wait_for(admin.describe_acls(everything), f"rights of {name}")
     return bindings
 
 
@@ -101,10 +101,10 @@ def _exactly(binding: AclBinding) -> AclBindingFilter:
 
 def _each(call: Callable[[list[Any]], Mapping[Any, Future[Any]]], items: Iterable[Any]) -> None:
     for item, outcome in (call(listed) if (listed := list(items)) else {}).items():
-        _settle(outcome, str(item))
+        _wait_for(outcome, str(item))
 
 
-def _settle(outcome: Future[Any], what: str) -> Any:
+def _wait_for(outcome: Future[Any], what: str) -> Any:
     """Wait for the outcome. Raises Retry if the brokers did not answer, InvalidConfiguration if they refused."""
     try:
         return outcome.result(timeout=REQUEST_SECONDS)

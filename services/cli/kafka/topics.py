@@ -177,7 +177,7 @@ def _described(admin: AdminClient, topics: Iterable[Topic]) -> tuple[int, dict[s
     except KafkaException as error:
         raise Retry(str(error.args[0])) from error
     existing = [topic.name for topic in topics if topic.name in metadata.topics]
-    settings = _settle(admin.describe_configs, [ConfigResource(ResourceType.TOPIC, name) for name in existing])
+    settings = _call_each(admin.describe_configs, [ConfigResource(ResourceType.TOPIC, name) for name in existing])
     return len(metadata.brokers), {
         resource.name: TopicState(
             partitions=len(partitions := metadata.topics[resource.name].partitions),
@@ -205,9 +205,9 @@ def _carry_out(admin: AdminClient, changes: Iterable[TopicChange]) -> None:
                 grown.append(NewPartitions(topic.name, topic.partitions))
             case AlterSettings(topic):
                 altered.append(_altered(topic.name, change.settings))
-    _settle(admin.create_topics, created, allowed=KafkaError.TOPIC_ALREADY_EXISTS)
-    _settle(admin.create_partitions, grown)
-    _settle(admin.incremental_alter_configs, altered)
+    _call_each(admin.create_topics, created, allowed=KafkaError.TOPIC_ALREADY_EXISTS)
+    _call_each(admin.create_partitions, grown)
+    _call_each(admin.incremental_alter_configs, altered)
 
 
 def _altered(topic: str, settings: Mapping[str, str]) -> ConfigResource:
@@ -217,7 +217,7 @@ def _altered(topic: str, settings: Mapping[str, str]) -> ConfigResource:
     return ConfigResource(ResourceType.TOPIC, topic, incremental_configs=entries)
 
 
-def _settle(
+def _call_each(
     call: Callable[[list[Any]], Mapping[Any, Future[Any]]], items: list[Any], allowed: int | None = None
 ) -> dict[Any, Any]:
     """Run an admin call on ``items`` and wait for each outcome; ``allowed`` is an error code that counts as success."""

@@ -76,7 +76,7 @@ class Publisher:
                 key=key,
                 value=value,
                 headers=list((headers or {}).items()),
-                on_delivery=lambda error, message: _settle(outcome, error, message),
+                on_delivery=lambda error, message: _complete_future(outcome, error, message),
                 partition=partition,
             )
         except BufferError as error:
@@ -120,7 +120,7 @@ class Publisher:
             self._producer.poll(POLL_SECONDS)
 
 
-def _settle(outcome: Future[int], error: KafkaError | None, message: Message) -> None:
+def _complete_future(outcome: Future[int], error: KafkaError | None, message: Message) -> None:
     if outcome.cancelled():
         return
     if error is not None:

@@ -38,7 +38,7 @@ class BoundedProducer:
         self._may_send = may_send
         self._loop = asyncio.get_running_loop()
         self._in_flight = self._bytes = 0
-        self._settled = asyncio.Event()
+        self._completed = asyncio.Event()
         self.lost: asyncio.Future[None] = self._loop.create_future()
         """Fails with Retry as soon as one command could not be delivered."""
 
@@ -80,19 +80,19 @@ class BoundedProducer:
 
     async def _until(self, condition: Callable[[], bool]) -> None:
         while not condition() and not self.lost.done():
-            self._settled.clear()
-            await self._settled.wait()
+            self._completed.clear()
+            await self._completed.wait()
         if self.lost.done():
             self.lost.result()
 
     def _from_delivery_thread(self, size: int, outcome: Future[int]) -> None:
-        self._loop.call_soon_threadsafe(self._settle, size, outcome)
+        self._loop.call_soon_threadsafe(self._complete_send, size, outcome)
 
-    def _settle(self, size: int, outcome: Future[int]) -> None:
+    def _complete_send(self, size: int, outcome: Future[int]) -> None:
         self._in_flight -= 1
         self._bytes -= size
         error = outcome.exception()
         if error is not None and not self.lost.done():
             self.lost.set_exception(error if isinstance(error, Retry) else Retry(str(error)))
             self.lost.exception()  # whoever waits learns of it; if nobody does, asyncio need not complain
-        self._settled.set()
+        self._completed.set()
