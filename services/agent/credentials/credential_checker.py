@@ -81,9 +81,9 @@ class CredentialChecker:
                 if row.kind == RowKind.REPOSITORY_SECRET:
                     return await self._repositories.compose_secret(row)
             except CheckFailed as error:
-                is_told = row.kind == RowKind.REPOSITORY_SECRET and not isinstance(error, CheckInconclusive)
+                is_definite = row.kind == RowKind.REPOSITORY_SECRET and not isinstance(error, CheckInconclusive)
                 return CheckResult(
-                    None, error.reason, error.message, access=RepositoryAccess.NOBODY if is_told else None
+                    None, error.reason, error.message, access=RepositoryAccess.NOBODY if is_definite else None
                 )
         raise Permanent(f"kind {row.kind} is not one that is composed")
 

@@ -15,7 +15,7 @@ import structlog
 
 from services.agent import SERVICE
 from services.agent.credentials.check_result import Checker, CheckResult
-from services.agent.credentials.secret_recipe import kept_secret
+from services.agent.credentials.secret_recipe import retained_secret
 from services.agent.credentials.waiting_applications import WaitingApplications
 from services.agent.objects.desired_objects import desired_secret
 from services.agent.objects.live import SecretReader, value_hash
@@ -165,7 +165,7 @@ def _good_secret(check: _Check, result: CheckResult, live: Manifest | None) -> M
     if check.good is not None or live is None:
         return check.good
     # No good result is known, as another agent had it: what is there stays, and is still repaired.
-    return desired_secret(check.row, kept_secret(check.row, live))
+    return desired_secret(check.row, retained_secret(check.row, live))
 
 
 def _reported(check: _Check) -> tuple[str, ...]:

@@ -143,7 +143,7 @@ def cluster_scope(recipe: ClusterRecipe) -> dict[str, str]:
     return scope
 
 
-def kept_secret(row: EngineResource, live: Manifest) -> Manifest:
+def retained_secret(row: EngineResource, live: Manifest) -> Manifest:
     """``live`` as it stays while the row's credentials fail: what somebody has made of whose it is, is put right.
 
     The rest of it once worked, or cannot be told from what did. Raises Permanent if the row is not as the planner

@@ -39,7 +39,7 @@ class StandingQueue:
 
     def follow(self, signals: Signals) -> int:
         """With one more measurement; returns how many stand in it. What could not be seen tells nothing."""
-        if not signals.api_error and not signals.is_closed:
+        if not signals.api_error and not signals.is_inaccessible:
             waiting = signals.applications.waiting
             self._fewest = waiting if self._fewest is None else min(self._fewest, waiting)
         return self._fewest or 0

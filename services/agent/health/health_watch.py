@@ -54,15 +54,15 @@ class HealthWatch:
         self._reports, self._clock, self._settings = reports, clock, settings
         self._tasks = BackgroundTasks(on_defect)
         self._queue = StandingQueue()
-        self._told: Judgement | None = None
-        self._told_at = -inf
+        self._reported: Judgement | None = None
+        self._reported_at = -inf
         self._certificates = set[str]()
         """Names of those that the metric shows."""
 
     def start(self) -> None:
         """The instance is ours from here on."""
         self._tasks.cancel_all()
-        self._told, self._told_at = None, -inf
+        self._reported, self._reported_at = None, -inf
         self._queue.start_over()
         self._tasks.start_task(self._run(), f"health of {self._instance}")
 
@@ -103,10 +103,13 @@ class HealthWatch:
         self._certificates = {each.name for each in seen}
 
     def _report(self, judgement: Judgement, signals: Signals, queue: int) -> None:
-        if _is_as(judgement, self._told) and self._clock.time() - self._told_at < self._settings.health_report_seconds:
+        if (
+            _is_as(judgement, self._reported)
+            and self._clock.time() - self._reported_at < self._settings.health_report_seconds
+        ):
             return
         self._log_change(judgement)
-        if judgement.is_out_of_reach is not (self._told is not None and self._told.is_out_of_reach):
+        if judgement.is_out_of_reach is not (self._reported is not None and self._reported.is_out_of_reach):
             self._inspect_engines()
         event = EngineHealth(
             health=judgement.health.value,
@@ -125,20 +128,20 @@ class HealthWatch:
             sync_p95_ms=signals.applications.sync_p95_ms,
             certificate_expires_at=min((each.expires_at for each in signals.certificates), default=None),
         )
-        self._told, self._told_at = judgement, self._clock.time()
+        self._reported, self._reported_at = judgement, self._clock.time()
         self._queue.start_over()
         try:
             self._reports.send_report(self._instance, event, self._end_delivery)
         except Retry as error:
             log.warning("health not told", instance=self._instance, error=str(error))
-            self._told_at = -inf  # the next measurement tells it
+            self._reported_at = -inf  # the next measurement tells it
 
     def _end_delivery(self, arrived: bool) -> None:
         if not arrived:
-            self._told_at = -inf
+            self._reported_at = -inf
 
     def _log_change(self, judgement: Judgement) -> None:
-        if _is_as(judgement, self._told):
+        if _is_as(judgement, self._reported):
             return
         if judgement.health is not Health.HEALTHY:
             log.warning(
@@ -148,7 +151,7 @@ class HealthWatch:
                 reason=judgement.reason,
                 message=judgement.message,
             )
-        elif self._told is not None:
+        elif self._reported is not None:
             log.info("an Argo CD is well again", instance=self._instance)
 
 

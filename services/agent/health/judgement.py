@@ -36,9 +36,9 @@ RENEWED_BEFORE, LAST_PART = timedelta(days=14), 10
 """A certificate should have been renewed so long before it expires, or before the last tenth of its lifetime if that is
 shorter: whatever renews certificates by itself does so earlier."""
 SEVERITY = {Health.HEALTHY: 0, Health.DEGRADED: 1, Health.DOWN: 2}
-API_FAILING, CLOSED = "ApiFailing", "Closed"
+API_FAILING, INACCESSIBLE = "ApiFailing", "Closed"
 EXPIRED, EXPIRING = BY_HAND
-OUT_OF_REACH = frozenset({API_FAILING, CLOSED})
+OUT_OF_REACH = frozenset({API_FAILING, INACCESSIBLE})
 """Reasons for which nothing else can be measured, or done."""
 NOT_READY = {
     CONTROLLER: "ControllerNotReady",
@@ -131,32 +131,32 @@ def symptoms(signals: Signals, heartbeat_deadline: float) -> Iterator[Judgement]
 def _of_access(signals: Signals) -> Iterator[Judgement]:
     if signals.api_error:
         yield Judgement(Health.DOWN, API_FAILING, f"the API server does not answer: {signals.api_error}")
-    elif signals.is_closed:
-        yield Judgement(Health.DOWN, CLOSED, "its namespace is not there, or its agent may not look at it")
+    elif signals.is_inaccessible:
+        yield Judgement(Health.DOWN, INACCESSIBLE, "its namespace is not there, or its agent may not look at it")
     elif signals.api_seconds > SLOW_SECONDS:
         yield Judgement(Health.DEGRADED, "ApiSlow", f"the API server took {signals.api_seconds:.1f} s to answer")
 
 
 def _of_workload(workload: Workload) -> Iterator[Judgement]:
-    told = f"{workload.ready} of {workload.wanted} pods of {workload.name} are ready"
+    message = f"{workload.ready} of {workload.wanted} pods of {workload.name} are ready"
     if workload.ready == 0:
-        yield Judgement(Health.DEGRADED if workload.name == REDIS else Health.DOWN, NOT_READY[workload.name], told)
+        yield Judgement(Health.DEGRADED if workload.name == REDIS else Health.DOWN, NOT_READY[workload.name], message)
     elif workload.ready < workload.wanted:
-        yield Judgement(Health.DEGRADED, NOT_READY[workload.name], told)
+        yield Judgement(Health.DEGRADED, NOT_READY[workload.name], message)
     if workload.restarting:
-        told = f"{workload.restarting} pods of {workload.name} are restarted again and again"
-        yield Judgement(Health.DEGRADED, "Restarting", told)
+        message = f"{workload.restarting} pods of {workload.name} are restarted again and again"
+        yield Judgement(Health.DEGRADED, "Restarting", message)
 
 
 def _of_heartbeat(signals: Signals, deadline: float) -> Iterator[Judgement]:
     beat = signals.heartbeat
     if beat is None:
         return
-    told = f"the heartbeat Application has not been compared for {beat.silent_seconds:.0f} s"
+    message = f"the heartbeat Application has not been compared for {beat.silent_seconds:.0f} s"
     if beat.silent_seconds > LOST * deadline:
-        yield Judgement(Health.DOWN, "HeartbeatLost", told)
+        yield Judgement(Health.DOWN, "HeartbeatLost", message)
     elif beat.silent_seconds > deadline:
-        yield Judgement(Health.DEGRADED, "HeartbeatLate", told)
+        yield Judgement(Health.DEGRADED, "HeartbeatLate", message)
     elif beat.lacks_answer:
         yield Judgement(Health.DOWN, "RepoServerFailing", f"the repo server does not answer: {beat.error}")
     elif beat.error:
@@ -168,19 +168,19 @@ def _of_applications(found: ApplicationsSignal) -> Iterator[Judgement]:
     fewest = min(TENANTS, max(found.tenants, 1))
     overdue = [waited for waited in found.waits_seconds if waited > REFRESH_SECONDS]
     if len(overdue) >= fewest:
-        told = f"Applications of {len(overdue)} of {found.tenants} tenants have waited to be compared"
-        yield Judgement(Health.DEGRADED, "RefreshNotTakenUp", f"{told}, up to {max(overdue):.0f} s")
+        message = f"Applications of {len(overdue)} of {found.tenants} tenants have waited to be compared"
+        yield Judgement(Health.DEGRADED, "RefreshNotTakenUp", f"{message}, up to {max(overdue):.0f} s")
     if found.total < FEWEST:
         return
     if found.lacking_tenants >= TENANTS and (level := _level(found.lacking_share, LACKING)):
-        told = f"the repo server does not answer: {found.lacking_repo_server} of {found.total} Applications say so"
-        yield Judgement(level, "RepoServerFailing", told)
+        message = f"the repo server does not answer: {found.lacking_repo_server} of {found.total} Applications say so"
+        yield Judgement(level, "RepoServerFailing", message)
     if found.late_tenants >= fewest and (level := _level(found.late_share, LATE)):
-        told = (
+        message = (
             f"{found.late} of {found.total} Applications were not compared in time, "
             f"of {found.late_tenants} of {found.tenants} tenants"
         )
-        yield Judgement(level, "ReconciliationLate", told)
+        yield Judgement(level, "ReconciliationLate", message)
 
 
 def _of_version(version: str, wanted: str) -> Iterator[Judgement]:
@@ -192,11 +192,11 @@ def _of_version(version: str, wanted: str) -> Iterator[Judgement]:
 def _of_certificate(certificate: CertificateSignal) -> Iterator[Judgement]:
     at = f"{certificate.expires_at:%Y-%m-%d %H:%M} UTC"
     if certificate.remaining <= timedelta(0):
-        told = f"the certificate of its {certificate.name} has expired at {at}: renew it"
-        yield Judgement(Health.DEGRADED, EXPIRED, told)
+        message = f"the certificate of its {certificate.name} has expired at {at}: renew it"
+        yield Judgement(Health.DEGRADED, EXPIRED, message)
     elif certificate.remaining < min(RENEWED_BEFORE, certificate.lifetime / LAST_PART):
-        told = f"the certificate of its {certificate.name} expires at {at}: renew it"
-        yield Judgement(Health.DEGRADED, EXPIRING, told)
+        message = f"the certificate of its {certificate.name} expires at {at}: renew it"
+        yield Judgement(Health.DEGRADED, EXPIRING, message)
 
 
 def _level(share: float, bounds: tuple[float, float]) -> Health | None:

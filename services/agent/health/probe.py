@@ -68,9 +68,9 @@ class Probe:
         """One measurement. Raises nothing that a server says."""
         engine, began, error = self._engine, self._clock.time(), ""
         workloads: tuple[Workload, ...] = ()
-        is_closed = False
+        is_inaccessible = False
         try:
-            is_closed = await self._is_forbidden()
+            is_inaccessible = await self._is_forbidden()
             workloads = await self._workloads()
         except Retry as failure:
             error = str(failure)
@@ -79,7 +79,7 @@ class Probe:
         return Signals(
             api_error=error,
             api_seconds=seconds,
-            is_closed=is_closed or engine.is_closed,
+            is_inaccessible=is_inaccessible or engine.is_inaccessible,
             refusal=engine.refusal,
             workloads=workloads,
             is_in_service=self._is_in_service(),

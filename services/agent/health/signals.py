@@ -90,7 +90,7 @@ class Signals:
     api_error: str = ""
     api_seconds: float = 0.0
     """How long the API server took to answer."""
-    is_closed: bool = False
+    is_inaccessible: bool = False
     """The agent may not look at it."""
     refusal: str = ""
     """Why nothing new is deployed by it."""

@@ -114,7 +114,7 @@ class EngineInspection:
                 before = self._states[name].refusal
                 judged[name] = verdict_on_unreadable(str(error), before, self._accepted)
         for name in namespaces:
-            self._states[name].is_closed = name in rejected
+            self._states[name].is_inaccessible = name in rejected
         for name, verdict in judged.items():
             self._states[name].note_verdict(verdict.refusal, str(verdict.version or ""))
             self._report(name, verdict)

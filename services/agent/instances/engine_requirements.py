@@ -125,8 +125,8 @@ def _verdict(found: Found, accepted: Acceptance) -> Verdict:
         or _refusal_of_isolation(version, unisolated, accepted)
         or _refusal_of_unpatched(found, version, (*unisolated, *others))
     )
-    told = (*isolation, *missing, *others, *hazards_of_workloads(found.workloads))
-    return Verdict(version, told, refusal, bool(unisolated) and not refusal)
+    shortcomings = (*isolation, *missing, *others, *hazards_of_workloads(found.workloads))
+    return Verdict(version, shortcomings, refusal, bool(unisolated) and not refusal)
 
 
 def _refusal_of_version(found: Found, version: Version | None, accepted: Acceptance) -> str:
@@ -144,8 +144,8 @@ def _refusal_of_isolation(version: Version | None, shortcomings: tuple[str, ...]
     if not shortcomings or accepted.unisolated:
         return ""
     return (
-        f"Argo CD {_told(version)} does not keep tenants apart: {shortcomings[0]} (ACCEPT_UNISOLATED_ENGINES would "
-        "have it used all the same)"
+        f"Argo CD {_version_text(version)} does not keep tenants apart: {shortcomings[0]} "
+        "(ACCEPT_UNISOLATED_ENGINES would have it used all the same)"
     )
 
 
@@ -153,10 +153,10 @@ def _refusal_of_unpatched(found: Found, version: Version | None, shortcomings: t
     """An unpatched version is safe with every setting alone; one that is not seen operators answer for."""
     if not shortcomings or not found.workloads.any_seen or (version is not None and is_patched(version)):
         return ""
-    return f"Argo CD {_told(version)} lacks fixes, and what makes up for them: {shortcomings[0]}"
+    return f"Argo CD {_version_text(version)} lacks fixes, and what makes up for them: {shortcomings[0]}"
 
 
-def _told(version: Version | None) -> str:
+def _version_text(version: Version | None) -> str:
     return str(version or "of an unknown version")
 
 

@@ -104,9 +104,9 @@ class InstanceController:
         return self._informers.listed
 
     @property
-    def is_closed(self) -> bool:
+    def is_inaccessible(self) -> bool:
         """Whether its namespace may not be looked at: there is nothing that the process could do about it."""
-        return self._engine.is_closed
+        return self._engine.is_inaccessible
 
     @property
     def pending(self) -> int:
@@ -140,8 +140,8 @@ class InstanceController:
         self._isolation.load_registry(self._begin_work, complete=complete)
         self._health.start()
         self._remedies.start()
-        if self.is_closed:
-            self._comparison.start_task(self._report_closed(), "report closed")
+        if self.is_inaccessible:
+            self._comparison.start_task(self._report_inaccessible(), "report closed")
 
     async def suspend(self) -> None:
         """The partition was revoked: when this returns no call is in flight, and pending work is dropped."""
@@ -167,9 +167,9 @@ class InstanceController:
         is_news = self._rows.get(key) != row
         self._pending.add_message(key, acknowledge)
         self._rows[key] = row
-        self._isolation.keep_row(key, row)
-        self._orphans.keep_object(key)
-        if self.is_closed:
+        self._isolation.note_row(key, row)
+        self._orphans.forget_object(key)
+        if self.is_inaccessible:
             self._report_not_accepted(key)
         ahead = self._takeover.admit_row(key, row) if self._takeover is not None and is_news else []
         self._enqueue([*ahead, key])
@@ -266,7 +266,7 @@ class InstanceController:
             if number % REPORTS_AT_ONCE == 0:
                 await self._clock.sleep(REPORTS_PAUSE_SECONDS)
 
-    async def _report_closed(self) -> None:
+    async def _report_inaccessible(self) -> None:
         """Have the users of all Applications told that nothing is done: it may last until somebody restores the engine.
 
         Nothing is listed meanwhile, so no worker comes to find that out. The first comparison takes its place.
@@ -320,7 +320,7 @@ class InstanceController:
         if isinstance(outcome, InProgress):
             return outcome.deadline
         log.warning("deleted an object that no row desires", instance=self.name, kind=key.kind, name=key.name)
-        self._orphans.keep_object(key)
+        self._orphans.forget_object(key)
         return None
 
     def _status_row(self, key: ObjectKey) -> EngineResource | None:

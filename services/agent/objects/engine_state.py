@@ -21,7 +21,7 @@ class EngineState:
     """Until it is, nothing new is deployed either."""
     refusal: str = ""
     """Why nothing new is deployed; empty if it is."""
-    is_closed: bool = False
+    is_inaccessible: bool = False
     """The agent may not look at it: its rights, or its namespace with them, are gone."""
     version: str = ""
     """Of its Argo CD; empty if that is not to be seen."""

@@ -19,9 +19,9 @@ class Fleet:
         self._rows: dict[str, FleetInstance] = {}
         self.namespaces: Mapping[str, str] = {}
         """By instance id, of our cluster's instances that are not retired. Never changed, but replaced."""
-        self.keep_rows(rows)
+        self.store_rows(rows)
 
-    def keep_rows(self, rows: Iterable[FleetInstance]) -> bool:
+    def store_rows(self, rows: Iterable[FleetInstance]) -> bool:
         """These rows are news, the oldest first; returns whether :attr:`namespaces` is another thereby."""
         for row in rows:
             if row.deleted:

@@ -32,7 +32,7 @@ def require_tenants_destinations(manifest: Manifest, is_platform: IsPlatform) ->
     if manifest["kind"] == APP_PROJECT.kind:
         for each in _listed(spec):
             if _is_platforms(each, is_platform):
-                raise Permanent(f"an AppProject may not list {_told(each)}: the namespace is the platform's")
+                raise Permanent(f"an AppProject may not list {_described(each)}: the namespace is the platform's")
     elif _is_platforms(mapping(spec, "destination"), is_platform):
         raise RefusedInput(PLATFORM_NAMESPACE.text())
 
@@ -52,7 +52,7 @@ def _is_local(destination: Manifest) -> bool:
     """Whether it is of the engine's own cluster. Raises Permanent if that is not plain to see."""
     name: Any = destination.get("name", "")
     if not destination.keys() <= FIELDS or not isinstance(name, str) or not _PLAIN.fullmatch(name):
-        raise Permanent(f"a cluster is named by its plain name alone, not as in {_told(destination)}")
+        raise Permanent(f"a cluster is named by its plain name alone, not as in {_described(destination)}")
     return name == LOCAL_CLUSTER
 
 
@@ -60,9 +60,9 @@ def _namespace(destination: Manifest) -> str:
     """Raises Permanent if it is none, or a pattern."""
     namespace: Any = destination.get("namespace")
     if not isinstance(namespace, str) or not namespace or not _PLAIN.fullmatch(namespace):
-        raise Permanent(f"a namespace of the engine's own cluster is named, not as in {_told(destination)}")
+        raise Permanent(f"a namespace of the engine's own cluster is named, not as in {_described(destination)}")
     return namespace
 
 
-def _told(destination: Manifest) -> str:
+def _described(destination: Manifest) -> str:
     return f"destination {destination}"[:200]

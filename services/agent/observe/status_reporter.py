@@ -85,8 +85,10 @@ class StatusReporter:
         self._latest.clear()
 
     def _due(self, key: ObjectKey, live: LiveObject) -> float:
-        soon, told = self._clock.time() + DEBOUNCE_SECONDS, self._last_sync_report.get(key)
-        return max(soon, told + SYNC_INTERVAL_SECONDS) if told is not None and _is_under_way(live) else soon
+        soon, reported_at = self._clock.time() + DEBOUNCE_SECONDS, self._last_sync_report.get(key)
+        return (
+            max(soon, reported_at + SYNC_INTERVAL_SECONDS) if reported_at is not None and _is_under_way(live) else soon
+        )
 
     def _wait(self, key: ObjectKey, due: float) -> None:
         waiting = self._waiting.get(key)

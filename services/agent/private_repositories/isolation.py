@@ -74,11 +74,11 @@ class RepositoryIsolation:
         self._references = RepositoryReferences()
         self._logins = WorkingLogins(rows, live, self._references)
         self._visibility = VisibilityChecks(
-            self._tasks, checker, clock, registry, on_public=self._found_public, on_closed=enqueue
+            self._tasks, checker, clock, registry, on_public=self._found_public, on_tried=enqueue
         )
         self._expiry = expiry(lambda repository: bool(self._references.keys_of(repository)))
         self._changed = asyncio.Event()
-        self._taken_away: set[bytes] = set()
+        self._withdrawn: set[bytes] = set()
         """Repositories that other tenants' objects let Argo CD read until just now, or still do."""
         self.ready = False
         """What is private is known: before that nothing may be applied."""
@@ -95,7 +95,7 @@ class RepositoryIsolation:
         if complete:
             self._tasks.start_task(self._expiry.expire_repeatedly(), "forget private repositories")
 
-    def keep_row(self, key: ObjectKey, row: EngineResource) -> None:
+    def note_row(self, key: ObjectKey, row: EngineResource) -> None:
         """The newest row of ``key``."""
         before = self._references.urls_of(key)
         self._references.put_row(key, row)
@@ -183,7 +183,7 @@ class RepositoryIsolation:
             return CheckResult(None, credential.URL_NOT_FOUND[0].reason, f"spec.repository {problem}")
         must_wait = is_private and not self._logins.is_applied(key, urls[0])
         if must_wait and self._readers(identity.repository):  # now: they may be gone when it is saved
-            self._taken_away.add(identity.repository)
+            self._withdrawn.add(identity.repository)
         await self._registry.save_repository(identity.repository)
         if must_wait:
             await self._await_no_readers(identity.repository)
@@ -240,15 +240,15 @@ class RepositoryIsolation:
         """Wait until Argo CD has nothing in hand any more by which others would be given the content."""
         seen: dict[ObjectKey, LiveObject] = {}
         while readers := self._readers(repository):
-            self._taken_away.add(repository)
+            self._withdrawn.add(repository)
             # One that is as it was could not be changed: that is tried again at its own pace.
             self._enqueue([key for key, live in readers.items() if seen.get(key) is not live])
             seen = readers
             self._changed.clear()
             await self._changed.wait()
-        if repository in self._taken_away:
+        if repository in self._withdrawn:
             await self._clock.sleep(REPO_SERVER_TIMEOUT.total_seconds())
-            self._taken_away.discard(repository)
+            self._withdrawn.discard(repository)
 
     def _readers(self, repository: bytes) -> dict[ObjectKey, LiveObject]:
         """Objects of tenants without a login by which Argo CD would read it all the same."""

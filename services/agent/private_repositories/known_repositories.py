@@ -105,10 +105,10 @@ class PrivateRepositoryRegistry:
         self._unsaved.clear()
         async for page in self._cluster.list_pages(SECRET, self._namespace, selector=SELECTOR):
             for manifest in page.items:
-                self._secret_of(_owner_in(manifest)).take_over(manifest)
+                self._secret_of(_owner_in(manifest)).load_manifest(manifest)
         for owner in sorted(self._secrets):
             self._index(owner)
-        await self._take_over_former(lane_of)
+        await self._migrate_former(lane_of)
 
     async def save_repository(self, repository: bytes) -> None:
         """Write what has changed of a repository. Raises as a cluster does; what is not written stays to be written."""
@@ -148,7 +148,7 @@ class PrivateRepositoryRegistry:
                 self._secrets[owner].put_entry(repository, None)  # two agents wrote it for two tenants
                 self._unsaved[owner].add(repository)
 
-    async def _take_over_former(self, lane_of: LaneOf) -> None:
+    async def _migrate_former(self, lane_of: LaneOf) -> None:
         """Give what the one Secret of before holds to its owners.
 
         1. Write it to theirs. 2. Mark it as moved: an agent of before then applies nothing, rather than take

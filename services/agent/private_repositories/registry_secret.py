@@ -62,7 +62,7 @@ class RegistrySecret:
         else:
             self.entries[repository] = entry
 
-    def take_over(self, manifest: Manifest) -> None:
+    def load_manifest(self, manifest: Manifest) -> None:
         """Go on from ``manifest``; what was not saved stays to be saved. Raises Permanent if it is unreadable."""
         self._version, self.entries = manifest["metadata"]["resourceVersion"], _entries_in(manifest)
         for repository, entry in self._unsaved.items():
@@ -86,7 +86,7 @@ class RegistrySecret:
 
     async def _read_again(self) -> None:
         try:
-            self.take_over(await self._cluster.get_object(SECRET, self._namespace, self.name))
+            self.load_manifest(await self._cluster.get_object(SECRET, self._namespace, self.name))
         except NotFound:
             self._version = ""  # what is known is written anew
 

@@ -42,7 +42,7 @@ Attempt = tuple[str, str]
 class _Attempts:
     """Of one tenant at one URL: a server may answer each spelling of a repository differently."""
 
-    told: dict[ObjectKey, str] = field(default_factory=dict)
+    tried: dict[ObjectKey, str] = field(default_factory=dict)
     """Digests of the rows for which one has ended without opening it."""
     waiting: dict[ObjectKey, str] = field(default_factory=dict)
     """Of those for which one is under way."""
@@ -52,7 +52,7 @@ class _Attempts:
     @property
     def is_wanted(self) -> bool:
         """Whether any object wants the repository."""
-        return bool(self.told or self.waiting)
+        return bool(self.tried or self.waiting)
 
 
 @dataclass(slots=True)
@@ -85,14 +85,14 @@ class VisibilityChecks:
         registry: PrivateRepositoryRegistry,
         *,
         on_public: Public,
-        on_closed: Callable[[Iterable[ObjectKey]], None],
+        on_tried: Callable[[Iterable[ObjectKey]], None],
     ) -> None:
         """``on_public`` is called with a repository that has become public; it raises as a cluster does.
 
         ``on_closed`` is called with objects that may be refused now.
         """
         self._tasks, self._checker, self._clock = tasks, checker, clock
-        self._registry, self._on_public, self._on_closed = registry, on_public, on_closed
+        self._registry, self._on_public, self._on_tried = registry, on_public, on_tried
         self._attempts: dict[Attempt, _Attempts] = {}
         self._wanted: dict[ObjectKey, Attempt] = {}
         self._lanes: dict[str, _Lane] = {}
@@ -104,14 +104,14 @@ class VisibilityChecks:
             self.forget_object(key)
             self._wanted[key] = wanted
         attempts = self._attempts.setdefault(wanted, _Attempts())
-        is_told = attempts.told.get(key) == row.digest
+        is_tried = attempts.tried.get(key) == row.digest
         is_due = attempts.ended is None or self._clock.now() - attempts.ended >= INTERVAL
-        if not is_told:
+        if not is_tried:
             attempts.waiting[key] = row.digest
-        if not attempts.is_running and (is_due or not is_told):
+        if not attempts.is_running and (is_due or not is_tried):
             self._lanes.setdefault(row.lane, _Lane()).due.setdefault(url, repository_of(url))
             self._start_due(row.lane, row.tenant)
-        return is_told
+        return is_tried
 
     def forget_object(self, key: ObjectKey) -> None:
         """It wants no repository any more."""
@@ -119,7 +119,7 @@ class VisibilityChecks:
         attempts = self._attempts.get(wanted) if wanted is not None else None
         if wanted is None or attempts is None:
             return
-        attempts.told.pop(key, None)
+        attempts.tried.pop(key, None)
         attempts.waiting.pop(key, None)
         self._drop_unwanted(wanted, attempts)
 
@@ -153,7 +153,7 @@ class VisibilityChecks:
         identity = identity_of(url)
         if is_public and self._registry.identity_in_force(identity.repository) == identity:
             await self._open(identity)
-        self._on_closed(waited)
+        self._on_tried(waited)
 
     async def _open(self, identity: Identity) -> None:
         try:
@@ -167,6 +167,6 @@ class VisibilityChecks:
         attempts = self._attempts[wanted]
         attempts.is_running, attempts.ended = False, self._clock.now()
         waited, attempts.waiting = attempts.waiting, {}
-        attempts.told |= waited
+        attempts.tried |= waited
         self._drop_unwanted(wanted, attempts)
         return waited

@@ -55,7 +55,7 @@ class Provisioner:
         self._fleet, self._installer, self._reports = fleet, installer, reports
         self._clock, self._interval, self._soak = clock, interval_seconds, timedelta(seconds=soak_seconds)
         self._asked = asyncio.Event()
-        self._told: dict[str, tuple[EngineInstallation, float]] = {}
+        self._reported: dict[str, tuple[EngineInstallation, float]] = {}
         """By instance what was told last, and when."""
         self._graces = defaultdict[str, ForbiddenGrace](lambda: ForbiddenGrace(clock=clock))
         """By instance."""
@@ -127,7 +127,7 @@ class Provisioner:
         if isinstance(turn, GitOpsError):
             raise turn
         if turn.waits:
-            return _told(InstallationPhase.APPLIED, instance, turn.waits)
+            return _report_of(InstallationPhase.APPLIED, instance, turn.waits)
         before = turn.record
         if before is None or before.digest != turn.wanted.digest:
             before = begun(instance, turn.wanted.digest)
@@ -138,12 +138,12 @@ class Provisioner:
         after = completed(before, instance, self._clock.now(), self._soak, is_rolled_out=installed.is_rolled_out)
         if after != before:
             await self._installer.records.write(instance, after)
-        return _told(InstallationPhase.APPLIED, instance)
+        return _report_of(InstallationPhase.APPLIED, instance)
 
     async def _removed(self, instance: FleetInstance) -> EngineInstallation:
         if not await self._installer.remove(instance):
             self._clock.call_later(min(self._interval, 2.0), self._asked.set)
-            return _told(InstallationPhase.REMOVING, instance)
+            return _report_of(InstallationPhase.REMOVING, instance)
         self._gone.add(instance.id)
         return EngineInstallation(InstallationPhase.REMOVED.value, "", "")
 
@@ -156,17 +156,17 @@ class Provisioner:
 
     def _failed(self, instance: FleetInstance, message: str) -> EngineInstallation:
         log.error("an installation cannot be made", instance=instance.id, error=message, service=PROVISIONER)
-        return _told(InstallationPhase.FAILED, instance, message)
+        return _report_of(InstallationPhase.FAILED, instance, message)
 
     def _report(self, instance: FleetInstance, found: EngineInstallation) -> None:
-        before, at = self._told.get(instance.id, (None, 0.0))
+        before, at = self._reported.get(instance.id, (None, 0.0))
         if found == before and self._clock.time() - at < REPORT_SECONDS:
             return
-        self._told[instance.id] = (found, self._clock.time())
+        self._reported[instance.id] = (found, self._clock.time())
 
         def end_delivery(arrived: bool) -> None:
             if not arrived:
-                self._told.pop(instance.id, None)
+                self._reported.pop(instance.id, None)
                 self._gone.discard(instance.id)
 
         try:
@@ -179,8 +179,8 @@ class Provisioner:
 def _unfinished(instance: FleetInstance, message: str) -> EngineInstallation:
     """It is tried again by itself."""
     phase = InstallationPhase.REMOVING if instance.is_retired else InstallationPhase.APPLYING
-    return _told(phase, instance, message)
+    return _report_of(phase, instance, message)
 
 
-def _told(phase: InstallationPhase, instance: FleetInstance, message: str = "") -> EngineInstallation:
+def _report_of(phase: InstallationPhase, instance: FleetInstance, message: str = "") -> EngineInstallation:
     return EngineInstallation(phase.value, instance.wanted_version, message[:MESSAGE_CHARACTERS])

@@ -64,7 +64,7 @@ class Member:
         return self.record.digest == self.wanted
 
     @property
-    def is_telling(self) -> bool:
+    def is_informative(self) -> bool:
         """Whether its health says something about what it has."""
         return self.record.ill != Health.DOWN
 
@@ -147,8 +147,8 @@ def _unready(member: Member) -> str:
 
 def _counted(having: Sequence[Member]) -> list[Member]:
     """Those whose health says something about what they have."""
-    told = {each.wanted for each in having if each.is_telling}
-    return [each for each in having if each.is_telling or each.wanted not in told]
+    observed = {each.wanted for each in having if each.is_informative}
+    return [each for each in having if each.is_informative or each.wanted not in observed]
 
 
 def _wave(late: Sequence[Member], counted: Counter[str]) -> list[Member]:

@@ -80,7 +80,7 @@ class Orphans:
         """Whether it may be deleted although no row says so."""
         return key in self._deletable
 
-    def keep_object(self, key: ObjectKey) -> None:
+    def forget_object(self, key: ObjectKey) -> None:
         """It is gone, or a row is about it again."""
         self._since.pop(key, None)
         self._deletable.discard(key)

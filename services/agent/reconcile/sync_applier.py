@@ -204,5 +204,5 @@ class SyncApplier:
         if run is None or run.moved is None:
             return None
         moved = run.moved
-        told = (moved.run, moved.phase, moved.message, moved.revision, moved.finished_at)
-        return ObjectReport(run.row, moved, repr(told).encode())
+        fields = (moved.run, moved.phase, moved.message, moved.revision, moved.finished_at)
+        return ObjectReport(run.row, moved, repr(fields).encode())

@@ -79,9 +79,9 @@ class Remedies:
                 await self._clock.sleep(AGAIN_SECONDS)
         except Permanent as error:
             log.warning("a remedy cannot be carried out", instance=self._instance, error=str(error))
-            self._tell(row, Failed(row.digest, permanent=True, message=str(error)[:MESSAGE_CHARACTERS]))
+            self._report(row, Failed(row.digest, permanent=True, message=str(error)[:MESSAGE_CHARACTERS]))
         else:
-            self._tell(row, Applied(row.digest))
+            self._report(row, Applied(row.digest))
 
     async def _attempt(self, order: RemedyOrder) -> bool:
         """Whether it is done. Raises Permanent."""
@@ -92,7 +92,7 @@ class Remedies:
             return False
         return True
 
-    def _tell(self, row: EngineResource, event: ObservationEvent) -> None:
+    def _report(self, row: EngineResource, event: ObservationEvent) -> None:
         try:
             self._reports.send_observation(row, event, lambda _: None)
         except Retry as error:

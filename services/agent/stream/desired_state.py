@@ -114,7 +114,7 @@ class DesiredState:
         newest = self._newest.get(message.tracked.source, {})
         return message.offset < newest.get(message.key or b"", 0)
 
-    def keep_row(self, source: TopicPartition, row: EngineResource) -> None:
+    def store_row(self, source: TopicPartition, row: EngineResource) -> None:
         """``row`` is the newest state of its object; a deleted row is forgotten."""
         rows = self._rows.setdefault(source, {})
         if row.deleted:
@@ -140,7 +140,7 @@ class DesiredState:
             return  # a tombstone: there is no row
         try:
             row = self._decode(message.key, message.value)
-            self.keep_row(message.tracked.source, row)
+            self.store_row(message.tracked.source, row)
             if message.offset >= start:
                 self._unacknowledged.add(row.identity)
         except Poison as error:

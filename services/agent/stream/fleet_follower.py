@@ -40,7 +40,7 @@ class FleetFollower:
             await self._topic.catch_up()
 
     def _take_in(self, rows: list[FleetInstance]) -> None:
-        if self.fleet.keep_rows(rows):
+        if self.fleet.store_rows(rows):
             log.info("the fleet has changed", instances=sorted(self.fleet.namespaces))
             for listener in self._listeners:
                 listener()

@@ -89,9 +89,9 @@ class MessageHandler:
             return None  # consumed before
         consumed = ConsumedMessage(tracked, message.key, message.value, message.headers or (), message.timestamp)
         measure_messages(SERVICE, [consumed])
-        return await self._keep_and_submit(consumed)
+        return await self._store_and_submit(consumed)
 
-    async def _keep_and_submit(self, message: ConsumedMessage) -> None:
+    async def _store_and_submit(self, message: ConsumedMessage) -> None:
         acknowledge = partial(self.offsets.acknowledge_offset, message.tracked)
         if self._desired.is_superseded(message):
             return acknowledge()
@@ -106,7 +106,7 @@ class MessageHandler:
             await self._look_for(row.engine_instance_id)
         if row is None or not self.offsets.is_current(message.tracked):
             return None  # revoked while it waited
-        self._desired.keep_row(message.tracked.source, row)
+        self._desired.store_row(message.tracked.source, row)
         return self._instances.submit_row(row, acknowledge)
 
     async def _understood(self, message: ConsumedMessage) -> EngineResource | None:

@@ -58,7 +58,7 @@ class OwnedInstances:
         """Empty when every instance of ours is watched and worked for, else what is missing."""
         if self._assignment is None:
             return "no partitions assigned yet, or desired state not recovered"
-        missing = (name for name, each in self._instances.items() if not each.listed and not each.is_closed)
+        missing = (name for name, each in self._instances.items() if not each.listed and not each.is_inaccessible)
         unlisted = sorted(missing)
         return f"watches not listed yet: {', '.join(unlisted)}" if unlisted else ""
 

@@ -11,7 +11,7 @@ import typer
 from services.cli.database_connection import TIMEOUT, URL, connected
 from services.cli.guards import kept_orphans
 from services.common.startup import await_dependency
-from services.kinds.gitops_deployment.left_behind import kept_resources, listed
+from services.kinds.gitops_deployment.left_behind import listed, parsed_resources
 from services.planner.domain.audit import FORCED
 
 app = typer.Typer(help="What is there and nobody asks for.", no_args_is_help=True)
@@ -72,4 +72,4 @@ def _parts(row: Forced) -> Iterator[str]:
     if row.is_there_again:
         yield "created again since, which takes over what has the same names"
         if row.resources is not None:
-            yield f"not taken over are {listed(kept_resources(row.resources), row.total)}"
+            yield f"not taken over are {listed(parsed_resources(row.resources), row.total)}"

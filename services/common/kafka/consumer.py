@@ -30,7 +30,7 @@ from services.common.kafka.consumed_message import (
 from services.common.kafka.group_session import GroupSession
 from services.common.kafka.log_end import end_offset
 from services.common.kafka.offset_tracker import OffsetTracker, TopicPartition
-from services.common.kafka.topic_order import HeldPartitions, TopicOrder
+from services.common.kafka.topic_order import PausedPartitions, TopicOrder
 from services.common.telemetry import metrics
 
 log = structlog.get_logger(__name__)
@@ -106,7 +106,9 @@ class Consumer:
             "on_commit": self._on_commit,
         }
         self._client = KafkaClient(properties)
-        self._held = HeldPartitions(membership.order, self._client, self.offsets) if membership.order else None
+        self._paused_partitions = (
+            PausedPartitions(membership.order, self._client, self.offsets) if membership.order else None
+        )
         self._subscribe()
 
     def poll_batch(self, limit: int, timeout_seconds: float) -> list[ConsumedMessage]:
@@ -114,8 +116,8 @@ class Consumer:
 
         Raises Retry if the brokers do not answer, Unavailable if the consumer cannot go on.
         """
-        if self._held is not None:
-            self._held.release_partitions()
+        if self._paused_partitions is not None:
+            self._paused_partitions.resume_partitions()
         return self._next_batch(limit, timeout_seconds)
 
     def set_paused(self, paused: bool) -> None:
@@ -249,8 +251,8 @@ class Consumer:
             self.offsets.revoke_partitions(self.offsets.partitions)
             self.offsets.assign_partitions(starts)
             self._client.assign([ClientPartition(*source, start) for source, start in sorted(starts.items())])
-            if self._held is not None:
-                self._held.hold_partitions(starts)
+            if self._paused_partitions is not None:
+                self._paused_partitions.pause_partitions(starts)
         self.unavailable_topics -= {source.topic for source in sources}
         log.info("partitions assigned", partitions=sorted({source.partition for source in sources}))
         self.was_assigned, self._lag_measured_at = True, 0.0

@@ -34,7 +34,7 @@ class Client(LogClient, Protocol):
         """Fetch them again."""
 
 
-class HeldPartitions:
+class PausedPartitions:
     """Partitions that wait for others. For the thread that polls."""
 
     def __init__(self, order: TopicOrder, client: Client, offsets: OffsetTracker) -> None:
@@ -44,20 +44,22 @@ class HeldPartitions:
         self._ends: dict[TopicPartition, int | None] = {}
         """Where those ended that others wait for; None: not known yet."""
 
-    def hold_partitions(self, assigned: Iterable[TopicPartition]) -> None:
+    def pause_partitions(self, assigned: Iterable[TopicPartition]) -> None:
         """These are assigned, and no others any more; to be called before anything of them is polled."""
         ranks = {source: rank for source in sorted(assigned) if (rank := self._order(source.topic)) is not None}
         self._waiting = {source: _earlier(source, ranks) for source, rank in ranks.items() if rank}
         self._ends = {each: None for earlier in self._waiting.values() for each in earlier}
         self._client.pause([ClientPartition(*source) for source in self._waiting])
 
-    def release_partitions(self) -> None:
+    def resume_partitions(self) -> None:
         """Have those fetched that need not wait any longer."""
         if not self._ends:
             return
         self._ask_for_ends()
-        taken_in = {source for source, end in self._ends.items() if end is not None and self._is_taken_in(source, end)}
-        released = [source for source, earlier in self._waiting.items() if earlier and taken_in.issuperset(earlier)]
+        processed = {
+            source for source, end in self._ends.items() if end is not None and self._is_processed(source, end)
+        }
+        released = [source for source, earlier in self._waiting.items() if earlier and processed.issuperset(earlier)]
         for source in released:
             del self._waiting[source]
         if released:
@@ -71,9 +73,9 @@ class HeldPartitions:
             if self._ends[source] is None:
                 return  # it is the last now: the others are asked for before it, a call later
 
-    def _is_taken_in(self, source: TopicPartition, end: int) -> bool:
-        taken_in = self._offsets.committable_offset(source)
-        return taken_in is not None and taken_in >= end
+    def _is_processed(self, source: TopicPartition, end: int) -> bool:
+        processed = self._offsets.committable_offset(source)
+        return processed is not None and processed >= end
 
 
 def _earlier(source: TopicPartition, ranks: dict[TopicPartition, int]) -> list[TopicPartition]:

@@ -321,8 +321,8 @@ TIMES = {"seen_at", "created_at", "reapply_ordered_at"}
 def _placeholders(row: type[StreamedRow]) -> Mapping[str, Any]:
     """What the columns beside the key say of a row that is gone."""
     types = get_type_hints(row)
-    told = {field.name for field in fields(row) if field.default is MISSING} - {"deleted", *row.KEY}
-    return {"__deleted": "true"} | {name: _placeholder(types[name]) for name in told}
+    required = {field.name for field in fields(row) if field.default is MISSING} - {"deleted", *row.KEY}
+    return {"__deleted": "true"} | {name: _placeholder(types[name]) for name in required}
 
 
 def _placeholder(of: Any) -> Any:

@@ -122,7 +122,7 @@ class WorkQueue(Generic[KeyT]):
         self._followers: dict[KeyT, dict[KeyT, _Item[KeyT]]] = {}
         """Pending keys that follow a key."""
         self._timers: list[_Timer[KeyT]] = []
-        self._delayed = self._held = self._in_progress = self._number = 0
+        self._delayed = self._delayed_lanes = self._in_progress = self._number = 0
 
     def __len__(self) -> int:
         """How many keys are pending."""
@@ -183,7 +183,7 @@ class WorkQueue(Generic[KeyT]):
         """Nothing is pending any more, and no lane is held back."""
         for part in (self._items, self._lanes, self._turns, self._followers, self._timers):
             part.clear()
-        self._delayed = self._held = self._in_progress = 0
+        self._delayed = self._delayed_lanes = self._in_progress = 0
 
     # Work
 
@@ -234,14 +234,14 @@ class WorkQueue(Generic[KeyT]):
     def delay_lane(self, lane: str, until: float) -> None:
         """Pass over ``lane`` until then."""
         known = self._lanes.get(lane) or self._new_lane(lane)
-        self._held += known.timer is None
+        self._delayed_lanes += known.timer is None
         known.timer = self._start_timer(until, known)
         self._update(known)
 
     @property
     def delayed_lanes(self) -> int:
         """How many lanes are held back."""
-        return self._held
+        return self._delayed_lanes
 
     def next_due(self) -> float | None:
         """When the next delay ends, None if there is none."""
@@ -353,7 +353,7 @@ class WorkQueue(Generic[KeyT]):
     # Timers
 
     def _start_timer(self, when: float, target: _Item[KeyT] | _Lane[KeyT]) -> _Timer[KeyT]:
-        if len(self._timers) > 2 * (self._delayed + self._held) + STALE_TIMERS:
+        if len(self._timers) > 2 * (self._delayed + self._delayed_lanes) + STALE_TIMERS:
             self._timers = [timer for timer in self._timers if timer[2].timer is timer]
             heapq.heapify(self._timers)
         self._number += 1
@@ -369,7 +369,7 @@ class WorkQueue(Generic[KeyT]):
                 continue
             target.timer = None
             if isinstance(target, _Lane):
-                self._held -= 1
+                self._delayed_lanes -= 1
                 self._update(target)
             else:
                 self._delayed -= 1

@@ -81,12 +81,12 @@ class OpeningKeys(KeyFile):
         values = self.open_secret(sealed, context)
         if not binding:
             raise Unbound("no watcher has said yet what it may be used for")
-        told, wanted = _parsed(self.open_binding(binding, context)), describe_use(values, use)
-        if told.get("content") != wanted["content"]:
+        bound, wanted = _parsed(self.open_binding(binding, context)), describe_use(values, use)
+        if bound.get("content") != wanted["content"]:
             raise UseRefused("what it may be used for was said of another content")
-        if told.get("url") != wanted["url"]:
+        if bound.get("url") != wanted["url"]:
             raise UseRefused("it was given for another URL")
-        if told != wanted:
+        if bound != wanted:
             raise UseRefused("it was given for this URL on other terms, such as whether TLS is verified")
         return values
 
@@ -99,9 +99,9 @@ class OpeningKeys(KeyFile):
         if opened is None:
             raise Unopenable("the sealed text is damaged")
         header, plaintext = opened
-        told = header.get("ctx")
-        told = dict(told) if isinstance(told, dict) else {}
-        if told.pop("purpose", "") != purpose or not context.fits_header(told):
+        sealed_for = header.get("ctx")
+        sealed_for = dict(sealed_for) if isinstance(sealed_for, dict) else {}
+        if sealed_for.pop("purpose", "") != purpose or not context.fits_header(sealed_for):
             raise Unopenable("sealed for another Secret than the one it is used for")
         return plaintext
 

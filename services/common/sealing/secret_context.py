@@ -33,10 +33,10 @@ class SecretContext:
 
     def fits_header(self, header: object) -> bool:
         """Whether it was sealed for this; before watchers told of namespaces, for names alone."""
-        told = dict(header) if isinstance(header, dict) else {}
-        uid = told.pop("namespace_uid", "")
+        sealed_names = dict(header) if isinstance(header, dict) else {}
+        uid = sealed_names.pop("namespace_uid", "")
         names = replace(self, namespace_uid="").as_header()
-        return told == names and uid in {self.namespace_uid, ""}
+        return sealed_names == names and uid in {self.namespace_uid, ""}
 
 
 def describe_use(values: Mapping[str, bytes], use: SecretUse) -> dict[str, str]:

@@ -106,7 +106,7 @@ def _outcome(
 
 def _again(claim: Claim, targets: Mapping[str, Target], taken: Collection[str]) -> ClaimOutcome:
     """Of a claim that was bound before: bound as long as its target is there, and again when it comes back."""
-    target = targets.get(claim.target) if claim.target else _kept_for(claim, targets)
+    target = targets.get(claim.target) if claim.target else _reserved_for(claim, targets)
     if target is None:
         error = texts.TARGET_LOST.text(target=claim.target or f"{claim.name}-dt")
         return ClaimOutcome(LOST, error=error, annotations=_annotations(claim))
@@ -115,7 +115,7 @@ def _again(claim: Claim, targets: Mapping[str, Target], taken: Collection[str]) 
     return _bound(claim, target, {})
 
 
-def _kept_for(claim: Claim, targets: Mapping[str, Target]) -> Target | None:
+def _reserved_for(claim: Claim, targets: Mapping[str, Target]) -> Target | None:
     return next((each for each in targets.values() if each.claim == claim.name), None)
 
 

@@ -23,9 +23,9 @@ class NamedClass(NamedTuple):
     spec: DeploymentTargetClassSpec
 
 
-def named_class(told: str) -> NamedClass | None:
+def named_class(text: str) -> NamedClass | None:
     """The class that ``PlainResource.named_class`` tells; None if there is none, or it is not valid."""
-    content = parsed_status(told)
+    content = parsed_status(text)
     try:
         spec = parsed(DeploymentTargetClassSpec, canonical(dict_of(content.get("spec"))))
     except Permanent:

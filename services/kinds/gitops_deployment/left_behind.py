@@ -19,7 +19,7 @@ from services.kinds.gitops_deployment.rows import Deployment, ForcedDeletion
 from services.kinds.gitops_deployment.validation import accepted_deployment
 from services.kinds.shared.conditions import ActiveConditions
 
-KEPT = timedelta(days=7)
+SHOWN_FOR = timedelta(days=7)
 """How long it is shown."""
 MAX_BYTES = 16 * 1024
 """Of the resources that are kept of one deployment: some 200, or 25 of the longest names."""
@@ -52,24 +52,24 @@ def environment_of(deployment: Deployment) -> str:
 
 def forced_deletion(deployment: Deployment, resources: Sequence[Resource], at: datetime) -> ForcedDeletion | None:
     """What is to be kept of ``deployment``, whose removal was forced; None if it was never seen to have deployed."""
-    kept = _within(resources)
-    if not kept:
+    known = _within(resources)
+    if not known:
         return None
     return ForcedDeletion(
         id=deployment.id,
         tenant_id=deployment.tenant_id,
         name=deployment.name,
         environment=environment_of(deployment),
-        resources=canonical(kept),
+        resources=canonical(known),
         total=len(resources),
-        due_at=at + KEPT,
+        due_at=at + SHOWN_FOR,
     )
 
 
-def without_taken_over(left: ForcedDeletion, taken_over: Collection[Resource]) -> ForcedDeletion | None:
+def without_reclaimed(left: ForcedDeletion, reclaimed: Collection[Resource]) -> ForcedDeletion | None:
     """``left`` without these; None if nothing is known to be left then."""
-    known = kept_resources(left.resources)
-    rest = [each for each in known if each not in taken_over]
+    known = parsed_resources(left.resources)
+    rest = [each for each in known if each not in reclaimed]
     if len(rest) == len(known):
         return left
     total = left.total - (len(known) - len(rest))
@@ -84,7 +84,7 @@ def condition(left: Sequence[ForcedDeletion]) -> ActiveConditions:
     return {LEFT_BEHIND.type: (LEFT_BEHIND.reason, LEFT_BEHIND.text(resources=resources))}
 
 
-def kept_resources(text: str) -> list[Resource]:
+def parsed_resources(text: str) -> list[Resource]:
     """As the row of a forced deletion has them."""
     return [(group, kind, namespace, name) for group, kind, namespace, name in orjson.loads(text)]
 
@@ -98,7 +98,7 @@ def listed(resources: Sequence[Resource], total: int | None = None) -> str:
 
 def _located(left: ForcedDeletion) -> str:
     where = f"environment {left.environment}" if left.environment else "this namespace"
-    return f"in {where} {listed(kept_resources(left.resources), left.total)}"
+    return f"in {where} {listed(parsed_resources(left.resources), left.total)}"
 
 
 def _named(group: str, kind: str, namespace: str, name: str) -> str:

@@ -85,19 +85,19 @@ def compile_deployment_status(
         left: what former deployments of its name may have left behind.
     """
     before = parsed_status(previous)
-    if _is_closed(deployment, observed, report, before):
-        report = _closed_report(before)
+    if _needs_login(deployment, observed, report, before):
+        report = _report_needing_login(before)
     part, left_out = _bounded(dict(report.part))
     own = _own_conditions(deployment, observed, before, at)
-    holding = {**report.conditions, **own, **left_behind_condition(left), **_cut(left_out)}
-    conditions = with_active(before.get("conditions", ()), holding, at)
+    active = {**report.conditions, **own, **left_behind_condition(left), **_cut(left_out)}
+    conditions = with_active(before.get("conditions", ()), active, at)
     status = part | ({"conditions": conditions} if conditions else {})
     if status == before:
         return previous
     return canonical(status | ({"conditions": with_probe_time(conditions, at)} if conditions else {}))
 
 
-def _is_closed(deployment: Deployment, observed: Observed | None, report: EngineReport, before: Json) -> bool:
+def _needs_login(deployment: Deployment, observed: Observed | None, report: EngineReport, before: Json) -> bool:
     """Whether the repository does not open without a login, as the engine or an agent has found out.
 
     An agent keeps a tenant from what another tenant's login opens, the engine meets what nobody here can open. A tenant
@@ -107,11 +107,11 @@ def _is_closed(deployment: Deployment, observed: Observed | None, report: Engine
     refused = observed is not None and observed.failure_for_user and observed.failure == REPOSITORY_NEEDS_LOGIN.message
     if report.needs_login or refused:
         return True
-    was_closed = any(
+    needed_login = any(
         (known["type"], known["message"]) == (REPOSITORY_NEEDS_LOGIN.type, REPOSITORY_NEEDS_LOGIN.message)
         for known in before.get("conditions", ())
     )
-    return was_closed and not report.conditions and not _is_of(deployment, report)
+    return needed_login and not report.conditions and not _is_of(deployment, report)
 
 
 def _is_of(deployment: Deployment, report: EngineReport) -> bool:
@@ -124,7 +124,7 @@ def _is_of(deployment: Deployment, report: EngineReport) -> bool:
     return bool(reconciled["source"] == wanted)
 
 
-def _closed_report(before: Json) -> EngineReport:
+def _report_needing_login(before: Json) -> EngineReport:
     """Nothing in which the two differ; and what was seen last, as it is all that is known of what was deployed."""
     last_seen = {name: before[name] for name in ("resources", "operationState", "reconciledState") if name in before}
     return EngineReport(UNSEEN | last_seen, NEEDS_LOGIN, needs_login=True)
@@ -138,7 +138,7 @@ def _own_conditions(
     errors = {ERROR: (ERROR, error)} if error else {}
     throttled = throttling(deployment.held_back_ms)
     waits = deployment.present and deployment.deleting and deployment.spec is not None
-    overdue = at - deployment.seen_at >= DELETION_NOTICE or _holds(DELETING, before)
+    overdue = at - deployment.seen_at >= DELETION_NOTICE or _has_active(DELETING, before)
     return {
         **errors,
         **throttled,
@@ -151,14 +151,14 @@ def sync_error_shown(previous: str) -> str | None:
     if SYNC_FAILED.type not in previous:
         return None
     conditions = parsed_status(previous).get("conditions", ())
-    return next((known["message"] for known in conditions if _is_held(SYNC_FAILED.type, known)), None)
+    return next((known["message"] for known in conditions if _is_active(SYNC_FAILED.type, known)), None)
 
 
-def _holds(type_: str, before: Json) -> bool:
-    return any(_is_held(type_, known) for known in before.get("conditions", ()))
+def _has_active(type_: str, before: Json) -> bool:
+    return any(_is_active(type_, known) for known in before.get("conditions", ()))
 
 
-def _is_held(type_: str, known: Json) -> bool:
+def _is_active(type_: str, known: Json) -> bool:
     return (known["type"], known["status"]) == (type_, "True")
 
 

@@ -119,23 +119,23 @@ def recalled_progress(progress: str, status: str, at: datetime) -> str:
     for its steps anew.
     """
     try:
-        told = parsed(PromotionRunStatus, status, "status")
+        recalled = parsed(PromotionRunStatus, status, "status")
     except Permanent:
         return progress
-    if told.state != "Complete" and (progress or told.state != "Active"):
+    if recalled.state != "Complete" and (progress or recalled.state != "Active"):
         return progress
-    if progress and (known := _promotion(progress)).state == "Complete" and known.result == told.completion_result:
+    if progress and (known := _promotion(progress)).state == "Complete" and known.result == recalled.completion_result:
         return progress
-    shown = told.environment_status or []
+    shown = recalled.environment_status or []
     newest = max((each.step for each in shown), default=0)
-    error = _shown_error(told)
+    error = _shown_error(recalled)
     steps = tuple(_with_error(_recalled(each, newest, at), error) for each in shown)
-    started_at = datetime.fromisoformat(told.promotion_start_time) if told.promotion_start_time else at
-    return text_of(Promotion(told.state, told.completion_result or "", started_at, steps, error=error))
+    started_at = datetime.fromisoformat(recalled.promotion_start_time) if recalled.promotion_start_time else at
+    return text_of(Promotion(recalled.state, recalled.completion_result or "", started_at, steps, error=error))
 
 
-def _shown_error(told: PromotionRunStatus) -> str:
-    shown = (each for each in told.conditions or () if (each.type, each.status) == (ERROR, "True"))
+def _shown_error(recalled: PromotionRunStatus) -> str:
+    shown = (each for each in recalled.conditions or () if (each.type, each.status) == (ERROR, "True"))
     return next((each.message for each in shown), "")
 
 

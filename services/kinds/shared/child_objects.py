@@ -104,8 +104,8 @@ class ChildDeployment:
 def differs(manifest: str, live: LiveChild) -> bool:
     """Whether ``live`` lacks something of ``manifest``, as far as it is told."""
     wanted = orjson.loads(manifest)
-    told = {"annotations": live.annotations, "labels": live.labels, "spec": live.spec_members}
-    return any(part is not None and not _contains(part, wanted[name]) for name, part in told.items())
+    known = {"annotations": live.annotations, "labels": live.labels, "spec": live.spec_members}
+    return any(part is not None and not _contains(part, wanted[name]) for name, part in known.items())
 
 
 def _contains(live: Any, wanted: Any) -> bool:

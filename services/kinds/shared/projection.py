@@ -130,7 +130,7 @@ class ProjectedMetadata:
     annotations: Mapping[str, str]
     owner_references: tuple[OwnerReference, ...]
     finalizers: frozenset[str] = frozenset()
-    told: frozenset[str] = frozenset()
+    declared: frozenset[str] = frozenset()
     """Names of the parts that its kind declares; of all others nothing is known."""
 
 
@@ -144,7 +144,7 @@ def metadata_of(resource: PlainResource) -> ProjectedMetadata:
         annotations=_texts(meta.get("annotations")),
         owner_references=tuple(map(_owner_reference, dicts_of(meta.get("ownerReferences")))),
         finalizers=frozenset(texts_of(meta.get("finalizers"))),
-        told=frozenset(meta),
+        declared=frozenset(meta),
     )
 
 

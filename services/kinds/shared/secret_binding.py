@@ -44,10 +44,10 @@ class SecretBinding:
 def binding_of(text: str) -> SecretBinding | None:
     """The binding in ``text``; None if it is none. It crossed a wire."""
     try:
-        told = dict_of(orjson.loads(text)) if text else {}
+        members = dict_of(orjson.loads(text)) if text else {}
     except orjson.JSONDecodeError:
         return None
-    binding = SecretBinding(**{name: text_of(told.get(name)) for name in SecretBinding.__dataclass_fields__})
+    binding = SecretBinding(**{name: text_of(members.get(name)) for name in SecretBinding.__dataclass_fields__})
     return binding if binding.uid and binding.sealed else None
 
 

@@ -49,8 +49,8 @@ def says(manifest: str, live: LiveChild) -> bool:
     wanted = {name: dict_of(part) for name, part in orjson.loads(manifest).items()}
     if live.is_omitted and any(wanted[name] for name in ("annotations", "finalizers", "labels")):
         return False
-    told = {"annotations": live.annotations, "labels": live.labels, "spec": live.spec_members}
-    return all(part is None or _has(part, wanted[name]) for name, part in told.items()) and (
+    known = {"annotations": live.annotations, "labels": live.labels, "spec": live.spec_members}
+    return all(part is None or _has(part, wanted[name]) for name, part in known.items()) and (
         live.finalizers is None or _has_finalizers(live, wanted["finalizers"])
     )
 

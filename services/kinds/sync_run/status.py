@@ -51,16 +51,16 @@ def recalled(run: SyncRun, resource: PlainResource, status: str) -> SyncRun:
         return replace(run, state="Refused", message=readable(error)[:MAX_REFUSAL])
     if not operation and error == texts.DEPLOYMENT_DELETED.message:
         return replace(run, state="Ended", phase="Error", message=error)
-    told = _told(resource, operation)
-    if told.phase in FINAL:
-        return moved(run if run.state in ACTIVE else started(run, resource, None, 0), told)
-    if run.phase or not told.started_at:
+    shown = _shown_operation(resource, operation)
+    if shown.phase in FINAL:
+        return moved(run if run.state in ACTIVE else started(run, resource, None, 0), shown)
+    if run.phase or not shown.started_at:
         return run
-    begun = moved(replace(run, state="Running"), replace(told, phase="Running"))
+    begun = moved(replace(run, state="Running"), replace(shown, phase="Running"))
     return replace(begun, state=run.state, message=run.message)
 
 
-def _told(resource: PlainResource, operation: dict[str, Any]) -> SyncMoved:
+def _shown_operation(resource: PlainResource, operation: dict[str, Any]) -> SyncMoved:
     """What was shown of its operation, as an agent had told it."""
     names = ("phase", "message", "revision", "startedAt", "finishedAt")
     return SyncMoved(resource.uid, *(text_of(operation.get(name)) for name in names))

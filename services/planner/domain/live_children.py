@@ -108,9 +108,9 @@ def _live(known: Deployment | PlainResource) -> LiveChild:
     meta = metadata_of(known)
     return replace(
         live,
-        labels=meta.labels if "labels" in meta.told else None,
-        annotations=meta.annotations if "annotations" in meta.told else None,
-        finalizers=meta.finalizers if "finalizers" in meta.told else None,
+        labels=meta.labels if "labels" in meta.declared else None,
+        annotations=meta.annotations if "annotations" in meta.declared else None,
+        finalizers=meta.finalizers if "finalizers" in meta.declared else None,
         controller=controller_of(known.metadata),
     )
 

@@ -23,7 +23,7 @@ from services.watcher.commands.bounded_producer import BoundedProducer
 from services.watcher.commands.namespaces import Namespace, NamespaceInference, Namespaces
 from services.watcher.commands.object_reader import ObjectReader
 from services.watcher.commands.pending_changes import Change, PendingChanges
-from services.watcher.commands.rechecks import Rechecks, Told
+from services.watcher.commands.rechecks import Rechecks, SentState
 from services.watcher.commands.secret_rechecks import SecretRechecks, SecretReference
 from services.watcher.commands.secrets import Sealer, SecretTypes
 from services.watcher.commands.target_classes import TargetClasses
@@ -227,15 +227,15 @@ class CommandSender:
                 begun.command.cancel()
 
     async def _send(self, change: Change, built: BuiltCommand) -> None:
-        self._keep(change, built)
+        self._note_contents(change, built)
         command = built.command
         if command is not None:
             await self.producer.send_command(command)
             what = "removed" if isinstance(command.event, ResourceGone) else "changed"
             metrics.WATCH_EVENTS.labels(SERVICE, self.builder.kind.name, what).inc()
 
-    def _keep(self, change: Change, built: BuiltCommand) -> None:
-        """Remember what a command told of others, to send another when that changes."""
+    def _note_contents(self, change: Change, built: BuiltCommand) -> None:
+        """Note what a command says of other objects, so that another is sent when they change."""
         event = built.command.event if built.command else None
         if self.class_rechecks is not None:
             named_class = event.named_class if isinstance(event, ResourceChanged) else ""
@@ -246,14 +246,15 @@ class CommandSender:
         if not secret and self.builder.kind.refers_to is SECRET:
             secret, version = built.refers_to, built.secret_version
         if isinstance(event, ResourceChanged) and secret:
-            told = event.secret_type
-            self.rechecks.note_reference(SecretReference(change.uid, change.tenant, change.name, secret, told, version))
+            self.rechecks.note_reference(
+                SecretReference(change.uid, change.tenant, change.name, secret, event.secret_type, version)
+            )
         else:
             self.rechecks.references.forget_resource(change.uid)
 
     @staticmethod
-    def _note(rechecks: Rechecks, change: Change, event: CommandEvent | None, told: tuple[str, str]) -> None:
+    def _note(rechecks: Rechecks, change: Change, event: CommandEvent | None, sent: tuple[str, str]) -> None:
         if isinstance(event, ResourceChanged):
-            rechecks.note_told(change.uid, Told(change.tenant, change.name, *told))
+            rechecks.note_sent(change.uid, SentState(change.tenant, change.name, *sent))
         else:
             rechecks.forget_resource(change.uid)

@@ -3,9 +3,9 @@
 Filled by :mod:`follow_session`, emptied by :mod:`command_sender`. A tenant that changes too much waits here with the
 latest state of each of its resources, and delays nobody else. What a list shows waits behind what the watch shows, and
 goes out at a pace that the planner keeps up with, so a long list does not delay a new change either. There is at most
-one change per resource. :class:`HeldBytes` bounds the bytes of content that wait here; of a change beyond that only the
-resource's identity is stored, and the resource is read when its turn comes. No change is a message to acknowledge: what
-is lost, the next list shows.
+one change per resource. :class:`ReservedBytes` bounds the bytes of content that wait here; of a change beyond that only
+the resource's identity is stored, and the resource is read when its turn comes. No change is a message to acknowledge:
+what is lost, the next list shows.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from services.common.clock import Clock, SystemClock
 from services.common.messages import Command, ResourceChanged
 from services.common.queueing import Place, WorkQueue
 from services.common.telemetry import metrics
-from services.watcher.commands.throttling import HeldBytes, RateLimiter
+from services.watcher.commands.throttling import RateLimiter, ReservedBytes
 from services.watcher.commands.translation import StateVersion
 
 ALL_TENANTS = ""
@@ -73,7 +73,7 @@ class PendingChanges:
     """Of what the watch shows, by tenant."""
     list_limiter: RateLimiter
     """Of what lists show, of all tenants together."""
-    bytes: HeldBytes = field(default_factory=HeldBytes)
+    bytes: ReservedBytes = field(default_factory=ReservedBytes)
     clock: Clock = field(default_factory=SystemClock)
     _pending: dict[str, _Pending] = field(default_factory=dict)
     _changed: WorkQueue[str] = field(default_factory=WorkQueue)
@@ -110,14 +110,14 @@ class PendingChanges:
 
         ``of_list``: the resource may be in the list that is being read, which does not show it any more.
         """
-        self._hold(change)
+        self._put(change)
         self._changed.add_key(change.uid, Place(change.tenant))
         if of_list:
             self._list(change)
 
     def add_listed(self, change: Change) -> None:
         """Let what a list shows wait its turn."""
-        self._hold(change)
+        self._put(change)
         self._list(change)
 
     def drop_change(self, uid: str) -> None:
@@ -137,19 +137,19 @@ class PendingChanges:
                 return None
             uid = self._next_uid(self.clock.time())
             if uid is not None:
-                held = self._release(uid)
-                return held.change, self._held_back_ms(held)
+                pending = self._release(uid)
+                return pending.change, self._held_back_ms(pending)
             metrics.TENANTS_HELD_BACK.labels(self.kind).set(self._changed.delayed_lanes)
             await self._wait()
 
     def begin_list(self) -> None:
         """A list begins: it will show what waits, and what an interrupted list has left, but for removals."""
-        removals = [held for held in self._pending.values() if held.change.state_version is None]
+        removals = [pending for pending in self._pending.values() if pending.change.state_version is None]
         self.clear()
         self._unsent = self._listing = True
-        for held in removals:
-            self._pending[held.change.uid] = held
-            self._list(held.change)
+        for pending in removals:
+            self._pending[pending.change.uid] = pending
+            self._list(pending.change)
 
     def end_list(self) -> None:
         """The list is complete, and goes out, tenants in turn: not before, as it shows one tenant after the other."""
@@ -162,13 +162,13 @@ class PendingChanges:
             part.clear()
         self._unsent = self._listing = False
 
-    def _hold(self, change: Change) -> None:
-        held = self._pending.get(change.uid)
-        if held is None:
+    def _put(self, change: Change) -> None:
+        pending = self._pending.get(change.uid)
+        if pending is None:
             self._pending[change.uid] = _Pending(self._bounded(change), self.clock.time())
         else:
-            self.bytes.release_bytes(held.change.tenant, held.change.size)
-            held.change = self._bounded(change)
+            self.bytes.release_bytes(pending.change.tenant, pending.change.size)
+            pending.change = self._bounded(change)
             metrics.CHANGES_COLLAPSED.labels(self.kind).inc()
         self._wakeup.set()
 
@@ -214,18 +214,18 @@ class PendingChanges:
         return None
 
     def _release(self, uid: str) -> _Pending:
-        held = self._pending.pop(uid)
-        self.bytes.release_bytes(held.change.tenant, held.change.size)
+        pending = self._pending.pop(uid)
+        self.bytes.release_bytes(pending.change.tenant, pending.change.size)
         self._changed.remove_key(uid)
         self._listed.remove_key(uid)
-        return held
+        return pending
 
-    def _held_back_ms(self, held: _Pending) -> int:
-        tenant = held.change.tenant
+    def _held_back_ms(self, pending: _Pending) -> int:
+        tenant = pending.change.tenant
         if tenant not in self._was_held_back:
             return 0
         if not self._changed.has_keys_in(tenant):
             self._was_held_back.discard(tenant)
-        seconds = self.clock.time() - held.since
+        seconds = self.clock.time() - pending.since
         metrics.HELD_BACK.labels(self.kind).observe(seconds)
         return int(seconds * 1000)

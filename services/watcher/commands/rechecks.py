@@ -15,7 +15,7 @@ from services.watcher.commands.pending_changes import Change, PendingChanges
 from services.watcher.commands.translation import LastSent
 
 
-class Told(NamedTuple):
+class SentState(NamedTuple):
     """What the newest command of a resource told of something."""
 
     namespace: str
@@ -34,16 +34,16 @@ class Rechecks:
     """Of a subject."""
     last_sent: LastSent
     changes: PendingChanges
-    _by_uid: dict[str, Told] = field(default_factory=dict)
+    _by_uid: dict[str, SentState] = field(default_factory=dict)
     _by_subject: dict[str, dict[str, None]] = field(default_factory=dict)
 
-    def note_told(self, uid: str, told: Told) -> None:
+    def note_sent(self, uid: str, sent: SentState) -> None:
         """Record what a command says; that may have changed since."""
         self.forget_resource(uid)
-        self._by_uid[uid] = told
-        self._by_subject.setdefault(told.subject, {})[uid] = None
-        if self.newest_state(told.subject) != told.state:
-            self._tell_again(uid)
+        self._by_uid[uid] = sent
+        self._by_subject.setdefault(sent.subject, {})[uid] = None
+        if self.newest_state(sent.subject) != sent.state:
+            self._queue_again(uid)
 
     def forget_resource(self, uid: str) -> None:
         """The resource is gone, or is to be sent again."""
@@ -59,10 +59,10 @@ class Rechecks:
         newest = self.newest_state(subject)
         for uid in list(self._by_subject.get(subject, ())):
             if self._by_uid[uid].state != newest:
-                self._tell_again(uid)
+                self._queue_again(uid)
 
-    def _tell_again(self, uid: str) -> None:
+    def _queue_again(self, uid: str) -> None:
         """The resource is as it was; it is read again when its turn comes."""
-        told, state = self._by_uid[uid], self.last_sent.get(uid)
+        sent, state = self._by_uid[uid], self.last_sent.get(uid)
         if state is not None and uid not in self.changes:
-            self.changes.add_change(Change(uid, told.namespace, told.name, state, datetime.now(UTC)))
+            self.changes.add_change(Change(uid, sent.namespace, sent.name, state, datetime.now(UTC)))

@@ -32,7 +32,7 @@ class SecretReference:
     namespace: str
     name: str
     secret: str
-    told: str
+    sent_type: str
     """Type of the Secret as the planner knows it, "" for none."""
     version: str = ""
     """Its resourceVersion then, "" if it is not followed and its content matters to nobody."""
@@ -103,14 +103,14 @@ class SecretRechecks:
             await asyncio.sleep(self.seconds)
             for reference in self.references.next_references(RECHECKED_AT_ONCE):
                 if await self._is_outdated(reference):
-                    self._tell_again(reference)
+                    self._queue_again(reference)
 
     def note_reference(self, reference: SecretReference) -> None:
         """Record what a command says; the Secret may have changed since it was read."""
         self.references.note_reference(reference)
         newest = self.types.version_of(reference.namespace, reference.secret)
         if version_order(newest) > version_order(reference.version):
-            self._tell_again(reference)
+            self._queue_again(reference)
 
     def observe_secret(self, event: Reflection) -> None:
         """A Secret that is followed was seen, has changed or is gone."""
@@ -123,14 +123,14 @@ class SecretRechecks:
                 return
         for reference in self.references.references_to(*namespace_and_name(manifest)):
             if reference.version != version:
-                self._tell_again(reference)
+                self._queue_again(reference)
 
     def observe_unfollowed(self, event: Changed | Deleted) -> None:
         """A Secret that is not followed was added, has changed or is gone."""
         gone, version = isinstance(event, Deleted), event.object["metadata"]["resourceVersion"]
         for reference in self.references.references_to(*namespace_and_name(event.object)):
-            if gone == bool(reference.told) or (not gone and reference.version not in {"", version}):
-                self._tell_again(reference)
+            if gone == bool(reference.sent_type) or (not gone and reference.version not in {"", version}):
+                self._queue_again(reference)
 
     async def _is_outdated(self, reference: SecretReference) -> bool:
         """A Secret that is followed needs no asking: the planner learns of it, and of its end."""
@@ -138,10 +138,10 @@ class SecretRechecks:
             return False
         found = await self.types.state_of(reference.namespace, reference.secret)
         if found is None:
-            return bool(reference.told)
-        return found.version != reference.version if reference.version else found.type != reference.told
+            return bool(reference.sent_type)
+        return found.version != reference.version if reference.version else found.type != reference.sent_type
 
-    def _tell_again(self, reference: SecretReference) -> None:
+    def _queue_again(self, reference: SecretReference) -> None:
         """The resource is as it was; it is read again when its turn comes."""
         uid, state = reference.uid, self.last_sent.get(reference.uid)
         if state is not None and uid not in self.changes:

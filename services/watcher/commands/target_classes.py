@@ -18,7 +18,7 @@ from services.kinds.deployment_target_class.model import DEPLOYMENT_TARGET_CLASS
 MAX_CLASS_BYTES = 16 * 1024
 
 
-def told_class(manifest: Manifest, _part: str = "") -> str:
+def class_content(manifest: Manifest, _part: str = "") -> str:
     """What commands carry of a class: JSON of its version and its spec; "" if that is too long to be one."""
     content = {"version": manifest["metadata"]["resourceVersion"], "spec": manifest.get("spec") or {}}
     text, omitted = bounded(content, MAX_CLASS_BYTES, "class")
@@ -33,7 +33,7 @@ class TargetClasses:
     observers: list[Callable[[str], None]] = field(default_factory=list)
     """Called with the name of each class that has come, changed or gone."""
     _store: ObjectStore[str, str] = field(
-        default_factory=lambda: ObjectStore(lambda manifest: str(manifest["metadata"]["name"]), told_class)
+        default_factory=lambda: ObjectStore(lambda manifest: str(manifest["metadata"]["name"]), class_content)
     )
     _listed: asyncio.Event = field(default_factory=asyncio.Event)
 

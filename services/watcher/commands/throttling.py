@@ -44,7 +44,7 @@ class RateLimiter:
 
 
 @dataclass(slots=True)
-class HeldBytes:
+class ReservedBytes:
     """At most ``of_tenant`` bytes of one tenant, and ``of_all`` of all together."""
 
     of_tenant: int = MEBIBYTE
@@ -57,18 +57,18 @@ class HeldBytes:
 
     def reserve_bytes(self, tenant: str, size: int) -> bool:
         """Whether there is room for ``size`` bytes more of ``tenant``, which are then counted."""
-        held = self._by_tenant.get(tenant, 0) + size
-        if held > self.of_tenant or self._total + size > self.of_all:
+        reserved = self._by_tenant.get(tenant, 0) + size
+        if reserved > self.of_tenant or self._total + size > self.of_all:
             return False
-        self._by_tenant[tenant] = held
+        self._by_tenant[tenant] = reserved
         self._total += size
         return True
 
     def release_bytes(self, tenant: str, size: int) -> None:
         """``size`` bytes of ``tenant`` are held no longer."""
-        held = self._by_tenant.pop(tenant, 0) - size
-        if held > 0:
-            self._by_tenant[tenant] = held
+        reserved = self._by_tenant.pop(tenant, 0) - size
+        if reserved > 0:
+            self._by_tenant[tenant] = reserved
         self._total -= size
 
     def clear(self) -> None:

@@ -51,7 +51,7 @@ def _taken_over(planned: PlannedTenant, deployment: Deployment, cause: Cause, co
     seen = frozenset(resources_seen(planned.state, deployment, context))
     for left in left_by_formers(planned.state, deployment):
         if left.environment == left_behind.environment_of(deployment):
-            rest = left_behind.without_taken_over(left, seen)
+            rest = left_behind.without_reclaimed(left, seen)
             if rest is None:
                 planned = _without(planned, left, cause)
             elif rest is not left:

@@ -277,4 +277,4 @@ def test_queue_when_it_was_told_then_it_begins_anew_and_what_could_not_be_seen_t
     standing.start_over()
     assert standing.follow(Signals(api_error="no answer")) == 0
     assert standing.follow(Signals(applications=ApplicationsSignal(waiting=9))) == 9
-    assert standing.follow(Signals(is_closed=True)) == 9
+    assert standing.follow(Signals(is_inaccessible=True)) == 9

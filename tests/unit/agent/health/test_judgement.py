@@ -52,7 +52,7 @@ CASES = [
     pytest.param(Signals(api_error="refused"), (Health.DOWN, "ApiFailing"), id="no answer"),
     pytest.param(Signals(api_seconds=5.1), (Health.DEGRADED, "ApiSlow"), id="a late answer"),
     pytest.param(Signals(api_seconds=5.0), UP, id="an answer in time"),
-    pytest.param(Signals(is_closed=True), (Health.DOWN, "Closed"), id="its namespace is closed"),
+    pytest.param(Signals(is_inaccessible=True), (Health.DOWN, "Closed"), id="its namespace is closed"),
     pytest.param(Signals(refusal="lacks fixes"), (Health.DOWN, "NotAccepted"), id="refused"),
     pytest.param(workload(CONTROLLER, 0), (Health.DOWN, "ControllerNotReady"), id="no controller"),
     pytest.param(workload(CONTROLLER, 0, 0), (Health.DOWN, "ControllerNotReady"), id="a controller scaled to none"),

@@ -162,24 +162,26 @@ async def test_engine_when_it_may_not_be_read_from_the_beginning_then_it_is_refu
 
 
 @pytest.mark.parametrize("what", ["config", "schemas"])
-@pytest.mark.parametrize(("outcome", "is_closed"), [(FORBIDDEN, True), (Retry("away"), False)], ids=["closed", "away"])
+@pytest.mark.parametrize(
+    ("outcome", "is_inaccessible"), [(FORBIDDEN, True), (Retry("away"), False)], ids=["closed", "away"]
+)
 async def test_engine_when_it_may_not_be_looked_at_then_it_is_closed_until_it_may(
     cluster: FakeCluster,
     inspection: EngineInspection,
     state: EngineState,
     outcome: Exception,
-    is_closed: bool,
+    is_inaccessible: bool,
     what: str,
 ) -> None:
     await inspection.inspect_engines()
-    assert not state.is_closed
+    assert not state.is_inaccessible
     before = getattr(cluster, what)
     setattr(cluster, what, outcome)
     await inspection.inspect_engines()
-    assert state.is_closed is is_closed
+    assert state.is_inaccessible is is_inaccessible
     setattr(cluster, what, before)
     await inspection.inspect_engines()
-    assert not state.is_closed
+    assert not state.is_inaccessible
 
 
 @pytest.mark.parametrize("what", ["controller", "project", "config", "schemas"])
@@ -346,7 +348,7 @@ async def test_instance_when_it_is_added_then_it_is_inspected_at_once(cluster: F
     inspection = EngineInspection(of_all, fleet, states, clock, Acceptance())
     running = asyncio.create_task(inspection.run())
     await settle()
-    fleet.keep_rows([instance_row("one", namespace="argocd")])
+    fleet.store_rows([instance_row("one", namespace="argocd")])
     inspection.inspect_at_once()
     await settle()
     states["one"].require_acceptance(ENGINE_NOT_ACCEPTED)
@@ -361,7 +363,7 @@ async def test_instance_when_its_rights_come_after_it_then_it_is_used_a_second_l
     running = asyncio.create_task(inspection.run())
     before, cluster.config = cluster.config, FORBIDDEN
     await settle()
-    fleet.keep_rows([instance_row("one", namespace="argocd")])
+    fleet.store_rows([instance_row("one", namespace="argocd")])
     inspection.inspect_at_once()
     await settle()
     assert states["one"].refusal == UNREADABLE
@@ -378,6 +380,6 @@ async def test_instance_when_it_is_retired_then_nothing_is_told_of_it_any_more(
     cluster.project = PERMISSIVE
     inspection = EngineInspection(of_all, fleet, defaultdict(EngineState, one=state), FakeClock(), Acceptance())
     await inspection.inspect_engines()
-    fleet.keep_rows([instance_row("one", namespace="argocd", state="retired")])
+    fleet.store_rows([instance_row("one", namespace="argocd", state="retired")])
     assert await inspection.inspect_engines()
     assert [gauge(name) for name in ("unmet_requirements", "refused")] == [None, None]

@@ -54,11 +54,11 @@ def test_namespace_when_an_engine_of_another_cluster_is_in_one_of_that_name_then
 
 def test_news_when_they_concern_what_we_serve_then_that_is_told() -> None:
     fleet = Fleet(HERE, [instance_row("one")])
-    assert not fleet.keep_rows([instance_row("one", state="draining")])
-    assert not fleet.keep_rows([instance_row("theirs", engine_cluster=ELSEWHERE)])
-    assert fleet.keep_rows([instance_row("two")])
-    assert fleet.keep_rows([instance_row("one", state="retired")])
-    assert fleet.keep_rows([instance_row("two", deleted=True)])
+    assert not fleet.store_rows([instance_row("one", state="draining")])
+    assert not fleet.store_rows([instance_row("theirs", engine_cluster=ELSEWHERE)])
+    assert fleet.store_rows([instance_row("two")])
+    assert fleet.store_rows([instance_row("one", state="retired")])
+    assert fleet.store_rows([instance_row("two", deleted=True)])
 
 
 def test_news_when_several_are_of_one_instance_then_the_newest_counts() -> None:

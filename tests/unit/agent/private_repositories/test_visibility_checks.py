@@ -33,7 +33,7 @@ class Tenant:
         clock = FakeClock()
         registry = PrivateRepositoryRegistry(MemoryCluster(clock), "argocd")
         self.visibility = VisibilityChecks(
-            self.tasks, self.checker, clock, registry, on_public=self._on_public, on_closed=self._on_closed
+            self.tasks, self.checker, clock, registry, on_public=self._on_public, on_tried=self._on_tried
         )
 
     async def wants(self, url: str, key: ObjectKey = KEY) -> bool:
@@ -49,7 +49,7 @@ class Tenant:
     async def _on_public(self, identity: Identity) -> None:
         raise AssertionError(identity)
 
-    def _on_closed(self, keys: Iterable[ObjectKey]) -> None:
+    def _on_tried(self, keys: Iterable[ObjectKey]) -> None:
         self.closed += keys
 
 

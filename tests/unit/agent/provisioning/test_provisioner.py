@@ -146,7 +146,7 @@ async def test_installation_when_nothing_has_changed_then_it_is_compared_often_a
 async def test_instance_when_it_comes_then_it_is_installed_at_once() -> None:
     installer = FakeInstaller()
     async with running(installer) as (provisioner, _, clock, fleet):
-        fleet.keep_rows([ONE])
+        fleet.store_rows([ONE])
         provisioner.look_again()
         await clock.advance(0)
         assert installer.calls == ["install one"]
@@ -365,9 +365,9 @@ async def test_record_when_an_instance_becomes_ill_and_works_again_then_it_says_
     installer = FakeInstaller(records=FakeRecords({"one": NEW}))
     async with running(installer, HEALTHY[0]) as (_, _, clock, fleet):
         assert installer.records.known["one"] == NEW
-        fleet.keep_rows([replace(ONE, health="Down")])
+        fleet.store_rows([replace(ONE, health="Down")])
         await clock.advance(INTERVAL)
         assert installer.records.known["one"].since is None
-        fleet.keep_rows(HEALTHY[:1])
+        fleet.store_rows(HEALTHY[:1])
         await clock.advance(INTERVAL)
         assert installer.records.known["one"].since == clock.now()

@@ -51,14 +51,14 @@ async def test_application_when_it_is_there_and_its_engine_is_refused_then_it_st
 
 
 async def test_application_when_its_engine_is_closed_then_its_user_is_told_until_it_is_made(driver: Driver) -> None:
-    driver.engine.is_closed = True
+    driver.engine.is_inaccessible = True
     driver.cluster.failing = Retry("closed")
     await driver.begin(PROJECT, APPLICATION)
     changed = replace(APPLICATION, digest="new")
     await driver.apply(changed)
     assert driver.reports.of("app") == [failed(APPLICATION.digest), failed("new")]
     assert driver.reports.of("app-project-t") == []
-    driver.engine.is_closed, driver.cluster.failing = False, None
+    driver.engine.is_inaccessible, driver.cluster.failing = False, None
     await driver.clock.advance(COMPARED)
     assert driver.reports.of("app")[2:] == [Applied("new")]
 

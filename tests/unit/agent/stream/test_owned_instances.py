@@ -44,7 +44,7 @@ class FakeInstance:
     name: str
     namespace: str
     listed: bool = True
-    is_closed: bool = False
+    is_inaccessible: bool = False
     told: list[str] = field(default_factory=list)
     rows: list[EngineResource] = field(default_factory=list)
     complete: bool | None = None
@@ -93,7 +93,7 @@ class Rig:
 
     def learn(self, *rows: FleetInstance) -> None:
         """What gitops.fleet says now."""
-        if self.known.keep_rows(rows):
+        if self.known.store_rows(rows):
             self.fleet.follow_fleet()
 
     def acknowledge(self) -> None:
@@ -116,7 +116,7 @@ async def test_assignment_when_it_holds_some_partitions_then_only_their_instance
 
 
 async def test_assignment_when_rows_speak_of_an_instance_then_it_is_ours_whatever_its_partition(rig: Rig) -> None:
-    rig.desired.keep_row(TopicPartition("gitops.engine", 0), row_of("argocd-2"))
+    rig.desired.store_row(TopicPartition("gitops.engine", 0), row_of("argocd-2"))
     await rig.fleet.assign_partitions(set(), rig.desired)
     assert list(rig.made) == ["argocd-2"]
 
@@ -132,7 +132,7 @@ async def test_assignment_when_an_instance_leaves_then_it_is_stopped_and_the_oth
 
 
 async def test_work_when_the_desired_state_has_a_gap_then_the_instances_are_told(rig: Rig) -> None:
-    rig.desired.keep_row(TopicPartition("gitops.engine", 0), row_of("argocd"))
+    rig.desired.store_row(TopicPartition("gitops.engine", 0), row_of("argocd"))
     rig.desired.complete = False
     await rig.fleet.assign_partitions(ALL, rig.desired)
     assert (rig.made["argocd"].rows, rig.made["argocd"].complete) == ([row_of("argocd")], False)
@@ -143,9 +143,9 @@ async def test_readiness_when_something_is_missing_then_it_is_named(rig: Rig) ->
     await rig.fleet.assign_partitions(ALL, rig.desired)
     rig.made["argocd"].listed = False
     assert rig.fleet.not_ready() == "watches not listed yet: argocd"
-    rig.made["argocd"].is_closed = True
+    rig.made["argocd"].is_inaccessible = True
     assert rig.fleet.not_ready() == "", "the other instances are served"
-    rig.made["argocd"].is_closed = False
+    rig.made["argocd"].is_inaccessible = False
     rig.made["argocd"].listed = True
     assert rig.fleet.not_ready() == ""
     await rig.fleet.suspend()
@@ -163,7 +163,7 @@ async def test_order_when_it_is_about_an_instance_then_it_is_no_object_of_it_and
     rig: Rig,
 ) -> None:
     order = row_of("argocd", kind=REMEDY, name="remedy-1")
-    rig.desired.keep_row(TopicPartition("gitops.engine", 0), order)
+    rig.desired.store_row(TopicPartition("gitops.engine", 0), order)
     await rig.fleet.assign_partitions({partition_of_instance("argocd", PARTITIONS)}, rig.desired)
     rig.fleet.submit_row(order, rig.acknowledge)
     rig.fleet.submit_row(replace(order, deleted=True), rig.acknowledge)
@@ -224,7 +224,7 @@ async def test_row_when_partitions_are_being_revoked_then_the_next_owner_is_sent
 
 async def test_instance_when_it_is_added_then_it_is_worked_for_and_the_others_do_not_notice(rig: Rig) -> None:
     await rig.fleet.assign_partitions(ALL, rig.desired)
-    rig.desired.keep_row(TopicPartition("gitops.engine", 0), row_of("new"))
+    rig.desired.store_row(TopicPartition("gitops.engine", 0), row_of("new"))
     rig.learn(instance_row("new", namespace="its-own"))
     assert (rig.made["new"].told, rig.made["new"].namespace) == (["start", "work"], "its-own")
     assert rig.made["new"].rows == [row_of("new")]

@@ -8,7 +8,7 @@ from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka import TopicPartition as ClientPartition
 
 from services.common.kafka import OffsetTracker, TopicPartition
-from services.common.kafka.topic_order import HeldPartitions
+from services.common.kafka.topic_order import PausedPartitions
 
 RANKS = {"earlier": 0, "later-a": 1, "later-b": 1, "last": 2}
 
@@ -31,11 +31,11 @@ class Client:
         return 0, end
 
 
-def held(client: Client, offsets: OffsetTracker, *assigned: tuple[str, int]) -> HeldPartitions:
+def held(client: Client, offsets: OffsetTracker, *assigned: tuple[str, int]) -> PausedPartitions:
     sources = [TopicPartition(*each) for each in assigned]
     offsets.assign_partitions(dict.fromkeys(sources, 0))
-    partitions = HeldPartitions(RANKS.get, cast("Any", client), offsets)
-    partitions.hold_partitions(sources)
+    partitions = PausedPartitions(RANKS.get, cast("Any", client), offsets)
+    partitions.pause_partitions(sources)
     return partitions
 
 
@@ -51,27 +51,27 @@ def test_partitions_when_several_topics_are_later_then_those_of_one_number_are_f
     numbers = [(topic, number) for topic in ("earlier", "later-a", "later-b") for number in (0, 1)]
     partitions = held(client, offsets, *numbers)
     assert client.paused == {("later-a", 0), ("later-b", 0), ("later-a", 1), ("later-b", 1)}
-    partitions.release_partitions()
+    partitions.resume_partitions()
     assert client.paused == {("later-a", 0), ("later-b", 0)}
     take_in(offsets, 0)
-    partitions.release_partitions()
+    partitions.resume_partitions()
     assert client.paused == set()
 
 
 def test_partition_when_its_equal_is_another_members_then_it_is_not_fetched() -> None:
     client, offsets = Client(p0=0), OffsetTracker()
     partitions = held(client, offsets, ("earlier", 0), ("later-a", 0), ("later-a", 1))
-    partitions.release_partitions()
+    partitions.resume_partitions()
     assert client.paused == {("later-a", 1)}
 
 
 def test_partitions_when_they_are_assigned_anew_then_they_wait_anew() -> None:
     client, offsets = Client(p0=0, p1=0), OffsetTracker()
     partitions = held(client, offsets, ("earlier", 0), ("later-a", 0), ("later-a", 1))
-    partitions.release_partitions()
-    partitions.hold_partitions([TopicPartition("earlier", 1), TopicPartition("later-a", 1)])
+    partitions.resume_partitions()
+    partitions.pause_partitions([TopicPartition("earlier", 1), TopicPartition("later-a", 1)])
     offsets.assign_partitions({TopicPartition("earlier", 1): 0})
-    partitions.release_partitions()
+    partitions.resume_partitions()
     assert client.paused == set()
 
 
@@ -79,12 +79,12 @@ def test_partition_when_it_is_of_a_third_rank_then_it_waits_for_the_first_and_fo
     client, offsets = Client(p0=1), OffsetTracker()
     partitions = held(client, offsets, ("earlier", 0), ("later-a", 0), ("last", 0), ("beside", 0))
     assert client.paused == {("later-a", 0), ("last", 0)}
-    partitions.release_partitions()
+    partitions.resume_partitions()
     take_in(offsets, 0)
-    partitions.release_partitions()
+    partitions.resume_partitions()
     assert client.paused == {("last", 0)}
     take_in(offsets, 0, "later-a")
-    partitions.release_partitions()
+    partitions.resume_partitions()
     assert client.paused == set()
 
 
@@ -92,5 +92,5 @@ def test_partition_when_another_has_no_leader_then_it_does_not_wait_for_that() -
     client, offsets = Client(p1=0), OffsetTracker()
     partitions = held(client, offsets, *((topic, number) for topic in ("earlier", "later-a") for number in (0, 1)))
     for _ in range(2):
-        partitions.release_partitions()
+        partitions.resume_partitions()
     assert client.paused == {("later-a", 0)}

@@ -27,7 +27,7 @@ from services.kinds.registry import REGISTRY
 from services.kinds.shared.secret_binding import binding_of
 from services.watcher.commands.command_sender import LOOKUPS
 from services.watcher.commands.feed import Feed
-from services.watcher.commands.throttling import HeldBytes, RateLimiter
+from services.watcher.commands.throttling import RateLimiter, ReservedBytes
 from services.watcher.commands.translation import Translator
 from services.watcher.followed_kinds import CUSTOM_KINDS, SECRETS
 from tests.unit.common.kubernetes.fake_api_server import FakeApiServer, Fault, answers, misses
@@ -119,7 +119,9 @@ async def test_secret_when_it_cannot_be_read_for_a_moment_then_it_is_waited_for_
 async def test_contents_when_there_is_no_room_for_them_then_they_are_read_when_their_turn_comes(
     server: FakeApiServer, kube: KubeClient, publisher: FakePublisher, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(HeldBytes.__init__, "__defaults__", (1, 1, *(HeldBytes.__init__.__defaults__ or ())[2:]))
+    monkeypatch.setattr(
+        ReservedBytes.__init__, "__defaults__", (1, 1, *(ReservedBytes.__init__.__defaults__ or ())[2:])
+    )
     for name in ("a", "b"):
         await put(server, name, generation=3)
     feed = feed_of(DEPLOYMENTS, kube, publisher)

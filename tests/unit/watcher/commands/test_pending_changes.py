@@ -9,7 +9,7 @@ import pytest
 
 from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
 from services.watcher.commands.pending_changes import CHANGES_PER_LISTED, Change, PendingChanges
-from services.watcher.commands.throttling import HeldBytes, RateLimiter
+from services.watcher.commands.throttling import RateLimiter, ReservedBytes
 from services.watcher.commands.translation import Translator, spec_within
 from tests.unit.fake_clock import FakeClock
 from tests.unit.kinds.review.kind import KIND as REVIEWS
@@ -287,7 +287,7 @@ async def test_contents_when_there_is_no_room_for_them_then_only_which_resource_
     changes: PendingChanges,
 ) -> None:
     size = change("a0").size
-    changes.bytes = HeldBytes(of_tenant=2 * size, of_all=3 * size)
+    changes.bytes = ReservedBytes(of_tenant=2 * size, of_all=3 * size)
     for item in (*(change(f"a{number}") for number in range(4)), change("b", "team-b"), change("c", "team-c")):
         changes.add_change(item)
     assert len(changes.bytes) == 3 * size

@@ -13,7 +13,7 @@ import pytest
 from services.common.kubernetes import KubeClient
 from services.common.messages import ResourceChanged
 from services.kinds.deployment_target_class.rules import named_class
-from services.watcher.commands.target_classes import MAX_CLASS_BYTES, TargetClasses, told_class
+from services.watcher.commands.target_classes import MAX_CLASS_BYTES, TargetClasses, class_content
 from services.watcher.followed_kinds import BY_NAME
 from tests.unit.common.kubernetes.fake_api_server import FakeApiServer, serving
 from tests.unit.watcher.commands.test_feed import feed_of, put, running, until
@@ -101,7 +101,7 @@ async def test_class_when_it_is_written_without_a_change_of_what_is_told_then_cl
 
 def test_class_when_it_is_too_long_then_it_counts_as_none() -> None:
     manifest = {"metadata": {"resourceVersion": "7"}, "spec": {"parameters": {"a": "x" * MAX_CLASS_BYTES}}}
-    assert told_class(manifest) == ""
+    assert class_content(manifest) == ""
 
 
 @pytest.mark.parametrize("told", ["{}", '{"version":"1","spec":{"reclaimPolicy":"Burn"}}', '{"version":1,"spec":7}'])
