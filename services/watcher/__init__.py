@@ -1,8 +1,8 @@
-"""The workspace edge: what users write becomes commands, what the planner compiled their status and children.
+"""The workspace edge: turns what users write into commands, and writes compiled statuses and child objects.
 
-It decides nothing. ``commands/`` follows custom resources and sends each change to ``gitops.commands``; ``rows/`` reads
-``gitops.workspace.<WORKSPACE>`` and writes each row's status to its resource, and ``gitops.objects.<WORKSPACE>`` and
-applies each row's child object.
+The watcher decides nothing. ``commands/`` follows custom resources and sends each change to ``gitops.commands``.
+``rows/`` reads ``gitops.workspace.<WORKSPACE>`` and writes each row's status to its resource; it also reads
+``gitops.objects.<WORKSPACE>`` and applies each row's child object.
 """
 
 SERVICE = "watcher"

@@ -69,27 +69,27 @@ from services.watcher.settings import WatcherSettings
 from services.watcher.watcher import Watcher
 
 SPARE_CONNECTIONS = LOOKUPS + 4
-"""For each kind: its look-ups, one more that asks again, a list, and two more."""
+"""Connections for each kind: its look-ups, one that asks again, a list, and two more."""
 
 
 KCP_PATH = "/clusters/"
-"""In the URL of a workspace of KCP."""
+"""Part of the URL of every workspace of KCP."""
 
 LIST_BURST = 50
-"""Resources of a list passed on at once: a change that comes then waits for no more in the planner."""
+"""How many resources of a list are passed on at once. A change that comes then waits for no more than these."""
 
 
 @dataclass(frozen=True, slots=True)
 class Topics:
-    """Names of the topics; tests use others."""
+    """Names of the topics. Tests use other names."""
 
     commands: str
     workspace: str
-    """Of the statuses."""
+    """Topic of the statuses."""
     objects: str
-    """Of the child objects. It need not be there: installations of before do not have it."""
+    """Topic of the child objects. It may be missing: older installations do not have it."""
     tenant_clusters: str = TENANT_CLUSTERS
-    """Of where tenants are. It need not be there, unless a sealing key names a cluster."""
+    """Topic of the engine clusters of tenants. It may be missing, unless a sealing key names a cluster."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +104,7 @@ class WatcherParts:
 
 @dataclass(frozen=True, slots=True)
 class CommandLog:
-    """The topic of commands, as feeds write to it."""
+    """How feeds write to the topic of commands."""
 
     new_producer: Callable[[], BoundedProducer]
     count_partitions: Callable[[], Awaitable[int]]
@@ -139,7 +139,7 @@ def await_brokers(settings: WatcherSettings, topics: Topics) -> Messaging[Comman
 async def serve(
     settings: WatcherSettings, messaging: Messaging[Command], topics: Topics, watchers: list[Watcher]
 ) -> None:
-    """Watch until told to stop; the watcher is in ``watchers`` while it runs."""
+    """Watch until ``stop`` is requested; the watcher is in ``watchers`` while it runs."""
     stop = asyncio.Event()
     handle_stop_signals_in_loop(stop.set)
     connections = settings.status_writers + settings.object_writers + SPARE_CONNECTIONS * len(KINDS)
@@ -151,7 +151,7 @@ async def serve(
 
 
 async def _is_permitted(kube: KubeClient, settings: WatcherSettings, stop: asyncio.Event) -> bool:
-    """Whether all rights are there; False if ``stop`` came first. Raises StartupError if they are not."""
+    """Whether the watcher has all rights; False if ``stop`` came first. Raises StartupError if a right is missing."""
     asking = asyncio.create_task(_require_access(kube, settings))
     stopping = asyncio.create_task(stop.wait())
     try:
@@ -199,7 +199,7 @@ def build(parts: WatcherParts, kinds: Sequence[FollowedKind] = WATCHED_WHOLE) ->
 def _streams(
     parts: WatcherParts, kinds: Sequence[FollowedKind], letters: Publisher
 ) -> tuple[RowStream[WorkspaceResource], RowStream[WorkspaceObject]]:
-    """Of statuses, and of child objects."""
+    """The streams of statuses and of child objects."""
     settings, topics = parts.settings, parts.topics
     written = by_name(kind for kind in kinds if kind.has_status)
     statuses = replace(STATUSES, require_known=partial(require_known_kind, kinds=written))
@@ -225,7 +225,7 @@ def _stream(
     writer: Callable[[KubeClient], Callable[[RowT], Awaitable[bool]]],
     writers: int,
 ) -> RowStream[RowT]:
-    """Rows of one sort, whose writes only the owner of their partition makes."""
+    """The stream of one type of rows. Only the owner of a row's partition writes the row."""
     settings = parts.settings
     limit = DeadLetterLimit(SERVICE, settings.dead_letter_share, settings.dead_letter_minimum, type_.name)
     consumer = RowConsumer(type_, settings, parts.messaging.registry, limit, settings.workspace, topic)
@@ -242,7 +242,7 @@ def _stream(
 
 
 def _command_log(parts: WatcherParts, publisher: Publisher, election: Election | None) -> CommandLog:
-    """To which only the process that leads sends: another one may have begun to."""
+    """The topic of commands. Only the leader sends to it: another process may have begun to lead."""
     limit, topic = parts.settings.commands_in_flight, parts.topics.commands
 
     def may_send() -> bool:
@@ -262,7 +262,7 @@ def _feeds(
     classes: TargetClasses,
     sealer: Sealer,
 ) -> list[Feed]:
-    """One for each kind; a tenant's rate limit is for all of them together."""
+    """The feed of each kind. A tenant's rate limit applies to all of them together."""
     settings, kube = parts.settings, parts.kube
     reader = ObjectReader(kube)
     types = SecretTypes(reader, settings.max_secret_bytes)
@@ -312,7 +312,7 @@ def _feeds(
 
 
 def _sealer(parts: WatcherParts) -> Sealer:
-    """With where tenants are; the group is named, and not joined."""
+    """The sealer, which reads where tenants are. The consumer group is named, but not joined."""
     settings = parts.settings
     keys = SealingKeys.load(settings.sealing_public_keys)
     metrics.SEALING_KEY_AGE.labels(SERVICE).set_function(lambda: keys.active_age_seconds(time.time()))
@@ -326,7 +326,7 @@ def _sealer(parts: WatcherParts) -> Sealer:
 def _following_named(
     kube: KubeClient, feeds: Sequence[Feed], classes: TargetClasses
 ) -> Iterator[Callable[[], Awaitable[None]]]:
-    """What has to be followed besides what the feeds follow, because their resources name it."""
+    """The tasks that follow what resources of the feeds name, and no feed follows."""
     if classes.observers:
         yield classes.run
     if observers := [feed.observe_unfollowed for feed in feeds if feed.kind.names_secrets]:
@@ -334,7 +334,7 @@ def _following_named(
 
 
 def _sealing(kind: FollowedKind, sealer: Sealer) -> dict[str, Any]:
-    """Of a kind that names Secrets: what it says of them is sealed, and so again with another key."""
+    """Arguments for a kind that names Secrets: bindings are sealed, and sealed again under another key."""
     return {"sealer": sealer, "until_outdated": sealer.until_rotated} if kind.secret_use is not None else {}
 
 

@@ -1,6 +1,6 @@
-"""The closed list of child objects: which kinds of rows a watcher applies, as what kind of object, with which fields.
+"""The closed list of child objects: which rows a watcher applies, as which kind of object, with which fields.
 
-A release that adds a field here has its watchers upgraded before its planners, which write it.
+Watchers are upgraded before planners if a release adds a field here, because planners write it.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from services.kinds.shared.api_group import is_appstudio_label
 
 @dataclass(frozen=True, slots=True)
 class ChildResource:
-    """What may be said of child objects of one kind. None of them has an annotation of ours."""
+    """What a row may set on child objects of one kind. No child object has an annotation of ours."""
 
     resource: ApiResource
     spec: frozenset[str]
-    """Fields, by their paths. Of a copied Secret what the row says of it: what it holds is its source's."""
+    """Paths of fields. For a copied Secret these are the members of the row; the content comes from the source."""
     is_label: Callable[[str], bool] = lambda _: False
-    """Whether a label with this key may be put on."""
+    """Whether a row may set a label with this key."""
 
 
 CHILD_RESOURCES: Mapping[str, ChildResource] = {
@@ -62,5 +62,5 @@ CHILD_RESOURCES: Mapping[str, ChildResource] = {
 
 
 def made_resources(registry: Registry) -> frozenset[ApiResource]:
-    """What the watcher makes for resources of these kinds; nothing else is it given the right to make."""
+    """The kinds of objects that the watcher creates for these kinds of resources. It may create no others."""
     return frozenset(CHILD_RESOURCES[child].resource for kind in registry.kinds for child in kind.children)

@@ -26,55 +26,55 @@ class FollowedKind:
 
     resource: ApiResource
     parts: tuple[str, ...] = ("",)
-    """Field selectors of what is followed."""
+    """Field selectors that choose the resources to follow."""
     metadata_only: bool = False
-    """Whether no more than the metadata is followed, and each resource is read when something is said of it."""
+    """Whether only the metadata is followed. Each resource is then read when a command about it is built."""
     is_foreign: bool = False
-    """Whether another service owns the kind: its CRD may be missing, and then there are no such resources."""
+    """Whether another service owns the kind. Its CRD may be missing; then there are no such resources."""
     has_status: bool = True
-    """Whether we write one."""
+    """Whether the watcher writes its status."""
     is_made: bool = False
-    """Whether we make, change and delete some of them: the children of other resources."""
+    """Whether the watcher creates, changes and deletes some of the resources: children of other resources."""
     unowned: UnownedResource | None = None
-    """What we do with those that are no children, besides writing a status; None: nothing."""
+    """What the watcher does with resources that are not children, besides writing a status; None: nothing."""
     reference: str = ""
-    """The part of the spec that names another resource of the same namespace, with dots between the names of fields."""
+    """Path of the field of the spec that names another resource of the same namespace, with dots."""
     refers_to: ApiResource | None = None
-    """Of which kind that is."""
+    """The kind of that other resource."""
     secret_type: str = ""
-    """If it is a Secret: of which type it has to be."""
+    """The type that the other resource must have, if it is a Secret."""
     secret_use: Callable[[str], SecretUse | None] | None = None
     """What a resource uses that Secret for: see :class:`Reference`."""
     copied_secret: str = ""
-    """The part of the spec that names a Secret of any type, whose version is sent, too: see :class:`Kind`."""
+    """Path of the field of the spec that names a Secret of any type, whose version is also sent: see :class:`Kind`."""
     projection: Projection = NOTHING
-    """What of its metadata and status is sent besides the spec."""
+    """Which parts of metadata and status are sent besides the spec."""
     own_status: frozenset[str] = frozenset()
-    """Members of the status that we write, if other controllers write others; empty: all of it."""
+    """Members of the status that we write, if other controllers write others; empty: we write all of it."""
     recalls_status: bool = False
-    """Whether commands carry the status that it has."""
+    """Whether commands carry the resource's current status."""
 
     @property
     def name(self) -> str:
-        """As manifests, commands and metrics say it."""
+        """The kind's name in manifests, commands and metrics."""
         return self.resource.kind
 
     @property
     def names_secrets(self) -> bool:
-        """Whether commands tell of a Secret that a resource names."""
+        """Whether commands describe a Secret that a resource names."""
         return bool(self.copied_secret) or self.refers_to is SECRET
 
     def copied_secret_of(self, spec: str) -> str:
-        """Name of the Secret whose version is sent with this spec, JSON text; "" if there is none."""
+        """Name of the Secret whose version is sent with this spec (JSON text); empty if there is none."""
         return text_at(orjson.loads(spec), self.copied_secret) if self.copied_secret else ""
 
     def reference_of(self, manifest: Manifest) -> str:
-        """Name of what a resource refers to, "" if nothing. The spec may be anything a user wrote."""
+        """Name of the resource that ``manifest`` refers to, empty if none. The spec may be anything a user wrote."""
         return text_at(manifest.get("spec"), self.reference) if self.reference else ""
 
 
 def followed(registry: Registry) -> tuple[FollowedKind, ...]:
-    """How each kind of ``registry`` is followed: of Secrets only those that are made for us."""
+    """How each kind of ``registry`` is followed. Of Secrets only the types made for us are followed."""
     made = made_resources(registry)
     unowned = {changed.resource: changed for changed in changed_resources(registry)}
     return tuple(
@@ -119,12 +119,12 @@ KINDS = followed(REGISTRY)
 CUSTOM_KINDS = tuple(kind for kind in KINDS if kind.has_status)
 FOREIGN_KINDS = tuple(kind for kind in KINDS if kind.is_foreign)
 WATCHED_WHOLE = tuple(kind for kind in KINDS if not kind.metadata_only)
-"""Those of which a watch shows what is sent: all but Secrets."""
+"""Kinds whose watch shows all that is sent: all but Secrets."""
 (SECRETS,) = (kind for kind in KINDS if kind.resource == SECRET)
 
 
 def looked_up(registry: Registry) -> tuple[FollowedKind, ...]:
-    """Kinds of which commands carry what resources of followed kinds name; nothing is sent of themselves."""
+    """Kinds whose resources are sent only inside commands about resources that name them."""
     return tuple(FollowedKind(kind.resource, has_status=False) for kind in registry.looked_up)
 
 
@@ -132,12 +132,12 @@ LOOKED_UP = looked_up(REGISTRY)
 
 
 def by_name(kinds: Iterable[FollowedKind]) -> Mapping[str, FollowedKind]:
-    """``kinds`` as rows name them."""
+    """``kinds`` by the name that rows use."""
     return {kind.name: kind for kind in kinds}
 
 
 BY_NAME = by_name(CUSTOM_KINDS)
-"""Those that have a status for us to write."""
+"""Kinds whose status we write."""
 
 
 READING = ("get", "list", "watch")
@@ -147,14 +147,14 @@ LEADING = ("get", "create", "patch")
 
 
 def verbs_on(kind: FollowedKind) -> tuple[str, ...]:
-    """Every call that is made to resources of ``kind``, those to their status as ``patch/status``."""
+    """Every call that is made for resources of ``kind``; calls for their status are ``patch/status``."""
     changing = [verb for verb in MAKING if kind.unowned is not None and verb in {"patch", *kind.unowned.verbs}]
     making, writing = MAKING if kind.is_made else changing, WRITING if kind.has_status else ()
     return tuple(dict.fromkeys((*READING, *making, *writing)))
 
 
 def access_to(kind: FollowedKind) -> Access:
-    """What is done with resources of ``kind``; those without a status of ours are only read, unless some are made."""
+    """The rights needed for ``kind``. Resources without a status of ours are only read, unless we create some."""
     plural, verbs = kind.resource.plural, verbs_on(kind)
     rights = f"{', '.join(verb for verb in verbs if '/' not in verb)} on {plural}"
     status = f" and patch on {plural}/status" if kind.has_status else ""
@@ -176,11 +176,11 @@ ACCESS_TO_NAMESPACES = Access(
     not_served="is this a Kubernetes API server?",
     listed=(),
 )
-"""What is done with namespaces: each is read, to tell which one of its name it is."""
+"""The right to read namespaces, which tells different namespaces of one name apart."""
 
 
 def access_to_lease(namespace: str) -> Access:
-    """What is done with the lease of those who may lead."""
+    """The rights on the lease of the watchers that may lead."""
     return Access(
         LEASE,
         LEADING,

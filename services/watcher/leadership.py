@@ -1,7 +1,7 @@
-"""Who follows the workspace: this process, or, where several serve it, the one that holds the lease.
+"""Decides whether this process follows the workspace: always, or, if several serve it, while it holds the lease.
 
-Run by :mod:`services.watcher.watcher`. Only the leader reads resources and declares epochs complete; statuses are
-written by all.
+Run by :mod:`services.watcher.watcher`. Only the leader reads resources and declares epochs complete. All watchers write
+statuses.
 """
 
 from __future__ import annotations
@@ -31,9 +31,10 @@ LABEL = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?")
 
 
 def lease_name(workspace: str) -> str:
-    """Name of the Lease of those that serve ``workspace``: valid in Kubernetes, and no other workspace's.
+    """Name of the Lease of the watchers of ``workspace``: valid in Kubernetes, and different for each workspace.
 
-    A name that has to be changed gets a hash of what it was, and another separator, so that none can be spelt alike.
+    A workspace name that is no valid label is changed. The changed name ends with a hash of the original and has
+    another separator, so no two workspaces get the same Lease.
     """
     if LABEL.fullmatch(workspace):
         return f"{LEASE}-{workspace}"
@@ -43,27 +44,27 @@ def lease_name(workspace: str) -> str:
 
 @dataclass(slots=True)
 class Leadership:
-    """The feeds, and whether they may run."""
+    """The feeds, which run while this process leads."""
 
     feeds: list[Feed]
     epochs: Epochs
     newest_command: Callable[[], Awaitable[int]]
-    """Greatest timestamp in the log of commands."""
+    """Greatest timestamp in the topic of commands."""
     election: Election | None = None
     until_commands_fail: Callable[[], Awaitable[None]] = never
-    """Returns when Kafka does not answer this process, though it may answer another."""
+    """Returns when Kafka does not answer this process; it may still answer another."""
     list_in_turn: Callable[[], Awaitable[None]] = never
-    """Has the feeds list anew now and then, for ever."""
+    """Lists the feeds anew in turn, for ever."""
     follow_named: Sequence[Callable[[], Awaitable[None]]] = ()
-    """Each follows, for ever, what resources of the feeds name and no feed has."""
+    """Each follows, for ever, what resources of the feeds name and no feed follows."""
 
     @property
     def is_standby(self) -> bool:
-        """Whether another process may be at work."""
+        """Whether another process may be leading."""
         return self.election is not None and not self.election.leading
 
     async def run(self) -> None:
-        """Follow for ever, whenever it is ours to. Raises StartupError if a feed cannot go on."""
+        """Follow whenever this process leads, for ever. Raises StartupError if a feed cannot go on."""
         if self.election is None:
             await self._follow()
             return
@@ -78,14 +79,14 @@ class Leadership:
             await self.election.resign()
 
     def unready_because(self) -> str:
-        """Why the work is not being done yet, "" if it is, or is another's to do."""
+        """Why nothing is followed yet; empty if it is, or if another process leads."""
         unlisted = [feed.kind.resource.plural for feed in self.feeds if not feed.listed]
         return f"{', '.join(unlisted)} not listed yet" if unlisted and not self.is_standby else ""
 
     async def _follow(self) -> None:
-        """Run all feeds until one fails, or others may send commands and this process cannot.
+        """Run all feeds until one fails, or until this process cannot send commands while another may.
 
-        The epochs begin beyond any that another leader may have used, by whatever clock.
+        The epochs begin above any that another leader may have used, whatever its clock.
         """
         silence = asyncio.ensure_future(self.until_commands_fail() if self.election is not None else never())
         feeding = asyncio.create_task(self._feed())

@@ -8,7 +8,7 @@ from services.common.kubernetes import Manifest
 
 
 def content_of(secret: Manifest) -> dict[str, str]:
-    """Its data, as the API server encodes it."""
+    """The Secret's data, encoded as the API server sends it."""
     return secret.get("data") or {}
 
 

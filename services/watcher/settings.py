@@ -12,7 +12,7 @@ from services.common.settings import ServiceSettings
 
 
 class WatcherSettings(ServiceSettings):
-    """What the watcher needs to know."""
+    """Settings of a watcher."""
 
     workspace: str = Field(
         default="local",

@@ -1,4 +1,4 @@
-"""The closed list of unowned objects: which a watcher may make or delete, and what it may change of one."""
+"""The closed list of unowned objects: which ones a watcher may create or delete, and which fields it may change."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ from services.kinds.space_request.model import CLAIM_LABEL, SPACE_REQUEST, TARGE
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnownedResource:
-    """What may be done with objects of one kind. Everything that is not named here is left as it is."""
+    """What may be done with objects of one kind. Everything else is left as it is."""
 
     resource: ApiResource
     verbs: frozenset[str] = frozenset()
-    """Besides patch: create, delete."""
+    """Verbs besides patch: create, delete."""
     spec: frozenset[str] = frozenset()
-    """Fields, all of them texts."""
+    """Fields of the spec that may be changed. All of them are texts."""
     labels: frozenset[str] = frozenset()
     annotations: frozenset[str] = frozenset()
-    """Of one that is made, too."""
+    """Annotations that may be set, also on an object that is created."""
     finalizers: frozenset[str] = frozenset()
-    """Ours, which are put on and taken off beside those of others."""
+    """Our finalizers, which are added and removed without touching those of others."""
     kept_by: frozenset[ApiResource] = frozenset()
-    """Kinds of which a row may name an object of the namespace: while there is that, it is not deleted."""
+    """Kinds of objects that keep this one: it is not deleted while an object that its row names exists."""
 
 
 UNOWNED_RESOURCES: Mapping[str, UnownedResource] = {
@@ -79,6 +79,6 @@ UNOWNED_RESOURCES: Mapping[str, UnownedResource] = {
 
 
 def changed_resources(registry: Registry) -> Iterator[UnownedResource]:
-    """What the watcher changes for resources of these kinds; nothing else is it given the right to change."""
+    """What the watcher changes for these kinds of resources. It has the right to change nothing else."""
     declared = {unowned for kind in registry.kinds for unowned in kind.unowned}
     return (known for kind, known in UNOWNED_RESOURCES.items() if kind in declared)

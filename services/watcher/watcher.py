@@ -23,14 +23,14 @@ FLUSH_SECONDS = 3.0
 
 @dataclass(slots=True)
 class Watcher:
-    """The parts of one watcher, running or about to."""
+    """The parts of one watcher."""
 
     leadership: Leadership
     streams: Sequence[RowStream[Any]]
-    """Of statuses, and of child objects."""
+    """The streams of statuses and of child objects."""
     publishers: Sequence[Publisher]
     cluster: Reachability | None = None
-    """If there are other watchers: they write everything while this one cannot reach the API server."""
+    """Set if there are other watchers: these write everything while this one cannot reach the API server."""
     _heartbeat: Heartbeat = field(default_factory=Heartbeat)
 
     async def run(self, stop: asyncio.Event) -> None:
@@ -92,11 +92,11 @@ class Watcher:
         return self.leadership.unready_because() or next(filter(None, streams), "")
 
     def role(self) -> str:
-        """What is to be said of a process that is well but does not follow the workspace: "standby"; else ""."""
+        """The role of a healthy process: "standby" if it does not follow the workspace, else empty."""
         return "standby" if self.leadership.is_standby else ""
 
     def unhealthy_because(self) -> str:
-        """Why this process should be replaced, "" if it need not."""
+        """Why this process should be replaced; empty if it should not."""
         return self._heartbeat.silence()
 
 

@@ -1,1 +1,1 @@
-"""Custom resources to commands: lists and watches them, and sends every change to ``gitops.commands``."""
+"""Custom resources to commands: lists and watches them, and sends each change to ``gitops.commands``."""

@@ -1,6 +1,6 @@
-"""Sends commands to Kafka, a bounded number at a time. Each list and watch has its own: both end if a command is lost.
+"""Sends commands to Kafka, a bounded number at a time. Each session of a feed has one: both end if a command is lost.
 
-Called by :mod:`follow_session`. Nothing is dropped silently: a command is delivered, or ``lost`` has an error.
+Called by :mod:`follow_session`. A command is either delivered, or ``lost`` has an error.
 """
 
 from __future__ import annotations
@@ -23,7 +23,10 @@ BYTES_IN_FLIGHT = 16 * 1024 * 1024
 
 
 class BoundedProducer:
-    """Sends commands; at most ``limit`` of them, and :data:`BYTES_IN_FLIGHT` or one, are unacknowledged."""
+    """Sends commands.
+
+    At most ``limit`` of them are unacknowledged, and at most :data:`BYTES_IN_FLIGHT` or one command.
+    """
 
     def __init__(
         self,
@@ -33,7 +36,10 @@ class BoundedProducer:
         topic: str = COMMANDS,
         may_send: Callable[[], bool] = lambda: True,
     ) -> None:
-        """Belongs to the running event loop. ``may_send``: asked right before each command, as others may lead."""
+        """Belongs to the running event loop.
+
+        ``may_send`` is asked right before each command: another process may lead.
+        """
         self._publisher, self._codec, self._limit, self._topic = publisher, codec, limit, topic
         self._may_send = may_send
         self._loop = asyncio.get_running_loop()

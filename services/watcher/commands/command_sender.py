@@ -1,4 +1,4 @@
-"""Sends pending changes as commands: reads what a command must contain and is only read when it is sent.
+"""Builds the commands of pending changes, and sends them. What a command needs besides the change is read only then.
 
 Run by :mod:`follow_session`. Commands are sent in the order in which the changes left the queue, although several reads
 are under way at a time. An epoch is declared complete only after all commands of its list.
@@ -31,27 +31,27 @@ from services.watcher.commands.translation import LastSent, Translator
 from services.watcher.followed_kinds import FollowedKind
 
 LOOKUPS = 8
-"""Look-ups of one kind under way, and so the commands that are held between the queue and Kafka."""
+"""How many commands of one kind are built at a time, and so how many are between the queue and Kafka."""
 
 
 class BuiltCommand(NamedTuple):
-    """A command, and which Secret it speaks of."""
+    """A command, and what it says of other objects."""
 
     command: Command | None
-    """None if the resource is gone: its removal follows."""
+    """None if the resource is gone: a command about its removal follows."""
     refers_to: str = ""
-    """Name of what the resource refers to."""
+    """Name of the resource that it refers to."""
     secret_version: str = ""
-    """resourceVersion of that, if it is a Secret that is followed."""
+    """resourceVersion of that resource, if it is a followed Secret."""
     copied_secret: str = ""
-    """Name of the Secret whose version the command tells."""
+    """Name of the Secret whose version the command has."""
     sealed_for: tuple[str, str] = ("", "")
-    """The namespace as a Sealer knows it, and the keys that sealed for it when the build began."""
+    """The namespace as a Sealer identifies it, and the keys that sealed for it when the build began."""
 
 
 @dataclass(frozen=True, slots=True)
 class CommandBuilder:
-    """Builds the command of a change, with what is known only when it is sent."""
+    """Builds the command of a change, and adds what is known only when it is sent."""
 
     kind: FollowedKind
     translate: Translator
@@ -60,15 +60,12 @@ class CommandBuilder:
     namespaces: Namespaces
     inference: NamespaceInference
     sealer: Sealer | None = None
-    """Of Secrets, and of a kind that names them: seals what resources may use these for."""
+    """Set for Secrets, and for kinds that name them: seals what resources may use Secrets for."""
     classes: TargetClasses | None = None
-    """Which resources name."""
+    """Set for kinds that name classes."""
 
     async def build_command(self, change: Change, epoch: int, held_back_ms: int) -> BuiltCommand:
-        """The command of ``change``.
-
-        Raises Rejected if the resource or its namespace may not be read.
-        """
+        """Build the command of ``change``. Raises Rejected if the resource or its namespace may not be read."""
         if change.command is not None and not isinstance(change.command.event, ResourceChanged):
             return BuiltCommand(change.command, change.refers_to)
         namespace = await self._find_namespace(change)
@@ -95,7 +92,7 @@ class CommandBuilder:
         return await self._completed(command, refers_to, held_back_ms)
 
     async def _find_namespace(self, change: Change) -> Namespace | None:
-        """The namespace that the resource is in; None if there is none of its name. Raises Rejected."""
+        """The namespace that the resource is in; None if no namespace has that name. Raises Rejected."""
         namespace = self.inference.find_namespace(change.uid, change.tenant, change.seen)
         if namespace is None:
             namespace = await self.namespaces.find_namespace(change.tenant, change.seen)
@@ -104,7 +101,7 @@ class CommandBuilder:
         return namespace
 
     async def _completed(self, command: Command, refers_to: str, held_back_ms: int) -> BuiltCommand:
-        """With what is known only now."""
+        """``command`` with what is known only now."""
         if not isinstance(command.event, ResourceChanged):
             return BuiltCommand(None)
         event = replace(command.event, held_back_ms=held_back_ms)
@@ -123,7 +120,7 @@ class CommandBuilder:
         return BuiltCommand(replace(command, event=event), refers_to)
 
     async def _is_there(self, change: Change) -> bool:
-        """Whether the resource exists after its namespace was read, and so is in it."""
+        """Whether the resource exists after its namespace was read; then it is in that namespace."""
         resource = self.kind.resource
         return await self.reader.find_incarnation(resource, change.tenant, change.name, change.uid) is not None
 
@@ -142,7 +139,7 @@ class CommandBuilder:
         return replace(event, secret_type=secret_type, secret_version=version)
 
     async def _with_secret(self, event: ResourceChanged, command: Command, name: str) -> tuple[ResourceChanged, str]:
-        """With the Secret's type and what the resource may use it for; and the Secret's version."""
+        """``event`` with the Secret's type and what the resource may use it for; and the Secret's version."""
         version = self.types.version_of(command.namespace, name)
         event = replace(event, secret_type=await self.types.type_of(command.namespace, name))
         use = self.kind.secret_use(event.spec) if self.kind.secret_use is not None else None
@@ -156,7 +153,7 @@ class CommandBuilder:
 
 
 def _looks_older(command: Command, namespace: Namespace) -> bool:
-    """By their times, which are of different API servers' clocks: no more than a reason to look."""
+    """Whether the resource seems older than its namespace. Different clocks set the times, so this is only a hint."""
     return isinstance(command.event, ResourceChanged) and 0 < command.event.created_at < namespace.created_at
 
 
@@ -173,7 +170,7 @@ class _Begun:
 
 @dataclass(slots=True)
 class CommandSender:
-    """Empties ``changes`` into ``producer``."""
+    """Sends the changes of ``changes`` to ``producer``."""
 
     changes: PendingChanges
     producer: BoundedProducer
@@ -181,17 +178,17 @@ class CommandSender:
     last_sent: LastSent
     rechecks: SecretRechecks
     class_rechecks: Rechecks | None
-    """Of a kind that names classes."""
+    """Set for kinds that name classes."""
     key_rechecks: Rechecks | None
-    """Of Secrets, and a kind that names them."""
+    """Set for Secrets, and for kinds that name them."""
     epoch: Callable[[], int]
-    """Of the newest list."""
+    """Returns the epoch of the newest list."""
     complete_epoch: Callable[[int], Awaitable[None]]
-    """Declare that all of the list of this epoch was put into the producer."""
+    """Declares that all commands of the list of this epoch were given to the producer."""
     _begun: asyncio.Queue[_Begun | _ListIsOut] = field(default_factory=lambda: asyncio.Queue(LOOKUPS))
 
     async def start_builds(self) -> None:
-        """For ever: take the next change and start to build its command."""
+        """Take changes and start to build their commands, for ever."""
         while True:
             taken = await self.changes.next_change()
             if taken is None:
@@ -211,7 +208,7 @@ class CommandSender:
                 raise
 
     async def send_commands(self) -> None:
-        """For ever: send the commands that are built, in order. Raises Retry if a command was lost, Rejected."""
+        """Send built commands in order, for ever. Raises Retry if a command was lost, Rejected."""
         while True:
             begun = await self._begun.get()
             if isinstance(begun, _ListIsOut):

@@ -1,4 +1,4 @@
-"""Epochs: the numbers that order complete lists. A new one exceeds the timestamp of the newest command."""
+"""Epochs: the numbers that order complete lists. A new epoch is greater than the timestamp of the newest command."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ log = structlog.get_logger(__name__)
 
 REQUEST_SECONDS = 5.0
 CLOCKS_DIFFER = timedelta(seconds=10)
-"""By how much at most, as a rule: ours, the API server's and the brokers'."""
+"""How much our clock, the API server's and the brokers' differ at most, as a rule."""
 
 
 class Epochs:
-    """Milliseconds since 1970, but always greater than the last, also when the clock was set back.
+    """Milliseconds since 1970, but always greater than the last epoch, even if the clock was set back.
 
-    ``floor`` carries the rule across restarts: no epoch so far exceeds it. Whoever begins to lead raises it.
+    ``floor`` carries the rule across restarts: no earlier epoch is greater. A process that begins to lead raises it.
     """
 
     def __init__(self, floor: int = 0) -> None:
         self._last = floor
         self.floor = floor
-        """When the newest command was sent by whoever led before this process, 0 if there was none."""
+        """When the newest command was sent by an earlier leader, 0 if there is none."""
 
     def next_epoch(self, now_ms: int) -> int:
         """The epoch of a list that begins at ``now_ms``."""
@@ -41,7 +41,7 @@ class Epochs:
         return self._last
 
     def raise_to(self, floor: int) -> None:
-        """Another process may have led before: no epoch so far exceeds ``floor``."""
+        """Continue above ``floor``: another process may have led before, and used no greater epoch."""
         self._last, self.floor = max(self._last, floor), floor
 
 
@@ -50,11 +50,11 @@ class ListProgress:
     """How far the lists of one kind have come."""
 
     epoch: int = 0
-    """Of the newest list that began."""
+    """Epoch of the newest list that was begun."""
     complete_epoch: int = 0
-    """Of the newest list that was completed and acknowledged, 0 if there is none since this process leads."""
+    """Epoch of the newest list that was completed and acknowledged, 0 if there is none since this process leads."""
     followed_until: int = 0
-    """When the last change was seen, or the last list was complete: milliseconds since 1970."""
+    """When the last change was seen, or the last list was complete, in milliseconds since 1970."""
 
     @property
     def is_complete(self) -> bool:
@@ -62,7 +62,7 @@ class ListProgress:
         return self.complete_epoch > 0 and self.complete_epoch == self.epoch
 
     def begin_epoch(self, epochs: Epochs, now_ms: int) -> str:
-        """Begin a list. Returns since when changes are news of it, as Kubernetes writes times; "" if all may be old."""
+        """Begin a list. Returns since when changes count as news, as Kubernetes writes times; empty if none does."""
         self.epoch = epochs.next_epoch(now_ms)
         known_until = max(epochs.floor, self.followed_until)
         since = datetime.fromtimestamp(known_until / 1000, UTC) - CLOCKS_DIFFER
@@ -70,9 +70,9 @@ class ListProgress:
 
 
 def newest_timestamp(brokers: Brokers, topic: str) -> int:
-    """Greatest timestamp of any message in ``topic``, milliseconds since 1970; 0 if it is empty. Blocks.
+    """Greatest timestamp of any message in ``topic``, milliseconds since 1970; 0 if it is empty.
 
-    Raises Retry while the brokers do not answer.
+    Blocks. Raises Retry while the brokers do not answer.
     """
     partitions = [TopicPartition(topic, number) for number in range(count_partitions(brokers, [topic])[topic])]
     request = {partition: OffsetSpec.max_timestamp() for partition in partitions}  # type: ignore[no-untyped-call]
@@ -86,7 +86,7 @@ def newest_timestamp(brokers: Brokers, topic: str) -> int:
 
 
 async def until_answered(ask: Callable[[], Awaitable[int]], what: str) -> int:
-    """What Kafka answers, asked for ``what``; asked again while it does not, as no answer has lost no command."""
+    """Kafka's answer to ``ask``. Asks again until Kafka answers: without an answer no command is lost."""
     delays = Backoff()
     while True:
         try:

@@ -1,10 +1,10 @@
 """Follows one kind of resource and sends every change as a command.
 
-Started by the bootstrap, one per kind. Of every state of a resource the planner gets that state or a later one; of a
+The bootstrap starts one feed per kind. For every state of a resource the planner gets that state or a later one. For a
 deleted resource it gets ResourceGone, or a ResyncCompleted whose epoch is newer than all commands about that resource.
 A command may be sent twice, which is harmless.
 
-A feed runs one :class:`FollowSession` after another: each ends when a command is lost.
+A feed runs one :class:`FollowSession` after another. Each session ends when a command is lost.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ from services.watcher.followed_kinds import FollowedKind
 log = structlog.get_logger(__name__)
 
 MAX_LOSSES = 3
-"""Sessions in a row that lost a command before completing a list; then a new process, with a new producer, may do
-better: a producer whose state the broker no longer knows never recovers by itself."""
+"""How many sessions in a row may lose a command before they complete a list. Then the process ends: a new producer may
+do better. A producer whose state the broker no longer knows never recovers."""
 
 
 @dataclass(slots=True)
 class Feed:
-    """One kind of resource being followed."""
+    """Follows one kind of resource."""
 
     parts: FeedParts
     delays: Backoff = field(default_factory=lambda: Backoff(first=0.5))
     _progress: ListProgress = field(default_factory=ListProgress)
     _session: FollowSession | None = None
-    """None while it does not follow."""
+    """None between sessions."""
     _losses: int = 0
     _asked_anew: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -47,22 +47,22 @@ class Feed:
         restores_of(self.parts)
 
     def observe_secret(self, event: Reflection) -> None:
-        """Send again what names a Secret that has changed."""
+        """Send again the resources that name this Secret."""
         if self._session is not None:
             self._session.observe_secret(event)
 
     def observe_unfollowed(self, event: Changed | Deleted) -> None:
-        """Send again what names a Secret that is not followed, and was added, has changed or is gone."""
+        """Send again the resources that name this Secret, which is not followed, and was added, changed or deleted."""
         if self._session is not None:
             self._session.observe_unfollowed(event)
 
     def observe_class(self, name: str) -> None:
-        """Send again what names a class that has changed."""
+        """Send again the resources that name this class, which has changed."""
         if self._session is not None:
             self._session.observe_class(name)
 
     def observe_tenant(self, namespace_digest: str) -> None:
-        """Send again what was sealed for a tenant that is in other engine clusters now."""
+        """Send again what was sealed for this tenant, which is now in other engine clusters."""
         if self._session is not None:
             self._session.observe_tenant(namespace_digest)
 
@@ -73,7 +73,7 @@ class Feed:
 
     @property
     def sends_versions(self) -> bool:
-        """Whether what was sent holds for one version of a Secret that is followed."""
+        """Whether a command is valid for one version of a followed Secret only."""
         return self.parts.sealer is not None or bool(self.kind.copied_secret)
 
     @property
@@ -92,7 +92,7 @@ class Feed:
         return self._progress.is_complete
 
     def list_anew(self) -> None:
-        """Begin a new list, though nothing else asks for it."""
+        """Begin a new list."""
         self._asked_anew.set()
 
     async def run(self) -> None:

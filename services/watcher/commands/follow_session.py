@@ -1,9 +1,9 @@
-"""One session of a feed: it follows a kind until a command is lost, and holds what is known only meanwhile.
+"""One session of a feed: follows a kind until a command is lost, and has the state that is valid only meanwhile.
 
 Made by :mod:`feed`. A session begins with a list, so it needs nothing of the session before it.
 
-``reflection → is it news? → wait its turn → look up → send → acknowledged``; the first two in :meth:`_read`, the others
-in :mod:`command_sender`, so that a tenant that waits for its turn, or has much to be sent, never stops the reading.
+``reflection → is it news? → wait its turn → look up → send → acknowledged``. The first two steps are in :meth:`_read`,
+the others in :mod:`command_sender`. So a tenant that waits for its turn, or has much to send, never stops the reading.
 """
 
 from __future__ import annotations
@@ -76,23 +76,23 @@ class FeedParts:
     namespaces: Namespaces
     state_version: TakeStateVersion = state_version
     until_outdated: Callable[[], Awaitable[None]] = never
-    """Returns when every command has to be sent again: what was sent is wrong by now."""
+    """Returns when every command has to be sent again, because what was sent is no longer valid."""
     observe: Callable[[Reflection], None] = ignore
     """Called with every event."""
     sealer: Sealer | None = None
-    """Of Secrets, and of a kind that names them: seals what they may be used for."""
+    """Set for Secrets, and for kinds that name them: seals what they may be used for."""
     classes: TargetClasses | None = None
-    """Of a kind that names classes."""
+    """Set for kinds that name classes."""
     recheck_seconds: float = RECHECK_SECONDS
 
 
 @dataclass(slots=True)
 class FollowSession:
-    """Made on the event loop that runs it, and run once."""
+    """One session. It is created on the event loop that runs it, and run once."""
 
     parts: FeedParts
     progress: ListProgress
-    """Of the feed: it outlives the session."""
+    """The feed's lists, which outlive the session."""
     asked_anew: asyncio.Event
     """Set when a new list is asked for."""
     on_completed: Callable[[int], None]
@@ -102,13 +102,13 @@ class FollowSession:
     _inference: NamespaceInference = field(init=False)
     _secret_rechecks: SecretRechecks = field(init=False)
     _class_rechecks: Rechecks | None = None
-    """Of a kind that names classes."""
+    """Set for kinds that name classes."""
     _key_rechecks: Rechecks | None = None
-    """Of Secrets, and of a kind that names them."""
+    """Set for Secrets, and for kinds that name them."""
     _last_sent: LastSent = field(default_factory=LastSent)
     _references: References = field(default_factory=References)
     _news_since: str = ""
-    """What has changed since then is news of the list that is being read, "" if nothing is known of that."""
+    """Changes since then count as news while the list is read; empty if nothing is known of them."""
 
     def __post_init__(self) -> None:
         parts = self.parts
@@ -124,27 +124,27 @@ class FollowSession:
             self._key_rechecks = Rechecks(parts.sealer.key_ids_of, self._last_sent, changes)
 
     def observe_secret(self, event: Reflection) -> None:
-        """Send again what names a Secret that has changed."""
+        """Send again the resources that name this Secret."""
         self._secret_rechecks.observe_secret(event)
 
     def observe_unfollowed(self, event: Changed | Deleted) -> None:
-        """Send again what names a Secret that is not followed, and was added, has changed or is gone."""
+        """Send again the resources that name this Secret, which is not followed, and was added, changed or deleted."""
         self._secret_rechecks.observe_unfollowed(event)
 
     def observe_class(self, name: str) -> None:
-        """Send again what names a class that has changed."""
+        """Send again the resources that name this class, which has changed."""
         if self._class_rechecks is not None:
             self._class_rechecks.observe_subject(name)
 
     def observe_tenant(self, namespace_digest: str) -> None:
-        """Send again what was sealed for a tenant that is in other engine clusters now."""
+        """Send again what was sealed for this tenant, which is now in other engine clusters."""
         if self._key_rechecks is not None:
             self._key_rechecks.observe_subject(namespace_digest)
 
     async def run(self) -> None:
         """Follow until a command is lost (raises Retry), or the API server forbids it (raises Rejected).
 
-        A command can be lost while the watch is silent, so all are waited for together.
+        A command can be lost while the watch is silent, so all steps are awaited together.
         """
         sender = self._new_sender()
         steps = [self._read(), sender.start_builds(), sender.send_commands()]
@@ -186,7 +186,7 @@ class FollowSession:
         )
 
     async def _read(self) -> None:
-        """For ever; from a new list on whenever everything has to be sent again. What waits is sent meanwhile."""
+        """Read for ever; begin a new list whenever everything has to be sent again. Sending goes on meanwhile."""
         while True:
             self.asked_anew.clear()
             steps = [self._reflect(), self.parts.until_outdated(), self.asked_anew.wait()]
@@ -220,23 +220,24 @@ class FollowSession:
 
         A crash at any point is followed by a new list under a newer epoch. Therefore:
 
-        1. A list begins: the epoch is taken before the first object is read. What waits from before is forgotten, as
-           the list shows it, but for removals. Crash: nothing was sent under it.
-        2. Each object of the list is sent, known or not: what is not sent would be swept. They go out when the list
-           is complete, tenants in turn; changes from exactly the list's version on are watched meanwhile, and go
-           first, as does what has changed while nobody watched. An object that changes while the list is read is of
-           the list: its change is sent before the list counts as sent. One that is found to be gone when its turn
-           comes is not sent, rightly: it would be swept.
-           Crash: the planner knows some objects under an epoch that is never completed; it sweeps nothing by it.
-           The same if a new list begins before this one is out.
-        3. All of them are acknowledged.
-           Crash: the same.
+        1. A list begins: the epoch is chosen before the first object is read. Waiting changes are dropped, because the
+           list shows them; removals stay.
+           Crash: nothing was sent under this epoch.
+        2. Each object of the list is sent, known or not, because an object that is not sent would be swept. The objects
+           are sent when the list is complete, tenants in turn. Changes from exactly the list's version on are watched
+           meanwhile and are sent first, as is what has changed while nobody watched. An object that changes while the
+           list is read belongs to the list: its change is sent before the list counts as sent. An object that is gone
+           when its turn comes is not sent: it should be swept.
+           Crash: the planner has some objects of an epoch that is never completed; it sweeps nothing by it. The same
+           holds if a new list begins before this one is sent.
+        3. All of these commands are acknowledged.
+           Crash: as in 2.
         4. Only then the epoch is declared complete, in every partition.
-           Crash: the partitions that have the marker sweep, rightly, as every object was acknowledged before it;
-           the others sweep at the next epoch.
+           Crash: partitions that have the marker sweep correctly, because every object was acknowledged before it; the
+           others sweep at the next epoch.
         5. The markers are acknowledged; changes follow.
-           Crash with changes unsent or unacknowledged: the next list holds what they said; of a resource that is gone
-           it holds nothing, and the next epoch sweeps it.
+           Crash with changes unsent or unacknowledged: the next list shows the resources as they are; a resource that
+           is gone is not in it, and the next epoch sweeps it.
         """
         self._inference.observe_event(event)
         match event:
@@ -264,14 +265,14 @@ class FollowSession:
         metrics.WATCH_RELISTS.labels(SERVICE, self.parts.kind.name).inc()
 
     def _queue_listed(self, manifest: Manifest) -> None:
-        """What has changed while nobody watched need not wait for all that has not."""
+        """Queue an object of the list. What has changed while nobody watched is sent before the rest."""
         if self._news_since and changed_at(manifest["metadata"], self.parts.kind.projection) >= self._news_since:
             self._changes.add_change(self._changed(manifest), of_list=True)
         else:
             self._changes.add_listed(self._changed(manifest))
 
     def _queue_change(self, manifest: Manifest) -> None:
-        """A state that matters waits its turn; so does one the planner knows, if another would be sent before it."""
+        """Queue a change, unless the planner knows this state and no other state is queued."""
         uid = manifest["metadata"]["uid"]
         if uid not in self._changes and self._last_sent.get(uid) == self.parts.state_version(manifest):
             metrics.WATCH_EVENTS.labels(SERVICE, self.parts.kind.name, "echo").inc()
@@ -279,10 +280,10 @@ class FollowSession:
             self._changes.add_change(self._changed(manifest), of_list=self._may_be_of_list(uid))
 
     def _queue_removal(self, manifest: Manifest) -> None:
-        """A removal waits its turn, in place of what waits of the same resource.
+        """Queue a removal, in place of a queued change of the same resource.
 
-        Of one that the planner was never told of nothing needs to be said: otherwise creating and deleting without
-        end would fill our memory.
+        No removal is sent for a resource of which no command was sent: otherwise creating and deleting without end
+        would fill our memory.
         """
         uid = manifest["metadata"]["uid"]
         of_list = self._may_be_of_list(uid)
@@ -292,7 +293,7 @@ class FollowSession:
             self._changes.drop_change(uid)
 
     def _may_be_of_list(self, uid: str) -> bool:
-        """Whether it may have existed when the list began that is being read, and was not told of since."""
+        """Whether the resource may be in the list that is being read, and was not sent since the list began."""
         return self._changes.is_listing and uid not in self._last_sent
 
     def _changed(self, manifest: Manifest) -> Change:
@@ -319,7 +320,7 @@ class FollowSession:
 
 
 def restores_of(parts: FeedParts) -> Counter:
-    """How often the API server was found to be behind what it has shown of the kind."""
+    """Counts how often the API server was behind what it had shown of the kind."""
     return metrics.API_SERVER_RESTORES.labels(SERVICE, parts.translate.workspace, parts.kind.name)
 
 

@@ -1,8 +1,8 @@
-"""Tells which namespace of its name a resource is in: who is given a name again must find nothing of before.
+"""Finds out which namespace of its name a resource is in: the next owner of a name must not find anything of the last.
 
-Called by :mod:`command_sender`. A namespace is read when a resource is sent, unless another of its kind is known to be
-in it. No watch of namespaces would do: it may be behind that of the resource, and the planner would be told the
-namespace of before.
+Called by :mod:`command_sender`. The namespace is read when a resource is sent, unless another resource of its kind is
+known to be in it. A watch of namespaces would not do: it may lag behind the watch of the resource, and the planner
+would get the former namespace.
 """
 
 from __future__ import annotations
@@ -20,10 +20,8 @@ from services.watcher.commands.translation import created_at
 MOST_KNOWN = 100_000
 INFERENCE_COUNTS_FOR_SECONDS = 60
 LOGICAL_CLUSTER = "kcp.io/cluster"
-"""Annotation of every object of KCP: a workspace that is made again under its name is another logical cluster.
-
-Elsewhere it is an annotation like any other, which whoever may label a namespace may set.
-"""
+"""Annotation of every object of KCP. A workspace that is created again under its name is another logical cluster.
+Elsewhere it is an ordinary annotation, which anybody who may annotate a namespace can set."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,26 +29,26 @@ class Namespace:
     """One incarnation of a namespace."""
 
     uid: str
-    """After the name of its logical cluster, if it tells one."""
+    """Preceded by the name of its logical cluster, if there is one."""
     created_at: int
     """Milliseconds since 1970, in whole seconds."""
     read: float
-    """When it was there, or later: monotonic seconds, for whoever sets the clock back must not make it newer."""
+    """When it existed, or later: monotonic seconds, so that a clock that is set back does not make it newer."""
 
 
 @dataclass(frozen=True, slots=True)
 class Namespaces:
-    """The namespaces that were read last; for all kinds together. Belongs to one event loop."""
+    """The namespaces that were read last, for all kinds together. Belongs to one event loop."""
 
     reader: ObjectReader
     in_logical_clusters: bool = False
-    """The API server is KCP."""
+    """Whether the API server is KCP."""
     time: Callable[[], float] = time.monotonic
     _known: dict[str, Namespace] = field(default_factory=dict)
     _reading: defaultdict[str, asyncio.Lock] = field(default_factory=lambda: defaultdict(asyncio.Lock))
 
     async def find_namespace(self, name: str, since: float) -> Namespace | None:
-        """The namespace as it was read after ``since``, monotonic; None if there is none. Raises Rejected."""
+        """The namespace as read after ``since`` (monotonic seconds); None if there is none. Raises Rejected."""
         if (known := self._read_since(name, since)) is not None:
             return known
         async with self._reading[name]:  # what waited meanwhile has been read for all
@@ -101,10 +99,10 @@ class NamespaceInference:
     """Several watches have no order among each other: then nothing is inferred from other objects."""
     _existing: set[str] = field(default_factory=set)
     _inhabited: dict[str, _Inhabited] = field(default_factory=dict)
-    """By the name of the namespace."""
+    """By name of the namespace."""
 
     def observe_event(self, event: Reflection) -> None:
-        """Take in what was listed or watched."""
+        """Process an event of the list or watch."""
         match event:
             case ListStarted():
                 self._existing.clear()
@@ -115,7 +113,7 @@ class NamespaceInference:
                 self._remove(manifest["metadata"])
 
     def find_namespace(self, uid: str, name: str, seen: float) -> Namespace | None:
-        """In which namespace of this name the object is that was seen then, monotonic; None if that is not known."""
+        """The namespace of this name that contains the object, seen at ``seen``; None if that is not known."""
         found = self._inhabited.get(name)
         if found is None or uid not in self._existing:
             return None
@@ -123,7 +121,7 @@ class NamespaceInference:
         return found.namespace if counts or uid in found.uids else None
 
     def note_namespace(self, uid: str, name: str, namespace: Namespace) -> None:
-        """The object was found to be in this namespace, which was read after it; it may be gone by now."""
+        """The object was found in this namespace, which was read after the object. The object may be gone by now."""
         if uid not in self._existing:
             return
         found = self._inhabited.get(name)

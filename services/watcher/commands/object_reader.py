@@ -1,4 +1,4 @@
-"""Reads single objects when a command is built; waits while the API server does not answer.
+"""Reads single objects when a command is built, and waits while the API server does not answer.
 
 Called by :mod:`command_sender`, several at a time.
 """
@@ -20,16 +20,15 @@ from services.common.kubernetes.access import GRACE_SECONDS
 log = structlog.get_logger(__name__)
 
 OBJECT_NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")
-"""What Kubernetes takes as a name, and nothing that means something else in a path."""
+"""Names that Kubernetes accepts, and that have no other meaning in a path."""
 
 
 @dataclass(frozen=True, slots=True)
 class ObjectReader:
-    """Keeps nothing of what it reads. An object counts as gone only if the API server says so of this very object.
+    """Caches nothing. An object counts as missing only if the API server says so of this very object.
 
-    What was not found because its kind is not served at the moment, or not read because rights are not known yet, is
-    asked for again. Raises Rejected if that stays so: what the planner is told of a sync run's deployment at first is
-    what it keeps, so nothing may be told that is not known.
+    It is asked again if its kind is not served at the moment, or if rights are not known yet. Raises Rejected if that
+    persists. Nothing uncertain may be sent: the planner keeps what it first learns of a sync run's deployment.
     """
 
     kube: KubeClient
@@ -37,7 +36,7 @@ class ObjectReader:
     grace_seconds: float = GRACE_SECONDS
 
     async def find_object(self, resource: ApiResource, namespace: str | None, name: str) -> Manifest | None:
-        """The object of this name at this moment, None if there is none; the name is a user's, and may be anything."""
+        """The object of this name, None if there is none. The name comes from a user, and may be any text."""
         if not OBJECT_NAME.fullmatch(name):
             return None
         delays, grace = self.new_delays(), ForbiddenGrace(self.grace_seconds)
@@ -59,6 +58,6 @@ class ObjectReader:
             await asyncio.sleep(delays.next_delay())
 
     async def find_incarnation(self, resource: ApiResource, namespace: str, name: str, uid: str) -> Manifest | None:
-        """The object of this name, unless it is another one by now."""
+        """The object of this name, None if it has another uid by now."""
         manifest = await self.find_object(resource, namespace, name)
         return manifest if manifest is not None and manifest["metadata"]["uid"] == uid else None

@@ -26,7 +26,7 @@ from services.watcher.commands.translation import StateVersion
 
 ALL_TENANTS = ""
 CHANGES_PER_LISTED = 8
-"""If both wait, one resource of a list goes out after so many changes: a list ends, however much changes."""
+"""How many changes are sent before one resource of a list, if both wait. So every list ends."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,23 +34,23 @@ class Change:
     """The newest state of a resource, to be sent."""
 
     uid: str
-    """Changes of one resource replace each other."""
+    """Identifies the resource. Its newest change replaces older ones."""
     tenant: str
-    """Its namespace: whose tokens it needs."""
+    """The resource's namespace, whose tokens the change needs."""
     name: str
     state_version: StateVersion | None
     """None if the resource is gone."""
     seen_at: datetime
     command: Command | None = None
-    """None if the resource is to be read when its turn comes."""
+    """None if the resource is read when its turn comes."""
     refers_to: str = ""
-    """Name of the other resource that the command has to tell of."""
+    """Name of the other resource that the command describes."""
     seen: float = field(default_factory=time.monotonic, compare=False)
-    """``seen_at`` as monotonic seconds, which nobody sets back."""
+    """``seen_at`` in monotonic seconds, which nobody can set back."""
 
     @property
     def size(self) -> int:
-        """Bytes of content; the rest of a change is small, and of one size."""
+        """Bytes of content. The rest of a change is small, and of a fixed size."""
         event = self.command.event if self.command else None
         if not isinstance(event, ResourceChanged):
             return 0
@@ -66,27 +66,30 @@ class _Pending:
 
 @dataclass(slots=True)
 class PendingChanges:
-    """The changes of one kind. Belongs to the running event loop; the limiters may be shared with other kinds."""
+    """The pending changes of one kind. Belongs to the running event loop.
+
+    The limiters may be shared with other kinds.
+    """
 
     kind: str
     limiter: RateLimiter
-    """Of what the watch shows, by tenant."""
+    """Limits what the watch shows, by tenant."""
     list_limiter: RateLimiter
-    """Of what lists show, of all tenants together."""
+    """Limits what lists show, for all tenants together."""
     bytes: ReservedBytes = field(default_factory=ReservedBytes)
     clock: Clock = field(default_factory=SystemClock)
     _pending: dict[str, _Pending] = field(default_factory=dict)
     _changed: WorkQueue[str] = field(default_factory=WorkQueue)
-    """What the watch has shown; each costs its tenant a token."""
+    """What the watch has shown. Each key costs its tenant a token."""
     _listed: WorkQueue[str] = field(default_factory=WorkQueue)
-    """What has to go out before the list is complete: without regard to the limits of tenants."""
+    """What must be sent before the list is complete. Tenants' limits do not apply."""
     _listing: bool = False
     """Whether a list is being read."""
     _unsent: bool = False
-    """Whether a list is being read, or not all of the last one was returned."""
+    """Whether a list is being read, or some of the last list was not returned yet."""
     _changes_in_a_row: int = 0
     _list_due: float | None = None
-    """When more of the list may go out; None if none of it waits for that."""
+    """When more of the list may be sent; None if nothing waits for that."""
     _was_held_back: set[str] = field(default_factory=set)
     _wakeup: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -102,13 +105,13 @@ class PendingChanges:
         return self._listing
 
     def is_listed(self, uid: str) -> bool:
-        """Whether a list is not out before this resource is."""
+        """Whether the list is incomplete until this resource is sent."""
         return uid in self._listed
 
     def add_change(self, change: Change, *, of_list: bool = False) -> None:
-        """Let ``change`` wait its turn, or take the turn of an older one of the same resource.
+        """Queue ``change``, or replace an older change of the same resource, which keeps its turn.
 
-        ``of_list``: the resource may be in the list that is being read, which does not show it any more.
+        ``of_list``: the resource may belong to the list that is being read, although the list no longer shows it.
         """
         self._put(change)
         self._changed.add_key(change.uid, Place(change.tenant))
@@ -116,7 +119,7 @@ class PendingChanges:
             self._list(change)
 
     def add_listed(self, change: Change) -> None:
-        """Let what a list shows wait its turn."""
+        """Queue a resource that a list shows."""
         self._put(change)
         self._list(change)
 
@@ -127,9 +130,9 @@ class PendingChanges:
             self._wakeup.set()  # it may have been the last of a list
 
     async def next_change(self) -> tuple[Change, int] | None:
-        """The next change that may be sent, and the milliseconds it was held back for want of tokens.
+        """The next change that may be sent, and for how many milliseconds it was held back for want of tokens.
 
-        None if by now all of a list was returned, once for each list.
+        Returns None once per list, after its last resource.
         """
         while True:
             if self._unsent and not self._listing and not self._listed:
@@ -143,7 +146,7 @@ class PendingChanges:
             await self._wait()
 
     def begin_list(self) -> None:
-        """A list begins: it will show what waits, and what an interrupted list has left, but for removals."""
+        """Begin a list. Drops what waits, because the list will show it, but for removals."""
         removals = [pending for pending in self._pending.values() if pending.change.state_version is None]
         self.clear()
         self._unsent = self._listing = True
@@ -152,12 +155,12 @@ class PendingChanges:
             self._list(pending.change)
 
     def end_list(self) -> None:
-        """The list is complete, and goes out, tenants in turn: not before, as it shows one tenant after the other."""
+        """The list was read. Only now it is sent, tenants in turn: a list shows one tenant after the other."""
         self._listing = False
         self._wakeup.set()
 
     def clear(self) -> None:
-        """Forget everything."""
+        """Drop everything."""
         for part in (self._pending, self.bytes, self._changed, self._listed, self._was_held_back):
             part.clear()
         self._unsent = self._listing = False
@@ -177,11 +180,11 @@ class PendingChanges:
             self._listed.add_key(change.uid, Place(change.tenant))
 
     def _bounded(self, change: Change) -> Change:
-        """``change``, without its content if there is no room for it."""
+        """``change``, without its content if there is no room for that."""
         return change if self.bytes.reserve_bytes(change.tenant, change.size) else replace(change, command=None)
 
     async def _wait(self) -> None:
-        """Return when something was added or dropped, or may go out by now."""
+        """Return when something was added or dropped, or may be sent by now."""
         self._wakeup.clear()
         dues = [due for due in (self._changed.next_due(), self._list_due) if due is not None]
         with suppress(TimeoutError):
@@ -204,7 +207,7 @@ class PendingChanges:
         return None if self._list_due is not None else self._listed.pop_key(now)
 
     def _next_changed(self, now: float) -> str | None:
-        """Of the tenant whose turn it is and who may send; whoever has no token is held back until there is one."""
+        """The next uid of the tenant whose turn it is. A tenant without a token is held back until it has one."""
         while (tenant := self._changed.next_lane(now)) is not None:
             due = self.limiter.take_token(tenant, now)
             if due is None:

@@ -1,7 +1,7 @@
-"""Sends resources again when something has changed that their newest command told of: a class, or where to seal to.
+"""Sends resources again when what their newest command said of another object is no longer true.
 
-:mod:`command_sender` notes what each command told. A resource that is to be sent again waits its turn like any change,
-and costs its tenant a token.
+That object is a class, or the keys to seal to. :mod:`command_sender` notes what each command said. A resource that is
+sent again waits its turn like any change, and costs its tenant a token.
 """
 
 from __future__ import annotations
@@ -16,29 +16,29 @@ from services.watcher.commands.translation import LastSent
 
 
 class SentState(NamedTuple):
-    """What the newest command of a resource told of something."""
+    """What the newest command of a resource said of another object."""
 
     namespace: str
     name: str
     subject: str
-    """Of what it told."""
+    """The other object."""
     state: str
-    """What it told of that."""
+    """The state of that object in the command."""
 
 
 @dataclass(slots=True)
 class Rechecks:
-    """Queues resources of one kind of which a command told what is no longer so."""
+    """Queues resources of one kind whose newest command is outdated."""
 
     newest_state: Callable[[str], str]
-    """Of a subject."""
+    """Returns the current state of a subject."""
     last_sent: LastSent
     changes: PendingChanges
     _by_uid: dict[str, SentState] = field(default_factory=dict)
     _by_subject: dict[str, dict[str, None]] = field(default_factory=dict)
 
     def note_sent(self, uid: str, sent: SentState) -> None:
-        """Record what a command says; that may have changed since."""
+        """Record what a command says. If that has changed since, the resource is queued."""
         self.forget_resource(uid)
         self._by_uid[uid] = sent
         self._by_subject.setdefault(sent.subject, {})[uid] = None
@@ -46,7 +46,7 @@ class Rechecks:
             self._queue_again(uid)
 
     def forget_resource(self, uid: str) -> None:
-        """The resource is gone, or is to be sent again."""
+        """Forget a resource that is gone, or is to be sent again."""
         if (known := self._by_uid.pop(uid, None)) is None:
             return
         of_subject = self._by_subject[known.subject]
@@ -55,14 +55,14 @@ class Rechecks:
             del self._by_subject[known.subject]
 
     def observe_subject(self, subject: str) -> None:
-        """It has come, changed or gone."""
+        """Queue the resources that name ``subject``, which was added, changed or deleted."""
         newest = self.newest_state(subject)
         for uid in list(self._by_subject.get(subject, ())):
             if self._by_uid[uid].state != newest:
                 self._queue_again(uid)
 
     def _queue_again(self, uid: str) -> None:
-        """The resource is as it was; it is read again when its turn comes."""
+        """Queue the resource, which is unchanged itself. It is read again when its turn comes."""
         sent, state = self._by_uid[uid], self.last_sent.get(uid)
         if state is not None and uid not in self.changes:
             self.changes.add_change(Change(uid, sent.namespace, sent.name, state, datetime.now(UTC)))

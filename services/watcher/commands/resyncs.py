@@ -1,8 +1,8 @@
-"""Lists each kind anew now and then, because the log of commands forgets: it is to hold a complete list at any time.
+"""Lists each kind anew from time to time, so that the log of commands always has a complete list although it forgets.
 
-Run by :mod:`services.watcher.leadership`, beside the feeds. Kinds take turns, so that no two are listed at a time, and
-turns have no fixed length, so that watchers which started together do not list together. What lists show goes out as
-slowly as after a start, and behind every change.
+Run by :mod:`services.watcher.leadership`, next to the feeds. Kinds take turns, so no two kinds are listed at a time.
+The length of a turn varies, so watchers that started together do not list together. Listed resources are sent as slowly
+as after a start, and behind every change.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from typing import Protocol
 from services.common.clock import Clock, SystemClock
 
 JITTER = 0.25
-"""The share of a turn by which it may be shorter."""
+"""The share by which a turn may be shorter."""
 
 
 class Listed(Protocol):
-    """A kind that is followed."""
+    """A followed kind."""
 
     @property
     def complete_epoch(self) -> int:
-        """Of its newest list that was sent as a whole."""
+        """Epoch of the newest list that was sent completely."""
 
     @property
     def is_complete(self) -> bool:
@@ -40,14 +40,14 @@ class Resyncs:
 
     feeds: Sequence[Listed]
     interval: timedelta
-    """In which each kind is listed once."""
+    """Each kind is listed once in this time."""
     clock: Clock = field(default_factory=SystemClock)
     chance: Callable[[], float] = random.random
 
     async def run(self) -> None:
-        """For ever: when a turn is over, list the kind anew whose list is the oldest.
+        """At the end of each turn, list the kind anew whose list is the oldest; for ever.
 
-        A list that is still being sent goes on: to begin another one would delay its end.
+        A list that is still being sent is not begun anew: that would delay its end.
         """
         while True:
             await self.clock.sleep(self._turn_seconds())

@@ -1,9 +1,9 @@
-"""Sends custom resources again when the Secret that they name has changed: what was said of it holds no longer.
+"""Sends custom resources again when the Secret that they name has changed.
 
-:mod:`command_sender` notes the resources that name a Secret, with its type and version as the planner knows them. Of a
-Secret that is followed each change is seen; the binding is of one version, so the resource is sent with another. Others
-are not followed: :mod:`unfollowed_secrets` tells of most of their changes at once, and they are read again from time to
-time, in a task of :mod:`follow_session`: no change waits for that.
+:mod:`command_sender` notes which resources name a Secret, and which type and version of it the planner knows. Every
+change of a followed Secret is seen; a binding is valid for one version of it, so the resource is sent with a new one.
+Other Secrets are not followed: :mod:`unfollowed_secrets` reports most of their changes at once. In addition, a task of
+:mod:`follow_session` reads them again from time to time, and delays no change.
 """
 
 from __future__ import annotations
@@ -21,26 +21,26 @@ from services.watcher.commands.translation import LastSent
 
 RECHECK_SECONDS = 60.0
 RECHECKED_AT_ONCE = 100
-"""How often, and for how many resources at a time."""
+"""How often, and how many resources at a time."""
 
 
 @dataclass(frozen=True, slots=True)
 class SecretReference:
-    """A resource and the Secret it names."""
+    """A resource, and the Secret that it names."""
 
     uid: str
     namespace: str
     name: str
     secret: str
     sent_type: str
-    """Type of the Secret as the planner knows it, "" for none."""
+    """Type of the Secret in the newest command, "" for none."""
     version: str = ""
-    """Its resourceVersion then, "" if it is not followed and its content matters to nobody."""
+    """resourceVersion of the Secret then, empty if it is not followed and its content matters to nobody."""
 
 
 @dataclass(slots=True)
 class References:
-    """What commands said since the last list."""
+    """What commands have said of Secrets since the last list began."""
 
     _by_uid: dict[str, SecretReference] = field(default_factory=dict)
     _by_secret: dict[tuple[str, str], dict[str, None]] = field(default_factory=dict)
@@ -66,14 +66,14 @@ class References:
         return [self._by_uid[uid] for uid in self._by_secret.get((namespace, secret), ())]
 
     def next_references(self, count: int) -> list[SecretReference]:
-        """Those whose turn it is, at most ``count``: namespaces in turn, each resource once in a round."""
+        """The next references to check, at most ``count``: namespaces in turn, each resource once in a round."""
         due = [self._by_uid[uid] for _ in range(count) if (uid := self._queue.pop_key(0.0)) is not None]
         for reference in due:
             self._queue.add_key(reference.uid, Place(reference.namespace))
         return due
 
     def clear(self) -> None:
-        """A new list begins; all will be told again."""
+        """Forget everything: a new list begins, and all resources are sent again."""
         self._by_uid.clear()
         self._by_secret.clear()
         self._queue.clear()
@@ -98,7 +98,7 @@ class SecretRechecks:
     seconds: float = RECHECK_SECONDS
 
     async def run(self) -> None:
-        """For ever: queue resources whose Secret is no longer of the type that was sent."""
+        """Queue resources whose Secret no longer has the type that was sent; for ever."""
         while True:
             await asyncio.sleep(self.seconds)
             for reference in self.references.next_references(RECHECKED_AT_ONCE):
@@ -106,14 +106,14 @@ class SecretRechecks:
                     self._queue_again(reference)
 
     def note_reference(self, reference: SecretReference) -> None:
-        """Record what a command says; the Secret may have changed since it was read."""
+        """Record what a command says. The Secret may have changed since it was read."""
         self.references.note_reference(reference)
         newest = self.types.version_of(reference.namespace, reference.secret)
         if version_order(newest) > version_order(reference.version):
             self._queue_again(reference)
 
     def observe_secret(self, event: Reflection) -> None:
-        """A Secret that is followed was seen, has changed or is gone."""
+        """Process an event of a followed Secret."""
         match event:
             case Seen(manifest) | Changed(manifest):
                 version = manifest["metadata"]["resourceVersion"]
@@ -126,14 +126,17 @@ class SecretRechecks:
                 self._queue_again(reference)
 
     def observe_unfollowed(self, event: Changed | Deleted) -> None:
-        """A Secret that is not followed was added, has changed or is gone."""
+        """Process an event of a Secret that is not followed."""
         gone, version = isinstance(event, Deleted), event.object["metadata"]["resourceVersion"]
         for reference in self.references.references_to(*namespace_and_name(event.object)):
             if gone == bool(reference.sent_type) or (not gone and reference.version not in {"", version}):
                 self._queue_again(reference)
 
     async def _is_outdated(self, reference: SecretReference) -> bool:
-        """A Secret that is followed needs no asking: the planner learns of it, and of its end."""
+        """Whether the Secret differs from what was sent.
+
+        A followed Secret needs no check: the planner learns of its changes.
+        """
         if self.types.is_followed(reference.namespace, reference.secret):
             return False
         found = await self.types.state_of(reference.namespace, reference.secret)
@@ -142,7 +145,7 @@ class SecretRechecks:
         return found.version != reference.version if reference.version else found.type != reference.sent_type
 
     def _queue_again(self, reference: SecretReference) -> None:
-        """The resource is as it was; it is read again when its turn comes."""
+        """Queue the resource, which is unchanged itself. It is read again when its turn comes."""
         uid, state = reference.uid, self.last_sent.get(reference.uid)
         if state is not None and uid not in self.changes:
             self.changes.add_change(Change(uid, reference.namespace, reference.name, state, datetime.now(UTC)))

@@ -1,9 +1,9 @@
-"""Secrets, sealed as soon as they are read, which is when they are sent: only their metadata is followed and waits.
+"""Seals Secrets when they are sent. Only their metadata is followed and waits; the content is read and sealed at once.
 
-They are sealed to the keys of the engine clusters that their tenant is in. Until these are known a Secret is sent
-without content: so it counts as there, is swept by no list, and what names it waits.
+A Secret is sealed to the keys of the engine clusters that its tenant is in. Until these are known it is sent without
+content. So the planner knows that it exists, no list sweeps it, and resources that name it wait.
 
-Nothing here logs, raises, counts or represents their content.
+Nothing here logs, raises, counts or represents the content of Secrets.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ from services.watcher.secret_content import content_of, excess_of
 log = structlog.get_logger(__name__)
 
 ROTATION_SECONDS = 2.0
-"""How soon a change of the key file is noticed; asking costs one call of stat."""
+"""How often the key file is checked for a change, which costs one call of stat."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sealer:
-    """The content of commands about Secrets, and the bindings of what names them."""
+    """Seals the content of Secrets, and the bindings of resources that name them."""
 
     keys: SealingKeys
     workspace: str
@@ -44,20 +44,20 @@ class Sealer:
     tenants: ClustersOfTenants
 
     async def wait_until_ready(self) -> None:
-        """Return once it is known where tenants are, if that matters."""
+        """Return once it is known where tenants are, if any key names a cluster."""
         if self.tenants.matters():
             await self.tenants.wait_until_read()
 
     def subject_of(self, namespace: str, namespace_uid: str) -> str:
-        """What :meth:`key_ids_of` knows a namespace by."""
+        """The identity of a namespace for :meth:`key_ids_of`."""
         return namespace_digest(self.workspace, namespace, namespace_uid)
 
     def key_ids_of(self, subject: str) -> str:
-        """Ids of the keys under which the Secrets of a namespace are sealed now, in one text; "" if it is none."""
+        """Ids of the keys that seal the Secrets of a namespace now, in one text; empty if there are none."""
         return ",".join(self.keys.ids_for(self.tenants.clusters_of(subject)))
 
     def sealed_content(self, manifest: Manifest, namespace_uid: str) -> tuple[str, str]:
-        """Type, sealed content and key id as JSON; and why they were left out."""
+        """Type, sealed content and key id as JSON; and why the content was left out."""
         if too_large := excess_of(manifest, self.max_bytes):
             return OMITTED, too_large
         content = {"type": manifest.get("type", ""), BOUND: True}
@@ -70,7 +70,7 @@ class Sealer:
         return orjson.dumps(content | {"sealed": sealed, "keyId": key_id_of(sealed)}).decode(), ""
 
     def sealed_binding(self, manifest: Manifest, use: SecretUse, namespace_uid: str) -> str:
-        """What a resource may use the Secret for, sealed: text; "" if that, or the Secret, is not sealed."""
+        """What a resource may use the Secret for, sealed; empty if that, or the Secret, cannot be sealed."""
         if excess_of(manifest, self.max_bytes):
             return ""
         try:
@@ -81,17 +81,17 @@ class Sealer:
         return SecretBinding(meta["uid"], meta["resourceVersion"], use.digest, key_id_of(sealed), sealed).text
 
     def _context(self, manifest: Manifest, namespace_uid: str) -> tuple[SecretContext, frozenset[str]]:
-        """Where the Secret belongs, and the engine clusters it is sealed for."""
+        """Where the Secret belongs, and the engine clusters that it is sealed for."""
         meta, secret_type = manifest["metadata"], manifest.get("type", "")
         context = SecretContext(self.workspace, meta["namespace"], meta["name"], secret_type, namespace_uid)
         return context, self.tenants.clusters_of(self.subject_of(meta["namespace"], namespace_uid))
 
     def state_version(self, manifest: Manifest) -> StateVersion:
-        """Secrets have no generation: every write counts, and so does another key."""
+        """The version of a Secret, which has no generation: every write counts, and so does a change of keys."""
         return (manifest["metadata"]["resourceVersion"], *sorted(self.keys.active_ids.values()))
 
     async def until_rotated(self) -> None:
-        """Return when other keys seal than at the time of the call."""
+        """Return when other keys are active than at the time of the call."""
         before = self.keys.active_ids
         while self.keys.active_ids == before:  # noqa: ASYNC110 - a file tells nobody that it changed
             await asyncio.sleep(ROTATION_SECONDS)
@@ -102,23 +102,23 @@ class SecretState(NamedTuple):
 
     type: str
     version: str
-    """Its resourceVersion."""
+    """The Secret's resourceVersion."""
     is_too_large: bool = False
-    """To be copied; not told of one that is followed, whose content is sent or left out."""
+    """Whether it is too large to be copied. False for a followed Secret, whose content is sent or left out."""
 
     @property
     def type_to_copy(self) -> str:
-        """What is told in place of its type to who has it copied."""
+        """What is sent in place of the type for a Secret that is copied."""
         return TOO_LARGE if self.is_too_large else self.type
 
 
 @dataclass(frozen=True, slots=True)
 class SecretTypes:
-    """Tells the types of Secrets: of those that are followed at once, of others by asking."""
+    """Finds the types of Secrets: of followed ones at once, of others by asking the API server."""
 
     reader: ObjectReader
     max_bytes: int
-    """Of a Secret that is copied."""
+    """Largest content of a Secret that is copied."""
     _followed: ObjectStore[tuple[str, str], SecretState] = field(
         default_factory=lambda: ObjectStore(
             namespace_and_name,
@@ -127,25 +127,25 @@ class SecretTypes:
     )
 
     def observe_event(self, event: Reflection) -> None:
-        """Take note of what became of the Secrets that are followed."""
+        """Process an event of a followed Secret."""
         self._followed.observe_event(event)
 
     def is_followed(self, namespace: str, name: str) -> bool:
-        """Whether the planner learns of this Secret, and of its end, by itself."""
+        """Whether this Secret is followed, so that the planner learns of it, and of its end."""
         return (namespace, name) in self._followed
 
     def version_of(self, namespace: str, name: str) -> str:
-        """The newest version that was seen of a Secret that is followed, "" if it is not."""
+        """The newest version seen of a followed Secret, empty if it is not followed."""
         followed = self._followed.get((namespace, name))
         return followed.version if followed is not None else ""
 
     async def type_of(self, namespace: str, name: str) -> str:
-        """Type of a Secret at this moment, "" if there is none that can be read by this name."""
+        """Current type of a Secret, empty if no Secret of this name can be read."""
         found = await self.state_of(namespace, name)
         return found.type if found is not None else ""
 
     async def state_of(self, namespace: str, name: str) -> SecretState | None:
-        """What a Secret is at this moment, None if there is none that can be read by this name."""
+        """Current state of a Secret, None if no Secret of this name can be read."""
         if (followed := self._followed.get((namespace, name))) is not None:
             return followed
         secret = await self.reader.find_object(SECRET, namespace, name)

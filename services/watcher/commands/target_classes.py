@@ -1,8 +1,8 @@
-"""DeploymentTargetClasses: what commands of resources that name one carry, and which of these are sent again.
+"""DeploymentTargetClasses: what commands about resources that name a class say of it.
 
-A class belongs to no namespace, so to no partition of the commands. What the planner has to know of it comes with each
-resource that names it, in the order of that resource's tenant. When a class changes, or goes, each resource that names
-it is sent again (:mod:`rechecks`).
+A class belongs to no namespace, and so to no partition of the commands. So each resource that names a class carries
+what the planner needs of it, in the order of that resource's tenant. When a class changes or is deleted, each resource
+that names it is sent again (:mod:`rechecks`).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ MAX_CLASS_BYTES = 16 * 1024
 
 
 def class_content(manifest: Manifest, _part: str = "") -> str:
-    """What commands carry of a class: JSON of its version and its spec; "" if that is too long to be one."""
+    """What commands say of a class: its version and spec as JSON; empty if that is too long."""
     content = {"version": manifest["metadata"]["resourceVersion"], "spec": manifest.get("spec") or {}}
     text, omitted = bounded(content, MAX_CLASS_BYTES, "class")
     return "" if omitted else text
@@ -27,11 +27,11 @@ def class_content(manifest: Manifest, _part: str = "") -> str:
 
 @dataclass(slots=True)
 class TargetClasses:
-    """All classes of the workspace cluster; for all kinds together."""
+    """All classes of the workspace cluster, for all kinds together."""
 
     kube: KubeClient
     observers: list[Callable[[str], None]] = field(default_factory=list)
-    """Called with the name of each class that has come, changed or gone."""
+    """Called with the name of each class that was added, changed or deleted."""
     _store: ObjectStore[str, str] = field(
         default_factory=lambda: ObjectStore(lambda manifest: str(manifest["metadata"]["name"]), class_content)
     )
@@ -48,10 +48,10 @@ class TargetClasses:
                     observe(name)
 
     async def content_of(self, name: str) -> str:
-        """What commands carry of the class of this name, "" if there is none; waits for the first list."""
+        """The content of the class of this name, empty if there is none. Waits for the first list."""
         await self._listed.wait()
         return self.newest_content_of(name)
 
     def newest_content_of(self, name: str) -> str:
-        """The same without a wait."""
+        """The content of the class of this name, empty if there is none or if none is listed yet."""
         return self._store.get(name, "")

@@ -1,4 +1,4 @@
-"""Limits of a tenant's changes: how many go out in a second, and how much of those that wait is kept. Pure.
+"""Limits of a tenant's changes: how many are sent in a second, and how many bytes of waiting changes are held. Pure.
 
 Used by :mod:`pending_changes`. How many statuses are written at a time is a setting of :mod:`delivery`.
 """
@@ -8,27 +8,27 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 FORGET_FROM = 1024
-"""Full buckets are forgotten, so that no more are held than there are busy tenants; below this it is not worth it."""
+"""From how many buckets on full ones are dropped, so that only busy tenants have one."""
 MEBIBYTE = 1024 * 1024
 TOLERANCE_SECONDS = 1e-6
-"""Whoever comes back at the very moment it was given finds a token, however floats are rounded."""
+"""A caller that returns exactly when told finds a token, however floats are rounded."""
 
 
 @dataclass(slots=True)
 class RateLimiter:
-    """``per_second`` changes in the long run, ``burst`` at once. Times are seconds of any clock that only goes on."""
+    """``per_second`` changes in the long run, ``burst`` at once. Times are seconds of a clock that never goes back."""
 
     per_second: float
     burst: int
     _full_at: dict[str, float] = field(default_factory=dict)
-    """When each bucket will be full again: all that has to be known of it."""
+    """When each bucket will be full again. Nothing else needs to be stored."""
     _forget_at: int = FORGET_FROM
 
     def __len__(self) -> int:
         return len(self._full_at)
 
     def take_token(self, tenant: str, now: float) -> float | None:
-        """None if ``tenant`` may make one more change, which is then counted; else the moment at which it may."""
+        """Take a token of ``tenant``. Returns None if there was one, else the time at which there will be one."""
         full_at = max(now, self._full_at.get(tenant, now))
         due = full_at - (self.burst - 1) / self.per_second
         if due > now + TOLERANCE_SECONDS:
@@ -56,7 +56,7 @@ class ReservedBytes:
         return self._total
 
     def reserve_bytes(self, tenant: str, size: int) -> bool:
-        """Whether there is room for ``size`` bytes more of ``tenant``, which are then counted."""
+        """Reserve ``size`` bytes for ``tenant``. Returns whether there was room."""
         reserved = self._by_tenant.get(tenant, 0) + size
         if reserved > self.of_tenant or self._total + size > self.of_all:
             return False
@@ -65,13 +65,13 @@ class ReservedBytes:
         return True
 
     def release_bytes(self, tenant: str, size: int) -> None:
-        """``size`` bytes of ``tenant`` are held no longer."""
+        """Release ``size`` bytes of ``tenant``."""
         reserved = self._by_tenant.pop(tenant, 0) - size
         if reserved > 0:
             self._by_tenant[tenant] = reserved
         self._total -= size
 
     def clear(self) -> None:
-        """Nothing is held."""
+        """Release everything."""
         self._by_tenant.clear()
         self._total = 0

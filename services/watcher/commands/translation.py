@@ -1,4 +1,7 @@
-"""Objects of the API server to commands. Pure: :mod:`follow_session` calls it for every event it passes on."""
+"""Translates objects of the API server to commands.
+
+Pure: :mod:`follow_session` calls it for each event it passes on.
+"""
 
 from __future__ import annotations
 
@@ -15,12 +18,12 @@ from services.common.ownership import WATCHER_FIELD_MANAGER
 from services.kinds.shared.projection import MAX_STATUS_BYTES, NOTHING, Projection
 
 Content = Callable[[Manifest, str], tuple[str, str]]
-"""From a resource and the uid of its namespace to its spec as JSON, and why it was left out: "" if it was not."""
+"""From a resource and the uid of its namespace to its spec as JSON, and why that was left out (empty: it was not)."""
 StateVersion = Hashable
-"""All of an object that can change what the planner decides: tells changes of users from our own status writes."""
+"""All of an object that can change what the planner decides. It ignores our own writes of the status."""
 TakeStateVersion = Callable[[Manifest], StateVersion]
 LastSent = dict[str, StateVersion]
-"""The state of each object that was sent since the last list began, by uid; nothing of objects that are gone."""
+"""By uid, the state of each existing object that was sent since the last list began."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +37,7 @@ class Translator:
     recalls_status: bool = False
 
     def changed(self, manifest: Manifest, epoch: int, seen_at: datetime, namespace_uid: str = "") -> Command:
-        """The resource exists, as ``manifest`` says."""
+        """The command that the resource exists, as in ``manifest``."""
         meta = manifest["metadata"]
         spec, omitted = self.content(manifest, namespace_uid)
         projected = self.projection.project(manifest)
@@ -61,13 +64,16 @@ class Translator:
         return self._command(meta.get("namespace", ""), event, seen_at)
 
     def gone(self, manifest: Manifest, seen_at: datetime) -> Command:
-        """The resource no longer exists; ``manifest`` is its last state."""
+        """The command that the resource no longer exists; ``manifest`` is its last state."""
         meta = manifest["metadata"]
         event = ResourceGone(self.kind.kind, meta["name"], meta["uid"], meta["resourceVersion"])
         return self._command(meta.get("namespace", ""), event, seen_at)
 
     def resync_completed(self, epoch: int, seen_at: datetime) -> Command:
-        """All there are were sent since ``epoch`` began. It concerns every tenant, so it names none."""
+        """The command that all resources were sent since ``epoch`` began.
+
+        It concerns every tenant, so it names none.
+        """
         event = ResyncCompleted(self.kind.kind, epoch)
         return Command(source=self.workspace, workspace="", namespace="", seen_at=seen_at, event=event)
 
@@ -76,26 +82,26 @@ class Translator:
 
 
 def state_version(manifest: Manifest, projection: Projection = NOTHING) -> StateVersion:
-    """Of an object whose generation stands for its spec, and which says no more than its kind declares."""
+    """The version of an object whose generation stands for its spec, with what its kind declares of the rest."""
     meta = manifest["metadata"]
     projected = projection.project(manifest)
     return (meta.get("generation", 0), is_deleting(meta), finalizers(meta), projected.digest)
 
 
 def is_deleting(meta: Manifest) -> bool:
-    """Whether deletion was asked for and waits for finalizers."""
+    """Whether the object is being deleted, and waits for finalizers."""
     return bool(meta.get("deletionTimestamp"))
 
 
 def finalizers(meta: Manifest) -> tuple[str, ...]:
-    """What the deletion waits for."""
+    """The finalizers that a deletion waits for."""
     return tuple(meta.get("finalizers") or ())
 
 
 def changed_at(meta: Manifest, projection: Projection = NOTHING) -> str:
-    """When the newest change was made that may matter, as Kubernetes writes times; "" if it does not say.
+    """When the newest change was made that may matter, as Kubernetes writes times; empty if it does not say.
 
-    A write to the status matters if it was another controller's, and if the kind declares members of it.
+    A write to the status matters if another controller made it, and if the kind declares members of the status.
     """
     writes = [
         entry for entry in meta.get("managedFields") or () if not _is_status(entry) or _matters(entry, projection)
@@ -113,7 +119,7 @@ def created_at(meta: Manifest) -> int:
 
 
 def spec_within(limit: int, projection: Projection = NOTHING) -> Content:
-    """What is declared of a custom resource's spec, if it has at most ``limit`` bytes."""
+    """Makes a function that returns the declared part of a spec, if it has at most ``limit`` bytes."""
     return lambda manifest, _: bounded_spec(projection.project_spec(manifest.get("spec")), limit)
 
 

@@ -1,1 +1,1 @@
-"""Compiled rows to the workspace: statuses to their resources, and child objects of these."""
+"""Writes compiled rows to the workspace: statuses to their resources, and the child objects of these."""

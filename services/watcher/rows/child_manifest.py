@@ -1,4 +1,4 @@
-"""What a row of a child object says, read and checked. Pure."""
+"""Reads and checks what a row of a child object says. Pure."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from services.watcher.rows.unowned_manifest import require_known_change
 from services.watcher.unowned_kinds import UNOWNED_RESOURCES
 
 NAMED_BY_OTHERS = {ChildKind.SECRET_COPY.value: 0, ChildKind.MANAGED_ENVIRONMENT.value: 1}
-"""Kinds of objects that other child objects name, which come first."""
+"""Kinds of objects that other child objects name. They are applied first."""
 OTHERS = len(NAMED_BY_OTHERS)
 OWNERS = by_name((*CUSTOM_KINDS, *FOREIGN_KINDS))
 """Kinds of resources that want objects. Those of other services want to be removed themselves."""
@@ -26,7 +26,7 @@ OWNERS = by_name((*CUSTOM_KINDS, *FOREIGN_KINDS))
 
 @dataclass(frozen=True, slots=True)
 class SecretSource:
-    """What a copied Secret is a copy of, and what type the copy has."""
+    """The Secret that is copied, and the type of the copy."""
 
     name: str
     type: str
@@ -34,11 +34,11 @@ class SecretSource:
 
 @dataclass(frozen=True, slots=True)
 class ChildManifest:
-    """The part of a child object that is ours."""
+    """The fields of a child object that are ours."""
 
     labels: Mapping[str, str]
     content: Manifest | SecretSource
-    """The spec, whole; or where the content of a Secret is copied from."""
+    """The whole spec; for a copied Secret where its content comes from."""
 
 
 def resource_of(row: WorkspaceObject) -> ApiResource:
@@ -53,13 +53,13 @@ def owner_resource_of(row: WorkspaceObject) -> ApiResource:
 
 
 def wave_of(row: WorkspaceObject) -> int:
-    """A row's place among those of its namespace: an object is made after what it names, and removed before that."""
+    """The row's position within its namespace: objects are created after those they name, and removed before."""
     wave = NAMED_BY_OTHERS.get(row.kind, OTHERS)
     return wave if row.desired == "present" else 2 * OTHERS + 1 - wave
 
 
 def require_known_child(row: WorkspaceObject) -> WorkspaceObject:
-    """``row`` if it is one that can be applied. Raises Poison."""
+    """Returns ``row`` if it can be applied. Raises Poison otherwise."""
     if row.kind not in CHILD_RESOURCES and row.kind not in UNOWNED_RESOURCES:
         raise Poison(f"this watcher applies no object of kind {row.kind!r}")
     owner = OWNERS.get(row.owner_kind)
@@ -75,7 +75,7 @@ def require_known_child(row: WorkspaceObject) -> WorkspaceObject:
 
 
 def manifest_of(row: WorkspaceObject) -> ChildManifest:
-    """What the object shall be. Raises Poison."""
+    """The object that the row wants. Raises Poison."""
     try:
         manifest = orjson.loads(row.manifest)
         labels, annotations = _texts(manifest["labels"]), _texts(manifest["annotations"])
@@ -90,7 +90,7 @@ def manifest_of(row: WorkspaceObject) -> ChildManifest:
 
 
 def _require_listed(kind: str, labels: Iterable[str], annotations: Iterable[str], spec: Mapping[str, Any]) -> None:
-    """Raises Poison if the object would have anything that is not on the closed list."""
+    """Raises Poison if the object would have anything outside the closed list."""
     known = CHILD_RESOURCES[kind]
     beyond = {
         "spec": [path for path in _paths(spec) if path not in known.spec],
@@ -102,7 +102,7 @@ def _require_listed(kind: str, labels: Iterable[str], annotations: Iterable[str]
 
 
 def _paths(spec: Mapping[str, Any]) -> Iterator[str]:
-    """Of all fields, those of nested objects with a dot. An empty object is a field, too."""
+    """Paths of all fields, those of nested objects with dots. An empty object counts as a field."""
     for name, value in spec.items():
         nested = [*_paths(value)] if isinstance(value, Mapping) else ()
         yield from (f"{name}.{path}" for path in nested)
@@ -111,7 +111,7 @@ def _paths(spec: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _secret_source(spec: Mapping[str, Any]) -> SecretSource:
-    """A copy is always of a type that is made for us: no other Secret of a namespace can be made by a row."""
+    """The source of a copied Secret. A copy always has a type that is made for us, so rows create no other Secrets."""
     source = SecretSource(spec["from"], spec["type"])
     if not isinstance(source.name, str) or source.type not in REGISTRY.secret_types:
         raise ValueError(f"copies have one of the types {', '.join(REGISTRY.secret_types)}")

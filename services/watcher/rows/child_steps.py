@@ -1,6 +1,6 @@
-"""Decides what is to be done about one child object, from its row and what the API server has. Pure.
+"""Decides what to do about one child object, from its row and the live object. Pure.
 
-An object is ours if its controller is the owner that the row names, by uid. Whatever else has the name is left alone.
+An object is ours if its controller is the owner that the row names, by uid. Any other object of the name is left alone.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from services.common.messages import WorkspaceObject
 from services.watcher.rows.child_manifest import ChildManifest, resource_of
 
 UNCHANGEABLE = ("type", "immutable")
-"""Fields of a Secret that the API server lets nobody change: an object that differs there is made anew."""
+"""Fields of a Secret that cannot be changed: an object that differs in one of them is replaced."""
 
 
 def desired_object(row: WorkspaceObject, manifest: ChildManifest, content: Manifest) -> Manifest:
-    """The object as it is applied; ``content`` are its fields besides the metadata.
+    """The object to apply; ``content`` has its fields besides the metadata.
 
-    The reference does not block the owner's deletion: that would take a right to the owner's finalizers.
+    The owner reference does not block the owner's deletion: that would need a right to the owner's finalizers.
     """
     resource = resource_of(row)
     owner = {
@@ -37,9 +37,9 @@ def desired_object(row: WorkspaceObject, manifest: ChildManifest, content: Manif
 
 
 def bound_to(live: Manifest, desired: Manifest) -> Manifest:
-    """``desired``, to be applied to this very object, and only as it was read.
+    """``desired``, bound to the live object in exactly the version that was read.
 
-    The uid has it conflict if there is none any more, the version if there is another one, or it was changed.
+    The uid causes a conflict if the object is gone. The version causes one if the object was changed or replaced.
     """
     version = {name: live["metadata"][name] for name in ("uid", "resourceVersion")}
     return desired | {"metadata": desired["metadata"] | version}
@@ -60,8 +60,8 @@ def is_ours(row: WorkspaceObject, live: Manifest) -> bool:
 def require_applicable(row: WorkspaceObject, live: Manifest) -> None:
     """Return if the object of this name may be changed.
 
-    Raises AskedAgain while one that is leaving has the name: the planner follows it, and writes the row anew when it
-    has gone, or is ours. Raises Permanent if somebody else's has the name.
+    Raises AskedAgain while an object that is being deleted has the name: the planner follows it, and writes the row
+    anew once it is gone or is ours. Raises Permanent if an object of somebody else has the name.
     """
     if live["metadata"].get("deletionTimestamp"):
         raise AskedAgain(f"{_name(row)} is being deleted, and made anew for {_owner(row)} once it is gone")
@@ -78,12 +78,12 @@ def require_applicable(row: WorkspaceObject, live: Manifest) -> None:
 
 
 def has_to_be_replaced(live: Manifest, desired: Manifest) -> bool:
-    """Whether the object can only become as desired by being made anew."""
+    """Whether the object can become as desired only if it is replaced."""
     return any((live.get(field) or None) != desired.get(field) for field in UNCHANGEABLE)
 
 
 def uid_to_delete(row: WorkspaceObject, live: Manifest | None) -> str | None:
-    """Of which object the deletion is to be asked for; None if there is nothing of ours that stays."""
+    """The uid of the object to delete; None if no object of ours is left to delete."""
     if live is None or live["metadata"].get("deletionTimestamp") or not is_ours(row, live):
         return None
     uid = str(live["metadata"]["uid"])

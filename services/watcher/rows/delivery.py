@@ -46,20 +46,20 @@ log = structlog.get_logger(__name__)
 
 WRITE_SECONDS = 10.0
 REVOKE_SECONDS = WRITE_SECONDS + 2
-"""How long giving up a partition waits for writes in hand. The broker waits for minutes."""
+"""How long the loss of a partition waits for writes under way. The broker waits for minutes."""
 CONFIRMATION_SECONDS = 0.05
-"""How long a row waits until it is known that it is still ours to write."""
+"""How long a row waits until it is confirmed that we still own its partition."""
 ASKED_AGAIN_AFTER = timedelta(seconds=10)
-"""How old a row is when the planner asks again for its object without delay: ``REAPPLY_AFTER`` there."""
+"""Age of a row from which the planner asks for its object again without delay: ``REAPPLY_AFTER`` in the planner."""
 
 
 @dataclass(slots=True)
 class RowDelivery(Generic[RowT]):
-    """Writes what was read. Created on the event loop that it belongs to."""
+    """Writes consumed rows. Belongs to the event loop on which it was created."""
 
     type: RowType[RowT]
     write: Callable[[RowT], Awaitable[bool]]
-    """Whether anything had to be written. Raises Retry, Wait, Permanent."""
+    """Writes a row; returns whether anything had to be written. Raises Retry, Wait, Permanent."""
     offsets: OffsetTracker
     session: GroupSession
     dead_letters: DeadLetterQueue
@@ -78,7 +78,7 @@ class RowDelivery(Generic[RowT]):
     # On the consumer's thread.
 
     def handle_rows(self, rows: list[DecodedRow[RowT]]) -> None:
-        """Take over these rows."""
+        """Accept these rows."""
         self._loop.call_soon_threadsafe(self._receive, rows)
 
     def revoke_partitions(self, partitions: Sequence[TopicPartition]) -> None:
@@ -92,13 +92,13 @@ class RowDelivery(Generic[RowT]):
             )
 
     def is_full(self) -> bool:
-        """Whether consuming shall pause."""
+        """Whether consuming should pause."""
         return len(self._pending) >= self.limit
 
     # On the event loop.
 
     async def run(self, writers: int) -> None:
-        """Write so many rows at a time, for ever. Raises Unavailable if a dead letter cannot be written."""
+        """Write rows, ``writers`` at a time, for ever. Raises Unavailable if a dead letter cannot be written."""
         self._pending.start(writers)
         try:
             await self._failed
@@ -106,7 +106,7 @@ class RowDelivery(Generic[RowT]):
             await self._pending.stop()
 
     async def drain(self) -> None:
-        """Begin no more writes, finish those begun."""
+        """Finish the writes under way, and begin no others."""
         await self._pending.drop_partitions()
 
     def _receive(self, rows: list[DecodedRow[RowT]]) -> None:
@@ -143,7 +143,7 @@ class RowDelivery(Generic[RowT]):
             raise Retry(f"not written within {WRITE_SECONDS:g} s") from error
 
     def _failed_to_write(self, item: PendingRow[RowT], error: GitOpsError) -> float | None:
-        """What becomes of a row that could not be written: later again, or its message is a dead letter."""
+        """Decide about a row that could not be written: try it again later, or make its message a dead letter."""
         metrics.count_failure(SERVICE, error, self.type.name)
         about = {"kind": item.row.kind, "namespace": item.row.namespace, "name": item.row.name, "error": str(error)}
         if isinstance(error, Permanent) and self._may_give_up(item.row, error):
@@ -159,15 +159,18 @@ class RowDelivery(Generic[RowT]):
         return seconds
 
     def _leaves_to_planner(self, row: RowT) -> bool:
-        """Whether a row that is asked for again waits here no longer.
+        """Whether a row waits here no longer, because the planner asks for it again by itself.
 
-        One tenant can have thousands of such rows, and keep them from being written for ever. So they never pause
-        consuming: half of the room is for others.
+        One tenant can have thousands of rows that can never be written. They do not pause consuming: half of the room
+        is for other rows.
         """
         return 2 * len(self._pending) >= self.limit or datetime.now(UTC) >= row.seen_at + ASKED_AGAIN_AFTER
 
     def _may_give_up(self, row: RowT, error: Permanent) -> bool:
-        """Not if the API server refuses the rows of most tenants, such as one with older CRDs."""
+        """Whether ``row`` may be given up.
+
+        Not if most tenants' rows are refused, as by an API server with older CRDs.
+        """
         try:
             self.dead_letter_limit.require_room([row.namespace], error)
         except TooManyDeadLetters:

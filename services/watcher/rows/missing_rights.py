@@ -1,4 +1,4 @@
-"""What a watcher does when the API server forbids a write: it waits until an operator grants the right."""
+"""A write that the API server forbids waits until an operator grants the right."""
 
 from __future__ import annotations
 

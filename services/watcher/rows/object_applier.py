@@ -1,16 +1,17 @@
 """Makes an object as its row desires, in the tenant's own namespace. Called by :mod:`delivery`.
 
-The object is read, judged by :mod:`child_steps` and changed; the change is bound to what was read. What happens
-in between is met by looking again; doing it all twice changes nothing. It is applied on the server side: fields that we
-have applied before and do not any more go, what others have added stays.
+The object is read, judged by :mod:`child_steps` and changed. The change is bound to the version that was read: if the
+object changes in between, it is read again. To do all of this twice changes nothing. The object is applied on the
+server side: fields that we no longer apply are removed, and fields that others have added stay.
 
-    1. The object is read: whose is it?              Another's is left alone.
-    2. If there is none: is its owner still there?   Without it nothing is made. It is read once a second at most.
-    3. It is applied, with a reference to it.        The owner may go in between: the API server's garbage collector
-                                                     takes what refers to an owner that is gone, also if it came later.
+    1. The object is read: whose is it?              An object of somebody else is left alone.
+    2. If there is none: does its owner still exist? Without the owner no object is created. The owner is read at most
+                                                     once a second.
+    3. It is applied, with a reference to the owner. If the owner goes in between, the API server's garbage collector
+                                                     removes the object, even if it was created later.
 
-The look cannot be spared. To apply without one would add our reference to an object of somebody else's that differs in
-no field; and of what is created in place of applied, fields that are wanted no more would never go.
+The read is necessary. An apply without it would add our reference to an object of somebody else that differs in no
+field. If objects were created instead of applied, fields that are no longer desired would never be removed.
 
 An unowned object is not applied but changed, in the fields that its row names: see :mod:`unowned_changes`.
 """
@@ -59,7 +60,7 @@ from services.watcher.unowned_kinds import UNOWNED_RESOURCES
 log = structlog.get_logger(__name__)
 
 ATTEMPTS = 5
-"""Looks at an object that changes between each look and the change that follows from it."""
+"""How often an object is read again if it changes between the read and the write."""
 
 
 @dataclass(slots=True)
@@ -68,7 +69,7 @@ class ObjectApplier:
 
     kube: KubeClient
     max_secret_bytes: int
-    """Of a Secret that is copied."""
+    """Largest Secret that is copied."""
     _owners: Owners = field(init=False)
 
     def __post_init__(self) -> None:
@@ -78,8 +79,8 @@ class ObjectApplier:
         """Make the object as ``row`` says; returns whether anything had to be changed.
 
         Raises Retry (API server away, or the object keeps changing), Wait (an operator has to grant a right),
-        AskedAgain (an object of this name has to go first, or none may be made), Permanent (somebody else's object has
-        the name, or it is refused).
+        AskedAgain (another object of the name is being deleted, or none may be created), Permanent (an object of
+        somebody else has the name, or the API server refuses it).
         """
         try:
             with waiting_for_rights(_rights_to(resource_of(row))):
@@ -105,13 +106,13 @@ class ObjectApplier:
         raise Retry(f"{resource_of(row).kind} {row.namespace}/{row.name} keeps changing")
 
     async def _try(self, row: WorkspaceObject) -> bool | None:
-        """Whether anything had to be changed; None if it has to be looked at again."""
+        """Whether anything had to be changed; None if the object has to be read again."""
         if row.kind in UNOWNED_RESOURCES:
             return await self._change_unowned(row)
         return await (self._apply(row) if row.desired == "present" else self._remove(row))
 
     async def _change_unowned(self, row: WorkspaceObject) -> bool:
-        """As long as who wants it is there; the deletion was decided."""
+        """Change an unowned object, if the resource that wants the change exists. A deletion needs no such resource."""
         changes = UnownedChanges(self.kube)
         if row.desired == "absent":
             verb = await changes.delete_object(row) if row.uid else ""
@@ -124,7 +125,7 @@ class ObjectApplier:
         return bool(verb)
 
     async def _apply(self, row: WorkspaceObject) -> bool | None:
-        """Whether anything had to be changed; None if it has to be looked at again, because it is made anew."""
+        """Whether anything had to be changed; None if the object is being replaced, and has to be read again."""
         resource, manifest = resource_of(row), manifest_of(row)
         content = await self._content(row, manifest)
         if content is None:
@@ -143,11 +144,11 @@ class ObjectApplier:
         return True
 
     async def _write(self, resource: ApiResource, desired: Manifest, live: Manifest | None) -> None:
-        """Apply ``desired`` to this very object, or make it if there is none.
+        """Apply ``desired`` to the live object, or create it if there is none.
 
-        Without an object nothing is taken over from anybody: if one has come meanwhile that says something else, it is
-        looked at first. The planner asks again and again for an object that is not there: a quota may forbid it, which
-        nothing tells of when there is room.
+        Creation takes no object from anybody: if one has come meanwhile that differs, it is read first. The planner
+        asks again and again for a missing object, because a quota may forbid it, and nothing reports when there is
+        room.
         """
         _count(resource, "apply")
         if live is None:
@@ -157,7 +158,7 @@ class ObjectApplier:
             await self.kube.apply_object(resource, bound_to(live, desired), field_manager=WATCHER_FIELD_MANAGER)
 
     async def _content(self, row: WorkspaceObject, manifest: ChildManifest) -> Manifest | None:
-        """The object's fields besides its metadata; None if it is the copy of a Secret that is gone.
+        """The object's fields besides its metadata; None if it copies a Secret that is gone.
 
         Raises Permanent if that Secret is not copied.
         """
@@ -177,7 +178,7 @@ class ObjectApplier:
         return await self._delete(row, resource, uid)
 
     async def _delete(self, row: WorkspaceObject, resource: ApiResource, uid: str) -> bool:
-        """Ask for the deletion; False if the object is gone already. Raises Conflict if another has its name."""
+        """Request the deletion; False if the object is gone. Raises Conflict if another object has its name."""
         try:
             await self.kube.delete_object(resource, row.namespace, row.name, uid=uid)
         except NotFound:

@@ -1,4 +1,4 @@
-"""Tells whether the owners of child objects are there: read once for all children that come together."""
+"""Finds out whether the owners of child objects exist. One read serves all children that come together."""
 
 from __future__ import annotations
 
@@ -11,21 +11,22 @@ from services.common.messages import WorkspaceObject
 from services.watcher.rows.child_manifest import owner_resource_of
 
 SEEN_FOR_SECONDS = 1.0
-"""How long an owner counts as there. It may go right after it was read, too: the garbage collector sees to that."""
+"""How long an owner counts as existing after it was read. If it goes meanwhile, the garbage collector removes the
+child."""
 MOST_SEEN = 10_000
 
 
 @dataclass(frozen=True, slots=True)
 class Owners:
-    """Those of one workspace cluster. Belongs to one event loop."""
+    """Owners in one workspace cluster. Belongs to one event loop."""
 
     kube: KubeClient
     time: Callable[[], float] = time.monotonic
     _seen: dict[str, float] = field(default_factory=dict)
-    """When those that were there were read, by uid."""
+    """When each existing owner was read, by uid."""
 
     async def has_owner(self, row: WorkspaceObject) -> bool:
-        """Whether the very resource that ``row`` names is there, or was a moment ago."""
+        """Whether the resource that ``row`` names, by uid, exists, or existed a moment ago."""
         now = self.time()
         if now - self._seen.get(row.owner_uid, -SEEN_FOR_SECONDS) < SEEN_FOR_SECONDS:
             return True

@@ -1,7 +1,7 @@
-"""Rows that are not brought about yet: the newest of each object, one at a time of each, namespaces in turn.
+"""Rows that wait to be written: the newest of each object, one write at a time per object, namespaces in turn.
 
-Filled by :mod:`delivery`, which also brings them about. An object that cannot be written for now delays no other, nor
-does a namespace with thousands of them.
+Filled and emptied by :mod:`delivery`. An object that cannot be written for now delays no other object; neither does a
+namespace with thousands of objects.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from services.common.queueing import Place, Workers, WorkQueue
 from services.watcher.rows.row_types import RowT
 
 FAILED = "failed"
-"""The group of those that could not be written yet: no wave waits for them."""
+"""The group of rows whose write failed. No wave waits for them."""
 
 Identity = tuple[str, str, str]
 """Kind, namespace and name."""
@@ -35,7 +35,7 @@ class PendingRow(Generic[RowT]):
 
     @property
     def identity(self) -> Identity:
-        """The object that it is about."""
+        """The object that the row is about."""
         return (self.row.kind, self.row.namespace, self.row.name)
 
 
@@ -50,11 +50,13 @@ class PendingRows(Generic[RowT]):
         at_once: int,
         wave_of: Callable[[RowT], int],
     ) -> None:
-        """Of one namespace ``at_once`` are written at the same time, in the order of their waves and of their arrival.
+        """At most ``at_once`` rows of a namespace are written at a time, by wave and then by arrival.
 
-        ``write`` returns in how many seconds to try again, None if it need not; what it raises is a defect.
+        ``write`` returns in how many seconds to try again, or None if the row is done. Any exception it raises is a
+        defect.
 
-        ``acknowledge`` is given the items that were written, and those that a newer row of their object supersedes.
+        ``acknowledge`` is called with items that were written, and with those that a newer row of their object
+        supersedes.
         """
         self._write = write
         self._wave_of = wave_of
@@ -67,16 +69,16 @@ class PendingRows(Generic[RowT]):
         return len(self._items)
 
     def start(self, writers: int) -> None:
-        """Write so many rows at a time."""
+        """Start writing, with ``writers`` rows at a time."""
         self._workers.limit = writers
         self._workers.start()
 
     async def stop(self) -> None:
-        """Cut off the writes under way."""
+        """Cancel the writes under way."""
         await self._workers.stop()
 
     def add_item(self, item: PendingRow[RowT]) -> None:
-        """Let ``item`` wait its turn, or take the turn of an older row of the same object, its delay included."""
+        """Queue ``item``, or replace an older row of the same object, which keeps its turn and its delay."""
         is_queued = self._items.waiting_message(item.identity) is not None
         self._items.add_message(item.identity, item)
         if not is_queued:
@@ -88,7 +90,7 @@ class PendingRows(Generic[RowT]):
         self._items.withdraw_message(item.identity, item)
 
     async def drop_partitions(self, partitions: Iterable[TopicPartition] | None = None) -> None:
-        """Forget what waits of these partitions (of all if None), once what of them is being written has landed."""
+        """Drop the waiting rows of these partitions (None: of all), after the writes under way for them have ended."""
         gone = None if partitions is None else set(partitions)
         self._forget(gone)
         while any(_is_of(item, gone) for item in self._items.in_progress):

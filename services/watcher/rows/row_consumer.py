@@ -1,7 +1,7 @@
-"""Consumes one topic of a workspace on a thread of its own: messages in, decoded rows out.
+"""Consumes one topic of a workspace on its own thread, and decodes the messages into rows.
 
-librdkafka's calls block, and must go on while rows are written, or the broker would take this process for dead. So the
-thread only consumes and decodes, and hands over to the event loop, which acknowledges the offsets.
+librdkafka's calls block, but must go on while rows are written, or the broker would consider this process dead. So the
+thread only consumes, decodes and hands rows to the event loop, which acknowledges the offsets.
 """
 
 from __future__ import annotations
@@ -41,24 +41,24 @@ class DecodedRow(Generic[RowT]):
 
     message: ConsumedMessage
     content: RowT | Poison | None
-    """The row to bring about; None if it does not concern this watcher."""
+    """The row to write; None if it does not concern this watcher."""
 
 
 class RowHandler(Protocol[RowT]):
-    """Brings the rows about. All methods are called on the consumer's thread."""
+    """Writes the rows. All methods are called on the consumer's thread."""
 
     def handle_rows(self, rows: list[DecodedRow[RowT]]) -> None:
-        """Take over these rows."""
+        """Accept these rows."""
 
     def revoke_partitions(self, partitions: Sequence[TopicPartition]) -> None:
         """Return when nothing of these partitions will be written any more."""
 
     def is_full(self) -> bool:
-        """Whether consuming shall pause."""
+        """Whether consuming should pause."""
 
 
 class RowConsumer(Generic[RowT]):
-    """Consumes one workspace's rows of one sort; what was handed over is acknowledged at ``offsets``."""
+    """Consumes one type of rows of one workspace. The rows handed over are acknowledged at ``offsets``."""
 
     def __init__(
         self,
@@ -69,7 +69,7 @@ class RowConsumer(Generic[RowT]):
         workspace: str,
         topic: str,
     ) -> None:
-        """Joins the group when it runs."""
+        """The consumer joins its group in :meth:`run`."""
         self._type, self._registry, self._limit = type_, registry, limit
         self._workspace, self._topic = workspace, topic
         self._key_schema = registry.local_schema(type_.key_subject)
@@ -77,7 +77,7 @@ class RowConsumer(Generic[RowT]):
         self._stopping, self._aside, self._has_left = threading.Event(), threading.Event(), False
         self._was_unavailable = False
         self.session = GroupSession(SESSION_SECONDS)
-        """Whether what is ours can be another watcher's by now."""
+        """Tells whether another watcher may own our partitions by now."""
         membership = Membership(
             SERVICE,
             type_.consumer_group(workspace),
@@ -90,9 +90,9 @@ class RowConsumer(Generic[RowT]):
         self.offsets = self._consumer.offsets
 
     def unready_because(self) -> str:
-        """Why nothing is consumed yet, "" if something is, or could be if there were such a topic.
+        """Why nothing is consumed yet; empty if it is, or if the topic does not exist.
 
-        An installation of before has none for child objects. It is consumed as soon as somebody makes it.
+        Older installations have no topic for child objects. It is consumed as soon as it is created.
         """
         if self._consumer.was_assigned or self._consumer.unavailable_topics:
             return self._limit.reason
@@ -110,15 +110,15 @@ class RowConsumer(Generic[RowT]):
                 handler.handle_rows([self._decode_message(message) for message in messages])
 
     async def leave_group(self) -> None:
-        """Leave our share to other watchers, within a poll."""
+        """Leave the group, so that other watchers get our partitions; takes one poll."""
         self._aside.set()
 
     async def join_group(self) -> None:
-        """Take part again."""
+        """Join the group again."""
         self._aside.clear()
 
     def stop(self) -> None:
-        """Take no more messages. What was handed over may still be acknowledged, until :meth:`close`."""
+        """Consume no more messages. Rows handed over may be acknowledged until :meth:`close`."""
         self._stopping.set()
 
     def close(self) -> None:
@@ -126,7 +126,7 @@ class RowConsumer(Generic[RowT]):
         self._consumer.close()
 
     def _report_availability(self) -> None:
-        """Say once what to do if the topic is missing; the brokers are asked for it again by themselves."""
+        """Log once what to do if the topic is missing. The client keeps asking the brokers for it."""
         is_unavailable = bool(self._consumer.unavailable_topics)
         if is_unavailable and not self._was_unavailable:
             log.warning("a topic is missing, or not ours to read; run 'gitopsctl workspaces add'", topic=self._topic)
@@ -156,9 +156,9 @@ class RowConsumer(Generic[RowT]):
                     raise Unavailable(str(error)) from error
 
     def _row_or_poison(self, message: ConsumedMessage) -> RowT | Poison | None:
-        """Raises Retry while its schema is not to be had, and while it must not be given up.
+        """The message's row. Raises Retry while the schema is unavailable, or while dead letters have no room.
 
-        A row counts as handled when it is brought about; one that is not to be, when it is understood.
+        A row counts as handled when it is written; a message without a row to write, when it is decoded.
         """
         if message.value is None:
             return None  # a tombstone
@@ -172,9 +172,9 @@ class RowConsumer(Generic[RowT]):
         return row
 
     def _origin(self, key: bytes | None) -> Hashable:
-        """The namespace, as of rows that are written; the key itself if it does not tell.
+        """The namespace of the row; the key itself if it cannot be decoded.
 
-        The registry is not asked: what it answers may be what is wrong, and an origin must stay the same.
+        The registry is not asked: its answer may be what is wrong, and the origin of a message must not change.
         """
         try:
             return str(decode_known(self._key_schema, key)["namespace"])
@@ -182,7 +182,7 @@ class RowConsumer(Generic[RowT]):
             return key
 
     def _row(self, value: bytes) -> RowT | None:
-        """The row to bring about; None for a deleted one and one of another workspace."""
+        """The row to write; None for a deleted row, or a row of another workspace."""
         record = decode_record(self._registry, value)
         if not isinstance(record, dict):
             raise Poison(f"not a row but {type(record).__name__}")

@@ -1,4 +1,4 @@
-"""One topic of rows from its consumer to their effects. What stops one stream does not stop another."""
+"""One topic of rows, from its consumer to its writes. A failure of one stream does not stop another."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ class RowStream(Generic[RowT]):
     consumer: RowConsumer[RowT]
     delivery: RowDelivery[RowT]
     writers: int
-    """Rows that are written at a time."""
+    """How many rows are written at a time."""
 
     async def consume(self) -> None:
-        """Hand rows over until the consumer is stopped. Raises Unavailable."""
+        """Hand rows to the delivery until the consumer is stopped. Raises Unavailable."""
         await asyncio.to_thread(self.consumer.run, self.delivery)
 
     async def write(self) -> None:
-        """Bring rows about, for ever. Raises Unavailable."""
+        """Write rows, for ever. Raises Unavailable."""
         await self.delivery.run(self.writers)

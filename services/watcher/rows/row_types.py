@@ -1,6 +1,6 @@
-"""The two sorts of compiled rows that a watcher brings about: the statuses of resources, and child objects.
+"""The two types of compiled rows that a watcher writes: statuses of resources, and child objects.
 
-A sort says how its messages are understood; :mod:`row_consumer` and :mod:`delivery` serve both alike.
+A type says how its messages are decoded. :mod:`row_consumer` and :mod:`delivery` serve both types.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from services.watcher.rows.status_writer import require_known_kind
 
 
 class Row(Protocol):
-    """What all of them have."""
+    """What rows of all types have."""
 
     @property
     def workspace(self) -> str: ...  # noqa: D102
@@ -36,24 +36,24 @@ RowT = TypeVar("RowT", bound=Row)
 
 @dataclass(frozen=True, slots=True)
 class RowType(Generic[RowT]):
-    """One sort of rows."""
+    """One type of rows."""
 
     name: str
-    """As metrics and the log call it."""
+    """The type's name in metrics and logs."""
     key_subject: str
-    """Of the schema of its keys, which tell the namespace."""
+    """Subject of the key's schema. Keys name the namespace."""
     group_prefix: str
     from_record: Callable[[Mapping[str, Any]], RowT]
     """Raises Poison."""
     require_known: Callable[[RowT], RowT]
-    """Raises Poison if it is none that can be brought about."""
+    """Returns the row if it can be written. Raises Poison otherwise."""
     at_once: int
-    """Rows of one namespace that are brought about at the same time."""
+    """How many rows of one namespace are written at a time."""
     wave_of: Callable[[RowT], int]
-    """A row is passed over while its namespace has pending ones of lower waves."""
+    """The row's wave. A row waits while its namespace has pending rows of lower waves."""
 
     def consumer_group(self, workspace: str) -> str:
-        """The group is the workspace's own, as its topic is."""
+        """The workspace's own consumer group."""
         return f"{self.group_prefix}{workspace}"
 
 

@@ -1,4 +1,4 @@
-"""Copies of Secrets inside their namespace: what of a Secret is copied, and which are not. Pure.
+"""Copies of Secrets within a namespace: which fields are copied, and which Secrets are not. Pure.
 
 Nothing here logs, raises, counts or represents their content.
 """

@@ -1,22 +1,22 @@
-"""Makes a resource agree with its compiled row: its status written, our finalizer off. Called by :mod:`delivery`.
+"""Makes a resource agree with its compiled row: writes its status, removes our finalizer. Called by :mod:`delivery`.
 
-It does so by JSON patches (RFC 6902) only, each of which begins with a test of the uid: a resource that was deleted and
-created anew is another one. Writing a row twice, or one of a resource that is gone, changes nothing.
+It uses JSON patches (RFC 6902) only. Each begins with a test of the uid, because a resource that was deleted and
+created again is another one. To write a row twice, or the row of a deleted resource, changes nothing.
 
-A status that is all ours is replaced whole. Of one that other controllers write, too, the patch names our members, as
-the kind declares them, and no others:
+A status that is all ours is replaced whole. If other controllers write members of it, the patch names only our members,
+as the kind declares them:
 
-- one that the row has is put in place of what is there, whole, lists included. One that it has no more is removed; the
-  patch adds it first, because removing what is not there fails;
-- the API server applies a patch to the newest state of the resource, and again if that has changed meanwhile. So
-  nothing is read before, nothing that another controller writes at the same time is lost, and nothing of ours is;
-- where there is no status yet a member cannot be added. Then the status is, by a patch that fails if the other
-  controller was first; the one after that names the members again.
+- A member that the row has replaces the live one, lists included. A member that the row no longer has is removed; the
+  patch adds it first, because the removal of a missing member fails.
+- The API server applies a patch to the newest state of the resource, and again if that has changed meanwhile. So
+  nothing is read before, and no write is lost, neither ours nor another controller's.
+- A member cannot be added where there is no status. Then a patch adds the status, and fails if another controller was
+  first; the next patch names the members again.
 
-Server-side apply and merge patches would need fewer words, but on ``/status`` the API server compares no uid with
-theirs: a row of a former resource would be written to its successor. Apply also forgets which members were ours when
-the managed fields are lost, as in a restore from a backup, or when another controller has written the member once; and
-a merge patch leaves in a member what a former status had in it.
+Server-side apply and merge patches would be shorter, but the API server does not compare their uid on ``/status``: a
+row of a former resource would be written to its successor. Apply also forgets which members are ours when the managed
+fields are lost, as in a restore from a backup, or when another controller has written the member once. A merge patch
+leaves old fields inside a member.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from services.watcher.rows.missing_rights import waiting_for_rights
 UNPROCESSABLE = 422
 Patch = list[Manifest]
 ATTEMPTS = 5
-"""At a patch that fails because another controller was first."""
+"""Attempts at a patch that fails because another controller wrote first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,11 +50,10 @@ class StatusWriter:
     kinds: Mapping[str, FollowedKind] = field(default_factory=lambda: BY_NAME)
 
     async def write_status(self, row: WorkspaceResource) -> bool:
-        """Bring the effects of ``row`` about; returns whether a status was written.
+        """Write the effects of ``row``; returns whether a status was written.
 
-        The finalizer goes first: most often the resource goes with it, and then has no status to write.
-
-        Raises Retry (API server away), Wait (an operator has to permit it), Rejected (it will never work).
+        The finalizer is removed first: usually the resource is then gone, and has no status to write. Raises Retry (API
+        server away), Wait (an operator has to grant a right), Rejected (it will never work).
         """
         with waiting_for_rights(f"'patch' on {self.kinds[row.kind].resource.plural} and its status"):
             if row.release_finalizer and not await self._release(row):
@@ -62,7 +61,7 @@ class StatusWriter:
             return await self._write(row)
 
     async def _write(self, row: WorkspaceResource) -> bool:
-        """What is found after a patch that failed decides the next: the other controller may begin the status."""
+        """Write the status. After a patch that failed, the live resource decides the next one."""
         kind, had_status = self.kinds[row.kind], None
         for _ in range(ATTEMPTS):
             try:
@@ -80,9 +79,9 @@ class StatusWriter:
         raise Retry(f"the status of {row.namespace}/{row.name} keeps coming and going")
 
     async def _find_after(self, error: NotFound | Rejected, row: WorkspaceResource) -> Manifest | None:
-        """The resource, None if it is gone. Raises ``error`` unless the resource may be another than was assumed.
+        """The live resource after a failed patch, None if it is gone. Raises ``error`` if the resource is as assumed.
 
-        A failed test, a member of a status that is not there and a status that the CRD refuses look the same.
+        A failed test, a missing member of a status and a status that the CRD refuses cause the same error.
         """
         if isinstance(error, NotFound):
             return None
@@ -91,7 +90,7 @@ class StatusWriter:
         return await self._find(row)
 
     async def _release(self, row: WorkspaceResource) -> bool:
-        """Take our finalizer off; returns whether the resource may still be there."""
+        """Remove our finalizer; returns whether the resource may still exist."""
         kind = self.kinds[row.kind]
         for _ in range(ATTEMPTS):
             manifest = await self._find(row)
@@ -105,7 +104,7 @@ class StatusWriter:
         raise Retry(f"finalizers of {row.namespace}/{row.name} keep changing")
 
     async def _try_release(self, row: WorkspaceResource, seen: Manifest) -> bool | None:
-        """One attempt: None if the finalizers were changed meanwhile, else whether others keep the resource."""
+        """Try once. Returns whether other finalizers keep the resource; None if the finalizers were changed."""
         try:
             after = await self._patch(row, release_finalizer(seen))
         except NotFound:
@@ -119,7 +118,7 @@ class StatusWriter:
         return bool(after["metadata"].get("finalizers"))
 
     async def _find(self, row: WorkspaceResource) -> Manifest | None:
-        """The resource the row is about, unless it is gone or another one has its name now."""
+        """The resource that the row is about; None if it is gone, or another one has its name now."""
         try:
             manifest = await self.kube.get_object(self.kinds[row.kind].resource, row.namespace, row.name)
         except NotFound:
@@ -134,7 +133,7 @@ class StatusWriter:
 
 
 def require_known_kind(row: WorkspaceResource, kinds: Container[str] = BY_NAME) -> WorkspaceResource:
-    """``row`` if its kind is one that can be written. Raises Poison."""
+    """Returns ``row`` if the status of its kind can be written. Raises Poison otherwise."""
     if row.kind not in kinds:
         raise Poison(f"this watcher knows no resource of kind {row.kind!r}")
     return row
@@ -146,7 +145,7 @@ def _unneeded(kind: FollowedKind) -> bool:
 
 
 def status_patch(kind: FollowedKind, row: WorkspaceResource, *, has_status: bool) -> Patch:
-    """The patch that writes the row's status; ``has_status``: whether the resource has one as far as we know."""
+    """The patch that writes the row's status. ``has_status``: whether the resource is believed to have one."""
     if not kind.own_status:
         return replace_status(row.uid, row.status)
     status = _parsed(row.status)
@@ -155,12 +154,12 @@ def status_patch(kind: FollowedKind, row: WorkspaceResource, *, has_status: bool
 
 
 def replace_status(uid: str, status: str) -> Patch:
-    """Replace the whole status by ``status``, JSON text, which goes into the request as it is."""
+    """The patch that replaces the whole status by ``status``, which is JSON text and sent as it is."""
     return [_same(uid), {"op": "add", "path": "/status", "value": orjson.Fragment(status)}]
 
 
 def write_members(uid: str, members: Manifest) -> Patch:
-    """Write each of ``members`` into the status that is there; None: it is removed, if it is there."""
+    """The patch that writes ``members`` into the existing status; None: the member is removed if it exists."""
     patch = [_same(uid)]
     for name, value in members.items():
         path = f"/status/{name}"
@@ -171,14 +170,14 @@ def write_members(uid: str, members: Manifest) -> Patch:
 
 
 def begin_status(uid: str, members: Manifest) -> Patch:
-    """The status has these members, provided there is none: a path that is not there counts as null."""
+    """The patch that adds a status with these members if there is none: a missing path counts as null."""
     status = {name: value for name, value in members.items() if value is not None}
     path = "/status"
     return [_same(uid), {"op": "test", "path": path, "value": None}, {"op": "add", "path": path, "value": status}]
 
 
 def release_finalizer(manifest: Manifest) -> Patch:
-    """Take our finalizer from ``manifest``'s list, provided the list is still what ``manifest`` says."""
+    """The patch that removes our finalizer, provided the list is still as in ``manifest``."""
     present = manifest["metadata"]["finalizers"]
     remaining = [finalizer for finalizer in present if finalizer != FINALIZER]
     path = "/metadata/finalizers"
@@ -190,7 +189,7 @@ def release_finalizer(manifest: Manifest) -> Patch:
 
 
 def has_status(manifest: Manifest) -> bool:
-    """Whether the object has a status, be it empty."""
+    """Whether the object has a status, even an empty one."""
     return manifest.get("status") is not None
 
 
@@ -200,7 +199,7 @@ def has_finalizer(manifest: Manifest) -> bool:
 
 
 def _parsed(status: str) -> Manifest:
-    """Raises Permanent if it is no object: then it does not say which of our members are to go."""
+    """The status as an object. Raises Permanent if it is none: then nothing says which of our members to remove."""
     try:
         parsed = orjson.loads(status)
     except orjson.JSONDecodeError as error:

@@ -1,10 +1,10 @@
-"""Changes an unowned object as its row says: it is made, patched or deleted. Called by :mod:`object_applier`.
+"""Changes an unowned object as its row says: creates, patches or deletes it. Called by :mod:`object_applier`.
 
-An object is patched, or deleted, only if it has the uid that the row names. A successor of its name is left alone.
+An object is patched or deleted only if it has the uid that the row names. A successor of its name is left alone.
 
-A row may name another object without which it is to go, because the planner has been told nothing of that. Then the API
-server is asked, as the garbage collector does for an owner: only its answer that this very object is not there counts,
-not that it does not serve the kind. What is created between that answer and the deletion comes too late.
+A row may name other objects that keep this one, which the planner has not heard of. Then the API server is asked, as
+the garbage collector asks for an owner. The object counts as missing only if the API server answers that this very
+object does not exist, not if it does not serve the kind. An object that is created after the answer comes too late.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class UnownedChanges:
-    """Each call is bound to what was read before. Raises Conflict if that has changed, NotFound if it has gone."""
+    """Each call is bound to what was read before. Raises Conflict if the object has changed, NotFound if it is gone."""
 
     kube: KubeClient
 
     async def make_object(self, row: WorkspaceObject) -> str:
-        """Make it, unless there is one of its name, whosoever that is; returns the verb, "" if nothing was done."""
+        """Create the object, unless any object has its name. Returns the verb, empty if nothing was done."""
         try:
             resource = unowned_resource_of(row).resource
             await self.kube.create_object(resource, new_object(row), field_manager=WATCHER_FIELD_MANAGER)
@@ -39,7 +39,7 @@ class UnownedChanges:
         return "create"
 
     async def patch_object(self, row: WorkspaceObject) -> str:
-        """Have it say what the row does; likewise."""
+        """Patch the object as the row says. Returns the verb, empty if nothing was done."""
         live = await self._find(row)
         patch = merge_patch(live, unowned_manifest_of(row)) if live is not None else None
         if patch is None:
@@ -49,7 +49,7 @@ class UnownedChanges:
         return "patch"
 
     async def delete_object(self, row: WorkspaceObject) -> str:
-        """Ask for its deletion, once; likewise."""
+        """Request the object's deletion, once. Returns the verb, empty if nothing was done."""
         live = await self._find(row)
         if live is None or live["metadata"].get("deletionTimestamp"):
             return ""
@@ -61,7 +61,7 @@ class UnownedChanges:
         return "delete"
 
     async def _is_missing(self, resource: ApiResource, namespace: str, name: str) -> bool:
-        """Whether the API server serves the kind, and has no such object. Raises Wait if it may not be read."""
+        """Whether the API server serves the kind and has no such object. Raises Wait if we may not read it."""
         try:
             with waiting_for_rights(f"'get' on {resource.plural}"):
                 await self.kube.get_object(resource, namespace, name)
@@ -70,7 +70,7 @@ class UnownedChanges:
         return False
 
     async def _find(self, row: WorkspaceObject) -> Manifest | None:
-        """The very object that the row is about."""
+        """The object with the uid that the row names; None if there is none."""
         try:
             live = await self.kube.get_object(unowned_resource_of(row).resource, row.namespace, row.name)
         except NotFound:

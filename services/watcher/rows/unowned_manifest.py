@@ -1,4 +1,4 @@
-"""What a row of an unowned object says is to be changed, read and checked against the closed list. Pure."""
+"""Reads a row of an unowned object, and checks it against the closed list. Pure."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from services.watcher.unowned_kinds import UNOWNED_RESOURCES, UnownedResource
 
 @dataclass(frozen=True, slots=True)
 class UnownedManifest:
-    """The fields that a row names; of all others nothing is said."""
+    """The fields that a row names. All others are left as they are."""
 
     spec: Mapping[str, Any]
-    """Of an object that is there texts, or None: the field goes. Of one that is made the whole spec."""
+    """Of an existing object texts, or None: the field is removed. Of an object that is created the whole spec."""
     labels: Mapping[str, str | None]
     annotations: Mapping[str, str | None]
-    """None: it goes."""
+    """None: the annotation is removed."""
     finalizers: Mapping[str, bool]
-    """Whether it shall be on the object."""
+    """Whether each finalizer should be on the object."""
 
 
 def unowned_resource_of(row: WorkspaceObject) -> UnownedResource:
@@ -33,7 +33,7 @@ def unowned_resource_of(row: WorkspaceObject) -> UnownedResource:
 
 
 def require_known_change(row: WorkspaceObject) -> None:
-    """Return if the row is one that can be carried out. Raises Poison."""
+    """Return if the row can be carried out. Raises Poison."""
     if row.desired == "absent":
         keepers_of(row)
         verb = "delete" if row.uid else ""
@@ -45,7 +45,7 @@ def require_known_change(row: WorkspaceObject) -> None:
 
 
 def keepers_of(row: WorkspaceObject) -> Mapping[ApiResource, list[str]]:
-    """Names of the objects any of which keeps the object from being deleted, by kind. Raises Poison likewise."""
+    """By kind, names of the objects any of which keeps this one from deletion. Raises Poison."""
     known = {each.kind: each for each in unowned_resource_of(row).kept_by}
     try:
         named = dict(orjson.loads(row.manifest).get("unless", {}))
@@ -62,7 +62,7 @@ def _is_name(value: object) -> bool:
 
 
 def unowned_manifest_of(row: WorkspaceObject) -> UnownedManifest:
-    """What is to be changed of the object. Raises Poison if that is more than may be."""
+    """The changes to the object. Raises Poison if they exceed the closed list."""
     known = unowned_resource_of(row)
     try:
         manifest = orjson.loads(row.manifest)

@@ -1,4 +1,4 @@
-"""Decides what is to be changed of one unowned object, from its row and what the API server has. Pure."""
+"""Decides what to change of one unowned object, from its row and the live object. Pure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from services.watcher.rows.unowned_manifest import UnownedManifest, unowned_mani
 
 
 def new_object(row: WorkspaceObject) -> Manifest:
-    """The object as it is made: it has no owner, and goes when somebody deletes it."""
+    """The object to create. It has no owner, and exists until somebody deletes it."""
     resource, manifest = unowned_resource_of(row).resource, unowned_manifest_of(row)
     metadata: Manifest = {
         "name": row.name,
@@ -26,10 +26,10 @@ def new_object(row: WorkspaceObject) -> Manifest:
 
 
 def merge_patch(live: Manifest, manifest: UnownedManifest) -> Manifest | None:
-    """The patch (RFC 7386) after which ``live`` says what ``manifest`` does; None if it says so already.
+    """The merge patch (RFC 7386) that makes ``live`` agree with ``manifest``; None if it does already.
 
-    It names the version of ``live``, which no other object ever has: it fails if the object has changed since, so the
-    list of finalizers, which is replaced whole, never loses one of somebody else's.
+    The patch names the resource version of ``live``, so it fails if the object has changed. That keeps the finalizers
+    of others: the patch replaces the list whole.
     """
     meta = live["metadata"]
     parts = {
@@ -50,7 +50,7 @@ def _changes(live: Mapping[str, Any], wanted: Mapping[str, Any]) -> Manifest | N
 
 
 def _finalizers(meta: Manifest, wanted: Mapping[str, bool]) -> list[str] | None:
-    """The whole list, others' in their order. On what is being deleted the API server lets nobody put another one."""
+    """The whole list of finalizers, others' in their order. Nobody can add one to an object that is being deleted."""
     present = list(meta.get("finalizers") or ())
     kept = [name for name in present if wanted.get(name, True)]
     added = [name for name, is_on in wanted.items() if is_on and name not in present]
