@@ -202,4 +202,4 @@ def _check_retention(brokers: Brokers, sync_runs_kept: timedelta) -> None:
 
 
 def _ready(planner: Planner) -> str:
-    return planner.failing or ("" if planner.consumer.partitions else "no partitions are assigned")
+    return planner.failures.latest or ("" if planner.consumer.partitions else "no partitions are assigned")

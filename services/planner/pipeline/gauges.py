@@ -39,10 +39,10 @@ from services.planner.database import (
     remedy_queries,
     rollout_queries,
 )
-from services.planner.pipeline.loop import Planner
+from services.planner.pipeline.periodic_planner import PeriodicPlanner
 
 
-def set_gauges(planner: Planner, connection: Connection[Any]) -> None:
+def set_gauges(planner: PeriodicPlanner, connection: Connection[Any]) -> None:
     """All of them, but for those that are set when what they tell happens."""
     _set_those_of_partitions(planner, connection)
     set_list_ages(planner, connection)
@@ -51,7 +51,7 @@ def set_gauges(planner: Planner, connection: Connection[Any]) -> None:
     TENANTS_IN_MEMORY.labels(SERVICE).set(planner.session.tenants.size)
 
 
-def set_list_ages(planner: Planner, connection: Connection[Any]) -> None:
+def set_list_ages(planner: PeriodicPlanner, connection: Connection[Any]) -> None:
     """Seconds since each workspace and kind was last listed to the end: of watchers that are gone nothing is heard."""
     now, kinds = planner.clock.now(), [kind.name for kind in planner.policy.kinds.kinds]
     ages = periodic_queries.list_ages(connection, kinds, planner.consumer.partitions, now)
@@ -60,7 +60,7 @@ def set_list_ages(planner: Planner, connection: Connection[Any]) -> None:
         COMPLETE_EPOCH_AGE.labels(SERVICE, workspace, kind).set(seconds)
 
 
-def _set_those_of_partitions(planner: Planner, connection: Connection[Any]) -> None:
+def _set_those_of_partitions(planner: PeriodicPlanner, connection: Connection[Any]) -> None:
     partitions = planner.consumer.partitions
     deployments = periodic_queries.count_deployments(connection, partitions)
     RESOURCES.labels(SERVICE, GITOPS_DEPLOYMENT.kind).set(deployments)
@@ -73,7 +73,7 @@ def _set_those_of_partitions(planner: Planner, connection: Connection[Any]) -> N
     ORPHANS_KEPT.labels(SERVICE).set(periodic_queries.count_kept_orphans(connection, partitions))
 
 
-def _set_those_of_the_fleet(planner: Planner, connection: Connection[Any]) -> None:
+def _set_those_of_the_fleet(planner: PeriodicPlanner, connection: Connection[Any]) -> None:
     now = planner.clock.now()
     for health, count in instance_queries.count_by_health(connection).items():
         ENGINE_INSTANCES.labels(health).set(count)

@@ -5,9 +5,9 @@ Called by the loop between batches, so that it never runs beside one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import timedelta
 from functools import partial
 from typing import Any
 from uuid import UUID
@@ -30,7 +30,7 @@ from services.planner.database.instance_queries import LostObject
 from services.planner.domain.events import Event, FleetDue, RemediesDue, ScalingDue
 from services.planner.domain.fleet.pools.relief import has_overloaded
 from services.planner.pipeline.gauges import set_gauges
-from services.planner.pipeline.loop import Planner
+from services.planner.pipeline.periodic_planner import PeriodicPlanner
 from services.planner.pipeline.silent_instances import SilentInstances
 from services.planner.rows.consumption import ParkedTenant
 
@@ -69,14 +69,14 @@ class PeriodicTasks:
     """Parked tenants that have been tried again since there is an instance for them."""
     _silent_instances: SilentInstances = field(default_factory=SilentInstances)
 
-    def __call__(self, planner: Planner) -> None:
+    def __call__(self, planner: PeriodicPlanner) -> None:
         """Do what is due."""
         now = planner.clock.time()
         partitions = frozenset(planner.consumer.partitions)
         if partitions != self._partitions:
             self._take_up(planner, partitions - self._partitions)
             self._partitions = partitions
-        tasks: tuple[tuple[str, float, Callable[[Planner], None]], ...] = (
+        tasks: tuple[tuple[str, float, Callable[[PeriodicPlanner], None]], ...] = (
             ("steps of moves", QUARTER, self._take_steps),
             ("sweep", QUARTER, self._sweep),
             ("look", SECOND, self._look_again),
@@ -104,32 +104,32 @@ class PeriodicTasks:
         self._last[what] = now
         return True
 
-    def _take_up(self, planner: Planner, partitions: frozenset[int]) -> None:
+    def _take_up(self, planner: PeriodicPlanner, partitions: frozenset[int]) -> None:
         """Quotas may be others than those of the planner before, and what it failed on may be mended."""
         with planner.session.connection() as connection:
             events = periodic_queries.find_over_quota(connection, sorted(partitions))
         for first in range(0, len(events), NOTICED_AT_ONCE):
-            planner.look_again(events[first : first + NOTICED_AT_ONCE])
+            planner.apply_due_events(events[first : first + NOTICED_AT_ONCE])
         self._last["parked"] = planner.clock.time()
         self._retry_parked(planner, partitions)
 
-    @staticmethod
-    def _notice(planner: Planner, find: Callable[[Connection[Any], datetime, Sequence[int], int], list[Event]]) -> None:
-        """Have the planner look again at what ``find`` finds, a bounded number at a time."""
-        with planner.session.connection() as connection:
-            events = find(connection, planner.clock.now(), planner.consumer.partitions, NOTICED_AT_ONCE)
-        if events:
-            planner.look_again(events)
-
-    def _look_again(self, planner: Planner) -> None:
+    def _look_again(self, planner: PeriodicPlanner) -> None:
         """Deletions that take long, and changes held back and forced deletions that are no news any more."""
-        self._notice(planner, periodic_queries.find_due)
+        with planner.session.connection() as connection:
+            now = planner.clock.now()
+            events = periodic_queries.find_due(connection, now, planner.consumer.partitions, NOTICED_AT_ONCE)
+        if events:
+            planner.apply_due_events(events)
 
-    def _take_steps(self, planner: Planner) -> None:
+    def _take_steps(self, planner: PeriodicPlanner) -> None:
         """Tenants on their way from one instance to another."""
-        self._notice(planner, move_queries.find_due_moves)
+        with planner.session.connection() as connection:
+            now = planner.clock.now()
+            events = move_queries.find_due_moves(connection, now, planner.consumer.partitions, NOTICED_AT_ONCE)
+        if events:
+            planner.apply_due_events(events)
 
-    def _end_lost(self, planner: Planner) -> None:
+    def _end_lost(self, planner: PeriodicPlanner) -> None:
         """What a retired instance was to remove, and never will: it is lost.
 
         A bounded piece at a time; if there is more, the next turn goes on behind it, even if this piece fails or stays.
@@ -142,9 +142,9 @@ class PeriodicTasks:
         if self._lost is not None:
             self._last.pop("lost", None)
         if events:
-            planner.look_again(events)
+            planner.apply_due_events(events)
 
-    def _sweep(self, planner: Planner) -> None:
+    def _sweep(self, planner: PeriodicPlanner) -> None:
         """A part of what complete lists lacked."""
         with planner.session.connection() as connection:
             due = periodic_queries.find_due_sweep(connection, planner.consumer.partitions)
@@ -153,7 +153,7 @@ class PeriodicTasks:
 
     @staticmethod
     def _plan_if(
-        planner: Planner, is_due: Callable[[Connection[Any]], bool], due: FleetDue | RemediesDue | ScalingDue
+        planner: PeriodicPlanner, is_due: Callable[[Connection[Any]], bool], due: FleetDue | RemediesDue | ScalingDue
     ) -> None:
         """Have the fleet looked at, by the one planner that decides about it, if something is due."""
         partition = planner.consumer.fleet_partition
@@ -162,13 +162,13 @@ class PeriodicTasks:
         with planner.session.connection() as connection:
             found = is_due(connection)
         if found:
-            planner.look_again([Event(due, partition, "")])
+            planner.apply_due_events([Event(due, partition, "")])
 
-    def _look_at_states(self, planner: Planner) -> None:
+    def _look_at_states(self, planner: PeriodicPlanner) -> None:
         """Instances that are to be retired may have lost their last tenant; others may be full, or not any more."""
         self._plan_if(planner, fleet_queries.is_state_due, FleetDue(is_of_states=True))
 
-    def _look_at_moves(self, planner: Planner) -> None:
+    def _look_at_moves(self, planner: PeriodicPlanner) -> None:
         """A move may begin, or has to go back."""
         if planner.consumer.fleet_partition is None:
             MOVES_GIVING_WAY.set(0)
@@ -183,38 +183,38 @@ class PeriodicTasks:
             FleetDue(is_of_states=False),
         )
 
-    def _look_at_remedies(self, planner: Planner) -> None:
+    def _look_at_remedies(self, planner: PeriodicPlanner) -> None:
         """Instances may be ill, or have been."""
         is_due = partial(remedy_queries.is_remedy_due, now=planner.clock.now(), is_on=planner.policy.remedies.is_on)
         self._plan_if(planner, is_due, RemediesDue())
 
-    def _look_at_installations(self, planner: Planner) -> None:
+    def _look_at_installations(self, planner: PeriodicPlanner) -> None:
         """Instances that are not ready yet may be so by now, or overdue."""
         self._plan_if(
             planner, partial(fleet_queries.is_installation_due, now=planner.clock.now()), FleetDue(is_of_states=False)
         )
 
-    def _look_at_pools(self, planner: Planner) -> None:
+    def _look_at_pools(self, planner: PeriodicPlanner) -> None:
         """Pools may need more instances, or fewer, and instances may carry too much, as :meth:`_count` has measured."""
         fleet = planner.session.fleet
         self._plan_if(
             planner, lambda connection: pool_queries.is_scaling_due(connection) or has_overloaded(fleet), ScalingDue()
         )
 
-    def _look_at_rollout(self, planner: Planner) -> None:
+    def _look_at_rollout(self, planner: PeriodicPlanner) -> None:
         """The next step of the rollout that is under way may be taken."""
         self._plan_if(
             planner, partial(rollout_queries.is_rollout_due, now=planner.clock.now()), FleetDue(is_of_states=False)
         )
 
-    def _retry_parked(self, planner: Planner, partitions: frozenset[int]) -> None:
+    def _retry_parked(self, planner: PeriodicPlanner, partitions: frozenset[int]) -> None:
         with planner.session.connection() as connection:
             tenants = periodic_queries.parked_tenants(connection, sorted(partitions))
         TENANTS_PARKED.labels(SERVICE).set(len(tenants))
         for tenant in tenants:
             self._retry(planner, tenant)
 
-    def _place(self, planner: Planner) -> None:
+    def _place(self, planner: PeriodicPlanner) -> None:
         """Tenants that there was no engine instance for, as soon as there is one: each once, a few at a time.
 
         One on which a rule fails then is tried again with all others that are parked.
@@ -231,13 +231,13 @@ class PeriodicTasks:
             self._placed.add(tenant.tenant_id)
 
     @staticmethod
-    def _retry(planner: Planner, tenant: ParkedTenant) -> None:
+    def _retry(planner: PeriodicPlanner, tenant: ParkedTenant) -> None:
         with planner.session.connection() as connection:
             rows = periodic_queries.parked_events(connection, tenant.tenant_id)
             shown = periodic_queries.events_of_parked(connection, tenant.tenant_id)
-        planner.retry_parked(tenant, rows, shown)
+        planner.parked_replay.retry_parked(tenant, rows, shown)
 
-    def _compact(self, planner: Planner) -> None:
+    def _compact(self, planner: PeriodicPlanner) -> None:
         """Coalesce the kept events of a parked tenant each time that their number has doubled.
 
         So the work is proportional to the number of events, however long the tenant stays parked.
@@ -249,9 +249,9 @@ class PeriodicTasks:
             if count >= 2 * self._compacted[tenant.tenant_id] + KEPT_UNSEEN:
                 with planner.session.connection() as connection:
                     rows = periodic_queries.parked_events(connection, tenant.tenant_id)
-                self._compacted[tenant.tenant_id] = len(planner.coalesce_parked_events(tenant, rows))
+                self._compacted[tenant.tenant_id] = len(planner.parked_replay.coalesce_parked_events(tenant, rows))
 
-    def _prune(self, planner: Planner) -> None:
+    def _prune(self, planner: PeriodicPlanner) -> None:
         """A bounded piece at a time; if there is more, the next turn goes on."""
         now = planner.clock.now()
         with planner.session.connection() as connection:
@@ -268,7 +268,7 @@ class PeriodicTasks:
             del self._last["prune"]
 
     @staticmethod
-    def _count(planner: Planner) -> None:
+    def _count(planner: PeriodicPlanner) -> None:
         """What metrics show, and placement and pools go by; not what nobody tells of any more."""
         now = planner.clock.now()
         with planner.session.connection() as connection:

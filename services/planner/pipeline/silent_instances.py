@@ -19,7 +19,7 @@ from services.common.kafka import TopicPartition
 from services.planner.database import instance_queries
 from services.planner.domain.events import Event
 from services.planner.domain.fleet.reports.orphans import instance_of
-from services.planner.pipeline.loop import Planner
+from services.planner.pipeline.periodic_planner import PeriodicPlanner
 
 AT_ONCE = 500
 """Instances: an event of each, all in one transaction."""
@@ -48,7 +48,7 @@ class SilentInstances:
     _unanswered: dict[Place, float] = field(default_factory=dict)
     """When each last was asked for in vain."""
 
-    def look(self, planner: Planner) -> None:
+    def look(self, planner: PeriodicPlanner) -> None:
         """Have those planned that are silent."""
         consumer = planner.consumer
         ours, marks = consumer.partitions, self._marks.items()
@@ -61,9 +61,9 @@ class SilentInstances:
         for at, marked in by_time.items():
             due = _due(planner, at, {number for number, _ in marked}, {cluster for _, cluster in marked})
             if events := [event for place in sorted(marked & due.keys()) for event in due[place]]:
-                planner.look_again(events)
+                planner.apply_due_events(events)
 
-    def _mark(self, planner: Planner, ours: Collection[int]) -> None:
+    def _mark(self, planner: PeriodicPlanner, ours: Collection[int]) -> None:
         """Places in which some seem to be silent. Ends at the first without an answer: the next look goes on."""
         now, time = planner.clock.now(), planner.clock.time()
         seeming = _due(planner, now, ours, planner.consumer.reporting_clusters)
@@ -81,7 +81,7 @@ class SilentInstances:
 
 
 def _due(
-    planner: Planner, at: datetime, partitions: Collection[int], clusters: Collection[str]
+    planner: PeriodicPlanner, at: datetime, partitions: Collection[int], clusters: Collection[str]
 ) -> Mapping[Place, list[Event]]:
     """Those of whose reports these are the partitions and the engine clusters."""
     with planner.session.connection() as connection:

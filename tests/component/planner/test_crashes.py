@@ -164,13 +164,13 @@ class Life:
                 consumer.offsets.assign_partitions(session.take_over_partitions([SOURCE]))
                 planner = self._planner(session, consumer, clock)
                 while (batch := consumer.poll(TAKEN_AT_ONCE, 0)).messages:
-                    planner._until_done(batch)
+                    planner.run_batch(batch)
                 self.failing.clear()
                 while due_sweep(session) is not None:
-                    planner.periodic(planner)
+                    planner.periodic(planner.periodic_planner)
                     clock.seconds += 1
                 for _ in range(3):
-                    planner.periodic(planner)
+                    planner.periodic(planner.periodic_planner)
                     clock.seconds += 601
             finally:
                 self.effects.is_counting = False

@@ -170,12 +170,12 @@ class Life(CrashingLife):
         tasks = PeriodicTasks(timedelta(days=30))
         try:
             while (batch := self.consumer.poll(TAKEN_AT_ONCE, 0)).messages:
-                planner._until_done(batch)
+                planner.run_batch(batch)
             self.session.refresh_fleet()
-            tasks._look_at_remedies(planner)
-            tasks._look_at_moves(planner)
-            tasks._take_steps(planner)
-            tasks._end_lost(planner)
+            tasks._look_at_remedies(planner.periodic_planner)
+            tasks._look_at_moves(planner.periodic_planner)
+            tasks._take_steps(planner.periodic_planner)
+            tasks._end_lost(planner.periodic_planner)
         finally:
             self.effects.is_counting = False
 

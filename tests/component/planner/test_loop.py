@@ -409,14 +409,14 @@ def test_zombie_when_it_is_fenced_then_it_leaves_its_successor_alone_until_the_g
         while not batch.messages:
             batch = zombie.consumer.poll_batch(10, DEADLINE_SECONDS)
         taken = successor.take_over_partitions(zombie.consumer.offsets.partitions)
-        assert not zombie.until_done(partial(zombie.process_batch, batch))
+        assert not zombie.retry_until_done(partial(zombie.process_batch, batch))
         assert zombie.consumer.partitions == []
         source = batch.messages[0].tracked.source
         assert taken[source] == 0
         for offset in range(3):
             successor.save_changes(BatchChanges(), [Span(*source, offset, offset + 1)])
             assert zombie.consumer.spans_of([source.partition]) == []
-        assert zombie.failing
+        assert zombie.failures.latest
         deadline = time.monotonic() + DEADLINE_SECONDS
         while not zombie.consumer.partitions:
             assert time.monotonic() < deadline
@@ -446,7 +446,7 @@ def test_commit_when_the_database_refuses_it_for_now_then_the_planner_goes_on_an
         with psycopg.connect(rig.database.owner_url) as owner:
             owner.execute(FULL_DISK)
         rig.send(changed(1))
-        while "no space" not in planner.failing:
+        while "no space" not in planner.failures.latest:
             time.sleep(0.02)
         assert rig.query("SELECT count(*) FROM deployments") == [(0,)]
         with psycopg.connect(rig.database.owner_url) as owner:
@@ -477,7 +477,7 @@ def test_sweep_when_it_removes_many_resources_of_a_tenant_then_another_tenants_c
     many = 300  # so many that some are left when the neighbour is seen to be served, on a busy machine, too
     snapshots = [resource(number + 1, SNAPSHOT.kind, f"s-{number}", {"application": "shop"}) for number in range(many)]
     with rig.planner() as planner:
-        planner.policy = Policy(guard=SweepGuard(share=1.0, at_once=1))
+        planner.applier.policy = Policy(guard=SweepGuard(share=1.0, at_once=1))
         rig.send(*snapshots, resync(many + 1, epoch=9, kind=SNAPSHOT.kind))
         rig.until("the sweep is under way", "SELECT count(*) BETWEEN 1 AND 299 FROM sweep_parts", [(True,)])
         rig.send(changed(1, "web", uid="uid-neighbour", namespace="team-b"))

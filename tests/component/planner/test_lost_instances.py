@@ -169,7 +169,7 @@ def test_objects_when_some_stay_whatever_is_told_of_them_then_the_others_have_th
         found.append([event.message.name for event in events if isinstance(event.message, Observation)])
 
     planner: Any = SimpleNamespace(
-        session=session, clock=SystemClock(), consumer=SimpleNamespace(partitions=[0]), look_again=look_again
+        session=session, clock=SystemClock(), consumer=SimpleNamespace(partitions=[0]), apply_due_events=look_again
     )
     monkeypatch.setattr(periodic_tasks, "NOTICED_AT_ONCE", 2)
     tasks = PeriodicTasks(timedelta(days=1))

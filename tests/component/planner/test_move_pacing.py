@@ -317,7 +317,7 @@ def test_pace_when_a_planner_looks_then_the_fleet_and_the_metric_say_whether_mov
     with closing(DatabaseSession(database.planner_url, ENGINES)) as session:
         planner: Any = SimpleNamespace(
             clock=SimpleNamespace(now=lambda: NOW), policy=Policy(), session=session,
-            consumer=SimpleNamespace(fleet_partition=0), look_again=lambda events: None,
+            consumer=SimpleNamespace(fleet_partition=0), apply_due_events=lambda events: None,
         )  # fmt: skip
 
         def looked() -> tuple[Pace | None, float | None]:

@@ -161,7 +161,7 @@ def looks_with_capacity(
     session.refresh_fleet()
     looks: list[Event] = []
     consumer = SimpleNamespace(fleet_partition=partition)
-    planner: Any = SimpleNamespace(consumer=consumer, session=session, look_again=looks.extend)
+    planner: Any = SimpleNamespace(consumer=consumer, session=session, apply_due_events=looks.extend)
     PeriodicTasks(timedelta(days=1))._look_at_pools(planner)
     return looks
 

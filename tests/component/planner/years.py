@@ -43,7 +43,8 @@ from services.planner.domain.policy import Policy, SweepGuard
 from services.planner.domain.state import TenantState
 from services.planner.engines.available import ENGINES
 from services.planner.pipeline import batch_planning
-from services.planner.pipeline.loop import Planner, coalesced
+from services.planner.pipeline.event_applier import coalesced
+from services.planner.pipeline.loop import Planner
 from services.planner.pipeline.periodic_tasks import PeriodicTasks
 from services.planner.rows.compiled import ChildRow
 from services.planner.rows.consumption import ParkedEvent, ParkedTenant
@@ -373,7 +374,7 @@ class Years:
     def consume(self, events: Sequence[Event]) -> None:
         if events:
             span = Span(TOPIC, 0, self.log.next, self.log.next + len(events))
-            self.planner.apply_events(coalesced(events), [span])
+            self.planner.applier.apply_events(coalesced(events), [span])
             self.log.next = span.next
 
     def tick(self) -> int:
@@ -383,7 +384,7 @@ class Years:
     def wait(self, time: timedelta) -> None:
         """It passes, and the planner does what is due."""
         self.clock.seconds += time.total_seconds()
-        self.planner.periodic(self.planner)
+        self.planner.periodic(self.planner.periodic_planner)
 
     def objects_of(self, namespace: str) -> list[ChildRow]:
         """Rows of what is wanted there of a watcher."""
@@ -397,7 +398,7 @@ class Years:
         """Time, and what the planner does by it."""
         self.clock.seconds += max(0.0, seconds)
         for _ in range(20):
-            self.planner.periodic(self.planner)
+            self.planner.periodic(self.planner.periodic_planner)
             self.clock.seconds += 1
 
 

@@ -94,17 +94,17 @@ def test_order_when_the_brokers_do_not_answer_then_it_is_not_decided_until_they_
         return BatchChanges()
 
     planner, _, _ = planner_with(session)
-    planner.find_cluster_topics, planner._plan = answer, plan
+    planner.applier.find_cluster_topics, planner.applier._plan = answer, plan
     planner.stopping.wait = lambda _: False  # type: ignore[assignment,method-assign]
-    assert planner.until_done(partial(planner.apply_events, added("north"), ()))
+    assert planner.retry_until_done(partial(planner.applier.apply_events, added("north"), ()))
     assert (asked, answers, session.abandoned) == ([{"north"}] * 3, [], 2)
     assert planned == [(1, NORTH), (0, NORTH)]
-    assert planner.failing == ""
+    assert planner.failures.latest == ""
 
 
 def test_brokers_when_a_batch_adds_no_cluster_then_they_are_not_asked() -> None:
     asked: list[Collection[str]] = []
     planner, log, _ = planner_with(Memory())
-    planner.find_cluster_topics = lambda clusters: asked.append(clusters) or {}  # type: ignore[func-returns-value]
+    planner.applier.find_cluster_topics = lambda clusters: asked.append(clusters) or {}  # type: ignore[func-returns-value]
     planner.run()
     assert (len(log.acknowledged), asked) == (1, [])

@@ -174,13 +174,15 @@ class Life:
         consumer.offsets.assign_partitions({SOURCE: self.memory.offset})
         planner = self._planner(consumer, effects)
         while (batch := consumer.next_batch(TAKEN_AT_ONCE, 0)).messages:
-            planner._until_done(batch)
+            planner.run_batch(batch)
         self.failing.clear()
         world = self.memory.world
         while (due := world.due_sweep()) is not None:
-            planner.remove_part(due)
+            planner.periodic_planner.remove_part(due)
         for parked in list(world.parked.values()):
-            planner.retry_parked(parked, [row for row in world.parked_events if row.tenant_id == parked.tenant_id], [])
+            planner.parked_replay.retry_parked(
+                parked, [row for row in world.parked_events if row.tenant_id == parked.tenant_id], []
+            )
 
     def _planner(self, consumer: Any, effects: Effects) -> Planner:
         decoder: Any = Decoder(

@@ -30,11 +30,12 @@ from services.planner.domain.parked_statuses import LeftStatus
 from services.planner.domain.policy import Policy, SweepGuard
 from services.planner.domain.sweeps import SweepFound
 from services.planner.engines import interface
-from services.planner.pipeline import loop, parking, periodic_tasks
+from services.planner.pipeline import event_applier, loop, parked_replay, parking, periodic_tasks
 from services.planner.pipeline.batch_consumer import Batch
 from services.planner.pipeline.decode import Decoder
 from services.planner.pipeline.loop import Planner
 from services.planner.pipeline.parking import parked_event
+from services.planner.pipeline.periodic_planner import PeriodicPlanner
 from services.planner.pipeline.periodic_tasks import PeriodicTasks
 from services.planner.rows.consumption import ParkedEvent, ParkedTenant, SweepPart
 from services.planner.rows.tenants import TenantName
@@ -179,7 +180,7 @@ def planner_with(
     )
 
     def stop_afterwards() -> None:
-        planner.periodic = lambda planner: planner.stopping.set()
+        planner.periodic = lambda _: planner.stopping.set()
 
     log.on_poll = stop_afterwards
     return planner, log, letters
@@ -189,15 +190,15 @@ def test_batch_when_a_step_may_work_later_then_it_is_tried_again() -> None:
     planner, log, _ = planner_with(Memory([Retry("database away")] * 2))
     planner.run()
     assert log.acknowledged == [Span(TOPIC, 0, 0, 1)]
-    assert planner.failing == ""
+    assert planner.failures.latest == ""
 
 
 def test_batch_when_the_process_shall_stop_while_it_fails_then_nothing_is_committed() -> None:
     session = Memory([Retry("away")] * 1000)
     planner, log, _ = planner_with(session)
     planner.stopping.set()
-    planner.until_done(lambda: planner.process_batch(log.batch))
-    assert (log.acknowledged, session.offset, planner.failing) == ([], 0, "away")
+    planner.retry_until_done(lambda: planner.process_batch(log.batch))
+    assert (log.acknowledged, session.offset, planner.failures.latest) == ([], 0, "away")
 
 
 def test_batch_when_fenced_then_it_is_dropped_and_the_group_is_joined_anew() -> None:
@@ -224,7 +225,7 @@ def test_partitions_when_the_database_does_not_say_where_they_go_on_then_the_gro
 def test_group_when_the_process_shall_stop_while_the_database_is_out_of_reach_then_it_is_not_joined() -> None:
     planner, log, _ = planner_with(Memory([Unreachable("away")], answers=[False] * 1000))
     planner.stopping.set()
-    planner.until_done(lambda: planner.process_batch(log.batch))
+    planner.retry_until_done(lambda: planner.process_batch(log.batch))
     assert log.membership == ["left"]
 
 
@@ -300,13 +301,13 @@ def test_messages_when_most_cannot_be_read_then_none_is_given_up_and_they_are_pl
     reasons = []
 
     def mend() -> None:
-        reasons.append(planner.failing)
+        reasons.append(planner.failures.latest)
         codec.unreadable = frozenset()
 
     planner.stopping = Mending(mend)
     planner.run()
     assert "messages of 4 of the last 5 keys would be dead letters" in reasons[0]
-    assert (letters.sent, planner.failing) == ([], "")
+    assert (letters.sent, planner.failures.latest) == ([], "")
     assert log.acknowledged == [Span(TOPIC, 0, 0, 5)]
 
 
@@ -354,7 +355,7 @@ def test_upkeep_when_the_database_refuses_one_deployment_then_the_others_are_loo
     planner, _, _ = planner_with(session)
     events = [changed(1, f"web-{number}", uid=f"uid-{number}") for number in range(3)]
     session.poisonous = frozenset({"web-1"})
-    planner.look_again(events)
+    planner.periodic_planner.apply_due_events(events)
     assert sorted(known.name for known in session.world.deployments.values()) == ["web-0", "web-2"]
 
 
@@ -362,7 +363,7 @@ def test_upkeep_when_the_database_refuses_it_for_good_then_messages_are_still_pl
     planner, log, _ = planner_with(Memory(), 2)
     due = [Poison("refused")]
 
-    def periodic(planner: Planner) -> None:
+    def periodic(_: PeriodicPlanner) -> None:
         if due:
             raise due.pop()
         planner.stopping.set()
@@ -384,7 +385,7 @@ def test_parked_tenant_when_the_database_refuses_one_message_then_only_that_one_
     session = Memory(poisonous=frozenset({"web-2"}))
     session.world.parked[TENANT] = PARKED
     planner, _, letters = planner_with(session)
-    planner.retry_parked(PARKED, [kept(number) for number in range(5)], [])
+    planner.parked_replay.retry_parked(PARKED, [kept(number) for number in range(5)], [])
     assert sorted(each.name for each in session.world.deployments.values()) == ["web-0", "web-1", "web-3", "web-4"]
     assert (letters.sent, session.world.parked) == ([-1], {})
 
@@ -392,12 +393,12 @@ def test_parked_tenant_when_the_database_refuses_one_message_then_only_that_one_
 def test_parked_tenant_when_much_has_happened_to_it_then_it_is_planned_in_pieces_with_a_beat_before_each(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(loop, "KEPT_AT_ONCE", 2)
+    monkeypatch.setattr(parked_replay, "PLANNED_AT_ONCE", 2)
     session = Memory()
     planner, _, _ = planner_with(session)
     beats: list[int] = []
     monkeypatch.setattr(planner.heartbeat, "beat", lambda: beats.append(len(session.world.deployments)))
-    planner.retry_parked(PARKED, [kept(number) for number in range(5)], [])
+    planner.parked_replay.retry_parked(PARKED, [kept(number) for number in range(5)], [])
     assert beats == [0, 2, 4]
     assert len(session.world.deployments) == 5
 
@@ -414,7 +415,7 @@ def test_parked_tenant_when_it_goes_on_then_all_its_resources_show_what_is_true_
     ((parked,), rows) = session.world.parked.values(), session.world.parked_events
     assert all(TENANT_PARKED.message in row.status for row in session.world.workspace.values())
     planner, _, _ = planner_with(session)
-    planner.retry_parked(parked, rows, session.world.shown_of(TENANT))
+    planner.parked_replay.retry_parked(parked, rows, session.world.shown_of(TENANT))
     assert session.world.parked == {}
     shown = {key: row.status for key, row in session.world.workspace.items()}
     assert {key[-1] for key in shown} == {"web", "api", "new"}
@@ -436,7 +437,7 @@ def test_upkeep_when_what_is_kept_of_a_tenant_has_doubled_then_it_is_compacted_a
     session.world.parked_events = [kept(number) for number in range(3)]
     for _ in range(12):
         session.world.parked_events.append(kept(0))
-        at_work._compact(planner)
+        at_work._compact(planner.periodic_planner)
         sizes.append(len(session.world.parked_events))
     assert sizes == [4, 3, 4, 5, 6, 7, 8, 9, 10, 3, 4, 5]
 
@@ -446,7 +447,7 @@ def test_parked_tenant_when_much_has_happened_to_it_then_what_is_replaced_goes_a
     session.world.parked[TENANT] = PARKED
     session.world.parked_events = [kept(0), *(kept(1) for _ in range(100)), kept(2)]
     planner, _, letters = planner_with(session)
-    assert len(planner.coalesce_parked_events(PARKED, session.world.parked_events)) == 3
+    assert len(planner.parked_replay.coalesce_parked_events(PARKED, session.world.parked_events)) == 3
     assert session.world.parked_events == [kept(0), kept(1), kept(2)]
     assert (session.world.parked, letters.sent) == ({TENANT: PARKED}, [])
     assert session.spans == [(Span(TOPIC, 0, 0, 0), Span(TOPIC, 3, 0, 0))]
@@ -460,7 +461,7 @@ def test_parked_tenant_when_more_has_happened_to_it_than_is_kept_then_the_end_of
     session.world.parked[TENANT] = PARKED
     session.world.parked_events = [kept(number) for number in range(5)]
     planner, _, letters = planner_with(session)
-    assert len(planner.coalesce_parked_events(PARKED, session.world.parked_events)) == 2
+    assert len(planner.parked_replay.coalesce_parked_events(PARKED, session.world.parked_events)) == 2
     assert (session.world.parked_events, len(letters.sent)) == ([kept(0), kept(1)], 3)
 
 
@@ -472,7 +473,7 @@ def test_parked_tenant_when_more_bytes_are_kept_than_are_planned_at_once_then_th
     session.world.parked[TENANT] = PARKED
     session.world.parked_events = [kept(number) for number in range(5)]
     planner, _, letters = planner_with(session)
-    planner.retry_parked(PARKED, session.world.parked_events, [])
+    planner.parked_replay.retry_parked(PARKED, session.world.parked_events, [])
     assert (session.world.parked, len(letters.sent)) == ({}, 3)
 
 
@@ -480,7 +481,7 @@ def test_parked_tenant_when_the_database_does_not_take_what_is_kept_then_it_stay
     session = Memory([Poison("too much at once")])
     session.world.parked_events = [kept(1), kept(1)]
     planner, _, _ = planner_with(session)
-    assert len(planner.coalesce_parked_events(PARKED, session.world.parked_events)) == 2
+    assert len(planner.parked_replay.coalesce_parked_events(PARKED, session.world.parked_events)) == 2
     assert session.world.parked_events == [kept(1), kept(1)]
 
 
@@ -494,7 +495,7 @@ def test_parked_tenant_when_what_was_kept_is_not_understood_then_it_stays_parked
     session.world.parked[TENANT] = PARKED
     planner, _, _ = planner_with(session)
     with capture_logs() as lines:
-        planner.retry_parked(PARKED, [replace(kept(1), message=text)], [])
+        planner.parked_replay.retry_parked(PARKED, [replace(kept(1), message=text)], [])
     assert list(session.world.parked) == [TENANT]
     assert [(line["event"], line["namespace"]) for line in lines] == [("the tenant stays parked", NAMESPACE)]
 
@@ -503,7 +504,7 @@ def test_parked_tenant_when_nothing_was_kept_of_it_then_its_partition_has_to_be_
     session = Memory()
     session.world.parked[TENANT] = PARKED
     planner, _, _ = planner_with(session)
-    planner.retry_parked(PARKED, [], [])
+    planner.parked_replay.retry_parked(PARKED, [], [])
     assert session.world.parked == {}
     assert set(session.spans) == {(Span(TOPIC, 3, 0, 0),)}
 
@@ -512,7 +513,7 @@ def test_batch_when_it_cannot_be_coalesced_then_all_that_happened_is_planned(mon
     def failing(_: Any) -> Any:
         raise KeyError("a kind")
 
-    monkeypatch.setattr(loop, "coalesce", failing)
+    monkeypatch.setattr(event_applier, "coalesce", failing)
     session = Memory()
     planner, log, _ = planner_with(session, messages=2)
     planner.run()
@@ -522,7 +523,7 @@ def test_batch_when_it_cannot_be_coalesced_then_all_that_happened_is_planned(mon
 
 def remove_parts(planner: Planner, session: Memory) -> None:
     while (due := session.world.due_sweep()) is not None:
-        planner.remove_part(due)
+        planner.periodic_planner.remove_part(due)
 
 
 def left(session: Memory) -> set[str]:
@@ -533,7 +534,7 @@ def left(session: Memory) -> set[str]:
 def test_marker_when_its_batch_made_a_resource_that_it_does_not_show_then_that_is_to_be_removed() -> None:
     session = Memory()
     planner, _, _ = planner_with(session)
-    planner.apply_events(
+    planner.applier.apply_events(
         [changed(1), changed(2, "api", uid="uid-2", epoch=2), resync(3, epoch=2)], [Span(TOPIC, 0, 4, 7)]
     )
     assert session.spans == [(Span(TOPIC, 0, 4, 4),), (Span(TOPIC, 0, 4, 7),)]
@@ -547,9 +548,9 @@ def lacking() -> tuple[Planner, Memory]:
     """Five deployments, of which a list lacked all; two are removed at once."""
     session = Memory()
     planner, _, _ = planner_with(session)
-    planner.policy = Policy(guard=SweepGuard(at_once=2))
-    planner.apply_events([changed(1, f"web-{number}", uid=f"uid-{number}") for number in range(5)], [])
-    planner.apply_events([resync(3, epoch=2)], [])
+    planner.applier.policy = Policy(guard=SweepGuard(at_once=2))
+    planner.applier.apply_events([changed(1, f"web-{number}", uid=f"uid-{number}") for number in range(5)], [])
+    planner.applier.apply_events([resync(3, epoch=2)], [])
     return planner, session
 
 
@@ -559,7 +560,7 @@ def test_sweep_when_it_removes_many_then_each_part_is_a_transaction_with_the_off
     planner, session = lacking
     counts, session.spans = [], []
     while (due := session.world.due_sweep()) is not None:
-        planner.remove_part(due)
+        planner.periodic_planner.remove_part(due)
         counts.append(len(left(session)))
     assert counts == [3, 1, 0]
     assert session.spans == [(Span(TOPIC, 0, 0, 0),)] * 3, "the fence, which moves nothing"
@@ -570,7 +571,7 @@ def test_sweep_when_a_part_fails_then_it_is_there_as_it_was(lacking: tuple[Plann
     parts = dict(session.world.sweep_parts)
     session.failures = [Fenced("moved on")]
     with pytest.raises(Fenced):
-        planner.remove_part(session.world.due_sweep())
+        planner.periodic_planner.remove_part(session.world.due_sweep())
     session.world.abandon_transaction()
     assert (session.world.sweep_parts, len(left(session))) == (parts, 5)
 
@@ -583,7 +584,7 @@ def test_sweep_when_the_database_refuses_a_resource_then_that_alone_stays_and_th
     remove_parts(planner, session)
     assert left(session) == {"web-3"}
     session.poisonous = frozenset()
-    planner.apply_events([resync(9, epoch=8)], [])
+    planner.applier.apply_events([resync(9, epoch=8)], [])
     remove_parts(planner, session)
     assert left(session) == set(), "the next list lacks it, too"
 
@@ -592,7 +593,7 @@ def test_marker_when_what_its_batch_made_is_an_implausible_share_then_nothing_is
     session = Memory()
     planner, _, _ = planner_with(session)
     made = [changed(1, f"web-{number}", uid=f"uid-{number}") for number in range(30)]
-    planner.apply_events([*made, resync(3, epoch=2)], [])
+    planner.applier.apply_events([*made, resync(3, epoch=2)], [])
     assert all(row.present for row in session.world.deployments.values())
 
 
@@ -606,14 +607,14 @@ def test_marker_when_resources_are_swept_then_each_is_counted_once_by_kind_when_
     before, secrets = swept("GitOpsDeployment"), swept("Secret")
     assert (before, secrets) != (None, None), "an increase is seen only of what is there before"
     made = [changed(1), changed(2, "web-2", uid="uid-2"), changed(2, "api", uid="uid-3", epoch=4)]
-    planner.apply_events(made, [])
+    planner.applier.apply_events(made, [])
     markers = [resync(3, epoch=2), resync(4, epoch=3)]
-    planner.apply_events(markers, [])
+    planner.applier.apply_events(markers, [])
     session.failures = [Retry("database away")]
     with pytest.raises(Retry):
         remove_parts(planner, session)
     assert swept("GitOpsDeployment") == before
-    planner.apply_events(markers, [])
+    planner.applier.apply_events(markers, [])
     remove_parts(planner, session)
     assert swept("GitOpsDeployment") == (before or 0) + 2
     assert swept("Secret") == secrets
@@ -623,8 +624,8 @@ def test_marker_when_it_is_refused_then_nothing_is_counted_as_swept() -> None:
     session = Memory()
     planner, _, _ = planner_with(session)
     before = swept("GitOpsDeployment")
-    planner.apply_events([changed(1, f"web-{number}", uid=f"uid-{number}") for number in range(30)], [])
-    planner.apply_events([resync(3, epoch=2)], [])
+    planner.applier.apply_events([changed(1, f"web-{number}", uid=f"uid-{number}") for number in range(30)], [])
+    planner.applier.apply_events([resync(3, epoch=2)], [])
     assert swept("GitOpsDeployment") == before
 
 

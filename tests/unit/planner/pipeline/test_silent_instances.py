@@ -72,7 +72,7 @@ class Watch:
                 connection=lambda: nullcontext(None),
                 find_engine_clusters=lambda instances: {each: self.clusters[each] for each in instances},
             ),
-            look_again=self._look_again,
+            apply_due_events=self._look_again,
         )
         monkeypatch.setattr(instance_queries, "find_due_health", self._find)
 

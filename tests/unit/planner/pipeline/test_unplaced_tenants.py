@@ -94,7 +94,7 @@ class Place:
 
     def run(self) -> None:
         self.session.fleet = self.world.view
-        self.tasks._place(self.planner)
+        self.tasks._place(self.planner.periodic_planner)
 
 
 def test_tenant_when_an_instance_is_ready_for_it_then_all_that_has_happened_is_planned(
@@ -165,7 +165,7 @@ def test_planner_when_a_tenant_has_no_instance_then_its_messages_are_acknowledge
     planner, log, _ = planner_with(Memory(world=World(fleet=[])))
     planner.run()
     assert log.acknowledged == [Span(TOPIC, 0, 0, 1)]
-    assert planner.failing == ""
+    assert planner.failures.latest == ""
 
 
 def test_tenant_when_it_is_pinned_to_an_instance_that_was_never_ready_then_it_waits_for_that() -> None:
