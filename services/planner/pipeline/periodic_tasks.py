@@ -1,10 +1,11 @@
 """What the planner does by the clock: deletions that take long, the fleet, parked tenants, old rows, gauges.
 
-Called by the loop between batches, so that it never runs beside one.
+The loop calls this between batches, so no task runs at the same time as a batch.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -41,80 +42,98 @@ MINUTE = 60.0
 QUARTER = 0.25
 PRUNED_AT_ONCE = 1000
 NOTICED_AT_ONCE = 500
-TOLD_AGAIN_WITHIN = timedelta(hours=2)
-"""What agents keep though no row desires it: many of their comparisons."""
+ORPHANS_REPORTED_WITHIN = timedelta(hours=2)
+"""An agent reports orphans that it keeps with each of its comparisons. This is the time of many comparisons."""
 LISTS_KEPT = timedelta(days=90)
-"""Long after the log of commands has lost them: of a workspace that is gone."""
+"""By then the log of commands has long lost the list. Only a workspace that is gone is not listed for so long."""
 SAMPLES_KEPT = timedelta(days=2)
-"""The longest soak, with what is waited for beyond it, and more than once."""
+"""More than twice the longest soak, with what a rollout waits for beyond it."""
 PLACED_AT_ONCE = 50
-"""Tenants that waited for an instance: messages do not wait for all of them."""
-KEPT_UNSEEN = 500
-"""So few events of a parked tenant are not looked at before they are planned."""
+"""Tenants without an instance that are retried in one round: messages do not wait for more."""
+COALESCED_FROM = 500
+"""A parked tenant with fewer events than this is not coalesced before it is retried."""
+
+
+@dataclass
+class Task:
+    """A function that runs once per period."""
+
+    period_seconds: float
+    run: Callable[[PeriodicPlanner], bool | None]
+    """Returns True if there is more to do: then the task is due again at once."""
+    last_run: float = -math.inf
+    """Seconds, by the clock's ``time``."""
+
+    def run_if_due(self, planner: PeriodicPlanner, now: float) -> None:
+        """Run the function if its period is over."""
+        if now - self.last_run < self.period_seconds:
+            return
+        self.last_run = now
+        if self.run(planner):
+            self.last_run = -math.inf
 
 
 @dataclass
 class PeriodicTasks:
-    """Remembers what was done when."""
+    """The tasks of one planner, with what each remembers."""
 
     audit_kept: timedelta
     sync_runs_kept: timedelta = timedelta(days=15)
-    _last: dict[str, float] = field(default_factory=dict)
     _partitions: frozenset[int] = frozenset()
-    _lost: LostObject | None = None
-    """The last one that was looked at of what lost instances were to remove, if there are more behind it."""
-    _compacted: dict[UUID, int] = field(default_factory=dict)
-    """How many events of each parked tenant had to be kept when that was last looked at."""
+    """The partitions that the planner owned in the last round."""
+    _last_lost: LostObject | None = None
+    """The last object of the piece that :meth:`_end_lost` read, if there are more behind it; otherwise None."""
+    _coalesced: dict[UUID, int] = field(default_factory=dict)
+    """For each parked tenant, how many events were left when they were last coalesced."""
     _placed: set[UUID] = field(default_factory=set)
-    """Parked tenants that have been tried again since there is an instance for them."""
+    """Parked tenants that were retried since there is an instance for them."""
     _silent_instances: SilentInstances = field(default_factory=SilentInstances)
 
+    def __post_init__(self) -> None:
+        self._parked = Task(10 * MINUTE, self._retry_parked)
+        self._tasks = (
+            Task(QUARTER, self._take_steps),
+            Task(QUARTER, self._sweep),
+            Task(SECOND, self._look_again),
+            Task(5 * SECOND, self._end_lost),
+            Task(SECOND, self._find_silent_instances),
+            Task(MINUTE, self._prune),
+            Task(10 * SECOND, self._count),
+            Task(10 * SECOND, self._look_at_states),
+            Task(SECOND, self._look_at_moves),
+            Task(SECOND, self._look_at_remedies),
+            Task(10 * SECOND, self._look_at_pools),
+            Task(SECOND, self._look_at_installations),
+            Task(QUARTER, self._look_at_rollout),
+            Task(SECOND, self._place),
+            Task(10 * SECOND, self._coalesce_parked),
+            self._parked,
+        )
+
     def __call__(self, planner: PeriodicPlanner) -> None:
-        """Do what is due."""
+        """Run the tasks that are due."""
         now = planner.clock.time()
         partitions = frozenset(planner.consumer.partitions)
         if partitions != self._partitions:
-            self._take_up(planner, partitions - self._partitions)
+            self._start_partitions(planner, partitions - self._partitions)
             self._partitions = partitions
-        tasks: tuple[tuple[str, float, Callable[[PeriodicPlanner], None]], ...] = (
-            ("steps of moves", QUARTER, self._take_steps),
-            ("sweep", QUARTER, self._sweep),
-            ("look", SECOND, self._look_again),
-            ("lost", 5 * SECOND, self._end_lost),
-            ("health", SECOND, self._silent_instances.look),
-            ("prune", MINUTE, self._prune),
-            ("count", 10 * SECOND, self._count),
-            ("states", 10 * SECOND, self._look_at_states),
-            ("moves", SECOND, self._look_at_moves),
-            ("remedies", SECOND, self._look_at_remedies),
-            ("pools", 10 * SECOND, self._look_at_pools),
-            ("installations", SECOND, self._look_at_installations),
-            ("rollout", QUARTER, self._look_at_rollout),
-            ("unplaced", SECOND, self._place),
-            ("compact", 10 * SECOND, self._compact),
-            ("parked", 10 * MINUTE, partial(self._retry_parked, partitions=partitions)),
-        )
-        for what, seconds, task in tasks:
-            if self._due(what, now, seconds):
-                task(planner)
+        for task in self._tasks:
+            task.run_if_due(planner, now)
 
-    def _due(self, what: str, now: float, seconds: float) -> bool:
-        if now - self._last.get(what, -seconds) < seconds:
-            return False
-        self._last[what] = now
-        return True
+    def _start_partitions(self, planner: PeriodicPlanner, partitions: frozenset[int]) -> None:
+        """Look at tenants of partitions that are new to this planner.
 
-    def _take_up(self, planner: PeriodicPlanner, partitions: frozenset[int]) -> None:
-        """Quotas may be others than those of the planner before, and what it failed on may be mended."""
+        Its quotas may differ from those of the planner before, and a rule that failed there may work here.
+        """
         with planner.session.connection() as connection:
             events = periodic_queries.find_over_quota(connection, sorted(partitions))
         for first in range(0, len(events), NOTICED_AT_ONCE):
             planner.apply_due_events(events[first : first + NOTICED_AT_ONCE])
-        self._last["parked"] = planner.clock.time()
-        self._retry_parked(planner, partitions)
+        self._parked.last_run = planner.clock.time()
+        _retry_parked_of(planner, partitions)
 
     def _look_again(self, planner: PeriodicPlanner) -> None:
-        """Deletions that take long, and changes held back and forced deletions that are no news any more."""
+        """Plan deletions that take long, changes that were held back, and forced deletions past their retention."""
         with planner.session.connection() as connection:
             now = planner.clock.now()
             events = periodic_queries.find_due(connection, now, planner.consumer.partitions, NOTICED_AT_ONCE)
@@ -122,30 +141,33 @@ class PeriodicTasks:
             planner.apply_due_events(events)
 
     def _take_steps(self, planner: PeriodicPlanner) -> None:
-        """Tenants on their way from one instance to another."""
+        """Plan tenants whose move may take its next step."""
         with planner.session.connection() as connection:
             now = planner.clock.now()
             events = move_queries.find_due_moves(connection, now, planner.consumer.partitions, NOTICED_AT_ONCE)
         if events:
             planner.apply_due_events(events)
 
-    def _end_lost(self, planner: PeriodicPlanner) -> None:
-        """What a retired instance was to remove, and never will: it is lost.
+    def _end_lost(self, planner: PeriodicPlanner) -> bool:
+        """Plan the end of objects that a lost instance was to remove, and never will.
 
-        A bounded piece at a time; if there is more, the next turn goes on behind it, even if this piece fails or stays.
+        Each run takes a bounded piece. The next run goes on behind it, even if objects of this piece stay.
         """
         with planner.session.connection() as connection:
             now, partitions = planner.clock.now(), planner.consumer.partitions
-            events, self._lost = instance_queries.find_lost_objects(
-                connection, now, partitions, NOTICED_AT_ONCE, self._lost
+            events, self._last_lost = instance_queries.find_lost_objects(
+                connection, now, partitions, NOTICED_AT_ONCE, self._last_lost
             )
-        if self._lost is not None:
-            self._last.pop("lost", None)
         if events:
             planner.apply_due_events(events)
+        return self._last_lost is not None
+
+    def _find_silent_instances(self, planner: PeriodicPlanner) -> None:
+        """Plan the health of instances that agents no longer report."""
+        self._silent_instances.look(planner)
 
     def _sweep(self, planner: PeriodicPlanner) -> None:
-        """A part of what complete lists lacked."""
+        """Remove some of the resources that complete lists lacked."""
         with planner.session.connection() as connection:
             due = periodic_queries.find_due_sweep(connection, planner.consumer.partitions)
         if due is not None:
@@ -155,7 +177,7 @@ class PeriodicTasks:
     def _plan_if(
         planner: PeriodicPlanner, is_due: Callable[[Connection[Any]], bool], due: FleetDue | RemediesDue | ScalingDue
     ) -> None:
-        """Have the fleet looked at, by the one planner that decides about it, if something is due."""
+        """Plan ``due`` if ``is_due`` finds something. Only the planner that owns the fleet's partition does this."""
         partition = planner.consumer.fleet_partition
         if partition is None:
             return
@@ -165,11 +187,11 @@ class PeriodicTasks:
             planner.apply_due_events([Event(due, partition, "")])
 
     def _look_at_states(self, planner: PeriodicPlanner) -> None:
-        """Instances that are to be retired may have lost their last tenant; others may be full, or not any more."""
+        """Plan the states of instances: a draining one may have lost its last tenant, another may have become full."""
         self._plan_if(planner, fleet_queries.is_state_due, FleetDue(is_of_states=True))
 
     def _look_at_moves(self, planner: PeriodicPlanner) -> None:
-        """A move may begin, or has to go back."""
+        """Plan the moves that may begin, or have to go back."""
         if planner.consumer.fleet_partition is None:
             MOVES_GIVING_WAY.set(0)
             return
@@ -184,40 +206,37 @@ class PeriodicTasks:
         )
 
     def _look_at_remedies(self, planner: PeriodicPlanner) -> None:
-        """Instances may be ill, or have been."""
+        """Plan remedies for instances that are ill, and end those of instances that are well again."""
         is_due = partial(remedy_queries.is_remedy_due, now=planner.clock.now(), is_on=planner.policy.remedies.is_on)
         self._plan_if(planner, is_due, RemediesDue())
 
     def _look_at_installations(self, planner: PeriodicPlanner) -> None:
-        """Instances that are not ready yet may be so by now, or overdue."""
+        """Plan instances whose installation may be complete, or overdue."""
         self._plan_if(
             planner, partial(fleet_queries.is_installation_due, now=planner.clock.now()), FleetDue(is_of_states=False)
         )
 
     def _look_at_pools(self, planner: PeriodicPlanner) -> None:
-        """Pools may need more instances, or fewer, and instances may carry too much, as :meth:`_count` has measured."""
+        """Plan pools that need more or fewer instances, and relief of overloaded ones. :meth:`_count` measures both."""
         fleet = planner.session.fleet
         self._plan_if(
             planner, lambda connection: pool_queries.is_scaling_due(connection) or has_overloaded(fleet), ScalingDue()
         )
 
     def _look_at_rollout(self, planner: PeriodicPlanner) -> None:
-        """The next step of the rollout that is under way may be taken."""
+        """Plan the next step of the rollout if it is due."""
         self._plan_if(
             planner, partial(rollout_queries.is_rollout_due, now=planner.clock.now()), FleetDue(is_of_states=False)
         )
 
-    def _retry_parked(self, planner: PeriodicPlanner, partitions: frozenset[int]) -> None:
-        with planner.session.connection() as connection:
-            tenants = periodic_queries.parked_tenants(connection, sorted(partitions))
-        TENANTS_PARKED.labels(SERVICE).set(len(tenants))
-        for tenant in tenants:
-            self._retry(planner, tenant)
+    def _retry_parked(self, planner: PeriodicPlanner) -> None:
+        """Retry all parked tenants of the planner's partitions."""
+        _retry_parked_of(planner, self._partitions)
 
     def _place(self, planner: PeriodicPlanner) -> None:
-        """Tenants that there was no engine instance for, as soon as there is one: each once, a few at a time.
+        """Retry tenants that waited for an engine instance, once there is one: each once, a few in each round.
 
-        One on which a rule fails then is tried again with all others that are parked.
+        If a rule fails on one then, :meth:`_retry_parked` retries it, with the others that are parked.
         """
         fleet = planner.session.fleet
         if not fleet.instances:
@@ -227,32 +246,25 @@ class PeriodicTasks:
         placeable = [each for each in tenants if fleet.has_instance_for(each.unplaced)]
         self._placed &= {each.tenant_id for each in placeable}
         for tenant in [each for each in placeable if each.tenant_id not in self._placed][:PLACED_AT_ONCE]:
-            self._retry(planner, tenant)
+            _retry(planner, tenant)
             self._placed.add(tenant.tenant_id)
 
-    @staticmethod
-    def _retry(planner: PeriodicPlanner, tenant: ParkedTenant) -> None:
-        with planner.session.connection() as connection:
-            rows = periodic_queries.parked_events(connection, tenant.tenant_id)
-            shown = periodic_queries.events_of_parked(connection, tenant.tenant_id)
-        planner.parked_replay.retry_parked(tenant, rows, shown)
-
-    def _compact(self, planner: PeriodicPlanner) -> None:
-        """Coalesce the kept events of a parked tenant each time that their number has doubled.
+    def _coalesce_parked(self, planner: PeriodicPlanner) -> None:
+        """Coalesce the events of a parked tenant each time that their number has doubled.
 
         So the work is proportional to the number of events, however long the tenant stays parked.
         """
         with planner.session.connection() as connection:
             found = periodic_queries.count_parked_events(connection, planner.consumer.partitions)
-        self._compacted = {each.tenant_id: self._compacted.get(each.tenant_id, 0) for each in found}
+        self._coalesced = {each.tenant_id: self._coalesced.get(each.tenant_id, 0) for each in found}
         for tenant, count in found.items():
-            if count >= 2 * self._compacted[tenant.tenant_id] + KEPT_UNSEEN:
+            if count >= 2 * self._coalesced[tenant.tenant_id] + COALESCED_FROM:
                 with planner.session.connection() as connection:
                     rows = periodic_queries.parked_events(connection, tenant.tenant_id)
-                self._compacted[tenant.tenant_id] = len(planner.parked_replay.coalesce_parked_events(tenant, rows))
+                self._coalesced[tenant.tenant_id] = len(planner.parked_replay.coalesce_parked_events(tenant, rows))
 
-    def _prune(self, planner: PeriodicPlanner) -> None:
-        """A bounded piece at a time; if there is more, the next turn goes on."""
+    def _prune(self, planner: PeriodicPlanner) -> bool:
+        """Delete old rows, a bounded number of each kind in each run."""
         now = planner.clock.now()
         with planner.session.connection() as connection:
             pruned = (
@@ -264,15 +276,33 @@ class PeriodicTasks:
             )
             rollout_queries.delete_rollouts(connection, now - self.audit_kept)
             instance_queries.forget_retired(connection)
-        if PRUNED_AT_ONCE in pruned:
-            del self._last["prune"]
+        return PRUNED_AT_ONCE in pruned
 
     @staticmethod
     def _count(planner: PeriodicPlanner) -> None:
-        """What metrics show, and placement and pools go by; not what nobody tells of any more."""
+        """Set the gauges and measure the load of instances, which placement and pools use.
+
+        Reports that agents no longer repeat are forgotten first.
+        """
         now = planner.clock.now()
         with planner.session.connection() as connection:
-            periodic_queries.forget_kept_orphans(connection, now - TOLD_AGAIN_WITHIN)
+            periodic_queries.forget_kept_orphans(connection, now - ORPHANS_REPORTED_WITHIN)
             periodic_queries.forget_lists(connection, now - LISTS_KEPT)
             set_gauges(planner, connection)
         planner.session.refresh_fleet()
+
+
+def _retry_parked_of(planner: PeriodicPlanner, partitions: frozenset[int]) -> None:
+    """Retry the parked tenants of ``partitions``."""
+    with planner.session.connection() as connection:
+        tenants = periodic_queries.parked_tenants(connection, sorted(partitions))
+    TENANTS_PARKED.labels(SERVICE).set(len(tenants))
+    for tenant in tenants:
+        _retry(planner, tenant)
+
+
+def _retry(planner: PeriodicPlanner, tenant: ParkedTenant) -> None:
+    with planner.session.connection() as connection:
+        rows = periodic_queries.parked_events(connection, tenant.tenant_id)
+        shown = periodic_queries.events_of_parked(connection, tenant.tenant_id)
+    planner.parked_replay.retry_parked(tenant, rows, shown)

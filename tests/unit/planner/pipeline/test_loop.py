@@ -432,12 +432,12 @@ def test_upkeep_when_what_is_kept_of_a_tenant_has_doubled_then_it_is_compacted_a
     session.connection = lambda: nullcontext(None)  # type: ignore[attr-defined]
     monkeypatch.setattr(periodic_queries, "count_parked_events", lambda *_: {PARKED: len(session.world.parked_events)})
     monkeypatch.setattr(periodic_queries, "parked_events", lambda *_: list(session.world.parked_events))
-    monkeypatch.setattr(periodic_tasks, "KEPT_UNSEEN", 5)
+    monkeypatch.setattr(periodic_tasks, "COALESCED_FROM", 5)
     at_work, sizes = PeriodicTasks(timedelta(days=1)), []
     session.world.parked_events = [kept(number) for number in range(3)]
     for _ in range(12):
         session.world.parked_events.append(kept(0))
-        at_work._compact(planner.periodic_planner)
+        at_work._coalesce_parked(planner.periodic_planner)
         sizes.append(len(session.world.parked_events))
     assert sizes == [4, 3, 4, 5, 6, 7, 8, 9, 10, 3, 4, 5]
 
