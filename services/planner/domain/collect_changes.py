@@ -26,7 +26,6 @@ from services.planner.domain.indexed_rows import Subset, differing, index_of
 from services.planner.domain.planned_tenant import Context, PlannedTenant
 from services.planner.domain.state import TenantState
 from services.planner.domain.steps.handover.moved_deployments import is_kept
-from services.planner.domain.steps.status_rows import StatusChanges
 from services.planner.engines.interface import Placement, engine_key, engine_row
 from services.planner.rows.compiled import (
     ChildRowKey,
@@ -47,8 +46,8 @@ LEFT: Subset[Deployment] = Subset(lambda each: not each.present and each.spec is
 """Deployments without a CR and without anything on an engine."""
 
 
-def changes_of(planned: PlannedTenant, shown: StatusChanges, known: TenantState, context: Context) -> TenantChanges:
-    """All rows that differ, and the tenant as it is then; ``known`` is what it was."""
+def changes_of(planned: PlannedTenant, known: TenantState, context: Context) -> TenantChanges:
+    """All rows that differ between ``known``, the tenant before the batch, and the tenant as planned."""
     stored, move = known.tenant, planned.state.move
     planned = planned.with_state(_with_due_times(planned))
     finished = _finished(planned.state)
@@ -89,8 +88,8 @@ def changes_of(planned: PlannedTenant, shown: StatusChanges, known: TenantState,
         oversized=tuple(_oversized(planned, context)),
         deployments_dormant=tuple(sorted(deployments_dormant)),
         plain_resources_dormant=tuple(sorted(plain_resources_dormant)),
-        workspace=shown.rows,
-        workspace_gone=shown.gone,
+        workspace=planned.shown.rows,
+        workspace_gone=planned.shown.gone,
         child_objects=_changed(state.child_objects, before.child_objects),
         child_objects_gone=_child_objects_gone(state, before),
         pending_claims=_changed(state.pending_claims, before.pending_claims),
@@ -225,7 +224,7 @@ def _of_deployments(planned: PlannedTenant, context: Context) -> Iterator[tuple[
     engine, known = context.engine, context.before
     for now, cause in _deployments_changed(planned, context):
         key, before = engine.deployment_key(now.uid), known.deployments.get(now.id)
-        owner, is_taken_over = Owner(GITOPS_DEPLOYMENT.kind, now.id), now.id in context.taken_over
+        owner, is_handed_over = Owner(GITOPS_DEPLOYMENT.kind, now.id), now.id in context.handed_over
         was_kept, is_kept_now = is_kept(before, known, known.move), is_kept(now, known, context.move)
         placement = context.placement_of(now)
         if now.spec is None:
@@ -234,7 +233,7 @@ def _of_deployments(planned: PlannedTenant, context: Context) -> Iterator[tuple[
         elif not is_kept_now:
             if was_kept:
                 yield "engine_absent", _absence(key, cause, placement, context)
-        elif before is None or is_taken_over or (before.digest, was_kept) != (now.digest, True):
+        elif before is None or is_handed_over or (before.digest, was_kept) != (now.digest, True):
             yield (
                 "engine",
                 engine_row(engine, placement, planned.manifests[placement.instance.id, key], owner, "present", cause),
@@ -244,7 +243,7 @@ def _of_deployments(planned: PlannedTenant, context: Context) -> Iterator[tuple[
 def _of_deployments_left(context: Context) -> Iterator[tuple[str, object]]:
     """Rows of Applications that are no more at the instance that the tenant has left."""
     if context.left is not None and not (context.move is not None and context.move.path == "fenced"):
-        for known in map(context.before.deployments.__getitem__, sorted(context.taken_over)):
+        for known in map(context.before.deployments.__getitem__, sorted(context.handed_over)):
             if known.spec is not None:
                 yield "engine_gone", engine_key(context.engine, context.left, context.engine.deployment_key(known.uid))
 

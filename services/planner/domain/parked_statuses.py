@@ -18,8 +18,9 @@ from services.kinds.shared.catalogue import PARKED, RESOLVED, TENANT_PARKED, TEN
 from services.kinds.shared.conditions import compile_status, parsed_status
 from services.kinds.shared.resource import Cause
 from services.planner.domain.events import Event
+from services.planner.domain.planned_tenant import StatusChanges
 from services.planner.domain.state import TenantState
-from services.planner.domain.steps.status_rows import NO_STATUS, StatusChanges, status_row
+from services.planner.domain.steps.status_rows import NO_STATUS, status_row
 from services.planner.rows.compiled import StatusKey, StoredStatus, WorkspaceKey, WorkspaceRow
 from services.planner.rows.tenants import Tenant
 

@@ -1,14 +1,13 @@
 """What a batch of events changes of one tenant. Pure: the same values make the same changes.
 
 Only the state at the end of the batch counts. Resources of a tenant depend on each other, so the order of the steps
-matters, and it is here: each step is a function from the tenant's rows to a :class:`StepResult`, the rows with what it
-compiled.
+matters: :func:`plan` has it. Each step takes the tenant as planned so far and the :class:`Context`, and returns the
+tenant with what the step adds.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import datetime
 
 from services.common.messages import Command, LookAgain, Observation
@@ -27,18 +26,16 @@ from services.planner.domain.fleet.view import FleetView
 from services.planner.domain.planned_tenant import Context, PlannedTenant
 from services.planner.domain.policy import Policy
 from services.planner.domain.state import TenantState
-from services.planner.domain.steps.child_objects import tend_child_objects
+from services.planner.domain.steps.child_objects import reconcile_child_objects
 from services.planner.domain.steps.copies import compile_copies
-from services.planner.domain.steps.deployments import deploy
+from services.planner.domain.steps.deployments import compile_deployments
 from services.planner.domain.steps.engine_objects import compile_resources
-from services.planner.domain.steps.forced_deletions import take_over
+from services.planner.domain.steps.forced_deletions import remove_reclaimed
 from services.planner.domain.steps.handover.handover import (
-    advance,
-    due_at,
+    advance_move,
+    begin_move_step,
     end_own_part,
-    move_of,
-    taken_over,
-    touch_moved,
+    schedule_move,
 )
 from services.planner.domain.steps.handover.move_reports import observe_elsewhere
 from services.planner.domain.steps.ingest import (
@@ -49,7 +46,7 @@ from services.planner.domain.steps.ingest import (
     look_again,
 )
 from services.planner.domain.steps.observed_state import concerns, observe_event, observe_manifests
-from services.planner.domain.steps.projects import confine
+from services.planner.domain.steps.projects import compile_projects
 from services.planner.domain.steps.quotas import apply_quotas
 from services.planner.domain.steps.status_rows import compile_deployment_statuses, compile_resource_statuses
 from services.planner.domain.steps.syncs import request_syncs, terminate_runs
@@ -63,92 +60,44 @@ def plan(
     placed = tenant.indexed()._replace(tenant=tenant_after(tenant.tenant, events, fleet, policy))
     if any(map(_is_look_again, events)):
         placed = placed._replace(basis=None)
-    context = moved(Context(placed, fleet, policy), events, now)
+    context = advance_move(Context(placed, fleet, policy, events, now))
     planned = PlannedTenant(context.before._replace(move=context.move), incarnations_named(placed, events))
-    planned = begin_step(planned, events, context, now)
-    planned = end_own_part(planned, events[-1].cause(now))
-    planned = ingest_events(planned, events, context, now)
-    planned = terminate_runs(planned, events[-1].cause(now), context, now)
-    if planned.cause is not None:
-        planned = planned.after(apply_quotas(planned.state, context))
-    planned = plan_previews(planned, now)
+    planned = begin_move_step(planned, context)
+    planned = end_own_part(planned, context)
+    planned = ingest_events(planned, context)
+    planned = terminate_runs(planned, context)
+    planned = apply_quotas(planned, context)
+    planned = plan_previews(planned, context)
     planned = plan_targets(planned, context)
-    if (cause := planned.cause) is not None:
-        planned = planned.after(compile_resources(planned.state, context))
-        planned = planned.after(deploy(planned.state, planned.touched.keys(), context))
-        planned = planned.after(confine(planned.state, context))
-        planned = planned.after(request_syncs(planned.state, cause.at, context))
-        planned = compile_copies(planned, context)
+    planned = compile_resources(planned, context)
+    planned = compile_deployments(planned, context)
+    planned = compile_projects(planned, context)
+    planned = request_syncs(planned, context)
+    planned = compile_copies(planned, context)
     planned = plan_environments(planned, context)
-    planned = plan_missing_applications(planned, context, now)
-    planned = plan_bindings(planned, context, now)
-    planned = observe_manifests(planned, events, context, now)
-    planned = take_over(planned, context)
-    planned, shown = compile_deployment_statuses(planned, context)
-    planned = plan_promotions(planned, events, context, now)
-    planned = plan_new_snapshots(planned, context, now)
-    planned = tend_child_objects(planned, context)
-    planned = plan_next_room(planned, context, now)
-    planned, shown = compile_resource_statuses(planned, shown, context)
-    planned = with_due_move(planned, context, now)
-    return changes_of(planned, shown, tenant, context)
-
-
-def moved(context: Context, events: Sequence[Event], now: datetime) -> Context:
-    """With the tenant's move after the steps that can be taken, and on the instance that it is on then.
-
-    One to an instance that was added since the fleet was read has not begun.
-    """
-    before, told = context.before, move_of(context.before, events)
-    if told is None or told.target not in context.fleet.instances:
-        return context
-    move = advance(before, told, context, now)
-    if move.step != "adopting" or told.step == "adopting":
-        return replace(context, move=move)
-    is_own = before.tenant.engine_instance_id == move.source
-    return replace(
-        context,
-        before=(before.on_instance(move.target) if is_own else before)._replace(basis=None),
-        move=move,
-        left=context.placement_on(move.source),
-        is_own_left=is_own,
-        taken_over=frozenset(
-            each.id for each in before.deployments.values() if before.instance_of(each) == move.source
-        ),
-    )
-
-
-def begin_step(planned: PlannedTenant, events: Sequence[Event], context: Context, now: datetime) -> PlannedTenant:
-    """With all deployments that are moved to be compiled anew, if another step of the tenant's move begins.
-
-    Likewise if its source is not waited for any more.
-    """
-    before, move = context.before.move, context.move
-    if move is None or (before is not None and (before.step, before.path) == (move.step, move.path)):
-        return planned
-    if context.left is not None:
-        planned = planned.with_state(taken_over(planned.state, context))
-    return touch_moved(planned, context, events[-1].cause(now))
-
-
-def with_due_move(planned: PlannedTenant, context: Context, now: datetime) -> PlannedTenant:
-    """With the time at which the move has to be looked at again."""
-    move = planned.state.move
-    if move is None:
-        return planned
-    due = due_at(planned.state, move, context, now)
-    return planned.with_state(planned.state._replace(move=replace(move, due_at=due)))
+    planned = plan_missing_applications(planned, context)
+    planned = plan_bindings(planned, context)
+    planned = observe_manifests(planned, context)
+    planned = remove_reclaimed(planned, context)
+    planned = compile_deployment_statuses(planned, context)
+    planned = plan_promotions(planned, context)
+    planned = plan_new_snapshots(planned, context)
+    planned = reconcile_child_objects(planned, context)
+    planned = plan_next_room(planned, context)
+    planned = compile_resource_statuses(planned, context)
+    planned = schedule_move(planned, context)
+    return changes_of(planned, tenant, context)
 
 
 def _is_look_again(event: Event) -> bool:
-    """Whether nothing counts as known of what the tenant was planned from."""
+    """Whether the event forces a full replan."""
     return isinstance(event.message, Command) and isinstance(event.message.event, LookAgain)
 
 
-def ingest_events(planned: PlannedTenant, events: Sequence[Event], context: Context, now: datetime) -> PlannedTenant:
-    """The tenant's rows as ``events`` say they are; nothing follows from that yet."""
-    for event in events:
-        cause = event.cause(now)
+def ingest_events(planned: PlannedTenant, context: Context) -> PlannedTenant:
+    """The tenant with its rows as the events report them; nothing is compiled yet."""
+    for event in context.events:
+        cause = event.cause(context.now)
         match event.message:
             case Command() as command:
                 planned = ingest_command(planned, command, cause, context)

@@ -1,8 +1,8 @@
-"""A tenant as planned so far, what a step makes of it, and what steps have in common."""
+"""A tenant as planned so far, what every step of a plan may read, and what steps have in common."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from types import MappingProxyType
@@ -11,6 +11,7 @@ from uuid import UUID
 
 from services.kinds.gitops_deployment.rows import Deployment
 from services.kinds.shared.resource import Cause, PlainResource
+from services.planner.domain.events import Event
 from services.planner.domain.fleet.moves.moves import HALTED
 from services.planner.domain.fleet.rows import Move
 from services.planner.domain.fleet.view import FleetView
@@ -18,26 +19,34 @@ from services.planner.domain.policy import Policy
 from services.planner.domain.state import TenantState
 from services.planner.engines.interface import Engine, Manifest, Placement
 from services.planner.rows.audit import AuditOutcome
-from services.planner.rows.compiled import EngineObject, EngineObjectKey, Owner
+from services.planner.rows.compiled import EngineObject, EngineObjectKey, Owner, WorkspaceKey, WorkspaceRow
 from services.planner.rows.tenants import ResourceName
 
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What every step may read: the tenant before the batch, the fleet and the policy."""
+    """What every step may read."""
 
     before: TenantState
-    """The tenant itself as it is now: placed."""
+    """The tenant's rows before the batch; but its row ``tenant`` is as it is now, with an instance."""
     fleet: FleetView
     policy: Policy
+    events: Sequence[Event]
+    """What happened to the tenant, in order; at least one."""
+    now: datetime
     move: Move | None = None
-    """The tenant's, with the step that this plan carries out."""
+    """The tenant's move, at the step that this plan carries out."""
     left: Placement | None = None
-    """Where deployments of the tenant were until now, if the target of its move has them from this plan on."""
+    """The source of the move, if this plan hands deployments over to the target; otherwise None."""
     is_own_left: bool = False
-    """Whether that was the tenant's own instance."""
-    taken_over: frozenset[UUID] = frozenset()
-    """Ids of these."""
+    """Whether ``left`` was the tenant's own instance."""
+    handed_over: frozenset[UUID] = frozenset()
+    """Ids of the deployments that this plan hands over."""
+
+    @property
+    def last_event_cause(self) -> Cause:
+        """When the last of the events happened, and its trace."""
+        return self.events[-1].cause(self.now)
 
     @property
     def engine(self) -> Engine:
@@ -100,16 +109,25 @@ PlacedKey = tuple[str, EngineObjectKey]
 """The instance that holds an object, and its key."""
 
 
+@dataclass(frozen=True, slots=True)
+class StatusChanges:
+    """Rows of ``workspace_statuses`` that are written, and the keys of those that are deleted."""
+
+    rows: tuple[WorkspaceRow, ...] = ()
+    gone: tuple[WorkspaceKey, ...] = ()
+
+
 class StepResult(NamedTuple):
-    """What a step makes of a tenant: what it was given, with what it compiled."""
+    """What a step has compiled for one instance of a tenant. :meth:`PlannedTenant.after` adds it to the plan."""
 
     state: TenantState
+    """The rows that the step was given, with its changes."""
     manifests: Mapping[PlacedKey, Manifest] = MappingProxyType({})
-    """Objects as it compiled them. What exceeds 1 MiB is here only: the stored row is kept."""
+    """The objects that it compiled. One that exceeds 1 MiB is here only: its stored row stays as it is."""
     touched: tuple[UUID, ...] = ()
-    """Deployments and resources that no event was about, and whose status may be another one now."""
+    """Deployments and resources whose status may have changed though no event was about them."""
     outcomes: tuple[AuditOutcome, ...] = ()
-    """What has become of audit_records."""
+    """Results of operations, for the audit."""
 
     def with_state(self, state: TenantState) -> StepResult:
         """The same with another state."""
@@ -126,32 +144,34 @@ class StepResult(NamedTuple):
 
 
 class PlannedTenant(NamedTuple):
-    """See the module; each step is followed by another one."""
+    """A tenant as planned so far. Each step takes one and returns the next."""
 
     state: TenantState
     incarnations: Mapping[ResourceName, Collection[UUID]] = MappingProxyType({})
-    """Ids of those that bear the names which the events are about, or will when these are taken in."""
+    """For each name that the events are about, the ids of all incarnations, also of those that the events add."""
     cause: Cause | None = None
-    """Newest event that requires more than new statuses; None: there was none."""
+    """The newest event that requires more than new statuses; None: there was none."""
     touched: Mapping[UUID, Cause] = MappingProxyType({})
-    """Last event that concerned a deployment or a resource, in the order of the events."""
+    """For each deployment or resource that is concerned, the last event that concerned it, in the order of events."""
     actors: Mapping[UUID, str] = MappingProxyType({})
     """Who changed a custom resource last, for the audit."""
     outcomes: tuple[AuditOutcome, ...] = ()
-    """What has become of audit_records, in the order in which it was found out."""
+    """Results of operations, for the audit, in the order in which they became known."""
     manifests: Mapping[PlacedKey, Manifest] = MappingProxyType({})
-    """Objects as they were compiled in this plan."""
+    """Objects that this plan has compiled."""
     due: Mapping[UUID, datetime] = MappingProxyType({})
-    """When resources have to be looked at again, though nothing happens."""
+    """When resources have to be planned again even if nothing happens."""
+    shown: StatusChanges = StatusChanges()
+    """Statuses that this plan has compiled."""
 
     @property
     def last_cause(self) -> Cause | None:
-        """Newest event that requires anything, by the clock of who saw it; None: there was none."""
+        """The newest event that requires anything, by the clock of the edge that saw it; None: there was none."""
         causes = filter(None, (self.cause, *reversed([*self.touched.values()])))
         return max(causes, key=lambda each: each.at, default=None)
 
     def after(self, step: StepResult) -> PlannedTenant:
-        """The same once a step was taken."""
+        """The same with what a step has compiled."""
         if self.cause is None or (step.state is self.state and not step.manifests):
             return self
         new = {each: self.cause for each in step.touched if each not in self.touched}

@@ -704,7 +704,7 @@ def test_tenant_when_a_rule_fails_on_it_then_its_events_are_kept_until_that_is_m
     session: DatabaseSession, database: Database
 ) -> None:
     with pytest.MonkeyPatch.context() as broken:
-        broken.setattr(plan_module, "deploy", lambda *_: 1 / 0)
+        broken.setattr(plan_module, "compile_deployments", lambda *_: 1 / 0)
         take(session, changed(1))
         take(session, changed(2, generation=2))
     take(session, changed(3, generation=3))
@@ -737,7 +737,7 @@ def test_resource_when_its_tenant_is_parked_then_it_shows_that_until_the_tenant_
 
     take(session, changed(1), environment(1), secret(1))
     with pytest.MonkeyPatch.context() as broken:
-        broken.setattr(plan_module, "deploy", lambda *_: 1 / 0)
+        broken.setattr(plan_module, "compile_deployments", lambda *_: 1 / 0)
         take(session, changed(2, "api", uid="uid-2"), changed(2, "brief", uid="uid-3"))
     assert set(told()) == {"web", "prod", "api", "brief"}
     assert all(TENANT_PARKED.message in json.dumps(conditions) for conditions in told().values())
@@ -763,7 +763,7 @@ def test_events_when_much_has_happened_to_a_parked_tenant_then_those_that_count_
     session: DatabaseSession,
 ) -> None:
     with pytest.MonkeyPatch.context() as broken:
-        broken.setattr(plan_module, "deploy", lambda *_: 1 / 0)
+        broken.setattr(plan_module, "compile_deployments", lambda *_: 1 / 0)
         for generation in range(1, 5):
             take(session, changed(generation, generation=generation))
         take(session, changed(5, "api", uid="uid-2"))
@@ -784,7 +784,7 @@ def test_tenant_when_it_was_in_memory_and_is_parked_then_no_event_overtakes_thos
 ) -> None:
     take(session, changed(1))
     with pytest.MonkeyPatch.context() as broken:
-        broken.setattr(plan_module, "deploy", lambda *_: 1 / 0)
+        broken.setattr(plan_module, "compile_deployments", lambda *_: 1 / 0)
         take(session, changed(2, "x", uid="uid-x"))
     take(session, gone(3, "x", uid="uid-x"), changed(4, "y", uid="uid-y"))
     assert [row["name"] for row in contents(database)["deployments"]] == ["web"]
@@ -797,7 +797,7 @@ def test_upkeep_when_a_tenant_is_parked_then_what_is_due_of_it_takes_nobodys_pla
     take(session, changed(2, "api", uid="uid-2", namespace="team-b", held_back_ms=3000))
     assert len(due(session, 10_000)) == 2
     with pytest.MonkeyPatch.context() as broken:
-        broken.setattr(plan_module, "deploy", lambda *_: 1 / 0)
+        broken.setattr(plan_module, "compile_deployments", lambda *_: 1 / 0)
         take(session, changed(3, generation=2))
     assert [event.message.namespace for event in due(session, 10_000)] == ["team-b"]
 
@@ -811,7 +811,7 @@ def test_marker_when_it_comes_twice_in_a_batch_then_each_resource_is_counted_onc
 def test_marker_when_a_tenant_is_parked_then_it_is_not_counted_and_told_of_the_marker(session: DatabaseSession) -> None:
     take(session, changed(1), changed(1, "api", uid="uid-2", namespace="team-b"))
     with pytest.MonkeyPatch.context() as broken:
-        broken.setattr(plan_module, "deploy", lambda *_: 1 / 0)
+        broken.setattr(plan_module, "compile_deployments", lambda *_: 1 / 0)
         take(session, changed(2, generation=2))
     scope = SweepScope(WORKSPACE, GITOPS_DEPLOYMENT.kind, 0, 9)
     found = session.find_unseen([scope])[scope]
@@ -1141,7 +1141,7 @@ def test_namespace_when_its_tenant_is_parked_and_it_is_made_again_then_only_the_
     database: Database, session: DatabaseSession
 ) -> None:
     with pytest.MonkeyPatch.context() as broken:
-        broken.setattr(plan_module, "deploy", lambda *_: 1 / 0)
+        broken.setattr(plan_module, "compile_deployments", lambda *_: 1 / 0)
         take(session, *in_namespace(("former", 1000), changed(1)))
     take(session, *in_namespace(("latter", 60_000), changed(70, uid="uid-latter")))
     take(session, *in_namespace(("latter", 60_000), changed(71, uid="uid-latter", generation=2)))

@@ -290,7 +290,7 @@ def test_tenant_when_a_rule_fails_on_it_at_once_then_the_audit_says_where_it_was
 ) -> None:
     world = World(fleet=[FLEET[0]])
     with monkeypatch.context() as broken:
-        broken.setattr(plan_module, "deploy", lambda *_: 1 / 0)
+        broken.setattr(plan_module, "compile_deployments", lambda *_: 1 / 0)
         world.take(changed(1))
     assert [name for _, name, *_ in placed(world)] == [FLEET[0].id]
     world.take(changed(2, generation=2))

@@ -384,7 +384,7 @@ def _fail(*_: object) -> None:
 def _parks_former(world: World, *events: Event) -> None:
     """A rule fails on ``events``."""
     with pytest.MonkeyPatch.context() as broken:
-        broken.setattr(plan_module, "deploy", _fail)
+        broken.setattr(plan_module, "compile_deployments", _fail)
         world.take(*events)
 
 

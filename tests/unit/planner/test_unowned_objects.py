@@ -14,8 +14,8 @@ from services.kinds.shared.resource import Cause
 from services.kinds.shared.unowned_objects import UnownedObject
 from services.planner.domain import ids
 from services.planner.domain.planned_tenant import Context, PlannedTenant
-from services.planner.domain.steps.child_objects import REAPPLY_AFTER, UNSEEN_AFTER, tend_child_objects
-from services.planner.domain.steps.unowned_objects import UnownedRequest, tend_unowned_objects
+from services.planner.domain.steps.child_objects import REAPPLY_AFTER, UNSEEN_AFTER, reconcile_child_objects
+from services.planner.domain.steps.unowned_objects import UnownedRequest, reconcile_unowned_objects
 from services.planner.rows.compiled import ChildRow
 from tests.unit.planner.given import ENVIRONMENT, WORKSPACE, at, resource
 from tests.unit.planner.world import World
@@ -66,12 +66,12 @@ class Namespace:
     def plan(self, second: int, *wanted: UnownedObject) -> list[ChildRow]:
         """The rows that a plan at this time writes."""
         rows = self.state.child_objects
-        context = Context(self.before, self.world.view, self.world.policy)
+        context = Context(self.before, self.world.view, self.world.policy, (), at(second))
         cause = Cause(at(second), "t")
         planned = PlannedTenant(self.state, cause=cause)
         requests = [UnownedRequest(self.owner, each) for each in wanted]
-        planned = tend_unowned_objects(planned, (ENVIRONMENT,), requests, cause, context)
-        planned = tend_child_objects(planned, context)
+        planned = reconcile_unowned_objects(planned, (ENVIRONMENT,), requests, cause, context)
+        planned = reconcile_child_objects(planned, context)
         self.due = round((planned.due[self.owner.id] - at(0)).total_seconds()) if planned.due else 0
         self.state = self.before = planned.state
         return [row for key, row in self.state.child_objects.items() if rows.get(key) != row]

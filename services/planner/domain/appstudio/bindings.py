@@ -6,7 +6,6 @@ How these deployments are is no concern of this step: a binding's status follows
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from datetime import datetime
 from types import MappingProxyType
 from uuid import UUID
 
@@ -55,13 +54,13 @@ from services.planner.domain.appstudio.outcomes import (
 from services.planner.domain.indexed_rows import Subset, differing, index_of
 from services.planner.domain.planned_tenant import Context, PlannedTenant
 from services.planner.domain.state import TenantState
-from services.planner.domain.steps.unowned_objects import UnownedRequest, tend_unowned_objects
+from services.planner.domain.steps.unowned_objects import UnownedRequest, reconcile_unowned_objects
 
 NAME_CONFLICTING: Subset[PlainResource] = Subset(has_name_conflict)
 """Bindings that have to be looked at again when a deployment goes."""
 
 
-def plan_bindings(planned: PlannedTenant, context: Context, now: datetime) -> PlannedTenant:
+def plan_bindings(planned: PlannedTenant, context: Context) -> PlannedTenant:
     """The tenant with the deployments that its bindings want, and what is wrong with these."""
     cause = planned.last_cause
     if cause is None or planned.state.tenant.is_former:
@@ -77,8 +76,8 @@ def plan_bindings(planned: PlannedTenant, context: Context, now: datetime) -> Pl
     for each in concerned:
         outcome = _outcome(each, by_name, older.get(each.id, ""), context)
         planned = _with_room(planned, each, outcome, cause, context)
-    removals = _removals(planned.state, by_name, context, now)
-    return tend_unowned_objects(planned, (BINDING.kind,), removals, cause, context)
+    removals = _removals(planned.state, by_name, context)
+    return reconcile_unowned_objects(planned, (BINDING.kind,), removals, cause, context)
 
 
 def _with_room(
@@ -117,9 +116,7 @@ def _is_concerned(planned: PlannedTenant, context: Context) -> bool:
     return any(some) and (differs_by_kind(planned.state, context, looked_at) or is_touched(planned, (BINDING.kind,)))
 
 
-def _removals(
-    state: TenantState, by_name: Mapping[str, Place], context: Context, now: datetime
-) -> Iterator[UnownedRequest]:
+def _removals(state: TenantState, by_name: Mapping[str, Place], context: Context) -> Iterator[UnownedRequest]:
     """Bindings whose environment is over, and those whose Application is missing for long.
 
     That it is missing is only what was told, so the API server is asked for it once more.
@@ -128,7 +125,7 @@ def _removals(
         yield from map(_removal, _bindings_of_expired(state, by_name))
     for row in index_of(state.plain_resources, WITHOUT_APPLICATION).values():
         pair, removal = pair_of(row), removal_of(row, context)
-        if pair is None or removal is None or removal > now or by_name.get(pair[1], NO_PLACE).is_expired:
+        if pair is None or removal is None or removal > context.now or by_name.get(pair[1], NO_PLACE).is_expired:
             continue
         yield _removal(row, unless={APPLICATION.kind: (pair[0],)})
 

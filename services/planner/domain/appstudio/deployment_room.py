@@ -8,7 +8,6 @@ and deleted in turn have no more. A binding that waits is remembered in its row:
 from __future__ import annotations
 
 from collections.abc import Collection
-from datetime import datetime
 from typing import NamedTuple
 from uuid import UUID
 
@@ -64,13 +63,13 @@ def next_to_have_room(state: TenantState, context: Context) -> list[UUID]:
     return [row.id for row in oldest[:room]]
 
 
-def plan_next_room(planned: PlannedTenant, context: Context, now: datetime) -> PlannedTenant:
+def plan_next_room(planned: PlannedTenant, context: Context) -> PlannedTenant:
     """The tenant whose oldest binding that waits is due at once, if what went in this plan has left room for it."""
     cause, waiting = planned.last_cause, next_to_have_room(planned.state, context)
     if cause is None or planned.state.tenant.is_former or not waiting:
         return planned
     planned = planned if waiting[0] in planned.touched else planned.touching(waiting[0], cause)
-    return planned.due_by(waiting[0], now)
+    return planned.due_by(waiting[0], context.now)
 
 
 def _room(state: TenantState, context: Context) -> int:

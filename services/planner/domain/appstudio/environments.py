@@ -23,7 +23,7 @@ from services.planner.domain.appstudio.previews import any_claim_may_be_needed, 
 from services.planner.domain.appstudio.targets import ClaimBacking, claim_backing
 from services.planner.domain.planned_tenant import Context, PlannedTenant
 from services.planner.domain.state import TenantState
-from services.planner.domain.steps.unowned_objects import UnownedRequest, tend_unowned_objects
+from services.planner.domain.steps.unowned_objects import UnownedRequest, reconcile_unowned_objects
 
 NOT_FOLLOWED = "not followed"
 """Stands for the type of a Secret of which nothing was told."""
@@ -42,7 +42,7 @@ def plan_environments(planned: PlannedTenant, context: Context) -> PlannedTenant
     families = _families(present)
     for each in present:
         planned = with_outcome(planned, each, _outcome(each, families[each.name], state, context), cause, context)
-    return tend_unowned_objects(planned, (ENVIRONMENT.kind,), _removals(present, state), cause, context)
+    return reconcile_unowned_objects(planned, (ENVIRONMENT.kind,), _removals(present, state), cause, context)
 
 
 def _is_concerned(planned: PlannedTenant, context: Context) -> bool:

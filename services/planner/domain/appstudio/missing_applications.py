@@ -22,12 +22,12 @@ from services.planner.domain.state import TenantState
 WITHOUT_APPLICATION: Subset[PlainResource] = Subset(misses_application)
 
 
-def plan_missing_applications(planned: PlannedTenant, context: Context, now: datetime) -> PlannedTenant:
+def plan_missing_applications(planned: PlannedTenant, context: Context) -> PlannedTenant:
     """The tenant whose bindings know since when their Application is missing, each due when its time is over.
 
     The time is the planner's: what a log tells late is missed from now on.
     """
-    cause, state = planned.last_cause, planned.state
+    cause, state, now = planned.last_cause, planned.state, context.now
     if cause is None or state.tenant.is_former:
         return planned
     if differs_by_kind(state, context, (BINDING.kind, APPLICATION.kind)):

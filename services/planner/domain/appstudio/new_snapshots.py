@@ -8,7 +8,6 @@ each application keeps the newest, so that they do not use up the quota.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from datetime import datetime
 from uuid import UUID
 
 from services.common.messages import UnownedKind
@@ -36,7 +35,7 @@ from services.planner.domain.appstudio.outcomes import differs_by_kind, is_touch
 from services.planner.domain.indexed_rows import Subset, differing, index_of
 from services.planner.domain.planned_tenant import Context, PlannedTenant
 from services.planner.domain.state import TenantState
-from services.planner.domain.steps.unowned_objects import UnownedRequest, tend_unowned_objects
+from services.planner.domain.steps.unowned_objects import UnownedRequest, reconcile_unowned_objects
 
 LOOKED_AT = (SNAPSHOT.kind, APPLICATION.kind, ENVIRONMENT.kind, PROMOTION_RUN.kind)
 OWNERS = (SNAPSHOT.kind, APPLICATION.kind)
@@ -45,7 +44,7 @@ RUNS_KEPT = 10
 """Of each application, besides those that are not over."""
 
 
-def plan_new_snapshots(planned: PlannedTenant, context: Context, now: datetime) -> PlannedTenant:
+def plan_new_snapshots(planned: PlannedTenant, context: Context) -> PlannedTenant:
     """The tenant with the runs that its new Snapshots want, and without those of long ago."""
     cause, is_former = planned.last_cause, planned.state.tenant.is_former
     if cause is None or is_former or not _is_concerned(planned, context):
@@ -53,7 +52,7 @@ def plan_new_snapshots(planned: PlannedTenant, context: Context, now: datetime) 
     rows = _waiting(planned.state, context)
     runs = _automated_runs(planned.state)
     snapshots = map(_snapshot, rows.values()) if context.policy.promotes_snapshots else ()
-    new = still_new(snapshots, _promoted(planned.state, runs) if rows else {}, now)
+    new = still_new(snapshots, _promoted(planned.state, runs) if rows else {}, context.now)
     roots = initial_environments(_environments(planned.state))
     requests = []
     for row in rows.values():
@@ -67,7 +66,7 @@ def plan_new_snapshots(planned: PlannedTenant, context: Context, now: datetime) 
             planned = planned.due_by(row.id, snapshot.old_at)
             requests += [UnownedRequest(kept, run) for run in _wanted(snapshot, roots, started, runs, planned.state)]
     requests += _removals(planned.state, runs)
-    return tend_unowned_objects(planned, OWNERS, requests, cause, context)
+    return reconcile_unowned_objects(planned, OWNERS, requests, cause, context)
 
 
 def _is_concerned(planned: PlannedTenant, context: Context) -> bool:

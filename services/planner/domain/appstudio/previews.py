@@ -19,7 +19,7 @@ from services.kinds.gitops_deployment.rows import Deployment
 from services.kinds.shared.resource import PlainResource, within_quota
 from services.planner.domain.appstudio.bound_pairs import BY_ENVIRONMENT
 from services.planner.domain.indexed_rows import Groups, Subset, index_of
-from services.planner.domain.planned_tenant import PlannedTenant
+from services.planner.domain.planned_tenant import Context, PlannedTenant
 from services.planner.domain.state import TenantState
 
 PREVIEWS: Subset[PlainResource] = Subset(is_preview)
@@ -29,13 +29,13 @@ DEPLOYMENTS: Groups[Deployment, str] = Groups(
 """Those that are there or on an engine, by the ManagedEnvironment that they name."""
 
 
-def plan_previews(planned: PlannedTenant, now: datetime) -> PlannedTenant:
+def plan_previews(planned: PlannedTenant, context: Context) -> PlannedTenant:
     """The tenant with what is left of its environments that are over; the others are due when they will be."""
     if planned.last_cause is None or planned.state.tenant.is_former:
         return planned
     for row in index_of(planned.state.plain_resources, PREVIEWS).values():
         at = _expires_at(row)
-        is_over = at is not None and at <= now
+        is_over = at is not None and at <= context.now
         kept = with_remaining(row, _remaining(planned.state, row.name) if is_over else None)
         planned = planned if kept == row else planned.with_state(planned.state.with_plain_resources(kept))
         planned = planned.due_by(row.id, at) if at is not None and not is_over else planned

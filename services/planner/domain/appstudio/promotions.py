@@ -6,7 +6,7 @@ batch that changes one of these while a run is open, and when a run is due.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import NamedTuple
@@ -27,12 +27,11 @@ from services.kinds.shared.unowned_objects import UnownedObject
 from services.planner.domain.appstudio.outcomes import differs_by_kind
 from services.planner.domain.appstudio.surroundings import LOOKED_AT, surroundings
 from services.planner.domain.dormancy import long_complete_runs, may_have_more_waiting
-from services.planner.domain.events import Event
 from services.planner.domain.indexed_rows import index_of
 from services.planner.domain.planned_tenant import Context, PlannedTenant
 from services.planner.domain.state import COMPLETE_RUNS, OPEN_RUNS, RESOURCES_OVER_QUOTA
-from services.planner.domain.steps.quotas import apply_quotas
-from services.planner.domain.steps.unowned_objects import UnownedRequest, tend_unowned_objects
+from services.planner.domain.steps.quotas import admit_resources
+from services.planner.domain.steps.unowned_objects import UnownedRequest, reconcile_unowned_objects
 
 Order = BindingOrder | SnapshotOrder
 ROUNDS = 3
@@ -69,7 +68,7 @@ class Advanced:
     """With the run that wants it."""
 
 
-def plan_promotions(planned: PlannedTenant, events: Sequence[Event], context: Context, now: datetime) -> PlannedTenant:
+def plan_promotions(planned: PlannedTenant, context: Context) -> PlannedTenant:
     """The tenant with what its promotions have come to, and with what they want changed of bindings.
 
     Those that are complete make room within the quota for others, which begin at once, or are due in a moment
@@ -77,13 +76,13 @@ def plan_promotions(planned: PlannedTenant, events: Sequence[Event], context: Co
     """
     if planned.state.tenant.is_former or not _is_concerned(planned, context):
         return planned
-    cause = planned.cause or events[-1].cause(now)
+    cause, now = planned.cause or context.last_event_cause, context.now
     for _ in range(ROUNDS):
         complete = index_of(planned.state.plain_resources, COMPLETE_RUNS).keys()
         planned = _promoted(planned, cause, context, now)
         if index_of(planned.state.plain_resources, COMPLETE_RUNS).keys() <= complete or not _waits_for_room(planned):
             return planned
-        admitted = apply_quotas(planned.state, context)
+        admitted = admit_resources(planned.state, context)
         planned = planned.with_state(admitted.state)
         for run in admitted.touched:
             planned = planned.touching(run, cause)
@@ -107,7 +106,7 @@ def _promoted(planned: PlannedTenant, cause: Cause, context: Context, now: datet
     forgotten = [with_long_complete(row) for row in long_complete_runs(planned.state)]
     planned = planned.with_state(planned.state.with_plain_resources(*forgotten))
     requests = [UnownedRequest(owner, _object(order)) for owner, order in advanced.orders]
-    return tend_unowned_objects(planned, (PROMOTION_RUN.kind,), requests, cause, context)
+    return reconcile_unowned_objects(planned, (PROMOTION_RUN.kind,), requests, cause, context)
 
 
 def _is_concerned(planned: PlannedTenant, context: Context) -> bool:

@@ -55,7 +55,7 @@ from services.planner.domain.appstudio.spaces import (
 from services.planner.domain.indexed_rows import Groups, index_of
 from services.planner.domain.planned_tenant import Context, PlannedTenant
 from services.planner.domain.state import TenantState
-from services.planner.domain.steps.unowned_objects import UnownedRequest, tend_unowned_objects
+from services.planner.domain.steps.unowned_objects import UnownedRequest, reconcile_unowned_objects
 
 KINDS = (DEPLOYMENT_TARGET_CLAIM.kind, DEPLOYMENT_TARGET.kind, SPACE_REQUEST.kind)
 """Of these resources something is decided, and on behalf of these something is changed."""
@@ -104,7 +104,7 @@ def plan_targets(planned: PlannedTenant, context: Context) -> PlannedTenant:
         *_target_requests(decided, known, targets),
         *_refused_requests(decided, known, left),
     ]
-    return tend_unowned_objects(planned, KINDS, requests, cause, context)
+    return reconcile_unowned_objects(planned, KINDS, requests, cause, context)
 
 
 class ClaimBacking(NamedTuple):

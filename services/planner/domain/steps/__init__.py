@@ -1,1 +1,1 @@
-"""The steps of a plan. Each takes the tenant as planned so far and returns the next; ``plan.py`` has their order."""
+"""The steps of a plan: ``(PlannedTenant, Context) -> PlannedTenant``. ``plan.py`` has their order."""

@@ -48,8 +48,8 @@ class Wanted(NamedTuple):
     """What is not made because somebody has made an object of this name."""
 
 
-def tend_child_objects(planned: PlannedTenant, context: Context) -> PlannedTenant:
-    """The tenant with the child objects that the steps before have found to be wanted, compared with what there is."""
+def reconcile_child_objects(planned: PlannedTenant, context: Context) -> PlannedTenant:
+    """The tenant with its rows of child objects, which earlier steps have set, compared with the live objects."""
     cause, state = planned.last_cause, planned.state
     if cause is None or not state.child_objects:
         return planned

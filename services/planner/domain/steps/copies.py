@@ -14,7 +14,7 @@ from services.kinds.gitops_deployment.validation import accepted_deployment
 from services.planner.domain.planned_tenant import Context, PlacedKey, PlannedTenant, StepResult, withdraw_objects
 from services.planner.domain.state import TenantState
 from services.planner.domain.steps.engine_objects import compile_copies_of_resources, handed_over
-from services.planner.domain.steps.projects import confine
+from services.planner.domain.steps.projects import compile_projects_on
 from services.planner.engines.interface import NOWHERE, Manifest, Placement
 from services.planner.rows.compiled import TENANT, EngineObject, Owner
 
@@ -64,8 +64,8 @@ def _context_on(instance: str, context: Context) -> Context:
 
 def _compiled(there: StepResult, context: Context) -> StepResult:
     step = compile_copies_of_resources(there.state, context)
-    confined = confine(step.state, context)
-    return confined._replace(manifests={**step.manifests, **confined.manifests})
+    projects = compile_projects_on(step.state, context)
+    return projects._replace(manifests={**step.manifests, **projects.manifests})
 
 
 def _left(there: StepResult, left: Placement, context: Context) -> StepResult:
@@ -76,7 +76,7 @@ def _left(there: StepResult, left: Placement, context: Context) -> StepResult:
     if context.move is None or context.move.path != "fenced":
         return there
     engine, owner = context.engine, Owner(TENANT, context.before.tenant.id)
-    for known in map(context.before.deployments.__getitem__, sorted(context.taken_over)):
+    for known in map(context.before.deployments.__getitem__, sorted(context.handed_over)):
         if known.spec is not None:
             manifest = engine.deployment(left, known.id, known.uid, accepted_deployment(known.spec), NOWHERE)
             manifest = engine.released(manifest, at_once=True)

@@ -21,7 +21,7 @@ from services.kinds.gitops_deployment.rows import Deployment
 from services.kinds.gitops_deployment.validation import accepted_deployment, resolve
 from services.planner.domain.fleet.placement.parts import has_room, part_for
 from services.planner.domain.indexed_rows import Groups, index_of
-from services.planner.domain.planned_tenant import Context, StepResult
+from services.planner.domain.planned_tenant import Context, PlannedTenant, StepResult
 from services.planner.domain.state import BY_INSTANCE, TenantState
 from services.planner.domain.steps.environments import Environments, changed_clusters
 from services.planner.domain.steps.handover.moved_deployments import is_kept
@@ -38,11 +38,18 @@ class CompiledDeployment:
     """Of what shall be on the engine; None: what is there stays as it is, or goes."""
 
 
-def deploy(state: TenantState, touched: Collection[UUID], context: Context) -> StepResult:
-    """Compile those that events ``touched``, those whose environment changed, and those that now fit the quota.
+def compile_deployments(planned: PlannedTenant, context: Context) -> PlannedTenant:
+    """The tenant with the manifests of its deployments.
 
-    And those that were refused, if what operators have set may be another by now.
+    Compiled are deployments that events touched, those whose environment changed, those that now fit the quota, and, if
+    operators may have changed the policy, those that were refused.
     """
+    if planned.cause is None:
+        return planned
+    return planned.after(_compile_concerned(planned.state, planned.touched.keys(), context))
+
+
+def _compile_concerned(state: TenantState, touched: Collection[UUID], context: Context) -> StepResult:
     concerned = [subject for subject in touched if subject in state.deployments]
     if not context.is_known:
         refused = (each.id for each in state.deployments.values() if _is_refused(each))

@@ -17,7 +17,7 @@ from services.kinds.shared.incarnation import refuse_resource
 from services.kinds.shared.kind import Kind
 from services.kinds.shared.resource import PlainResource
 from services.planner.domain.indexed_rows import differing
-from services.planner.domain.planned_tenant import Context, StepResult, upsert_objects, withdraw_objects
+from services.planner.domain.planned_tenant import Context, PlannedTenant, StepResult, upsert_objects, withdraw_objects
 from services.planner.domain.state import TenantState
 from services.planner.domain.steps.environments import (
     allows_cluster_resources,
@@ -46,13 +46,16 @@ class Inputs:
     """They are of another instance than the tenant's: nothing that was made with their credentials goes with them."""
 
 
-def compile_resources(state: TenantState, context: Context) -> StepResult:
-    """What the tenant's own instance holds."""
-    return _compile_changed(state, Inputs(context, state.secrets(), state.objects_by_owner()))
+def compile_resources(planned: PlannedTenant, context: Context) -> PlannedTenant:
+    """The tenant with the objects of its resources on its own instance."""
+    if planned.cause is None:
+        return planned
+    state = planned.state
+    return planned.after(_compile_changed(state, Inputs(context, state.secrets(), state.objects_by_owner())))
 
 
 def compile_copies_of_resources(there: TenantState, context: Context) -> StepResult:
-    """What another instance holds of them; ``there``: the tenant as if it were there."""
+    """Copies of these objects on another instance; ``there``: the tenant as if it were on that instance."""
     return _compile_changed(there, Inputs(context, there.secrets(), there.objects_by_owner(), are_copies=True))
 
 

@@ -34,20 +34,20 @@ def remember_deletion(
 
 
 def forget_deletion(planned: PlannedTenant, left: ForcedDeletion, cause: Cause) -> PlannedTenant:
-    """The clock asks to look at it."""
+    """Drop ``left`` once its retention has passed."""
     return _without(planned, left, cause) if left.due_at <= cause.at else planned
 
 
-def take_over(planned: PlannedTenant, context: Context) -> PlannedTenant:
-    """Without what a deployment of the same name shows by now."""
+def remove_reclaimed(planned: PlannedTenant, context: Context) -> PlannedTenant:
+    """The tenant without left-behind resources that a deployment of the same name has by now."""
     for subject, cause in planned.touched.items() if planned.state.forced_deletions else ():
         deployment = planned.state.deployments.get(subject)
         if deployment is not None and deployment.is_active:
-            planned = _taken_over(planned, deployment, cause, context)
+            planned = _without_reclaimed(planned, deployment, cause, context)
     return planned
 
 
-def _taken_over(planned: PlannedTenant, deployment: Deployment, cause: Cause, context: Context) -> PlannedTenant:
+def _without_reclaimed(planned: PlannedTenant, deployment: Deployment, cause: Cause, context: Context) -> PlannedTenant:
     seen = frozenset(resources_seen(planned.state, deployment, context))
     for left in left_by_formers(planned.state, deployment):
         if left.environment == left_behind.environment_of(deployment):

@@ -6,9 +6,8 @@ manifests (applied, refused), which count only if the manifest is still the want
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
-from datetime import datetime
 
 from services.common.messages import (
     Applied,
@@ -31,7 +30,6 @@ from services.kinds.sync_run import rules as sync_run
 from services.kinds.sync_run.model import SYNC_RUN
 from services.kinds.sync_run.rows import SyncRun
 from services.planner.domain import audit, ids
-from services.planner.domain.events import Event
 from services.planner.domain.planned_tenant import Context, PlannedTenant
 from services.planner.domain.state import TenantState
 from services.planner.domain.steps.forced_deletions import remember_deletion, resources_seen
@@ -55,17 +53,15 @@ def observe_event(planned: PlannedTenant, observation: Observation, cause: Cause
     return planned if held is None else _object_reported(planned, held, observation, cause, context)
 
 
-def observe_manifests(
-    planned: PlannedTenant, events: Sequence[Event], context: Context, now: datetime
-) -> PlannedTenant:
-    """What agents say of manifests counts if those are wanted at the end of the batch."""
-    for event in events:
+def observe_manifests(planned: PlannedTenant, context: Context) -> PlannedTenant:
+    """The tenant with agents' reports about manifests that it still wants at the end of the batch."""
+    for event in context.events:
         observation = event.message
         if not isinstance(observation, Observation):
             continue
         if not isinstance(observation.event, StatusReported | Applied | Failed):
             continue
-        key, cause = (observation.kind, observation.name), event.cause(now)
+        key, cause = (observation.kind, observation.name), event.cause(context.now)
         uid = context.engine.deployment_uid(key)
         if uid is not None and concerns(observation, planned.state, context):
             deployment = planned.state.deployments.get(ids.resource_id(observation.workspace, uid))

@@ -9,7 +9,7 @@ from services.kinds.registry import Registry
 from services.kinds.shared.connections import ConnectionInputs, Repository
 from services.kinds.shared.kind import ConnectionsOf
 from services.planner.domain.indexed_rows import Counts, index_of
-from services.planner.domain.planned_tenant import Context, StepResult, upsert_objects, withdraw_objects
+from services.planner.domain.planned_tenant import Context, PlannedTenant, StepResult, upsert_objects, withdraw_objects
 from services.planner.domain.state import TenantState
 from services.planner.domain.steps.environments import changed_clusters, destinations
 from services.planner.engines.interface import Confinement, Destination, Manifest
@@ -19,8 +19,18 @@ REPOSITORIES: Counts[Deployment, str] = Counts(lambda known: known.repository)
 """How many deployments use each repository."""
 
 
-def confine(state: TenantState, context: Context) -> StepResult:
-    """Projects stay as long as there is a deployment on the engine, or something else to deploy from."""
+def compile_projects(planned: PlannedTenant, context: Context) -> PlannedTenant:
+    """The tenant with the projects of its own instance."""
+    if planned.cause is None:
+        return planned
+    return planned.after(compile_projects_on(planned.state, context))
+
+
+def compile_projects_on(state: TenantState, context: Context) -> StepResult:
+    """The projects of the instance that ``state`` is on.
+
+    They stay while there is a deployment on the engine, or a repository that a resource is for.
+    """
     if context.is_known and _look_the_same(state, context):
         return StepResult(state)
     manifests = _projects(state, context)

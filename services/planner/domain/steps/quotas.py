@@ -22,7 +22,7 @@ from services.kinds.registry import Registry
 from services.kinds.shared.limits import Claim, Limits, Share, Taken, over_quota
 from services.kinds.shared.resource import PlainResource
 from services.planner.domain.indexed_rows import Subset, Totals, differing, index_of
-from services.planner.domain.planned_tenant import Context, StepResult
+from services.planner.domain.planned_tenant import Context, PlannedTenant, StepResult
 from services.planner.domain.state import BY_KIND, COMPLETE_RUNS, RESOURCES_OVER_QUOTA, TenantState
 from services.planner.rows.compiled import EngineObject
 
@@ -36,8 +36,15 @@ NOTHING = Share()
 RowT = TypeVar("RowT")
 
 
-def apply_quotas(state: TenantState, context: Context) -> StepResult:
-    """Those that are admitted stay; what goes makes room for the oldest of the others."""
+def apply_quotas(planned: PlannedTenant, context: Context) -> PlannedTenant:
+    """The tenant with its resources admitted, or refused, by its quotas."""
+    if planned.cause is None:
+        return planned
+    return planned.after(admit_resources(planned.state, context))
+
+
+def admit_resources(state: TenantState, context: Context) -> StepResult:
+    """Resources that are admitted stay so; if some go, the oldest of the others get their room."""
     before = context.before
     if _is_same(state, before, context.policy.kinds):
         return StepResult(state)

@@ -3,13 +3,13 @@
 A row of ``workspace_statuses`` exists for a name as long as a resource of that name exists and has a status. The row
 belongs to the existing incarnation; the row of a former one is replaced or deleted.
 
-Deployments come first, for what follows from how they are follows from their statuses.
+Statuses of deployments are compiled first, because other steps read them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from uuid import UUID
 
@@ -36,29 +36,17 @@ Concerned = tuple[str, Deployment | PlainResource, Cause]
 """A kind, a resource of it of which the status may be another one now, and why."""
 
 
-@dataclass(frozen=True, slots=True)
-class StatusChanges:
-    """What changes of what is shown."""
-
-    rows: tuple[WorkspaceRow, ...] = ()
-    gone: tuple[WorkspaceKey, ...] = ()
+def compile_deployment_statuses(planned: PlannedTenant, context: Context) -> PlannedTenant:
+    """The tenant with the statuses of deployments that were touched."""
+    return _compiled(planned, list(_deployments_concerned(planned)), context)
 
 
-def compile_deployment_statuses(planned: PlannedTenant, context: Context) -> tuple[PlannedTenant, StatusChanges]:
-    """The tenant with the statuses of its deployments, and the rows that say so."""
-    return _compiled(planned, StatusChanges(), list(_deployments_concerned(planned)), context)
+def compile_resource_statuses(planned: PlannedTenant, context: Context) -> PlannedTenant:
+    """The tenant with the statuses of all other resources that are concerned."""
+    return _compiled(planned, list(_resources_concerned(planned, context)), context)
 
 
-def compile_resource_statuses(
-    planned: PlannedTenant, shown: StatusChanges, context: Context
-) -> tuple[PlannedTenant, StatusChanges]:
-    """The tenant with all its statuses, and the rows that say so besides those that there are."""
-    return _compiled(planned, shown, list(_resources_concerned(planned, context)), context)
-
-
-def _compiled(
-    planned: PlannedTenant, shown: StatusChanges, concerned: Collection[Concerned], context: Context
-) -> tuple[PlannedTenant, StatusChanges]:
+def _compiled(planned: PlannedTenant, concerned: Collection[Concerned], context: Context) -> PlannedTenant:
     names = {each.id: each.name for each in planned.state.plain_resources_of_kind(MANAGED_ENVIRONMENT.kind).values()}
     owned = planned.state.objects_by_owner()
     owners = _owners(planned.state, concerned)
@@ -68,7 +56,7 @@ def _compiled(
         owner = touched if touched.present else owners.get(key)
         if owner is None:
             if stored is not None and stored.uid == touched.uid:
-                planned, shown = _withdraw(planned, shown, key, stored)
+                planned = _withdraw(planned, key, stored)
         elif not isinstance(owner, Deployment) or owner.id in planned.touched:
             own = stored if stored is not None and stored.uid == owner.uid else None
             previous = own.status if own is not None else NO_STATUS
@@ -83,10 +71,10 @@ def _compiled(
             now = StoredStatus(owner.uid, owner.generation, status, release)
             if (status, release) != (previous, own is not None and own.release_finalizer):
                 planned, stamp = _stamped(planned, owner, own, cause)
-                planned, shown = _write(planned, shown, key, now, stamp)
+                planned = _write(planned, key, now, stamp)
             elif own is None and stored is not None:
-                planned, shown = _withdraw(planned, shown, key, stored)
-    return planned, shown
+                planned = _withdraw(planned, key, stored)
+    return planned
 
 
 def _deployments_concerned(planned: PlannedTenant) -> Iterator[Concerned]:
@@ -183,18 +171,14 @@ def _stamped(
     return planned.with_state(planned.state.with_observed(now)), changed
 
 
-def _write(
-    planned: PlannedTenant, shown: StatusChanges, key: StatusKey, now: StoredStatus, stamp: Cause
-) -> tuple[PlannedTenant, StatusChanges]:
-    row = status_row(planned.state.tenant, key, now, stamp)
-    return planned.with_state(planned.state.with_status(key, now)), replace(shown, rows=(*shown.rows, row))
+def _write(planned: PlannedTenant, key: StatusKey, now: StoredStatus, stamp: Cause) -> PlannedTenant:
+    row, shown = status_row(planned.state.tenant, key, now, stamp), planned.shown
+    return planned._replace(state=planned.state.with_status(key, now), shown=replace(shown, rows=(*shown.rows, row)))
 
 
-def _withdraw(
-    planned: PlannedTenant, shown: StatusChanges, key: StatusKey, stored: StoredStatus
-) -> tuple[PlannedTenant, StatusChanges]:
-    gone = WorkspaceKey(*planned.state.tenant.full_name, *key, stored.uid)
-    return planned.with_state(planned.state.without_statuses(key)), replace(shown, gone=(*shown.gone, gone))
+def _withdraw(planned: PlannedTenant, key: StatusKey, stored: StoredStatus) -> PlannedTenant:
+    gone, shown = WorkspaceKey(*planned.state.tenant.full_name, *key, stored.uid), planned.shown
+    return planned._replace(state=planned.state.without_statuses(key), shown=replace(shown, gone=(*shown.gone, gone)))
 
 
 def status_row(tenant: Tenant, key: StatusKey, now: StoredStatus, stamp: Cause) -> WorkspaceRow:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from services.kinds.gitops_deployment.rows import Deployment
-from services.kinds.shared.resource import Cause, PlainResource
+from services.kinds.shared.resource import PlainResource
 from services.kinds.sync_run import rules as sync_run
 from services.kinds.sync_run.model import SYNC_RUN
 from services.kinds.sync_run.rows import SyncRun
@@ -26,10 +26,11 @@ OPEN: Groups[SyncRun, str] = Groups(lambda run: run.deployment_name if run.state
 """Runs that are not over, by the name of what they sync."""
 
 
-def terminate_runs(planned: PlannedTenant, cause: Cause, context: Context, now: datetime) -> PlannedTenant:
-    """With those terminated that the tenant's move has waited for long enough, and that have not ended."""
-    if context.move is None or not has_waited_for_runs(context.move, now, context.policy.move_patience):
+def terminate_runs(planned: PlannedTenant, context: Context) -> PlannedTenant:
+    """The tenant with its sync runs terminated, if they run on and its move has waited long enough for their end."""
+    if context.move is None or not has_waited_for_runs(context.move, context.now, context.policy.move_patience):
         return planned
+    cause = context.last_event_cause
     moved = {each.id for each in planned.state.deployments.values() if context.is_moved(each)}
     for run in planned.state.sync_runs.values():
         if run.state == "Running" and run.deployment_id in moved:
@@ -38,11 +39,15 @@ def terminate_runs(planned: PlannedTenant, cause: Cause, context: Context, now: 
     return planned
 
 
-def request_syncs(state: TenantState, at: datetime, context: Context) -> StepResult:
-    """Let the tenant's runs take their turns; a sync request that is not made any more is withdrawn.
+def request_syncs(planned: PlannedTenant, context: Context) -> PlannedTenant:
+    """The tenant with the sync requests of the runs whose turn it is, and without those of other runs."""
+    if planned.cause is None:
+        return planned
+    return planned.after(_request_in_turn(planned.state, planned.cause.at, context))
 
-    ``at``: when that happened which ends runs.
-    """
+
+def _request_in_turn(state: TenantState, at: datetime, context: Context) -> StepResult:
+    """``at``: the end of runs that end by this."""
     before = context.before
     rows = (state.sync_runs, state.plain_resources, state.deployments)
     if all(

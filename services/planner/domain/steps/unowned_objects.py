@@ -37,7 +37,7 @@ class UnownedRequest(NamedTuple):
     wanted: UnownedObject
 
 
-def tend_unowned_objects(
+def reconcile_unowned_objects(
     planned: PlannedTenant,
     owners: Collection[str],
     requests: Iterable[UnownedRequest],

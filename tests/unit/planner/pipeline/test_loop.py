@@ -410,7 +410,7 @@ def test_parked_tenant_when_it_goes_on_then_all_its_resources_show_what_is_true_
     session.world.take(changed(1), changed(1, "api", uid="uid-2", content=spec(source={"path": "/"})))
     before = {key: row.status for key, row in session.world.workspace.items()}
     with monkeypatch.context() as broken:
-        broken.setattr(plan_module, "deploy", lambda *_: 1 / 0)
+        broken.setattr(plan_module, "compile_deployments", lambda *_: 1 / 0)
         session.world.take(changed(2, "new", uid="uid-3"))
     ((parked,), rows) = session.world.parked.values(), session.world.parked_events
     assert all(TENANT_PARKED.message in row.status for row in session.world.workspace.values())

@@ -53,15 +53,15 @@ ID = tenant_id("a", "b")
 @pytest.fixture
 def defect(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
     """A rule that fails on one tenant; calling it mends the rule."""
-    deploy = plan_module.deploy
+    compile_deployments = plan_module.compile_deployments
 
-    def failing(state: Any, *others: Any) -> Any:
-        if state.tenant.namespace == BROKEN:
+    def failing(planned: Any, context: Any) -> Any:
+        if planned.state.tenant.namespace == BROKEN:
             raise ZeroDivisionError("token of the tenant")
-        return deploy(state, *others)
+        return compile_deployments(planned, context)
 
-    monkeypatch.setattr(plan_module, "deploy", failing)
-    return lambda: monkeypatch.setattr(plan_module, "deploy", deploy)
+    monkeypatch.setattr(plan_module, "compile_deployments", failing)
+    return lambda: monkeypatch.setattr(plan_module, "compile_deployments", compile_deployments)
 
 
 def names(world: World) -> set[str]:
@@ -131,7 +131,7 @@ def test_tenant_when_it_is_parked_then_what_it_had_stays(world: World, defect: C
     world.take(changed(1, namespace=BROKEN))
     before = world.rows()
     with pytest.MonkeyPatch.context() as again:
-        again.setattr(plan_module, "deploy", _fail)
+        again.setattr(plan_module, "compile_deployments", _fail)
         world.take(gone(2, namespace=BROKEN), resync(3, epoch=9))
     assert world.rows() == before
     assert retry(world)
@@ -141,7 +141,7 @@ def test_tenant_when_it_is_parked_then_what_it_had_stays(world: World, defect: C
 def test_tenant_when_it_was_in_memory_and_is_parked_then_no_event_overtakes_those_that_are_kept(world: World) -> None:
     world.take(changed(1, namespace=BROKEN))
     with pytest.MonkeyPatch.context() as broken:
-        broken.setattr(plan_module, "deploy", _fail)
+        broken.setattr(plan_module, "compile_deployments", _fail)
         world.take(changed(2, "x", uid="uid-x", namespace=BROKEN))
     world.take(gone(3, "x", uid="uid-x", namespace=BROKEN), changed(4, "y", uid="uid-y", namespace=BROKEN))
     assert names(world) == {"web"}
@@ -154,7 +154,7 @@ def test_marker_when_a_tenant_is_parked_then_others_are_swept_and_it_is_once_it_
     healthy = [changed(1, f"h-{number}", uid=f"uid-h-{number}", namespace=FINE) for number in range(60)]
     world.take(*crowd, *healthy)
     with pytest.MonkeyPatch.context() as broken:
-        broken.setattr(plan_module, "deploy", _fail)
+        broken.setattr(plan_module, "compile_deployments", _fail)
         world.take(changed(2, "w-0", uid="uid-0", generation=2, namespace=BROKEN))
     shown = [replace(each, message=_of_epoch(each, 2)) for each in (*crowd[:90], *healthy[:55])]
     changes = world.take(*shown, resync(3, epoch=2))
@@ -168,7 +168,7 @@ def test_marker_when_a_tenant_is_parked_then_others_are_swept_and_it_is_once_it_
 def test_marker_when_nothing_of_a_parked_tenant_was_shown_then_the_guard_holds_once_it_goes_on(world: World) -> None:
     world.take(*(changed(1, f"w-{number}", uid=f"uid-{number}", namespace=BROKEN) for number in range(50)))
     with pytest.MonkeyPatch.context() as broken:
-        broken.setattr(plan_module, "deploy", _fail)
+        broken.setattr(plan_module, "compile_deployments", _fail)
         world.take(changed(2, "w-0", uid="uid-0", generation=2, namespace=BROKEN))
     world.take(resync(3, epoch=2))
     assert retry(world)
@@ -209,7 +209,7 @@ RESOURCES = [
 def test_resource_when_its_tenant_is_parked_then_it_shows_that_until_the_tenant_goes_on(kind: str, name: str) -> None:
     world, unbroken = full(), full()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(plan_module, "deploy", _fail)
+        patch.setattr(plan_module, "compile_deployments", _fail)
         world.take(changed(9, generation=2, content=MANUAL))
     own = told(unbroken, kind, name)
     assert told(world, kind, name) == own | {"ErrorOccurred": PARKED}
@@ -220,7 +220,7 @@ def test_resource_when_its_tenant_is_parked_then_it_shows_that_until_the_tenant_
 def test_resource_when_it_is_new_and_its_tenant_is_parked_then_it_shows_that_until_it_is_gone(world: World) -> None:
     kind = GITOPS_DEPLOYMENT.kind
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(plan_module, "deploy", _fail)
+        patch.setattr(plan_module, "compile_deployments", _fail)
         world.take(changed(1), secret(1))
         world.take(changed(2, "api", uid="uid-2"), changed(2, "brief", uid="uid-3"), gone(2, "brief", uid="uid-0"))
         assert [told(world, kind, name) for name in ("web", "api", "brief")] == [{"ErrorOccurred": PARKED}] * 3
@@ -238,7 +238,7 @@ def test_status_when_it_cannot_be_read_then_the_tenant_is_parked_and_shows_nothi
     world.workspace[key] = replace(world.workspace[key], status="no JSON")
     world.memory.clear()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(plan_module, "deploy", _fail)
+        patch.setattr(plan_module, "compile_deployments", _fail)
         world.take(changed(9, generation=2, content=MANUAL))
     assert conditions(world, GITOPS_DEPLOYMENT.kind, "bad") == {"ErrorOccurred": PARKED}
 
@@ -246,7 +246,7 @@ def test_status_when_it_cannot_be_read_then_the_tenant_is_parked_and_shows_nothi
 def test_tenant_when_showing_that_it_is_parked_fails_too_then_it_is_parked_all_the_same(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(plan_module, "deploy", _fail)
+    monkeypatch.setattr(plan_module, "compile_deployments", _fail)
     monkeypatch.setattr(batch_planning, "parked_statuses", _fail)
     with capture_logs() as lines:
         world.take(changed(1), changed(1, "api", uid="uid-2", namespace=FINE))

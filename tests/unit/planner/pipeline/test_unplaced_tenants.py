@@ -124,7 +124,7 @@ def test_tenant_when_a_rule_fails_on_it_once_there_is_an_instance_then_it_is_not
     place = Place(world, monkeypatch)
     world.fleet = [OWN, SHARED]
     with monkeypatch.context() as broken:
-        broken.setattr(plan_module, "deploy", lambda *_: 1 / 0)
+        broken.setattr(plan_module, "compile_deployments", lambda *_: 1 / 0)
         place.run()
         place.run()
         assert (place.tried, len(world.parked)) == (1, 1)

@@ -1,19 +1,18 @@
 """Carries a tenant's move out, step by step: what becomes of the tenant's rows at each step.
 
-Which step comes next is decided in ``fleet/moves/moves.py``, by what was seen (``move_progress.py``). What is moved is
-what the tenant has on the source: all of it, or a part. It has one instance at any time, the source until its
-Applications are released and the target from then on. What the other one of the two holds is in ``copies.py``. Called
-by ``plan.py``, before and after a batch's events are taken in.
+``fleet/moves/moves.py`` decides which step comes next, by what was seen (``move_progress.py``). A move concerns what
+the tenant has on the source: all of it, or a part. Each deployment is on one instance at any time: on the source until
+the Applications are released, and on the target from then on. ``copies.py`` compiles what the other one of the two
+holds. ``plan.py`` calls this before and after it ingests a batch's events.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from datetime import datetime
 
 from services.common.json_values import canonical
-from services.kinds.shared.resource import Cause, Check
+from services.kinds.shared.resource import Check
 from services.kinds.sync_run.rules import ACTIVE
 from services.planner.domain.events import Event, MoveDue
 from services.planner.domain.fleet.moves.moves import due_time, next_step
@@ -28,33 +27,72 @@ RUNNING = "Running"
 
 
 def move_of(state: TenantState, events: Iterable[Event]) -> Move | None:
-    """The tenant's move as ``events`` tell of it.
+    """The tenant's move, with what ``events`` change of it.
 
-    One that has begun, is to go back, has lost its source, or has taken the place of one that has lost its target.
+    The planner that decides about the fleet begins a move, cancels it, says that its source is lost, or replaces it by
+    another one because its target is lost.
     """
     move = state.move
     for event in events:
         if isinstance(event.message, MoveDue):
-            told = event.message.move
-            move = _as_told(move, told) if move is not None and move.id == told.id else told
+            ordered = event.message.move
+            move = _with_order(move, ordered) if move is not None and move.id == ordered.id else ordered
     return move
 
 
-def _as_told(move: Move, told: Move) -> Move:
-    """With what the planner that decides on the fleet writes of a move that has begun."""
-    path = told.path if move.path == "whole" else move.path
-    return replace(move, is_cancelled=told.is_cancelled, message=told.message, path=path)
+def _with_order(move: Move, ordered: Move) -> Move:
+    """``move``, which has begun, with the columns that the planner of the fleet writes."""
+    path = ordered.path if move.path == "whole" else move.path
+    return replace(move, is_cancelled=ordered.is_cancelled, message=ordered.message, path=path)
 
 
-def advance(before: TenantState, move: Move, context: Context, now: datetime) -> Move:
-    """The move after all steps that can be taken by what was seen until now; each waits for what the next one makes."""
-    after = next_step(move, seen_of(before._replace(move=move), context, now), now, context.policy.move_patience)
+def advance_move(context: Context) -> Context:
+    """The context with the tenant's move after each step that can be taken, and with the instance of the tenant then.
+
+    A move to an instance that was added after the fleet was read has not begun.
+    """
+    before, move = context.before, move_of(context.before, context.events)
+    if move is None or move.target not in context.fleet.instances:
+        return context
+    advanced = _after_steps(move, context)
+    if advanced.step != "adopting" or move.step == "adopting":
+        return replace(context, move=advanced)
+    is_own = before.tenant.engine_instance_id == advanced.source
+    return replace(
+        context,
+        before=(before.on_instance(advanced.target) if is_own else before)._replace(basis=None),
+        move=advanced,
+        left=context.placement_on(advanced.source),
+        is_own_left=is_own,
+        handed_over=frozenset(
+            each.id for each in before.deployments.values() if before.instance_of(each) == advanced.source
+        ),
+    )
+
+
+def _after_steps(move: Move, context: Context) -> Move:
+    """The move after all steps that what was seen until now allows."""
+    before, now = context.before, context.now
+    after = next_step(move, seen_of(before._replace(move=move), context), now, context.policy.move_patience)
     is_begun = move.step == "reserved" and after.step == "preparing"
     return replace(after, reported=canonical(_known_there(before, move.target))) if is_begun else after
 
 
+def begin_move_step(planned: PlannedTenant, context: Context) -> PlannedTenant:
+    """If the move begins another step or path, all deployments that it concerns are compiled anew.
+
+    A path changes when nobody waits for the source any more.
+    """
+    before, move = context.before.move, context.move
+    if move is None or (before is not None and (before.step, before.path) == (move.step, move.path)):
+        return planned
+    if context.left is not None:
+        planned = planned.with_state(_hand_over(planned.state, context))
+    return _touch_moved(planned, context)
+
+
 def _known_there(state: TenantState, target: str) -> dict[str, list[str]]:
-    """What the target has already, of which its agent tells nothing new: it was the source of the move before."""
+    """Reports on objects that the target has from an earlier move, as its source. Its agent does not repeat them."""
     checks = {owner: check.reason for owner, check in state.checks.items()}
     return {
         name_object(key): [held.digest, checks.get(held.owner.id, ""), ""]
@@ -63,27 +101,33 @@ def _known_there(state: TenantState, target: str) -> dict[str, list[str]]:
     }
 
 
-def due_at(state: TenantState, move: Move, context: Context, now: datetime) -> datetime | None:
-    """When the move has to be looked at again, though nothing happens."""
-    return None if move.is_over else due_time(move, seen_of(state, context, now), now, context.policy.move_patience)
+def schedule_move(planned: PlannedTenant, context: Context) -> PlannedTenant:
+    """The tenant with the time at which its move has to be planned again even if nothing happens."""
+    move = planned.state.move
+    if move is None:
+        return planned
+    seen, patience = seen_of(planned.state, context), context.policy.move_patience
+    due = None if move.is_over else due_time(move, seen, context.now, patience)
+    return planned.with_state(planned.state._replace(move=replace(move, due_at=due)))
 
 
-def touch_moved(planned: PlannedTenant, context: Context, cause: Cause) -> PlannedTenant:
-    """With all deployments that are moved to be compiled anew: another step wants something else of each."""
+def _touch_moved(planned: PlannedTenant, context: Context) -> PlannedTenant:
+    """The tenant with all deployments of the move to be compiled: each step has other manifests."""
+    cause = context.last_event_cause
     for known in planned.state.deployments.values():
         if context.is_moved(known):
             planned = planned.with_row(replace(known), cause)
     return planned._replace(cause=cause)
 
 
-def taken_over(state: TenantState, context: Context) -> TenantState:
-    """What was seen at the source is no news of the target, but it is what its tenant is shown until there is some.
+def _hand_over(state: TenantState, context: Context) -> TenantState:
+    """The tenant with its deployments on the target.
 
-    What the target's agent has found out about credentials takes the place of what the source's had, if the target is
-    the tenant's own instance from now on. Of a source that nobody reaches each sync run counts as begun that was
-    ordered there: it may have run, and would run twice.
+    Their status stays as the source reported it, until the target reports one. If the target becomes the tenant's own
+    instance, its agent's checks of credentials replace those of the source's agent. If nobody can reach the source, a
+    sync run that was ordered there counts as begun: it may have run, and must not run twice.
     """
-    own, taken = state.tenant.engine_instance_id, context.taken_over
+    own, taken = state.tenant.engine_instance_id, context.handed_over
     on = "" if context.move is None or context.move.target == own else context.move.target
     rows = [replace(state.deployments[each], engine_instance_id=on) for each in sorted(taken)]
     observed = [
@@ -112,14 +156,14 @@ def _check_there(state: TenantState, check: Check) -> Check | None:
     return replace(check, digest=digest, reason=reason, message=message)
 
 
-def end_own_part(planned: PlannedTenant, cause: Cause) -> PlannedTenant:
-    """Deployments whose rows name the tenant's own instance as another one are its own from now on.
+def end_own_part(planned: PlannedTenant, context: Context) -> PlannedTenant:
+    """Correct deployments whose rows name the tenant's own instance as that of a part.
 
-    Only a planner of an earlier release leaves such rows: it lets a move begin to where the tenant has a part.
+    Only a planner of an earlier release leaves such rows: it let a tenant move to an instance that had a part of it.
     """
     state, own = planned.state, planned.state.tenant.engine_instance_id
     if own not in state.parts:
         return planned
     there = [each for each in state.deployments.values() if each.engine_instance_id == own]
     state = state.with_deployments(*(replace(each, engine_instance_id="") for each in there))
-    return planned._replace(state=state, cause=cause)
+    return planned._replace(state=state, cause=context.last_event_cause)

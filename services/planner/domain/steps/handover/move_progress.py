@@ -8,7 +8,6 @@ at the source any more. What is waited for is told in words, which operators see
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
 from uuid import UUID
 
 from services.kinds.gitops_deployment.rows import Deployment, Observed
@@ -30,14 +29,14 @@ from services.planner.domain.steps.handover.moved_deployments import is_missing,
 from services.planner.rows.compiled import EngineObject, EngineObjectKey
 
 
-def seen_of(state: TenantState, context: Context, now: datetime) -> Seen:
+def seen_of(state: TenantState, context: Context) -> Seen:
     """What was seen of the tenant, for the step of its move."""
     move = state.move
     if move is None:
         return Seen()
     reported = parse_reports(move)
     held = [each for each in state.deployments.values() if each.spec is not None and state.is_moved(each)]
-    is_late = is_in_haste(move, now, context.policy.move_patience)
+    is_late = is_in_haste(move, context.now, context.policy.move_patience)
     is_source_down = context.fleet.instances[move.source].is_down
     unmovable = _unmovable(move, held, context)
     return Seen(

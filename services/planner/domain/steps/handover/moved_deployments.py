@@ -1,7 +1,7 @@
 """What is known of a deployment that is moved until the target reports on it: is it kept, and what does its CR show.
 
 What was seen at the source is kept but for what says nothing of the target, such as versions of objects
-(``taken_over`` in ``handover.py``). So the rows of a deployment say whether the instance that has it now has made its
+(``begin_move_step`` in ``handover.py``). So the rows of a deployment say whether the instance that has it now has made its
 Application, and has told what it sees. Called by the steps that compile deployments and statuses and that take
 observations in, and when changes are collected.
 """
