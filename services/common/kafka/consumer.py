@@ -1,4 +1,6 @@
-"""The Kafka consumer of every service that shares its topics in a group. Used by one thread, which polls.
+"""The Kafka consumer of the services that share their topics in a group. Used by one thread, which polls.
+
+Agents read their topic of rows in another way: faust consumes it in their event loop (``services/agent/stream/``).
 
 Messages are acknowledged at the tracker (``offsets``), from any thread. What is committable is stored with librdkafka
 at each poll; that commits it every second, on a rebalance and on close. A service that keeps its offsets elsewhere says

@@ -1,7 +1,11 @@
-"""Plans a batch: routes its events to tenants, loads these, and plans each. Pure, except for reads of the database.
+"""Plans a batch: routes its events to tenants, loads these, and plans each.
+
+Rules are pure; this module is not. It reads the database, which begins a transaction, and locks rows that moves change.
+It counts and logs the tenants that are parked. It writes no rows: the caller saves what is returned.
 
 Tenants share nothing but the fleet and the transaction. So a rule that raises for one tenant stops only that one: the
-tenant is parked, its events are kept, and the others go on. So is a new tenant that there is no engine instance for.
+tenant is parked, its events are kept, and the others go on. A new tenant is parked, too, if there is no engine instance
+for it.
 """
 
 from __future__ import annotations
