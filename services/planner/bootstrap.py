@@ -60,7 +60,7 @@ POSITIONS_SECONDS = 60.0
 
 
 def start(settings: PlannerSettings) -> None:
-    """Run the planner until it is told to stop."""
+    """Run the planner until a signal stops it."""
     configure_logging(SERVICE, settings.log_level, settings.log_format)
     report_token_expiry(SERVICE, settings)
     with ExitStack() as closing:
@@ -110,11 +110,11 @@ def build(settings: PlannerSettings, closing: ExitStack) -> Planner:
 
 
 class _OffsetLoader:
-    """Positions from the database: without them no partition can be taken up, and another planner may have them.
+    """Loads positions from the database when partitions are assigned, and claims the partitions.
 
-    Likewise what the logs hold: without that nobody knows whether a position means anything. If it is not to be had for
-    :data:`POSITIONS_SECONDS`, the planner gives the partitions up and joins the group anew: one of the topics may have
-    been deleted meanwhile.
+    It also reads the ends of the logs, which show whether a position is one of this log. If these cannot be read for
+    :data:`POSITIONS_SECONDS`, the planner gives the partitions up and joins the group again: one of the topics may have
+    been deleted.
     """
 
     def __init__(
@@ -168,10 +168,10 @@ def _check_topics(brokers: Brokers) -> None:
 
 
 def _check_retention(brokers: Brokers, sync_runs_kept: timedelta) -> None:
-    """What has run must be remembered for as long as the log tells of it: a log may be read again from its beginning.
+    """Check that sync runs are remembered longer than the log of commands keeps them, as a log may be read again.
 
-    A segment goes as a whole, once its newest message is old enough. So messages may stay for as long as a segment is
-    written, too. That much is a warning only: topics of a release before have no such limit yet. Raises
+    A segment is deleted as a whole, once its newest message is old enough. So messages may stay longer, by the time for
+    which a segment is written. That is a warning only: topics of earlier releases have no such limit. Raises
     InvalidConfiguration, and Retry if the brokers do not answer.
     """
     try:

@@ -11,7 +11,7 @@ from psycopg import Connection
 from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
 from services.planner.database.columns import split_columns
 from services.planner.database.joined_rows import DEPLOYMENT_ROWS, RESOURCE_ROWS, fill_states
-from services.planner.domain.dormancy import Lookup, woken
+from services.planner.domain.dormancy import Lookup, with_loaded_dormant
 from services.planner.domain.state import TenantState
 
 NAMED_DEPLOYMENTS = f"""
@@ -53,4 +53,4 @@ def look_up_dormant(
         keys = (ids, *split_columns(resources_named, 3), *split_columns(crowded, 3))
         resources = connection.execute(NAMED_RESOURCES, keys, binary=True)
     found = fill_states(dict(states), deployments, resources)
-    return {known: woken(state, states[known]) for known, state in found.items()}
+    return {known: with_loaded_dormant(state, states[known]) for known, state in found.items()}

@@ -121,7 +121,7 @@ def load(connection: Connection[Any], wanted: Collection[TenantName], known: Fle
 def _instances_named(state: TenantState) -> Iterator[str]:
     """Where a tenant has something, or will have."""
     yield from {each.engine_instance_id for each in state.deployments.values()}
-    yield from state.held
+    yield from state.objects_by_instance
     if state.move is not None:
         yield from (state.move.source, state.move.target)
 
@@ -144,7 +144,7 @@ def _load_rows(
         children = connection.execute(CHILD_OBJECTS, split_columns(current, 3), binary=True)
         asked = connection.execute(PENDING_CLAIMS, split_columns(current, 3), binary=True)
         dormant = connection.execute(ADMITTED_DORMANT, (known,), binary=True)
-    held, left, wanted = _held(objects), _forced_deletions(forced), _child_objects(children)
+    by_instance, left, wanted = _objects_by_instance(objects), _forced_deletions(forced), _child_objects(children)
     pending = _pending_claims(asked)
     counts: dict[UUID, dict[str, int]] = defaultdict(dict)
     for tenant, kind, count in dormant:
@@ -156,7 +156,7 @@ def _load_rows(
             forced_deletions=left.get(each, {}),
             child_objects=wanted.get(each, {}),
             pending_claims=pending.get(each, {}),
-            held=held.get(each, {}),
+            objects_by_instance=by_instance.get(each, {}),
             move=moved.get(each),
             admitted_dormant=counts.get(each, {}),
         )
@@ -177,7 +177,7 @@ def _lanes(tenants: Iterable[Tenant], fleet: FleetView) -> tuple[list[tuple[UUID
     return lanes, defects
 
 
-def _held(rows: Iterable[Row]) -> dict[UUID, dict[str, dict[EngineObjectKey, EngineObject]]]:
+def _objects_by_instance(rows: Iterable[Row]) -> dict[UUID, dict[str, dict[EngineObjectKey, EngineObject]]]:
     """By tenant and instance: one that is moved has objects on two."""
     found: dict[UUID, dict[str, dict[EngineObjectKey, EngineObject]]] = defaultdict(lambda: defaultdict(dict))
     for known, instance, kind, name, wanted, digest, size, owner_kind, owner_id in rows:

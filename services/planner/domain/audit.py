@@ -1,11 +1,11 @@
-"""The audit of a plan: audit_records that it opens, and what has become of those that are open.
+"""The audit of a plan: the records of operations that it opens, and the results of those that are open.
 
-An operation is a row for one change of a resource. It stays open while an agent still has something to find out, or
-while the change waits for what it needs.
+An operation is a row for one change of a resource. It stays open while an agent still has to report a result, or while
+the change waits for what it needs.
 
-Its id is made of the resource's uid and generation, so that what is found out later finds its row. If the API server of
-a workspace is restored from a backup, a resource has an older generation again, or is back after its deletion, and its
-next changes have ids of rows that exist. These get another id then (:class:`AuditedChange`), and the change a row.
+Its id is made from the resource's uid and generation, so that a later result finds its row. If the API server of a
+workspace is restored from a backup, a resource may have an older generation again, or exist again. Its next changes
+then have ids of rows that exist. These rows get another id (:class:`AuditedChange`), and each change gets a row.
 """
 
 from __future__ import annotations
@@ -36,21 +36,22 @@ from services.planner.rows.tenants import Tenant
 
 DELETION = "deletion"
 FORCED = "the engine did not finish in time"
-"""How the message of a deletion begins that was forced: what was made may be left behind. ``gitopsctl`` lists them."""
+"""How the message of a forced deletion begins. What was deployed may be left behind; ``gitopsctl`` lists such
+deletions."""
 RESYNC_ACTOR = "resync"
 REPLACED_ACTOR = "replaced"
 RESTORED_ACTOR = "restored"
-"""Of a resource that is back, or back at an older generation: what its API server has, and nobody has written."""
+"""The actor of a resource that a restored API server has again, or at an older generation. Nobody has written it."""
 REISSUE_ACTOR = "gitopsctl"
-"""Of the commands by which operators put a former spec in force again. The resource, and so its generation, stays."""
+"""The actor of commands by which operators put a former spec in force. The generation of the resource stays."""
 MOVE = "Move"
-"""Kind of an audit row that is of a tenant's move, and so of no custom resource."""
+"""The kind of an audit row about a tenant's move. It is about no custom resource."""
 PLACEMENT = "Placement"
-"""Likewise of where a tenant was placed first, and where a split one has its parts."""
+"""The kind of an audit row about where a tenant was placed first, or where a split one has its parts."""
 ROLLOUT = "Rollout"
-"""Likewise of a rollout, and so of no tenant either."""
+"""The kind of an audit row about a rollout. It is about no tenant."""
 ENGINE_INSTANCE = "EngineInstance"
-"""Likewise of the state or the health of an engine instance."""
+"""The kind of an audit row about the state or the health of an engine instance."""
 PLANNER, AGENT = "planner", "agent"
 """Who changed an instance that no operator has changed."""
 Audited = Deployment | PlainResource
@@ -59,12 +60,12 @@ COMPLETED: Outcome = ("Completed", "")
 
 
 def forced_deletion(name: str, environment: str = "", resources: Sequence[Resource] = ()) -> str:
-    """The message of the end of a deletion that was forced.
+    """The message of a forced deletion.
 
     Args:
-        name: of the object on the engine.
-        environment: where it deployed to, by its tenant's name for it; empty: not to one.
-        resources: those that it was last seen to have deployed.
+        name: the name of the object on the engine.
+        environment: where it deployed to, by its tenant's name for it; empty: no environment.
+        resources: the resources that it was last seen to have deployed.
     """
     where = f" in environment {environment}" if environment else ""
     last = f"; last seen were {listed(resources)}" if resources else ""
@@ -78,7 +79,7 @@ def change_id(subject: Audited) -> UUID:
 
 
 def outcome_of_run(resource: PlainResource, run: SyncRun, at: datetime) -> AuditOutcome:
-    """What has become of the operation of ``resource``, whose run is over; to end before it began is no failure."""
+    """The result of the operation of ``resource``, whose run is over. A run that ended unbegun has not failed."""
     succeeded = run.state == "Ended" and run.phase in {SUCCEEDED, ""}
     return AuditOutcome(change_id(resource), "Completed" if succeeded else "Failed", run.message, at)
 
@@ -86,7 +87,7 @@ def outcome_of_run(resource: PlainResource, run: SyncRun, at: datetime) -> Audit
 def audit_records(
     planned: PlannedTenant, finished: Collection[UUID], context: Context
 ) -> tuple[tuple[AuditRecord, ...], tuple[AuditOutcome, ...]]:
-    """Those opened, with what has become of them already, and what has become of older ones."""
+    """The records that the plan opens, with results that are known already, and results of older records."""
     opened = {operation.id: operation for operation in _opened(planned, context)}
     moved: dict[UUID, AuditOutcome] = {}
     for outcome in (*_superseded(planned, context), *planned.outcomes, *_concluded(planned, finished, context)):
@@ -98,7 +99,7 @@ def audit_records(
 
 
 def audited_changes(planned: PlannedTenant, context: Context) -> Iterator[AuditedChange]:
-    """What has changed, and so has a row of its own whatever rows there are."""
+    """The changes of resources. Each gets a row, whatever rows there are."""
     for before, now, cause in _audited(planned, context):
         if before is None or _is_change(before, now):
             change = change_id(now)
@@ -107,7 +108,7 @@ def audited_changes(planned: PlannedTenant, context: Context) -> Iterator[Audite
 
 
 def audit_of_move(move: Move | None, before: Move | None) -> tuple[AuditRecord, ...]:
-    """A row for the step of a move that has begun; none if that is known."""
+    """A row for the step that the tenant's move has begun; none if it had begun before."""
     if move is None or (before is not None and before.step == move.step):
         return ()
     return (move_record(move),)
@@ -133,9 +134,9 @@ def move_record(move: Move) -> AuditRecord:
 
 
 def audit_of_placement(tenant: Tenant, before: Tenant, cause: Cause) -> tuple[AuditRecord, ...]:
-    """A row for where a tenant is placed first; none if it was placed before. What takes it elsewhere is a move.
+    """A row for where a tenant is placed first; none if it was placed before. Later it changes by moves.
 
-    One that has no resource any more is forgotten, and may be placed again.
+    A tenant without any resource is forgotten, and may be placed again.
     """
     if before.engine_instance_id or not tenant.engine_instance_id:
         return ()
@@ -144,9 +145,9 @@ def audit_of_placement(tenant: Tenant, before: Tenant, cause: Cause) -> tuple[Au
 
 
 def audit_of_parts(planned: PlannedTenant, context: Context, cause: Cause) -> tuple[AuditRecord, ...]:
-    """A row for each instance where a split tenant has a part from now on, and for each where it has none any more.
+    """A row for each instance where a split tenant gets or loses a part.
 
-    What a move brings or takes away is in the rows of the move.
+    Parts that a move brings or takes away are in the rows of the move.
     """
     tenant, before, now = planned.state.tenant, context.before.parts.keys(), planned.state.parts.keys()
     move = context.move if context.left is not None else None
@@ -177,11 +178,11 @@ def _placement(tenant: Tenant, instance: str, action: Action, message: str, caus
 
 
 def rollout_records(rollout: Rollout | None, before: Rollout | None, now: datetime) -> tuple[AuditRecord, ...]:
-    """The audit row of what a rollout has come to; none if that is known."""
+    """The audit row of what a rollout has come to; none if nothing has changed."""
     if rollout is None or (before is not None and _place(before) == _place(rollout)):
         return ()
     where = " ".join(filter(None, (rollout.ring, f"{rollout.stage} %" if rollout.stage else "")))
-    told = f"{'paused at ' if rollout.is_paused else ''}{rollout.step}{where and f': {where}'}"
+    summary = f"{'paused at ' if rollout.is_paused else ''}{rollout.step}{where and f': {where}'}"
     record = AuditRecord(
         id=operation_id(rollout.id, f"{_place(rollout)} {now.isoformat()}"),
         deployment_id=rollout.id,
@@ -193,7 +194,7 @@ def rollout_records(rollout: Rollout | None, before: Rollout | None, now: dateti
         action="update",
         actor=rollout.actor,
         state="Completed",
-        message=f"{told}{rollout.reason and f'; {rollout.reason}'}",
+        message=f"{summary}{rollout.reason and f'; {rollout.reason}'}",
         trace_id="",
         created_at=now,
     )
@@ -203,7 +204,7 @@ def rollout_records(rollout: Rollout | None, before: Rollout | None, now: dateti
 def state_records(
     instances: Mapping[str, EngineInstanceRow], before: Mapping[str, EngineInstanceRow], now: datetime
 ) -> tuple[AuditRecord, ...]:
-    """Audit rows of instances whose state has changed without an order, as orders are rows of their own."""
+    """Audit rows of instances whose state changed without an order. Orders have rows of their own."""
     changed = ((row, before[row.id]) for row in instances.values() if row.id in before)
     return tuple(
         _changed_instance(row.id, f"{known.state} to {row.state}{_because(row.state_message)}", PLANNER, now)
@@ -213,14 +214,14 @@ def state_records(
 
 
 def health_record(health: InstanceHealth, before: InstanceHealth, at: datetime) -> AuditRecord:
-    """The audit row of what an instance has become ``at`` a time, by what its agent told or did not tell."""
+    """The audit row of the health of an instance ``at`` a time, as its agent reported it or did not report."""
     reason = health.reason and f" ({health.reason})"
-    told = f"{health.health}{reason}{_because(health.message)}{_because(_other_version(health, before))}"
-    return _changed_instance(health.engine_instance_id, told, AGENT, at)
+    summary = f"{health.health}{reason}{_because(health.message)}{_because(_other_version(health, before))}"
+    return _changed_instance(health.engine_instance_id, summary, AGENT, at)
 
 
 def _other_version(health: InstanceHealth, before: InstanceHealth) -> str:
-    """Empty if it is the same."""
+    """The version, if it differs from the one before; otherwise empty."""
     if health.version == before.version:
         return ""
     return f"version {before.version or 'unknown'} to {health.version or 'unknown'}"
@@ -237,7 +238,7 @@ def _changed_instance(instance: str, message: str, actor: str, at: datetime) -> 
 def instance_record(  # noqa: PLR0917 - a row
     kind: str, instance: str, change: str, message: str, actor: str, at: datetime, generation: int = 0
 ) -> AuditRecord:
-    """An audit row of an engine instance, which is of no tenant; ``change``: tells it from others of the instance."""
+    """An audit row of an engine instance. ``change`` tells it apart from other rows of the instance."""
     return AuditRecord(
         id=operation_id(resource_id("", instance), change),
         deployment_id=NOBODY,
@@ -261,12 +262,12 @@ def _place(rollout: Rollout) -> tuple[object, ...]:
 
 
 def _adds_nothing(outcome: AuditOutcome, known: AuditOutcome | None) -> bool:
-    """Whether it says no more than is known already, but for the message."""
+    """Whether a result adds nothing to the known one but its message."""
     return known is not None and known.state == outcome.state and not outcome.message
 
 
 def _audited(planned: PlannedTenant, context: Context) -> Iterator[tuple[Audited | None, Audited, Cause]]:
-    """What was touched of the kinds that are audited: as it was before, as it is now, and why."""
+    """Touched resources of audited kinds: before, now, and the cause."""
     for subject, cause in planned.touched.items():
         deployment, resource = planned.state.deployments.get(subject), planned.state.plain_resources.get(subject)
         if deployment is not None:
@@ -284,7 +285,7 @@ def _opened(planned: PlannedTenant, context: Context) -> Iterator[AuditRecord]:
 
 
 def _reissued(planned: PlannedTenant, context: Context) -> Iterator[AuditRecord]:
-    """Those of specs that operators have put in force again; what an engine makes of one is told of its generation."""
+    """Results of changes by which operators put specs in force again. Engines report on the generation."""
     for before, now, cause in _audited(planned, context):
         if planned.actors.get(now.id) != REISSUE_ACTOR or before is None or _is_change(before, now):
             continue
@@ -300,14 +301,14 @@ def _reissued(planned: PlannedTenant, context: Context) -> Iterator[AuditRecord]
 
 
 def _wanted_spec(subject: Audited) -> str | None:
-    """The newest spec of a deployment, in force or not yet."""
+    """The newest spec of a deployment, in force or not."""
     if not isinstance(subject, Deployment):
         return None
     return subject.spec if subject.pending_spec is None else subject.pending_spec
 
 
 def _superseded(planned: PlannedTenant, context: Context) -> Iterator[AuditOutcome]:
-    """The audit_records before these, should they still be open: there is nothing left to do for them."""
+    """Results of the records before these, if they are still open: nothing is left to do for them."""
     for before, now, cause in _audited(planned, context):
         if before is not None and _is_change(before, now):
             successor = f"generation {now.generation}" if now.is_active else "the deletion"
@@ -322,7 +323,7 @@ def _is_change(before: Audited, now: Audited) -> bool:
 
 
 def _is_restored(before: Audited | None, now: Audited) -> bool:
-    """Whether it has gone back, which it does in no history of one API server."""
+    """Whether a resource has an earlier version than before, which only a restored API server has."""
     if before is None or not now.is_active:
         return False
     return not before.is_active or now.generation < before.generation
@@ -331,7 +332,7 @@ def _is_restored(before: Audited | None, now: Audited) -> bool:
 def _problem(subject: Audited) -> str:
     """Why the newest spec of a deployment is not in force.
 
-    What keeps one from being used that is in force already is no matter of its change: that has come to its end.
+    If the spec is in force already, what makes it unusable does not count: its change is over.
     """
     if not isinstance(subject, Deployment) or not subject.is_active:
         return ""
@@ -339,7 +340,7 @@ def _problem(subject: Audited) -> str:
 
 
 def _concluded(planned: PlannedTenant, finished: Collection[UUID], context: Context) -> Iterator[AuditOutcome]:
-    """The ends of audit_records of touched resources that have come to their end."""
+    """Results of records of touched resources that are over."""
     for _, now, cause in _audited(planned, context):
         if isinstance(now, PlainResource):
             over = now.id in finished or _is_remembered_only(planned, now)
@@ -349,13 +350,13 @@ def _concluded(planned: PlannedTenant, finished: Collection[UUID], context: Cont
 
 
 def _is_remembered_only(planned: PlannedTenant, known: PlainResource) -> bool:
-    """A run whose CR is gone and that is over: its row stays, but nothing more happens."""
+    """Whether it is a run that is over and whose CR is gone: its row stays, but nothing more happens."""
     run = planned.state.sync_runs.get(known.id)
     return not known.present and run is not None and run.state in OVER
 
 
 def _outcome(planned: PlannedTenant, known: PlainResource, context: Context) -> Outcome | None:
-    """The outcome of a change that is refused or waits, or that an engine has nothing to do for; None while it has."""
+    """The result of a change that is refused or waits, or that needs no engine; None while an engine has work."""
     refusal = refusal_of(known)
     if refusal is not None and known.is_active:
         state: AuditState = "Waiting" if _waits(known, refusal) else "Failed"
@@ -376,7 +377,7 @@ def _outcome(planned: PlannedTenant, known: PlainResource, context: Context) -> 
 
 
 def _of_one_that_ends(concluded: tuple[bool, str] | None) -> Outcome | None:
-    """Of a resource that asks for something to be done once: its operation ends with that."""
+    """The result for a resource that asks for one action: its operation ends with the action."""
     if concluded is None:
         return None
     succeeded, message = concluded
@@ -384,13 +385,13 @@ def _of_one_that_ends(concluded: tuple[bool, str] | None) -> Outcome | None:
 
 
 def _waits(known: PlainResource, refusal: Refused) -> bool:
-    """Whether the change takes effect by itself once something else comes: a Secret, its content, or room."""
+    """Whether the change takes effect once something else comes: a Secret, its content, or room."""
     is_awaited = refusal.reason == Reason.SECRET_NOT_FOUND and bool(known.refers_to)
     return refusal.pending or is_awaited or refusal.reason == Reason.QUOTA_EXCEEDED
 
 
 def _operation(before: Audited | None, now: Audited, tenant: Tenant, actor: str) -> AuditRecord:
-    """The audit row of a step from ``before`` to ``now``. What agents find out completes that of a resource."""
+    """The audit row of a change from ``before`` to ``now``. Reports of agents complete it."""
     return AuditRecord(
         id=change_id(now),
         deployment_id=now.id,
@@ -415,7 +416,7 @@ def _action(before: Audited | None, now: Audited) -> Action:
 
 
 def _state(before: Audited | None, now: Audited) -> AuditState:
-    """Of a deployment completed at once if the engine has nothing to do for it, failed if its spec can never be had."""
+    """The state of a new row: completed if a deployment needs no engine, failed if its spec can never be in force."""
     if not isinstance(now, Deployment):
         return "Waiting"
     if now.error and now.is_active:

@@ -1,4 +1,4 @@
-"""What a plan wants written, of one tenant and of a batch."""
+"""What a plan wants written, for one tenant and for a batch."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ from services.planner.rows.tenants import Tenant, TenantName
 
 @dataclass(frozen=True, slots=True)
 class Sighting:
-    """A CR was seen again and nothing about it had changed."""
+    """A CR was seen again, without any change."""
 
     id: UUID
     resource_version: str
     epoch: int
     dormant: bool = False
-    """Whether it is, or becomes so."""
+    """Whether the CR is dormant, or becomes so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,16 +54,16 @@ class TenantPart:
 
 
 class Changes(NamedTuple):
-    """What a plan wants written, each list in the order in which it shall reach the write-ahead log."""
+    """What a plan wants written. Each list is in the order in which it shall reach the write-ahead log."""
 
     tenants: tuple[Tenant, ...] = ()
     tenants_replaced: tuple[Tenant, ...] = ()
-    """Former ones from now on: all that is shown under their names goes, and their dormant rows."""
+    """Tenants that become former ones: all statuses under their names are deleted, and their dormant rows."""
     tenants_gone: tuple[UUID, ...] = ()
     deployments: tuple[Deployment, ...] = ()
     deployments_gone: tuple[UUID, ...] = ()
     parts: tuple[TenantPart, ...] = ()
-    """Where deployments come to, if it is not their tenant's instance: it must not be closed."""
+    """Instances that get a part of a tenant: they must accept tenants."""
     sightings: tuple[Sighting, ...] = ()
     observed: tuple[Observed, ...] = ()
     observed_gone: tuple[UUID, ...] = ()
@@ -74,18 +74,19 @@ class Changes(NamedTuple):
     plain_resource_sightings: tuple[Sighting, ...] = ()
     deployments_dormant: tuple[UUID, ...] = ()
     plain_resources_dormant: tuple[UUID, ...] = ()
-    """They stay, but are not loaded with their tenant any more."""
+    """Rows that stay, but are no longer loaded with their tenant."""
     checks: tuple[Check, ...] = ()
     sync_runs: tuple[SyncRun, ...] = ()
     audited_changes: tuple[AuditedChange, ...] = ()
-    """Those of ``audit_records`` that are of a change, and not of what has become of one."""
+    """Those of ``audit_records`` that are about a change, not about its result."""
     audit_records: tuple[AuditRecord, ...] = ()
     audit_outcomes: tuple[AuditOutcome, ...] = ()
     engine: tuple[EngineRow, ...] = ()
     engine_absent: tuple[EngineAbsence, ...] = ()
-    """Rows that stay as they are but for this: their objects shall no longer exist."""
+    """Rows whose objects shall no longer exist. Nothing else of them changes."""
     engine_departing: tuple[EngineRow, ...] = ()
-    """The same for rows that are written anew with it, after deployments: those cannot be removed without them."""
+    """Rows whose objects shall no longer exist, with another manifest. They are written after deployments, which need
+    them to be removed."""
     engine_gone: tuple[EngineKey, ...] = ()
     oversized: tuple[EngineKey, ...] = ()
     """Rows that were not written, because their manifest exceeds 1 MiB."""
@@ -96,62 +97,62 @@ class Changes(NamedTuple):
     pending_claims: tuple[PendingClaimRow, ...] = ()
     pending_claims_gone: tuple[PendingClaimKey, ...] = ()
     parked: tuple[ParkedTenant, ...] = ()
-    """Tenants whose events are kept until a rule that fails on them has been mended."""
+    """Tenants whose events are kept until the rule that fails on them works."""
     parked_events: tuple[ParkedEvent, ...] = ()
     unparked: tuple[UUID, ...] = ()
-    """Tenants whose kept events have been planned; their rows go before new ones come."""
+    """Tenants whose kept events have been planned. Their rows are deleted before new ones are written."""
     refused_sweeps: tuple[RefusedSweep, ...] = ()
-    """Markers that would have removed an implausible share; nothing was."""
+    """Markers that would have removed an implausible share. Nothing was removed."""
     sweeps_done: tuple[SweepScope, ...] = ()
-    """Markers that were refused, or older ones of their scope were, and are not any more."""
+    """Markers that were refused and no longer are, or that follow such a one in their scope."""
     sweep_parts: tuple[SweepPart, ...] = ()
-    """What is to be removed of what complete lists lacked."""
+    """Resources to remove that complete lists lacked, in parts."""
     sweep_parts_done: tuple[int, ...] = ()
-    """Numbers of the rows of such parts."""
+    """Numbers of the parts that are done."""
     lists_completed: tuple[SweepScope, ...] = ()
-    """The newest marker of each place, refused or not: the log holds the whole list that it ends."""
+    """The newest marker of each place, refused or not. The log before it holds a whole list."""
     kept_orphans: tuple[KeptOrphans, ...] = ()
-    """As agents told last."""
+    """The orphans that agents reported last."""
     kept_orphans_gone: tuple[str, ...] = ()
-    """Ids of instances that have none."""
+    """Ids of instances without orphans."""
     engine_health: tuple[InstanceHealth, ...] = ()
-    """As agents told last, or that they tell nothing."""
+    """The health that agents reported last, or that they report nothing."""
     remediations: tuple[Remediation, ...] = ()
     remedies_told: tuple[ToldRemedy, ...] = ()
     engine_installations: tuple[Installation, ...] = ()
-    """As provisioners told last."""
+    """The installations that provisioners reported last."""
     engine_clusters: tuple[EngineClusterRow, ...] = ()
     engine_instances: tuple[EngineInstanceRow, ...] = ()
     assignments: tuple[WorkspaceAssignment, ...] = ()
     assignments_gone: tuple[str, ...] = ()
-    """Workspaces that are assigned to nothing any more."""
+    """Workspaces that are no longer assigned."""
     pins: tuple[TenantPin, ...] = ()
     pins_gone: tuple[PinKey, ...] = ()
     engine_pools: tuple[EnginePool, ...] = ()
     engine_pools_gone: tuple[EnginePool, ...] = ()
     engine_overloads: tuple[Overload, ...] = ()
     engine_overloads_gone: tuple[str, ...] = ()
-    """Ids of instances that are overloaded no more."""
+    """Ids of instances that are no longer overloaded."""
     fleet_orders: tuple[FleetOrderRecord, ...] = ()
     moves_ordered: tuple[Move, ...] = ()
-    """New, or further by what is decided on the whole fleet: room, and orders to go back."""
+    """Moves that are new, or changed by decisions about the whole fleet: reserved room, and orders to go back."""
     moves: tuple[Move, ...] = ()
-    """Further by what was seen of their tenants."""
+    """Moves that changed by what was seen of their tenants."""
     rollouts: tuple[Rollout, ...] = ()
-    """New, or further."""
+    """Rollouts that are new, or changed."""
     rings_affected: tuple[str, ...] = ()
-    """Rings of which a rollout has other instances take new tenants than before."""
+    """Rings in which other instances than before accept tenants, because of a rollout."""
     engine_samples: tuple[EngineSample, ...] = ()
-    """What agents have counted."""
+    """Counts that agents have reported."""
 
     @property
     def affects_placement(self) -> bool:
-        """Whether where new tenants are placed follows from other rows of the fleet than before."""
+        """Whether these changes may place new tenants elsewhere."""
         return bool(self.instances_affected or self.rings_affected or self.affects_rules)
 
     @property
     def instances_affected(self) -> frozenset[str]:
-        """Ids of engine instances that placement sees otherwise than before, but for :attr:`rings_affected`."""
+        """Ids of engine instances that change for placement, except those in :attr:`rings_affected`."""
         return frozenset(
             (
                 *(row.id for row in self.engine_instances),
@@ -162,12 +163,12 @@ class Changes(NamedTuple):
 
     @property
     def affects_rules(self) -> bool:
-        """Whether operators have assigned something else than before."""
+        """Whether these changes assign workspaces or pin tenants."""
         return any((self.assignments, self.assignments_gone, self.pins, self.pins_gone))
 
     @classmethod
     def merged(cls, parts: Iterable[Changes]) -> Changes:
-        """Those of all tenants of a batch; rows for engines in the order of their waves."""
+        """The changes of all tenants of a batch. Rows for engines are in the order of their waves."""
         columns: dict[str, list[Any]] = {}
         for part in parts:
             for name, rows in part._asdict().items():
@@ -183,29 +184,29 @@ NOTHING = Changes()
 
 @dataclass(frozen=True, slots=True)
 class TenantChanges:
-    """What becomes of one tenant."""
+    """What a plan changes of one tenant."""
 
     tenant: Tenant
     written: Changes
     state: TenantState | None
-    """How things stand once that is written; None: nothing is left of the tenant."""
+    """The state once the changes are written; None: nothing is left of the tenant."""
 
 
 @dataclass(frozen=True, slots=True)
 class BatchChanges:
-    """What becomes of all tenants of a batch."""
+    """What a batch changes."""
 
     tenants: tuple[TenantChanges, ...] = ()
     other: Changes = NOTHING
-    """What is not of one tenant that was planned."""
+    """Changes that are not of a tenant that was planned."""
     swept: frozenset[tuple[str, UUID]] = frozenset()
     """Kind and id of resources of these tenants that a complete list did not show."""
     added_load: Mapping[str, int] = field(default_factory=dict)
-    """By engine instance, what these tenants bring there (``placement/added_load.py``)."""
+    """The load that these tenants add to each engine instance (``placement/added_load.py``)."""
     unread: tuple[TenantName, ...] = ()
-    """Of their tenants the database holds what no plan has made: they are read again."""
+    """Names of tenants that are loaded again, because the database has rows of them that no plan has made."""
 
     @property
     def written(self) -> Changes:
-        """All rows."""
+        """All changes."""
         return Changes.merged([*(tenant.written for tenant in self.tenants), self.other])

@@ -1,6 +1,7 @@
-"""Child objects that are GitOpsDeployments, and how these are, as their own statuses say it.
+"""Child objects that are GitOpsDeployments, with how each is according to its own status.
 
-The status of their owner shows it, and a promotion waits for it: so a plan compiles statuses of deployments first.
+The status of their owner shows that, and a promotion waits for it. So a plan compiles the statuses of deployments
+first.
 """
 
 from __future__ import annotations
@@ -20,13 +21,13 @@ from services.planner.domain.state import TenantState
 
 
 def state_named(state: TenantState, name: str) -> DeploymentState:
-    """How the deployment of this name is, as its newest status says it; nothing is known of one without a status."""
+    """How the deployment of this name is, by its newest status. A deployment without a status has no known state."""
     stored = state.statuses.get((GITOPS_DEPLOYMENT.kind, name))
     return stored.deployment_state if stored is not None else DeploymentState()
 
 
 def child_deployments(state: TenantState, owner: PlainResource) -> tuple[ChildDeployment, ...]:
-    """Those that a resource wants, sorted by name."""
+    """The deployments that a resource wants, sorted by name."""
     rows = state.child_objects_by_owner().get(owner.uid, {})
     return tuple(
         ChildDeployment(name, orjson.loads(row.manifest)["labels"], state_named(state, name))
@@ -36,7 +37,7 @@ def child_deployments(state: TenantState, owner: PlainResource) -> tuple[ChildDe
 
 
 def owners_of_touched(planned: PlannedTenant) -> Iterator[tuple[UUID, Cause]]:
-    """Resources of which a deployment was touched, and why."""
+    """Resources that have a touched deployment, and why it was touched."""
     state = planned.state
     if not state.child_objects:
         return

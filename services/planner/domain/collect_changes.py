@@ -1,4 +1,4 @@
-"""From a finished plan to rows: only what differs from how things stood before, and the state that follows."""
+"""Turns a finished plan into rows: only those that differ from before, and the state that follows."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from services.planner.domain.audit import (
     audited_changes,
 )
 from services.planner.domain.changes import Changes, Sighting, TenantChanges, TenantPart
-from services.planner.domain.dormancy import GONE, dormant_deployments, dormant_plain_resources, fallen_asleep
+from services.planner.domain.dormancy import GONE, dormant_deployments, dormant_plain_resources, with_dormant
 from services.planner.domain.indexed_rows import Subset, differing, index_of
 from services.planner.domain.planned_tenant import Context, PlannedTenant
 from services.planner.domain.state import TenantState
-from services.planner.domain.steps.handover.moved_deployments import is_kept
+from services.planner.domain.steps.handover.moved_deployments import stays_on_engine
 from services.planner.engines.interface import Placement, engine_key, engine_row
 from services.planner.rows.compiled import (
     ChildRowKey,
@@ -43,7 +43,7 @@ IncarnationT = TypeVar("IncarnationT", Deployment, PlainResource)
 
 
 LEFT: Subset[Deployment] = Subset(lambda each: not each.present and each.spec is None)
-"""Deployments without a CR and without anything on an engine."""
+"""Deployments without a CR and without an object on an engine."""
 
 
 def changes_of(planned: PlannedTenant, known: TenantState, context: Context) -> TenantChanges:
@@ -60,7 +60,13 @@ def changes_of(planned: PlannedTenant, known: TenantState, context: Context) -> 
     if deployments_dormant or plain_resources_dormant:
         state = state._replace(tenant=replace(state.tenant, dormant=True))
     is_empty = not any(
-        (state.deployments, state.plain_resources, state.held, state.forced_deletions, state.child_objects)
+        (
+            state.deployments,
+            state.plain_resources,
+            state.objects_by_instance,
+            state.forced_deletions,
+            state.child_objects,
+        )
     )
     dormant = deployments_dormant | plain_resources_dormant
     deployments, sightings = _split(state.deployments, before.deployments, dormant)
@@ -106,7 +112,7 @@ def changes_of(planned: PlannedTenant, known: TenantState, context: Context) -> 
 
 
 def _with_due_times(planned: PlannedTenant) -> TenantState:
-    """The clock asks for touched rows again: for a long deletion, for throttling of long ago, and as rules ask for."""
+    """Touched rows with the time at which they are due: for a long deletion, for throttling, or by their rules."""
     state = planned.state
     for subject, cause in planned.touched.items():
         deployment, resource = state.deployments.get(subject), state.plain_resources.get(subject)
@@ -125,9 +131,9 @@ def _with_due_times(planned: PlannedTenant) -> TenantState:
 def _next(
     row: Deployment | PlainResource, at: datetime, notice: timedelta | None, of_rules: datetime | None
 ) -> datetime | None:
-    """What a status shows ``at`` that time is not due again. What rules ask for is, also if it is in the past.
+    """The next time after ``at`` when a row is due. A time that its rules want counts also if it is past.
 
-    They may go by the planner's clock, and ``at`` is that of an edge.
+    Rules may use the planner's clock, while ``at`` is by the clock of an edge.
     """
     throttled = THROTTLING_SHOWN if row.present and row.held_back_ms >= HELD_BACK_NOTICE_MS else None
     shown = (row.seen_at + each for each in (notice, throttled) if each is not None)
@@ -138,8 +144,8 @@ def _next(
 def _finished(state: TenantState) -> frozenset[UUID]:
     """Deployments and resources of which nothing is left, neither the CR nor anything on an engine.
 
-    A run is remembered for a while after its end: what has run must not run again, whoever tells of it late. What is
-    told late of a former tenant counts for nothing.
+    A run is remembered for a while after its end, because a late command must not run it again. Late commands of a
+    former tenant have no effect.
     """
     deployments = index_of(state.deployments, LEFT)
     gone, owned = index_of(state.plain_resources, GONE), state.objects_by_owner()
@@ -154,7 +160,7 @@ def _is_over(state: TenantState, known: PlainResource, owned: Collection[UUID]) 
 
 
 def _awake(state: TenantState, dormant: Collection[UUID]) -> TenantState:
-    """Without dormant rows, and without the statuses of names that only these have."""
+    """The state without dormant rows, and without the statuses of names that only these have."""
     if not dormant:
         return state
     awake = state.without_incarnations(dormant)
@@ -162,7 +168,7 @@ def _awake(state: TenantState, dormant: Collection[UUID]) -> TenantState:
     shown = {key for row in rows if (key := _status_key(row)) in state.statuses}
     others = {name for name, ids in awake.ids_named(shown).items() if ids} if shown else set()
     awake = awake.without_statuses(*(shown - others))
-    return fallen_asleep(awake, (row for row in rows if isinstance(row, PlainResource)))
+    return with_dormant(awake, (row for row in rows if isinstance(row, PlainResource)))
 
 
 def _status_key(row: Deployment | PlainResource) -> StatusKey:
@@ -170,13 +176,13 @@ def _status_key(row: Deployment | PlainResource) -> StatusKey:
 
 
 def _changed(now: Mapping[KeyT, RowT], before: Mapping[KeyT, RowT]) -> tuple[RowT, ...]:
-    """Rows that there were not before, or not with this content."""
+    """Rows that are new, or have other content."""
     changed = [key for key in differing(now, before) if key in now]
     return tuple(now[key] for key in changed if now[key] != before.get(key))
 
 
 def _gone(now: Mapping[KeyT, RowT], before: Mapping[KeyT, RowT]) -> tuple[KeyT, ...]:
-    """Keys of rows that there are no more."""
+    """Keys of rows that are removed."""
     return tuple(key for key in differing(now, before) if key not in now)
 
 
@@ -193,7 +199,7 @@ def _pending_claims_gone(now: TenantState, before: TenantState) -> tuple[Pending
 def _split(
     now: Mapping[UUID, IncarnationT], before: Mapping[UUID, IncarnationT], dormant: Collection[UUID]
 ) -> tuple[tuple[IncarnationT, ...], tuple[Sighting, ...]]:
-    """Rows to write in full, and those of which only the sighting is new: most of them, after each resync."""
+    """Rows to write in full, and rows of which only the sighting is new. After a resync most are of the second kind."""
     full, sightings = [], []
     for row in _changed(now, before):
         known = before.get(row.id)
@@ -205,7 +211,7 @@ def _split(
 
 
 def _engine(planned: PlannedTenant, context: Context) -> dict[str, tuple[Any, ...]]:
-    """Rows to write, those to mark absent, those to write as absent, and those to delete, as the changes name them."""
+    """Rows to write, to mark absent, to write as absent, and to delete, by the names of these changes."""
     rows: dict[str, list[Any]] = {}
     rows_of_all = (*_of_deployments(planned, context), *_of_deployments_left(context), *_of_objects(planned, context))
     for name, row in rows_of_all:
@@ -214,7 +220,7 @@ def _engine(planned: PlannedTenant, context: Context) -> dict[str, tuple[Any, ..
 
 
 def _oversized(planned: PlannedTenant, context: Context) -> Iterator[EngineKey]:
-    """Of deployments none: their specs are short."""
+    """Keys of objects that exceed 1 MiB. Deployments have none, because their specs are short."""
     for (instance, key), manifest in planned.manifests.items():
         if manifest.is_oversized and context.engine.deployment_uid(key) is None:
             yield engine_key(context.engine, context.placement_on(instance), key)
@@ -225,15 +231,18 @@ def _of_deployments(planned: PlannedTenant, context: Context) -> Iterator[tuple[
     for now, cause in _deployments_changed(planned, context):
         key, before = engine.deployment_key(now.uid), known.deployments.get(now.id)
         owner, is_handed_over = Owner(GITOPS_DEPLOYMENT.kind, now.id), now.id in context.handed_over
-        was_kept, is_kept_now = is_kept(before, known, known.move), is_kept(now, known, context.move)
+        was_on_engine, is_on_engine = (
+            stays_on_engine(before, known, known.move),
+            stays_on_engine(now, known, context.move),
+        )
         placement = context.placement_of(now)
         if now.spec is None:
             if before is not None and before.spec is not None:
                 yield "engine_gone", engine_key(engine, context.placement_of(before), key)
-        elif not is_kept_now:
-            if was_kept:
+        elif not is_on_engine:
+            if was_on_engine:
                 yield "engine_absent", _absence(key, cause, placement, context)
-        elif before is None or is_handed_over or (before.digest, was_kept) != (now.digest, True):
+        elif before is None or is_handed_over or (before.digest, was_on_engine) != (now.digest, True):
             yield (
                 "engine",
                 engine_row(engine, placement, planned.manifests[placement.instance.id, key], owner, "present", cause),
@@ -241,7 +250,7 @@ def _of_deployments(planned: PlannedTenant, context: Context) -> Iterator[tuple[
 
 
 def _of_deployments_left(context: Context) -> Iterator[tuple[str, object]]:
-    """Rows of Applications that are no more at the instance that the tenant has left."""
+    """Rows of Applications that are no longer on the instance that the tenant has left."""
     if context.left is not None and not (context.move is not None and context.move.path == "fenced"):
         for known in map(context.before.deployments.__getitem__, sorted(context.handed_over)):
             if known.spec is not None:
@@ -249,14 +258,14 @@ def _of_deployments_left(context: Context) -> Iterator[tuple[str, object]]:
 
 
 def _of_objects(planned: PlannedTenant, context: Context) -> Iterator[tuple[str, object]]:
-    """On every instance that holds some, or did."""
+    """Changes of objects, on every instance that has some, or had."""
     if planned.cause is not None:
-        for instance in sorted({*planned.state.held, *context.before.held}):
+        for instance in sorted({*planned.state.objects_by_instance, *context.before.objects_by_instance}):
             yield from _of_instance(instance, planned, planned.cause, context)
 
 
 def _of_instance(instance: str, planned: PlannedTenant, cause: Cause, context: Context) -> Iterator[tuple[str, object]]:
-    before, objects = context.before.held_on(instance), planned.state.held_on(instance)
+    before, objects = context.before.objects_on(instance), planned.state.objects_on(instance)
     engine, placement = context.engine, context.placement_on(instance)
     for key in differing(objects, before):
         then, now = before.get(key), objects.get(key)
@@ -277,7 +286,7 @@ def _absence(key: EngineObjectKey, cause: Cause, placement: Placement, context: 
 
 
 def _deployments_changed(planned: PlannedTenant, context: Context) -> Iterator[tuple[Deployment, Cause]]:
-    """With what is measured from: the change of the CR, or the event that made it look different to an engine."""
+    """Deployments with the cause that latency is measured from: the change of the CR, or the event that changed it."""
     deployments, known = planned.state.deployments, context.before.deployments
     for subject in differing(deployments, known):
         now, before = deployments.get(subject), known.get(subject)

@@ -1,7 +1,7 @@
-"""Dormant rows are loaded only when an event, or a resource that is loaded, names them.
+"""Dormant rows have no effect. They are loaded only when an event, or a resource that is loaded, names them.
 
-These are sync runs that have ended and whose CR is gone, promotion runs that are complete but for the newest, resources
-beyond the quotas, and those of kinds that are dormant as a whole: there may be any number of them.
+Dormant are sync runs that have ended and whose CR is gone; complete promotion runs, except the newest; resources beyond
+the quotas; and resources of kinds that are dormant as a whole. There may be any number of them.
 """
 
 from __future__ import annotations
@@ -36,31 +36,32 @@ from services.planner.domain.live_children import reported_as
 from services.planner.domain.state import COMPLETE_RUNS, NAMED, OPEN_RUNS, RESOURCES_OVER_QUOTA, TenantState
 
 WAITING_KEPT = 100
-"""Resources of a kind beyond the quotas that are loaded with their tenant: the oldest, which get the room left."""
+"""For each kind, how many resources beyond the quotas are loaded with their tenant: the oldest, which get room
+first."""
 
 
 IDLE: Subset[Deployment] = Subset(lambda each: each.spec is None and each.pending_spec is None)
-"""Deployments without a spec that counts."""
+"""Deployments without a spec in force, and without one that waits."""
 GONE: Subset[PlainResource] = Subset(lambda each: not each.present)
 """Resources without a CR."""
 
 
 @dataclass(frozen=True, slots=True)
 class Lookup:
-    """Dormant rows of one tenant that events may concern."""
+    """The dormant rows of one tenant that events may concern."""
 
     ids: frozenset[UUID] = frozenset()
     names: frozenset[tuple[str, str]] = frozenset()
-    """Kinds and names, of whatever incarnation."""
+    """Kinds and names; all incarnations of each."""
     waiting: tuple[tuple[str, int], ...] = ()
-    """Kinds, and how many of the oldest resources of each that are beyond the quotas."""
+    """For each kind, how many of the oldest resources beyond the quotas."""
 
     def __bool__(self) -> bool:
         return bool(self.ids or self.names or self.waiting)
 
 
 def lookup_for(state: TenantState, events: Sequence[Event], kinds: Registry) -> Lookup:
-    """What is to be looked up before ``events`` are planned; nothing if the tenant has no dormant rows."""
+    """The dormant rows that planning ``events`` needs; none if the tenant has no dormant rows."""
     if not state.tenant.dormant:
         return Lookup()
     named = {subject for event in events for subject in _ids_named(event)}
@@ -75,14 +76,14 @@ def lookup_for(state: TenantState, events: Sequence[Event], kinds: Registry) -> 
 
 
 def dormant_deployments(state: TenantState, limits: Limits) -> frozenset[UUID]:
-    """Deployments without a spec that counts, beyond as many as may be had."""
+    """Idle deployments that become dormant: those beyond the number that the quota allows."""
     idle = index_of(state.deployments, IDLE)
     most = limits.of(GITOPS_DEPLOYMENT.kind)
     return frozenset(sorted(idle)[most:]) if len(idle) > most else frozenset()
 
 
 def dormant_plain_resources(state: TenantState, kinds: Registry) -> frozenset[UUID]:
-    """Runs that are over, resources of dormant kinds, and those beyond the quotas that wait longest."""
+    """Resources that become dormant: ended runs, those of dormant kinds, and the newest beyond the quotas."""
     over = {each for each in index_of(state.plain_resources, GONE) if each in state.sync_runs}
     over = {each for each in over if state.sync_runs[each].state in OVER} | _unnamed(state, kinds)
     beyond = index_of(state.plain_resources, RESOURCES_OVER_QUOTA).values()
@@ -99,18 +100,18 @@ def dormant_plain_resources(state: TenantState, kinds: Registry) -> frozenset[UU
 
 
 def long_complete_runs(state: TenantState) -> Collection[PlainResource]:
-    """Promotion runs that are complete and of no concern to any other."""
+    """Complete promotion runs that no other run depends on."""
     return long_complete(index_of(state.plain_resources, COMPLETE_RUNS).values())
 
 
 def may_have_more_waiting(state: TenantState, kind: str) -> bool:
-    """Whether more resources of a kind may be beyond the quotas than are loaded."""
+    """Whether resources of a kind may wait for room that are not loaded."""
     beyond = index_of(state.plain_resources, RESOURCES_OVER_QUOTA).values()
     return sum(each.kind == kind for each in beyond) >= WAITING_KEPT
 
 
-def woken(now: TenantState, before: TenantState) -> TenantState:
-    """``now``, which is ``before`` with dormant rows: these count as dormant no more."""
+def with_loaded_dormant(now: TenantState, before: TenantState) -> TenantState:
+    """``now``, which is ``before`` with dormant rows loaded: these rows no longer count as dormant."""
     if now is before or not before.admitted_dormant:
         return now
     rows = (now.plain_resources[each] for each in now.plain_resources.keys() - before.plain_resources.keys())
@@ -118,19 +119,19 @@ def woken(now: TenantState, before: TenantState) -> TenantState:
     return now._replace(admitted_dormant=counts)
 
 
-def fallen_asleep(now: TenantState, rows: Iterable[PlainResource]) -> TenantState:
-    """``now``, of which these rows have become dormant."""
+def with_dormant(now: TenantState, rows: Iterable[PlainResource]) -> TenantState:
+    """Adds ``rows`` to the dormant counts."""
     counts = Counter(each.kind for each in rows if is_admitted(each))
     return now._replace(admitted_dormant=counts + Counter(now.admitted_dormant)) if counts else now
 
 
 def is_admitted(known: PlainResource) -> bool:
-    """Whether it counts against its quota."""
+    """Whether a resource counts against its quota."""
     return known.present and not known.over_quota
 
 
 def _unnamed(state: TenantState, kinds: Registry) -> set[UUID]:
-    """Of dormant kinds all within the quotas that no loaded resource names, and that wait for nothing themselves."""
+    """Resources of dormant kinds, within the quotas, that no loaded resource names and that wait for nothing."""
     named = index_of(state.plain_resources, NAMED)
     return {
         each.id
@@ -143,13 +144,13 @@ def _unnamed(state: TenantState, kinds: Registry) -> set[UUID]:
 
 
 def _late(beyond: Iterable[PlainResource], kind: str) -> list[UUID]:
-    """Of a kind all but the oldest: by kind, because quotas are, and none may wait behind others that get no room."""
+    """Resources that wait for room, except the oldest of each kind, because each kind has its own quota."""
     waiting = sorted((each.created_at, each.id) for each in beyond if each.kind == kind)
     return [subject for _, subject in waiting[WAITING_KEPT:]]
 
 
 def _names_awaited(state: TenantState, kinds: Registry) -> set[tuple[str, str]]:
-    """What is named and not at hand: deployments by open runs, Secrets and what is dormant by resources, children."""
+    """Names that are not loaded: deployments of open runs, Secrets and dormant resources, child objects."""
     at_hand = {each.name for each in state.deployments.values()}
     secrets = state.secrets()
     awaited = {
@@ -207,14 +208,14 @@ def _names_named(event: Event, kinds: Registry) -> Iterator[tuple[str, str]]:
 
 
 def _kinds_with_room(state: TenantState, events: Sequence[Event], kinds: Registry) -> Collection[str]:
-    """Kinds of which resources may get room: an open promotion run may end with any event, and leave its own."""
+    """Kinds whose resources may get room. Any event may end an open promotion run, and so make room for another."""
     if any(map(_may_make_room, events)):
         return [kind.name for kind in kinds.plain_kinds]
     return (PROMOTION_RUN.kind,) if index_of(state.plain_resources, OPEN_RUNS) else ()
 
 
 def _may_make_room(event: Event) -> bool:
-    """Whether it may take a resource away, or what an engine holds of one."""
+    """Whether the event may remove a resource, or an object of one."""
     match event.message:
         case Command(event=ResourceChanged() | ResourceGone() as change):
             return change.kind != GITOPS_DEPLOYMENT.kind

@@ -1,4 +1,4 @@
-"""What a plan is made from: messages as they were taken up, in the order in which they count."""
+"""What a plan is made from: messages in the order in which they count, and timer events."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from services.planner.rows.consumption import SweepPart
 
 @dataclass(frozen=True, slots=True)
 class Due:
-    """A timer event: look at a CR again, because its deletion takes long or the quota may have room for it."""
+    """A timer event: plan a CR again, because its deletion takes long or the quota may have room for it."""
 
     workspace: str
     namespace: str
@@ -23,25 +23,25 @@ class Due:
 
 @dataclass(frozen=True, slots=True)
 class FleetDue:
-    """A timer event: look at the fleet: at moves that may begin, instances that are installed, and the rollout."""
+    """A timer event: plan the fleet: moves that may begin, instances that are installed, and the rollout."""
 
     is_of_states: bool = True
-    """Whether to count what is on all instances, too: by that one is drained, full, or has room again."""
+    """Whether to count the tenants of all instances. The counts decide if one is drained, full, or has room again."""
 
 
 @dataclass(frozen=True, slots=True)
 class RemediesDue:
-    """A timer event: look at engine instances that are ill, or have been."""
+    """A timer event: plan engine instances that are ill, or were."""
 
 
 @dataclass(frozen=True, slots=True)
 class ScalingDue:
-    """A timer event: look whether pools have as many engine instances as their load needs."""
+    """A timer event: plan pools whose load needs more or fewer engine instances."""
 
 
 @dataclass(frozen=True, slots=True)
 class HealthDue:
-    """A timer event: an agent has told nothing of an engine instance for long."""
+    """A timer event: no agent has reported on an engine instance for a long time."""
 
     engine_instance_id: str
     workspace: str = ""
@@ -56,36 +56,36 @@ class MoveDue:
 
     @property
     def workspace(self) -> str:
-        """The tenant's."""
+        """The tenant's workspace."""
         return self.move.workspace
 
     @property
     def namespace(self) -> str:
-        """Likewise."""
+        """The tenant's namespace."""
         return self.move.namespace
 
 
 @dataclass(frozen=True, slots=True)
 class SweepDue:
-    """A timer event: the next part of what a complete list lacked is to be removed."""
+    """A timer event: remove the next part of the resources that a complete list lacked."""
 
     number: int
-    """Of the row that says so."""
+    """The number of the row of the part."""
     part: SweepPart
 
     @property
     def workspace(self) -> str:
-        """Of the list, which is about many tenants."""
+        """The list's workspace; a part is about many tenants."""
         return self.part.source
 
     @property
     def namespace(self) -> str:
-        """Likewise: none."""
+        """Empty: a part is about many tenants."""
         return ""
 
 
 SweepPlace = tuple[str, str, int]
-"""Source, kind and partition: what a newer resync is about again."""
+"""Source, kind and partition. Lists of the same place replace each other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,13 +99,13 @@ class SweepScope:
 
     @property
     def place(self) -> SweepPlace:
-        """Of all markers that take each other's place."""
+        """What markers that replace each other have in common."""
         return (self.source, self.kind, self.partition)
 
 
 @dataclass(frozen=True, slots=True)
 class Unseen:
-    """Not a message: what a complete list did not show of a tenant, after it was found to be a plausible share."""
+    """Not a message: resources of a tenant that a complete list did not show. Their share was plausible."""
 
     workspace: str
     namespace: str
@@ -116,19 +116,19 @@ class Unseen:
 
 @dataclass(frozen=True, slots=True)
 class NamespaceReplaced:
-    """Not a message: another namespace has the tenant's name now, and nothing of the tenant exists any more."""
+    """Not a message: another namespace has the tenant's name now, so nothing of the tenant exists any more."""
 
     workspace: str
     namespace: str
     tenant: UUID
     since: int
-    """When the other one was made: milliseconds since 1970."""
+    """When the other namespace was made: milliseconds since 1970."""
     at: datetime
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One message; ``partition`` is that of its topic, the same for all messages of a tenant."""
+    """A message. ``partition`` is the number of its partition, the same for all messages of a tenant."""
 
     message: (
         Command
@@ -147,22 +147,22 @@ class Event:
     partition: int
     trace_id: str
     reporting_cluster: str | None = None
-    """Of an observation: the engine cluster whose agents alone could write it; None if that is not known."""
+    """For an observation, the engine cluster whose agents alone could write it; None if that is not known."""
 
     @property
     def is_of_fleet(self) -> bool:
-        """Whether it is about the fleet itself, and no tenant's."""
+        """Whether the event is about the fleet itself, and about no tenant."""
         return isinstance(self.message, FleetOrder | FleetDue | RemediesDue | ScalingDue)
 
     @property
     def tenant_name(self) -> tuple[str, str]:
-        """Workspace and namespace of the tenant that it is about; both empty if it is of the fleet."""
+        """Workspace and namespace of the tenant that the event is about; both empty if it is about the fleet."""
         if isinstance(self.message, FleetOrder | FleetDue | RemediesDue | ScalingDue):
             return ("", "")
         return (self.message.workspace, self.message.namespace)
 
     def cause(self, now: datetime) -> Cause:
-        """When it happened, by the clock of the edge that saw it, and its trace; what is due happens ``now``."""
+        """When the event happened, by the clock of the edge that saw it, and its trace. Timer events happen ``now``."""
         match self.message:
             case Command(seen_at=at) | Observation(observed_at=at) | Unseen(at=at) | NamespaceReplaced(at=at):
                 return Cause(at, self.trace_id)

@@ -13,7 +13,7 @@ ROOT = UUID("8f0dbe3c-0d5d-5b0a-9d63-6d1c0a7a3f11")
 
 @lru_cache(maxsize=16384)
 def tenant_id(workspace: str, namespace: str, namespace_uid: str = "") -> UUID:
-    """Id of a tenant; as long as no watcher has told its namespace's uid, that of its names."""
+    """Id of a tenant, made from its namespace's uid; from its names as long as no watcher has reported a uid."""
     of_names = _uuid5(ROOT, f"{workspace}/{namespace}")
     return _uuid5(of_names, namespace_uid) if namespace_uid else of_names
 
@@ -31,7 +31,7 @@ def operation_id(resource: UUID, change: str) -> UUID:
 
 
 def displaced_operation_id(operation: UUID, at: datetime) -> UUID:
-    """Id of an audit row once a later change has its id: the API server was restored, and counts generations anew."""
+    """Id of an audit row whose id a later change has. A restored API server counts generations anew."""
     return _uuid5(operation, f"until/{at.isoformat()}")
 
 

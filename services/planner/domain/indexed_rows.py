@@ -1,8 +1,8 @@
-"""Rows by key that are never changed, only replaced: what was derived from them follows each replacement.
+"""Rows by key that are never changed, only replaced. What is derived from them is updated with each replacement.
 
-A tenant may have thousands of rows, and most changes concern one of them. So a table keeps two things. A view, such as
-a sum or an index, is made once, and then costs what a change concerns. And a table knows by which keys it differs from
-the one that it began as, so that nobody has to compare all rows to find the few that differ.
+A tenant may have thousands of rows, and most changes concern one of them. So a table keeps two things: views, such as a
+sum or an index, which are computed once and then updated at the cost of the change; and the keys by which it differs
+from the table that it began as, so that nobody has to compare all rows to find the few that differ.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ NO_ROWS: Mapping[Any, Any] = MappingProxyType({})
 
 
 class Index(ABC, Generic[RowT, ValueT]):
-    """What is derived from all rows of a table. Its value is never changed, and the same object while it is equal."""
+    """A value derived from all rows of a table. It is never changed, and stays the same object while it is equal."""
 
     @cached_property
     def of_nothing(self) -> ValueT:
-        """Where there are no rows."""
+        """The value of a table without rows."""
         return self.of(NO_ROWS)
 
     @abstractmethod
     def of(self, rows: Mapping[Any, RowT]) -> ValueT:
-        """From scratch."""
+        """The value of these rows, computed from all of them."""
 
     @abstractmethod
     def after(self, value: ValueT, differences: Iterable[Difference]) -> ValueT:
-        """What follows ``value`` once the rows differ so."""
+        """The value after these differences, computed from ``value``."""
 
 
 class Totals(Index[RowT, tuple[int, ...]]):
@@ -48,11 +48,11 @@ class Totals(Index[RowT, tuple[int, ...]]):
         self._measure = measure
 
     def of(self, rows: Mapping[Any, RowT]) -> tuple[int, ...]:
-        """Empty if there are no rows."""
+        """The sums; empty if there are no rows."""
         return tuple(map(sum, zip(*map(self._measure, rows.values()), strict=True)))
 
     def after(self, value: tuple[int, ...], differences: Iterable[Difference]) -> tuple[int, ...]:
-        """The sums, more or less by what differs."""
+        """The sums after these differences."""
         for _, old, new in differences:
             value = self._added(self._added(value, old, -1), new, 1)
         return value
@@ -65,13 +65,13 @@ class Totals(Index[RowT, tuple[int, ...]]):
 
 
 class Groups(Index[RowT, Mapping[GroupT, Mapping[Any, RowT]]]):
-    """The rows of each group by key; ``group_of`` says in which a row is, None: in none."""
+    """The rows of each group by key. ``group_of`` returns the group of a row; None: it is in none."""
 
     def __init__(self, group_of: Callable[[RowT], GroupT | None]) -> None:
         self._group_of = group_of
 
     def of(self, rows: Mapping[Any, RowT]) -> Mapping[GroupT, Mapping[Any, RowT]]:
-        """Groups without rows are left out."""
+        """The groups that have rows."""
         found: dict[GroupT, dict[Any, RowT]] = {}
         for key, row in rows.items():
             if (group := self._group_of(row)) is not None:
@@ -81,7 +81,7 @@ class Groups(Index[RowT, Mapping[GroupT, Mapping[Any, RowT]]]):
     def after(
         self, value: Mapping[GroupT, Mapping[Any, RowT]], differences: Iterable[Difference]
     ) -> Mapping[GroupT, Mapping[Any, RowT]]:
-        """Groups of which no row differs are the same objects."""
+        """The groups after these differences. A group without a difference stays the same object."""
         made: dict[GroupT, dict[Any, RowT]] = {}
         for key, old, new in differences:
             left = self._group_of(old) if old is not None else None
@@ -103,11 +103,11 @@ class Subset(Index[RowT, Mapping[Any, RowT]]):
         self._is_in = is_in
 
     def of(self, rows: Mapping[Any, RowT]) -> Mapping[Any, RowT]:
-        """See the class."""
+        """The rows for which ``is_in`` holds."""
         return {key: row for key, row in rows.items() if self._is_in(row)}
 
     def after(self, value: Mapping[Any, RowT], differences: Iterable[Difference]) -> Mapping[Any, RowT]:
-        """The same object if none of its rows differs."""
+        """The rows after these differences; the same object if none of its rows differs."""
         made: dict[Any, RowT] | None = None
         for key, old, new in differences:
             left = old is not None and self._is_in(old)
@@ -128,7 +128,7 @@ class Counts(Index[RowT, Mapping[GroupT, int]]):
         self._group_of = group_of
 
     def of(self, rows: Mapping[Any, RowT]) -> Mapping[GroupT, int]:
-        """Groups without rows are left out."""
+        """The counts of groups that have rows."""
         found: dict[GroupT, int] = {}
         for row in rows.values():
             if (group := self._group_of(row)) is not None:
@@ -136,7 +136,7 @@ class Counts(Index[RowT, Mapping[GroupT, int]]):
         return found
 
     def after(self, value: Mapping[GroupT, int], differences: Iterable[Difference]) -> Mapping[GroupT, int]:
-        """The same object if no row changes its group."""
+        """The counts after these differences; the same object if no row changes its group."""
         made: dict[GroupT, int] = {}
         for _, old, new in differences:
             left = self._group_of(old) if old is not None else None
@@ -152,17 +152,17 @@ class Counts(Index[RowT, Mapping[GroupT, int]]):
 
 
 class Derived(Index[RowT, Mapping[Any, ValueT]]):
-    """What is derived from each row alone, by key; ``derive`` says None of rows of which nothing is."""
+    """A value derived from each row alone, by key. Rows for which ``derive`` returns None have none."""
 
     def __init__(self, derive: Callable[[RowT], ValueT | None]) -> None:
         self._derive = derive
 
     def of(self, rows: Mapping[Any, RowT]) -> Mapping[Any, ValueT]:
-        """See the class."""
+        """The values of rows that have one."""
         return {key: value for key, row in rows.items() if (value := self._derive(row)) is not None}
 
     def after(self, value: Mapping[Any, ValueT], differences: Iterable[Difference]) -> Mapping[Any, ValueT]:
-        """The same object if nothing was or is derived from the rows that differ."""
+        """The values after these differences; the same object if none of the rows that differ has or had a value."""
         made = {key: self._derive(new) if new is not None else None for key, _, new in differences}
         if not any(key in value or each is not None for key, each in made.items()):
             return value
@@ -182,11 +182,11 @@ class IndexedRows(dict[KeyT, RowT]):
 
     @classmethod
     def of(cls, rows: Mapping[KeyT, RowT]) -> IndexedRows[KeyT, RowT]:
-        """These rows as a table; the same object if they are one."""
+        """These rows as a table; the same object if they are a table."""
         return rows if isinstance(rows, IndexedRows) else cls(rows)
 
     def with_rows(self, rows: Mapping[KeyT, RowT]) -> IndexedRows[KeyT, RowT]:
-        """The same with these rows; the same object if it has them."""
+        """The table with these rows; the same object if it has all of them."""
         news = {key: row for key, row in rows.items() if self.get(key) is not row}
         if not news:
             return self
@@ -195,7 +195,7 @@ class IndexedRows(dict[KeyT, RowT]):
         return made
 
     def without(self, keys: Iterable[KeyT]) -> IndexedRows[KeyT, RowT]:
-        """The same without these rows; the same object if it has none of them."""
+        """The table without these rows; the same object if it has none of them."""
         gone = [key for key in dict.fromkeys(keys) if key in self]
         if not gone:
             return self
@@ -205,14 +205,14 @@ class IndexedRows(dict[KeyT, RowT]):
         return made
 
     def reset_baseline(self) -> None:
-        """From now on the beginning of what comes next: the table that it began as is forgotten, its views stay."""
+        """Count differences from this table on: the table that it began as is forgotten. Views stay."""
         if self._began_as is not None:
             for view in self._began_as._values:
                 self.view(view)
             self._began_as, self._differing = None, NO_ROWS
 
     def view(self, view: Index[RowT, ValueT]) -> ValueT:
-        """The value of ``view``, which is kept."""
+        """The value of ``view``; it is kept."""
         if not self:
             return view.of_nothing
         if view not in self._values:
@@ -221,11 +221,11 @@ class IndexedRows(dict[KeyT, RowT]):
         return value
 
     def keys_differing_from(self, before: Mapping[KeyT, RowT]) -> Collection[KeyT] | None:
-        """Keys of all rows that may be others than in ``before``; None: that is not known."""
+        """Keys of all rows that may differ from those in ``before``; None: that is not known."""
         return self._differing.keys() if self._began_as is before else None
 
     def _derived(self, view: Index[RowT, ValueT]) -> ValueT:
-        """Of the table that this one began as it is kept, too: what comes after this one has it from there."""
+        """The value of ``view``. The table that this one began as keeps its value, too, for later tables."""
         began_as = self._began_as
         if began_as is None:
             return view.of(self)
@@ -240,12 +240,12 @@ class IndexedRows(dict[KeyT, RowT]):
 
 
 def index_of(rows: Mapping[Any, RowT], view: Index[RowT, ValueT]) -> ValueT:
-    """The value of ``view``; kept if ``rows`` are a table."""
+    """The value of ``view`` of these rows. It is kept if ``rows`` are a table."""
     return rows.view(view) if isinstance(rows, IndexedRows) else view.of(rows)
 
 
 def differing(now: Mapping[KeyT, RowT], before: Mapping[KeyT, RowT]) -> Collection[KeyT]:
-    """Keys of which the row is another object than before, or there is none now, or was none then."""
+    """Keys added, removed or replaced since ``before``."""
     if now is before:
         return ()
     known = now.keys_differing_from(before) if isinstance(now, IndexedRows) else None

@@ -1,7 +1,7 @@
-"""Live objects that have the names of child objects: these are of followed kinds, so a tenant's own rows tell.
+"""Live objects that have the names of child objects. Their kinds are followed, so the tenant's own rows show them.
 
-Of Secrets only those of our types are followed, as every copied Secret is. That one of another type has the name of a
-copy is told with the ManagedEnvironment that names it.
+Of Secrets only those of our types are followed; every copied Secret has such a type. If a Secret of another type has
+the name of a copy, the ManagedEnvironment that names it shows that.
 """
 
 from __future__ import annotations
@@ -25,25 +25,25 @@ from services.planner.rows.compiled import ChildKey
 from services.planner.rows.tenants import ResourceName
 
 FOLLOWED = {kind.value: kind.value for kind in (*ChildKind, *UnownedKind)} | {ChildKind.SECRET_COPY.value: SECRET.kind}
-"""The kind by which a child object of each kind is reported."""
+"""For each kind of child objects, the kind by which the watcher reports them."""
 CHILD_KINDS = {followed: kind for kind, followed in FOLLOWED.items()}
 
 OTHER_SECRET = LiveChild(uid="", resource_version="", deleting=False, spec=None, controller=NO_OWNER)
-"""One that is not followed, and so no copy of ours."""
+"""A Secret that is not followed, and so is no copy of ours."""
 NOT_ACCEPTED = "{}"
-"""A spec of which only is known that it is not valid, or too long: none of ours is."""
+"""Stands for a spec that is not valid, or too long. We make no such spec."""
 
 
 class LiveChildren(NamedTuple):
-    """Those of some names."""
+    """The live objects with given names."""
 
     present: Mapping[ChildKey, LiveChild]
     gone: frozenset[ChildKey]
-    """Names of those that went since the state that this is compared with."""
+    """Names of objects that went since the state that this is compared with."""
 
 
 def live_children(state: TenantState, keys: Collection[ChildKey], before: TenantState) -> LiveChildren:
-    """The live objects with these names, and which have gone since ``before``."""
+    """The live objects with these names, and the names of those that are gone since ``before``."""
     present, gone = {}, set()
     for (kind, name), incarnations in state.ids_named({reported_as(key) for key in keys}).items():
         key = (CHILD_KINDS[kind], name)
@@ -61,7 +61,7 @@ def live_children(state: TenantState, keys: Collection[ChildKey], before: Tenant
 
 
 def _is_of_another_type(state: TenantState, copy: ChildKey) -> bool:
-    """Whether a Secret with the name of a copied one is of a type that is not followed."""
+    """Whether a Secret with the name of a copy has a type that is not followed."""
     return any(
         each.present and each.refers_to == copy[1] and each.secret_type not in {"", ENVIRONMENT_SECRET}
         for each in state.plain_resources_of_kind(MANAGED_ENVIRONMENT.kind).values()
@@ -69,13 +69,13 @@ def _is_of_another_type(state: TenantState, copy: ChildKey) -> bool:
 
 
 def reported_as(key: ChildKey) -> ResourceName:
-    """The kind and name by which a live object is reported."""
+    """The kind and name by which a watcher reports a live object."""
     kind, name = key
     return (FOLLOWED[kind], name)
 
 
 def children_differing(state: TenantState, before: TenantState) -> Iterator[ChildKey]:
-    """Names of child objects of which a live object is another one than in ``before``."""
+    """Names of child objects whose live object differs from that in ``before``."""
     ids = (*differing(state.deployments, before.deployments), *differing(state.plain_resources, before.plain_resources))
     for known in map(state.find, ids):
         if known is not None:
@@ -83,7 +83,7 @@ def children_differing(state: TenantState, before: TenantState) -> Iterator[Chil
 
 
 def _keys_of(known: Deployment | PlainResource) -> Iterator[ChildKey]:
-    """Its own, and that of the Secret of which it tells."""
+    """The key of the resource itself, and that of the Secret that it names."""
     kind = GITOPS_DEPLOYMENT.kind if isinstance(known, Deployment) else known.kind
     yield (CHILD_KINDS.get(kind, ""), known.name)
     if isinstance(known, PlainResource) and kind == MANAGED_ENVIRONMENT.kind:
@@ -91,7 +91,7 @@ def _keys_of(known: Deployment | PlainResource) -> Iterator[ChildKey]:
 
 
 def _was_there(before: TenantState, subject: UUID) -> bool:
-    """Or came since, too."""
+    """Whether the object existed before, or came since then."""
     known = before.find(subject)
     return known is None or known.present
 
@@ -99,8 +99,8 @@ def _was_there(before: TenantState, subject: UUID) -> bool:
 def _live(known: Deployment | PlainResource) -> LiveChild:
     live = LiveChild(known.uid, known.resource_version, known.deleting, _spec(known))
     if isinstance(known, Deployment):
-        told = known.metadata
-        return replace(live, labels=labels_of(told), controller=controller_of(told)) if told else live
+        metadata = known.metadata
+        return replace(live, labels=labels_of(metadata), controller=controller_of(metadata)) if metadata else live
     if known.metadata_omitted:
         return replace(live, is_omitted=True)
     if not known.metadata:
@@ -116,7 +116,7 @@ def _live(known: Deployment | PlainResource) -> LiveChild:
 
 
 def _spec(known: Deployment | PlainResource) -> str | None:
-    """As it was written; of a Secret nothing is told, for that is sealed."""
+    """The spec as it was written; None for a Secret, whose content is sealed."""
     if isinstance(known, Deployment):
         return NOT_ACCEPTED if known.error else known.pending_spec or known.spec
     if known.kind == SECRET.kind:

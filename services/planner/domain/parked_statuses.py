@@ -1,8 +1,8 @@
-"""What the custom resources of a parked tenant show: what its users wait for, and cannot mend.
+"""What the custom resources of a parked tenant show: that it is parked, which its users cannot change.
 
-None of the rules of a kind is asked: one has failed, or has no instance to compile for. What a status showed before
-stays in it. When the tenant goes on, all its resources are looked at again, and the rules write what is true of them;
-where that is no status at all, the condition is resolved.
+No rule of a kind is called, because one has failed, or has no instance to compile for. A status keeps what it showed
+before. When the tenant is planned again, all its resources are, and the rules write their statuses. A resource for
+which they write none has the condition resolved.
 """
 
 from __future__ import annotations
@@ -27,34 +27,34 @@ from services.planner.rows.tenants import Tenant
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """An incarnation of a custom resource, as far as its status needs it."""
+    """An incarnation of a custom resource, with what its status needs."""
 
     uid: str
     generation: int
     conditions: str
-    """Member of the status that has its conditions."""
+    """The member of the status that has its conditions."""
 
 
 LeftStatus = tuple[StatusKey, StoredStatus, bool]
 """A status that shows that its tenant was parked, and whether its resource exists."""
 
-TOLD = frozenset((entry.type, entry.message) for entry in PARKED)
-"""Types and messages of conditions that say so."""
+PARKED_CONDITIONS = frozenset((entry.type, entry.message) for entry in PARKED)
+"""Types and messages of the conditions that show it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Gone:
-    """One that does not exist any more."""
+    """A resource that no longer exists."""
 
     uid: str
 
 
 Subjects = Mapping[StatusKey, Shown | Gone]
-"""By kind and name."""
+"""Resources by kind and name."""
 
 
 def known_subjects(state: TenantState, kinds: Registry) -> dict[StatusKey, Shown]:
-    """The tenant's resources that exist, as far as they are loaded."""
+    """The tenant's loaded resources that exist."""
     custom = {kind.name for kind in kinds.with_status}
     deployments = [(GITOPS_DEPLOYMENT.kind, each) for each in state.deployments.values()]
     resources = [(each.kind, each) for each in state.plain_resources.values() if each.kind in custom]
@@ -66,7 +66,7 @@ def known_subjects(state: TenantState, kinds: Registry) -> dict[StatusKey, Shown
 
 
 def named_subjects(state: TenantState, events: Sequence[Event], kinds: Registry) -> Subjects:
-    """Those that ``events``, in their order, name: the tenant's rows do not know them yet."""
+    """Resources that ``events``, in their order, name and that the tenant's rows do not have yet."""
     custom, known = {kind.name for kind in kinds.with_status}, known_subjects(state, kinds)
     found: dict[StatusKey, Shown | Gone] = {}
     for event in events:
@@ -81,7 +81,7 @@ def named_subjects(state: TenantState, events: Sequence[Event], kinds: Registry)
 
 
 def parked_statuses(state: TenantState, subjects: Subjects, cause: Cause) -> StatusChanges:
-    """The statuses that ``subjects`` shall have; of those that are gone, and of all of a former tenant, none."""
+    """The statuses of ``subjects``. Resources that are gone, and those of former tenants, have none."""
     tenant = state.tenant
     if tenant.is_former:
         return StatusChanges()
@@ -93,7 +93,7 @@ def parked_statuses(state: TenantState, subjects: Subjects, cause: Cause) -> Sta
 
 
 def resolved_statuses(tenant: Tenant, left: Iterable[LeftStatus], cause: Cause) -> StatusChanges:
-    """Statuses that no rule has written since the tenant goes on; those of resources that are gone go, too."""
+    """Statuses that no rule has written since the tenant is planned again. Those of gone resources go, too."""
     rows: list[WorkspaceRow] = []
     gone: list[WorkspaceKey] = []
     for key, stored, exists in left:
@@ -106,14 +106,14 @@ def resolved_statuses(tenant: Tenant, left: Iterable[LeftStatus], cause: Cause) 
 
 
 def shows_parked(status: str) -> bool:
-    """Whether a status, JSON text, says that its tenant is parked."""
+    """Whether a status, JSON text, shows that its tenant is parked."""
     return bool(_member_parked(status))
 
 
 def _member_parked(status: str) -> str:
-    """The member of a status whose conditions say that its tenant is parked; empty if none does."""
+    """The member of a status whose conditions show that its tenant is parked; empty if none does."""
     for member, listed in parsed_status(status).items():
-        if any((each.get("type"), each.get("message")) in TOLD for each in dicts_of(listed)):
+        if any((each.get("type"), each.get("message")) in PARKED_CONDITIONS for each in dicts_of(listed)):
             return str(member)
     return ""
 
@@ -131,7 +131,7 @@ def _statuses(state: TenantState, subjects: Subjects, cause: Cause) -> Iterator[
 
 
 def _with(entry: Entry, previous: str, member: str, cause: Cause) -> str:
-    """``previous`` with the condition; without anything else if it cannot be read, which may be what failed."""
+    """``previous`` with the condition. If ``previous`` cannot be read, which may have failed, the condition alone."""
     try:
         rest = {name: part for name, part in parsed_status(previous).items() if name != member}
         return compile_status(previous, {entry.type: entry.state}, cause.at, rest, member=member)

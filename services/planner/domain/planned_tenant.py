@@ -59,7 +59,7 @@ class Context:
         return self.fleet.placement(self.before.tenant)
 
     def placement_on(self, instance: str) -> Placement:
-        """Where objects of the tenant are that an instance holds."""
+        """Where objects of the tenant are on ``instance``."""
         return self.fleet.placement(replace(self.before.tenant, engine_instance_id=instance))
 
     def placement_of(self, known: Deployment) -> Placement:
@@ -67,16 +67,16 @@ class Context:
         return self.placement_on(self.before.instance_of(known))
 
     def is_moved(self, known: Deployment) -> bool:
-        """Whether a deployment is one of those that the tenant's move is about, at the step of this plan."""
+        """Whether the tenant's move, at the step of this plan, concerns a deployment."""
         return self.move is not None and self.before.instance_of(known) == self.move.holder
 
     def is_halted(self, known: Deployment) -> bool:
-        """Whether a deployment is to be synced no more where it is."""
+        """Whether the instance that has a deployment must not sync it any more."""
         return self.is_moved(known) and self.move is not None and self.move.step in HALTED
 
     @property
     def may_split(self) -> bool:
-        """Whether the tenant may get a part on another instance: not while it moves, or a move of it is ordered."""
+        """Whether the tenant may get a part on another instance: not while it moves, or a move is ordered."""
         is_moving = self.move is not None or self.before.tenant.id in self.fleet.to_move
         return self.policy.splits_tenants and not is_moving
 
@@ -87,7 +87,7 @@ class Context:
 
     @property
     def is_known(self) -> bool:
-        """Whether the tenant as it was follows from the same basis: what has not changed then needs no look."""
+        """Whether the tenant before the batch was planned from the same basis. Then only what differs is planned."""
         return self.before.basis == self.basis
 
     def is_platform(self, namespace: str) -> bool:
@@ -96,17 +96,17 @@ class Context:
 
     @property
     def is_local(self) -> bool:
-        """Whether the tenant's namespace is one of the engine's own cluster, and its own there."""
+        """Whether the tenant's namespace is one of its engine's own cluster, and not the platform's."""
         return self.is_local_on(self.before.tenant.engine_instance_id)
 
     def is_local_on(self, instance: str) -> bool:
-        """Whether it is so in the cluster of an instance."""
+        """Whether the tenant's namespace is one of the cluster of ``instance``, and not the platform's."""
         tenant, cluster = self.before.tenant, self.fleet.instances[instance].engine_cluster
         return cluster in self.policy.clusters_of(tenant.workspace) and not self.is_platform(tenant.namespace)
 
 
 PlacedKey = tuple[str, EngineObjectKey]
-"""The instance that holds an object, and its key."""
+"""The instance that has an object, and its key."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,11 +134,11 @@ class StepResult(NamedTuple):
         return self._replace(state=state)
 
     def on_instance(self, instance: str) -> StepResult:
-        """The same as if the tenant were there."""
+        """The same as if the tenant were on ``instance``."""
         return self.with_state(self.state.on_instance(instance))
 
     def with_manifests(self, manifests: Iterable[Manifest]) -> StepResult:
-        """The same with these compiled for the instance that the tenant is on."""
+        """The same with these manifests, compiled for the instance that the tenant is on."""
         here = self.state.tenant.engine_instance_id
         return self._replace(manifests={**self.manifests, **{(here, each.key): each for each in manifests}})
 
@@ -187,19 +187,19 @@ class PlannedTenant(NamedTuple):
         return self._replace(state=state)
 
     def touching(self, subject: UUID, cause: Cause) -> PlannedTenant:
-        """The same after another event that concerned this deployment or resource."""
+        """The same after another event that concerned a deployment or resource."""
         return self._replace(touched=_last(self.touched, subject, cause))
 
     def due_by(self, subject: UUID, at: datetime) -> PlannedTenant:
-        """The same with a resource to be looked at again by then at the latest."""
+        """The same with a resource that is planned again at this time at the latest."""
         return self._replace(due={**self.due, subject: min(at, self.due.get(subject, at))})
 
     def with_outcome(self, outcome: AuditOutcome) -> PlannedTenant:
-        """Something has become of an operation."""
+        """The same with the result of an operation."""
         return self._replace(outcomes=(*self.outcomes, outcome))
 
     def with_row(self, row: Deployment | PlainResource, cause: Cause, actor: str = "") -> PlannedTenant:
-        """The same with this row; the steps will compile what depends on it."""
+        """The same with this row; the steps compile what depends on it."""
         rows = self.state.with_deployments(row) if isinstance(row, Deployment) else self.state.with_plain_resources(row)
         actors = {**self.actors, row.id: actor} if actor else self.actors
         return self._replace(state=rows, cause=cause, actors=actors, touched=_last(self.touched, row.id, cause))
@@ -213,15 +213,15 @@ def _last(touched: Mapping[UUID, Cause], subject: UUID, cause: Cause) -> dict[UU
 
 
 def upsert_objects(step: StepResult, manifests: Iterable[Manifest], owner: Owner) -> StepResult:
-    """The same with these objects wanted for ``owner``, except those that exceed 1 MiB."""
-    held = step.state.objects
+    """The same with these objects of ``owner``, except those that exceed 1 MiB."""
+    stored = step.state.objects
     news: dict[EngineObjectKey, EngineObject] = {}
     made: list[Manifest] = []
     for manifest in manifests:
         wanted = EngineObject(True, manifest.digest, manifest.size, owner)
         if manifest.is_oversized:
             made.append(manifest)
-        elif held.get(manifest.key) != wanted:
+        elif stored.get(manifest.key) != wanted:
             news[manifest.key] = wanted
             made.append(manifest)
     if not made:
@@ -232,14 +232,14 @@ def upsert_objects(step: StepResult, manifests: Iterable[Manifest], owner: Owner
 def withdraw_objects(
     step: StepResult, keys: Iterable[EngineObjectKey], departing: Mapping[EngineObjectKey, Manifest]
 ) -> StepResult:
-    """The same with these objects marked absent, with a replacement manifest where one is given."""
-    held = {key: step.state.objects[key] for key in keys if step.state.objects[key].is_desired}
-    said = {key: departing[key] for key in held if key in departing}
+    """The same with these objects marked absent, and with a replacement manifest for those in ``departing``."""
+    stored = {key: step.state.objects[key] for key in keys if step.state.objects[key].is_desired}
+    said = {key: departing[key] for key in stored if key in departing}
     gone = {
         key: EngineObject(False, said[key].digest, said[key].size, each.owner)
         if key in said
         else replace(each, is_desired=False)
-        for key, each in held.items()
+        for key, each in stored.items()
     }
     if not gone:
         return step

@@ -1,4 +1,4 @@
-"""What the operator lays down for all tenants: an argument of every plan."""
+"""What operators set for all tenants. Every plan takes it as an argument."""
 
 from __future__ import annotations
 
@@ -21,30 +21,30 @@ class SweepGuard:
     share: float = 0.5
     minimum: int = 20
     at_once: int = 250
-    """In one transaction; messages go on between two."""
+    """Resources that are removed in one transaction. Messages are planned between two of them."""
 
     def allows(self, removed: int, known: int) -> bool:
-        """Whether so many may be gone at once."""
+        """Whether a resync may remove so many."""
         return removed <= max(self.minimum, self.share * known)
 
 
 @dataclass(frozen=True, slots=True)
 class RemedyPolicy:
-    """What is done for engine instances that are not well, and how long it may take to help."""
+    """What planners do for engine instances that are ill, and how long it may take to help."""
 
     is_on: bool = True
     after: timedelta = timedelta(minutes=1)
     """How long an instance has to be ill before the first remedy."""
     cool_down: timedelta = timedelta(minutes=3)
-    """How long a restart may take to help; other remedies have more or less, in proportion."""
+    """How long a restart may take to help. The times of other remedies are in proportion to it."""
     replace_after: timedelta = timedelta(minutes=10)
-    """How long an instance that nobody is left on may take to become healthy, before another takes its place."""
+    """How long an instance that its tenants have left may take to become healthy, before another one replaces it."""
     recovered_after: timedelta = timedelta(minutes=10)
-    """How long an instance has to be healthy until it counts as well: its cordon is lifted."""
+    """How long an instance has to be healthy until it counts as well. Its cordon is lifted then."""
 
 
 CONFINING_KINDS = frozenset({GroupKind("", "ResourceQuota"), GroupKind("", "LimitRange")})
-"""What a platform puts into a tenant's namespace to confine it."""
+"""Kinds of objects that a platform puts into a tenant's namespace to confine it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,37 +56,38 @@ class Policy:
     limits: Limits = field(default_factory=REGISTRY.limits)
     addresses: AddressPolicy = field(default_factory=AddressPolicy)
     local_workspaces: Mapping[str, frozenset[str]] = field(default_factory=lambda: {"local": frozenset({"default"})})
-    """Engine clusters by the workspaces whose namespaces are in them: only their tenants have a namespace there."""
+    """For each engine cluster, the workspaces whose namespaces are in it. Only their tenants have a namespace there."""
     refused_kinds: frozenset[GroupKind] = CONFINING_KINDS
-    """What tenants with a namespace there may not deploy: an engine, with its rights, would replace the platform's."""
+    """What tenants with a namespace in the engine's cluster may not deploy: an engine, with its rights, would replace
+    the platform's objects."""
 
     move_patience: timedelta = timedelta(minutes=10)
-    """How long a step of a tenant's move may take after which the tenant stays where it is."""
+    """How long a step of a tenant's move may take. After that the tenant stays where it is."""
     moves_at_once: int = 5
-    """Of each engine instance."""
+    """Moves that each engine instance takes part in at a time."""
     moves_yield_above: timedelta = timedelta(seconds=1)
-    """How long changes of other tenants may take, until fewer tenants are moved at a time."""
+    """How long changes of other tenants may take. If they take longer, fewer tenants are moved at a time."""
     splits_tenants: bool = True
-    """Whether environments of a tenant that is too large for one instance go to others."""
+    """Whether a tenant that is too large for one instance gets environments on others."""
     promotes_snapshots: bool = False
-    """Whether a new Snapshot is promoted by itself."""
+    """Whether new Snapshots are promoted automatically."""
     binding_patience: timedelta = timedelta(minutes=3)
-    """How long the Application of a binding may be missing: the two may be created in any order."""
+    """How long the Application of a binding may be missing. The two may be created in any order."""
     health_patience: timedelta = timedelta(minutes=3)
-    """How long an agent may tell nothing of an engine instance until nobody knows how that is."""
+    """How long an agent may report nothing about an engine instance until its health is unknown."""
     provisioning_patience: timedelta = timedelta(minutes=15)
-    """How long an engine instance that was added may take to be ready, its installation included."""
+    """How long an engine instance that was added may take to be ready, with its installation."""
     scaling: Patience = field(default_factory=Patience)
-    """How long pools wait until they shrink, and overloaded instances until they are relieved."""
+    """How long pools wait before they shrink, and overloaded instances before they are relieved."""
     rollout_interval: timedelta = timedelta(seconds=5)
-    """How often the rollout that is under way is looked at."""
+    """How often the rollout is planned."""
 
     remedies: RemedyPolicy = field(default_factory=RemedyPolicy)
 
     def clusters_of(self, workspace: str) -> frozenset[str]:
-        """Engine clusters that the workspace's namespaces are in; none for most."""
+        """Engine clusters that have the workspace's namespaces; most workspaces have none."""
         return self.local_workspaces.get(workspace, frozenset())
 
     def protects(self, namespace: str) -> bool:
-        """Whether a namespace of the engines' own cluster is the platform's, whoever asks."""
+        """Whether a namespace of the engines' own cluster is the platform's."""
         return is_platform(namespace)

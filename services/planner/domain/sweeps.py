@@ -30,19 +30,19 @@ from services.planner.rows.tenants import TenantName
 
 @dataclass(frozen=True, slots=True)
 class SweepFound:
-    """What there is in the scope of a resync marker."""
+    """The resources in the scope of a resync marker."""
 
     known: int = 0
-    """Custom resources that exist."""
+    """How many custom resources exist."""
     unseen: Mapping[UUID, TenantName] = field(default_factory=dict)
-    """Those of them that were not seen in time, and whose they are."""
+    """Resources that were not seen in time, with their tenants."""
     parked: tuple[TenantName, ...] = ()
-    """Tenants of which that is not known yet; nothing of theirs is counted."""
+    """Parked tenants. Their events are not planned yet, so their resources are not counted."""
     refused: RefusedSweep | None = None
-    """The newest marker of its source, kind and partition that was refused, if none has come through since."""
+    """The newest marker of the place that was refused, unless a later one was accepted."""
 
     def without(self, decided: Collection[UUID]) -> SweepFound:
-        """The same after ``decided``, which earlier lists lacked and whose turn has not come yet, is removed."""
+        """The same without ``decided``: resources that earlier lists lacked and that are still to be removed."""
         left = {subject: name for subject, name in self.unseen.items() if subject not in decided}
         return replace(self, known=self.known - len(self.unseen) + len(left), unseen=left)
 
@@ -50,7 +50,7 @@ class SweepFound:
 def decide_sweep(
     scope: SweepScope, found: SweepFound, approved: str, cause: Cause, guard: SweepGuard, only: TenantName | None = None
 ) -> Changes:
-    """What a marker does: it is refused, or what is unseen goes, of tenants of the name ``only`` if that is told."""
+    """What a marker does: it is refused, or removes what is unseen. With ``only``, of tenants of that name."""
     if not guard.allows(len(found.unseen), found.known) and not is_approved(approved, found.refused, found.unseen):
         return Changes(refused_sweeps=(refuse_sweep(scope, found.known, found.unseen, cause.at),))
     removed = {subject: name for subject, name in found.unseen.items() if only in {None, name}}
@@ -61,19 +61,19 @@ def decide_sweep(
 
 
 def refuse_sweep(scope: SweepScope, known: int, unseen: Collection[UUID], at: datetime) -> RefusedSweep:
-    """What is remembered of a marker that would remove ``unseen`` of ``known`` resources."""
+    """The row of a refused marker, which would remove ``unseen`` of ``known`` resources."""
     subjects = canonical(sorted(map(str, unseen)))
     named = digest(f"{scope.source}/{scope.kind}/{scope.partition}/{scope.epoch}/{subjects}")
     return RefusedSweep(scope.source, scope.kind, scope.partition, scope.epoch, known, subjects, named, at)
 
 
 def is_approved(approved: str, refused: RefusedSweep | None, unseen: Collection[UUID]) -> bool:
-    """Whether an operator has approved that these go.
+    """Whether an operator has approved that ``unseen`` is removed.
 
     Args:
-        approved: digest that came with the marker; empty: it is no approval.
-        refused: what was refused last, and shown.
-        unseen: what would be removed now.
+        approved: the digest in the marker; empty: it is no approval.
+        refused: the sweep that was refused last, and shown to the operator.
+        unseen: the resources that would be removed now.
     """
     if not approved or refused is None or refused.digest != approved:
         return False
@@ -83,9 +83,9 @@ def is_approved(approved: str, refused: RefusedSweep | None, unseen: Collection[
 def split_sweep(
     scope: SweepScope, unseen: Mapping[UUID, TenantName], cause: Cause, at_once: int
 ) -> tuple[SweepPart, ...]:
-    """The removal of ``unseen`` in parts of at most ``at_once``.
+    """The removal of ``unseen``, in parts of at most ``at_once``.
 
-    Tenants take turns, so that one with few resources does not wait for those of another with many.
+    Tenants take turns, so a tenant with few resources does not wait for those of a tenant with many.
     """
     ranked = sorted(
         (rank, subject) for subjects in by_tenant(unseen).values() for rank, subject in enumerate(sorted(subjects))
@@ -98,9 +98,9 @@ def split_sweep(
 
 
 def replace_part(due: SweepDue) -> Changes:
-    """Its halves in place of a part that the database refuses for good, or nothing if it is about one resource.
+    """The halves of a part that the database refuses for good; nothing if the part is one resource.
 
-    That one stays until the next list lacks it, and nothing waits for it.
+    That resource stays until the next list lacks it, and nothing waits for it.
     """
     part = due.part
     ids, scope, cause = orjson.loads(part.subjects), scope_of(part), Cause(part.seen_at, part.trace_id)
@@ -111,12 +111,12 @@ def replace_part(due: SweepDue) -> Changes:
 
 
 def scope_of(part: SweepPart) -> SweepScope:
-    """What the list was about."""
+    """The scope of the list that lacked a part."""
     return SweepScope(part.source, part.kind, part.partition, part.epoch)
 
 
 def subjects_of(part: SweepPart) -> list[UUID]:
-    """Ids of what it removes."""
+    """Ids of the resources that a part removes."""
     return [UUID(subject) for subject in orjson.loads(part.subjects)]
 
 

@@ -1,18 +1,20 @@
 """Consumes batches of ``gitops.commands`` and ``gitops.observations.*``, from the offsets in the database.
 
-One consumer for all topics. With the assignment strategy "range" equal partition numbers of them go to the same
-planner, and so does all that concerns a tenant. The one partition of ``gitops.fleet-orders`` is among them: whose it
-is decides on the fleet, whichever tenants are its own. Where a partition's effects end is a row in PostgreSQL:
+One consumer reads all topics. The assignment strategy "range" gives partitions of equal numbers to the same planner, so
+one planner has everything that concerns a tenant. ``gitops.fleet-orders`` has one partition: the planner that has it
+decides about the fleet, wherever the tenants are. The offset up to which a partition's effects are written is a row in
+PostgreSQL:
 
 1. A batch is polled. Crash: it is polled again.
-2. Its effects and the ends of its spans are written in one transaction, which fails if the database's offsets are not
-   where the spans begin: another planner has the partitions by now. Crash: as in 1.
-   That other planner is left alone: this one takes nothing up again before the group assigns it.
-3. Its messages are acknowledged, and the offsets committed to Kafka, where tools see the lag. Crash: the offsets in
+2. One transaction writes its effects and the ends of its spans. It fails if the database's offsets are not where the
+   spans begin: then another planner has the partitions. Crash: as in 1. This planner does not claim the partitions
+   again before the group assigns them, so it leaves the other one alone.
+3. The messages are acknowledged, and the offsets are committed to Kafka, where tools see the lag. Crash: the offsets in
    Kafka stay behind; nothing reads them.
 
-What agents tell is taken in after the commands that were there when the partition was assigned. A planner whose
-database is older than the logs would else be told of the end of a sync before it hears that somebody asks for it.
+Observations wait until the planner has read the commands that were in the log when the partition was assigned.
+Otherwise a planner whose database is older than the logs would read that a sync has ended before it reads that somebody
+requested it.
 """
 
 from __future__ import annotations
@@ -41,11 +43,11 @@ GROUP = "gitops-planner"
 
 
 class Topics(NamedTuple):
-    """By name."""
+    """The names of the topics that a planner reads."""
 
     commands: str = COMMANDS
     observations: str = f"^{re.escape(OBSERVATIONS)}(\\..+)?$"
-    """A pattern: each engine cluster has a topic. One that was added later is found within ten seconds."""
+    """A pattern, because each engine cluster has a topic. A topic that is added later is found within ten seconds."""
     fleet_orders: str = FLEET_ORDERS
 
 
@@ -56,7 +58,7 @@ LoadOffsets = Callable[[Sequence[TopicPartition]], Mapping[TopicPartition, int]]
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Messages in the order in which they were consumed, and the offsets they span."""
+    """Messages in the order in which they were consumed, and the offsets that they span."""
 
     messages: tuple[ConsumedMessage, ...]
     spans: tuple[Span, ...]
@@ -69,7 +71,7 @@ class Batch:
         return cls(messages, tuple(Span(*source, starts[source], ends[source]) for source in sorted(ends)))
 
     def split_batch(self) -> Iterator[Batch]:
-        """The same messages, each as a batch of its own."""
+        """The same messages, each in a batch of its own."""
         starts = {TopicPartition(span.topic, span.partition): span.expected for span in self.spans}
         for message in self.messages:
             yield Batch.starting_at(starts, [message])
@@ -77,7 +79,7 @@ class Batch:
 
 
 class BatchConsumer:
-    """See the module. Not for more than one thread; rebalances happen inside :meth:`poll_batch`."""
+    """See the module. One thread uses it; rebalances happen inside :meth:`poll_batch`."""
 
     def __init__(
         self,
@@ -86,7 +88,7 @@ class BatchConsumer:
         group: str = GROUP,
         topics: Topics = TOPICS,
     ) -> None:
-        """``load_offsets`` reads the database; it is called at each assignment, and says nothing if it cannot."""
+        """``load_offsets`` reads the database at each assignment, and returns nothing if it cannot."""
         self._commands, self._fleet_orders = topics.commands, topics.fleet_orders
         self._is_of_observations = re.compile(topics.observations).fullmatch
         membership = Membership(SERVICE, group, tuple(topics), "range", load_offsets, order=self._rank)
@@ -97,41 +99,41 @@ class BatchConsumer:
         self.close = self._consumer.close
 
     def _rank(self, topic: str) -> int | None:
-        """Commands come before what agents tell, and what they told in former releases before what they tell now."""
+        """The order of topics: commands, then observations in the topic of former releases, then other observations."""
         if topic == self._commands:
             return 0
         return (1 if topic == OBSERVATIONS else 2) if self._is_of_observations(topic) else None
 
     @property
     def lacks_starts(self) -> bool:
-        """Whether there are partitions that the database did not let us take up: we have to leave the group."""
+        """Whether offsets of assigned partitions could not be loaded: then the planner has to leave the group."""
         return self._consumer.lacks_starts
 
     @property
     def partitions(self) -> list[int]:
-        """The numbers of the tenants' partitions that are assigned: those of commands, with what agents tell."""
+        """The numbers of the tenants' partitions that are assigned: those of commands, which observations share."""
         return sorted(source.partition for source in self.offsets.partitions if source.topic == self._commands)
 
     @property
     def fleet_partition(self) -> int | None:
-        """The number of the orders' partition, if it is assigned: then this planner decides on the fleet."""
+        """The number of the orders' partition, or None if it is not assigned. Who has it decides about the fleet."""
         numbers = (source.partition for source in self.offsets.partitions if source.topic == self._fleet_orders)
         return next(numbers, None)
 
     def poll_batch(self, limit: int, timeout_seconds: float) -> Batch:
-        """Wait for a message, then take what else is here already, up to ``limit``. May be empty."""
+        """Wait for a message, then take what has arrived already, up to ``limit``. The batch may be empty."""
         messages = self._consumer.poll_batch(limit, timeout_seconds)
         return Batch.starting_at(self._starts(), messages)
 
     def acknowledge_batch(self, batch: Batch) -> None:
-        """The database has the effects of ``batch``."""
+        """Acknowledge the messages of ``batch``, whose effects are in the database."""
         for message in batch.messages:
             self.offsets.acknowledge_offset(message.tracked)
 
     def spans_of(self, partitions: Iterable[int]) -> list[Span]:
-        """Spans without messages: they can be saved only as long as these partitions are ours.
+        """Empty spans of these partitions. They can be saved only while the partitions are assigned to this planner.
 
-        Those of commands are enough: whoever acts on observations of a number has its commands.
+        Only partitions of commands have one: who has the commands of a number also has the observations.
         """
         wanted = set(partitions)
         starts = sorted(self._starts().items())
@@ -142,9 +144,9 @@ class BatchConsumer:
         ]
 
     def sources_of_observations(self, number: int, engine_cluster: str) -> list[TopicPartition]:
-        """The partitions of this number in which the cluster's agents report, or did in former releases.
+        """The partitions of this number that hold the reports of a cluster's agents, also those of former releases.
 
-        Empty if that in which they report now is not assigned to us.
+        Empty if the partition that the agents write to now is not assigned to this planner.
         """
         own, former = (TopicPartition(topic, number) for topic in (observations_topic(engine_cluster), OBSERVATIONS))
         assigned = self.offsets.partitions
@@ -152,22 +154,22 @@ class BatchConsumer:
 
     @property
     def reporting_clusters(self) -> set[str]:
-        """The engine clusters of whose observations partitions are assigned to us."""
+        """The engine clusters of which partitions of observations are assigned to this planner."""
         found = (reporting_cluster(source.topic) for source in self.offsets.partitions)
         return {cluster for cluster in found if cluster is not None}
 
     def are_assigned(self, sources: Iterable[TopicPartition]) -> bool:
-        """Whether all of these partitions are ours."""
+        """Whether all of these partitions are assigned to this planner."""
         return {*sources} <= {*self.offsets.partitions}
 
     def find_ends(self, sources: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """Where these partitions end now; empty if the brokers do not say it of one."""
+        """The ends of these partitions now; empty if the brokers do not return all of them."""
         ends = {source: self._consumer.end_offset(source) for source in sources}
         known = {source: end for source, end in ends.items() if end is not None}
         return known if len(known) == len(ends) else {}
 
     def has_taken_in(self, ends: Mapping[TopicPartition, int]) -> bool:
-        """Whether the database has the effects of all before these offsets, as far as the partitions are ours."""
+        """Whether the effects of all messages before these offsets are in the database, for partitions of ours."""
         taken_in = {source: self.offsets.committable_offset(source) for source in ends}
         return all(offset is None or offset >= ends[source] for source, offset in taken_in.items())
 

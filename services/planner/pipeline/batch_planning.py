@@ -43,7 +43,7 @@ from services.planner.domain.plan import plan
 from services.planner.domain.policy import Policy, SweepGuard
 from services.planner.domain.state import TenantState
 from services.planner.domain.sweeps import SweepFound, by_tenant, decide_sweep, scope_of
-from services.planner.domain.tenants_of_name import Share, split_by_tenant, tenant_after, tenant_as_told
+from services.planner.domain.tenants_of_name import Share, split_by_tenant, tenant_after, tenant_with_events
 from services.planner.pipeline.fleet_planning import FleetDatabase, plan_fleet, plan_reports
 from services.planner.pipeline.parking import parked_event, parked_tenant
 from services.planner.rows.consumption import ParkedTenant, RefusedSweep, SweepPart
@@ -53,35 +53,35 @@ log = structlog.get_logger(__name__)
 
 
 class Database(FleetDatabase, Protocol):
-    """What a batch asks."""
+    """What planning a batch reads."""
 
     def load_tenants(self, wanted: Collection[TenantName]) -> Loaded:
-        """The tenants that have these names or had them."""
+        """The tenants that have these names, or had them."""
 
     def look_up_dormant(
         self, states: Mapping[UUID, TenantState], lookups: Mapping[UUID, Lookup]
     ) -> Mapping[UUID, TenantState]:
-        """``states`` with dormant rows."""
+        """``states`` with the dormant rows that ``lookups`` name."""
 
     def find_unseen(self, scopes: Sequence[SweepScope]) -> Mapping[SweepScope, SweepFound]:
-        """What complete lists did not show, without what is to be removed already."""
+        """What complete lists did not show, except what a sweep is already removing."""
 
     def find_unseen_of(self, part: SweepPart) -> Mapping[UUID, TenantName]:
-        """What of a part still exists and has not been seen since, and whose it is."""
+        """The resources of a part that still exist and were not seen since, with the names of their tenants."""
 
     def find_newest_lists(self, places: Collection[SweepPlace]) -> Mapping[SweepPlace, int]:
-        """Epochs of the newest complete lists of these places, as far as there are any."""
+        """The epoch of the newest complete list of each of these places that has one."""
 
     def find_tenants_to_move(self, tenants: Collection[UUID]) -> frozenset[UUID]:
-        """Those of ``tenants`` with a move that their planner has not begun with."""
+        """Those of ``tenants`` that have a move which their planner has not begun."""
 
 
 def split_at_markers(events: Iterable[Event], limit: int = sys.maxsize) -> Iterator[Sequence[Event]]:
-    """Parts of at most ``limit``, each to be written before the next is planned; at least one, which may be empty.
+    """Parts of at most ``limit`` events, each to be written before the next is planned. There is at least one.
 
-    A resync marker is about all that came before it, and the database is asked about that: it begins a part. So does an
-    approval, even right after other markers: it is about one that was refused before, in a replay perhaps in the same
-    batch. What is about the fleet is the first part, so that tenants are placed on what it leaves.
+    A resync marker is about everything before it, and the database is asked about that: so it begins a part. So does an
+    approval, also right after other markers: it is about a marker that was refused before, and a replay may have both
+    in one batch. Events about the fleet are the first part, so that tenants are placed on the fleet as these leave it.
     """
     events = list(events)
     part = [event for event in events if event.is_of_fleet]
@@ -113,11 +113,11 @@ def plan_batch(
 
     Args:
         events: the part.
-        database: what is asked.
+        database: what is read.
         policy: what operators have set.
         now: the time.
-        only: of the tenants of this name alone.
-        cluster_topics: by engine cluster, of those that orders add.
+        only: if given, only tenants of this name are planned.
+        cluster_topics: the topics of engine clusters that orders add, by cluster.
     """
     of_fleet = plan_fleet([event for event in events if event.is_of_fleet], database, policy, now, cluster_topics)
     events = [event for event in events if not event.is_of_fleet]
@@ -127,7 +127,7 @@ def plan_batch(
     loaded = database.load_tenants(routed.keys())
     if only is None:
         routed = _without_late(routed, loaded.tenants, sweeps.lists_completed, database)
-    # Agents may tell of instances that there are not, or no more: no row could say where one of theirs is streamed to.
+    # Agents may report on instances that do not exist, or no longer: their rows would have no topic to be streamed to.
     of_instances = [event for event in events if loaded.fleet.is_there(instance_of(event))]
     of_fleet += plan_reports(of_instances, database, policy, now)
     # What is removed is of an instance that is retired, which the view of the fleet leaves out.
@@ -142,8 +142,8 @@ def plan_batch(
     planned, load = _plan_all(looked_up, defects, loaded.fleet, database, policy, now)
     failed = tuple(each for each in planned if isinstance(each, ParkedTenant))
     kept = [
-        *(_kept_too(share, policy.kinds, now) for each, share in shares.items() if each not in live),
-        *(_newly_kept(shares[each.tenant_id], loaded.fleet, policy, now) for each in failed),
+        *(_still_parked(share, policy.kinds, now) for each, share in shares.items() if each not in live),
+        *(_newly_parked(shares[each.tenant_id], loaded.fleet, policy, now) for each in failed),
     ]
     done = tuple(each for each in planned if isinstance(each, TenantChanges))
     other = Changes.merged([*of_fleet, sweeps, Changes(parked=failed), *kept])
@@ -151,7 +151,7 @@ def plan_batch(
 
 
 def _swept(shares: Iterable[Share]) -> frozenset[tuple[str, UUID]]:
-    """What complete lists did not show of these tenants, each once, whatever the number of lists."""
+    """Resources of these tenants that complete lists did not show, each once."""
     unseen = (event.message for share in shares for event in share.events if isinstance(event.message, Unseen))
     return frozenset((each.scope.kind, subject) for each in unseen for subject in each.ids)
 
@@ -159,10 +159,10 @@ def _swept(shares: Iterable[Share]) -> frozenset[tuple[str, UUID]]:
 def route(
     events: Sequence[Event], database: Database, guard: SweepGuard, now: datetime, only: TenantName | None = None
 ) -> tuple[dict[TenantName, list[Event]], Changes]:
-    """The events of each name, and what resync markers decide, of tenants of the name ``only`` if that is told.
+    """The events of each name, and what resync markers decide. If ``only`` is given, of tenants of that name.
 
-    What is removed is about many tenants: each is told what the list did not show of it. What parked tenants have is
-    not known: they are told of the marker.
+    A marker may remove resources of many tenants: each gets an event with the resources that the list did not show. The
+    resources of parked tenants are not known: these tenants get the marker.
     """
     scopes = [scope for event in events if (scope := _scope(event)) is not None]
     found = database.find_unseen(scopes) if scopes else {}
@@ -196,27 +196,29 @@ def _without_late(
     completed: Iterable[SweepScope],
     database: Database,
 ) -> dict[TenantName, list[Event]]:
-    """Without changes of resources that the newest lists do not have; those that are ``completed`` begin the part."""
-    told = [(name, event, list_of_unknown(event, tenants[name])) for name, events in routed.items() for event in events]
-    places = {scope.place for *_, scope in told if scope is not None}
+    """The events without changes of unknown resources that a newer list lacks. ``completed`` lists count."""
+    judged = [
+        (name, event, list_of_unknown(event, tenants[name])) for name, events in routed.items() for event in events
+    ]
+    places = {scope.place for *_, scope in judged if scope is not None}
     newest = {**database.find_newest_lists(places)} if places else {}
     for listed in completed:
         newest[listed.place] = max(listed.epoch, newest.get(listed.place, 0))
     kept: dict[TenantName, list[Event]] = defaultdict(list)
-    for name, event, scope in told:
+    for name, event, scope in judged:
         if scope is None or scope.epoch >= newest.get(scope.place, 0):
             kept[name].append(event)
     return kept
 
 
 def _newest_lists(scopes: Iterable[SweepScope]) -> tuple[SweepScope, ...]:
-    """Of each place the newest: a row is written once at a time."""
+    """The newest list of each place: each row can be written once."""
     newest = {scope.place: scope for scope in sorted(scopes, key=lambda each: each.epoch)}
     return tuple(newest.values())
 
 
 def _newest_refused(sweeps: Iterable[RefusedSweep]) -> tuple[RefusedSweep, ...]:
-    """Likewise."""
+    """The newest refused sweep of each place: each row can be written once."""
     newest = {(each.source, each.kind, each.partition): each for each in sorted(sweeps, key=lambda each: each.epoch)}
     return tuple(newest.values())
 
@@ -246,7 +248,7 @@ def _unseen(event: Event, scope: SweepScope, name: TenantName, subjects: Collect
 def _looked_up(
     database: Database, shares: Mapping[UUID, Share], defects: Mapping[UUID, Exception], kinds: Registry
 ) -> tuple[Mapping[UUID, Share], Mapping[UUID, Exception]]:
-    """With dormant rows: those that events name, and then the Secrets that these name. And on what a rule failed."""
+    """The shares with the dormant rows that events name, and the Secrets that those name; and rules that failed."""
     for _ in range(2):
         lookups: dict[UUID, Lookup] = {}
         for tenant, share in shares.items():
@@ -272,10 +274,10 @@ def _plan_all(
     policy: Policy,
     now: datetime,
 ) -> tuple[list[TenantChanges | ParkedTenant], Counter[str]]:
-    """What becomes of each tenant, and what load that adds to instances; the next new tenant is placed by that.
+    """What becomes of each tenant, and the load that this adds to instances. The load counts for the next new tenant.
 
-    Whoever gets a first deployment on another instance, and is to be moved, is planned once more without it: tenants'
-    planners hear of a move once it begins, so the database is asked of those few.
+    A tenant that gets its first deployment on another instance is planned without that if a move of it is ordered. Its
+    planner reads of a move only once the move begins, so the database is asked, for these few tenants.
     """
     planned: dict[UUID, TenantChanges | ParkedTenant] = {}
     load = Counter[str]()
@@ -293,11 +295,11 @@ def _plan_all(
 
 
 def _plan(share: Share, fleet: FleetView, policy: Policy, now: datetime) -> TenantChanges | ParkedTenant:
-    """What becomes of a tenant; it is parked if a rule of ours fails on it, or if it cannot be placed."""
+    """What becomes of a tenant. It is parked if a rule fails on it, or if it cannot be placed."""
     try:
         return plan(share.state, share.events, fleet, policy, now)
     except Wait as reason:
-        tenant = tenant_as_told(share.state.tenant, share.events)
+        tenant = tenant_with_events(share.state.tenant, share.events)
         # Of a new one that is a former one already there is nothing, and never will be.
         return TenantChanges(tenant, NOTHING, None) if tenant.is_former else _parked(share.state, reason, now)
     except Exception as reason:
@@ -316,10 +318,11 @@ def _parked(state: TenantState, reason: Exception, now: datetime) -> ParkedTenan
     return parked
 
 
-def _kept(share: Share, tenant: Tenant, subjects: Callable[[], Subjects], now: datetime) -> Changes:
-    """Of a parked tenant: its events, ``tenant`` as they tell of it, and what its ``subjects`` show.
+def _parked_changes(share: Share, tenant: Tenant, subjects: Callable[[], Subjects], now: datetime) -> Changes:
+    """What is written of a parked tenant: its events, its row, and the statuses of ``subjects``.
 
-    What is due by the clock is due again. One that is not placed has no row: its first event tells all of it anew.
+    Timer events are not kept: they become due again. A tenant without an instance has no row; once it is placed, its
+    events make the row.
     """
     before, events = share.state.tenant, share.events
     rows = tuple(parked_event(before.id, event) for event in events if not isinstance(event.message, Due | MoveDue))
@@ -339,20 +342,22 @@ def _kept(share: Share, tenant: Tenant, subjects: Callable[[], Subjects], now: d
     return kept._replace(workspace=shown.rows, workspace_gone=shown.gone)
 
 
-def _newly_kept(share: Share, fleet: FleetView, policy: Policy, now: datetime) -> Changes:
-    """What is kept of a tenant that becomes parked; all its resources are to show that it is."""
+def _newly_parked(share: Share, fleet: FleetView, policy: Policy, now: datetime) -> Changes:
+    """What is written of a tenant that becomes parked. All its resources show it."""
     (state, events), kinds = share, policy.kinds
     try:
         tenant = tenant_after(state.tenant, events, fleet, policy)
     except Wait:
-        tenant = tenant_as_told(state.tenant, events)
-    return _kept(share, tenant, lambda: {**known_subjects(state, kinds), **named_subjects(state, events, kinds)}, now)
+        tenant = tenant_with_events(state.tenant, events)
+    return _parked_changes(
+        share, tenant, lambda: {**known_subjects(state, kinds), **named_subjects(state, events, kinds)}, now
+    )
 
 
-def _kept_too(share: Share, kinds: Registry, now: datetime) -> Changes:
-    """What is kept of a tenant that is parked already; resources that its events name may be new and show it, too.
+def _still_parked(share: Share, kinds: Registry, now: datetime) -> Changes:
+    """What is written of a tenant that was parked before. Resources that its events name may be new, and show it, too.
 
-    It is not placed meanwhile: by that one is known that waits for an instance.
+    The tenant is not placed, because a tenant without an instance is found by that.
     """
-    tenant = tenant_as_told(share.state.tenant, share.events)
-    return _kept(share, tenant, lambda: named_subjects(*share, kinds), now)
+    tenant = tenant_with_events(share.state.tenant, share.events)
+    return _parked_changes(share, tenant, lambda: named_subjects(*share, kinds), now)

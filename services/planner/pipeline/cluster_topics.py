@@ -1,7 +1,7 @@
-"""Asks the brokers for the topics of engine clusters that orders add. Called by the loop before it plans a batch.
+"""Asks the brokers for the topics of engine clusters that orders add. Called before a batch is planned.
 
-Connect cannot write the rows of a cluster that has no topic for them, and everybody's rows wait behind the first of
-them. Agents cannot report without a topic of observations.
+Debezium cannot write the rows of a cluster whose topic is missing, and the rows of all clusters wait behind the first
+of them. Agents cannot report without a topic of observations.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from services.planner.domain.fleet.fleet import ClusterTopic
 
 
 def clusters_to_add(events: Iterable[Event]) -> frozenset[str]:
-    """Ids of the engine clusters that orders add, as far as a cluster can be called so: others have no topic."""
+    """Ids of the engine clusters that orders add. Ids that are no valid names are left out: they have no topic."""
     orders = (event.message.order for event in events if isinstance(event.message, FleetOrder))
     added = (order.id for order in orders if isinstance(order, AddEngineCluster))
     return frozenset(each for each in added if re.fullmatch(ENGINE_CLUSTER_NAME, each))
@@ -31,8 +31,8 @@ def clusters_to_add(events: Iterable[Event]) -> frozenset[str]:
 def find_cluster_topics(brokers: Brokers, clusters: Collection[str]) -> dict[str, tuple[ClusterTopic, ...]]:
     """The topics of each of ``clusters``, by its id. Raises Retry if the brokers do not answer, or refuse our login.
 
-    A password that was changed is refused until the planner is started again, though its consumer goes on: no reason
-    to end in the middle of a batch.
+    If the password was changed, the brokers refuse it until the planner is restarted, although its consumer still
+    works. The planner does not end for that in the middle of a batch.
     """
     declared = {each: load_topics(engine_cluster=each) for each in clusters}
     try:

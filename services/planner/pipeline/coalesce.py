@@ -1,9 +1,10 @@
 """Keeps only the newest state of each resource in a batch. Called by ``loop`` between decoding and planning.
 
-What is replaced within a batch is never looked at: a tenant that changes one resource a hundred times costs one
-change. The newest message keeps its own place in the order. A resync marker keeps its place in its partition: nothing
-is carried across it. Commands that ask for one action each (GitOpsDeploymentSyncRun) are never replaced. What an
-operator had sealed anew replaces nothing: it counts only after what it was read from.
+A state that is replaced within a batch is not planned: a tenant that changes one resource a hundred times costs one
+change. The newest message keeps its own place in the order. A resync marker keeps its place in its partition, and no
+message replaces another one across it. Commands that ask for one action each (GitOpsDeploymentSyncRun) are never
+replaced. A command that carries a Secret which an operator had sealed anew replaces nothing: it counts only after the
+command that the Secret was read from.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ from services.planner.domain.events import Event
 
 
 def coalesce(events: Iterable[Event]) -> tuple[Event, ...]:
-    """``events`` without those that a later one makes irrelevant, in their order."""
+    """``events``, in their order, without those that a later event replaces."""
     kept: dict[Hashable, Event] = {}
     markers: Counter[int] = Counter()
     for number, event in enumerate(events):
@@ -49,7 +50,7 @@ def coalesce(events: Iterable[Event]) -> tuple[Event, ...]:
 
 
 def _key(event: Event, markers: Counter[int]) -> Hashable | None:
-    """Events with the same key replace each other; None: this one stands for itself."""
+    """Events with the same key replace each other; None: nothing replaces the event."""
     match event.message:
         case Command(event=ResourceChanged(kind=kind) | ResourceGone(kind=kind)) if kind == SYNC_RUN.kind:
             return None
@@ -69,9 +70,9 @@ def _key(event: Event, markers: Counter[int]) -> Hashable | None:
 
 
 def _aspect(observation: Observation) -> Hashable:
-    """Reports about different aspects of an object, or about different manifests of it, do not replace each other.
+    """What a report is about. Reports about different aspects of an object, or different manifests, stay.
 
-    A late report is of an older manifest, which only the planner can tell.
+    A late report may be about an older manifest. Only the planner can know that.
     """
     match observation.event:
         case StatusReported() | Removed() | EngineHealth() | EngineInstallation():
@@ -87,7 +88,7 @@ def _aspect(observation: Observation) -> Hashable:
 
 
 def _is_revived(before: Event | None, event: Event) -> bool:
-    """Whether what is gone is there again: late, or back from a backup of its API server. Only its row can tell."""
+    """Whether ``event`` shows a resource that was gone. It may be late, or restored; only its row shows which."""
     match before, event:
         case Event(message=Command(event=ResourceGone())), Event(message=Command(event=ResourceChanged())):
             return True

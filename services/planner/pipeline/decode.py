@@ -1,7 +1,7 @@
-"""From messages to events. Called by the service for each batch, before anything is read or written.
+"""Turns messages into events. The loop calls this for each batch, before it reads or writes anything else.
 
-What cannot be understood goes to the dead letters, and is there before this returns: only then may the offsets pass
-it. A dead letter that cannot be written stops the service.
+A message that cannot be understood becomes a dead letter. The dead letter is delivered before this returns, because
+only then may the offsets pass the message. If it cannot be delivered, the service stops.
 """
 
 from __future__ import annotations
@@ -52,18 +52,18 @@ Codec = AvroCodec[Command] | AvroCodec[Observation] | AvroCodec[FleetOrder]
 DELIVERY_SECONDS = 150.0
 """Longer than the producer itself tries."""
 TICK = timedelta(milliseconds=1)
-"""Brokers tell when they took a message in whole ones."""
+"""The resolution of the timestamps that brokers give to messages."""
 MAX_VERSION_DIGITS = 64
-TOLD = {each.value for each in Health} - {Health.UNKNOWN.value}
-"""Of an instance by its agent."""
+HEALTHS = {each.value for each in Health} - {Health.UNKNOWN.value}
+"""The healths that an agent may report of its instance."""
 PHASES = {each.value for each in InstallationPhase}
-"""Of an installation by its provisioner."""
+"""The phases of an installation that a provisioner may report."""
 KEPT = "parked_events"
-"""Stands for the topic in dead letters of what was kept in this table."""
+"""The topic that dead letters name for events of parked tenants, which come from this table."""
 
 
 class Decoder:
-    """Knows the codec of each log."""
+    """Decodes the messages of each log by its codec."""
 
     def __init__(
         self,
@@ -72,13 +72,14 @@ class Decoder:
         limit: DeadLetterLimit,
         offsets: OffsetTracker,
     ) -> None:
-        """``codecs``: what each log holds; ``offsets``: where messages given up are acknowledged."""
+        """``codecs``: by topic; ``offsets``: where messages that are given up are acknowledged."""
         self._codecs, self._dead_letters, self._limit, self._offsets = codecs, dead_letters, limit, offsets
 
     def decode_messages(self, messages: Iterable[ConsumedMessage]) -> list[Event]:
-        """The events in ``messages``, less those given up, which a batch that is tried again still holds.
+        """The events in ``messages``, without messages that were given up, which a retried batch still contains.
 
-        Raises Retry (registry away, or too many dead letters), Unavailable (dead letter not written).
+        Raises Retry (the registry does not answer, or too many dead letters), Unavailable (a dead letter was not
+        written).
         """
         events, refused, understood = [], [], set[bytes | None]()
         for message in messages:
@@ -94,16 +95,16 @@ class Decoder:
         return events
 
     def count_handled(self, messages: Iterable[ConsumedMessage]) -> None:
-        """These were saved, but for those given up: to be understood is not enough, the database may still refuse."""
+        """Count messages that were saved. Those given up do not count, nor those that the database may still refuse."""
         keys: dict[bool, set[bytes | None]] = {True: set(), False: set()}
         for message in messages:
             keys[self._offsets.is_acknowledged(message.tracked)].add(message.key)
         self._limit.count_handled(keys[False] - keys[True])
 
     def give_up_messages(self, refused: Sequence[tuple[ConsumedMessage, Poison]]) -> None:
-        """Acknowledge these when their dead letters are delivered.
+        """Make dead letters of these messages, and acknowledge the messages once the letters are delivered.
 
-        Raises TooManyDeadLetters, and Unavailable if they cannot be delivered.
+        Raises TooManyDeadLetters, and Unavailable if the letters cannot be delivered.
         """
         if refused:
             self._limit.require_room({message.key for message, _ in refused}, refused[0][1])
@@ -113,7 +114,7 @@ class Decoder:
             self._offsets.acknowledge_offset(message.tracked)
 
     def give_up_kept(self, tenant: ParkedTenant, rows: Sequence[ParkedEvent], error: Poison) -> None:
-        """Their dead letters are delivered when this returns; what they hold is as it was kept, at no offset."""
+        """Deliver dead letters of parked events, with the text of the rows, and without an offset."""
         key = tenant_key(tenant.workspace, tenant.namespace)
         messages = [
             ConsumedMessage(
@@ -136,7 +137,7 @@ class Decoder:
 
 
 def decode_event(message: ConsumedMessage, codecs: Mapping[str, Codec]) -> Event:
-    """The event in ``message``, by the codec of its log. Raises Poison, and Retry (registry away)."""
+    """The event in ``message``, by the codec of its log. Raises Poison, and Retry (the registry does not answer)."""
     codec = codecs.get(log_of(message.topic))
     if codec is None:
         raise Poison(f"topic {message.topic} is not one of ours")
@@ -149,7 +150,7 @@ def decode_event(message: ConsumedMessage, codecs: Mapping[str, Codec]) -> Event
 def _of_brokers_time(
     message: Command | Observation | FleetOrder, taken_at: datetime
 ) -> Command | Observation | FleetOrder:
-    """Reports of instances are of the time at which the brokers took them: an agent's clock may be set back."""
+    """The report, at the time when the brokers took it: an agent's clock may be set back."""
     match message:
         case FleetOrder():
             return _not_of_future(message, taken_at)
@@ -160,9 +161,10 @@ def _of_brokers_time(
 
 
 def _not_of_future(order: FleetOrder, taken_at: datetime) -> FleetOrder:
-    """With no later time than that at which the brokers took it: as long as it was newest, no other would count.
+    """The order, at no later time than that at which the brokers took it.
 
-    An earlier one stays: an order that is sent again is the one that it was.
+    While an order of the future was the newest, no other order would count. An earlier time stays: an order that is
+    sent again is the same order.
     """
     return replace(order, ordered_at=min(order.ordered_at, taken_at + TICK))
 
@@ -216,20 +218,20 @@ def _checked_observation(observation: Observation) -> Observation:
             _storable(*objects, *finished)
         case EngineHealth() as health:
             _require_health(health)
-        case EngineInstallation(phase=phase, version=version, message=told):
-            _storable(version, told)
+        case EngineInstallation(phase=phase, version=version, message=health):
+            _storable(version, health)
             if phase not in PHASES:
-                raise Poison(f"a provisioner tells no phase '{phase[:64]}'")
+                raise Poison(f"a provisioner reports no phase '{phase[:64]}'")
     return observation
 
 
-def _require_health(told: EngineHealth) -> None:
-    """Raises Poison unless an agent may tell this of an instance."""
-    _storable(told.reason, told.message, told.version)
-    if told.queue < 0:
-        raise Poison(f"no queue has {told.queue} Applications")
-    if told.health not in TOLD:
-        raise Poison(f"an agent tells no health '{told.health[:64]}'")
+def _require_health(health: EngineHealth) -> None:
+    """Raises Poison unless an agent may report this health."""
+    _storable(health.reason, health.message, health.version)
+    if health.queue < 0:
+        raise Poison(f"no queue has {health.queue} Applications")
+    if health.health not in HEALTHS:
+        raise Poison(f"an agent reports no health '{health.health[:64]}'")
 
 
 def _checked_order(order: FleetOrder) -> FleetOrder:
@@ -240,13 +242,13 @@ def _checked_order(order: FleetOrder) -> FleetOrder:
 
 
 def _orderly(resource_version: str) -> None:
-    """Kubernetes' resource versions are 64-bit numbers; Python refuses to read one of thousands of digits."""
+    """Raises Poison unless the version is a 64-bit number. Python refuses to read numbers of thousands of digits."""
     if len(resource_version) > MAX_VERSION_DIGITS:
         raise Poison("a resource version is too long to be one")
 
 
 def _storable(*texts: str) -> None:
-    """PostgreSQL holds any character but one."""
+    """Raises Poison if a text has the one character that PostgreSQL cannot store."""
     if any("\0" in text for text in texts):
         raise Poison("a name holds a NUL character")
 

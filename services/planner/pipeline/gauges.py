@@ -1,6 +1,6 @@
-"""Gauges of what the database holds, as metrics show it: of the planner's partitions, and of the fleet as a whole.
+"""Gauges of what the database holds: of the planner's partitions, and of the whole fleet.
 
-Every planner tells the same of the fleet, so that it is known while any of them is at work.
+Every planner shows the same about the fleet, so it is known while any of them works.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from services.planner.pipeline.periodic_planner import PeriodicPlanner
 
 
 def set_gauges(planner: PeriodicPlanner, connection: Connection[Any]) -> None:
-    """All of them, but for those that are set when what they tell happens."""
+    """Set all gauges that are read from the database."""
     _set_those_of_partitions(planner, connection)
     set_list_ages(planner, connection)
     _set_those_of_the_fleet(planner, connection)
@@ -52,7 +52,7 @@ def set_gauges(planner: PeriodicPlanner, connection: Connection[Any]) -> None:
 
 
 def set_list_ages(planner: PeriodicPlanner, connection: Connection[Any]) -> None:
-    """Seconds since each workspace and kind was last listed to the end: of watchers that are gone nothing is heard."""
+    """Set the seconds since the last complete list of each workspace and kind. A watcher that is gone shows by them."""
     now, kinds = planner.clock.now(), [kind.name for kind in planner.policy.kinds.kinds]
     ages = periodic_queries.list_ages(connection, kinds, planner.consumer.partitions, now)
     COMPLETE_EPOCH_AGE.clear()
@@ -86,7 +86,7 @@ def _set_those_of_the_fleet(planner: PeriodicPlanner, connection: Connection[Any
 
 
 def _set_unfinished(connection: Connection[Any]) -> None:
-    """Of instances and pools that somebody has to see to: there is none of one that is well again."""
+    """Set gauges of instances and pools that need an operator. Those that are well again have none."""
     TENANTS_LEFT.clear()
     for instance, tenants in move_queries.count_unmoved(connection).items():
         TENANTS_LEFT.labels(instance).set(tenants)

@@ -1,4 +1,4 @@
-"""Events of parked tenants as text, to be kept in the database until these can be planned."""
+"""Events of parked tenants as text. The database keeps them until they can be planned."""
 
 from __future__ import annotations
 
@@ -49,14 +49,14 @@ TYPES = {
     )
 }  # fmt: skip
 MOST_KEPT = 5000
-"""Events of a parked tenant: about as many as one at all its quotas leaves. More would hold others up when they are
-planned, in one transaction."""
+"""Events that are kept of a parked tenant. A tenant at all its quotas leaves about as many. One transaction plans all
+of them, and other tenants wait meanwhile."""
 MOST_KEPT_BYTES = 64 * 1024 * 1024
-"""Of their messages. The one that exceeds it is the last that is kept."""
+"""The size of the messages that are kept of a parked tenant. The event that exceeds it is the last one that is kept."""
 
 
 def parked_tenant(tenant: Tenant, reason: Exception, now: datetime) -> ParkedTenant:
-    """The row that says so: of a rule's exception without its text, which may hold a tenant's values."""
+    """The row of a parked tenant. Of a rule's exception it has no text, which may hold a tenant's values."""
     error = str(reason) if isinstance(reason, Wait) else f"{type(reason).__name__} at {raised_at(reason)}"
     return ParkedTenant(tenant.id, tenant.workspace, tenant.namespace, tenant.partition, error, now)
 
@@ -71,7 +71,7 @@ def parked_event(tenant: UUID, event: Event) -> ParkedEvent:
 
 
 def kept_event(row: ParkedEvent) -> Event:
-    """The event that ``row`` was made of."""
+    """The event that ``row`` was made from."""
     kept = orjson.loads(row.message)
     message, (outer, *inner) = kept["message"], kept["types"]
     if inner:
@@ -80,10 +80,11 @@ def kept_event(row: ParkedEvent) -> Event:
 
 
 def compacted(rows: Sequence[ParkedEvent]) -> tuple[Sequence[ParkedEvent], Sequence[ParkedEvent]]:
-    """What of ``rows``, all that is kept of a tenant in its order, has to be kept; and what is beyond the limits.
+    """The rows that have to be kept of ``rows``, which are all of a tenant in order; and those beyond the limits.
 
-    Beyond them is always the end, resync markers too: what a marker is about is there before it, or it would sweep what
-    was given up. So once as much as that is kept which nothing replaces, all that comes later is given up.
+    Beyond the limits are always the last rows, also resync markers: a marker sweeps what is not in the log before it,
+    so it would sweep the resources of rows that were given up. Once the limits are reached by rows that nothing
+    replaces, all later rows are beyond them.
     """
     most = _within_limits(rows)
     first = _without_replaced(rows[:most])
@@ -95,12 +96,12 @@ def compacted(rows: Sequence[ParkedEvent]) -> tuple[Sequence[ParkedEvent], Seque
 
 
 def is_full(rows: Sequence[ParkedEvent]) -> bool:
-    """Whether no more than ``rows`` is kept."""
+    """Whether ``rows`` reach the limits."""
     return len(rows) >= MOST_KEPT or sum(map(_bytes, rows)) >= MOST_KEPT_BYTES
 
 
 def _within_limits(rows: Sequence[ParkedEvent]) -> int:
-    """How many of ``rows``, from the first on, are as much as is kept."""
+    """How many of ``rows``, from the first on, are within the limits."""
     totals = accumulate(map(_bytes, rows))
     return min(MOST_KEPT, 1 + sum(1 for total in totals if total < MOST_KEPT_BYTES))
 
@@ -110,7 +111,7 @@ def _bytes(row: ParkedEvent) -> int:
 
 
 def _without_replaced(rows: Sequence[ParkedEvent]) -> Sequence[ParkedEvent]:
-    """All of them if that fails: only room is saved."""
+    """``rows`` without events that later ones replace; all of them if that fails, as it only saves room."""
     try:
         return [parked_event(rows[0].tenant_id, event) for event in coalesce(kept_event(row) for row in rows)]
     except Exception as defect:
@@ -120,7 +121,7 @@ def _without_replaced(rows: Sequence[ParkedEvent]) -> Sequence[ParkedEvent]:
 
 
 def resolved(parked: ParkedTenant, left: Sequence[LeftStatus], now: datetime) -> BatchChanges:
-    """What becomes of statuses that still show it after all that was kept is planned. The tenant is read again."""
+    """Changes of statuses that still say that the tenant is parked, once its events are planned."""
     if not left:
         return BatchChanges()
     shown = resolved_statuses(parked.unplaced, left, Cause(now, ""))

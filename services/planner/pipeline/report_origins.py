@@ -1,8 +1,8 @@
-"""Passes over what agents report of instances of other engine clusters. Called by the loop before it coalesces a batch.
+"""Drops reports about instances of other engine clusters. The loop calls this before it coalesces a batch.
 
 Brokers let the agents of an engine cluster write to that cluster's topic alone. So the topic of a report, and nothing
-that the report says, shows which instances it may be about. A foreign report must go before events are coalesced: it
-could replace a true one there.
+in the report, shows which instances it may be about. A foreign report is dropped before events are coalesced, because
+there it could replace a true one.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from services.planner.domain.events import Event
 log = structlog.get_logger(__name__)
 
 FindClusters = Callable[[Collection[str]], Mapping[str, str]]
-"""The engine cluster of each of these instances, by its id, as far as there is one."""
+"""Finds the engine cluster of each instance, by the id of the instance; instances that do not exist have none."""
 
 
 def without_foreign_reports(events: Sequence[Event], find_clusters: FindClusters) -> Sequence[Event]:
-    """``events`` without reports whose topic is another engine cluster's than their instance, or that are of none.
+    """``events`` without reports from the topic of a cluster that does not have the instance.
 
-    Reports from the topic that all clusters shared once stay, and so does what planners tell themselves.
+    Reports from the topic that all clusters once shared stay, and so do timer events.
     """
     named = {instance for event in events if (instance := _instance_to_check(event)) is not None}
     if not named:
@@ -38,14 +38,14 @@ def without_foreign_reports(events: Sequence[Event], find_clusters: FindClusters
         instance, origin = _instance_to_check(event), event.reporting_cluster
         if instance is None or origin is None or clusters.get(instance) == origin:
             kept.append(event)
-        elif instance in clusters:  # of an instance that there is not an agent may tell a moment too late or too early
+        elif instance in clusters:  # an agent may report on an instance a moment before or after it exists
             foreign[origin, instance] += 1
     _log_foreign(foreign, clusters)
     return kept
 
 
 def _instance_to_check(event: Event) -> str | None:
-    """What a report is about; None if the event is none, or if its topic does not show whose it is."""
+    """The instance that a report is about; None if the event is no report, or its topic has no cluster."""
     if event.reporting_cluster is None or not isinstance(event.message, Observation):
         return None
     return event.message.engine_instance_id

@@ -1,10 +1,11 @@
-"""Finds engine instances of which no agent tells anything any more. Called by the periodic tasks.
+"""Finds engine instances that agents no longer report. Called by the periodic tasks.
 
-A planner that is behind its log, as one that has just taken partitions over may be, has not read yet what agents told
-meanwhile: all of them seem to be silent, since long ago. So where some seem to be it is marked where the log ends. When
-all before that has been taken in, those count that were silent by the time of the mark. Each partition has a mark of
-its own, of each engine cluster: one that is far behind, or has no leader, says nothing of the others. Nobody counts as
-silent whose cluster's reports are not assigned to this planner, as before it has found a new topic.
+A planner that is behind its log has not read the newest reports: to it all instances seem silent. A planner that has
+just been assigned partitions is such a planner. So where instances seem silent, it marks the end of the log. Once it
+has read everything before the mark, the instances that were silent at the time of the mark count as silent. Each
+partition of each engine cluster has a mark of its own, so one that is far behind, or has no leader, does not delay the
+others. An instance never counts as silent while its cluster's reports are not assigned to this planner, for example
+before it has found a new topic.
 """
 
 from __future__ import annotations
@@ -22,19 +23,19 @@ from services.planner.domain.fleet.reports.orphans import instance_of
 from services.planner.pipeline.periodic_planner import PeriodicPlanner
 
 AT_ONCE = 500
-"""Instances: an event of each, all in one transaction."""
+"""Instances whose events are planned in one transaction."""
 ASK_AGAIN_SECONDS = 10.0
-"""After a partition had no answer. The planner waits for each, and does nothing else meanwhile."""
+"""The pause after a partition had no answer. The planner waits for each answer, and does nothing else meanwhile."""
 NEVER = -math.inf
 
 
 Place = tuple[int, str]
-"""Number of a partition, and the engine cluster whose agents report in it."""
+"""The number of a partition, and the engine cluster whose agents report in it."""
 
 
 @dataclass(frozen=True, slots=True)
 class LogMark:
-    """Where a partition of what agents tell ended at a time: all that was told before it is before that."""
+    """The end of a partition of reports at a time: all reports of before that time are before the end."""
 
     at: datetime
     ends: Mapping[TopicPartition, int]
@@ -42,14 +43,14 @@ class LogMark:
 
 @dataclass(slots=True)
 class SilentInstances:
-    """Of one planner."""
+    """The marks of one planner."""
 
     _marks: dict[Place, LogMark] = field(default_factory=dict)
     _unanswered: dict[Place, float] = field(default_factory=dict)
-    """When each last was asked for in vain."""
+    """For each place, when the brokers last did not answer."""
 
     def look(self, planner: PeriodicPlanner) -> None:
-        """Have those planned that are silent."""
+        """Plan the instances that are silent."""
         consumer = planner.consumer
         ours, marks = consumer.partitions, self._marks.items()
         self._marks = {place: mark for place, mark in marks if place[0] in ours and consumer.are_assigned(mark.ends)}
@@ -64,7 +65,7 @@ class SilentInstances:
                 planner.apply_due_events(events)
 
     def _mark(self, planner: PeriodicPlanner, ours: Collection[int]) -> None:
-        """Places in which some seem to be silent. Ends at the first without an answer: the next look goes on."""
+        """Mark places where instances seem silent. Stops at the first without an answer; the next run goes on."""
         now, time = planner.clock.now(), planner.clock.time()
         seeming = _due(planner, now, ours, planner.consumer.reporting_clusters)
         asked_at = {place: self._unanswered.get(place, NEVER) for place in seeming if place not in self._marks}
@@ -83,7 +84,7 @@ class SilentInstances:
 def _due(
     planner: PeriodicPlanner, at: datetime, partitions: Collection[int], clusters: Collection[str]
 ) -> Mapping[Place, list[Event]]:
-    """Those of whose reports these are the partitions and the engine clusters."""
+    """Events of instances that seem silent and report in these partitions and engine clusters."""
     with planner.session.connection() as connection:
         found = instance_queries.find_due_health(connection, at, sorted(partitions), sorted(clusters), AT_ONCE)
     cluster_of = planner.session.find_engine_clusters({instance_of(event) for event in found})

@@ -98,8 +98,8 @@ def test_size_when_one_row_of_many_changes_then_only_what_differs_is_measured(mo
 def test_size_when_other_instances_hold_objects_of_a_tenant_then_they_count_until_they_are_gone() -> None:
     cache, alone = TenantCache(10**9), state(1)
     cache.keep_tenants(alone.tenant.full_name, [alone])
-    (objects,) = alone.held.values()
-    both = alone._replace(held={**alone.held, "another": objects})
+    (objects,) = alone.objects_by_instance.values()
+    both = alone._replace(objects_by_instance={**alone.objects_by_instance, "another": objects})
     for known in (both, alone):
         cache.keep_tenant(known.tenant, known)
         assert cache.size == size(known)

@@ -19,7 +19,7 @@ from services.kinds.sync_run.rows import SyncRun
 from services.planner.database.load import Loaded
 from services.planner.domain.audit import PLACEMENT, RESTORED_ACTOR
 from services.planner.domain.changes import BatchChanges, Changes
-from services.planner.domain.dormancy import Lookup, is_admitted, woken
+from services.planner.domain.dormancy import Lookup, is_admitted, with_loaded_dormant
 from services.planner.domain.events import Due, Event, MoveDue, SweepDue, SweepPlace, SweepScope
 from services.planner.domain.fleet.fleet import Fleet, Holding, TenantHere
 from services.planner.domain.fleet.remediation.remediation_rows import Remediation
@@ -227,7 +227,7 @@ class World:
             plain_resources=resources,
             checks={each: row for each, row in self.checks.items() if each in resources},
             sync_runs={each: row for each, row in self.sync_runs.items() if each in resources},
-            held=self._held(known),
+            objects_by_instance=self._held(known),
             move=move,
             statuses={
                 key[2:]: StoredStatus(row.uid, row.generation, row.status, row.release_finalizer)
@@ -277,7 +277,7 @@ class World:
             return state
         more = self._state(tenant, deployments, resources)
         found = state._replace(**{name: {**getattr(state, name), **getattr(more, name)} for name in TABLES})
-        return woken(found, state)
+        return with_loaded_dormant(found, state)
 
     def _unseen(self, scope: SweepScope) -> SweepFound:
         of_kind = [known for known in self.resources.values() if known.kind == scope.kind]
@@ -351,7 +351,7 @@ class World:
         kept = self.memory[known]
         read = self._with_dormant(self.state(known), Lookup(frozenset([*kept.deployments, *kept.plain_resources])))
         assert kept.move is None or kept.move == read.move  # that room is reserved comes by the clock
-        for name in ("tenant", *TABLES, "held", "admitted_dormant"):
+        for name in ("tenant", *TABLES, "objects_by_instance", "admitted_dormant"):
             assert getattr(kept, name) == getattr(read, name), name
 
     def apply(self, changes: Changes) -> None:

@@ -1,6 +1,6 @@
-"""Bindings: each has one GitOpsDeployment for each component that the build service has told of.
+"""Bindings: each has one GitOpsDeployment for each component that the build service has reported.
 
-How these deployments are is no concern of this step: a binding's status follows from their statuses.
+This step does not read how the deployments are: the status of a binding is compiled from their statuses.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ from services.planner.domain.state import TenantState
 from services.planner.domain.steps.unowned_objects import UnownedRequest, reconcile_unowned_objects
 
 NAME_CONFLICTING: Subset[PlainResource] = Subset(has_name_conflict)
-"""Bindings that have to be looked at again when a deployment goes."""
+"""Bindings that are planned again when a deployment goes."""
 
 
 def plan_bindings(planned: PlannedTenant, context: Context) -> PlannedTenant:
@@ -83,7 +83,7 @@ def plan_bindings(planned: PlannedTenant, context: Context) -> PlannedTenant:
 def _with_room(
     planned: PlannedTenant, row: PlainResource, outcome: Outcome, cause: Cause, context: Context
 ) -> PlannedTenant:
-    """The tenant with what follows from a binding, as far as there is room for its deployments."""
+    """The tenant with the deployments of a binding, as far as there is room for them."""
     children, most = outcome.children, context.policy.limits.of(GITOPS_DEPLOYMENT.kind)
     waiting = 0
     if children is not None and row.is_active:
@@ -97,7 +97,7 @@ def _with_room(
 
 
 def _with_named_commits(planned: PlannedTenant, context: Context) -> PlannedTenant:
-    """With the order in which bindings that differ have named their commits, for promotions."""
+    """The tenant with the order in which changed bindings have named their commits, for promotions."""
     state, before = planned.state, context.before.plain_resources if context.is_known else {}
     if not differs_by_kind(state, context, (BINDING.kind,)):
         return planned
@@ -110,16 +110,16 @@ def _with_named_commits(planned: PlannedTenant, context: Context) -> PlannedTena
 
 
 def _is_concerned(planned: PlannedTenant, context: Context) -> bool:
-    """Whether anything differs that the rules look at, or one is due, and there are bindings, or were."""
+    """Whether there are bindings, or were, and something that the rules read differs, or a binding is due."""
     some = [state.plain_resources_of_kind(BINDING.kind) for state in (planned.state, context.before)]
     looked_at = (BINDING.kind, *environments.LOOKED_AT)
     return any(some) and (differs_by_kind(planned.state, context, looked_at) or is_touched(planned, (BINDING.kind,)))
 
 
 def _removals(state: TenantState, by_name: Mapping[str, Place], context: Context) -> Iterator[UnownedRequest]:
-    """Bindings whose environment is over, and those whose Application is missing for long.
+    """Requests to delete bindings whose environment is over, or whose Application has been missing for long.
 
-    That it is missing is only what was told, so the API server is asked for it once more.
+    A watcher may not have reported the Application, so the API server is asked for it before the deletion.
     """
     if any(place.is_expired for place in by_name.values()):
         yield from map(_removal, _bindings_of_expired(state, by_name))
@@ -145,9 +145,9 @@ def _removal(row: PlainResource, unless: Mapping[str, tuple[str, ...]] = Mapping
 
 
 def _met_by_others(state: TenantState, context: Context) -> set[UUID]:
-    """Bindings that lack a deployment because its name is not theirs, or lose one so.
+    """Bindings that lack a deployment because somebody else has its name, or lose one because of that.
 
-    Asked when any deployment differs.
+    Checked when any deployment differs.
     """
     if state.deployments is context.before.deployments and not differs_by_kind(state, context, (BINDING.kind,)):
         return set()
@@ -157,10 +157,10 @@ def _met_by_others(state: TenantState, context: Context) -> set[UUID]:
 def _concerned(
     state: TenantState, by_name: Mapping[str, Place], met: Collection[UUID], context: Context
 ) -> Collection[PlainResource]:
-    """Bindings that exist and of which something differs that their rules look at.
+    """Bindings that exist and of which something differs that their rules read.
 
-    That is the binding itself, another one of the same pair, what is there of its environment, or who has the names of
-    its deployments.
+    This is the binding itself, another binding of the same pair, the objects of its environment, or who has the names
+    of its deployments.
     """
     rows, before = state.plain_resources_of_kind(BINDING.kind), context.before
     if not context.is_known:
@@ -184,7 +184,7 @@ def _compiled_from(by_name: Mapping[str, Place], name: str) -> object:
 
 
 def _older(state: TenantState, pairs: Iterable[Pair | None]) -> dict[UUID, str]:
-    """For each binding of these pairs that is not in force the name of the one that is."""
+    """For each binding of these pairs that is not in force, the name of the one that is."""
     found = (older_in_force(pair, rivals(state, pair)) for pair in pairs if pair is not None)
     return {subject: name for older in found for subject, name in older.items()}
 
@@ -214,7 +214,7 @@ def _outcome(row: PlainResource, by_name: Mapping[str, Place], older: str, conte
 
 
 def _reported(row: PlainResource) -> BindingStatus | Problem:
-    """What the build service says of a binding, or what is wrong with that."""
+    """What the build service reports about a binding, or what is wrong with that."""
     try:
         return status_of(BindingStatus, row)
     except Permanent as why:

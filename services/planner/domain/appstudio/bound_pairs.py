@@ -1,4 +1,4 @@
-"""Which bindings bind which application to which environment. What is derived of that follows each change of one."""
+"""Which bindings bind which application to which environment. The indexes are updated with each change of a row."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ Pair = tuple[str, str]
 
 
 def pair_of(row: PlainResource) -> Pair | None:
-    """What a binding binds, also if there is no room for it; None if its spec cannot be read."""
+    """The pair of a binding, also if there is no room for the binding; None if its spec cannot be read."""
     known = known_binding(within_quota(row))
     return (known.application, known.environment) if known is not None else None
 
 
 def bound_pair(state: TenantState, row: PlainResource) -> Pair | None:
-    """Likewise; of one whose spec cannot be read what it has bound before, if it has deployed anything."""
+    """The pair of a binding. If its spec cannot be read, the pair of what it has deployed, if anything."""
     return pair_of(row) or _deployed_pair(state, row)
 
 
 def _deployed_pair(state: TenantState, row: PlainResource) -> Pair | None:
-    """By the labels of what it has deployed: the pair of a binding does not change."""
+    """The pair by the labels of what the binding has deployed. The pair of a binding does not change."""
     children = state.child_objects_by_owner().get(row.uid, {}).values()
     return next((pair for each in children if (pair := _pair_of_child(each)) is not None), None)
 
@@ -61,15 +61,15 @@ BY_PAIR: Groups[PlainResource, Pair] = Groups(
     lambda row: pair_of(row) if _is_binding(row) and not _is_refused(row) else None
 )
 REFUSED: Subset[PlainResource] = Subset(_is_refused)
-"""Bindings that there is no room for, or whose spec cannot be read. They are in no group of ``BY_PAIR``."""
+"""Bindings without room, or whose spec cannot be read. They are in no group of ``BY_PAIR``."""
 BY_ENVIRONMENT: Counts[PlainResource, str] = Counts(_environment_of)
-"""How many bindings there are of each environment, refused ones among them."""
+"""How many bindings each environment has, refused ones among them."""
 DEPLOYED_OF_PAIR: Groups[ChildRow, Pair] = Groups(_pair_of_child)
 """The deployments that bindings of a pair have."""
 
 
 def rivals(state: TenantState, pair: Pair) -> Mapping[UUID, PlainResource]:
-    """The bindings of a pair of which one is in force: also one that was refused since, as what it deployed stays."""
+    """The bindings of a pair, of which one is in force. It may have been refused since: what it deployed stays."""
     deployed = index_of(state.child_objects, DEPLOYED_OF_PAIR).get(pair, {}).values()
     owners = {resource_id(row.workspace, row.owner_uid) for row in deployed}
     holding = {each: row for each in owners if (row := state.plain_resources.get(each)) is not None and row.present}
@@ -77,5 +77,5 @@ def rivals(state: TenantState, pair: Pair) -> Mapping[UUID, PlainResource]:
 
 
 def older_in_force(pair: Pair, rows: Mapping[UUID, PlainResource]) -> dict[UUID, str]:
-    """For each of the ``rivals`` of a pair that is not in force the name of the one that is."""
+    """For each of the ``rivals`` of a pair that is not in force, the name of the one that is."""
     return older_bindings(Rival(row.id, row.name, row.created_at, *pair) for row in rows.values())

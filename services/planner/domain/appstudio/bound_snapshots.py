@@ -33,16 +33,16 @@ from services.planner.domain.state import TenantState
 
 
 class Reported(NamedTuple):
-    """What a binding's row has of the build service. Statuses are long, so each version of one is read once."""
+    """What the build service reports in the status of a binding. Statuses are long, so each version is parsed once."""
 
     components: Mapping[str, GitOpsRepository]
-    """Where the manifests of each are, without the list of them."""
+    """Where the manifests of each component are, without the list of them."""
     first_named: Mapping[str, NamedCommit]
     """The commits that it names, by their identities."""
     digest: str
-    """Of all that is said of the components."""
+    """The digest of all that it says about components."""
     generation: int | None
-    """Of the binding that was served last; None: that is not said."""
+    """The generation of the binding that the build service handled last; None: it does not say."""
 
     @classmethod
     def by(cls, row: PlainResource) -> Reported | None:
@@ -68,7 +68,7 @@ DEPLOYED: Counts[Deployment, str] = Counts(lambda known: known.name if known.pre
 
 
 class Bindings:
-    """The bindings of a tenant, of which each is looked at when a run asks for it."""
+    """The bindings of a tenant. Each is read when a run asks for it."""
 
     def __init__(self, state: TenantState) -> None:
         self._state = state
@@ -101,11 +101,11 @@ class Bindings:
         )
 
     def components(self, application: str) -> frozenset[str]:
-        """Names of the components of an application that any binding has which is in force."""
+        """Names of the components of an application that any binding in force has."""
         return frozenset(name for _, known in self._of(application) for name in known.components)
 
     def revisions(self, application: str) -> frozenset[str]:
-        """Those at which components of an application are, in all environments."""
+        """Revisions of components of an application, in all environments."""
         bound = self._of(application)
         names = (name for row, known in bound for name in _deployments(row, known).values() if name in self._deployed)
         return frozenset(revision for name in names if (revision := state_named(self._state, name).revision))
@@ -162,7 +162,7 @@ class Bindings:
 
 
 def _deployments(row: PlainResource, known: KnownBinding) -> dict[str, str]:
-    """Names of the deployments of all components that a binding names, by component."""
+    """By component, the names of the deployments of all components that a binding names."""
     return {name: deployment_name(row.name, known.application, known.environment, name) for name in known.components}
 
 

@@ -1,8 +1,8 @@
-"""Room for the GitOpsDeployments that bindings want: all together at most as many as the tenant may have of its own.
+"""Room for the GitOpsDeployments that bindings want: together at most as many as the tenant may have of its own.
 
-Bindings may name far more components than that. What one has stays, whatever others want. What is new needs room, and
-the oldest binding that waits has it first. A row counts until its object is seen to be gone, so bindings that are made
-and deleted in turn have no more. A binding that waits is remembered in its row: nobody looks through all of them.
+Bindings may name far more components than that. What a binding has, it keeps, whatever others want. A new deployment
+needs room, and the oldest binding that waits gets room first. A row counts until its object is gone, so bindings that
+are created and deleted in turn get no more. The row of a binding says that it waits, so nobody reads all bindings.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from services.planner.rows.compiled import ChildRow
 
 WAITING: Subset[PlainResource] = Subset(is_waiting)
 BY_CHILD_KIND: Counts[ChildRow, str] = Counts(lambda row: row.kind)
-"""How many child objects there are of each kind, those among them that have to go."""
+"""How many child objects of each kind there are, with those that have to go."""
 
 
 class WithinRoom(NamedTuple):
-    """What a binding wants, as far as there is room for it."""
+    """What a binding wants, as far as there is room."""
 
     children: Collection[ChildObject]
     waiting: int = 0
-    """How many it lacks because there is no room."""
+    """How many of its deployments wait for room."""
 
 
 def within_room(
@@ -40,8 +40,8 @@ def within_room(
 ) -> WithinRoom:
     """What ``owner`` has already, and of the rest, in its order, as much as there is room for.
 
-    What cannot be made whatever the room is left in: others tell why. What is there without a row, because the database
-    was lost, is its own, too.
+    Objects that cannot be made for another reason are left in: other code says why. An object that exists without a
+    row, because the database was lost, counts as one that ``owner`` has.
     """
     room = _room(state, context)
     news = [child for child in wanted if child.key not in state.child_objects]
@@ -64,7 +64,7 @@ def next_to_have_room(state: TenantState, context: Context) -> list[UUID]:
 
 
 def plan_next_room(planned: PlannedTenant, context: Context) -> PlannedTenant:
-    """The tenant whose oldest binding that waits is due at once, if what went in this plan has left room for it."""
+    """The tenant with the oldest binding that waits due at once, if this plan has left room for it."""
     cause, waiting = planned.last_cause, next_to_have_room(planned.state, context)
     if cause is None or planned.state.tenant.is_former or not waiting:
         return planned

@@ -26,11 +26,11 @@ from services.planner.domain.state import TenantState
 from services.planner.domain.steps.unowned_objects import UnownedRequest, reconcile_unowned_objects
 
 NOT_FOLLOWED = "not followed"
-"""Stands for the type of a Secret of which nothing was told."""
+"""Stands for the type of a Secret that no watcher has reported."""
 
 LOOKED_AT = (ENVIRONMENT.kind, DEPLOYMENT_TARGET_CLAIM.kind, DEPLOYMENT_TARGET.kind, SECRET.kind)
-"""All that the rules look at is of these kinds. There are as many environments at most as the quota allows, so all are
-decided again if anything of that differs."""
+"""The kinds that the rules read. A tenant has at most as many environments as its quota allows, so all are decided
+again if any resource of these kinds differs."""
 
 
 def plan_environments(planned: PlannedTenant, context: Context) -> PlannedTenant:
@@ -46,13 +46,13 @@ def plan_environments(planned: PlannedTenant, context: Context) -> PlannedTenant
 
 
 def _is_concerned(planned: PlannedTenant, context: Context) -> bool:
-    """Also if a ManagedEnvironment differs: one of somebody else may have the name of theirs."""
+    """Whether something differs. ManagedEnvironments count: one of somebody else may have its name."""
     looked_at = (*LOOKED_AT, MANAGED_ENVIRONMENT.kind)
     return differs_by_kind(planned.state, context, looked_at) or is_touched(planned, (ENVIRONMENT.kind,))
 
 
 def _removals(rows: Iterable[PlainResource], state: TenantState) -> Iterator[UnownedRequest]:
-    """Environments that are over, once nothing is left of them and their claims are going."""
+    """Requests to delete environments that are over, once nothing is left of them and their claims are going."""
     if any_claim_may_be_needed(state):
         return
     claims = state.plain_resources_of_kind(DEPLOYMENT_TARGET_CLAIM.kind).values()
@@ -64,7 +64,7 @@ def _removals(rows: Iterable[PlainResource], state: TenantState) -> Iterator[Uno
 
 
 def _backing_of(row: PlainResource, claim_name: str, state: TenantState, context: Context) -> Backing:
-    """What there is of what an environment names."""
+    """What exists of what an environment names."""
     claim = claim_backing(state, claim_name) if claim_name else ClaimBacking(None)
     types = _secret_types(state, [row])
     if claim.target is not None:
@@ -74,10 +74,10 @@ def _backing_of(row: PlainResource, claim_name: str, state: TenantState, context
 
 
 def _type_of_targets_secret(target: DeploymentTargetSpec, claim: ClaimBacking, state: TenantState) -> dict[str, str]:
-    """Of the Secret that opens a target; nothing if there is none.
+    """The type of the Secret that opens a target; empty if there is none.
 
-    Where no watcher has told of it, it counts as one of another type: it is copied then, if it is there. The content of
-    one that is followed is left out if it is too large, and its type with it.
+    If no watcher has reported it, it counts as one of another type: then it is copied if it exists. A followed Secret
+    whose content is too large is stored without content and type.
     """
     name = target.kubernetes_credentials.cluster_credentials_secret
     found = state.secrets().get(name)
@@ -88,7 +88,7 @@ def _type_of_targets_secret(target: DeploymentTargetSpec, claim: ClaimBacking, s
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """An environment as what is deployed there sees it."""
+    """An environment as seen by what is deployed there."""
 
     environment: KnownEnvironment | None
     """None: it cannot be read, or there is no room for it."""
@@ -98,14 +98,14 @@ class Place:
 
     @property
     def compiled_from(self) -> object:
-        """What of it may make other deployments of its bindings, or none."""
+        """What a change of the deployments of its bindings depends on."""
         known = self.environment
         where = (known.claim_name, known.target_namespace) if known is not None else None
         return where, self.backing, self.is_expired
 
 
 NO_PLACE = Place(None, Backing())
-"""Of a name that no environment has."""
+"""For a name that no environment has."""
 
 
 def places(state: TenantState, context: Context) -> dict[str, Place]:
@@ -135,7 +135,7 @@ def _outcome(row: PlainResource, family: Family, state: TenantState, context: Co
 
 
 def _families(rows: Collection[PlainResource]) -> dict[str, Family]:
-    """Where each stands among those of its namespace, by name."""
+    """By name, the position of each environment among those of its namespace."""
     known = {each.name: known_environment(each) for each in rows}
     parents = {name: each.parent for name, each in known.items() if each is not None and each.parent}
     cycles, children = parent_cycles(parents), dict[str, list[str]]()
@@ -146,12 +146,12 @@ def _families(rows: Collection[PlainResource]) -> dict[str, Family]:
 
 
 def _secret_types(state: TenantState, naming: Iterable[PlainResource]) -> Mapping[str, str]:
-    """Types of the Secrets that there are, of those that these resources name.
+    """Types of the existing Secrets that these resources name.
 
-    Of one that is followed there is a row. Of another one its type came with the newest command about a resource that
-    names it; the watcher sends that again when the Secret comes, goes or changes its type.
+    A followed Secret has a row. The type of another one comes with the newest command about a resource that names it;
+    the watcher sends that again when the Secret is created, deleted or changes its type.
     """
     secrets = state.secrets()
-    told = {each.refers_to: each.secret_type for each in naming if each.secret_type}
+    named = {each.refers_to: each.secret_type for each in naming if each.secret_type}
     followed = {each.refers_to: type_of(secrets[each.refers_to]) for each in naming if each.refers_to in secrets}
-    return told | followed
+    return named | followed

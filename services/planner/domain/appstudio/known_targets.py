@@ -1,7 +1,7 @@
 """The claims and targets of a tenant as their rules take them, read from its rows. For ``targets``.
 
-What is not valid, or beyond the quota, is refused: nothing new follows from it. What was decided of it before stays, so
-that a claim which had a target when it was refused has it until it is deleted, and the target ends as its class says.
+One that is invalid, or beyond the quota, is refused: nothing new follows from it. Earlier decisions stay. So a claim
+that had a target when it was refused has it until the claim is deleted, and the target ends as its class says.
 """
 
 from __future__ import annotations
@@ -26,29 +26,29 @@ from services.kinds.shared.spec_text import spec_of
 from services.kinds.space_request.model import SPACE_REQUEST
 
 GIVEN = frozenset({BOUND, LOST, RELEASED, FAILED})
-"""Phases of claims that have or had a target, and of targets that some claim has or had, or that are going."""
+"""Phases of claims that have or had a target, and of targets that a claim has or had, or that are going."""
 
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """The claims and targets that there are, by name, as the rules take them, and those that they do not take."""
+    """The claims and targets of a tenant, by name: those that the rules take, and those that they refuse."""
 
     claims: Mapping[str, Claim]
     targets: Mapping[str, Target]
     refused: Mapping[str, str]
-    """Why, by the uid of the resource."""
+    """Why each is refused, by the uid of the resource."""
     beyond_quota: Mapping[str, str]
-    """Likewise, of those that are in force all the same: what was decided of them stays, and comes to its end."""
+    """Why each that is in force is beyond the quota, by uid. Earlier decisions about it stay, until it ends."""
     present: Mapping[str, str]
-    """Uids of all claims that are there, by name."""
+    """Uids of all claims that exist, by name."""
     staying: frozenset[str]
-    """Names of those that are not being deleted."""
+    """Names of claims that are not being deleted."""
     classes: Mapping[str, DeploymentTargetClassSpec]
-    """Those that some of them name, and that exist."""
+    """The classes that exist and that some of them name."""
 
 
 def known_of(rows: Collection[PlainResource], limits: Limits) -> Known:
-    """What there is; ``rows``: of a tenant, those of these kinds that exist."""
+    """The claims and targets in ``rows``, which are all rows of these kinds of a tenant that exist."""
     claims: dict[str, Claim] = {}
     targets: dict[str, Target] = {}
     refused: dict[str, str] = {}
@@ -80,15 +80,15 @@ def known_of(rows: Collection[PlainResource], limits: Limits) -> Known:
     )
 
 
-def held_by_refused(rows: Collection[PlainResource], known: Known) -> dict[str, str]:
-    """Claims by the name of the target that each has: one that is refused by now has it until it is being deleted."""
+def refused_owners(rows: Collection[PlainResource], known: Known) -> dict[str, str]:
+    """By name of the target, the claim that has it and is refused. It has the target until it is being deleted."""
     refused = (row for row in rows if row.uid in known.refused and row.kind == DEPLOYMENT_TARGET_CLAIM.kind)
     decided = ((row.name, Decided.of(row)) for row in refused if row.is_active)
     return {each.other: name for name, each in decided if each.phase == BOUND}
 
 
 def claimant_of(target: Target, known: Known) -> Claimant:
-    """How the claim stands that ``target`` is kept for."""
+    """State of the claim that ``target`` is reserved for."""
     uid = known.present.get(target.claim)
     if uid is None:
         return Claimant.UNTOLD
@@ -98,25 +98,25 @@ def claimant_of(target: Target, known: Known) -> Claimant:
 
 
 def _claim(row: PlainResource) -> Claim:
-    """Raises Permanent if it is not valid. Whether it has our finalizer is told, or else it does not count as kept."""
-    told = _metadata(row)
+    """Raises Permanent if it is not valid. A claim whose finalizer is not reported counts as one without ours."""
+    metadata = _metadata(row)
     return Claim(
         name=row.name,
         uid=row.uid,
         created_at=row.created_at,
         spec=spec_of(DeploymentTargetClaimSpec, row),
-        annotations=told.annotations,
+        annotations=metadata.annotations,
         given=Decided.of(row).other,
         deleting=row.deleting,
-        has_finalizer=FINALIZER in told.finalizers,
+        has_finalizer=FINALIZER in metadata.finalizers,
     )
 
 
 def _target(row: PlainResource) -> Target:
-    """Likewise. A claim that it was given to has it, or had it until it is deleted, though it may not say so yet.
+    """Raises Permanent if it is not valid. A target that was given to a claim is reserved for it.
 
-    One that only recalls that it was bound, because the database was lost, is kept for the claim that it names. That
-    may be told of later: nothing is released, or even deleted, for want of what nobody has told yet.
+    After the database was lost, a target that only its own status says was bound is reserved for the claim that it
+    names. That claim may be reported later. Nothing is released or deleted because something is not reported yet.
     """
     spec, decided = spec_of(DeploymentTargetSpec, row), Decided.of(row)
     phase = "" if decided.phase == TARGET_BOUND and not decided.other else decided.phase
@@ -126,7 +126,7 @@ def _target(row: PlainResource) -> Target:
 
 
 def _metadata(row: PlainResource) -> ProjectedMetadata:
-    """What is too long says nothing."""
+    """The metadata; empty if it is too long."""
     try:
         return metadata_of(row)
     except Permanent:
@@ -134,7 +134,7 @@ def _metadata(row: PlainResource) -> ProjectedMetadata:
 
 
 def _classes(rows: Iterable[PlainResource]) -> dict[str, DeploymentTargetClassSpec]:
-    """Of each the newest that some resource was told of."""
+    """For each name, the newest class that some resource was reported with."""
     newest: dict[str, tuple[int, DeploymentTargetClassSpec]] = {}
     for row in rows:
         found = named_class(row.named_class) if row.named_class else None

@@ -1,4 +1,4 @@
-"""Bindings whose Application is missing: each is looked at again when it is to be deleted because of that."""
+"""Bindings whose Application is missing: each is due when it is to be deleted because of that."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ WITHOUT_APPLICATION: Subset[PlainResource] = Subset(misses_application)
 
 
 def plan_missing_applications(planned: PlannedTenant, context: Context) -> PlannedTenant:
-    """The tenant whose bindings know since when their Application is missing, each due when its time is over.
+    """The tenant whose bindings know since when their Application is missing. Each is due when its time is over.
 
-    The time is the planner's: what a log tells late is missed from now on.
+    The time is by the planner's clock: an Application that a late command reports as gone is missing from now on.
     """
     cause, state, now = planned.last_cause, planned.state, context.now
     if cause is None or state.tenant.is_former:
@@ -50,7 +50,7 @@ def removal_of(row: PlainResource, context: Context) -> datetime | None:
 
 
 def _known_applications(state: TenantState, before: TenantState) -> KnownApplications:
-    """Of those beyond the quota not all are at hand."""
+    """The Applications of a tenant. Not all of those beyond the quota are loaded."""
     rows, former = (each.plain_resources_of_kind(APPLICATION.kind).values() for each in (state, before))
     present, known = (frozenset(row.name for row in each if row.present) for each in (rows, former))
     return KnownApplications(

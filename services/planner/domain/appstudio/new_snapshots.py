@@ -1,8 +1,8 @@
 """New Snapshots: each wants the PromotionRuns that bring it to the environments where automated promotions begin.
 
-A Snapshot that nobody names is dormant, but one that waits for its runs is not, by its row (``snapshot/promotion.py``).
-The runs are unowned objects, so what was promoted can be looked at when the Snapshot is gone. Of those that are over
-each application keeps the newest, so that they do not use up the quota.
+A Snapshot that nobody names is dormant, unless its row says that it waits for its runs (``snapshot/promotion.py``). The
+runs are unowned objects, so they stay when the Snapshot is deleted. Each application keeps the newest of its runs that
+are over; older ones are deleted, so that they do not use up the quota.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ LOOKED_AT = (SNAPSHOT.kind, APPLICATION.kind, ENVIRONMENT.kind, PROMOTION_RUN.ki
 OWNERS = (SNAPSHOT.kind, APPLICATION.kind)
 WAITING: Subset[PlainResource] = Subset(awaits_runs)
 RUNS_KEPT = 10
-"""Of each application, besides those that are not over."""
+"""Runs that are over and kept, of each application."""
 
 
 def plan_new_snapshots(planned: PlannedTenant, context: Context) -> PlannedTenant:
-    """The tenant with the runs that its new Snapshots want, and without those of long ago."""
+    """The tenant with the runs that its new Snapshots want, and without old runs."""
     cause, is_former = planned.last_cause, planned.state.tenant.is_former
     if cause is None or is_former or not _is_concerned(planned, context):
         return planned
@@ -74,7 +74,7 @@ def _is_concerned(planned: PlannedTenant, context: Context) -> bool:
 
 
 def _waiting(state: TenantState, context: Context) -> Mapping[UUID, PlainResource]:
-    """Snapshots that wait, and those that nobody has seen before, or that had no room before."""
+    """Snapshots that wait, those that are new, and those that had no room before."""
     before = context.before.plain_resources
     keys = [each for each in differing(state.plain_resources, before) if each in state.plain_resources]
     unseen = (state.plain_resources[each] for each in keys if each not in before or before[each].over_quota)
@@ -84,7 +84,7 @@ def _waiting(state: TenantState, context: Context) -> Mapping[UUID, PlainResourc
 
 
 def _snapshot(row: PlainResource) -> NewSnapshot:
-    """One that cannot be read is of no application: its runs will never be wanted."""
+    """The Snapshot of a row. One that cannot be read is of no application, so it gets no runs."""
     spec = readable_spec(KnownSnapshot, row) if row.is_active else None
     return NewSnapshot(row.id, row.name, spec.application if spec else "", row.created_at, started_of(row))
 
@@ -96,7 +96,7 @@ def _environments(state: TenantState) -> dict[str, KnownEnvironment]:
 
 
 def _automated_runs(state: TenantState) -> dict[str, tuple[PlainResource, PromotionRunSpec]]:
-    """Those that were made here, by name; also those beyond the quota, which no other one follows."""
+    """By name, the runs that this step made, also those beyond the quota: no other run follows these."""
     rows = [each for each in state.plain_resources_of_kind(PROMOTION_RUN.kind).values() if each.present]
     made = (row for row in rows if labels_of(row.metadata).get(AUTOMATED_LABEL) == TRUE)
     specs = ((row, readable_spec(PromotionRunSpec, within_quota(row))) for row in made)
@@ -104,7 +104,7 @@ def _automated_runs(state: TenantState) -> dict[str, tuple[PlainResource, Promot
 
 
 def _promoted(state: TenantState, runs: Mapping[str, tuple[PlainResource, PromotionRunSpec]]) -> dict[str, int]:
-    """When the newest Snapshot of each application was made that has one of ``runs``; each of these is loaded."""
+    """For each application, when the newest of its Snapshots with one of ``runs`` was made. All of these are loaded."""
     made_at = {row.name: row.created_at for row in state.plain_resources_of_kind(SNAPSHOT.kind).values() if row.present}
     newest: dict[str, int] = {}
     for _, spec in runs.values():
@@ -113,7 +113,7 @@ def _promoted(state: TenantState, runs: Mapping[str, tuple[PlainResource, Promot
 
 
 def _started(snapshot: NewSnapshot, roots: Collection[str], state: TenantState) -> frozenset[str]:
-    """Also those whose run was removed since."""
+    """Environments whose runs were started, also if the run was removed since."""
     runs = {each.name for each in state.plain_resources_of_kind(PROMOTION_RUN.kind).values() if each.present}
     return snapshot.started | {each for each in roots if run_name(snapshot.name, each) in runs}
 
@@ -125,7 +125,7 @@ def _wanted(
     runs: Mapping[str, tuple[PlainResource, PromotionRunSpec]],
     state: TenantState,
 ) -> Iterator[UnownedObject]:
-    """Runs that may begin: one of the same application and environment that is not over has to be over first."""
+    """Runs that may begin: an earlier run of the same application and environment has to be over first."""
     applications = state.plain_resources_of_kind(APPLICATION.kind).values()
     if not any(each.is_active and each.name == snapshot.application for each in applications):
         return
@@ -145,7 +145,7 @@ def _wanted(
 def _removals(
     state: TenantState, runs: Mapping[str, tuple[PlainResource, PromotionRunSpec]]
 ) -> Iterator[UnownedRequest]:
-    """What an application does not keep of its runs that are over, the oldest first."""
+    """Requests to delete runs that are over and that the application does not keep, the oldest first."""
     applications = [each for each in state.plain_resources_of_kind(APPLICATION.kind).values() if each.is_active]
     over = sorted(
         (row for row, _ in runs.values() if promotion_of(row).state == "Complete"),

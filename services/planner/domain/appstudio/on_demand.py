@@ -1,4 +1,4 @@
-"""Values by key of which each is made once it is asked for: a promotion run asks for a few of many."""
+"""A mapping whose values are computed when they are asked for. A promotion run asks for a few of many."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ DefaultT = TypeVar("DefaultT")
 
 
 class OnDemand(Generic[KeyT, ValueT]):
-    """What ``make`` makes of each key; None: it counts as one that is missing.
+    """The values that ``make`` returns; None: the key is missing.
 
-    No mapping: one can be iterated, and that would make all values.
+    It is no Mapping, because to iterate one would compute all values.
     """
 
     def __init__(self, make: Callable[[KeyT], ValueT | None]) -> None:
         self._made = cache(make)
 
     __iter__ = None
-    """Else Python would iterate it by ``__getitem__`` with numbers."""
+    """Otherwise Python would iterate it by ``__getitem__`` with numbers."""
 
     def __getitem__(self, key: KeyT) -> ValueT:
         made: ValueT | None = self._made(key)
@@ -37,6 +37,6 @@ class OnDemand(Generic[KeyT, ValueT]):
     @overload
     def get(self, key: KeyT, default: DefaultT) -> ValueT | DefaultT: ...
     def get(self, key: KeyT, default: DefaultT | None = None) -> ValueT | DefaultT | None:
-        """The value of a key; ``default``: it has none."""
+        """The value of a key; ``default`` if it is missing."""
         made: ValueT | None = self._made(key)
         return default if made is None else made

@@ -1,4 +1,4 @@
-"""Keeps what the rules of an AppStudio kind have decided about a resource, in the tenant's rows."""
+"""Stores what the rules of an AppStudio kind have decided about a resource, in the tenant's rows."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from services.planner.domain.steps.child_objects import Wanted, want_child_objec
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What follows from one resource."""
+    """What the rules have decided about one resource."""
 
     children: Collection[ChildObject] | None
     """All child objects that it wants; None: that is not known, so those that it has stay."""
     problem: Problem | None = None
     warning: Problem | None = None
-    """What is told if nothing else is wrong."""
+    """The problem to show if there is no other."""
 
 
 def differs_by_kind(state: TenantState, context: Context, kinds: Collection[str]) -> bool:
-    """Whether a resource of these kinds is another row than before the batch, or anything else may be otherwise."""
+    """Whether a resource of these kinds differs from before the batch, or the tenant has another basis."""
     before = context.before
     return not context.is_known or any(
         state.plain_resources_of_kind(kind) is not before.plain_resources_of_kind(kind) for kind in kinds
@@ -38,25 +38,25 @@ def differs_by_kind(state: TenantState, context: Context, kinds: Collection[str]
 
 
 def is_touched(planned: PlannedTenant, kinds: Collection[str]) -> bool:
-    """Whether a resource of these kinds is to be looked at though it is the row that it was: it was due."""
+    """Whether a resource of these kinds was touched. One that is due is touched though it does not differ."""
     rows = map(planned.state.plain_resources.get, planned.touched)
     return any(row is not None and row.kind in kinds for row in rows)
 
 
 def refused(why: Refused) -> Outcome:
-    """Of a resource whose spec is not accepted: what it has stays."""
+    """The outcome of a resource whose spec is refused: its child objects stay."""
     return Outcome(None, Problem(why.reason, why.message))
 
 
 def with_outcome(
     planned: PlannedTenant, owner: PlainResource, outcome: Outcome, cause: Cause, context: Context
 ) -> PlannedTenant:
-    """The tenant with what follows from ``owner``."""
+    """The tenant with the outcome of ``owner``."""
     return with_wanted(planned, owner, outcome, wanted_by(planned, owner, outcome, cause, context))
 
 
 def wanted_by(planned: PlannedTenant, owner: PlainResource, outcome: Outcome, cause: Cause, context: Context) -> Wanted:
-    """The child objects that ``owner`` wants. What one that is being deleted has stays: it goes after it."""
+    """The child objects that ``owner`` wants. If it is being deleted, those that it has stay until it is gone."""
     if outcome.children is None or not owner.is_active:
         return Wanted(planned.state)
     return want_child_objects(planned.state, owner, context.policy.kinds[owner.kind], outcome.children, cause)
@@ -64,21 +64,21 @@ def wanted_by(planned: PlannedTenant, owner: PlainResource, outcome: Outcome, ca
 
 def with_wanted(planned: PlannedTenant, owner: PlainResource, outcome: Outcome, wanted: Wanted) -> PlannedTenant:
     """The tenant with these child objects of ``owner``, and with what is wrong with it."""
-    told = outcome.problem or _name_conflict(wanted) or outcome.warning
-    row = refuse_resource(owner, told.refusal if told is not None else None)
+    shown = outcome.problem or _name_conflict(wanted) or outcome.warning
+    row = refuse_resource(owner, shown.refusal if shown is not None else None)
     is_same = row == wanted.state.plain_resources.get(row.id)
     return planned.with_state(wanted.state if is_same else wanted.state.with_plain_resources(row))
 
 
 def _name_conflict(wanted: Wanted) -> Problem | None:
-    """Why a child object is not made, of the first one that is not."""
+    """Why the first child object that cannot be made is not made."""
     conflicts = [(NAME_TAKEN, key) for key in wanted.refused] + [(NAME_EXISTS, key) for key in wanted.foreign]
-    told = ((entry, *reported_as(key)) for entry, key in conflicts)
-    return next((Problem.of(entry, kind=kind, name=name) for entry, kind, name in told), None)
+    shown = ((entry, *reported_as(key)) for entry, key in conflicts)
+    return next((Problem.of(entry, kind=kind, name=name) for entry, kind, name in shown), None)
 
 
 def owners_of_foreign(state: TenantState, before: TenantState) -> Iterator[UUID]:
-    """Resources of which a child object's name has become that of an object of somebody else."""
+    """Resources whose child object has a name that an object of somebody else now has."""
     keys = [*children_differing(state, before)]
     for key, live in live_children(state, keys, before).present.items():
         row = state.child_objects[key]

@@ -1,8 +1,8 @@
 """Claims that wait for a provisioner of others, as rows of ``pending_claims``. For ``targets``.
 
-A row is streamed to the provisioner that the class names, which knows nothing else of the claim. While the claim waits
-the row says ``wanted``. Once it waits no more, and never had a target, it says ``withdrawn``: what was made for it is
-to be taken back. It goes when the claim has a target, or is gone.
+A row is streamed to the provisioner that the class names, which knows nothing else of the claim. The row says
+``wanted`` while the claim waits. If the claim stops waiting without ever having had a target, the row says
+``withdrawn``, and the provisioner removes what it made. The row is deleted when the claim has a target, or is gone.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ def with_pending_claims(
     outcomes: Mapping[str, ClaimOutcome],
     classes: Mapping[str, DeploymentTargetClassSpec],
 ) -> TenantState:
-    """The tenant with a row for each claim that a provisioner of others has to do something for, and no other row.
+    """The tenant with a row for each claim for which a provisioner of others has something to do.
 
     Args:
         state: the tenant.
-        claims: its rows that exist, as they were decided in this plan.
-        outcomes: of claims by name; without those that are refused or being deleted.
+        claims: its rows that exist, with the decisions of this plan.
+        outcomes: of claims by name, without those that are refused or being deleted.
         classes: those that exist, by name.
     """
     rows = {row.uid: row for row in _rows(state, claims, outcomes, classes)}
@@ -45,7 +45,7 @@ def with_pending_claims(
 def awaited_class(
     outcome: ClaimOutcome | None, name: str, classes: Mapping[str, DeploymentTargetClassSpec]
 ) -> DeploymentTargetClassSpec | None:
-    """The class, of this ``name``, of a claim that waits for a provisioner of others; None: it waits for none."""
+    """The class ``name`` of a claim that waits for a provisioner of others; None: it does not wait for one."""
     is_waiting = outcome is not None and outcome.phase == PENDING and PROVISIONER in outcome.annotations
     class_ = classes.get(name) if is_waiting else None
     return class_ if class_ is not None and class_.provisioner != DEVSANDBOX else None

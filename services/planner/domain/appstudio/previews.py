@@ -1,8 +1,8 @@
-"""Previews: what is left of environments whose time is over. The other steps have it removed, each what is its own.
+"""Previews: what is left of environments whose time is over. Other steps remove it, each what it has made.
 
-Nothing that an environment has deployed can be removed without its credentials, so it goes last, and it is what
-remembers: its bindings are deleted first, with their deployments; when an engine has removed these, its claim; then the
-environment itself. How much is left is in the row of the environment (``environment/expiry.py``).
+What an environment has deployed can be removed only with its credentials, so the environment is deleted last: first its
+bindings, with their deployments; once an engine has removed these, its claim; then the environment. Its row says how
+much is left (``environment/expiry.py``).
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ PREVIEWS: Subset[PlainResource] = Subset(is_preview)
 DEPLOYMENTS: Groups[Deployment, str] = Groups(
     lambda known: known.environment if known.present or known.spec is not None else None
 )
-"""Those that are there or on an engine, by the ManagedEnvironment that they name."""
+"""Deployments that exist or are on an engine, by the ManagedEnvironment that they name."""
 
 
 def plan_previews(planned: PlannedTenant, context: Context) -> PlannedTenant:
-    """The tenant with what is left of its environments that are over; the others are due when they will be."""
+    """The tenant with what is left of environments that are over. The other previews are due when they are over."""
     if planned.last_cause is None or planned.state.tenant.is_former:
         return planned
     for row in index_of(planned.state.plain_resources, PREVIEWS).values():
@@ -43,7 +43,7 @@ def plan_previews(planned: PlannedTenant, context: Context) -> PlannedTenant:
 
 
 def ended_claims(state: TenantState) -> frozenset[str]:
-    """Names of claims of environments that are over and have nothing left, and that no other environment names."""
+    """Names of claims of environments that are over and have nothing left. No other environment names them."""
     if not index_of(state.plain_resources, PREVIEWS) or any_claim_may_be_needed(state):
         return frozenset()
     rows = [row for row in state.plain_resources_of_kind(ENVIRONMENT.kind).values() if row.present]
@@ -53,13 +53,13 @@ def ended_claims(state: TenantState) -> frozenset[str]:
 
 
 def any_claim_may_be_needed(state: TenantState) -> bool:
-    """Whether some environment is in force, and its spec is not known. Then no preview goes until it is."""
+    """Whether the spec of some environment in force is not known. No preview is deleted until it is."""
     rows = (row for row in state.plain_resources_of_kind(ENVIRONMENT.kind).values() if row.present)
     return any(_known(row) is None and row.uid in state.child_objects_by_owner() for row in rows)
 
 
 def _expires_at(row: PlainResource) -> datetime | None:
-    """What cannot be meant counts as nothing; the conditions of the environment say so."""
+    """When the preview is over. An invalid time counts as none; the conditions of the environment say so."""
     known = _known(row)
     try:
         return expires_at(row, known) if known is not None else None
@@ -68,18 +68,18 @@ def _expires_at(row: PlainResource) -> datetime | None:
 
 
 def _known(row: PlainResource) -> KnownEnvironment | None:
-    """Also of one that has outgrown its quota: what it has deployed is there."""
+    """The environment, also if it is beyond its quota: what it has deployed exists."""
     return known_environment(within_quota(row))
 
 
 def _remaining(state: TenantState, environment: str) -> int:
-    """How many bindings and deployments there are of it that have to go before it does."""
+    """How many of its bindings and deployments have to go before it does."""
     bindings = index_of(state.plain_resources, BY_ENVIRONMENT).get(environment, 0)
     return bindings + _deployments_of(state, environment)
 
 
 def _deployments_of(state: TenantState, environment: str) -> int:
-    """Those that bindings have made, and all that are going. One that a user has made stays, and has lost its place."""
+    """Deployments that bindings have made, and all that are being removed. Those that a user has made stay."""
     there = index_of(state.deployments, DEPLOYMENTS).get(managed_environment_name(environment), {})
     return sum(
         not each.is_active or (ChildKind.DEPLOYMENT.value, each.name) in state.child_objects for each in there.values()

@@ -1,6 +1,6 @@
 """Promotions: one run of an application at a time brings its snapshot from environment to environment.
 
-What a run waits for is told by others: bindings by commands, deployments by agents. So the step is taken with every
+A run waits for bindings, which watchers report, and for deployments, which agents report. So a step is taken with each
 batch that changes one of these while a run is open, and when a run is due.
 """
 
@@ -35,9 +35,9 @@ from services.planner.domain.steps.unowned_objects import UnownedRequest, reconc
 
 Order = BindingOrder | SnapshotOrder
 ROUNDS = 3
-"""How often runs of a tenant get the room that others have left, within one plan; the next plan goes on."""
+"""How often the runs of a tenant get room that others have left, within one plan. The next plan goes on."""
 NEXT_PLAN = timedelta(seconds=1)
-"""When that is due."""
+"""The time until that plan."""
 
 
 class OpenRun(NamedTuple):
@@ -49,30 +49,30 @@ class OpenRun(NamedTuple):
 
     @property
     def contender(self) -> Contender:
-        """What decides whose turn it is."""
+        """The values that decide whose turn it is."""
         row, is_active = self.row, self.promotion.state == "Active"
         return Contender(row.id, row.name, self.spec.application, row.created_at, is_active)
 
     def advanced(self, around: Surroundings, now: datetime, behind: str = "") -> tuple[OpenRun, tuple[Order, ...]]:
-        """The run as far as it comes now, and what has to be done for it."""
+        """The run after the steps that it can take now, and what has to be done for it."""
         step = advance(self.spec, self.promotion, around, now, behind=behind)
         return self._replace(promotion=step.promotion), step.orders
 
 
 @dataclass(frozen=True, slots=True)
 class Advanced:
-    """What has become of the open runs."""
+    """The open runs after their steps."""
 
     runs: tuple[OpenRun, ...]
     orders: tuple[tuple[PlainResource, Order], ...] = ()
-    """With the run that wants it."""
+    """What has to be done, each with its run."""
 
 
 def plan_promotions(planned: PlannedTenant, context: Context) -> PlannedTenant:
-    """The tenant with what its promotions have come to, and with what they want changed of bindings.
+    """The tenant with its promotions after their steps, and with the changes of bindings that they want.
 
-    Those that are complete make room within the quota for others, which begin at once, or are due in a moment
-    if this plan has had its rounds.
+    Complete runs make room within the quota for others. These begin in the same plan, or are due in a moment if the
+    plan has had its rounds.
     """
     if planned.state.tenant.is_former or not _is_concerned(planned, context):
         return planned
@@ -102,7 +102,7 @@ def _promoted(planned: PlannedTenant, cause: Cause, context: Context, now: datet
     planned, opened = _accepted(planned, context)
     advanced = _advanced(opened, surroundings(planned.state), now)
     for run in advanced.runs:
-        planned = _kept(planned, run, cause, now)
+        planned = _with_run(planned, run, cause, now)
     forgotten = [with_long_complete(row) for row in long_complete_runs(planned.state)]
     planned = planned.with_state(planned.state.with_plain_resources(*forgotten))
     requests = [UnownedRequest(owner, _object(order)) for owner, order in advanced.orders]
@@ -110,7 +110,7 @@ def _promoted(planned: PlannedTenant, cause: Cause, context: Context, now: datet
 
 
 def _is_concerned(planned: PlannedTenant, context: Context) -> bool:
-    """Whether a run is open, or was, and anything differs that it looks at."""
+    """Whether a run is open, or was, and something that it reads differs."""
     state, before = planned.state, context.before
     opened, were_open = index_of(state.plain_resources, OPEN_RUNS), index_of(before.plain_resources, OPEN_RUNS)
     if not opened and not were_open:
@@ -121,7 +121,7 @@ def _is_concerned(planned: PlannedTenant, context: Context) -> bool:
 
 
 def _accepted(planned: PlannedTenant, context: Context) -> tuple[PlannedTenant, list[OpenRun]]:
-    """Open runs, the oldest first; those that are refused say so, and have no turn."""
+    """Open runs, the oldest first. Those that are refused show it, and get no turn."""
     accepted = []
     for row in sorted(index_of(planned.state.plain_resources, OPEN_RUNS).values(), key=lambda each: each.id):
         try:
@@ -135,13 +135,13 @@ def _accepted(planned: PlannedTenant, context: Context) -> tuple[PlannedTenant, 
 
 
 def _with_row(planned: PlannedTenant, row: PlainResource) -> PlannedTenant:
-    """Nothing else follows from it."""
+    """The tenant with the row; nothing else is compiled."""
     state = planned.state
     return planned if state.plain_resources[row.id] == row else planned.with_state(state.with_plain_resources(row))
 
 
 def _advanced(opened: Collection[OpenRun], around: Surroundings, now: datetime) -> Advanced:
-    """Each run as far as it comes; one that is complete makes room for the next one at once."""
+    """Each run after its steps. When one is complete, the next of its application begins at once."""
     runs, orders = list[OpenRun](), list[tuple[PlainResource, Order]]()
     pending = list(opened)
     while pending:
@@ -156,8 +156,8 @@ def _advanced(opened: Collection[OpenRun], around: Surroundings, now: datetime) 
     return Advanced(tuple(runs), tuple(orders))
 
 
-def _kept(planned: PlannedTenant, run: OpenRun, cause: Cause, now: datetime) -> PlannedTenant:
-    """The tenant with a run as it is now, which is looked at again when its time is over."""
+def _with_run(planned: PlannedTenant, run: OpenRun, cause: Cause, now: datetime) -> PlannedTenant:
+    """The tenant with a run as it is now. It is due when its time is over."""
     planned = _with_row(planned, replace(run.row, progress=text_of(run.promotion)))
     if run.row.id not in planned.touched:
         planned = planned.touching(run.row.id, cause)

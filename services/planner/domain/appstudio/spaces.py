@@ -1,12 +1,12 @@
-"""SpaceRequests of the devsandbox provisioner: as its rules take them, and what they want as changes. For ``targets``.
+"""SpaceRequests of the devsandbox provisioner, as the rules take them, and the changes that they want. For ``targets``.
 
-A SpaceRequest is removed because of a claim or a target that is known and going: so a claim stays until what was made
-for it is going. One whose claim has gone all the same, because a watcher carried out late what was ordered for it or
-somebody took its finalizer off, is removed unless the API server has the claim, or a target of it: nobody may have told
-of these yet, as after a database was lost.
+A SpaceRequest is removed because of a claim or target that is known and going: a claim stays until what was made for it
+is going. The claim may be gone before that, because a watcher was late, or somebody removed its finalizer. Then the
+SpaceRequest is removed unless the API server has the claim, or a target of it: after a database was lost, these may not
+have been reported yet.
 
-A watcher that cannot make one, or its target, because nobody serves the kind or because it is refused, tells nobody.
-The row that asks for it tells since when nobody has seen one.
+If a watcher cannot make a SpaceRequest or its target, because the kind is not served or the object is refused, it does
+not report that. The row that asks for the object shows how long it has been missing.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ READY, FAILS_TO_TERMINATE = "Ready", "UnableToTerminate"
 def known_spaces(
     rows: Iterable[PlainResource], claims: Mapping[str, Claim], targets: Mapping[str, Target]
 ) -> list[SpaceRequest]:
-    """Those that were made for claims, with what their controller says: one that nobody can read says nothing."""
+    """SpaceRequests that were made for claims, with the state that their controller reports."""
     names = {space_name(claim): claim.name for claim in claims.values()}
     spaces = (_space(row, names.get(row.name, "")) for row in rows if row.kind == SPACE_REQUEST.kind)
     return [with_target(space, targets) for space in spaces if space.claim]
@@ -61,7 +61,7 @@ def known_spaces(
 def space_requests(
     wanted: Provisioning, rows: Iterable[PlainResource], spaces: Iterable[SpaceRequest]
 ) -> Iterator[UnownedRequest]:
-    """What is to be made, labelled and deleted; each for the claim, or else the target, that it was made for."""
+    """Requests to make, label and delete; each on behalf of the claim, or else the target, that it is for."""
     owners = {(row.kind, row.name): row for row in rows}
     by_name = {space.name: space for space in spaces}
     for order in wanted.requests:
@@ -88,7 +88,7 @@ def orphan_requests(
     claims: Collection[str],
     targets: Collection[str],
 ) -> Iterator[UnownedRequest]:
-    """The deletion of each, on its own behalf; ``claims`` and ``targets``: names of those that are known."""
+    """The request to delete each, on its own behalf. ``claims`` and ``targets``: names of those that are known."""
     own = {row.name: row for row in rows if row.kind == SPACE_REQUEST.kind}
     for space in orphans:
         claim = {} if space.claim in claims else {DEPLOYMENT_TARGET_CLAIM.kind: (space.claim,)}
@@ -101,9 +101,9 @@ def orphan_requests(
 def unmade_objects(
     wanted: Provisioning, rows: Iterable[PlainResource], state: TenantState, now: datetime
 ) -> dict[str, str]:
-    """What claims say, by name, for which something was asked for that is not there when it is to be asked for again.
+    """By claim, the message for an object that was asked for and is not there when it is due to be asked for again.
 
-    They say so until it is there, however often it is asked for.
+    The claim shows the message until the object is there.
     """
     there = {(row.kind, row.name): row for row in rows}
     errors = {}
@@ -118,7 +118,7 @@ def unmade_objects(
 
 
 def refused_targets(wanted: Provisioning, rows: Iterable[PlainResource], refused: Mapping[str, str]) -> dict[str, str]:
-    """What claims say, by name, whose target is there and not taken; ``refused``: why, by the uid of the resource."""
+    """By claim, the message for a target that exists and is refused. ``refused``: why, by the uid of the resource."""
     there = {row.name: row.uid for row in rows if row.kind == UnownedKind.TARGET.value}
     reasons = ((made, refused.get(there.get(made.name, ""))) for made in wanted.targets)
     return {
@@ -127,7 +127,7 @@ def refused_targets(wanted: Provisioning, rows: Iterable[PlainResource], refused
 
 
 def _orders(wanted: Provisioning) -> Iterator[tuple[tuple[str, str], str, str]]:
-    """Kind and name of each object that shall be there, its claim, and what that says if it is not."""
+    """For each object that shall exist: its kind and name, its claim, and the message if it does not exist."""
     for order in wanted.requests:
         said = SPACE_NOT_READY.text(request=order.name, minutes=MINUTES, why=NOT_MADE)
         yield (UnownedKind.SPACE_REQUEST.value, order.name), order.labels[CLAIM_LABEL], said
@@ -145,7 +145,7 @@ def _for_owner(
 
 
 def _space(row: PlainResource, claim: str) -> SpaceRequest:
-    """``claim``: for which one of this name is made, whatever its label says."""
+    """``claim``: the claim for which a SpaceRequest of this name is made, whatever its label says."""
     made_at = datetime.fromtimestamp(row.created_at / 1000, UTC)
     try:
         meta, status = metadata_of(row), status_of(SpaceRequestStatus, row)
@@ -175,13 +175,13 @@ def _going_since(row: PlainResource) -> datetime | None:
 
 
 def _reason(ready: ForeignCondition | None) -> str:
-    """What the condition says besides its status."""
-    told = (ready.reason, ready.message) if ready is not None else ()
-    return ": ".join(each for each in told if each)
+    """The reason and message of a condition."""
+    texts = (ready.reason, ready.message) if ready is not None else ()
+    return ": ".join(each for each in texts if each)
 
 
 def _time(text: str | None, row: PlainResource) -> datetime:
-    """Of a condition; of one that tells none, or one that was yet to come, when its resource has last changed."""
+    """The time of a condition. If it has none, or one in the future, the time of the last change of its resource."""
     try:
         found = datetime.fromisoformat(text or "")
     except ValueError:

@@ -1,4 +1,4 @@
-"""What a tenant has of what its promotion runs name, as their rules take it. For ``promotions``."""
+"""What promotion runs name, read from the tenant's rows as the rules take it. For ``promotions``."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ def _by_name(kind: str) -> Groups[PlainResource, str]:
 
 
 BY_NAME = {kind: _by_name(kind) for kind in (ENVIRONMENT.kind, SNAPSHOT.kind, BINDING.kind, APPLICATION.kind)}
-"""What runs may name, by kind: the incarnations of each name that exist."""
+"""By kind and name, the incarnations that exist of what runs may name."""
 
 
 def surroundings(state: TenantState) -> Surroundings:
-    """What the tenant has of what its runs name. Of Environments alone all are looked at: they follow each other."""
+    """What the runs of the tenant name. All Environments are read, because they follow each other."""
     rows = {row.name: row for row in state.plain_resources_in_order(ENVIRONMENT.kind) if row.present}
     named = {name: known for name, row in rows.items() if (known := known_environment(row))}
     expired = frozenset(name for name in named if remaining_of(rows[name]) is not None)
@@ -94,7 +94,7 @@ def _images_of(row: PlainResource | None) -> tuple[str, ...] | None:
 
 
 def _why_not_in_force(row: PlainResource | None) -> str | None:
-    """Of a resource that exists and does not count. No spec of Applications is read."""
+    """Why an existing resource does not count. Specs of Applications are not read."""
     if row is None:
         return None
     if row.over_quota:
@@ -114,18 +114,18 @@ def _is_application(name: str, state: TenantState) -> bool:
 
 
 def _is_binding(name: str, state: TenantState) -> bool:
-    """Whether a binding has the name of which it is known what it binds, in force or not."""
+    """Whether a binding has the name, in force or not, and its pair is known."""
     rows = _incarnations(state, BINDING.kind, name)
     return any(pair_of(row) is not None for row in rows if row.is_active or not row.over_quota)
 
 
 def _components(application: str, state: TenantState) -> tuple[str, ...]:
-    """Those of an application, by the names that the build service has for them."""
+    """The components of an application, by the names that the build service has for them."""
     return _names_of_components(application, state.plain_resources_of_kind(COMPONENT.kind).values())
 
 
 def _crowded_out(application: str, state: TenantState) -> tuple[str, ...]:
-    """Those of an application that are beyond the quota, by the same names."""
+    """The components of an application beyond the quota, by the same names."""
     return _names_of_components(application, _beyond_quota(state, COMPONENT.kind))
 
 
@@ -136,15 +136,15 @@ def _names_of_components(application: str, rows: Iterable[PlainResource]) -> tup
 
 
 def _idle_bindings(state: TenantState) -> dict[Pair, str]:
-    """Names of bindings that there is no room for, or whose spec cannot be read, by what they bind or have deployed.
+    """Names of bindings without room, or whose spec cannot be read, by their pair.
 
-    Of each pair the oldest, which is the one in force if it has deployed anything.
+    For each pair the oldest one: it is in force if it has deployed anything.
     """
     rows = sorted(index_of(state.plain_resources, REFUSED).values(), key=lambda row: (row.created_at, row.id))
     return {pair: row.name for row in reversed(rows) if row.is_active and (pair := bound_pair(state, row)) is not None}
 
 
 def _beyond_quota(state: TenantState, kind: str) -> list[PlainResource]:
-    """Resources of a kind that are beyond the quota, as if they were not."""
+    """Resources of a kind that are beyond the quota."""
     rows = index_of(state.plain_resources, RESOURCES_OVER_QUOTA).values()
     return [within_quota(row) for row in rows if row.kind == kind]

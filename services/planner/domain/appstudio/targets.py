@@ -1,9 +1,8 @@
-"""Claims and targets: who has which, and what is released, reclaimed and removed. Called by the plan.
+"""Claims and targets: who has which, and what is released, reclaimed and removed. ``plan.py`` calls this.
 
-All claims and targets of a tenant are decided together, in the tenant's order, by the rules of their kinds: so no two
-claims ever get one target. A decision is in the rows of the resources from this plan on (``shared/decided.py``), and a
-watcher writes it to the resources themselves (``unowned_objects.py``). Nothing is decided anew unless something differs
-that a decision follows from.
+All claims and targets of a tenant are decided together, in order, by the rules of their kinds, so no two claims get one
+target. The rows of the resources store the decision (``shared/decided.py``), and a watcher writes it to the resources
+(``unowned_objects.py``). Decisions are made again only if something differs that they depend on.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ from services.kinds.shared.resource import Cause, PlainResource
 from services.kinds.shared.spec_text import spec_of
 from services.kinds.shared.unowned_objects import UnownedObject
 from services.kinds.space_request.model import SPACE_REQUEST
-from services.planner.domain.appstudio.known_targets import Known, claimant_of, held_by_refused, known_of
+from services.planner.domain.appstudio.known_targets import Known, claimant_of, known_of, refused_owners
 from services.planner.domain.appstudio.outcomes import differs_by_kind, is_touched
 from services.planner.domain.appstudio.pending_claims import awaited_class, with_pending_claims
 from services.planner.domain.appstudio.previews import ended_claims
@@ -58,15 +57,15 @@ from services.planner.domain.state import TenantState
 from services.planner.domain.steps.unowned_objects import UnownedRequest, reconcile_unowned_objects
 
 KINDS = (DEPLOYMENT_TARGET_CLAIM.kind, DEPLOYMENT_TARGET.kind, SPACE_REQUEST.kind)
-"""Of these resources something is decided, and on behalf of these something is changed."""
+"""The kinds whose resources are decided, and on whose behalf objects are changed."""
 BY_NAME: Groups[PlainResource, tuple[str, str]] = Groups(
     lambda row: (row.kind, row.name) if row.present and row.kind in KINDS else None
 )
-"""Those that exist, by kind and name."""
+"""Resources that exist, by kind and name."""
 
 
 def plan_targets(planned: PlannedTenant, context: Context) -> PlannedTenant:
-    """The tenant with its claims and targets decided, and with what is to be changed of them."""
+    """The tenant with its claims and targets decided, and with the changes of objects that follow."""
     cause, state = planned.last_cause, planned.state
     if cause is None or not _is_concerned(planned, context):
         return planned
@@ -84,7 +83,7 @@ def plan_targets(planned: PlannedTenant, context: Context) -> PlannedTenant:
     late = {row.name: error for row in rows if (error := late_error(row, cause.at))}
     errors = {**unmade, **(wanted.errors or {}), **no_room, **late}
     outcomes = {name: _with_error(each, errors.get(name, "")) for name, each in outcomes.items()}
-    owners = held_by_refused(rows, known) | {
+    owners = refused_owners(rows, known) | {
         outcome.target: name for name, outcome in outcomes.items() if outcome.phase == BOUND
     }
     made_of = _by_target(spaces)
@@ -108,20 +107,20 @@ def plan_targets(planned: PlannedTenant, context: Context) -> PlannedTenant:
 
 
 class ClaimBacking(NamedTuple):
-    """What an environment gets of the claim that it names."""
+    """What an environment gets from the claim that it names."""
 
     phase: str | None
     """None: there is no such claim."""
     target: DeploymentTargetSpec | None = None
-    """The one that it has."""
+    """The target that the claim has."""
     secret_type: str = ""
-    """Of the Secret that opens it, as far as it was told."""
+    """The type of the Secret that opens the target, if it was reported."""
     secret_version: str = ""
-    """Likewise; empty: it was not told whether there is one."""
+    """The version of that Secret; empty: it was not reported whether there is one."""
 
 
 def claim_backing(state: TenantState, name: str) -> ClaimBacking:
-    """As it was decided, by ``plan_targets``."""
+    """What a claim gives, as ``plan_targets`` decided."""
     claim = _named(state, DEPLOYMENT_TARGET_CLAIM.kind, name)
     if claim is None:
         return ClaimBacking(None)
@@ -145,7 +144,7 @@ def _is_concerned(planned: PlannedTenant, context: Context) -> bool:
 
 
 def _rows(state: TenantState) -> list[PlainResource]:
-    """Those that exist."""
+    """Resources of these kinds that exist."""
     return [each for kind in KINDS for each in state.plain_resources_in_order(kind) if each.present]
 
 
@@ -157,21 +156,23 @@ def _provisioning(
     cause: Cause,
     context: Context,
 ) -> Provisioning:
-    """By what is known: a SpaceRequest of a claim and a target that nobody has told of is left alone.
+    """What is to be provisioned for claims that are known. Other SpaceRequests are left alone.
 
-    So is that of a claim which is refused, until it is being deleted. All of them take up room.
+    So is that of a refused claim until the claim is being deleted. All of them use room.
     """
     standing = {name: claim for name, claim in known.claims.items() if not claim.deleting}
-    told = {*known.claims, *(known.present.keys() - known.staying)}
+    known_claims = {*known.claims, *(known.present.keys() - known.staying)}
     known_for = [
-        each for each in spaces if each.name not in orphans and (each.claim in told or each.target in known.targets)
+        each
+        for each in spaces
+        if each.name not in orphans and (each.claim in known_claims or each.target in known.targets)
     ]
     room = context.policy.limits.of(SPACE_REQUEST.kind) - len(spaces)
     return provision(standing, outcomes, known.targets, known_for, known.classes, cause.at, room=room)
 
 
 def _by_target(spaces: Iterable[SpaceRequest]) -> dict[str, list[SpaceRequest]]:
-    """Those of which each target was made, by its name."""
+    """By the name of a target, the SpaceRequests that it was made from."""
     found: dict[str, list[SpaceRequest]] = {}
     for space in spaces:
         found.setdefault(space.target, []).append(space)
@@ -179,7 +180,7 @@ def _by_target(spaces: Iterable[SpaceRequest]) -> dict[str, list[SpaceRequest]]:
 
 
 def _with_wait(row: PlainResource, outcomes: Mapping[str, ClaimOutcome], known: Known, cause: Cause) -> PlainResource:
-    """It remembers since when it waits for a provisioner of others, if it is a claim that does."""
+    """The row with the time since when it waits, if it is a claim that waits for a provisioner of others."""
     if row.kind != DEPLOYMENT_TARGET_CLAIM.kind:
         return row
     class_ = awaited_class(outcomes.get(row.name), row.refers_to, known.classes)
@@ -197,10 +198,10 @@ def _with_due_times(
     waiting: Collection[str],
     cause: Cause,
 ) -> PlannedTenant:
-    """Targets and claims are looked at again when what they wait for has lasted for too long.
+    """The rows of targets and claims with the time at which what they wait for has lasted too long.
 
-    That is a namespace that does not go, and one that is not there yet, for the claims in ``waiting``; or any target of
-    a provisioner of others.
+    They wait for a namespace that does not go; for one that is not there yet, if the claim is in ``waiting``; or for
+    any target of a provisioner of others.
     """
     times: dict[tuple[str, str], datetime] = {}
     for space in spaces:
@@ -239,7 +240,7 @@ def _with_decision(
     targets: Mapping[str, TargetOutcome],
     made_of: Mapping[str, list[SpaceRequest]],
 ) -> PlainResource:
-    """What is refused keeps what was decided of it."""
+    """The row with the decision. A refused resource keeps its earlier decision."""
     before, beyond_quota = Decided.of(row), known.beyond_quota.get(row.uid, "")
     if (error := known.refused.get(row.uid)) is not None:
         return before.kept_in(row, error)
@@ -264,7 +265,7 @@ def _claim_requests(
     left: Collection[str],
     ended: Collection[str],
 ) -> Iterator[UnownedRequest]:
-    """``left``: claims for which something was made that is not going yet; ``ended``: those that go."""
+    """``left``: claims for which something was made that is not going yet; ``ended``: claims that go."""
     for row in rows:
         if row.kind != DEPLOYMENT_TARGET_CLAIM.kind:
             continue
@@ -288,7 +289,7 @@ def _target_requests(
 
 
 def _refused_requests(rows: Iterable[PlainResource], known: Known, left: Collection[str]) -> Iterator[UnownedRequest]:
-    """What is not taken is not kept: it goes when somebody deletes it, a claim once what it had is going."""
+    """Requests for refused resources: they are not kept alive. A claim goes once what it had is going."""
     for row in rows:
         if row.uid not in known.refused or not row.deleting:
             continue

@@ -1,15 +1,14 @@
 """Compiles the child objects that resources want in their own namespace, and keeps them as they are wanted.
 
-Level-based: what is wanted is compared with what the tenant's own rows tell of the live objects. A row says ``present``
-as long as its owner wants it, then ``absent`` until the object is seen to be gone. If the live object is not as it is
-wanted, or has gone, the revision is raised, and a watcher applies the row anew. Two controllers that disagree do not
-spin:
+Level-based: what is wanted is compared with the live objects as the tenant's own rows show them. A row says ``present``
+as long as its owner wants the object, then ``absent`` until the object is gone. If the live object differs, or is gone,
+the revision is raised, and a watcher applies the row again. Two controllers that disagree do not spin:
 
-- a row is written once for each version of the live object, and once for each time that it goes;
-- a row is not written for that before ``REAPPLY_AFTER`` has passed since it was written last.
+- a row is written once for each version of the live object, and once for each time that the object goes;
+- a row is written again for that only once ``REAPPLY_AFTER`` has passed since it was written last.
 
-An object that nobody has seen for ``UNSEEN_AFTER`` is asked for again, or not waited for any more. So one comes back
-even if no event told of its end: of an object that came and went, a batch has the end alone.
+If an object is not seen for ``UNSEEN_AFTER``, it is asked for again, or no longer waited for. So it comes back even if
+no event reported its end: if an object came and went within a batch, the batch has only the end.
 """
 
 from __future__ import annotations
@@ -35,21 +34,21 @@ from services.planner.rows.compiled import ChildKey, ChildRow
 REAPPLY_AFTER = timedelta(seconds=10)
 UNSEEN_AFTER = timedelta(minutes=5)
 COPIED_AGAIN_AFTER = timedelta(minutes=10)
-"""How old a copied Secret may be: nobody sees what somebody makes of its content, so it is copied again and again."""
+"""How old a copied Secret may be. Nobody sees a change of its content, so it is copied again and again."""
 
 
 class Wanted(NamedTuple):
-    """A tenant with what one of its resources wants."""
+    """A tenant with the child objects that one of its resources wants."""
 
     state: TenantState
     refused: tuple[ChildKey, ...] = ()
-    """What is not made: another resource has the name, or it is too long."""
+    """Objects that are not made: another resource has the name, or the object is too long."""
     foreign: tuple[ChildKey, ...] = ()
-    """What is not made because somebody has made an object of this name."""
+    """Objects that are not made because somebody else has made an object of the name."""
 
 
 def reconcile_child_objects(planned: PlannedTenant, context: Context) -> PlannedTenant:
-    """The tenant with its rows of child objects, which earlier steps have set, compared with the live objects."""
+    """The tenant with its rows of child objects compared with the live objects."""
     cause, state = planned.last_cause, planned.state
     if cause is None or not state.child_objects:
         return planned
@@ -61,9 +60,9 @@ def reconcile_child_objects(planned: PlannedTenant, context: Context) -> Planned
 def want_child_objects(
     state: TenantState, owner: PlainResource, kind: Kind, wanted: Iterable[ChildObject], cause: Cause
 ) -> Wanted:
-    """The tenant once ``owner``, which is of ``kind``, wants these child objects and no others.
+    """The tenant once ``owner``, of ``kind``, wants these child objects and no others.
 
-    An object stays that of another resource as long as that exists and the object was not seen to be gone.
+    An object of another resource stays that resource's as long as the resource exists and the object is not gone.
     """
     of_owner = state.child_objects_by_owner().get(owner.uid, {})
     own = {key: row for key, row in of_owner.items() if not row.is_unowned}
@@ -92,9 +91,9 @@ def _owner_of(state: TenantState, row: ChildRow) -> PlainResource | None:
 
 
 def row_for(state: TenantState, owner: PlainResource, kind: Kind, wanted: DesiredObject, uid: str = "") -> ChildRow:
-    """The row by which ``owner`` has its wish, with the stamps of the row that there is; a new one gets its own.
+    """The row of an object that ``owner`` wants. It keeps the stamps of the row before; a new row gets its own.
 
-    ``uid``: of the object that it is bound to, if it is.
+    ``uid``: the uid of the object that the row is bound to, if any.
     """
     known = state.child_objects.get(wanted.key)
     return ChildRow(
@@ -118,7 +117,7 @@ def row_for(state: TenantState, owner: PlainResource, kind: Kind, wanted: Desire
 
 
 def _absent(known: ChildRow, live: LiveChild | None) -> ChildRow:
-    """``known`` once nobody wants it."""
+    """``known`` as a row of an object that its owner no longer wants."""
     if known.desired == "absent":
         return known
     uid = live.uid if live is not None and _is_ours(known, live) and _is_applied(known, live) else ""
@@ -126,15 +125,15 @@ def _absent(known: ChildRow, live: LiveChild | None) -> ChildRow:
 
 
 def _is_applied(row: ChildRow, live: LiveChild) -> bool:
-    """Whether the object is known to be what a watcher has made of the row.
+    """Whether the object is known to be what a watcher has made from the row.
 
-    Otherwise the row may be on its way: if the object goes before it arrives, another one is made.
+    Otherwise the row may be on its way: if the object goes before it arrives, the watcher makes another one.
     """
     return not row.live_version or (live.version != row.live_version and not differs(row.manifest, live))
 
 
 def written(row: ChildRow, live: LiveChild | None, cause: Cause) -> ChildRow:
-    """``row`` with the stamps of a row that is written."""
+    """``row`` as it is written: with the next revision, and with stamps."""
     return replace(
         row,
         revision=row.revision + 1,
@@ -145,7 +144,7 @@ def written(row: ChildRow, live: LiveChild | None, cause: Cause) -> ChildRow:
 
 
 def _compare_with_live(planned: PlannedTenant, cause: Cause, context: Context) -> PlannedTenant:
-    """With rows as their live objects require it, and with the times at which their owners are looked at again."""
+    """The tenant with rows as their live objects require, and with the times at which owners are due."""
     rows = _rows_concerned(planned, context)
     live = live_children(planned.state, rows.keys(), context.before)
     state = planned.state
@@ -167,7 +166,7 @@ def _compare_with_live(planned: PlannedTenant, cause: Cause, context: Context) -
 
 
 def _rows_concerned(planned: PlannedTenant, context: Context) -> dict[ChildKey, ChildRow]:
-    """Child objects of all owners of which something differs, and that an event was about."""
+    """Child objects of owners of which something differs, or that an event was about."""
     state, before = planned.state, context.before
     if not context.is_known:
         return dict(sorted((key, row) for key, row in state.child_objects.items() if not row.is_unowned))
@@ -185,7 +184,7 @@ def _owners_touched(planned: PlannedTenant, before: TenantState) -> Iterator[UUI
 
 
 def _after_comparison(row: ChildRow, owner: PlainResource | None, live: LiveChildren, at: datetime) -> ChildRow | None:
-    """The row but for its stamps; None: nothing is left to wait for."""
+    """The row without new stamps; None: nothing is left to wait for."""
     there = live.present.get(row.key)
     if row.desired == "present":
         return row if owner is not None and owner.present else _absent(row, there)
@@ -198,9 +197,9 @@ def _after_comparison(row: ChildRow, owner: PlainResource | None, live: LiveChil
 
 
 def _is_missed(row: ChildRow, owner: PlainResource | None, live: LiveChildren) -> bool:
-    """Whether the object has gone: now, or before, and its owner is looked at again because of that.
+    """Whether the object is gone: in this batch, or before, and its owner is due because of that.
 
-    Nothing else remembers it. An owner may be due that soon for another reason: then the object is asked for once more.
+    Nothing else remembers it. If the owner is due for another reason, the object is asked for once more.
     """
     if row.desired == "absent" or row.key in live.present:
         return False
@@ -221,7 +220,7 @@ def _is_own_copy(row: ChildRow, live: LiveChild) -> bool:
 
 
 def _due_at(row: ChildRow, live: LiveChild | None, *, is_missed: bool) -> datetime | None:
-    """When what was held back may be done; None: nothing is."""
+    """When the row may be written again; None if it need not be."""
     if row.desired == "absent":
         is_awaited = not row.uid and (live is None or not _is_ours(row, live))
         return row.seen_at + UNSEEN_AFTER if is_awaited else None
@@ -233,11 +232,11 @@ def _due_at(row: ChildRow, live: LiveChild | None, *, is_missed: bool) -> dateti
 
 
 def _has_drifted(row: ChildRow, live: LiveChild) -> bool:
-    """Whether the object lacks something that was not answered yet; one that is being deleted has to go first."""
+    """Whether the live object differs in a version that no row has answered. An object that is going does not."""
     is_news = live.version != row.live_version and not live.deleting and _is_ours(row, live)
     return is_news and differs(row.manifest, live)
 
 
 def _is_ours(row: ChildRow, live: LiveChild) -> bool:
-    """Whether it may be, as far as its controller is told."""
+    """Whether its controller is the owner, or unknown."""
     return live.controller is None or live.controller.uid == row.owner_uid

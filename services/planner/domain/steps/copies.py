@@ -1,9 +1,9 @@
-"""Compiles what other instances than the tenant's own hold of it: projects, clusters and repositories, once more.
+"""Compiles a tenant's projects, clusters and repositories on other instances than its own.
 
 An instance has such copies as long as it has a part of the tenant's deployments, and from when a move to it is
-prepared. They are compiled by the same steps, as if the tenant were there. Nothing follows from a copy but that
-deployments can be there: what is found out about credentials counts where the tenant is. What a move has left goes when
-the target has all deployments.
+prepared. The same steps compile them, as if the tenant were there. Copies only let deployments be there; checks of
+credentials count on the tenant's own instance alone. The source of a move loses its copies once the target has all
+deployments.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from services.planner.rows.compiled import TENANT, EngineObject, Owner
 
 
 def compile_copies(planned: PlannedTenant, context: Context) -> PlannedTenant:
-    """What each of the other instances shall hold."""
+    """The tenant with its objects on other instances."""
     if planned.cause is None:
         return planned
     own, wanted = planned.state.tenant.engine_instance_id, instances_with_copies(planned.state)
-    for instance in sorted({*wanted, *planned.state.held} - {own}):
+    for instance in sorted({*wanted, *planned.state.objects_by_instance} - {own}):
         there = StepResult(planned.state.on_instance(instance))
         seen = _context_on(instance, context)
         if instance in wanted:
@@ -36,26 +36,26 @@ def compile_copies(planned: PlannedTenant, context: Context) -> PlannedTenant:
         else:
             step = withdraw_objects(there, there.state.objects, handed_over(there.state, seen))
         planned = planned._replace(
-            state=planned.state._replace(held=step.state.held),
+            state=planned.state._replace(objects_by_instance=step.state.objects_by_instance),
             manifests={**planned.manifests, **_of_held(step)},
         )
     return planned
 
 
 def instances_with_copies(state: TenantState) -> frozenset[str]:
-    """Where the tenant has a part, and where it is about to have one."""
+    """Instances where the tenant has a part, or is about to have one."""
     move = state.move
     coming = {move.target} if move is not None and move.step in ("preparing", "pausing", "releasing") else set()
     return frozenset({*state.parts, *coming} - {state.tenant.engine_instance_id})
 
 
 def awaits_adoption(instance: str, context: Context) -> bool:
-    """Whether deployments of the tenant were there, and their target does not have all of them yet."""
+    """Whether the tenant moves away from ``instance``, and the target does not have all deployments yet."""
     return context.move is not None and context.move.step == "adopting" and context.move.source == instance
 
 
 def _context_on(instance: str, context: Context) -> Context:
-    """As if the tenant had been there; only if it had copies there, and follows from the same, are these known."""
+    """The context as if the tenant were on ``instance``. Copies are known if they were there, with the same basis."""
     seen = replace(context, before=context.before.on_instance(instance))
     if context.is_known and instance in instances_with_copies(context.before):
         return replace(seen, before=seen.before._replace(basis=seen.basis))
@@ -69,9 +69,9 @@ def _compiled(there: StepResult, context: Context) -> StepResult:
 
 
 def _left(there: StepResult, left: Placement, context: Context) -> StepResult:
-    """With Applications that the source has still, as far as anybody knows: it gives them up once it can be reached.
+    """The source with the Applications that it may still have. It releases them once it can be reached.
 
-    They are not their deployments' any more, which may be deleted meanwhile, but the tenant's.
+    Their owner is the tenant, because the deployments may be deleted meanwhile.
     """
     if context.move is None or context.move.path != "fenced":
         return there
@@ -80,11 +80,11 @@ def _left(there: StepResult, left: Placement, context: Context) -> StepResult:
         if known.spec is not None:
             manifest = engine.deployment(left, known.id, known.uid, accepted_deployment(known.spec), NOWHERE)
             manifest = engine.released(manifest, at_once=True)
-            held = EngineObject(False, manifest.digest, manifest.size, owner)
-            there = there.with_state(there.state.with_objects({manifest.key: held})).with_manifests([manifest])
+            released = EngineObject(False, manifest.digest, manifest.size, owner)
+            there = there.with_state(there.state.with_objects({manifest.key: released})).with_manifests([manifest])
     return there
 
 
 def _of_held(step: StepResult) -> dict[PlacedKey, Manifest]:
-    """Manifests of what is held: what is too long is told of where the tenant is."""
+    """Manifests of objects that are stored. One that is too long is reported on the tenant's own instance."""
     return {placed: made for placed, made in step.manifests.items() if placed[1] in step.state.objects}

@@ -1,8 +1,8 @@
 """Compiles deployments: each newest spec becomes a manifest, or there is a reason why it waits.
 
 Level-based: the result depends on the row, the environments and the quota, not on what happened. A spec names an
-environment; once the spec is in force, the deployment is bound to that environment's id, until a spec is in force with
-another environment of that name.
+environment. Once the spec is in force, the deployment is bound to the id of that environment, until another spec is in
+force.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ from services.planner.domain.indexed_rows import Groups, index_of
 from services.planner.domain.planned_tenant import Context, PlannedTenant, StepResult
 from services.planner.domain.state import BY_INSTANCE, TenantState
 from services.planner.domain.steps.environments import Environments, changed_clusters
-from services.planner.domain.steps.handover.moved_deployments import is_kept
+from services.planner.domain.steps.handover.moved_deployments import stays_on_engine
 from services.planner.domain.steps.quotas import Usage, room_for, waiting_for_room
 from services.planner.engines.interface import LOCAL, NOWHERE, Manifest, Target
 
 
 @dataclass(frozen=True, slots=True)
 class CompiledDeployment:
-    """A deployment, and what it becomes on its engine."""
+    """A deployment, and its manifest."""
 
     row: Deployment
     manifest: Manifest | None = None
-    """Of what shall be on the engine; None: what is there stays as it is, or goes."""
+    """The manifest for the engine; None: what is there stays as it is, or is removed."""
 
 
 def compile_deployments(planned: PlannedTenant, context: Context) -> PlannedTenant:
@@ -94,7 +94,7 @@ def _affected(
     environments: Environments,
     context: Context,
 ) -> list[UUID]:
-    """Others of which the environment that they name, or the one that they are bound to, looks different now."""
+    """Other deployments whose environment, by name or by id, has changed."""
     before = context.before
     then = Environments(before)
     rows = [
@@ -117,7 +117,7 @@ def _is_refused(known: Deployment) -> bool:
 
 
 def _may_leave_room(state: TenantState, context: Context) -> bool:
-    """Whether there may be room now for deployments that wait for it."""
+    """Whether there may be room now for deployments that wait."""
     before = context.before
     if state.plain_resources is before.plain_resources and state.objects is before.objects:
         return False
@@ -144,7 +144,7 @@ def _resolved(
 
 
 def _with_spec(now: Deployment, newest: str, environments: Environments, context: Context) -> Deployment:
-    """With ``newest`` as its spec if the environment that it names can be used, or needs none."""
+    """The row with ``newest`` in force, if its environment can be used or it needs none."""
     spec = accepted_deployment(newest)
     environment = spec.destination.environment
     try:
@@ -166,9 +166,10 @@ def _with_spec(now: Deployment, newest: str, environments: Environments, context
 
 
 def _placed(now: Deployment, usage: Usage, state: TenantState, context: Context) -> Deployment:
-    """With the instance that it goes to, if it is on none yet: that of most others of its environment, if it has any.
+    """The row with an instance, if it has none yet: that of most deployments of its environment, if there are any.
 
-    A tenant that is on its way, or is to go, is not split. In a rebuild each is where its object is.
+    A tenant that moves, or is about to, is not split. In a rebuild each deployment is on the instance that has its
+    object.
     """
     sent, fleet = context.before.deployments.get(now.id), context.fleet
     if now.spec is None or (sent is not None and sent.spec is not None):
@@ -197,7 +198,7 @@ BY_ENVIRONMENT: Groups[Deployment, UUID] = Groups(
 
 
 def _check_local(context: Context) -> None:
-    """Raises Permanent if the tenant's namespace is not one of the engine's own cluster, or is the platform's.
+    """Raises Permanent unless the tenant's namespace is one of the engine's own cluster, and not the platform's.
 
     From ``releasing`` on a move does not go back, so the target's cluster counts, too.
     """
@@ -212,11 +213,11 @@ def _check_local(context: Context) -> None:
 
 
 def _compiled(now: Deployment, environments: Environments, context: Context) -> CompiledDeployment:
-    """With the digest of its manifest; one that was never sent and is no longer wanted has none."""
+    """The row with the digest of its manifest. A deployment that was never sent and is not wanted has none."""
     if now.spec is None:
         return CompiledDeployment(now if now.is_active else deployment_rules.empty_deployment(now))
     sent = context.before.deployments.get(now.id)
-    if not is_kept(now, context.before, context.move):
+    if not stays_on_engine(now, context.before, context.move):
         # What an engine holds goes as it is: a manifest that changed now would be one more thing to apply.
         if sent is None or sent.spec is None:
             return CompiledDeployment(deployment_rules.empty_deployment(now))
@@ -241,7 +242,7 @@ def _compiled(now: Deployment, environments: Environments, context: Context) -> 
 
 
 def _target(spec: GitOpsDeploymentSpec, now: Deployment, environments: Environments) -> Target:
-    """Of an environment that is gone from the engine, no cluster at all: what is there is left alone."""
+    """Where the deployment goes; nowhere if its environment is gone: what it deployed there is left alone."""
     if not spec.destination.environment:
         return LOCAL
     view = environments.with_id(now.environment_id) if now.environment_id is not None else None

@@ -1,6 +1,6 @@
-"""Compiles resources to the objects that they want an engine to hold, as the rules of their kinds say.
+"""Compiles resources to objects on an engine, by the rules of their kinds.
 
-Only those that an event concerns are compiled again: their row, their Secret or what is held of them has changed.
+A resource is compiled again only if an event concerns it: if its row, its Secret or its objects have changed.
 """
 
 from __future__ import annotations
@@ -33,17 +33,18 @@ OVERSIZED = "what follows from it and its Secret is longer than 1 MiB; make the 
 
 @dataclass(frozen=True, slots=True)
 class Inputs:
-    """What the step looks at again and again."""
+    """What compiling each resource reads."""
 
     context: Context
     secrets: Mapping[str, PlainResource]
     """By name."""
     owned: Mapping[UUID, Collection[EngineObjectKey]]
-    """What is held of each resource."""
+    """The keys of the objects of each resource."""
     cluster_resources: bool = False
-    """A destination allows resources outside of namespaces."""
+    """Whether a destination allows resources outside of namespaces."""
     are_copies: bool = False
-    """They are of another instance than the tenant's: nothing that was made with their credentials goes with them."""
+    """Whether the objects are on another instance than the tenant's. If such a copy goes, what was made with its
+    credentials stays."""
 
 
 def compile_resources(planned: PlannedTenant, context: Context) -> PlannedTenant:
@@ -55,16 +56,20 @@ def compile_resources(planned: PlannedTenant, context: Context) -> PlannedTenant
 
 
 def compile_copies_of_resources(there: TenantState, context: Context) -> StepResult:
-    """Copies of these objects on another instance; ``there``: the tenant as if it were on that instance."""
+    """Copies of these objects on another instance; ``there``: the tenant as if it were on that one."""
     return _compile_changed(there, Inputs(context, there.secrets(), there.objects_by_owner(), are_copies=True))
 
 
 def _compile_changed(state: TenantState, inputs: Inputs) -> StepResult:
-    """Those that list clusters first: what others become depends on these."""
+    """Compiles resources that list clusters first, because others depend on these."""
     context = inputs.context
     step, before, kinds = StepResult(state), context.before, context.policy.kinds
     is_same = state.plain_resources is before.plain_resources and state.checks is before.checks
-    if is_same and state.held is before.held and state.parts.keys() == before.parts.keys():
+    if (
+        is_same
+        and state.objects_by_instance is before.objects_by_instance
+        and state.parts.keys() == before.parts.keys()
+    ):
         return step
     concerned = _concerned(state, before, inputs.secrets)
     step = _compile_all(step, _chosen(state, kinds.listing, concerned), inputs)
@@ -74,7 +79,7 @@ def _compile_changed(state: TenantState, inputs: Inputs) -> StepResult:
 
 
 def _concerned(state: TenantState, before: TenantState, secrets: Mapping[str, PlainResource]) -> set[UUID]:
-    """Resources of which anything that their objects follow from is not what it was."""
+    """Resources whose objects follow from something that differs."""
     found = {each for each in owners_differing(state, before) if _keys(state, each) != _keys(before, each)}
     found |= set(differing(state.plain_resources, before.plain_resources))
     found |= _owners_of_copies_gone(state, before)
@@ -86,13 +91,13 @@ def _concerned(state: TenantState, before: TenantState, secrets: Mapping[str, Pl
 
 
 def _owners_of_copies_gone(state: TenantState, before: TenantState) -> set[UUID]:
-    """Of whom another instance no longer holds something."""
+    """Owners of objects that another instance no longer has."""
     return {
-        held.owner.id
-        for instance, objects in before.held.items()
+        stored.owner.id
+        for instance, objects in before.objects_by_instance.items()
         if instance != state.tenant.engine_instance_id
-        for key in differing(state.held_on(instance), objects)
-        if key not in state.held_on(instance) and (held := objects.get(key)) is not None
+        for key in differing(state.objects_on(instance), objects)
+        if key not in state.objects_on(instance) and (stored := objects.get(key)) is not None
     }
 
 
@@ -110,7 +115,10 @@ def _chosen(state: TenantState, kinds: Iterable[Kind], chosen: Collection[UUID])
 def _with_privilege(
     step: StepResult, chosen: list[PlainResource], kinds: Sequence[Kind], inputs: Inputs
 ) -> tuple[list[PlainResource], Inputs]:
-    """Those to compile: all of ``kinds`` if deployments now may have resources outside of namespaces, or no more."""
+    """The resources to compile, and whether deployments may have resources outside of namespaces.
+
+    If that has changed, all of ``kinds`` are compiled.
+    """
     state, before, registry = step.state, inputs.context.before, inputs.context.policy.kinds
     changed = changed_clusters(state, before, registry)
     if not chosen and not changed:
@@ -128,10 +136,10 @@ def _compile_all(step: StepResult, resources: Iterable[PlainResource], inputs: I
 
 
 def _compile_one(step: StepResult, known: PlainResource, inputs: Inputs) -> StepResult:
-    """The tenant with what follows from ``known``.
+    """The tenant with the objects of ``known``.
 
-    One that is wrong now keeps what it has, so that a slip does not cut off what runs; but not if the Secret that it
-    names is gone: taking that away is how a user takes the credentials back.
+    A resource whose spec is invalid keeps its objects, so that a mistake does not cut off what runs. But if the Secret
+    that it names is gone, the objects go: a user who deletes the Secret revokes the credentials.
     """
     owned = [key for key in inputs.owned.get(known.id, ()) if key in step.state.objects]
     if not known.is_active:
@@ -158,7 +166,7 @@ def _with_row(step: StepResult, known: PlainResource, now: PlainResource) -> Ste
 
 
 def _accepted(known: PlainResource, inputs: Inputs) -> PlainResource:
-    """With its spec as accepted. Raises Refused."""
+    """The resource with its spec as accepted. Raises Refused."""
     policy = inputs.context.policy
     accept = policy.kinds[known.kind].accept_spec
     if accept is None:
@@ -168,7 +176,7 @@ def _accepted(known: PlainResource, inputs: Inputs) -> PlainResource:
 
 
 def _compiled(row: PlainResource, inputs: Inputs) -> tuple[Manifest, ...]:
-    """What an engine shall hold because of its accepted spec. Raises Refused."""
+    """The manifests of a resource with an accepted spec. Raises Refused."""
     policy = inputs.context.policy
     kind, secret = policy.kinds[row.kind], None
     if kind.reference is not None and kind.names_a_secret:
@@ -182,7 +190,7 @@ def _compiled(row: PlainResource, inputs: Inputs) -> tuple[Manifest, ...]:
 def _manifests(
     row: PlainResource, secret: SealedSecret | None, inputs: Inputs, *, cluster_resources: bool
 ) -> tuple[Manifest, ...]:
-    """What ``row`` wants by its accepted spec, in the engine's words."""
+    """The manifests of ``row`` in the engine's form."""
     context, connections = inputs.context, inputs.context.policy.kinds[row.kind].connections
     wanted = connections(ConnectionInputs(row.accepted, secret)) if connections is not None else ()
     return tuple(
@@ -193,7 +201,7 @@ def _manifests(
 
 
 def _forget_if_withdrawn(step: StepResult, known: PlainResource, inputs: Inputs) -> StepResult:
-    """Its object is wanted. If it was not before, no engine holds what once worked."""
+    """Forget the spec that once worked if the object was not wanted before: no engine has that spec."""
     check = step.state.checks.get(known.id)
     if check is None or not check.working_spec or inputs.context.before.checked_digest(known.id) is not None:
         return step
@@ -208,14 +216,15 @@ def _release(step: StepResult, known: PlainResource, keys: Sequence[EngineObject
 
 
 def _has_copies(state: TenantState, known: PlainResource) -> bool:
-    """Whether an instance where the tenant has a part holds something of a resource."""
+    """Whether an instance where the tenant has a part has an object of the resource."""
     return any(state.on_instance(instance).objects_of(known.id) for instance in state.parts)
 
 
 def _departing(state: TenantState, known: PlainResource, inputs: Inputs) -> dict[EngineObjectKey, Manifest]:
-    """What an agent is told of objects that have to go.
+    """Replacement manifests for objects that have to go.
 
-    A tenant's own Secret only if it needs that to remove, with the identity in it, a service account that it made.
+    An object with a tenant's own Secret goes with that Secret only if the agent needs it to remove a service account
+    that it made.
     """
     if inputs.are_copies:
         return _handed_over(known, inputs)
@@ -226,9 +235,10 @@ def _departing(state: TenantState, known: PlainResource, inputs: Inputs) -> dict
 
 
 def handed_over(state: TenantState, context: Context) -> dict[EngineObjectKey, Manifest]:
-    """What an agent is told of objects that go because another instance has them: nothing goes with them.
+    """Manifests for objects that go from this instance because another one has them.
 
-    No login of a tenant is in that, and the service account that one was for stays: the other instance uses it.
+    They contain no login of a tenant. The service account that an object used stays, because the other instance uses
+    it.
     """
     inputs = Inputs(context, {}, {})
     owners = [known for owner in state.objects_by_owner() if (known := state.plain_resources.get(owner)) is not None]
@@ -243,13 +253,13 @@ def _handed_over(known: PlainResource, inputs: Inputs) -> dict[EngineObjectKey, 
 
 
 def _release_forgotten(step: StepResult) -> StepResult:
-    """What was made of a resource that nobody remembers is not wanted."""
+    """Withdraws objects whose resource has no row."""
     resources = step.state.plain_resources
     forgotten = [
         key
         for owner, objects in step.state.objects_by_owner().items()
         if owner not in resources
-        for key, held in objects.items()
-        if held.is_desired and held.owner.kind != TENANT
+        for key, stored in objects.items()
+        if stored.is_desired and stored.owner.kind != TENANT
     ]
     return withdraw_objects(step, forgotten, {})

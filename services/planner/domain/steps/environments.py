@@ -1,4 +1,4 @@
-"""A tenant's environments as its deployments see them, and where those may go because of them."""
+"""A tenant's environments as its deployments see them, and the destinations that they allow."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from services.planner.engines.interface import Destination
 
 
 class Environments:
-    """What deployments must know. A name is only what a spec says: what has been resolved is bound to an identity.
+    """What deployments read of environments. A spec gives a name; a resolved deployment is bound to an id.
 
-    An environment is looked at when it is asked for: a tenant may have many, and most deployments name one.
+    An environment is read when it is asked for: a tenant may have many, and most deployments name one.
     """
 
     def __init__(self, state: TenantState) -> None:
@@ -40,14 +40,14 @@ class Environments:
         }
 
     def named(self, name: str) -> EnvironmentView | None:
-        """The one of this name that exists."""
+        """The environment of this name that exists."""
         found = self._ids.get(name)
         return None if found is None else self._view(self._rows[found])
 
     def with_id(self, environment: UUID) -> EnvironmentView | None:
-        """One that exists, or is gone but still held by its engine.
+        """The environment with this id. It exists, or is gone but still on its engine.
 
-        What was deployed there may be on its way out too, and needs its cluster for that.
+        A deployment that is being removed still needs its cluster.
         """
         row = self._rows.get(environment)
         if row is None:
@@ -61,7 +61,7 @@ class Environments:
 
 
 def changed_clusters(now: TenantState, before: TenantState, kinds: Registry) -> frozenset[UUID]:
-    """Ids of resources that list clusters of which anything has changed that others follow from."""
+    """Ids of resources that list clusters and differ in something that others depend on."""
     found = {*differing(now.plain_resources, before.plain_resources), *differing(now.checks, before.checks)}
     found |= owners_differing(now, before)
     listing = (
@@ -77,9 +77,9 @@ def _lists_clusters(known: PlainResource | None, kinds: Registry) -> bool:
 
 
 def owners_differing(now: TenantState, before: TenantState) -> set[UUID]:
-    """Of whom an object is not the same as before."""
+    """Owners of objects that differ from before."""
     rows = ((now.objects.get(key), before.objects.get(key)) for key in differing(now.objects, before.objects))
-    return {held.owner.id for pair in rows for held in pair if held is not None}
+    return {stored.owner.id for pair in rows for stored in pair if stored is not None}
 
 
 def _parts(state: TenantState, known: UUID) -> object:
@@ -87,7 +87,7 @@ def _parts(state: TenantState, known: UUID) -> object:
 
 
 def clusters_in_force(known: PlainResource, check: Check | None, kinds: Registry) -> tuple[Cluster, ...]:
-    """Those by which an engine may hold it: of the accepted spec, and of that with which credentials last worked."""
+    """The clusters that an engine may have for a resource: by the accepted spec, and by the one that last worked."""
     return _clusters(kinds[known.kind].connections, known.accepted, check.working_spec if check is not None else "")
 
 
@@ -105,13 +105,13 @@ def _clusters(connections: ConnectionsOf | None, *specs: str) -> tuple[Cluster, 
 def destinations(state: TenantState, kinds: Registry) -> tuple[Destination, ...]:
     """Where the tenant's deployments may go besides its own namespace.
 
-    A cluster counts as it is held: by the spec that its object was compiled from, and by the one with which its
-    credentials last worked, as long as an engine may still have that. One that is gone counts until its object is:
-    what is being deleted there needs the right to be.
+    A cluster counts by the spec that its object was compiled from, and by the one with which its credentials last
+    worked, as long as an engine may still have that. A deleted cluster counts until its object is gone: deployments
+    that are being removed there need the right to be.
     """
     return tuple(
         Destination(owner, _namespaces(chosen), privileged)
-        for owner, clusters in _held_clusters(state, kinds)
+        for owner, clusters in _clusters_by_owner(state, kinds)
         for privileged in (False, True)
         if (chosen := [cluster for cluster in clusters if cluster.cluster_resources == privileged])
     )
@@ -119,13 +119,13 @@ def destinations(state: TenantState, kinds: Registry) -> tuple[Destination, ...]
 
 def allows_cluster_resources(state: TenantState, kinds: Registry) -> bool:
     """Whether any destination allows resources outside of namespaces."""
-    return any(cluster.cluster_resources for _, clusters in _held_clusters(state, kinds) for cluster in clusters)
+    return any(cluster.cluster_resources for _, clusters in _clusters_by_owner(state, kinds) for cluster in clusters)
 
 
-def _held_clusters(state: TenantState, kinds: Registry) -> Iterator[tuple[UUID, tuple[Cluster, ...]]]:
-    held, checks = state.objects_by_owner(), state.checks
+def _clusters_by_owner(state: TenantState, kinds: Registry) -> Iterator[tuple[UUID, tuple[Cluster, ...]]]:
+    stored, checks = state.objects_by_owner(), state.checks
     known = (each for kind in kinds.listing for each in state.plain_resources_in_order(kind.name))
-    return ((each.id, clusters_in_force(each, checks.get(each.id), kinds)) for each in known if each.id in held)
+    return ((each.id, clusters_in_force(each, checks.get(each.id), kinds)) for each in known if each.id in stored)
 
 
 def _view(state: TenantState, environment: PlainResource) -> EnvironmentView:
@@ -144,7 +144,7 @@ def _view(state: TenantState, environment: PlainResource) -> EnvironmentView:
 
 
 def _namespaces(clusters: Iterable[Cluster]) -> tuple[str, ...]:
-    """All that any of them lists; one that lists none means all."""
+    """All namespaces that the specs list. If one lists none, all namespaces are meant."""
     lists = [cluster.namespaces for cluster in clusters]
     return () if any(not names for names in lists) else tuple(sorted({name for names in lists for name in names}))
 

@@ -1,6 +1,6 @@
-"""Keeps what forced deletions may have left behind until the next deployment of the name has it, or time has passed.
+"""Keeps what forced deletions may have left behind, until the next deployment of the name has it, or time has passed.
 
-Without that, a tenant has no such rows, and nothing here costs anything.
+A tenant without forced deletions has no such rows, and this costs nothing.
 """
 
 from __future__ import annotations
@@ -16,13 +16,14 @@ from services.planner.domain.planned_tenant import Context, PlannedTenant
 from services.planner.domain.state import TenantState
 
 MOST_KEPT = 20
-"""Of a tenant, the newest: with :data:`left_behind.MAX_BYTES` 320 KiB. The audit has all."""
+"""Rows that are kept of a tenant: the newest. With :data:`left_behind.MAX_BYTES` they take 320 KiB. The audit has
+all."""
 
 
 def remember_deletion(
     planned: PlannedTenant, deployment: Deployment, resources: Sequence[left_behind.Resource], cause: Cause
 ) -> PlannedTenant:
-    """The removal of ``deployment``, last seen with ``resources``, was forced. A former tenant is shown nothing."""
+    """Store that the removal of ``deployment``, last seen with ``resources``, was forced. Not for former tenants."""
     left = left_behind.forced_deletion(deployment, resources, cause.at)
     if left is None or planned.state.tenant.is_former:
         return planned
@@ -60,13 +61,13 @@ def _without_reclaimed(planned: PlannedTenant, deployment: Deployment, cause: Ca
 
 
 def left_by_formers(state: TenantState, deployment: Deployment) -> list[ForcedDeletion]:
-    """Of other deployments that had the name of this one, the oldest first."""
+    """What earlier deployments of the same name have left behind, the oldest first."""
     found = [each for each in state.forced_deletions.values() if each.name == deployment.name]
     return sorted((each for each in found if each.id != deployment.id), key=lambda each: (each.due_at, each.id))
 
 
 def resources_seen(state: TenantState, deployment: Deployment, context: Context) -> list[left_behind.Resource]:
-    """What ``deployment`` was last seen to have deployed."""
+    """The resources that ``deployment`` had when it was last reported."""
     observed = state.observed.get(deployment.id)
     report = context.engine.read_status(observed.status if observed is not None else "", None, {})
     return left_behind.resources_of(dicts_of(report.part.get("resources")))
@@ -77,7 +78,7 @@ def _without(planned: PlannedTenant, left: ForcedDeletion, cause: Cause) -> Plan
 
 
 def _touching(planned: PlannedTenant, left: ForcedDeletion, cause: Cause) -> PlannedTenant:
-    """What deployments of its name show may be something else now."""
+    """Touches the deployments of the name, because their status may change."""
     key = (GITOPS_DEPLOYMENT.kind, left.name)
     for each in planned.state.ids_named({key})[key]:
         planned = planned.touching(each, cause)

@@ -1,4 +1,4 @@
-"""Custom resources and Secrets as watchers report them: rows are taken over, and nothing follows from them yet."""
+"""Stores custom resources and Secrets as watchers report them. Nothing is compiled yet."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ IncarnationT = TypeVar("IncarnationT", Deployment, PlainResource)
 
 
 def incarnations_named(state: TenantState, events: Sequence[Event]) -> dict[ResourceName, Collection[UUID]]:
-    """Ids of all that bear a name which ``events`` change, or will: looked up once, however many events there are."""
+    """Ids of all incarnations that bear a name which ``events`` change. They are looked up once."""
     commands = [each.message for each in events if isinstance(each.message, Command)]
     changes = [(each, each.event) for each in commands if isinstance(each.event, ResourceChanged)]
     found = state.ids_named({(changed.kind, changed.name) for _, changed in changes})
@@ -57,7 +57,7 @@ def ingest_command(planned: PlannedTenant, command: Command, cause: Cause, conte
 
 
 def ingest_unseen(planned: PlannedTenant, unseen: Unseen, cause: Cause) -> PlannedTenant:
-    """What a complete list did not show is gone, unless an event has shown it since."""
+    """The resources that a complete list did not show are gone, unless an event has shown them since."""
     for subject in sorted(unseen.ids):
         known = planned.state.find(subject)
         if known is not None and known.present and known.epoch < unseen.scope.epoch:
@@ -66,7 +66,7 @@ def ingest_unseen(planned: PlannedTenant, unseen: Unseen, cause: Cause) -> Plann
 
 
 def end_all(planned: PlannedTenant, cause: Cause) -> PlannedTenant:
-    """Nothing of the tenant exists any more, told gone or not: its namespace was made again.
+    """Everything of the tenant is gone, whatever was reported: its namespace was made again.
 
     Its dormant rows are deleted when the plan is saved.
     """
@@ -78,7 +78,7 @@ def end_all(planned: PlannedTenant, cause: Cause) -> PlannedTenant:
 
 
 def look_again(planned: PlannedTenant, subject: UUID, cause: Cause) -> PlannedTenant:
-    """The clock asks to look at ``subject``; what happened long ago is no news any more."""
+    """Plan ``subject`` again, because it is due."""
     if (left := planned.state.forced_deletions.get(subject)) is not None:
         planned = forget_deletion(planned, left, cause)
     known = planned.state.find(subject)
@@ -92,7 +92,7 @@ def look_again(planned: PlannedTenant, subject: UUID, cause: Cause) -> PlannedTe
 
 
 def _renewed(planned: PlannedTenant, kind: str, cause: Cause) -> PlannedTenant:
-    """With equal rows in place of those of a kind, or of all: what follows from another object is compiled anew."""
+    """The tenant with equal new rows for one kind, or all. Rows that are other objects are compiled anew."""
     deployments = planned.state.deployments.values() if kind in {"", GITOPS_DEPLOYMENT.kind} else ()
     resources = [each for each in planned.state.plain_resources.values() if kind in {"", each.kind}]
     for known in (*deployments, *resources):
@@ -104,7 +104,7 @@ def _renewed(planned: PlannedTenant, kind: str, cause: Cause) -> PlannedTenant:
 def _changed(
     planned: PlannedTenant, command: Command, changed: ResourceChanged, cause: Cause, context: Context
 ) -> PlannedTenant:
-    """One of the same name and another uid is an older incarnation, or the event is a late one of an older."""
+    """The tenant with a changed resource. If another uid has the name, one of the two is an older incarnation."""
     state = planned.state
     origin = Origin(state.tenant.id, command.source, ids.resource_id(command.workspace, changed.uid))
     known = planned.state.find(origin.id)
@@ -120,14 +120,14 @@ def _changed(
     if changed.kind == GITOPS_DEPLOYMENT.kind:
         before = known if isinstance(known, Deployment) else None
         now = deployment_rules.update_deployment(before, changed, origin, cause, context.policy.addresses)
-        return _taken_over(planned, before, now, (cause, changed.actor), context)
+        return _with_report(planned, before, now, (cause, changed.actor), context)
     resource = incarnation.update_resource(context.policy.kinds[changed.kind], before_it, changed, origin, cause)
-    planned = _taken_over(planned, before_it, resource, (cause, changed.actor), context)
+    planned = _with_report(planned, before_it, resource, (cause, changed.actor), context)
     return _with_run(planned, resource, changed.recalled_status, cause) if resource.kind == SYNC_RUN.kind else planned
 
 
 def _with_run(planned: PlannedTenant, resource: PlainResource, status: str, cause: Cause) -> PlannedTenant:
-    """With the run that ``resource`` asks for, as far as its ``status`` says that it has come."""
+    """The tenant with the run of ``resource``, as far as its ``status`` says that it has come."""
     known = planned.state.sync_runs.get(resource.id)
     run = recalled(known or first_seen(resource), resource, status)
     if run == known:
@@ -137,16 +137,16 @@ def _with_run(planned: PlannedTenant, resource: PlainResource, status: str, caus
 
 
 def _replaced(planned: PlannedTenant, known: Deployment | PlainResource, cause: Cause) -> PlannedTenant:
-    """Without ``known``: something else has its name."""
+    """The tenant without ``known``: another incarnation has its name."""
     if not known.present:
         return planned
     return planned.with_row(mark_gone(known, known.resource_version, cause), cause, audit.REPLACED_ACTOR)
 
 
-def _taken_over(
+def _with_report(
     planned: PlannedTenant, before: IncarnationT | None, now: IncarnationT, why: tuple[Cause, str], context: Context
 ) -> PlannedTenant:
-    """With ``now`` as it was reported; nothing follows from it if a list only showed ``before`` again."""
+    """The tenant with ``now`` as reported. If a list only showed ``before`` again, nothing is compiled."""
     if before is None or not context.is_known or not _is_sighting(before, now):
         return planned.with_row(now, *why)
     state = planned.state
@@ -155,7 +155,7 @@ def _taken_over(
 
 
 def _is_sighting(before: IncarnationT, now: IncarnationT) -> bool:
-    """Whether only its version is another one; that of a Secret is in what is compiled from it."""
+    """Whether only the version differs. That of a Secret is compiled, so it counts."""
     if (
         isinstance(before, PlainResource)
         and before.kind == SECRET.kind
@@ -166,7 +166,7 @@ def _is_sighting(before: IncarnationT, now: IncarnationT) -> bool:
 
 
 def _put_gone(planned: PlannedTenant, row: Deployment | PlainResource, cause: Cause, actor: str = "") -> PlannedTenant:
-    """What named a Secret that is gone does not wait for it."""
+    """The tenant without the resource. If it is a Secret, resources that name it do not wait for it."""
     planned = planned.with_row(row, cause, actor)
     if not isinstance(row, PlainResource) or row.kind != SECRET.kind:
         return planned

@@ -34,7 +34,7 @@ from services.planner.domain.planned_tenant import Context, PlannedTenant
 from services.planner.domain.state import TenantState
 from services.planner.domain.steps.forced_deletions import remember_deletion, resources_seen
 from services.planner.domain.steps.handover.move_reports import observe_release
-from services.planner.domain.steps.handover.moved_deployments import has_compared, is_kept
+from services.planner.domain.steps.handover.moved_deployments import has_compared, stays_on_engine
 from services.planner.rows.audit import AuditOutcome, AuditState
 from services.planner.rows.compiled import TENANT, EngineObject
 
@@ -42,15 +42,15 @@ NEVER_CHECKED = CheckReasons("", "")
 
 
 def observe_event(planned: PlannedTenant, observation: Observation, cause: Cause, context: Context) -> PlannedTenant:
-    """The tenant after an agent's report. Those of another instance's objects change nothing."""
+    """The tenant after an agent's report. Reports about other instances' objects change nothing."""
     if isinstance(observation.event, SyncMoved):
         return _sync_moved(planned, observation.workspace, observation.event, cause, context)
     key = (observation.kind, observation.name)
     uid = context.engine.deployment_uid(key)
     if uid is not None:
         return _deployment_removed(planned, observation, uid, cause, context)
-    held = planned.state.held_on(observation.engine_instance_id).get(key)
-    return planned if held is None else _object_reported(planned, held, observation, cause, context)
+    stored = planned.state.objects_on(observation.engine_instance_id).get(key)
+    return planned if stored is None else _object_reported(planned, stored, observation, cause, context)
 
 
 def observe_manifests(planned: PlannedTenant, context: Context) -> PlannedTenant:
@@ -67,16 +67,16 @@ def observe_manifests(planned: PlannedTenant, context: Context) -> PlannedTenant
             deployment = planned.state.deployments.get(ids.resource_id(observation.workspace, uid))
             if deployment is not None and deployment.spec is not None:
                 planned = _observed(planned, deployment, observation.event, cause, context)
-        elif (held := context.before.held_on(observation.engine_instance_id).get(key)) is not None:
-            planned = _project_refused(planned, held, observation, cause, context)
+        elif (stored := context.before.objects_on(observation.engine_instance_id).get(key)) is not None:
+            planned = _project_refused(planned, stored, observation, cause, context)
     return planned
 
 
 def concerns(observation: Observation, state: TenantState, context: Context) -> bool:
-    """Whether it is about what the tenant has on its own instance, or about a deployment or its syncs where that is.
+    """Whether a report is about an object on the tenant's own instance, or about a deployment where that is.
 
-    How a sync run ended counts wherever that was: a rebuild replays runs from before a move with the tenant on its
-    target already, and they must not run once more.
+    The end of a sync run counts on any instance: a rebuild replays runs of before a move while the tenant is on the
+    target, and they must not run again.
     """
     instance, own = observation.engine_instance_id, state.tenant.engine_instance_id
     if isinstance(observation.event, SyncMoved):
@@ -86,21 +86,21 @@ def concerns(observation: Observation, state: TenantState, context: Context) -> 
     if uid is not None:
         known = state.deployments.get(ids.resource_id(observation.workspace, uid))
         return instance == (state.instance_of(known) if known is not None else own)
-    held = state.held_on(instance).get(key)
-    return instance == own or (held is not None and held.owner.kind == SYNC_RUN.kind)
+    stored = state.objects_on(instance).get(key)
+    return instance == own or (stored is not None and stored.owner.kind == SYNC_RUN.kind)
 
 
 def _deployment_removed(
     planned: PlannedTenant, observation: Observation, uid: str, cause: Cause, context: Context
 ) -> PlannedTenant:
-    """What it became is gone from the engine."""
+    """Its Application was removed: clear its observed state."""
     state = planned.state
     known = state.deployments.get(ids.resource_id(observation.workspace, uid))
     if known is None or known.spec is None or not isinstance(observation.event, Removed):
         return planned
     if context.move is not None and context.move.step == "releasing" and context.is_moved(known):
         return observe_release(planned, (observation.kind, observation.name))
-    if is_kept(known, state, context.move):
+    if stays_on_engine(known, state, context.move):
         return planned
     empty = deployment_rules.empty_deployment(known)
     message = ""
@@ -113,23 +113,23 @@ def _deployment_removed(
 
 
 def _object_reported(
-    planned: PlannedTenant, held: EngineObject, observation: Observation, cause: Cause, context: Context
+    planned: PlannedTenant, stored: EngineObject, observation: Observation, cause: Cause, context: Context
 ) -> PlannedTenant:
-    """Whose object it is decides what the report means."""
-    known = planned.state.plain_resources.get(held.owner.id)
+    """The tenant after a report about an object. What it means depends on the owner."""
+    known = planned.state.plain_resources.get(stored.owner.id)
     if isinstance(observation.event, Removed):
-        return planned if held.is_desired else _object_removed(planned, observation, known, cause)
+        return planned if stored.is_desired else _object_removed(planned, observation, known, cause)
     if known is None:
         return planned
     if known.id in planned.state.sync_runs:
-        return _sync_refused(planned, observation, known, held, cause, context)
+        return _sync_refused(planned, observation, known, stored, cause, context)
     return _check_reported(planned, known, observation, cause, context)
 
 
 def _object_removed(
     planned: PlannedTenant, observation: Observation, owner: PlainResource | None, cause: Cause
 ) -> PlannedTenant:
-    """It is gone from the engine."""
+    """The object is gone from the engine."""
     gone = (observation.kind, observation.name)
     planned = planned.with_state(planned.state.without_objects(gone))._replace(cause=cause)
     if owner is None:
@@ -157,7 +157,7 @@ def _check_reported(
 
 
 def _is_news(planned: PlannedTenant, known: PlainResource, observation: Observation, digest: str) -> bool:
-    """A result for an older recipe says nothing any more once there is one for that which is out now."""
+    """Whether a result counts: one for an older recipe does not, once there is one for the current recipe."""
     checked, check = planned.state.checked_object(known.id), planned.state.checks.get(known.id)
     if checked is None or checked[0] != (observation.kind, observation.name):
         return False
@@ -182,9 +182,13 @@ def _checked(
 def _worked(
     planned: PlannedTenant, known: PlainResource, checked: Checked, before: Check | None, context: Context
 ) -> str:
-    """The spec with which credentials last worked: that of the recipe which is out now, if the result is of that."""
-    held = planned.state.checked_object(known.id)
-    if checked.reason == _reasons(known, context).succeeded and held is not None and held[1].digest == checked.digest:
+    """The spec with which credentials last worked: that of the current recipe, if the result is for it."""
+    stored = planned.state.checked_object(known.id)
+    if (
+        checked.reason == _reasons(known, context).succeeded
+        and stored is not None
+        and stored[1].digest == checked.digest
+    ):
         return known.accepted
     return before.working_spec if before is not None else ""
 
@@ -197,13 +201,13 @@ def _sync_refused(
     planned: PlannedTenant,
     observation: Observation,
     known: PlainResource,
-    held: EngineObject,
+    stored: EngineObject,
     cause: Cause,
     context: Context,
 ) -> PlannedTenant:
-    """The engine will never take up the sync request that is out now: its run has ended, so that the next may begin."""
+    """The engine will never start the current sync request: its run has ended, so that the next may begin."""
     match observation.event:
-        case Failed(digest=digest, permanent=True) as failed if held.digest == digest:
+        case Failed(digest=digest, permanent=True) as failed if stored.digest == digest:
             message = failed.message if failed.for_user else UNKNOWN_ERROR.message
             ended = SyncMoved(known.uid, "Error", message, "", "", "")
             return _sync_moved(planned, observation.workspace, ended, cause, context)
@@ -230,9 +234,9 @@ def _sync_moved(
 
 
 def _started_before(state: TenantState, known: SyncRun) -> tuple[TenantState, SyncRun]:
-    """``known`` as it was in a database that was lost: it was started there, and not here yet.
+    """``known`` as it was in a database that was lost. There it was started; here it was not started yet.
 
-    Here it waits for runs whose ends come with its own, or was refused by what came after it.
+    Here it waits for other runs, whose ends come together with its own, or a later command has refused it.
     """
     resource, deployment = state.plain_resources[known.resource_id], _deployment_of(state, known)
     run = sync_run.started(known, resource, deployment, deployment.sync_sequence if deployment is not None else 0)
@@ -242,7 +246,7 @@ def _started_before(state: TenantState, known: SyncRun) -> tuple[TenantState, Sy
 
 
 def _deployment_of(state: TenantState, run: SyncRun) -> Deployment | None:
-    """What it syncs, if that exists."""
+    """The deployment that the run syncs, if it exists."""
     if run.deployment_id is not None:
         return state.deployments.get(run.deployment_id)
     present = (each for each in state.deployments.values() if each.present and each.name == run.deployment_name)
@@ -250,9 +254,9 @@ def _deployment_of(state: TenantState, run: SyncRun) -> Deployment | None:
 
 
 def _shown(planned: PlannedTenant, run: SyncRun, event: SyncMoved, context: Context) -> SyncMoved:
-    """What the tenant is shown of it: of a repository that needs a login no more than if an agent had refused the run.
+    """What the tenant sees of a report. If a repository needs a login, as little as if an agent had refused the run.
 
-    Whether an agent or the engine does depends on what other tenants have.
+    Whether an agent or the engine refuses it depends on what other tenants have.
     """
     if event.phase in sync_run.FAILED and context.engine.needs_login(event.message):
         return SyncMoved(event.run, "Error", REPOSITORY_NEEDS_LOGIN.message, "", "", "")
@@ -293,15 +297,15 @@ def _observed(
 
 
 def _project_refused(
-    planned: PlannedTenant, held: EngineObject, observation: Observation, cause: Cause, context: Context
+    planned: PlannedTenant, stored: EngineObject, observation: Observation, cause: Cause, context: Context
 ) -> PlannedTenant:
     """The engine refused a project: the deployments that wait for it show why."""
     failed = observation.event
     if (
         not isinstance(failed, Failed)
-        or held.owner.kind != TENANT
-        or not held.is_desired
-        or held.digest != failed.digest
+        or stored.owner.kind != TENANT
+        or not stored.is_desired
+        or stored.digest != failed.digest
     ):
         return planned
     for waiting in list(_waiting(planned, observation.engine_instance_id)):
@@ -312,7 +316,7 @@ def _project_refused(
 
 
 def _waiting(planned: PlannedTenant, instance: str) -> Iterator[Deployment]:
-    """Wanted deployments of an instance that it was not seen to hold."""
+    """Wanted deployments on an instance that has not reported that it has them."""
     for known in planned.state.deployments.values():
         if planned.state.instance_of(known) == instance and known.is_active and known.spec is not None:
             observed = planned.state.observed.get(known.id)

@@ -40,7 +40,7 @@ def compile_projects_on(state: TenantState, context: Context) -> StepResult:
 
 
 def _look_the_same(now: TenantState, context: Context) -> bool:
-    """Whether nothing that projects follow from has changed: to know that costs less than to compile them."""
+    """Whether nothing that projects depend on has changed. This costs less than to compile them."""
     before = context.before
     used, used_before = index_of(now.deployments, REPOSITORIES), index_of(before.deployments, REPOSITORIES)
     if used is not used_before and used.keys() != used_before.keys():
@@ -59,7 +59,7 @@ def _look_the_same(now: TenantState, context: Context) -> bool:
 
 
 def _projects(state: TenantState, context: Context) -> tuple[Manifest, ...]:
-    """Deployments on their way out count: the engine needs their project until the last of them is gone."""
+    """The projects. Deployments that are going count: the engine needs their project until the last one is gone."""
     repositories = index_of(state.deployments, REPOSITORIES).keys() | _opened(state, context.policy.kinds)
     if not repositories:
         return ()
@@ -73,7 +73,7 @@ def _projects(state: TenantState, context: Context) -> tuple[Manifest, ...]:
 
 
 def _opened(state: TenantState, kinds: Registry) -> set[str]:
-    """Repositories, normalised, that resources which exist are for."""
+    """Repositories, normalised, that existing resources are for."""
     return {
         url
         for kind in kinds.others_with_objects

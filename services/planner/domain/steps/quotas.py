@@ -1,8 +1,8 @@
 """Decides which of a tenant's resources are within its quotas.
 
 Objects count until the engine has removed them, also those of refused or deleted resources. Otherwise a tenant could
-have any number of objects, by creating and deleting resources one after the other. Promotion runs that are complete do
-not count, as nothing follows from them, but that of all runs there may be ``TIMES_WITH_COMPLETE`` times as many.
+have any number of objects, by creating and deleting resources one after the other. Complete promotion runs do not
+count, as they have no effect, but there may be only ``TIMES_WITH_COMPLETE`` times as many runs in all.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from services.planner.domain.state import BY_KIND, COMPLETE_RUNS, RESOURCES_OVER
 from services.planner.rows.compiled import EngineObject
 
 KEPT_BEYOND_QUOTA = 4096
-"""Characters."""
+"""Characters of a text that are kept of a resource beyond the quota."""
 
 ADMITTED_AT_ONCE = 500
 """Deployments that get room in one plan; the next plan goes on."""
@@ -44,7 +44,7 @@ def apply_quotas(planned: PlannedTenant, context: Context) -> PlannedTenant:
 
 
 def admit_resources(state: TenantState, context: Context) -> StepResult:
-    """Resources that are admitted stay so; if some go, the oldest of the others get their room."""
+    """Resources that are admitted stay admitted. Those that go make room for the oldest of the others."""
     before = context.before
     if _is_same(state, before, context.policy.kinds):
         return StepResult(state)
@@ -52,24 +52,24 @@ def admit_resources(state: TenantState, context: Context) -> StepResult:
     crowded = _over_quota_kinds(state, context, fits=fits)
     if not crowded:
         return StepResult(state)
-    limits, room, held = context.policy.limits, _room(state, context), state.objects_by_owner()
+    limits, room, owned = context.policy.limits, _room(state, context), state.objects_by_owner()
     compared = [resource for kind in sorted(crowded) for resource in state.plain_resources_of_kind(kind).values()]
     present = [resource for resource in compared if resource.present]
-    gone = [resource for resource in compared if not resource.present and resource.id in held]
+    gone = [resource for resource in compared if not resource.present and resource.id in owned]
     complete, kinds = index_of(state.plain_resources, COMPLETE_RUNS), context.policy.kinds
     counted = [resource for resource in present if resource.id not in complete]
     if fits:
-        claims = [_claim_of_one(before, resource, is_held=resource.id in held) for resource in counted]
+        claims = [_claim_of_one(before, resource, has_objects=resource.id in owned) for resource in counted]
         beyond = over_quota(claims, room, Taken(_counted(state, gone, kinds)))
     else:
-        claims = [_claim(state, before, resource, kinds, is_held=resource.id in held) for resource in counted]
+        claims = [_claim(state, before, resource, kinds, has_objects=resource.id in owned) for resource in counted]
         beyond = over_quota(claims, room, _taken(state, gone, kinds))
     admitted = [
         _admitted(
             resource,
             limits,
             within=resource.id not in beyond,
-            is_kept=resource.id in held or kinds[resource.kind].accept_spec is None,
+            keeps_accepted=resource.id in owned or kinds[resource.kind].accept_spec is None,
         )
         for resource in present
     ]
@@ -78,7 +78,7 @@ def admit_resources(state: TenantState, context: Context) -> StepResult:
 
 
 def _is_same(state: TenantState, before: TenantState, kinds: Registry) -> bool:
-    """Whether nothing that is counted has changed. A check is counted only with namespaces that were in force then."""
+    """Whether nothing that counts has changed. A check counts only for kinds that list namespaces."""
     if state.plain_resources is not before.plain_resources or state.objects is not before.objects:
         return False
     changed = (state.plain_resources.get(each) for each in differing(state.checks, before.checks))
@@ -86,9 +86,9 @@ def _is_same(state: TenantState, before: TenantState, kinds: Registry) -> bool:
 
 
 def _over_quota_kinds(state: TenantState, context: Context, *, fits: bool) -> Collection[str]:
-    """Kinds of which resources have to be compared: all of them, unless everything ``fits`` whoever is admitted.
+    """Kinds whose resources have to be compared: all, unless everything ``fits``, whichever is admitted.
 
-    Then those of which there are more than may be, or of which some wait: these may have room now.
+    If it fits, only kinds with more resources than the quota, or with some that wait and may have room now.
     """
     kinds, room = index_of(state.plain_resources, BY_KIND), _room(state, context)
     if not fits:
@@ -100,14 +100,14 @@ def _over_quota_kinds(state: TenantState, context: Context, *, fits: bool) -> Co
 
 
 def _dormant(state: TenantState, kinds: Registry) -> Counter[str]:
-    """How many that are dormant count, by kind: runs that are complete do not."""
+    """How many dormant resources of each kind count. Complete runs do not."""
     return Counter({kind.name: state.admitted_dormant.get(kind.name, 0) for kind in kinds.dormant})
 
 
 def _room(state: TenantState, context: Context) -> Limits:
-    """The quotas, where those of promotion runs that are complete leave that room.
+    """The quotas. That of promotion runs is smaller if complete runs leave less room.
 
-    Of the dormant runs only those count that are complete: no other one is admitted and dormant.
+    Of dormant runs only complete ones exist: no other run is both admitted and dormant.
     """
     limits, kind = context.policy.limits, PROMOTION_RUN.kind
     complete = len(index_of(state.plain_resources, COMPLETE_RUNS)) + state.admitted_dormant.get(kind, 0)
@@ -130,26 +130,26 @@ def _fits(state: TenantState, context: Context) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """How much of its quota a tenant's deployments take up."""
+    """The part of a tenant's quota that its deployments use."""
 
     deployments: int = 0
-    """With something on an engine."""
+    """How many have something on an engine."""
     waiting: int = 0
-    """That wait for their first manifest with a pending spec."""
+    """How many wait for their first manifest with a pending spec."""
     bytes: int = 0
-    """Of their specs."""
+    """The bytes of their specs."""
     other_bytes: int = 0
-    """Of all other specs in force, sealed Secrets among them, and of what has to be removed."""
+    """The bytes of all other specs in force, also of sealed Secrets, and of objects that have to be removed."""
 
     @classmethod
     def of(cls, deployments: Mapping[UUID, Deployment], state: TenantState) -> Usage:
-        """Of ``deployments``, and of everything else in ``state``."""
+        """The usage of ``deployments``, with everything else in ``state``."""
         counts, waiting, size = index_of(deployments, DEPLOYED) or (0, 0, 0)
         other_bytes = _sum(state.plain_resources, FORCE_BYTES) + _sum(state.objects, LEAVING_BYTES)
         return cls(counts, waiting, size, other_bytes)
 
     def after(self, before: Deployment | None, now: Deployment | None) -> Usage:
-        """Once ``now`` has taken the place of ``before``."""
+        """The usage with ``now`` in place of ``before``."""
         return replace(
             self,
             deployments=self.deployments + _counts(now) - _counts(before),
@@ -158,14 +158,14 @@ class Usage:
         )
 
     def has_room(self, before: Deployment | None, now: Deployment, limits: Limits) -> bool:
-        """Whether ``now`` may have what it asks for."""
+        """Whether there is room for ``now``."""
         if now.spec is None and self.deployments >= limits.of(GITOPS_DEPLOYMENT.kind):
             return False
         return self.other_bytes + self.after(before, now).bytes <= limits.bytes
 
 
 def spec_bytes(deployment: Deployment | None) -> int:
-    """Length of its specs, and of what its kind declares besides, UTF-8."""
+    """Bytes of its specs, and of what its kind declares besides, in UTF-8."""
     if deployment is None:
         return 0
     return sum(_bytes(text) for text in (deployment.spec, deployment.pending_spec, deployment.metadata) if text)
@@ -184,22 +184,22 @@ def _bytes(text: str) -> int:
 
 
 def _reported_bytes(row: PlainResource) -> int:
-    """Of all that its watcher has told: its spec, and what its kind declares besides."""
+    """Bytes of what its watcher has reported: its spec, and what its kind declares besides."""
     return _bytes(row.spec) + _bytes(row.metadata) + _bytes(row.status)
 
 
-def _admitted(known: PlainResource, limits: Limits, *, within: bool, is_kept: bool) -> PlainResource:
-    """The row as the quota allows it. Beyond the quota what has more than KEPT_BEYOND_QUOTA characters is dropped.
+def _admitted(known: PlainResource, limits: Limits, *, within: bool, keeps_accepted: bool) -> PlainResource:
+    """The row, admitted or refused. A refused one loses texts of more than KEPT_BEYOND_QUOTA characters.
 
     Args:
         known: the row.
-        limits: for what its user is told.
+        limits: for the message to its user.
         within: whether it is within the quota.
-        is_kept: whether what was accepted stays: an engine holds it, or it is no spec but what was decided.
+        keeps_accepted: whether its accepted spec stays: an engine has its object, or it is no spec but a decision.
     """
     if within:
         return replace(known, over_quota=False) if known.over_quota else known
-    refused = replace(known, over_quota=True, accepted=known.accepted if is_kept else "")
+    refused = replace(known, over_quota=True, accepted=known.accepted if keeps_accepted else "")
     omitted = f"{limits.message(known.kind)}; change it afterwards to have it looked at again"
     if len(known.spec) > KEPT_BEYOND_QUOTA:
         refused = replace(refused, spec=OMITTED, omitted=omitted)
@@ -211,12 +211,12 @@ def _admitted(known: PlainResource, limits: Limits, *, within: bool, is_kept: bo
 
 
 def _counted(state: TenantState, gone: Iterable[PlainResource], kinds: Registry) -> Counter[str]:
-    """How many of each kind count besides those that are compared: what has to be removed, and what is dormant."""
+    """How many of each kind count besides those that are compared: those that are going, and dormant ones."""
     return _dormant(state, kinds) + Counter(resource.kind for resource in gone)
 
 
 def _taken(state: TenantState, gone: Iterable[PlainResource], kinds: Registry) -> Taken:
-    """By deployments, by what has to be removed, and by runs that are complete."""
+    """The quota that deployments, resources that are going, and complete runs use."""
     going = list(gone)
     size = _deployed_bytes(state) + _sum(state.objects, LEAVING_BYTES)
     size += sum(_reported_bytes(each) for each in index_of(state.plain_resources, COMPLETE_RUNS).values())
@@ -224,8 +224,8 @@ def _taken(state: TenantState, gone: Iterable[PlainResource], kinds: Registry) -
     return Taken(_counted(state, going, kinds), Share(size, destinations))
 
 
-def _claim_of_one(before: TenantState, known: PlainResource, *, is_held: bool) -> Claim:
-    """Where bytes and namespaces fit anyway, only the number of resources counts."""
+def _claim_of_one(before: TenantState, known: PlainResource, *, has_objects: bool) -> Claim:
+    """A claim without sizes, for when bytes and namespaces fit in any case: only the number counts."""
     admitted = _was_admitted(before, known)
     return Claim(
         known.id,
@@ -234,18 +234,20 @@ def _claim_of_one(before: TenantState, known: PlainResource, *, is_held: bool) -
         known.name,
         size=NOTHING,
         admitted=NOTHING if admitted is not None else None,
-        held=NOTHING if is_held else None,
+        held=NOTHING if has_objects else None,
     )
 
 
 def _was_admitted(before: TenantState, known: PlainResource) -> PlainResource | None:
-    """The row as it was, if it was admitted then."""
+    """The row before the batch, if it was admitted."""
     row = before.plain_resources.get(known.id)
     return row if row is not None and row.present and not row.over_quota else None
 
 
-def _claim(state: TenantState, before: TenantState, known: PlainResource, kinds: Registry, *, is_held: bool) -> Claim:
-    """Of what is in force a part stays so until something newer has worked: till then both count."""
+def _claim(
+    state: TenantState, before: TenantState, known: PlainResource, kinds: Registry, *, has_objects: bool
+) -> Claim:
+    """What a resource needs of the quota. Its old spec counts with the new one until the new one works."""
     admitted = _was_admitted(before, known)
 
     def share(text: str, size: int, *, with_force: bool) -> Share:
@@ -255,7 +257,7 @@ def _claim(state: TenantState, before: TenantState, known: PlainResource, kinds:
         return Share(size, _destinations(kinds, known, text, *force))
 
     def share_of(row: PlainResource) -> Share:
-        return share(row.spec, _reported_bytes(row), with_force=is_held)
+        return share(row.spec, _reported_bytes(row), with_force=has_objects)
 
     size = share_of(known)
     return Claim(
@@ -265,24 +267,24 @@ def _claim(state: TenantState, before: TenantState, known: PlainResource, kinds:
         known.name,
         size=size,
         admitted=None if admitted is None else size if admitted is known else share_of(admitted),
-        held=share(known.accepted, _bytes(known.accepted), with_force=True) if is_held else None,
+        held=share(known.accepted, _bytes(known.accepted), with_force=True) if has_objects else None,
     )
 
 
 def _in_force(state: TenantState, known: PlainResource) -> tuple[str, str]:
-    """Specs, JSON text, by which an engine may hold it; empty ones if there are none."""
+    """Specs, JSON text, that an engine may have for it; empty ones if there are none."""
     check = state.checks.get(known.id)
     return known.accepted, check.working_spec if check is not None else ""
 
 
 def _destinations(kinds: Registry, known: PlainResource, *specs: str) -> int:
-    """How many namespaces the tenant's deployments get because of these specs."""
+    """How many namespaces these specs add to the tenant's destinations."""
     listed = kinds[known.kind].destinations
     return len({namespace for spec in specs if spec for namespace in listed(spec)}) if listed is not None else 0
 
 
 def room_for(deployments: Mapping[UUID, Deployment], usage: Usage, limits: Limits) -> list[UUID]:
-    """Deployments that wait for room, the oldest first, as many as there may be room for."""
+    """Deployments that wait for room, the oldest first: as many as there may be room for."""
     room = min(ADMITTED_AT_ONCE, limits.of(GITOPS_DEPLOYMENT.kind) - usage.deployments)
     if room <= 0 or usage.bytes + usage.other_bytes >= limits.bytes:
         return []
@@ -300,7 +302,7 @@ def _sum(rows: Mapping[Any, RowT], totals: Totals[RowT]) -> int:
 
 
 def _deployed_bytes(state: TenantState) -> int:
-    """Of the specs of all deployments."""
+    """Bytes of the specs of all deployments."""
     return (index_of(state.deployments, DEPLOYED) or (0, 0, 0))[2]
 
 
@@ -308,8 +310,8 @@ SPEC_BYTES: Totals[PlainResource] = Totals(lambda each: (_reported_bytes(each) +
 FORCE_BYTES: Totals[PlainResource] = Totals(
     lambda each: ((_bytes(each.accepted) if each.over_quota else _reported_bytes(each)) if each.present else 0,)
 )
-"""Of what is in force, those of sealed Secrets among them."""
-LEAVING_BYTES: Totals[EngineObject] = Totals(lambda held: (0 if held.is_desired else held.size,))
-"""Of what has to be removed."""
+"""Bytes of specs in force, also of sealed Secrets."""
+LEAVING_BYTES: Totals[EngineObject] = Totals(lambda each: (0 if each.is_desired else each.size,))
+"""Bytes of objects that have to be removed."""
 DEPLOYED: Totals[Deployment] = Totals(lambda each: (_counts(each), _waits(each), spec_bytes(each)))
 DEPLOYMENTS_OVER_QUOTA: Subset[Deployment] = Subset(lambda each: each.over_quota)

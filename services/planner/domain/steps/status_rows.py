@@ -1,7 +1,7 @@
 """Compiles the statuses of the custom resources that a batch concerns.
 
-A row of ``workspace_statuses`` exists for a name as long as a resource of that name exists and has a status. The row
-belongs to the existing incarnation; the row of a former one is replaced or deleted.
+A name has a row of ``workspace_statuses`` as long as a resource of that name exists and has a status. The row belongs
+to the incarnation that exists; the row of a former one is replaced or deleted.
 
 Statuses of deployments are compiled first, because other steps read them.
 """
@@ -26,14 +26,14 @@ from services.planner.domain.planned_tenant import Context, PlannedTenant
 from services.planner.domain.state import TenantState
 from services.planner.domain.steps.environments import owners_differing
 from services.planner.domain.steps.forced_deletions import left_by_formers
-from services.planner.domain.steps.handover.moved_deployments import keeps_status
+from services.planner.domain.steps.handover.moved_deployments import shows_former_status
 from services.planner.rows.compiled import StatusKey, StoredStatus, WorkspaceKey, WorkspaceRow
 from services.planner.rows.tenants import Tenant
 
 NO_STATUS = "{}"
 
 Concerned = tuple[str, Deployment | PlainResource, Cause]
-"""A kind, a resource of it of which the status may be another one now, and why."""
+"""A kind, a resource of it whose status may have changed, and the cause."""
 
 
 def compile_deployment_statuses(planned: PlannedTenant, context: Context) -> PlannedTenant:
@@ -63,8 +63,8 @@ def _compiled(planned: PlannedTenant, concerned: Collection[Concerned], context:
             cause = planned.touched.get(owner.id, at)
             if isinstance(owner, Deployment):
                 release = owner.releasable
-                held = own is not None and keeps_status(planned.state, owner)
-                status = previous if held else _of_deployment(planned, owner, previous, cause.at, names, context)
+                is_former = own is not None and shows_former_status(planned.state, owner)
+                status = previous if is_former else _of_deployment(planned, owner, previous, cause.at, names, context)
             else:
                 release = _is_releasable(planned, owner, owned)
                 status = _of_resource(planned, owner, previous, cause.at, context)
@@ -78,14 +78,14 @@ def _compiled(planned: PlannedTenant, concerned: Collection[Concerned], context:
 
 
 def _deployments_concerned(planned: PlannedTenant) -> Iterator[Concerned]:
-    """Those that were touched."""
+    """Deployments that were touched."""
     for subject, cause in planned.touched.items():
         if subject in planned.state.deployments:
             yield GITOPS_DEPLOYMENT.kind, planned.state.deployments[subject], cause
 
 
 def _resources_concerned(planned: PlannedTenant, context: Context) -> Iterator[Concerned]:
-    """Those that were touched, or of which anything differs that their status shows."""
+    """Resources that were touched, or whose status shows something that differs."""
     state, owners = planned.state, dict(owners_of_touched(planned))
     for subject in sorted({*_resources_differing(planned, context), *owners}):
         resource = state.plain_resources[subject]
@@ -106,7 +106,7 @@ def _resources_differing(planned: PlannedTenant, context: Context) -> list[UUID]
 
 
 def _owners(state: TenantState, concerned: Iterable[Concerned]) -> dict[StatusKey, Deployment | PlainResource]:
-    """The incarnations that exist, of names of which one is gone."""
+    """For names of which an incarnation is gone, the incarnation that exists."""
     named = state.ids_named({(kind, touched.name) for kind, touched, _ in concerned if not touched.present})
     rows = ((name, row) for name, known in named.items() for row in map(state.find, reversed(known)))
     return {name: row for name, row in rows if row is not None and row.present}
@@ -146,19 +146,19 @@ def _of_resource(
 
 
 def _is_there(state: TenantState, name: str) -> bool:
-    """Whether a deployment of this name exists and stays."""
+    """Whether a deployment of this name exists and is not being deleted."""
     return any(each.name == name and each.is_active for each in state.deployments.values())
 
 
 def _is_releasable(planned: PlannedTenant, owner: PlainResource, owned: Collection[UUID]) -> bool:
-    """It waits for us, and there is nothing left to wait for."""
+    """Whether the finalizer of a resource can go: it is being deleted, and no engine has anything of it."""
     return owner.deleting and owner.finalizer and owner.id not in owned
 
 
 def _stamped(
     planned: PlannedTenant, owner: Deployment | PlainResource, own: StoredStatus | None, cause: Cause
 ) -> tuple[PlannedTenant, Cause]:
-    """The first status after a change of the CR counts from that change, later ones from their own event."""
+    """The cause of a status: the change of the CR for the first status after it, then the event of each status."""
     changed = Cause(owner.seen_at, owner.trace_id)
     if isinstance(owner, PlainResource):
         return planned, changed if own is None or own.generation < owner.generation else cause
@@ -182,7 +182,7 @@ def _withdraw(planned: PlannedTenant, key: StatusKey, stored: StoredStatus) -> P
 
 
 def status_row(tenant: Tenant, key: StatusKey, now: StoredStatus, stamp: Cause) -> WorkspaceRow:
-    """The row that shows ``now``; ``stamp``: what its latency is measured from."""
+    """The row with the status ``now``. Its latency is measured from ``stamp``."""
     kind, name = key
     return WorkspaceRow(
         workspace=tenant.workspace,

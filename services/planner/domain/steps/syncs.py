@@ -1,4 +1,4 @@
-"""Decides which sync runs of a tenant are under way, and compiles the orders for its engine."""
+"""Decides which sync runs of a tenant run now, and compiles their sync requests."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Runs = list[tuple[PlainResource, SyncRun]]
 
 
 OPEN: Groups[SyncRun, str] = Groups(lambda run: run.deployment_name if run.state not in sync_run.OVER else None)
-"""Runs that are not over, by the name of what they sync."""
+"""Runs that are not over, by the name of the deployment that they sync."""
 
 
 def terminate_runs(planned: PlannedTenant, context: Context) -> PlannedTenant:
@@ -47,7 +47,7 @@ def request_syncs(planned: PlannedTenant, context: Context) -> PlannedTenant:
 
 
 def _request_in_turn(state: TenantState, at: datetime, context: Context) -> StepResult:
-    """``at``: the end of runs that end by this."""
+    """``at``: the time at which runs that end now have ended."""
     before = context.before
     rows = (state.sync_runs, state.plain_resources, state.deployments)
     if all(
@@ -80,9 +80,9 @@ def _request_in_turn(state: TenantState, at: datetime, context: Context) -> Step
 
 
 def _concerned(state: TenantState, context: Context) -> frozenset[str]:
-    """Names of deployments, there or not, of which anything has changed that the turns of their runs follow from.
+    """Names of deployments, existing or not, whose runs may take other turns than before.
 
-    All of them if it is not known what the tenant was planned from.
+    All names if the tenant is planned from another basis.
     """
     before = context.before
     names = {*index_of(state.sync_runs, OPEN), *index_of(before.sync_runs, OPEN)}
@@ -103,16 +103,16 @@ def _open_runs(state: TenantState, name: str) -> Runs:
 
 
 def _ordered(context: Context, names: Collection[str]) -> set[PlacedKey]:
-    """The orders that are out for deployments of these names, whatever incarnation.
+    """The sync requests that exist for deployments of these names, of any incarnation.
 
-    All of them if it is not known what the tenant was planned from: one without a run is withdrawn then.
+    All of them if the tenant is planned from another basis: then one without a run is withdrawn.
     """
     before, runs = context.before, context.before.sync_runs
     return {
         (instance, key)
-        for instance in before.held
-        for key, held in before.on_instance(instance).objects_of_kind(SYNC_RUN.kind).items()
-        if not context.is_known or runs[held.owner.id].deployment_name in names
+        for instance in before.objects_by_instance
+        for key, stored in before.on_instance(instance).objects_of_kind(SYNC_RUN.kind).items()
+        if not context.is_known or runs[stored.owner.id].deployment_name in names
     }
 
 

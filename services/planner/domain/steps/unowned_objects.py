@@ -1,12 +1,12 @@
-"""What resources want changed of objects that are no children of theirs, as rows of ``workspace_objects``.
+"""Rows of ``workspace_objects`` for objects that resources want changed without being their owner.
 
-A row asks for one object to be made, patched or deleted. It is level-based: a row is written if the live object does
-not say what is wanted, and written anew if it says so no more, at the pace of ``child_objects.py``: once for each
-version of the live object, and not before ``REAPPLY_AFTER``. It goes when nobody wants it, and then the object stays
-as it is.
+A row asks for one object to be made, patched or deleted. It is level-based: it is written if the live object differs
+from what is wanted, and written again if it differs later, as often as ``child_objects.py`` allows: once for each
+version of the live object, and not before ``REAPPLY_AFTER``. The row goes when no resource wants it. The object then
+stays as it is.
 
-Resources of several kinds may want something of one object. Its row is of the one that asked last, but for this: where
-one has it deleted, nothing else is asked for until it is going.
+Resources of several kinds may want something of one object. The row is that of the last request, with one exception: if
+one has the object deleted, no other request counts until the object is going.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from services.planner.domain.steps.child_objects import REAPPLY_AFTER, UNSEEN_AF
 from services.planner.rows.compiled import ChildKey, ChildRow
 
 UNOWNED: Groups[ChildRow, str] = Groups(lambda row: row.owner_kind if row.is_unowned else None)
-"""By the kind of the resource that wants it."""
+"""Rows by the kind of the resource that wants them."""
 
 
 class UnownedRequest(NamedTuple):
-    """An object, and which resource wants it so."""
+    """An object as it is wanted, and the resource that wants it."""
 
     owner: PlainResource
     wanted: UnownedObject
@@ -44,7 +44,7 @@ def reconcile_unowned_objects(
     cause: Cause,
     context: Context,
 ) -> PlannedTenant:
-    """The tenant with rows of resources of these kinds for what is requested, and for nothing else."""
+    """The tenant with rows for ``requests``, and without other rows of resources of these kinds."""
     wanted = {each.wanted.key: each for each in requests if not each.wanted.is_oversized}
     rows = _rows_of(planned.state, owners)
     if not wanted and not rows:
@@ -73,7 +73,7 @@ def _rows_of(state: TenantState, owners: Collection[str]) -> Mapping[ChildKey, C
 
 
 def _is_to_go(state: TenantState, key: ChildKey, live: LiveChildren) -> bool:
-    """Whether a row has the object deleted that is there, and it is not going yet."""
+    """Whether a row has the live object deleted, and it is not going yet."""
     row, there = state.child_objects.get(key), live.present.get(key)
     if row is None or row.desired == "present" or there is None:
         return False
@@ -83,7 +83,7 @@ def _is_to_go(state: TenantState, key: ChildKey, live: LiveChildren) -> bool:
 def _row_of(
     state: TenantState, request: UnownedRequest, known: ChildRow | None, live: LiveChild | None, context: Context
 ) -> ChildRow | None:
-    """The row, with the stamps of the one that there is; None if there is nothing to do."""
+    """The row of a request, with the stamps of the row before; None if there is nothing to do."""
     owner, wanted = request
     if not _has_to_do(wanted, known, live):
         return None
@@ -102,7 +102,7 @@ def _has_to_do(wanted: UnownedObject, known: ChildRow | None, live: LiveChild | 
 
 
 def _is_asked_again(row: ChildRow, live: LiveChildren, at: datetime) -> bool:
-    """Whether a row that says what it said has to be carried out anew."""
+    """Whether an unchanged row has to be carried out again."""
     there = live.present.get(row.key)
     if at < row.seen_at + REAPPLY_AFTER:
         return False
@@ -112,12 +112,12 @@ def _is_asked_again(row: ChildRow, live: LiveChildren, at: datetime) -> bool:
 
 
 def _due_at(row: ChildRow, live: LiveChild | None) -> datetime | None:
-    """When it may be asked again; None: nothing is to be."""
+    """When the row may be carried out again; None if it need not be."""
     if row.uid and row.desired == "present":
         return row.seen_at + REAPPLY_AFTER if live is not None and _has_drifted(row, live) else None
     return row.seen_at + UNSEEN_AFTER
 
 
 def _has_drifted(row: ChildRow, live: LiveChild) -> bool:
-    """Whether the object does not say it, in a version that was not answered yet."""
+    """Whether the live object differs, in a version that no row has answered."""
     return live.version != row.live_version and not says(row.manifest, live)

@@ -38,4 +38,4 @@ def _was_held(row: EngineRow, before: TenantState) -> bool:
     if row.owner_kind == GITOPS_DEPLOYMENT.kind:
         known = before.deployments.get(row.owner_id)
         return known is not None and known.spec is not None
-    return (row.kind, row.name) in before.held_on(row.engine_instance_id)
+    return (row.kind, row.name) in before.objects_on(row.engine_instance_id)

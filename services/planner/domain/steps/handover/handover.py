@@ -47,9 +47,10 @@ def _with_order(move: Move, ordered: Move) -> Move:
 
 
 def advance_move(context: Context) -> Context:
-    """The context with the tenant's move after each step that can be taken, and with the instance of the tenant then.
+    """The context with the tenant's move after all steps that can be taken now.
 
-    A move to an instance that was added after the fleet was read has not begun.
+    If the move hands the tenant over, the tenant is on the target from here on. A move to an instance that was added
+    after the fleet was read has not begun.
     """
     before, move = context.before, move_of(context.before, context.events)
     if move is None or move.target not in context.fleet.instances:
@@ -92,12 +93,12 @@ def begin_move_step(planned: PlannedTenant, context: Context) -> PlannedTenant:
 
 
 def _known_there(state: TenantState, target: str) -> dict[str, list[str]]:
-    """Reports on objects that the target has from an earlier move, as its source. Its agent does not repeat them."""
+    """Reports on objects that the target has from an earlier move, as its source. Agents do not repeat them."""
     checks = {owner: check.reason for owner, check in state.checks.items()}
     return {
-        name_object(key): [held.digest, checks.get(held.owner.id, ""), ""]
-        for key, held in state.held_on(target).items()
-        if held.is_desired and target != state.tenant.engine_instance_id
+        name_object(key): [stored.digest, checks.get(stored.owner.id, ""), ""]
+        for key, stored in state.objects_on(target).items()
+        if stored.is_desired and target != state.tenant.engine_instance_id
     }
 
 
@@ -127,17 +128,17 @@ def _hand_over(state: TenantState, context: Context) -> TenantState:
     instance, its agent's checks of credentials replace those of the source's agent. If nobody can reach the source, a
     sync run that was ordered there counts as begun: it may have run, and must not run twice.
     """
-    own, taken = state.tenant.engine_instance_id, context.handed_over
+    own, handed_over = state.tenant.engine_instance_id, context.handed_over
     on = "" if context.move is None or context.move.target == own else context.move.target
-    rows = [replace(state.deployments[each], engine_instance_id=on) for each in sorted(taken)]
+    rows = [replace(state.deployments[each], engine_instance_id=on) for each in sorted(handed_over)]
     observed = [
         replace(each, resource_version="", applied_digest="", failed_digest="", failure="", failure_for_user=False)
         for each in state.observed.values()
-        if each.deployment_id in taken
+        if each.deployment_id in handed_over
     ]
     state = state.with_deployments(*rows).with_observed(*observed)
     if context.move is not None and context.move.path == "fenced":
-        ordered = (run for run in state.sync_runs.values() if run.deployment_id in taken and run.state in ACTIVE)
+        ordered = (run for run in state.sync_runs.values() if run.deployment_id in handed_over and run.state in ACTIVE)
         state = state.with_sync_runs(*(replace(run, phase=run.phase or RUNNING) for run in ordered))
     if not context.is_own_left:
         return state
@@ -149,9 +150,9 @@ def _check_there(state: TenantState, check: Check) -> Check | None:
     checked = state.checked_object(check.resource_id)
     if checked is None or state.move is None:
         return None
-    key, held = checked
+    key, stored = checked
     digest, reason, message = find_report(key, parse_reports(state.move))
-    if digest != held.digest or not reason:
+    if digest != stored.digest or not reason:
         return None
     return replace(check, digest=digest, reason=reason, message=message)
 

@@ -1,8 +1,8 @@
-"""How far a tenant's move is: what was seen of the source and of the target, as far as its next step waits for it.
+"""How far a tenant's move is: what the next step waits for, as seen at the source and at the target.
 
-Step 2 waits until the target has all objects, and they are as good there as on the source; step 3, until nothing runs
-at the source any more. What is waited for is told in words, which operators see if the move goes back for it. Called by
-``handover.py``; which step comes next is decided in ``fleet/moves/moves.py``.
+Step 2 waits until the target has all objects, and they work there as they do on the source; step 3, until nothing runs
+at the source. What a step waits for is a text, which operators see if the move goes back because of it. ``handover.py``
+calls this; ``fleet/moves/moves.py`` decides which step comes next.
 """
 
 from __future__ import annotations
@@ -35,16 +35,16 @@ def seen_of(state: TenantState, context: Context) -> Seen:
     if move is None:
         return Seen()
     reported = parse_reports(move)
-    held = [each for each in state.deployments.values() if each.spec is not None and state.is_moved(each)]
+    moved = [each for each in state.deployments.values() if each.spec is not None and state.is_moved(each)]
     is_late = is_in_haste(move, context.now, context.policy.move_patience)
     is_source_down = context.fleet.instances[move.source].is_down
-    unmovable = _unmovable(move, held, context)
+    unmovable = _unmovable(move, moved, context)
     return Seen(
         unprepared=_unprepared(state, reported, context, is_late=is_late),
-        unpaused=_unpaused(state, held, context, is_late=is_late and not is_source_down),
-        is_released=all(name_object(context.engine.deployment_key(each.uid)) in reported for each in held),
-        is_taken=not any(is_missing(state.observed.get(each.id)) for each in held),
-        is_adopted=all(_is_adopted(state, each) for each in held),
+        unpaused=_unpaused(state, moved, context, is_late=is_late and not is_source_down),
+        is_released=all(name_object(context.engine.deployment_key(each.uid)) in reported for each in moved),
+        is_taken=not any(is_missing(state.observed.get(each.id)) for each in moved),
+        is_adopted=all(_is_adopted(state, each) for each in moved),
         is_withdrawn=not state.elsewhere or move.other in state.parts,
         is_target_down=context.fleet.instances[move.target].is_down,
         is_source_lost=context.fleet.instances[move.source].is_out_of_reach,
@@ -54,14 +54,14 @@ def seen_of(state: TenantState, context: Context) -> Seen:
 
 
 def _unprepared(state: TenantState, reported: Reported, context: Context, *, is_late: bool) -> str:
-    """The first object that the target lacks of those that the tenant's instance has, or that is not good there.
+    """The first of the tenant's objects that the target lacks, or that does not work there; empty if there is none.
 
-    ``is_late``: whether credentials that nobody has checked on either instance are passed over.
+    ``is_late``: whether to skip credentials that nobody has checked on either instance.
     """
     if state.move is not None and state.move.target == state.tenant.engine_instance_id:
         return ""
-    for key, held in sorted(state.objects.items()):
-        if held.is_desired and held.owner.kind != SYNC_RUN.kind and key not in state.elsewhere:
+    for key, stored in sorted(state.objects.items()):
+        if stored.is_desired and stored.owner.kind != SYNC_RUN.kind and key not in state.elsewhere:
             return f"{name_object(key)} cannot be made"
     for key, there in sorted(state.elsewhere.items()):
         if there.is_desired and (lacking := _lacking(key, there, state, reported, context, is_late=is_late)):
@@ -78,7 +78,7 @@ def _lacking(
     *,
     is_late: bool,
 ) -> str:
-    """What is to be said of one object that the target is to have; empty if it is as it is to be."""
+    """What is wrong with one object at the target; empty if nothing is."""
     if is_late and _is_unchecked(state, there.owner.id, context):
         return ""
     digest, reason, message = find_report(key, reported)
@@ -90,7 +90,7 @@ def _lacking(
 
 
 def _is_unchecked(state: TenantState, owner: UUID, context: Context) -> bool:
-    """Whether these are credentials that nobody knows to work here either, as they are now."""
+    """Whether these are credentials that were not checked on this instance, as they are now."""
     check, known = state.checks.get(owner), state.plain_resources.get(owner)
     if known is None or context.policy.kinds[known.kind].check_reasons is None:
         return False
@@ -98,45 +98,46 @@ def _is_unchecked(state: TenantState, owner: UUID, context: Context) -> bool:
 
 
 def _is_as_good(state: TenantState, owner: UUID, reason: str, context: Context) -> bool:
-    """Whether credentials work there if they do here."""
+    """Whether credentials work there if they work here."""
     check, known = state.checks.get(owner), state.plain_resources.get(owner)
     reasons = context.policy.kinds[known.kind].check_reasons if known is not None else None
     return check is None or reasons is None or check.reason != reasons.succeeded or reason == reasons.succeeded
 
 
-def _unpaused(state: TenantState, held: Sequence[Deployment], context: Context, *, is_late: bool) -> str:
-    """What still runs at the source, or is on its way out of it. One that is down may never end what it does.
+def _unpaused(state: TenantState, moved: Sequence[Deployment], context: Context, *, is_late: bool) -> str:
+    """What still runs at the source, or is being deleted there; empty if nothing is.
 
-    ``is_late``: whether nothing is waited for but sync runs, of a source that works. Who releases an Application ends
-    its automation and its sync in any case, and the target goes on with what is being deleted.
+    ``is_late``: whether to wait for sync runs only, of a source that works. To release an Application ends its
+    automation and its sync in any case, and the target goes on with deletions. A source that is down may never end what
+    it does.
     """
     move = state.move
     if move is None or move.step != "pausing":
         return ""
     leaves_deletions = is_late or move.path != "whole"
-    for each in held:
+    for each in moved:
         if not each.is_active and not leaves_deletions:
             return f"the deletion of {each.name}"
         observed = state.observed.get(each.id)
         is_paused = observed is not None and each.digest in (observed.applied_digest, observed.failed_digest)
         if each.is_active and not is_paused and not is_late:
             return f"the source to pause {each.name}"
-    return _under_way(state, held, context, is_late=is_late) if move.path == "whole" else ""
+    return _under_way(state, moved, context, is_late=is_late) if move.path == "whole" else ""
 
 
-def _under_way(state: TenantState, held: Sequence[Deployment], context: Context, *, is_late: bool) -> str:
-    """The first sync that has not ended; ``is_late``: of sync runs alone, as the next step ends all others."""
-    ids = {each.id for each in held}
+def _under_way(state: TenantState, moved: Sequence[Deployment], context: Context, *, is_late: bool) -> str:
+    """The first sync that has not ended. ``is_late``: of sync runs alone, as the next step ends all others."""
+    ids = {each.id for each in moved}
     runs = (run for run in state.sync_runs.values() if run.deployment_id in ids)
     for run in runs:
         if run.state not in OVER and run.state != "Waiting":
             return f"the sync run of {run.deployment_name}"
-    syncing = (each for each in held if not is_late and _is_syncing(state.observed.get(each.id), context))
+    syncing = (each for each in moved if not is_late and _is_syncing(state.observed.get(each.id), context))
     return next((f"the sync of {each.name}" for each in syncing), "")
 
 
 def _is_syncing(known: Observed | None, context: Context) -> bool:
-    """Whether the instance that has a deployment says so; of what the one before it said nobody tells the end."""
+    """Whether the instance that has a deployment reports a sync. Reports of the instance before do not count."""
     return known is not None and not is_unseen(known) and context.engine.is_syncing(known.status)
 
 
@@ -147,16 +148,16 @@ def _is_adopted(state: TenantState, known: Deployment) -> bool:
     return observed.failed_digest == known.digest or bool(observed.resource_version) or not observed.status
 
 
-def _unmovable(move: Move, held: Sequence[Deployment], context: Context) -> str:
-    """What would be deployed to another cluster, and be left behind on its own."""
+def _unmovable(move: Move, moved: Sequence[Deployment], context: Context) -> str:
+    """Why the tenant cannot move to another cluster; empty if it can. What it deployed would stay behind."""
     if len({context.fleet.instances[each].engine_cluster for each in (move.source, move.target)}) == 1:
         return ""
-    name = next((each.name for each in held if each.environment_id is None), "")
+    name = next((each.name for each in moved if each.environment_id is None), "")
     return f"deployment {name} names no environment: what it has deployed would stay in the cluster" if name else ""
 
 
 def _refusal(state: TenantState, move: Move, unmovable: str, context: Context) -> str:
-    """The rule by which the tenant, as it is by now, would not be ordered to go to the target; empty if none."""
+    """The rule by which an order to move the tenant to the target would be refused now; empty if none."""
     own = state.tenant.engine_instance_id
     others = state.parts.keys() - {own}
     source, target = (context.fleet.instances[each] for each in (move.source, move.target))

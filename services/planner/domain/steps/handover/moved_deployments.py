@@ -1,9 +1,9 @@
-"""What is known of a deployment that is moved until the target reports on it: is it kept, and what does its CR show.
+"""Deployments that were moved, until the target reports on them: which stay on the engine, and what their CRs show.
 
-What was seen at the source is kept but for what says nothing of the target, such as versions of objects
-(``begin_move_step`` in ``handover.py``). So the rows of a deployment say whether the instance that has it now has made its
-Application, and has told what it sees. Called by the steps that compile deployments and statuses and that take
-observations in, and when changes are collected.
+What the source reported stays, except what does not hold for the target, such as versions of objects
+(``begin_move_step`` in ``handover.py``). So the rows of a deployment show whether the instance that has it now has made
+its Application, and has reported on it. Called by the steps that compile deployments and statuses and that apply
+reports, and when changes are collected.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from services.planner.domain.planned_tenant import Context
 from services.planner.domain.state import TenantState
 
 
-def is_kept(row: Deployment | None, state: TenantState, move: Move | None) -> bool:
-    """Whether an engine shall hold what the deployment became; ``state``: of its tenant.
+def stays_on_engine(row: Deployment | None, state: TenantState, move: Move | None) -> bool:
+    """Whether an engine shall have the object of a deployment; ``state``: its tenant.
 
-    An engine that does not have it yet, because the move before this one lost its target, could not remove what was
+    If the move before lost its target, the engine may not have the object yet. Then it could not remove what was
     deployed.
     """
     if row is None or row.spec is None or row.is_active:
@@ -29,10 +29,10 @@ def is_kept(row: Deployment | None, state: TenantState, move: Move | None) -> bo
     return move.step in KEEPING or (is_waiting and _was_never_made(state.observed.get(row.id)))
 
 
-def keeps_status(state: TenantState, known: Deployment) -> bool:
-    """Whether the CR goes on showing what it shows: the source's view is out of date, and the target has none yet.
+def shows_former_status(state: TenantState, known: Deployment) -> bool:
+    """Whether the CR keeps its status: the source's report is out of date, and the target has not reported yet.
 
-    Also if the move is over since: its target was lost, and none other was found.
+    Also after a move that is over because its target was lost and there was no other.
     """
     move, observed = state.move, state.observed.get(known.id)
     if observed is None or not observed.status:
@@ -43,22 +43,22 @@ def keeps_status(state: TenantState, known: Deployment) -> bool:
 
 
 def has_compared(known: Observed, status: str, context: Context) -> bool:
-    """Whether a status says something; the first ones of the target are of before it has compared anything."""
+    """Whether a status counts. The first ones of the target come before it has compared anything."""
     if not is_unseen(known):
         return True
     return "sync" in context.engine.read_status(status, None, {}).part
 
 
 def is_unseen(known: Observed | None) -> bool:
-    """Whether all that is known of a deployment is from the instance before the one that has it."""
+    """Whether all reports on a deployment are from the instance that had it before."""
     return known is not None and bool(known.status) and not known.resource_version
 
 
 def _was_never_made(known: Observed | None) -> bool:
-    """Whether the instance that has a deployment since a move has not even made its Application."""
+    """Whether the instance that has a deployment since a move has not made its Application."""
     return known is not None and is_unseen(known) and not known.applied_digest
 
 
 def is_missing(known: Observed | None) -> bool:
-    """Whether that instance has neither made the Application, nor told that it cannot."""
+    """Whether that instance has neither made the Application, nor reported that it cannot."""
     return known is not None and _was_never_made(known) and not known.failed_digest
