@@ -6,9 +6,9 @@ The loop calls this between batches, so no task runs at the same time as a batch
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
 from uuid import UUID
@@ -132,21 +132,23 @@ class PeriodicTasks:
         self._parked.last_run = planner.clock.time()
         _retry_parked_of(planner, partitions)
 
-    def _look_again(self, planner: PeriodicPlanner) -> None:
-        """Plan deletions that take long, changes that were held back, and forced deletions past their retention."""
+    @staticmethod
+    def _plan_found(
+        planner: PeriodicPlanner, find: Callable[[Connection[Any], datetime, Sequence[int], int], list[Event]]
+    ) -> None:
+        """Plan what ``find`` finds, a bounded number at a time."""
         with planner.session.connection() as connection:
-            now = planner.clock.now()
-            events = periodic_queries.find_due(connection, now, planner.consumer.partitions, NOTICED_AT_ONCE)
+            events = find(connection, planner.clock.now(), planner.consumer.partitions, NOTICED_AT_ONCE)
         if events:
             planner.apply_due_events(events)
 
+    def _look_again(self, planner: PeriodicPlanner) -> None:
+        """Plan deletions that take long, changes that were held back, and forced deletions past their retention."""
+        self._plan_found(planner, periodic_queries.find_due)
+
     def _take_steps(self, planner: PeriodicPlanner) -> None:
         """Plan tenants whose move may take its next step."""
-        with planner.session.connection() as connection:
-            now = planner.clock.now()
-            events = move_queries.find_due_moves(connection, now, planner.consumer.partitions, NOTICED_AT_ONCE)
-        if events:
-            planner.apply_due_events(events)
+        self._plan_found(planner, move_queries.find_due_moves)
 
     def _end_lost(self, planner: PeriodicPlanner) -> bool:
         """Plan the end of objects that a lost instance was to remove, and never will.
