@@ -19,6 +19,10 @@ from services.planner.domain.fleet.placement.placement import is_cause_shared
 from services.planner.domain.fleet.remediation.remediation_rows import Remediation
 from services.planner.domain.fleet.reports.report_rows import InstanceHealth
 from services.planner.domain.fleet.rows import EngineInstanceRow
+from services.planner.domain.policy import RemedyPolicy
+
+LOOK_AGAIN = 0.2
+"""After which part of the time of a restart an instance is looked at again that waits for something else than time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +37,22 @@ class Illness:
     def reason(self) -> str:
         """As operators are told."""
         return self.health.message or self.health.reason
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What a look at the fleet finds."""
+
+    fleet: Fleet
+    now: datetime
+    policy: RemedyPolicy
+    stranded: Mapping[str, str]
+    """Instances of which no tenant can leave and none is on its way, with the rule that keeps the first."""
+
+    @property
+    def next_at(self) -> datetime:
+        """When the next look is at what waits for something else than time."""
+        return self.now + self.policy.cool_down * LOOK_AGAIN
 
 
 def find_illnesses(known: Mapping[str, Remediation], fleet: Fleet, now: datetime) -> dict[str, Illness]:

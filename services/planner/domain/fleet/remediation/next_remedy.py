@@ -12,7 +12,7 @@ from datetime import datetime
 
 from services.common.json_values import canonical
 from services.planner.domain.fleet.fleet import Fleet
-from services.planner.domain.fleet.remediation.illnesses import Illness
+from services.planner.domain.fleet.remediation.illnesses import Illness, Look
 from services.planner.domain.fleet.remediation.ladder import (
     CORDON,
     EVACUATE,
@@ -22,13 +22,7 @@ from services.planner.domain.fleet.remediation.ladder import (
     takes_turn,
 )
 from services.planner.domain.fleet.remediation.remediation_rows import Remediation
-from services.planner.domain.fleet.remediation.remedy_time import (
-    Look,
-    as_going_on,
-    is_idle,
-    may_help_yet,
-    with_due_time,
-)
+from services.planner.domain.fleet.remediation.remedy_time import as_going_on, is_idle, may_help_yet, with_due_time
 from services.planner.domain.fleet.remediation.replacement import is_replaceable, is_replaced
 from services.planner.domain.policy import RemedyPolicy
 

@@ -27,6 +27,7 @@ from services.common.messages import Remedy
 from services.planner.domain.fleet.fleet import Fleet
 from services.planner.domain.fleet.remediation.illnesses import (
     Illness,
+    Look,
     find_illnesses,
     find_shared_causes,
     is_cluster_drained,
@@ -34,7 +35,7 @@ from services.planner.domain.fleet.remediation.illnesses import (
 from services.planner.domain.fleet.remediation.ladder import EVACUATE, takes_turn
 from services.planner.domain.fleet.remediation.next_remedy import decide_next_remedy
 from services.planner.domain.fleet.remediation.remediation_rows import Remediation
-from services.planner.domain.fleet.remediation.remedy_time import Look, as_going_on, may_help_yet, with_due_time
+from services.planner.domain.fleet.remediation.remedy_time import as_going_on, may_help_yet, with_due_time
 from services.planner.domain.policy import RemedyPolicy
 
 

@@ -7,14 +7,13 @@ helped: the next one comes.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 from types import MappingProxyType
 
 from services.common.json_values import canonical
 from services.common.messages import Remedy
-from services.planner.domain.fleet.fleet import Fleet
-from services.planner.domain.fleet.remediation.illnesses import Illness
+from services.planner.domain.fleet.remediation.illnesses import Illness, Look
 from services.planner.domain.fleet.remediation.ladder import CORDON, EVACUATE, REAPPLY, next_rung
 from services.planner.domain.fleet.remediation.remediation_rows import Remediation
 from services.planner.domain.policy import RemedyPolicy
@@ -23,24 +22,6 @@ COOL_DOWNS: Mapping[str, float] = MappingProxyType({Remedy.REFRESH: 0.5, REAPPLY
 """Of a rung, in proportion to that of a restart."""
 WHILE_DOWN = 2 / 3
 """Likewise, of all rungs of an instance that is down: enough for pods to end, start, and be seen to do their work."""
-NEXT_LOOK = 0.2
-"""Likewise, until the next look at an instance that waits for something else than time."""
-
-
-@dataclass(frozen=True, slots=True)
-class Look:
-    """What a look at the fleet finds."""
-
-    fleet: Fleet
-    now: datetime
-    policy: RemedyPolicy
-    stranded: Mapping[str, str]
-    """Instances of which no tenant can leave and none is on its way, with the rule that keeps the first."""
-
-    @property
-    def next_at(self) -> datetime:
-        """When the next look is at what waits for something else than time."""
-        return self.now + self.policy.cool_down * NEXT_LOOK
 
 
 def may_help_yet(ill: Illness, look: Look) -> bool:
