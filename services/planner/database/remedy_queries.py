@@ -7,15 +7,16 @@ from typing import Any, get_args
 
 from psycopg import Connection
 
-from services.common.messages import BY_HAND, Health, Remedy
+from services.common.messages import BY_HAND, Health
 from services.planner.database.columns import names
 from services.planner.domain.fleet.remediation.remediation_rows import Remediation, RemediationState
+from services.planner.domain.fleet.remediation.rungs import RUNGS
 from services.planner.domain.fleet.reports.report_rows import OUT_OF_REACH, SILENT
 
 IS_DOWN = f"coalesce(health = '{Health.DOWN.value}' OR health_reason = '{SILENT}', false)"
 """``InstanceHealth.is_down``, of a row of ``engine_instances``."""
 REASONS_BY_HAND = ", ".join(f"'{reason}'" for reason in BY_HAND)
-REMEDIES = ", ".join(f"'{remedy.value}'" for remedy in Remedy)
+REMEDIES = ", ".join(f"'{name}'" for name, rung in RUNGS.items() if rung.executor == "agent")
 IS_OUT_OF_REACH = f"""
 ({IS_DOWN} AND health_reason IN ({", ".join(f"'{reason}'" for reason in OUT_OF_REACH)}))
 """

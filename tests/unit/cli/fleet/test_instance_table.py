@@ -9,7 +9,8 @@ from services.cli.fleet import engine_instances
 from services.cli.fleet.fleet_view import FleetSnapshot, screen
 from services.cli.fleet.instance_table import InstanceTable, columns_for
 from services.planner.domain.fleet.fleet import Fleet, Holding
-from services.planner.domain.fleet.rows import EngineInstanceRow, InstanceHealth
+from services.planner.domain.fleet.reports.report_rows import InstanceHealth
+from services.planner.domain.fleet.rows import EngineInstanceRow
 from tests.unit.cli.fleet.test_engines import typed
 from tests.unit.planner.given import at
 

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from services.common.messages import BY_HAND, REMEDY, Applied, Failed, Observation, Remedy
+from services.common.messages import BY_HAND, REMEDY, Applied, Failed, Observation
 from services.planner.domain.changes import Changes
 from services.planner.domain.events import Event
 from services.planner.domain.fleet.fleet import Fleet, Holding
@@ -157,7 +157,7 @@ def ladder(count: int = 4, ring: str = "general", policy: RemedyPolicy = POLICY)
     return Ladder(Fleet({CLUSTER.id: CLUSTER}, rows, {}, frozenset({"argocd"})), policy)
 
 
-ORDERED_OF_AGENTS = [each.value for each in Remedy]
+ORDERED_OF_AGENTS = ["Refresh", "RestartController", "RestartRepoServer", "FlushCache"]
 EVERYTHING = [*ORDERED_OF_AGENTS, "ReapplyConfiguration"]
 RESTARTS = [each for each in EVERYTHING if each not in ("Refresh", "RestartController")]
 """All that is done while the tenants of an instance that is down leave it."""
@@ -206,6 +206,16 @@ def test_instance_when_nothing_helps_then_all_is_tried_that_may_by_the_reason(
 
 def test_reasons_when_agents_tell_them_then_each_has_its_remedies() -> None:
     assert {reason for _, reason in RUNGS} - {"", "SomethingNew", *BY_HAND} == set(HELPS)
+
+
+def test_instance_when_a_newer_planner_has_taken_a_rung_then_that_has_its_time_and_the_next_comes() -> None:
+    tried = ladder()
+    tried.tell("Degraded", "HeartbeatLate")
+    tried.look(60)
+    tried.rows["i0"] = replace(tried.rows["i0"], rung="Reboot", tried='["Reboot"]')
+    assert (tried.look(61).engine, tried.rows["i0"].rung) == ((), "Reboot")
+    tried.look(300)
+    assert tried.rows["i0"].remedies == ("Reboot", "Refresh")
 
 
 def test_instance_when_a_certificate_is_all_that_is_wrong_any_more_then_it_recovers() -> None:

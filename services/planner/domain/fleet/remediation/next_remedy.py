@@ -13,17 +13,11 @@ from datetime import datetime
 from services.common.json_values import canonical
 from services.planner.domain.fleet.fleet import Fleet
 from services.planner.domain.fleet.remediation.illnesses import Illness, Look
-from services.planner.domain.fleet.remediation.ladder import (
-    CORDON,
-    EVACUATE,
-    REAPPLY,
-    REPLACE,
-    next_rung,
-    takes_turn,
-)
+from services.planner.domain.fleet.remediation.ladder import next_rung
 from services.planner.domain.fleet.remediation.remediation_rows import Remediation
 from services.planner.domain.fleet.remediation.remedy_time import as_going_on, is_idle, may_help_yet, with_due_time
 from services.planner.domain.fleet.remediation.replacement import is_replaceable, is_replaced
+from services.planner.domain.fleet.remediation.rungs import EVACUATE, REPLACE, Rung
 from services.planner.domain.policy import RemedyPolicy
 
 
@@ -46,12 +40,12 @@ def _resumed(ill: Illness, other: str, look: Look) -> Remediation | None:
     """
     known = ill.known
     is_tried = known.rung in known.remedies
-    if known.state not in ("held", "recovering", "waiting") or known.rung in (EVACUATE, REPLACE) or not is_tried:
+    if known.state not in ("held", "recovering", "waiting") or not known.newest.is_resumable or not is_tried:
         return None
     resumed = as_going_on(ill)
     if not may_help_yet(resumed, look):
         return None
-    return _waiting_for(other, known, look) if other and takes_turn(known.rung) else with_due_time(resumed, look)
+    return _waiting_for(other, known, look) if other and known.newest.takes_turn else with_due_time(resumed, look)
 
 
 def _step(ill: Illness, other: str, look: Look) -> Remediation:
@@ -60,15 +54,15 @@ def _step(ill: Illness, other: str, look: Look) -> Remediation:
     if not known.rung and look.now < (begins_at := _begins_at(ill, look.policy)):
         return known.with_state("waiting", f"not ill for long: {ill.reason}", look.now, begins_at)
     rung = _rung_of(ill, look.fleet)
-    is_last = rung == REPLACE or (not rung and is_replaced(known, look.fleet))
+    is_last = rung == REPLACE or (rung is None and is_replaced(known, look.fleet))
     if is_last and look.now < (replaced_at := _replaced_at(ill, look)):
         message = f"nobody is left on it, and another takes its place unless it recovers: {ill.reason}"
         return known.with_state("waiting", message, look.now, min(replaced_at, again))
-    if not rung:
+    if rung is None:
         return known.with_state("exhausted", _ending(ill, look.fleet), look.now, again)
     if rung == EVACUATE and ill.instance.id in look.stranded:
         return known.with_state("exhausted", look.stranded[ill.instance.id], look.now, again)
-    if other and takes_turn(rung):
+    if other and rung.takes_turn:
         return _waiting_for(other, known, look)
     return _taken(ill, rung, look)
 
@@ -94,31 +88,31 @@ def _replaced_at(ill: Illness, look: Look) -> datetime:
     if not is_replaceable(ill.instance, look.fleet):
         return look.now
     since = ill.health.since
-    if REPLACE not in ill.known.remedies:
+    if not ill.known.has_tried(REPLACE):
         since = max(since, ill.known.since if ill.known.state == "waiting" else look.now)
     return since + look.policy.replace_after
 
 
-def _rung_of(ill: Illness, fleet: Fleet) -> str:
+def _rung_of(ill: Illness, fleet: Fleet) -> Rung | None:
     """The next one; an evacuation goes on until nobody is left."""
     rung = next_rung(ill.health, ill.known.remedies)
-    is_begun = EVACUATE in ill.known.remedies and ill.health.is_down
+    is_begun = ill.known.has_tried(EVACUATE) and ill.health.is_down
     is_over = not any(tenant.engine_instance_id == ill.instance.id for tenant in fleet.tenants.values())
-    return EVACUATE if rung in ("", REPLACE) and is_begun and not is_over else rung
+    return EVACUATE if rung in (None, REPLACE) and is_begun and not is_over else rung
 
 
-def _taken(ill: Illness, rung: str, look: Look) -> Remediation:
+def _taken(ill: Illness, rung: Rung, look: Look) -> Remediation:
     """At this rung from now on. An evacuation that goes on is the one that it was."""
     known, now = ill.known, look.now
-    if rung in known.remedies:
-        return replace(known, rung=rung).with_state("acting", ill.reason, now, look.next_at)
+    if known.has_tried(rung):
+        return replace(known, rung=rung.name).with_state("acting", ill.reason, now, look.next_at)
     taken = replace(
         known,
         state="exhausted" if rung == REPLACE else "acting",
         number=max(known.number + 1, round(now.timestamp() * 1000)),
-        rung=rung,
-        tried=canonical([*known.remedies, rung]),
-        is_cordoned=known.is_cordoned or rung in (CORDON, EVACUATE, REPLACE),
+        rung=rung.name,
+        tried=canonical([*known.remedies, rung.name]),
+        is_cordoned=known.is_cordoned or rung.cordons,
         message=ill.reason,
         since=now,
         due_at=None,
@@ -126,7 +120,7 @@ def _taken(ill: Illness, rung: str, look: Look) -> Remediation:
     if rung == REPLACE:
         message = _ending(replace(ill, known=taken), look.fleet)
         return replace(taken, message=message, due_at=look.next_at)
-    if rung == REAPPLY and is_idle(rung, ill):
+    if rung.executor == "provisioner" and is_idle(rung, ill):
         taken = replace(taken, message=f"by hand alone, as it was installed: {ill.reason}")
     return with_due_time(replace(ill, known=taken), look)
 

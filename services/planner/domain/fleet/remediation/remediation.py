@@ -23,7 +23,6 @@ from datetime import datetime
 from types import MappingProxyType
 
 from services.common.json_values import canonical
-from services.common.messages import Remedy
 from services.planner.domain.fleet.fleet import Fleet
 from services.planner.domain.fleet.remediation.illnesses import (
     Illness,
@@ -32,10 +31,10 @@ from services.planner.domain.fleet.remediation.illnesses import (
     find_shared_causes,
     is_cluster_drained,
 )
-from services.planner.domain.fleet.remediation.ladder import EVACUATE, takes_turn
 from services.planner.domain.fleet.remediation.next_remedy import decide_next_remedy
 from services.planner.domain.fleet.remediation.remediation_rows import Remediation
 from services.planner.domain.fleet.remediation.remedy_time import as_going_on, may_help_yet, with_due_time
+from services.planner.domain.fleet.remediation.rungs import EVACUATE
 from services.planner.domain.policy import RemedyPolicy
 
 
@@ -74,19 +73,19 @@ def _of_ill(illnesses: Sequence[Illness], look: Look) -> dict[str, Remediation]:
     """
     helped = {each.instance.id: each for each in illnesses if may_help_yet(each, look)}
     found = {name: with_due_time(each, look) for name, each in helped.items()}
-    busy = {_turn(each, look): name for name, each in helped.items() if takes_turn(each.known.rung)}
+    busy = {_turn(each, look): name for name, each in helped.items() if each.known.newest.takes_turn}
     others = [each for each in illnesses if each.instance.id not in helped]
     for each in sorted(others, key=_precedence):
         row = decide_next_remedy(each, busy.get(_turn(each, look), ""), look)
         found[row.engine_instance_id] = row
-        if row.state == "acting" and takes_turn(row.rung):
+        if row.state == "acting" and row.newest.takes_turn:
             busy[_turn(each, look)] = row.engine_instance_id
     return found
 
 
 def _precedence(ill: Illness) -> tuple[bool, bool, bool, bool]:
     """Whose turn is next: who is less in this. Of one whose tenants leave already nobody waits for a remedy."""
-    is_evacuated = EVACUATE in ill.known.remedies
+    is_evacuated = ill.known.has_tried(EVACUATE)
     return ill.instance.is_drained, not ill.health.is_down, is_evacuated, ill.known.state != "acting"
 
 
@@ -99,7 +98,7 @@ def _turn(ill: Illness, look: Look) -> tuple[str, str]:
 def _held(ill: Illness, message: str, look: Look) -> Remediation:
     """Without its remedy among those tried, if that has time yet: no agent may act, and so it is taken anew."""
     known = ill.known
-    if known.rung in [*Remedy] and may_help_yet(as_going_on(ill), look):
+    if known.is_of_agent and may_help_yet(as_going_on(ill), look):
         known = replace(known, tried=canonical([each for each in known.remedies if each != known.rung]))
     return known.with_state("held", message, look.now, look.next_at)
 

@@ -8,7 +8,7 @@ from typing import Literal
 
 import orjson
 
-from services.common.messages import Remedy
+from services.planner.domain.fleet.remediation.rungs import Rung, rung_named
 
 ACTOR = "remediation"
 """Who orders the moves of an evacuation, and instances that take the place of others."""
@@ -63,6 +63,20 @@ class Remediation:
         counted = tuple(orjson.loads(self.tried))
         return (*counted, self.rung) if self._is_told and self.rung not in counted else counted
 
+    def has_tried(self, rung: Rung) -> bool:
+        """Whether a rung is one of :attr:`remedies`."""
+        return rung.name in self.remedies
+
+    @property
+    def newest(self) -> Rung:
+        """The newest remedy since it became ill, if :attr:`rung` names one."""
+        return rung_named(self.rung)
+
+    @property
+    def is_of_agent(self) -> bool:
+        """Whether the newest remedy is one that an agent carries out."""
+        return self.newest.executor == "agent"
+
     @property
     def taken_at(self) -> datetime:
         """When the newest remedy was taken."""
@@ -76,7 +90,7 @@ class Remediation:
     @property
     def _is_told(self) -> bool:
         """Whether its agent has told what became of the newest remedy."""
-        return self.rung in [*Remedy] and self.told_number == self.number and self.told_outcome != ""
+        return self.is_of_agent and self.told_number == self.number and self.told_outcome != ""
 
 
 @dataclass(frozen=True, slots=True)

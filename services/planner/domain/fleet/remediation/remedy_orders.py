@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime
 
-from services.common.messages import REMEDY, Applied, Failed, Observation, Remedy, RetireEngineInstance
+from services.common.messages import REMEDY, Applied, Failed, Observation, RetireEngineInstance
 from services.kinds.shared.resource import Cause
 from services.planner.domain.audit import instance_record, move_record
 from services.planner.domain.changes import Changes
@@ -27,7 +27,7 @@ from services.planner.domain.fleet.remediation.forced_moves import (
     without_evacuation,
     without_forced_moves,
 )
-from services.planner.domain.fleet.remediation.ladder import EVACUATE, REAPPLY, is_evacuation_due
+from services.planner.domain.fleet.remediation.ladder import is_evacuation_due
 from services.planner.domain.fleet.remediation.remediation import next_remedies
 from services.planner.domain.fleet.remediation.remediation_rows import ACTOR, Remediation, ToldRemedy
 from services.planner.domain.fleet.remediation.replacement import (
@@ -37,6 +37,7 @@ from services.planner.domain.fleet.remediation.replacement import (
     is_replaced,
     replacement_of,
 )
+from services.planner.domain.fleet.remediation.rungs import EVACUATE
 from services.planner.domain.fleet.rows import EngineInstanceRow, FleetOrderRecord
 from services.planner.domain.policy import RemedyPolicy
 from services.planner.rows.audit import AuditRecord
@@ -58,7 +59,7 @@ def decide_remedies(
         now: the time.
         policy: what operators lay down.
     """
-    evacuated = [name for name, row in remediations.items() if EVACUATE in row.remedies]
+    evacuated = [name for name, row in remediations.items() if row.has_tried(EVACUATE)]
     stranded = find_stranded([name for name in evacuated if fleet.is_down(name)], fleet, now)
     rows = next_remedies(fleet, remediations, now, policy, stranded)
     orders: list[FleetOrderRecord] = []
@@ -97,11 +98,11 @@ def _of_provisioner(
 ) -> tuple[Remediation, tuple[FleetOrderRecord, ...], Fleet]:
     """The row, the orders, and the fleet after what the provisioner of an instance has to do; nothing of others."""
     instance = fleet.instances[row.engine_instance_id]
-    if row.rung == REAPPLY and _is_taken(before, row) and instance.wanted_version is not None:
+    if row.newest.executor == "provisioner" and _is_taken(before, row) and instance.wanted_version is not None:
         return row, (), fleet.with_instance(replace(instance, reapply_ordered_at=now))
     if not is_replaceable(instance, fleet):
         return row, (), fleet
-    if row.rung == EVACUATE and _is_taken(before, row):
+    if row.newest == EVACUATE and _is_taken(before, row):
         row, added, after, refusal = _with_replacement(row, instance, fleet, now)
         message = f"{row.message}; no other is added, 'gitopsctl engines add' one: {refusal}"
         return replace(row, message=message) if refusal else row, added, after
@@ -150,7 +151,7 @@ def _with_what_stays(row: Remediation, before: Remediation | None, told: str, af
 def _is_evacuated(row: Remediation, fleet: Fleet) -> bool:
     """Whether tenants leave an instance, whatever else is done for it meanwhile."""
     is_going_on = row.state in ("acting", "waiting")
-    return is_going_on and EVACUATE in row.remedies and fleet.is_down(row.engine_instance_id)
+    return is_going_on and row.has_tried(EVACUATE) and fleet.is_down(row.engine_instance_id)
 
 
 def may_evacuate(remediations: Iterable[Remediation], fleet: Fleet) -> bool:
@@ -163,7 +164,7 @@ def may_evacuate(remediations: Iterable[Remediation], fleet: Fleet) -> bool:
 
 def replaced_instances(remediations: Iterable[Remediation]) -> list[str]:
     """Those that may be retired: no tenant is to come to them meanwhile."""
-    return [row.engine_instance_id for row in remediations if EVACUATE in row.remedies]
+    return [row.engine_instance_id for row in remediations if row.has_tried(EVACUATE)]
 
 
 def is_of_remedy(event: Event) -> bool:
@@ -198,7 +199,7 @@ def _is_news(before: Remediation | None, row: Remediation) -> bool:
 
 def _is_ordered(row: Remediation) -> bool:
     """Whether an agent is to carry the newest remedy out: not after its time, nor while it is held, or not needed."""
-    return row.state == "acting" and row.rung in [*Remedy]
+    return row.state == "acting" and row.is_of_agent
 
 
 def _is_same(before: Remediation | None, row: Remediation) -> bool:
@@ -211,7 +212,7 @@ def _is_taken(before: Remediation | None, row: Remediation) -> bool:
 
 
 def _is_over(before: Remediation, row: Remediation) -> bool:
-    return before.rung in [*Remedy] and not (_is_ordered(row) and before.number == row.number)
+    return before.is_of_agent and not (_is_ordered(row) and before.number == row.number)
 
 
 def _key(row: Remediation) -> EngineKey:

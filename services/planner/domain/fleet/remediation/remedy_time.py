@@ -6,22 +6,18 @@ helped: the next one comes.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
-from types import MappingProxyType
 
 from services.common.json_values import canonical
-from services.common.messages import Remedy
 from services.planner.domain.fleet.remediation.illnesses import Illness, Look
-from services.planner.domain.fleet.remediation.ladder import CORDON, EVACUATE, REAPPLY, next_rung
+from services.planner.domain.fleet.remediation.ladder import next_rung
 from services.planner.domain.fleet.remediation.remediation_rows import Remediation
+from services.planner.domain.fleet.remediation.rungs import EVACUATE, Rung, rung_named
 from services.planner.domain.policy import RemedyPolicy
 
-COOL_DOWNS: Mapping[str, float] = MappingProxyType({Remedy.REFRESH: 0.5, REAPPLY: 2.0})
-"""Of a rung, in proportion to that of a restart."""
 WHILE_DOWN = 2 / 3
-"""Likewise, of all rungs of an instance that is down: enough for pods to end, start, and be seen to do their work."""
+"""Share of its time that a rung has while its instance is down: enough for pods to end, start, and be seen to work."""
 
 
 def may_help_yet(ill: Illness, look: Look) -> bool:
@@ -44,21 +40,22 @@ def with_due_time(ill: Illness, look: Look) -> Remediation:
     tenants may have somewhere to go by then.
     """
     known, ends_at = ill.known, _ends_at(ill, look)
-    if ill.health.is_down and EVACUATE not in known.remedies:
+    if ill.health.is_down and not known.has_tried(EVACUATE):
         return replace(known, due_at=ends_at)
     if known.due_at is not None and known.due_at > look.now:
         return known
     return replace(known, due_at=min(ends_at, look.next_at))
 
 
-def is_idle(rung: str, ill: Illness) -> bool:
-    """Whether nothing is done to the instance itself."""
-    return rung == CORDON or (rung == REAPPLY and ill.instance.wanted_version is None)
+def is_idle(rung: Rung, ill: Illness) -> bool:
+    """Whether a rung leaves the instance's Argo CD as it is: the planner carries it out, or there is no provisioner."""
+    is_nobodys = rung.executor == "provisioner" and ill.instance.wanted_version is None
+    return rung.executor == "planner" or is_nobodys
 
 
 def _ends_at(ill: Illness, look: Look) -> datetime:
     """When the newest remedy has had its time. That of an evacuation is until the next look."""
-    if ill.known.rung == EVACUATE:
+    if ill.known.newest == EVACUATE:
         return ill.known.due_at or look.next_at
     return ill.known.since + _time_to_help(ill, look.policy)
 
@@ -70,9 +67,9 @@ def _time_to_help(ill: Illness, policy: RemedyPolicy) -> timedelta:
     instance may recover by itself.
     """
     known, share = ill.known, WHILE_DOWN if ill.health.is_down else 1.0
-    if not is_idle(known.rung, ill):
-        return policy.cool_down * COOL_DOWNS.get(known.rung, 1.0) * share
+    if not is_idle(known.newest, ill):
+        return policy.cool_down * known.newest.cool_down * share
     following = next_rung(ill.health, known.remedies)
-    is_untouched = all(is_idle(rung, ill) for rung in known.remedies)
-    is_last = not following or (following == EVACUATE and is_untouched)
+    is_untouched = all(is_idle(rung_named(name), ill) for name in known.remedies)
+    is_last = following is None or (following == EVACUATE and is_untouched)
     return policy.cool_down * share if is_last else timedelta(0)

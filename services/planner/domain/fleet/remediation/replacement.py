@@ -16,8 +16,8 @@ from services.common.messages import AddEngineInstance, Order
 from services.planner.domain.fleet.fleet import Fleet
 from services.planner.domain.fleet.orders import decide_own_order, record_of
 from services.planner.domain.fleet.pools.pool_rows import namespace_of
-from services.planner.domain.fleet.remediation.ladder import REPLACE
 from services.planner.domain.fleet.remediation.remediation_rows import ACTOR, Remediation
+from services.planner.domain.fleet.remediation.rungs import REPLACE
 from services.planner.domain.fleet.rows import EngineInstanceRow, FleetOrderRecord
 
 
@@ -30,7 +30,7 @@ def is_replaceable(row: EngineInstanceRow, fleet: Fleet) -> bool:
 
 def is_replaced(known: Remediation, fleet: Fleet) -> bool:
     """Whether nobody is left on an instance that is down, and it is given up, whatever else was tried for it since."""
-    return REPLACE in known.remedies and fleet.is_down(known.engine_instance_id)
+    return known.has_tried(REPLACE) and fleet.is_down(known.engine_instance_id)
 
 
 def replacement_of(row: EngineInstanceRow, fleet: Fleet) -> AddEngineInstance | None:
