@@ -22,8 +22,8 @@ from services.planner.database.rollout_queries import load_newest_rollout, shown
 from services.planner.domain.fleet.fleet import Fleet
 from services.planner.domain.fleet.rollouts.ring_instances import ring_of
 from services.planner.domain.fleet.rollouts.rollout import NUMBERS
-from services.planner.domain.fleet.rollouts.rollout_rows import STAGES, Rollout
-from services.planner.domain.fleet.rollouts.stages import stage_tenants
+from services.planner.domain.fleet.rollouts.rollout_rows import Rollout
+from services.planner.domain.fleet.rollouts.stages import STAGES, stage_tenants
 
 app = typer.Typer(help="A version that comes to the fleet ring by ring.", no_args_is_help=True)
 

@@ -21,7 +21,8 @@ from services.planner.domain.fleet.remediation.evacuation import evacuate
 from services.planner.domain.fleet.remediation.forced_moves import with_forced_moves
 from services.planner.domain.fleet.reports.report_rows import InstanceHealth
 from services.planner.domain.fleet.rollouts.ring_instances import cell_of, runs
-from services.planner.domain.fleet.rollouts.rollout_rows import STAGES, Figures, Rollout
+from services.planner.domain.fleet.rollouts.rollout_rows import LAST_STAGE, Figures, Rollout
+from services.planner.domain.fleet.reports.report_rows import InstanceHealth
 from services.planner.domain.fleet.rows import EngineClusterRow, EngineInstanceRow, Move
 from services.planner.domain.policy import Policy
 from services.planner.rows.tenants import TenantName
@@ -60,7 +61,7 @@ def closed_by_rollouts(fleet: Fleet, rollouts: Iterable[Rollout]) -> frozenset[s
     untried: dict[tuple[str, str, str], bool] = {}
     for each in rollouts:
         reached = each.ring_names.index(each.ring) + 1 if each.ring else 0
-        has_left = each.is_over and each.stage < STAGES[-1]
+        has_left = each.is_over and each.stage < LAST_STAGE
         for number, ring in enumerate(each.ring_names, start=1):
             untried[each.version, each.profile, ring] = each.step != "done" and number > reached - has_left
 

@@ -4,7 +4,7 @@ In each ring, in this order:
 
 1. ``provisioning``: instances of the version join the ring, until they can have all that its old ones carry. Whoever
    joins later gets tenants, too; an old one that joins before 4 is one of the old ones (``joining.py``).
-2. ``moving``: some of the ring's tenants move to them: 1 %, then 10 %, then all (``stages.py``).
+2. ``moving``: some of the ring's tenants move to them: a few, then more, then all (``STAGES`` in ``stages.py``).
 3. ``soaking``: what was moved is looked at for a time, and judged (``gates.py``). Then 2 again, with more tenants, or
    with as many if too few of them are there yet.
 4. ``draining``: the old instances take no new tenants, and those that came meanwhile move, too. What the ring's pools

@@ -21,8 +21,8 @@ REVERTIBLE: tuple[RolloutStep, ...] = ("moving", "soaking")
 """Steps at which tenants of the ring may have moved, and its old instances could have all of them."""
 SENDING: tuple[RolloutStep, ...] = ("moving", "draining", "reverting")
 """At which tenants are sent to other instances."""
-STAGES = (1, 10, 100)
-"""Percent of a ring's tenants that are on new instances, one after the other."""
+LAST_STAGE = 100
+"""All of a ring's tenants, in percent."""
 STALLED_AFTER = timedelta(hours=1)
 """If nothing gets on for so long, that is for operators to mend; and a rollout that is to end does so."""
 TOLD_FOR = timedelta(days=1)
@@ -54,7 +54,7 @@ class Rollout:
     ring: str
     """Which it is at; empty before the first."""
     stage: int
-    """One of :data:`STAGES`; 0 before the first of a ring, and when one that went back is over."""
+    """One of ``STAGES`` (``stages.py``); 0 before the first of a ring, and when one that went back is over."""
     is_paused: bool
     """Nothing happens until an operator resumes it, or aborts."""
     outcome: str
@@ -97,7 +97,7 @@ class Rollout:
     @property
     def is_on_new(self) -> bool:
         """Whether the new instances of its ring take all new tenants, as its last stage is reached; else the old do."""
-        return self.stage == STAGES[-1] and self.step != "reverting"
+        return self.stage == LAST_STAGE and self.step != "reverting"
 
     @property
     def placement(self) -> tuple[object, ...]:

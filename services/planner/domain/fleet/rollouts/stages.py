@@ -25,9 +25,12 @@ from services.planner.domain.fleet.rollouts.ring_tenants import (
     send_tenants,
     tenants_of,
 )
-from services.planner.domain.fleet.rollouts.rollout_rows import STAGES, STALLED_AFTER, Rollout
+from services.planner.domain.fleet.rollouts.rollout_rows import LAST_STAGE, STALLED_AFTER, Rollout
 from services.planner.domain.fleet.rollouts.transitions import begin_reverting, enter_step, wait_for, withdraw_moves
 
+STAGES = (1, 10, LAST_STAGE)
+"""Percent of a ring's tenants that are on new instances, one stage after the other. A CHECK of the table ``rollouts``
+lists them, too: another stage takes a migration."""
 FEWEST_TENANTS = 2
 """At any stage: of one alone a gate takes no word that anything fails."""
 MOST_REFILLED = 3
@@ -52,7 +55,7 @@ def fewest_tenants(stage: int, rollout: Rollout, tenants: int) -> int:
     that half of whom the stage wants: tenants are deleted, and come to the ring, all the time.
     """
     wanted = wanted_tenants(stage, rollout, tenants)
-    return min(wanted, rollout.moved if stage == STAGES[-1] else math.ceil(wanted / 2))
+    return min(wanted, rollout.moved if stage == LAST_STAGE else math.ceil(wanted / 2))
 
 
 def enter_next_stage(rollout: Rollout, fleet: Fleet, now: datetime) -> Rollout:
@@ -63,7 +66,7 @@ def enter_next_stage(rollout: Rollout, fleet: Fleet, now: datetime) -> Rollout:
         if stage > rollout.stage and wanted_tenants(stage, rollout, len(tenants)) > there:
             following = replace(enter_step(rollout, "moving", now), stage=stage, tenants=len(tenants), moved=there)
             return following.with_refilled(0)
-    return replace(enter_step(rollout, "draining", now), stage=STAGES[-1], tenants=len(tenants), moved=there)
+    return replace(enter_step(rollout, "draining", now), stage=LAST_STAGE, tenants=len(tenants), moved=there)
 
 
 def fill_stage(rollout: Rollout, fleet: Fleet, now: datetime) -> Fleet:
@@ -122,7 +125,7 @@ def _soaked(rollout: Rollout, fleet: Fleet, now: datetime) -> Rollout:
     is_refilled = rollout.refilled == MOST_REFILLED  # an operator has resumed it with those that are there
     if counted.moved < fewest_tenants(rollout.stage, rollout, counted.tenants) and not is_refilled:
         return _refilled(counted, now)
-    if rollout.stage < STAGES[-1] and counted.moved > rollout.moved:
+    if rollout.stage < LAST_STAGE and counted.moved > rollout.moved:
         return enter_step(counted, "soaking", now)
     return enter_next_stage(rollout, fleet, now)
 
