@@ -22,13 +22,12 @@ from uuid import UUID
 
 from services.common.errors import Wait
 from services.planner.domain.fleet.placement.assignments import Affinity
+from services.planner.domain.fleet.shared_cause import is_cause_shared
 from services.planner.rows.fleet import EngineInstance
 from services.planner.rows.tenants import Tenant
 
 BOUND = 1.25
 """Times its share of the load: an instance that would carry more is passed over."""
-MOST_DOWN = 0.3
-"""Of all that count, and more than one alone: if so many are ill at once, it is for one reason, which may be ours."""
 _HASH_BYTES = 6
 """As many as a float holds exactly."""
 
@@ -75,11 +74,6 @@ def passed_over(instances: Collection[EngineInstance]) -> Collection[str]:
     if is_cause_shared(sum(each.is_down for each in counted), len(counted)):
         return frozenset()
     return {each.id for each in instances if each.is_down}
-
-
-def is_cause_shared(ill: int, counted: int) -> bool:
-    """Whether so many instances are ill of those that count that nothing is to be done for each alone."""
-    return ill > max(1, MOST_DOWN * counted)
 
 
 def candidates_of(

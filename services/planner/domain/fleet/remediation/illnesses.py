@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from services.planner.domain.fleet.fleet import Fleet
-from services.planner.domain.fleet.placement.placement import is_cause_shared
 from services.planner.domain.fleet.remediation.remediation_rows import Remediation
 from services.planner.domain.fleet.reports.report_rows import InstanceHealth
 from services.planner.domain.fleet.rows import EngineInstanceRow
+from services.planner.domain.fleet.shared_cause import is_cause_shared
 from services.planner.domain.policy import RemedyPolicy
 
 LOOK_AGAIN = 0.2
