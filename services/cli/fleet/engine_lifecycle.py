@@ -27,7 +27,7 @@ from services.common.startup import await_dependency
 from services.planner.domain.fleet.fleet import Fleet
 from services.planner.domain.fleet.order_validation import state_in_words
 from services.planner.domain.fleet.pools.pools import MOST_CAPACITY
-from services.planner.domain.fleet.pools.provisioning import why_unready
+from services.planner.domain.fleet.pools.readiness import why_unready
 from services.planner.domain.fleet.rows import CLASSES
 from services.planner.engines.available import ENGINES
 from services.planner.rows.fleet import DEFAULT_ENGINE

@@ -2,7 +2,7 @@
 
 A cluster that is drained drains its instances: their states say what becomes of each, and what is known of draining
 instances (``orders``, ``rebalance_orders``) holds for them. One that was never ready for tenants is drained once it is
-(``pools/provisioning.py``): if it were before, it would take tenants when the cluster is undrained.
+(``pools/readiness.py``): if it were before, it would take tenants when the cluster is undrained.
 """
 
 from __future__ import annotations

@@ -46,7 +46,7 @@ from services.planner.domain.fleet.moves.rebalance_orders import rebalance_fleet
 from services.planner.domain.fleet.placement.assignment_orders import assign_workspace, pin_tenant, unpin_tenant
 from services.planner.domain.fleet.placement.assignments import PinKey, PlacementRules
 from services.planner.domain.fleet.pools.pools import change_pool
-from services.planner.domain.fleet.pools.provisioning import settle_provisioning
+from services.planner.domain.fleet.pools.readiness import decide_readiness
 from services.planner.domain.fleet.rollouts.ring_room import missing_instances
 from services.planner.domain.fleet.rollouts.rollout import settle_rollout
 from services.planner.domain.fleet.rollouts.rollout_orders import change_rollout
@@ -119,7 +119,7 @@ def settle_fleet(decided: Decided, now: datetime, policy: Policy) -> Changes:
             often a rollout is looked at.
     """
     fleet = decided.before
-    after = settle_provisioning(decided.fleet, now, policy.provisioning_patience)
+    after = decide_readiness(decided.fleet, now, policy.provisioning_patience)
     joined = carry_out_orders(missing_instances(after, now), after, now)
     refusal = next((each.message for each in joined.records if each.outcome == "refused"), "")
     after = settle_rollout(joined.fleet, now, policy.rollout_interval, refusal)

@@ -15,7 +15,7 @@ from services.planner.domain.fleet.reports.report_rows import Installation
 from services.planner.domain.policy import Policy
 from services.planner.pipeline.decode import _checked_observation
 from tests.unit.planner.fleet.test_fleet_orders import fleet
-from tests.unit.planner.fleet.test_provisioning import INSTALLED, PATIENCE
+from tests.unit.planner.fleet.test_readiness import INSTALLED, PATIENCE
 from tests.unit.planner.given import at
 
 

@@ -3,7 +3,7 @@
 If more than three tenths of the fleet, or of one engine cluster, are ill at once (and more than one instance), the
 cause is shared, and nothing is done for each alone. One that is drained, as after a failed rollout, may stay ill: it
 does not count in that; nor do those of a cluster that an operator drains, so that all leave one that is lost. One that
-was never ready is not ill: who ordered it is told what it lacks (``pools/provisioning.py``), and another like it would
+was never ready is not ill: who ordered it is told what it lacks (``pools/readiness.py``), and another like it would
 lack the same. Called by ``remediation.py``, which decides on what is found here.
 """
 
