@@ -1,37 +1,39 @@
-"""Which step of a tenant's move comes next, from what was seen of it. Pure: it decides, and changes nothing.
+"""Which step of a tenant's move comes next, from what was seen of the tenant. Pure: it decides, and changes nothing.
 
-1. ``reserved``: the target has room for the tenant, which counts as if it were there. If the tenant has changed since
-   the move was ordered, so that it would not be ordered now, it is ``cancelled`` at once.
-2. ``preparing``: the target gets its projects, clusters and repositories, until its agent has found all of them good.
-   After half of the time that the step has no credentials are waited for that the source's agent has no answer for:
-   a tenant that changes them faster than anybody can check them does not stay for that. A tenant that deploys to its
-   engine's own cluster from now on, and would leave that, goes back at once.
-3. ``pausing``: Applications of the source sync no more; a sync that is under way ends, new sync runs wait. A run that
-   has not ended after half of the time that the step has is terminated: a hook may never end. From then on other syncs
-   are left to the next step, and deletions to the target: a tenant that always has one under way does not stay for
-   that, either.
-4. ``releasing``: Applications of the source go, and what they have deployed stays. A sync that is still under way has a
-   minute, and is terminated then.
-5. ``adopting``: the tenant is the target's; its Applications there take over what was deployed.
-6. ``withdrawing``: projects, clusters and repositories of the source go; then it is done.
+1. ``reserved``: the target has room for the tenant, which counts as if the tenant were there. If the tenant has changed
+   since the move was ordered, so that the order would be refused now, the move is ``cancelled`` at once.
+2. ``preparing``: the target gets the tenant's projects, clusters and repositories, until its agent has found all of
+   them good. In the second half of the step's time the move does not wait for credentials that the source's agent has
+   not checked either: a tenant that changes credentials faster than agents check them is moved, too. If the tenant now
+   has deployments to its engine's own cluster, which the move would leave, the move goes back at once.
+3. ``pausing``: the source's Applications do not sync any more. A sync that is under way ends; new sync runs wait. In
+   the second half of the step's time, sync runs that are under way are terminated, because a hook may never end. Other
+   syncs are left to the next step, and deletions to the target: a tenant that always has one of them under way is
+   moved, too.
+4. ``releasing``: the source's Applications are removed, and what they have deployed stays. A sync that is still under
+   way has a minute, and is terminated then.
+5. ``adopting``: the tenant belongs to the target. Its Applications there take over what was deployed.
+6. ``withdrawing``: projects, clusters and repositories are removed from the source. Then the move is ``done``.
 
-A move by which an instance is evacuated that is down (``forced``) waits for nothing that the source's engine does, and
-if nobody can reach the source, it goes from 2, 3 or 4 to 5 at once: it is ``fenced`` then, and the source gives its
-Applications up when it can be reached again, while the move is at 5 or 6.
+A ``forced`` move evacuates an instance that is down. It waits for nothing that the source's engine does. If nobody can
+reach the source, it goes from step 2, 3 or 4 to step 5 at once. It is ``fenced`` then: the source gives its
+Applications up when it can be reached again, while the move is at step 5 or 6.
 
-One whose target is evacuated at 5 ends there, and another one takes the tenant on, from where it never arrived
-(``remediation/evacuation.py``): all that the target was to take over the next one does.
+If the target is evacuated while a move is at step 5, the move ends there, and another move takes the tenant on from the
+target (``remediation/evacuation.py``). The next target takes over all that this one should have taken over.
 
-Until 4 a move goes back (``cancelling``) if an operator orders it, or a step takes too long: the source has all that it
-had. From 4 on it goes on, however long that takes. Only 5 does not wait for ever for a target that is not down: a
-tenant's cluster may keep its engine from comparing an Application, and a tenant's name server its agent from making
-one, and nobody else shall wait for that.
+Until step 4 a move goes back (``cancelling``) if an operator cancels it, or if a step takes too long: the source has
+all that it had. From step 4 on it goes on, however long that takes. Step 5 has an end nevertheless, unless the target
+is down: a tenant's cluster may keep the engine from comparing an Application, and a tenant's name server may keep the
+agent from making one, and other tenants must not wait for that.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from typing import NamedTuple
 
 from services.planner.domain.fleet.rows import Move, MoveStep
 
@@ -48,22 +50,30 @@ NUMBERS: dict[MoveStep, int] = {
     "cancelled": 9,
 }
 """As operators see them (docs/operations/moves.md): a number is never given to another step."""
+SUCCESSORS: Mapping[MoveStep, MoveStep] = {
+    "reserved": "preparing",
+    "preparing": "pausing",
+    "pausing": "releasing",
+    "releasing": "adopting",
+    "adopting": "withdrawing",
+    "withdrawing": "done",
+    "cancelling": "cancelled",
+}
+"""The step after each that a move leaves by what is seen of its tenant."""
 HALTED: tuple[MoveStep, ...] = ("pausing", "releasing")
-"""The source syncs nothing, and what it shows is not told."""
+"""Steps at which the source syncs nothing, and users do not see what it shows."""
 KEEPING: tuple[MoveStep, ...] = ("releasing", "adopting")
-"""What is deleted meanwhile is deleted afterwards: by the target, which can remove what was deployed."""
-
-
+"""Steps at which deletions wait: the target carries them out afterwards, as it can remove what was deployed."""
 LOOK_AGAIN = timedelta(seconds=5)
 LONGEST = timedelta(days=1)
-"""Until a target that is not down is waited for no more to make Applications in place of the source's. What one has
-deployed stays that is deleted before it is made."""
+"""How long a target that is not down may take to make Applications in place of the source's. If an Application is
+deleted before the target has made it, what it has deployed stays."""
 LOST = "its source cannot be reached, and gives its Applications up when it can be again"
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What was seen of a tenant that is moved, as far as a step waits for it."""
+    """What was seen of a tenant that is moved, as far as steps wait for it."""
 
     unprepared: str = ""
     """Why the target is not ready for its Applications; empty if it is."""
@@ -72,81 +82,98 @@ class Seen:
     is_released: bool = False
     """No Application is left at the source."""
     is_taken: bool = False
-    """The target has made all Applications that have deployed something, if only as they were; or it cannot."""
+    """The target has made all Applications that have deployed something, if only with their old specs; or it cannot."""
     is_adopted: bool = False
-    """It has all as they are, and has told what it sees of each."""
+    """The target has all Applications with their present specs, and has reported what it sees of each."""
     is_target_down: bool = False
-    """Nothing new is deployed there: the tenant may have to be taken on by another."""
+    """The target deploys nothing new: another instance may have to take the tenant on."""
     is_withdrawn: bool = False
-    """Nothing is left where the tenant is not."""
+    """Nothing of the tenant is left on the instance that it has left, or has not come to."""
     is_source_lost: bool = False
     """Nobody can do anything at the source."""
     unmovable: str = ""
     """What keeps the tenant at the source; empty if nothing does."""
     refusal: str = ""
-    """The rule by which the target may not have it, as the tenant is by now; empty if it may."""
+    """The rule by which the target may not have the tenant as it is now; empty if it may."""
+
+
+class _Next(NamedTuple):
+    """The step after this one can be taken."""
+
+    step: MoveStep
+
+
+class _Waiting(NamedTuple):
+    """The step after this one cannot be taken yet."""
+
+    reason: str
+    """What the move waits for; never empty."""
 
 
 def next_step(move: Move, seen: Seen, now: datetime, patience: timedelta) -> Move:
-    """``move`` after the next step; the very same if it has to wait.
+    """``move`` at its next step; the very same object if it has to wait.
 
     Args:
         move: as it is.
-        seen: of its tenant.
+        seen: what was seen of its tenant.
         now: the time.
-        patience: how long a step may take after which it goes back.
+        patience: how long a step may take before the move goes back.
     """
     if move.step == "reserved" and seen.refusal:
         return replace(_at(move, "cancelled", now, _cause(move, seen.refusal)), is_cancelled=True)
     if move.step == "preparing" and seen.unmovable:
         return replace(_at(move, "cancelling", now, _cause(move, seen.unmovable)), is_cancelled=True)
-    step, waits_for = _following(move, seen, now, patience)
-    if move.is_cancellable and move.step != "reserved" and (move.is_cancelled or _is_overdue(move, now, patience)):
+    following = _following(move, seen, now, patience)
+    waits_for = following.reason if isinstance(following, _Waiting) else ""
+    is_to_go_back = move.is_cancelled or (bool(waits_for) and _is_overdue(move, now, patience))
+    if move.is_cancellable and move.step != "reserved" and is_to_go_back:
         message = _cause(move, f"{move.step} took longer than {patience}: {waits_for}")
-        if move.is_cancelled or waits_for:
-            return _at(move, "cancelling", now, message)
-    if waits_for:
+        return _at(move, "cancelling", now, message)
+    if isinstance(following, _Waiting):
         return move
-    is_fenced = step == "adopting" and move.path == "forced" and seen.is_source_lost
-    return replace(_at(move, step, now, LOST), path="fenced") if is_fenced else _at(move, step, now)
+    if following.step == "adopting" and move.path == "forced" and seen.is_source_lost:
+        return replace(_at(move, "adopting", now, LOST), path="fenced")
+    return _at(move, following.step, now)
 
 
 def _cause(move: Move, otherwise: str) -> str:
-    """Why a move goes back: as was told when it was cancelled, if it was."""
-    return (move.is_cancelled and move.message) or otherwise
+    """Why a move goes back: the message with which it was cancelled, or else ``otherwise``."""
+    if move.is_cancelled and move.message:
+        return move.message
+    return otherwise
 
 
 def due_time(move: Move, seen: Seen, now: datetime, patience: timedelta) -> datetime | None:
-    """When to look again: at once if a step can be taken, or else when patience ends; None: it has no end."""
+    """When to look at ``move`` again: now if it can take a step, or else when patience ends; None: there is no end."""
     if next_step(move, seen, now, patience) is not move:
         return now
     times = [move.step_since + patience] if move.is_cancellable else []
     if move.step == "adopting":
         times.extend(end for each in (patience, LONGEST) if now < (end := move.step_since + each))
         if seen.is_target_down and _is_overdue(move, now, patience):
-            times.append(now + LOOK_AGAIN)  # its target may be back, which is no event of the tenant's
+            times.append(now + LOOK_AGAIN)  # the target may be back, which is no event of the tenant's
     if move.step == "preparing" and not has_waited(move, now, patience):
         times.append(move.step_since + patience / 2)
     if _waits_for_syncs(move):
         half = move.step_since + patience / 2
-        times.append(half if now < half else now + LOOK_AGAIN)  # likewise its source
+        times.append(half if now < half else now + LOOK_AGAIN)  # likewise the source
     if move.path == "forced" and move.step in ("preparing", *HALTED):
-        times.append(now + LOOK_AGAIN)  # its source may be lost meanwhile, which is no event of the tenant's
+        times.append(now + LOOK_AGAIN)  # the source may be lost meanwhile, which is no event of the tenant's
     return min(times, default=None)
 
 
 def has_waited(move: Move, now: datetime, patience: timedelta) -> bool:
-    """Whether half of the time that the step has is over: what may never come by itself is not waited for any more."""
+    """Whether half of the step's time is over: the move does not wait any more for what may never come."""
     return now >= move.step_since + patience / 2
 
 
-def is_in_haste(move: Move, now: datetime, patience: timedelta) -> bool:
-    """Whether the second half of the time that the step has is running; after it the move goes back."""
+def is_late(move: Move, now: datetime, patience: timedelta) -> bool:
+    """Whether the second half of the step's time is running, after which the move goes back."""
     return has_waited(move, now, patience) and not _is_overdue(move, now, patience)
 
 
 def has_waited_for_runs(move: Move, now: datetime, patience: timedelta) -> bool:
-    """Whether sync runs of the source that are under way are terminated. The other half of ``patience`` is for that."""
+    """Whether sync runs of the source are terminated, which the second half of the step's time is for."""
     return _waits_for_syncs(move) and has_waited(move, now, patience)
 
 
@@ -154,22 +181,39 @@ def _waits_for_syncs(move: Move) -> bool:
     return move.step == "pausing" and move.path == "whole"
 
 
-def _following(move: Move, seen: Seen, now: datetime, patience: timedelta) -> tuple[MoveStep, str]:
-    """The step after this one, and what it waits for; empty if for nothing."""
-    waited = patience if seen.is_taken else max(patience, LONGEST)
-    is_arrived = seen.is_adopted or (not seen.is_target_down and _is_overdue(move, now, waited))
+def _following(move: Move, seen: Seen, now: datetime, patience: timedelta) -> _Next | _Waiting:
+    """The step after the one that ``move`` is at, or what it waits for before that."""
     if move.path == "forced" and seen.is_source_lost and move.step in ("preparing", *HALTED):
-        return "adopting", (move.step == "preparing" and seen.unprepared) or seen.unmovable
-    following: dict[MoveStep, tuple[MoveStep, str]] = {
-        "reserved": ("preparing", ""),
-        "preparing": ("pausing", seen.unprepared),
-        "pausing": ("releasing", seen.unmovable or seen.unpaused),
-        "releasing": ("adopting", "" if seen.is_released else "Applications of the source"),
-        "adopting": ("withdrawing", "" if is_arrived else "Applications of the target"),
-        "withdrawing": ("done", "" if seen.is_withdrawn else "objects of the source"),
-        "cancelling": ("cancelled", "" if seen.is_withdrawn else "objects of the target"),
-    }
-    return following.get(move.step, (move.step, "nothing"))
+        unprepared = seen.unprepared if move.step == "preparing" else ""
+        step, reason = SUCCESSORS["releasing"], unprepared or seen.unmovable
+    elif move.step in SUCCESSORS:
+        step, reason = SUCCESSORS[move.step], _reason_to_wait(move, seen, now, patience)
+    else:
+        return _Waiting("nothing")
+    return _Waiting(reason) if reason else _Next(step)
+
+
+def _reason_to_wait(move: Move, seen: Seen, now: datetime, patience: timedelta) -> str:
+    """What has to come true before ``move`` leaves its step; empty if all has."""
+    match move.step:
+        case "preparing":
+            return seen.unprepared
+        case "pausing":
+            return seen.unmovable or seen.unpaused
+        case "releasing" if not seen.is_released:
+            return "Applications of the source"
+        case "adopting" if not _has_arrived(move, seen, now, patience):
+            return "Applications of the target"
+        case "withdrawing" | "cancelling" if not seen.is_withdrawn:
+            return f"objects of the {'source' if move.step == 'withdrawing' else 'target'}"
+        case _:
+            return ""
+
+
+def _has_arrived(move: Move, seen: Seen, now: datetime, patience: timedelta) -> bool:
+    """Whether the target has taken the tenant over, or is not waited for any more."""
+    longest = patience if seen.is_taken else max(patience, LONGEST)
+    return seen.is_adopted or (not seen.is_target_down and _is_overdue(move, now, longest))
 
 
 def _is_overdue(move: Move, now: datetime, patience: timedelta) -> bool:
@@ -179,7 +223,8 @@ def _is_overdue(move: Move, now: datetime, patience: timedelta) -> bool:
 def _at(move: Move, step: MoveStep, now: datetime, message: str = "") -> Move:
     """``move`` at ``step`` since ``now``.
 
-    What agents reported was for the step before; of the preparation it is needed when the tenant is taken over.
+    What agents reported for the step before is dropped, except what they reported of the preparation: the target needs
+    that when it takes the tenant over.
     """
     reported = "{}" if step in ("preparing", "cancelling", "withdrawing") else move.reported
     return replace(move, step=step, step_since=now, reported=reported, message=message or move.message)

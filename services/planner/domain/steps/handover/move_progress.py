@@ -13,7 +13,7 @@ from uuid import UUID
 from services.kinds.gitops_deployment.rows import Deployment, Observed
 from services.kinds.sync_run.model import SYNC_RUN
 from services.kinds.sync_run.rules import OVER
-from services.planner.domain.fleet.moves.moves import Seen, is_in_haste
+from services.planner.domain.fleet.moves.moves import Seen, is_late
 from services.planner.domain.fleet.placement.parts import refusal_of_cluster, refusal_of_part
 from services.planner.domain.fleet.rows import Move
 from services.planner.domain.planned_tenant import Context
@@ -36,12 +36,12 @@ def seen_of(state: TenantState, context: Context) -> Seen:
         return Seen()
     reported = parse_reports(move)
     moved = [each for each in state.deployments.values() if each.spec is not None and state.is_moved(each)]
-    is_late = is_in_haste(move, context.now, context.policy.move_patience)
+    late = is_late(move, context.now, context.policy.move_patience)
     is_source_down = context.fleet.instances[move.source].is_down
     unmovable = _unmovable(move, moved, context)
     return Seen(
-        unprepared=_unprepared(state, reported, context, is_late=is_late),
-        unpaused=_unpaused(state, moved, context, is_late=is_late and not is_source_down),
+        unprepared=_unprepared(state, reported, context, is_late=late),
+        unpaused=_unpaused(state, moved, context, is_late=late and not is_source_down),
         is_released=all(name_object(context.engine.deployment_key(each.uid)) in reported for each in moved),
         is_taken=not any(is_missing(state.observed.get(each.id)) for each in moved),
         is_adopted=all(_is_adopted(state, each) for each in moved),
