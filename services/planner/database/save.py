@@ -91,7 +91,7 @@ STATEMENTS = (
     Statement("engine_health", "engine_health", instance_reports.ENGINE_HEALTH),
     Statement("engine_health", "engine_instances", instance_reports.HEALTH_OF_INSTANCES),
     Statement("remediations", "remediations", fleet_progress.REMEDIATIONS),
-    Statement("remedies_told", "remediations", fleet_progress.REMEDIES_TOLD),
+    Statement("remedy_reports", "remediations", fleet_progress.REMEDY_REPORTS),
     Statement("fleet_orders", "fleet_orders", audit.FLEET_ORDERS),
     Statement("moves_ordered", "moves", fleet_progress.MOVES_ORDERED),
     Statement("moves", "moves", fleet_progress.MOVES),

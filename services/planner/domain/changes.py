@@ -13,8 +13,7 @@ from services.kinds.sync_run.rows import SyncRun
 from services.planner.domain.events import SweepScope
 from services.planner.domain.fleet.placement.assignments import PinKey, TenantPin, WorkspaceAssignment
 from services.planner.domain.fleet.pools.pool_rows import EnginePool, Overload
-from services.planner.domain.fleet.remediation.remediation_rows import Remediation, ToldRemedy
-from services.planner.domain.fleet.reports.report_rows import Installation, InstanceHealth, KeptOrphans
+from services.planner.domain.fleet.remediation.remediation_rows import Remediation, RemedyReport
 from services.planner.domain.fleet.rollouts.rollout_rows import EngineSample, Rollout
 from services.planner.domain.fleet.rows import EngineClusterRow, EngineInstanceRow, FleetOrderRecord, Move
 from services.planner.domain.state import TenantState
@@ -118,7 +117,7 @@ class Changes(NamedTuple):
     engine_health: tuple[InstanceHealth, ...] = ()
     """The health that agents reported last, or that they report nothing."""
     remediations: tuple[Remediation, ...] = ()
-    remedies_told: tuple[ToldRemedy, ...] = ()
+    remedy_reports: tuple[RemedyReport, ...] = ()
     engine_installations: tuple[Installation, ...] = ()
     """The installations that provisioners reported last."""
     engine_clusters: tuple[EngineClusterRow, ...] = ()

@@ -26,12 +26,12 @@ from services.planner.domain.fleet.orders import (
     settle_fleet,
 )
 from services.planner.domain.fleet.pools.pool_rows import Burdens
-from services.planner.domain.fleet.pools.scaling import instances_rearranged, reason_to_hold, scale
+from services.planner.domain.fleet.pools.scaling import find_veto_of_moves, instances_rearranged, scale
 from services.planner.domain.fleet.remediation.evacuation import EVACUATED_WITHIN, RETURNED_WITHIN
 from services.planner.domain.fleet.remediation.remediation_rows import Remediation
 from services.planner.domain.fleet.remediation.remedy_orders import (
+    apply_remedy_reports,
     decide_remedies,
-    decide_told,
     is_of_remedy,
     may_evacuate,
     replaced_instances,
@@ -146,7 +146,7 @@ def plan_reports(events: Sequence[Event], database: FleetDatabase, policy: Polic
     return [
         _orphans(kept, database, now),
         _health([event for event in events if is_of_health(event)], database, policy, now),
-        decide_told(event for event in events if is_of_remedy(event)),
+        apply_remedy_reports(event for event in events if is_of_remedy(event)),
     ]
 
 
@@ -222,14 +222,14 @@ def _scaled(database: FleetDatabase, policy: Policy, now: datetime) -> tuple[Fle
     drained = database.find_leaving()
     fleet = database.with_kept_rows(database.load_fleet_rows((), drained, ()))
     burdens = database.load_burdens(now)
-    fleet, held = replace(fleet, load=database.fleet.load), reason_to_hold(fleet)
-    rearranged = instances_rearranged(fleet, burdens, now, held)
+    fleet, veto = replace(fleet, load=database.fleet.load), find_veto_of_moves(fleet)
+    rearranged = instances_rearranged(fleet, burdens, now, veto)
     fleet = fleet.with_holdings(database.load_holdings(rearranged.union(drained)))
     if rearranged:
         fleet = replace(fleet, tenants=database.load_measured_tenants_on(rearranged))
     if fleet.rollout is not None:  # it has a time of its own
         fleet = fleet.with_rollout(replace(fleet.rollout, due_at=None))
-    scaling = scale(fleet, burdens, now, policy.scaling, held)
+    scaling = scale(fleet, burdens, now, policy.scaling, veto)
     decided = decide_orders(scaling.orders, fleet, now, policy)
     return fleet, decided._replace(
         engine_pools=scaling.pools,

@@ -6,7 +6,7 @@ from dataclasses import fields
 
 from services.planner.database.columns import recordset, upsert
 from services.planner.database.tables.fleet_progress import moves, remediations, rollouts
-from services.planner.domain.fleet.remediation.remediation_rows import Remediation, ToldRemedy
+from services.planner.domain.fleet.remediation.remediation_rows import Remediation, RemedyReport
 from services.planner.domain.fleet.rollouts.rollout_rows import Rollout
 from services.planner.domain.fleet.rows import Move
 
@@ -47,9 +47,9 @@ ROLLOUTS = upsert(
 # Two planners meet at a row: the one that decides on the fleet, and the one that an agent's reports come to.
 REMEDIATIONS = upsert(remediations, Remediation, kept=["told_number", "told_outcome", "told_message"])
 
-REMEDIES_TOLD = f"""
+REMEDY_REPORTS = f"""
 UPDATE remediations AS known
    SET told_number = told.number, told_outcome = told.outcome, told_message = told.message
-  FROM {recordset(ToldRemedy, "told")}
+  FROM {recordset(RemedyReport, "told")}
  WHERE (known.engine_instance_id, known.number) = (told.engine_instance_id, told.number)
 """

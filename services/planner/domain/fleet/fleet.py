@@ -83,7 +83,7 @@ class Fleet:
     """By instance; none of one of which no agent has told anything yet."""
     cordoned: Mapping[str, str] = field(default_factory=dict)
     """Instances that remediation keeps new tenants from, with why."""
-    held: frozenset[str] = frozenset()
+    suspended: frozenset[str] = frozenset()
     """Instances that remediation does not touch, as too many are ill at once: no evacuation goes on."""
     rules: PlacementRules = field(default_factory=PlacementRules)
     """What workspaces and tenants are assigned to; none where no order and no look at the fleet goes by it."""
@@ -152,7 +152,7 @@ class Fleet:
 
     def is_held_back(self, move: Move) -> bool:
         """Whether a move is one of an evacuation that is held: it does not begin until fewer instances are ill."""
-        return move.step == "ordered" and move.path != "whole" and move.source in self.held
+        return move.step == "ordered" and move.path != "whole" and move.source in self.suspended
 
     def down_in_words(self, instance: str) -> str:
         """Of an instance that is down, as operators are told."""
@@ -188,11 +188,11 @@ class Fleet:
         told = self.health.get(row.id)
         return (told.version if told is not None else "") or row.wanted_version or ""
 
-    def release_told(self, row: EngineInstanceRow) -> Release:
+    def observed_release(self, row: EngineInstanceRow) -> Release:
         """What an instance is of, as its agent tells, or else as it was ordered: what its tenants meet."""
         return Release(self.version_of(row), row.profile or "")
 
-    def release_ordered(self, row: EngineInstanceRow) -> Release:
+    def desired_release(self, row: EngineInstanceRow) -> Release:
         """What an instance is of, as it was ordered, or else as its agent tells: for who counts what was added.
 
         Whatever is told of an instance that was added, it is not added once more.

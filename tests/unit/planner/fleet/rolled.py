@@ -16,7 +16,7 @@ from services.planner.domain.fleet.orders import decide_orders
 from services.planner.domain.fleet.placement.assignments import PlacementRules, TenantPin
 from services.planner.domain.fleet.placement.measured_load import load_of_deployments
 from services.planner.domain.fleet.pools.pool_rows import Burdens, EnginePool, Patience, PoolKey
-from services.planner.domain.fleet.pools.scaling import reason_to_hold, scale
+from services.planner.domain.fleet.pools.scaling import find_veto_of_moves, scale
 from services.planner.domain.fleet.remediation.evacuation import evacuate
 from services.planner.domain.fleet.remediation.forced_moves import with_forced_moves
 from services.planner.domain.fleet.reports.report_rows import InstanceHealth
@@ -186,7 +186,7 @@ class Rolled:
         fleet = self.fleet
         if fleet.rollout is not None:
             fleet = fleet.with_rollout(replace(fleet.rollout, due_at=None))
-        scaling = scale(fleet, Burdens(), self.now, Patience(), reason_to_hold(fleet))
+        scaling = scale(fleet, Burdens(), self.now, Patience(), find_veto_of_moves(fleet))
         self._write_changes(decide_orders(scaling.orders, fleet, self.now, Policy()))
         self.pools |= {row.key: row for row in scaling.pools}
 

@@ -14,7 +14,7 @@ from services.planner.domain.fleet.fleet import Fleet, Holding, TenantHere
 from services.planner.domain.fleet.orders import decide_orders
 from services.planner.domain.fleet.placement.measured_load import load_of_deployments
 from services.planner.domain.fleet.pools.pool_rows import Burdens, EnginePool, Overload, Patience
-from services.planner.domain.fleet.pools.scaling import instances_rearranged, reason_to_hold, scale
+from services.planner.domain.fleet.pools.scaling import find_veto_of_moves, instances_rearranged, scale
 from services.planner.domain.fleet.reports.report_rows import InstanceHealth
 from services.planner.domain.policy import Policy
 from services.planner.rows.tenants import TenantName
@@ -130,7 +130,7 @@ class SimulatedFleet:
     def _seen(self, burdens: Burdens) -> Fleet:
         """As the planner reads it: what is on instances among which nobody may move is not."""
         fleet = self.fleet
-        counted = instances_rearranged(fleet, burdens, self.now, reason_to_hold(fleet)) | {
+        counted = instances_rearranged(fleet, burdens, self.now, find_veto_of_moves(fleet)) | {
             pool.leaving for pool in fleet.pools.values() if pool.leaving is not None
         }
         return replace(

@@ -24,7 +24,7 @@ from services.planner.domain.fleet.placement.assignments import PlacementRules, 
 from services.planner.domain.fleet.remediation.evacuation import evacuate
 from services.planner.domain.fleet.remediation.ladder import HELPS
 from services.planner.domain.fleet.remediation.remediation_rows import Remediation
-from services.planner.domain.fleet.remediation.remedy_orders import decide_remedies, decide_told
+from services.planner.domain.fleet.remediation.remedy_orders import apply_remedy_reports, decide_remedies
 from services.planner.domain.fleet.reports.report_rows import SILENT, TENANT_INDUCED, InstanceHealth
 from services.planner.domain.fleet.rows import ON_SOURCE, EngineInstanceRow, InstanceState, Move, MovePath, MoveStep
 from services.planner.domain.policy import RemedyPolicy
@@ -106,8 +106,8 @@ class Ladder:
 
     def begin_moves(self, at_once: int = 1) -> list[Move]:
         """Those that the next look at moves lets begin; those that are over are forgotten."""
-        held = frozenset(name for name, row in self.rows.items() if row.state == "held")
-        before, after = self.fleet.moves, settle_moves(replace(self.fleet, held=held), at(self.now), at_once)
+        suspended = frozenset(name for name, row in self.rows.items() if row.state == "held")
+        before, after = self.fleet.moves, settle_moves(replace(self.fleet, suspended=suspended), at(self.now), at_once)
         left = {tenant: move for tenant, move in after.moves.items() if not move.is_over}
         self.fleet = replace(after, moves=left)
         return [move for tenant, move in left.items() if move.step == "reserved" and before[tenant].step == "ordered"]
@@ -144,7 +144,7 @@ class Ladder:
         """Its agent tells what has become of the newest remedy."""
         name = str(self.rows[instance].number)
         event = Event(Observation("", "", instance, REMEDY, name, at(self.now), outcome), 0, "")
-        for row in decide_told([event]).remedies_told:
+        for row in apply_remedy_reports([event]).remedy_reports:
             known = self.rows[row.engine_instance_id]
             if known.number == row.number:
                 self.rows[row.engine_instance_id] = replace(
@@ -300,7 +300,7 @@ def test_report_when_it_is_of_a_remedy_that_is_not_the_newest_then_it_changes_no
     tried.look(60)
     before = tried.rows["i0"]
     late = Observation("", "", "i0", REMEDY, str(before.number - 1), at(61), Failed("", permanent=True, message=""))
-    (row,) = decide_told([Event(late, 0, "")]).remedies_told
+    (row,) = apply_remedy_reports([Event(late, 0, "")]).remedy_reports
     assert row.number != before.number
 
 

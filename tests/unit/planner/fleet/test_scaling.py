@@ -31,8 +31,7 @@ from services.planner.domain.fleet.placement.measured_load import load_of_deploy
 from services.planner.domain.fleet.pools.pool_rows import Burdens, EnginePool, Overload, Patience
 from services.planner.domain.fleet.pools.pool_size import OVERLOAD, TARGET, lacking_instances
 from services.planner.domain.fleet.pools.relief import has_overloaded
-from services.planner.domain.fleet.pools.scaling import Scaling, instances_rearranged, reason_to_hold, scale
-from services.planner.domain.fleet.reports.report_rows import InstanceHealth
+from services.planner.domain.fleet.pools.scaling import Scaling, find_veto_of_moves, instances_rearranged, scale
 from services.planner.domain.fleet.rollouts.rollout_rows import Rollout
 from services.planner.domain.fleet.rows import EngineInstanceRow
 from services.planner.domain.fleet.view import FleetView
@@ -74,8 +73,8 @@ def pinned(fleet: Fleet, tenant: str, instance: str) -> Fleet:
     return replace(fleet, rules=fleet.rules.with_pin(TenantPin("local", tenant, instance, at(0))))
 
 
-def scaled(fleet: Fleet, burdens: Burdens | None = None, held: str = "") -> Scaling:
-    return scale(fleet, burdens or Burdens(), NOW, Patience(), held)
+def scaled(fleet: Fleet, burdens: Burdens | None = None, veto: str = "") -> Scaling:
+    return scale(fleet, burdens or Burdens(), NOW, Patience(), veto)
 
 
 def ordered(scaling: Scaling) -> list[object]:
@@ -183,7 +182,7 @@ def test_pool_when_its_ring_is_rolled_out_then_it_has_room_on_those_that_its_ten
         before = row_of(before, known, wanted_version=ordered_with)
     closed = frozenset({FIRST, SECOND} if version else {THIRD})
     rollout = replace(ROLLOUT, version="3.3.0", step=step, stage=stage)
-    scaling = scaled(replace(before, closed=closed, rollout=rollout), held="a rollout is under way")
+    scaling = scaled(replace(before, closed=closed, rollout=rollout), veto="a rollout is under way")
     assert [each.wanted_version for each in ordered(scaling) if isinstance(each, AddEngineInstance)] == (
         [version] if version else []
     )
@@ -349,10 +348,10 @@ def test_instance_when_an_operator_undrains_it_then_it_is_not_given_up_any_more(
 def test_tenants_when_the_fleet_is_rearranged_by_somebody_else_then_none_is_moved_but_the_pool_grows() -> None:
     pool = replace(POOL, leaving=SECOND, spare=0)
     draining = row_of(loaded({FIRST: (10,), SECOND: (20,)}, pool), SECOND, state="draining")
-    scaling = scaled(draining, held="a rollout is under way")
+    scaling = scaled(draining, veto="a rollout is under way")
     assert ordered(scaling) == []
     assert scaling.pools[0].message == f"{SECOND} waits to be given up: a rollout is under way"
-    assert len(ordered(scaled(loaded({FIRST: (2000,)}), held="a rollout is under way"))) == 2
+    assert len(ordered(scaled(loaded({FIRST: (2000,)}), veto="a rollout is under way"))) == 2
 
 
 OF_A_REBUILD = {
@@ -376,7 +375,7 @@ OF_A_REBUILD = {
 def test_pool_when_the_database_is_rebuilt_then_it_does_nothing_and_says_why(before: Fleet, wanted: list[type]) -> None:
     assert [type(order) for order in ordered(scaled(before))] == wanted
     rebuilt = replace(before, is_rebuilt=True)
-    scaling = scaled(rebuilt, held=reason_to_hold(rebuilt))
+    scaling = scaled(rebuilt, veto=find_veto_of_moves(rebuilt))
     assert (ordered(scaling), scaling.pools[0].shrinks_at) == ([], None)
     assert scaling.pools[0].message.startswith("it neither grows nor shrinks: the database is being rebuilt")
 
@@ -386,7 +385,7 @@ def test_instance_when_it_is_overloaded_and_the_database_is_rebuilt_then_it_is_n
     due = Burdens({FIRST: Overload(FIRST, NOW)})
     assert {type(order) for order in ordered(scaled(before, due))} == {MoveTenant}
     rebuilt = replace(before, is_rebuilt=True)
-    assert ordered(scaled(rebuilt, due, reason_to_hold(rebuilt))) == []
+    assert ordered(scaled(rebuilt, due, find_veto_of_moves(rebuilt))) == []
 
 
 @pytest.mark.parametrize(("reason", "added"), [("HeartbeatLost", 1), ("ApiFailing", 0)])
@@ -401,18 +400,18 @@ def test_pool_when_remediation_gives_an_instance_up_then_another_is_added_unless
 
 def test_fleet_when_tenants_leave_an_instance_that_is_down_then_pools_move_none() -> None:
     fleet = loaded({FIRST: (1,), SECOND: ()}).with_move(replace(MOVE, source=FIRST, target=SECOND))
-    assert reason_to_hold(fleet) == ""
+    assert find_veto_of_moves(fleet) == ""
     down = replace(fleet, health={FIRST: DOWN})
-    assert reason_to_hold(down) == f"tenants leave {FIRST}, which is down"
+    assert find_veto_of_moves(down) == f"tenants leave {FIRST}, which is down"
     queued = down.with_move(replace(MOVE, source=FIRST, target=SECOND, step="ordered", path="forced"))
-    assert reason_to_hold(queued) == f"tenants leave {FIRST}, which is down"
-    held = replace(queued, held=frozenset({FIRST}))
-    assert reason_to_hold(held) == ""
+    assert find_veto_of_moves(queued) == f"tenants leave {FIRST}, which is down"
+    held = replace(queued, suspended=frozenset({FIRST}))
+    assert find_veto_of_moves(held) == ""
     for moving in ({"step": "reserved", "path": "forced"}, {"step": "ordered", "path": "whole"}):
         begun = held.with_move(replace(MOVE, source=FIRST, target=SECOND, **moving))
-        assert reason_to_hold(begun) == f"tenants leave {FIRST}, which is down"
+        assert find_veto_of_moves(begun) == f"tenants leave {FIRST}, which is down"
     gone = down.with_move(replace(MOVE, source=FIRST, target=SECOND, step="withdrawing", path="fenced"))
-    assert reason_to_hold(gone) == ""
+    assert find_veto_of_moves(gone) == ""
 
 
 EXACT = replace(POOL, spare=0, maximum=2)
@@ -505,7 +504,7 @@ def test_overloaded_instance_when_it_is_down_then_its_tenants_are_left_to_remedi
 
 
 def test_overloaded_instance_when_a_rollout_is_under_way_then_it_is_relieved_after_that() -> None:
-    scaling = scaled(alone(OVERLOADED), DUE, held="a rollout is under way")
+    scaling = scaled(alone(OVERLOADED), DUE, veto="a rollout is under way")
     assert (ordered(scaling), scaling.overloads, scaling.overloads_gone) == ([], (), ())
 
 

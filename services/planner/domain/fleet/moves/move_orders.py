@@ -24,10 +24,15 @@ from services.planner.rows.tenants import TenantName, tenant_of_part
 
 def move_tenant(ordered: MoveTenant, order: FleetOrder, fleet: Fleet) -> tuple[str, Fleet]:
     """What is told of the order, and the fleet afterwards: the very same if nothing has changed. Raises Refused."""
-    tenant = _tenant(ordered, fleet)
-    known = fleet.moves.get(tenant.id)
-    if known is not None and fleet.is_on_its_way(tenant) and known.target == ordered.target and not known.is_cancelled:
-        return f"it is being moved there: {known.step}", fleet
+    tenant = _find_tenant(ordered, fleet)
+    current = fleet.moves.get(tenant.id)
+    if (
+        current is not None
+        and fleet.is_on_its_way(tenant)
+        and current.target == ordered.target
+        and not current.is_cancelled
+    ):
+        return f"it is being moved there: {current.step}", fleet
     require_unmoved(ordered, tenant, fleet)
     if tenant.engine_instance_id == ordered.target:
         return "it is there", fleet
@@ -37,8 +42,8 @@ def move_tenant(ordered: MoveTenant, order: FleetOrder, fleet: Fleet) -> tuple[s
 
 def require_unmoved(ordered: MoveTenant, tenant: TenantHere, fleet: Fleet) -> None:
     """Raises Refused if the tenant, or another part of it, is on its way."""
-    if (known := fleet.moves.get(tenant.id)) is not None:
-        raise Refused(moving_in_words(ordered.id, known))
+    if (current := fleet.moves.get(tenant.id)) is not None:
+        raise Refused(moving_in_words(ordered.id, current))
 
 
 def new_move(ordered: MoveTenant, order: FleetOrder, fleet: Fleet) -> Move:
@@ -47,7 +52,7 @@ def new_move(ordered: MoveTenant, order: FleetOrder, fleet: Fleet) -> Move:
     target = fleet.instances[move.target]
     if target.state == "full":
         raise Refused(state_in_words(target))
-    require_room(target, _tenant(ordered, fleet), fleet)
+    require_room(target, _find_tenant(ordered, fleet), fleet)
     return move
 
 
@@ -57,7 +62,7 @@ def new_move_beyond_room(ordered: MoveTenant, order: FleetOrder, fleet: Fleet) -
     An evacuation asks for it if no instance has room, and has a bound of its own
     (``remediation/evacuation_targets.py``).
     """
-    tenant, target = _tenant(ordered, fleet), known_instance(ordered.target, fleet)
+    tenant, target = _find_tenant(ordered, fleet), known_instance(ordered.target, fleet)
     source = fleet.instances[tenant.engine_instance_id]
     require_unpinned(ordered.tenant, fleet)
     _require_suitable(target, source, ordered, fleet)
@@ -74,20 +79,20 @@ def cancel_move(ordered: CancelMove, fleet: Fleet) -> tuple[str, Fleet]:
     Returns what is told of it, and the fleet afterwards: the very same if the tenant is not moved, or goes back
     already. Raises Refused if there is no such tenant, or its source has begun to give it up.
     """
-    tenant = _tenant(ordered, fleet)
-    known = fleet.moves.get(tenant.id)
-    if known is None:
+    tenant = _find_tenant(ordered, fleet)
+    current = fleet.moves.get(tenant.id)
+    if current is None:
         return "it is not being moved", fleet
     if not fleet.is_on_its_way(tenant):
-        return f"it is not being moved; what the tenant has on {known.holder} is, to {known.target}", fleet
-    if known.step == "cancelling" or known.is_cancelled:
+        return f"it is not being moved; what the tenant has on {current.holder} is, to {current.target}", fleet
+    if current.step == "cancelling" or current.is_cancelled:
         return "it goes back", fleet
-    if not known.is_cancellable:
+    if not current.is_cancellable:
         raise Refused(
-            f"tenant {ordered.id} is {known.target}'s from here on: {known.step}; wait until it is there, and "
+            f"tenant {ordered.id} is {current.target}'s from here on: {current.step}; wait until it is there, and "
             "'gitopsctl engines move' it back"
         )
-    return "", fleet.with_move(replace(known, is_cancelled=True, message="an operator has cancelled it"))
+    return "", fleet.with_move(replace(current, is_cancelled=True, message="an operator has cancelled it"))
 
 
 def settle_moves(fleet: Fleet, now: datetime, at_once: int) -> Fleet:
@@ -102,7 +107,7 @@ def settle_moves(fleet: Fleet, now: datetime, at_once: int) -> Fleet:
         now: the time.
         at_once: how many moves an instance has places for.
     """
-    fleet = fleet.with_moves(_ended(move, fleet, now) for move in fleet.moves.values())
+    fleet = fleet.with_moves(_end_if_pointless(move, fleet, now) for move in fleet.moves.values())
     places = _Places(fleet, now, at_once)
     begun: list[Move] = []
     for move in fleet.moves.values():
@@ -153,7 +158,7 @@ def _instances_taken(move: Move) -> tuple[str, ...]:
     return (move.source, move.target) if move.path == "whole" else (move.target,)
 
 
-def _tenant(ordered: MoveTenant | CancelMove, fleet: Fleet) -> TenantHere:
+def _find_tenant(ordered: MoveTenant | CancelMove, fleet: Fleet) -> TenantHere:
     tenant = fleet.tenants.get(ordered.tenant)
     if tenant is None:
         raise Refused(f"there is no tenant '{ordered.id}'")
@@ -281,7 +286,7 @@ def ordered_move(order: UUID, name: TenantName, tenant: TenantHere, target: str,
     )
 
 
-def _ended(move: Move, fleet: Fleet, now: datetime) -> Move:
+def _end_if_pointless(move: Move, fleet: Fleet, now: datetime) -> Move:
     """One whose tenant is gone is over; one whose target takes nobody, or is down, goes back, if it still can.
 
     One that only waits to begin goes on waiting for a target that is down.

@@ -120,23 +120,25 @@ def next_step(move: Move, seen: Seen, now: datetime, patience: timedelta) -> Mov
         patience: how long a step may take before the move goes back.
     """
     if move.step == "reserved" and seen.refusal:
-        return replace(_at(move, "cancelled", now, _cause(move, seen.refusal)), is_cancelled=True)
+        over = _enter_step(move, "cancelled", now, _reason_to_go_back(move, seen.refusal))
+        return replace(over, is_cancelled=True)
     if move.step == "preparing" and seen.unmovable:
-        return replace(_at(move, "cancelling", now, _cause(move, seen.unmovable)), is_cancelled=True)
-    following = _following(move, seen, now, patience)
+        returning = _enter_step(move, "cancelling", now, _reason_to_go_back(move, seen.unmovable))
+        return replace(returning, is_cancelled=True)
+    following = _next_or_waiting(move, seen, now, patience)
     waits_for = following.reason if isinstance(following, _Waiting) else ""
     is_to_go_back = move.is_cancelled or (bool(waits_for) and _is_overdue(move, now, patience))
     if move.is_cancellable and move.step != "reserved" and is_to_go_back:
-        message = _cause(move, f"{move.step} took longer than {patience}: {waits_for}")
-        return _at(move, "cancelling", now, message)
+        message = _reason_to_go_back(move, f"{move.step} took longer than {patience}: {waits_for}")
+        return _enter_step(move, "cancelling", now, message)
     if isinstance(following, _Waiting):
         return move
     if following.step == "adopting" and move.path == "forced" and seen.is_source_lost:
-        return replace(_at(move, "adopting", now, LOST), path="fenced")
-    return _at(move, following.step, now)
+        return replace(_enter_step(move, "adopting", now, LOST), path="fenced")
+    return _enter_step(move, following.step, now)
 
 
-def _cause(move: Move, otherwise: str) -> str:
+def _reason_to_go_back(move: Move, otherwise: str) -> str:
     """Why a move goes back: the message with which it was cancelled, or else ``otherwise``."""
     if move.is_cancelled and move.message:
         return move.message
@@ -181,7 +183,7 @@ def _waits_for_syncs(move: Move) -> bool:
     return move.step == "pausing" and move.path == "whole"
 
 
-def _following(move: Move, seen: Seen, now: datetime, patience: timedelta) -> _Next | _Waiting:
+def _next_or_waiting(move: Move, seen: Seen, now: datetime, patience: timedelta) -> _Next | _Waiting:
     """The step after the one that ``move`` is at, or what it waits for before that."""
     if move.path == "forced" and seen.is_source_lost and move.step in ("preparing", *HALTED):
         unprepared = seen.unprepared if move.step == "preparing" else ""
@@ -220,7 +222,7 @@ def _is_overdue(move: Move, now: datetime, patience: timedelta) -> bool:
     return now >= move.step_since + patience
 
 
-def _at(move: Move, step: MoveStep, now: datetime, message: str = "") -> Move:
+def _enter_step(move: Move, step: MoveStep, now: datetime, message: str = "") -> Move:
     """``move`` at ``step`` since ``now``.
 
     What agents reported for the step before is dropped, except what they reported of the preparation: the target needs

@@ -43,18 +43,18 @@ def is_waited(clusters: Iterable[Latency]) -> bool:
     return any(each.slow >= MIN_SLOW_TENANTS and each.slow > MAX_SLOW_SHARE * each.tenants for each in clusters)
 
 
-def next_pace(known: Pace | None, now: datetime, at_once: int, *, is_waiting: bool) -> Pace | None:
+def next_pace(current: Pace | None, now: datetime, at_once: int, *, is_waiting: bool) -> Pace | None:
     """The pace from now on; None: moves give way to nobody.
 
     Args:
-        known: the pace until now, or None.
+        current: the pace until now, or None.
         now: the time.
         at_once: how many moves an instance has places for if nobody waits.
         is_waiting: whether changes do.
     """
-    pace = known
+    pace = current
     if is_waiting:
         pace = Pace(1, now)
-    elif known is not None and now - known.since >= INCREASE_AFTER:
-        pace = Pace(known.places + 1, now)
+    elif current is not None and now - current.since >= INCREASE_AFTER:
+        pace = Pace(current.places + 1, now)
     return pace if pace is not None and pace.places < at_once else None

@@ -25,7 +25,7 @@ def added_load(planned: TenantChanges, before: TenantState, fleet: FleetView) ->
         return Counter()
     found = Counter[str]()
     for row in planned.written.engine:
-        if not _was_held(row, before):
+        if not _was_there(row, before):
             engine = fleet.engines[fleet.instances[row.engine_instance_id].engine]
             found[row.engine_instance_id] += engine.load_of(row.kind)
     if not before.tenant.engine_instance_id:
@@ -34,8 +34,8 @@ def added_load(planned: TenantChanges, before: TenantState, fleet: FleetView) ->
     return found
 
 
-def _was_held(row: EngineRow, before: TenantState) -> bool:
+def _was_there(row: EngineRow, before: TenantState) -> bool:
     if row.owner_kind == GITOPS_DEPLOYMENT.kind:
-        known = before.deployments.get(row.owner_id)
-        return known is not None and known.spec is not None
+        deployment = before.deployments.get(row.owner_id)
+        return deployment is not None and deployment.spec is not None
     return (row.kind, row.name) in before.objects_on(row.engine_instance_id)

@@ -34,12 +34,12 @@ LEFT_OBJECTS = "still has objects of tenants that have left it: its agent remove
 def assign_workspace(order: AssignWorkspace, fleet: Fleet, at: datetime) -> tuple[str, Fleet]:
     """What is told of the order, and the fleet afterwards: the very same if nothing has changed. Raises Refused."""
     require_workspace(order.workspace)
-    known = fleet.rules.assignments.get(order.workspace)
+    stored = fleet.rules.assignments.get(order.workspace)
     wanted = WorkspaceAssignment(order.workspace, order.region, order.ring, at)
-    if known is not None and at <= known.assigned_at:
-        return f"a newer order, of {known.assigned_at.isoformat()}, has assigned the workspace", fleet
-    if (known.region, known.ring) == (order.region, order.ring) if known else not (order.region or order.ring):
-        return "it is assigned so" if known else "it is assigned to nothing", fleet
+    if stored is not None and at <= stored.assigned_at:
+        return f"a newer order, of {stored.assigned_at.isoformat()}, has assigned the workspace", fleet
+    if (stored.region, stored.ring) == (order.region, order.ring) if stored else not (order.region or order.ring):
+        return "it is assigned so" if stored else "it is assigned to nothing", fleet
     if not order.region and not order.ring:
         return "", replace(fleet, rules=fleet.rules.without_assignment(order.workspace))
     if order.region:
@@ -55,17 +55,17 @@ def assign_workspace(order: AssignWorkspace, fleet: Fleet, at: datetime) -> tupl
 
 
 def dedicate_instance(
-    order: DedicateEngineInstance, known: EngineInstanceRow, fleet: Fleet, at: datetime
+    order: DedicateEngineInstance, stored: EngineInstanceRow, fleet: Fleet, at: datetime
 ) -> tuple[str, Fleet]:
     """Decide on an order that an instance is for tenants of one workspace, or for those of any.
 
     Returns what is told of it, and the fleet afterwards: the very same if it is so already. Raises Refused.
     """
-    require_not_retired(known)
-    if known.dedicated_to == order.workspace:
+    require_not_retired(stored)
+    if stored.dedicated_to == order.workspace:
         return f"it is dedicated to workspace {order.workspace}" if order.workspace else "it is shared", fleet
     row = replace(
-        known,
+        stored,
         engine_class="dedicated" if order.workspace else "shared",
         dedicated_to=order.workspace,
         ordered_at=at,
@@ -73,7 +73,7 @@ def dedicate_instance(
     after = fleet.with_instance(row)
     if order.workspace:
         require_workspace(order.workspace)
-        _require_only(order.workspace, known, fleet)
+        _require_only(order.workspace, stored, fleet)
         require_fit(row, fleet)
     require_served(fleet, after)
     if not order.workspace:
@@ -130,10 +130,10 @@ def pinned_in_words(tenant: TenantName, fleet: Fleet) -> str:
     return f"tenant {'/'.join(tenant)} is pinned to engine instance {pinned}: {UNPIN} it first" if pinned else ""
 
 
-def require_nobody_pinned(known: EngineInstanceRow, fleet: Fleet) -> None:
+def require_nobody_pinned(row: EngineInstanceRow, fleet: Fleet) -> None:
     """Raises Refused if tenants are pinned to an instance that is to be retired: also such that are still to come."""
-    if pinned := sorted("/".join(each.tenant) for each in _pins_to(known, fleet)):
-        raise Refused(f"tenants are pinned to engine instance {known.id}: {', '.join(pinned)}; {UNPIN} them first")
+    if pinned := sorted("/".join(each.tenant) for each in _pins_to(row, fleet)):
+        raise Refused(f"tenants are pinned to engine instance {row.id}: {', '.join(pinned)}; {UNPIN} them first")
 
 
 def require_fit(row: EngineInstanceRow, fleet: Fleet) -> None:
@@ -179,8 +179,8 @@ def _is_served(affinity: Affinity, fleet: Fleet) -> bool:
     return any(affinity.admits(each) for each in instances if each.is_in_service)
 
 
-def _pins_to(known: EngineInstanceRow, fleet: Fleet) -> Iterable[TenantPin]:
-    return (each for each in fleet.rules.pins.values() if each.engine_instance_id == known.id)
+def _pins_to(row: EngineInstanceRow, fleet: Fleet) -> Iterable[TenantPin]:
+    return (each for each in fleet.rules.pins.values() if each.engine_instance_id == row.id)
 
 
 def _require_instance(workspace: str, after: Fleet) -> None:
@@ -219,27 +219,27 @@ def _require_pins_admitted(workspace: str, after: Fleet) -> None:
 
 
 def _require_pinnable(target: str, order: PinTenant, fleet: Fleet) -> None:
-    known = known_instance(target, fleet)
-    if known.is_retired or known.is_leaving or known.is_unready:
-        raise Refused(state_in_words(known))
-    if refusal := fleet.rules.affinity(order.workspace).refusal(known):
+    row = known_instance(target, fleet)
+    if row.is_retired or row.is_leaving or row.is_unready:
+        raise Refused(state_in_words(row))
+    if refusal := fleet.rules.affinity(order.workspace).refusal(row):
         raise Refused(refusal)
 
 
-def _require_only(workspace: str, known: EngineInstanceRow, fleet: Fleet) -> None:
+def _require_only(workspace: str, row: EngineInstanceRow, fleet: Fleet) -> None:
     """Nobody else is on it, on the way to it, pinned to it, or has left something on it."""
-    on = {tenant.id: name for name, tenant in fleet.tenants.items() if tenant.engine_instance_id == known.id}
+    on = {tenant.id: name for name, tenant in fleet.tenants.items() if tenant.engine_instance_id == row.id}
     on |= {
         move.tenant_id: (move.workspace, move.namespace)
         for move in fleet.moves.values()
-        if not move.is_over and known.id in {move.source, move.target}
+        if not move.is_over and row.id in {move.source, move.target}
     }
-    names = {*on.values(), *(pin.tenant for pin in _pins_to(known, fleet))}
+    names = {*on.values(), *(pin.tenant for pin in _pins_to(row, fleet))}
     if others := sorted({other for other, _ in names if other != workspace}):
         raise Refused(
-            f"engine instance {known.id} has tenants of other workspaces: {', '.join(others)}; once none is pinned, "
-            f"'gitopsctl engines drain {known.id}' and {REBALANCE} move them"
+            f"engine instance {row.id} has tenants of other workspaces: {', '.join(others)}; once none is pinned, "
+            f"'gitopsctl engines drain {row.id}' and {REBALANCE} move them"
         )
-    held = fleet.holding(known.id)
+    held = fleet.holding(row.id)
     if held.tenants > len(on) or (held.objects and not on):
-        raise Refused(f"engine instance {known.id} {LEFT_OBJECTS}")
+        raise Refused(f"engine instance {row.id} {LEFT_OBJECTS}")

@@ -113,8 +113,8 @@ class Affinity:
 
     def __str__(self) -> str:
         """As operators are told which instances are meant."""
-        known = {"region": self.region, "ring": self.ring, "engine cluster": self.engine_cluster}
-        named = [f"{what} '{value}'" for what, value in known.items() if value]
+        limits = {"region": self.region, "ring": self.ring, "engine cluster": self.engine_cluster}
+        named = [f"{what} '{value}'" for what, value in limits.items() if value]
         return " and ".join(named) or "any region and ring"
 
 
@@ -135,10 +135,10 @@ class PlacementRules:
             region: that the tenant stays in if the workspace is assigned to no region; None: any.
             engine_cluster: that the tenant stays in; empty: any.
         """
-        known = self.assignments.get(workspace)
-        if known is None:
+        assigned = self.assignments.get(workspace)
+        if assigned is None:
             return Affinity(workspace, region, engine_cluster=engine_cluster)
-        return Affinity(workspace, known.region or region, known.ring, engine_cluster)
+        return Affinity(workspace, assigned.region or region, assigned.ring, engine_cluster)
 
     def pinned_to(self, tenant: TenantName) -> str:
         """The instance that the tenant is pinned to; empty if it is not."""

@@ -44,7 +44,7 @@ def part_for(environment: UUID, tenant: Tenant, parts: Mapping[str, int], fleet:
     own = fleet.instances[tenant.engine_instance_id]
     if has_room(own, parts.get(own.id, 0)):
         return own.id
-    others = _others(tenant, own, fleet)
+    others = _other_instances(tenant, own, fleet)
     for instance in others:
         if instance.id in parts and has_room(instance, parts[instance.id]):
             return instance.id
@@ -77,7 +77,7 @@ def refusal_of_part(target: str, others: Collection[str], own: str, tenant: Tena
     return f"engine instance {target} has a part of tenant {'/'.join(tenant)} already"
 
 
-def _others(tenant: Tenant, own: EngineInstance, fleet: FleetView) -> list[EngineInstance]:
+def _other_instances(tenant: Tenant, own: EngineInstance, fleet: FleetView) -> list[EngineInstance]:
     """Those beside its own, in the same cluster, that accept and may have the tenant, by their ids."""
     alike = [each for each in fleet.usable if (each.engine, each.engine_cluster) == (own.engine, own.engine_cluster)]
     affinity = fleet.rules.affinity(tenant.workspace).among(alike)

@@ -83,8 +83,8 @@ def candidates_of(
 
     While none is open, any of these will do, or a new tenant would have to wait.
     """
-    known = [instance for instance in instances if affinity.admits(instance) and not instance.unready]
-    return [instance for instance in known if is_open(instance)] or known
+    admitted = [instance for instance in instances if affinity.admits(instance) and not instance.unready]
+    return [instance for instance in admitted if is_open(instance)] or admitted
 
 
 def _accepting(affinity: Affinity, instances: Collection[EngineInstance]) -> Collection[EngineInstance]:

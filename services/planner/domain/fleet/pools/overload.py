@@ -8,14 +8,14 @@ from datetime import datetime
 from services.planner.domain.fleet.fleet import Fleet
 from services.planner.domain.fleet.pools.pool_rows import Burdens, Overload, Patience
 from services.planner.domain.fleet.pools.pool_size import OVERLOAD
-from services.planner.domain.fleet.pools.scaling import instances_rearranged, reason_to_hold, scale
+from services.planner.domain.fleet.pools.scaling import find_veto_of_moves, instances_rearranged, scale
 
 
 def instances_to_relieve(instance: str, fleet: Fleet, burdens: Burdens, now: datetime) -> set[str]:
     """Ids of the instances whose tenants :func:`explain_overload` has to know; none if it tells nothing of them."""
-    if instance not in burdens.overloads or reason_to_hold(fleet):
+    if instance not in burdens.overloads or find_veto_of_moves(fleet):
         return set()
-    return instances_rearranged(replace(fleet, pools={}), _due(instance, burdens, now), now, held="")
+    return instances_rearranged(replace(fleet, pools={}), _as_due_now(instance, burdens, now), now, veto="")
 
 
 def explain_overload(instance: str, fleet: Fleet, burdens: Burdens, now: datetime) -> str:
@@ -32,17 +32,17 @@ def explain_overload(instance: str, fleet: Fleet, burdens: Burdens, now: datetim
     if overload is None:
         return ""
     carries = f"it carries more than {OVERLOAD:.0%} of its capacity"
-    if held := reason_to_hold(fleet):
-        return f"{carries}, and no tenant leaves it for now: {held}"
+    if veto := find_veto_of_moves(fleet):
+        return f"{carries}, and no tenant leaves it for now: {veto}"
     if fleet.is_down(instance):
         return f"{carries}, and is down: remediation moves its tenants"
-    leaving = scale(replace(fleet, pools={}), _due(instance, burdens, now), now, Patience()).orders
+    leaving = scale(replace(fleet, pools={}), _as_due_now(instance, burdens, now), now, Patience()).orders
     if not leaving:
         return f"{carries}, and cannot be relieved: no other of its region, ring, class and owner takes a tenant of it"
     at = overload.relieved_at.isoformat(timespec="seconds")
     return f"{carries}; from {at} on tenants leave it unless it carries less by then: {len(leaving)}"
 
 
-def _due(instance: str, burdens: Burdens, now: datetime) -> Burdens:
+def _as_due_now(instance: str, burdens: Burdens, now: datetime) -> Burdens:
     """As if it alone were to be relieved now."""
     return replace(burdens, overloads={instance: Overload(instance, now)})

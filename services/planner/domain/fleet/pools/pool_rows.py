@@ -98,10 +98,10 @@ class Patience:
     overload: timedelta = timedelta(minutes=10)
 
 
-def next_name(engine_cluster: str, ring: str, known: Iterable[str]) -> str:
-    """Id for an instance that the planner adds, ``CLUSTER-RING-NUMBER``: the number after the highest ``known`` one."""
+def next_name(engine_cluster: str, ring: str, taken: Iterable[str]) -> str:
+    """Id for an instance that the planner adds, ``CLUSTER-RING-NUMBER``: the number after the highest ``taken`` one."""
     prefix = _prefix(engine_cluster, ring)
-    numbers = (each.removeprefix(prefix) for each in known if each.startswith(prefix))
+    numbers = (each.removeprefix(prefix) for each in taken if each.startswith(prefix))
     return f"{prefix}{max((int(each) for each in numbers if each.isdecimal()), default=0) + 1}"
 
 

@@ -39,9 +39,9 @@ def without_leaving(instance: str, fleet: Fleet) -> Fleet:
 
 
 def _set_pool(wanted: SetEnginePool, fleet: Fleet, at: datetime) -> tuple[str, Fleet]:
-    known = fleet.pools.get((wanted.engine_cluster, wanted.ring))
-    if known is not None and at <= known.ordered_at:
-        return f"a newer order, of {known.ordered_at.isoformat()}, has changed the pool", fleet
+    stored = fleet.pools.get((wanted.engine_cluster, wanted.ring))
+    if stored is not None and at <= stored.ordered_at:
+        return f"a newer order, of {stored.ordered_at.isoformat()}, has changed the pool", fleet
     cluster = known_cluster(wanted.engine_cluster, fleet)
     require_one_of("ring", wanted.ring, RINGS)
     require_active(cluster.id, fleet)
@@ -61,9 +61,9 @@ def _set_pool(wanted: SetEnginePool, fleet: Fleet, at: datetime) -> tuple[str, F
         version=wanted.version,
         profile=wanted.profile,
         ordered_at=at,
-        leaving=known.leaving if known else None,
+        leaving=stored.leaving if stored else None,
     )
-    if known is not None and replace(known, ordered_at=at, shrinks_at=None, message="") == row:
+    if stored is not None and replace(stored, ordered_at=at, shrinks_at=None, message="") == row:
         return "it is so", fleet
     return "", fleet.with_pool(row)
 
@@ -85,13 +85,13 @@ def _remove_pool(wanted: RemoveEnginePool, fleet: Fleet) -> tuple[str, Fleet]:
     if pool is None:
         return "there is none", fleet
     leaving = fleet.instances.get(pool.leaving or "")
-    told = "its instances stay"
+    message = "its instances stay"
     if leaving is not None and leaving.is_leaving:
-        told = (
-            f"{told}; engine instance {leaving.id}, which it was giving up, is {leaving.state}: "
+        message = (
+            f"{message}; engine instance {leaving.id}, which it was giving up, is {leaving.state}: "
             f"'gitopsctl engines undrain {leaving.id}' has it take tenants again"
         )
-    return told, fleet.without_pool(pool.key)
+    return message, fleet.without_pool(pool.key)
 
 
 def _require_short_names(wanted: SetEnginePool) -> None:

@@ -27,7 +27,7 @@ def has_overloaded(view: FleetView) -> bool:
     )
 
 
-def relieve_overloaded(planned: PlannedFleet, patience: Patience, held: str) -> dict[str, Overload]:
+def relieve_overloaded(planned: PlannedFleet, patience: Patience, veto: str) -> dict[str, Overload]:
     """Instances that are overloaded, after those that have been for long have been relieved.
 
     One that is down is remediation's to empty.
@@ -37,7 +37,7 @@ def relieve_overloaded(planned: PlannedFleet, patience: Patience, held: str) -> 
         if row.is_taking and is_overloaded(planned.load_of(row.id), row.capacity):
             due = Overload(row.id, planned.now + patience.overload)
             found[row.id] = planned.burdens.overloads.get(row.id, due)
-            if found[row.id].relieved_at <= planned.now and not held and not planned.fleet.is_down(row.id):
+            if found[row.id].relieved_at <= planned.now and not veto and not planned.fleet.is_down(row.id):
                 _relieve(row, planned)
                 found[row.id] = due
     return found

@@ -30,14 +30,14 @@ from services.planner.domain.fleet.rows import EngineInstanceRow
 REBUILT = "the database is being rebuilt, and what instances carry is not known yet"
 
 
-def resize_pool(pool: EnginePool, planned: PlannedFleet, patience: Patience, held: str) -> EnginePool:
+def resize_pool(pool: EnginePool, planned: PlannedFleet, patience: Patience, veto: str) -> EnginePool:
     """The pool after its instances have been ordered.
 
     Args:
         pool: as it was.
         planned: takes the orders.
         patience: of operators.
-        held: why no tenant may be moved now, so that no instance is given up; empty if they may.
+        veto: why no tenant may be moved now, so that no instance is given up; empty if they may.
     """
     if (why := _reason_to_rest(pool, planned.fleet)) is not None:
         return replace(pool, shrinks_at=None, message=why)
@@ -46,7 +46,7 @@ def resize_pool(pool: EnginePool, planned: PlannedFleet, patience: Patience, hel
     counted = [row.capacity for row in members if planned.is_counted(row, adding)]
     lacking = lacking_instances(load, pool, len(counted), sum(counted))
     if pool.leaving is not None:
-        pool = continue_shrinking(pool, planned, held, is_needed=lacking > 0)
+        pool = continue_shrinking(pool, planned, veto, is_needed=lacking > 0)
         return replace(pool, shrinks_at=None)
     if (added := min(lacking, pool.maximum - len(counted))) > 0:
         return replace(pool, message=_grow(adding, planned, members, added), shrinks_at=None)
@@ -58,7 +58,7 @@ def resize_pool(pool: EnginePool, planned: PlannedFleet, patience: Patience, hel
     dispensable = [] if is_rolled_out else find_dispensable(pool, planned, members, load)
     if not dispensable:
         return replace(pool, shrinks_at=None)
-    if held or not pool.is_shrinking(planned.now):
+    if veto or not pool.is_shrinking(planned.now):
         return replace(pool, shrinks_at=pool.shrinks_at or planned.now + patience.shrink)
     return begin_shrinking(pool, planned, dispensable)
 
@@ -95,7 +95,7 @@ def _sized_by(pool: EnginePool, planned: PlannedFleet) -> list[EngineInstanceRow
     rollout = _rollout_of(pool, fleet)
     if rollout is None or rollout.step in ("reverting", *FINAL):
         return members
-    return [row for row in members if (fleet.release_ordered(row) == rollout.release) == rollout.is_on_new]
+    return [row for row in members if (fleet.desired_release(row) == rollout.release) == rollout.is_on_new]
 
 
 def _grow(adding: EnginePool, planned: PlannedFleet, members: Iterable[EngineInstanceRow], lacking: int) -> str:
@@ -109,7 +109,7 @@ def _grow(adding: EnginePool, planned: PlannedFleet, members: Iterable[EngineIns
     if rollout is not None and not rollout.is_on_new and adding.release == rollout.release:
         comes = f"no new tenant comes to {rollout.release.in_words}, which it adds, for now"
         return f"the old instances of the ring lack {lacking} others: {comes}"
-    installed = (row for row in members if row.wanted_version and planned.fleet.release_ordered(row) == adding.release)
+    installed = (row for row in members if row.wanted_version and planned.fleet.desired_release(row) == adding.release)
     failed = next((row for row in installed if row.state == "failed"), None)
     if failed is not None:
         return f"no instance is added: {failed.id} has failed, {failed.state_message}"

@@ -36,7 +36,7 @@ class Scaling:
     """Ids of instances that are overloaded no more."""
 
 
-def scale(fleet: Fleet, burdens: Burdens, now: datetime, patience: Patience, held: str = "") -> Scaling:
+def scale(fleet: Fleet, burdens: Burdens, now: datetime, patience: Patience, veto: str = "") -> Scaling:
     """The orders that bring all pools to their size and relieve instances.
 
     Args:
@@ -45,44 +45,44 @@ def scale(fleet: Fleet, burdens: Burdens, now: datetime, patience: Patience, hel
         burdens: what was so before.
         now: the time.
         patience: of operators.
-        held: why no tenant may be moved now; empty if they may.
+        veto: why no tenant may be moved now; empty if they may.
     """
     planned = PlannedFleet(fleet, burdens, now)
-    pools = [resize_pool(pool, planned, patience, held) for pool in fleet.pools.values()]
-    overloads = relieve_overloaded(planned, patience, held)
+    pools = [resize_pool(pool, planned, patience, veto) for pool in fleet.pools.values()]
+    overloads = relieve_overloaded(planned, patience, veto)
     return Scaling(
         tuple(planned.orders),
         tuple(pool for pool in pools if pool != fleet.pools[pool.key]),
         tuple(each for each in overloads.values() if each != burdens.overloads.get(each.engine_instance_id)),
-        tuple(known for known in burdens.overloads if known not in overloads),
+        tuple(instance for instance in burdens.overloads if instance not in overloads),
     )
 
 
-def instances_rearranged(fleet: Fleet, burdens: Burdens, now: datetime, held: str) -> set[str]:
+def instances_rearranged(fleet: Fleet, burdens: Burdens, now: datetime, veto: str) -> set[str]:
     """Ids of the instances whose tenants have to be known: those among which some may move now, or are under way.
 
     Args:
         fleet: all rows.
         burdens: what was so before.
         now: the time.
-        held: why no tenant may be moved now; empty if they may.
+        veto: why no tenant may be moved now; empty if they may.
     """
     members = {row.id: pool for pool in fleet.pools.values() for row in find_members(pool.key, fleet)}
     found = {move.source for move in fleet.moves.values() if not move.is_over} & members.keys()
-    if held:
+    if veto:
         return found
-    for known, overload in burdens.overloads.items():
-        row = fleet.instances[known]
-        if overload.relieved_at <= now and is_overloaded(fleet.load.get(known, 0), row.capacity):
+    for instance, overload in burdens.overloads.items():
+        row = fleet.instances[instance]
+        if overload.relieved_at <= now and is_overloaded(fleet.load.get(instance, 0), row.capacity):
             found |= {each.id for each in find_alike(row, fleet)}
-    return found | {known for known, pool in members.items() if pool.is_shrinking(now)}
+    return found | {instance for instance, pool in members.items() if pool.is_shrinking(now)}
 
 
-def reason_to_hold(fleet: Fleet) -> str:
+def find_veto_of_moves(fleet: Fleet) -> str:
     """Why no tenant is moved now; empty if some may be. Whatever else rearranges the fleet belongs here.
 
     Who has left an instance that is down holds nobody up, though the move is not over before that is back; nor who does
-    not leave it for now, as its evacuation is held.
+    not leave it for now, as its evacuation is suspended.
     """
     if fleet.is_rebuilt:
         return REBUILT

@@ -56,7 +56,7 @@ def _emptiest(planned: PlannedFleet, dispensable: Iterable[EngineInstanceRow]) -
     return min(free, key=lambda row: (planned.load_of(row.id), row.id)).id if free else None
 
 
-def continue_shrinking(pool: EnginePool, planned: PlannedFleet, held: str, *, is_needed: bool) -> EnginePool:
+def continue_shrinking(pool: EnginePool, planned: PlannedFleet, veto: str, *, is_needed: bool) -> EnginePool:
     """The pool a step further with the instance that it gives up: its tenants leave, then it is retired.
 
     It stays if it ``is_needed`` after all.
@@ -67,9 +67,9 @@ def continue_shrinking(pool: EnginePool, planned: PlannedFleet, held: str, *, is
     if is_needed and planned.give_order(UndrainEngineInstance(row.id)):
         return replace(pool, leaving=None, message="")
     if row.state == "drained":
-        return _retired(pool, row, planned)
-    if held:
-        return replace(pool, message=f"{row.id} waits to be given up: {held}")
+        return _retire_leaving(pool, row, planned)
+    if veto:
+        return replace(pool, message=f"{row.id} waits to be given up: {veto}")
     others = find_members(pool.key, planned.fleet)
     left = [name for name, tenant in planned.tenants_on(row.id) if not planned.move_tenant(name, tenant, others)]
     if not left:
@@ -78,7 +78,7 @@ def continue_shrinking(pool: EnginePool, planned: PlannedFleet, held: str, *, is
     return replace(pool, message=f"{len(left)} tenants cannot leave {row.id}: {why}")
 
 
-def _retired(pool: EnginePool, row: EngineInstanceRow, planned: PlannedFleet) -> EnginePool:
+def _retire_leaving(pool: EnginePool, row: EngineInstanceRow, planned: PlannedFleet) -> EnginePool:
     """The pool without the instance that it gives up, or with a message that names the rule which keeps it."""
     if planned.give_order(RetireEngineInstance(row.id)):
         return replace(pool, leaving=None, message="")

@@ -66,8 +66,8 @@ def evacuate(instance: str, fleet: Fleet, now: datetime) -> tuple[str, Fleet]:
             else:
                 rules.pop(name, None)
                 after = after.with_coming(begun[name].target, fleet.tenants[name])
-    told = f"tenants that cannot leave: {len(rules)}; {next(iter(rules.values()))}" if rules else ""
-    return told, after.with_moves(begun.values())
+    summary = f"tenants that cannot leave: {len(rules)}; {next(iter(rules.values()))}" if rules else ""
+    return summary, after.with_moves(begun.values())
 
 
 def find_stranded(instances: Iterable[str], fleet: Fleet, now: datetime) -> dict[str, str]:

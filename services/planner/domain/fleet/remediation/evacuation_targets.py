@@ -57,7 +57,7 @@ def find_relocations(instance: str, fleet: Fleet) -> Iterator[tuple[PlacedTenant
         for name, tenant in fleet.tenants.items()
         if tenant.engine_instance_id == instance and not is_moving(tenant, fleet)
     ]
-    meant = {each.placed.tenant.id: each.target for each in rebalance(here, alike, _carried(instance, fleet))}
+    meant = {each.placed.tenant.id: each.target for each in rebalance(here, alike, _load_carried(instance, fleet))}
     trial = on_trial(fleet)
     others = [fleet.candidate(row) for row in rows if row.id != instance and fleet.takes_tenants(row)]
     for placed in sorted(here, key=lambda each: (-each.load, each.tenant.id)):
@@ -71,7 +71,7 @@ def find_relocations(instance: str, fleet: Fleet) -> Iterator[tuple[PlacedTenant
         yield placed, sorted(targets, key=precedence)
 
 
-def _carried(instance: str, fleet: Fleet) -> Counter[str]:
+def _load_carried(instance: str, fleet: Fleet) -> Counter[str]:
     """What instances carry and will carry, but tenants that are to leave."""
     carried = load_staying(fleet)
     for name, tenant in fleet.tenants.items():
@@ -140,12 +140,12 @@ def _will_have(row: EngineInstanceRow, placed: PlacedTenant, fleet: Fleet) -> bo
         and fleet.clusters[row.engine_cluster].state == "active"
         and not fleet.is_out_of_reach(row.id)
         and not placed.affinity.refusal(row)
-        and not _affinity(placed, source).refusal(row)
+        and not _affinity_from(placed, source).refusal(row)
         and fleet.holding(row.id).deployments + tenant.deployments <= row.capacity
     )
 
 
-def _affinity(placed: PlacedTenant, source: EngineInstanceRow) -> Affinity:
+def _affinity_from(placed: PlacedTenant, source: EngineInstanceRow) -> Affinity:
     """Only an operator orders a tenant from an instance that its workspace has to itself to a shared one.
 
     From a shared one it goes to another, lest it stay on one that is down.
@@ -166,15 +166,15 @@ def _ordered_move(
     One that takes the place of a move that has begun has so, too: what the tenant shows is held without a gap.
     """
     source = fleet.instances[placed.tenant.engine_instance_id]
-    if refusal := _affinity(placed, source).refusal(target):
+    if refusal := _affinity_from(placed, source).refusal(target):
         raise Refused(refusal)
-    known = fleet.moves.get(placed.tenant.id)
-    if known is not None and (known.source, known.path) == (target.id, "fenced"):
+    current = fleet.moves.get(placed.tenant.id)
+    if current is not None and (current.source, current.path) == (target.id, "fenced"):
         raise Refused(f"engine instance {target.id} has not given up what it had of the tenant")
     wanted = MoveTenant(*placed.tenant.full_name, target.id)
     order = FleetOrder(_order_id(placed.tenant.id, now), ACTOR, now, wanted)
     move = replace(order_move(wanted, order, fleet), path="forced", evacuated_for=find_reason(source.id, fleet))
-    return move if known is None or known.step == "ordered" else replace(move, step="reserved", due_at=now)
+    return move if current is None or current.step == "ordered" else replace(move, step="reserved", due_at=now)
 
 
 def _order_id(tenant: UUID, now: datetime) -> UUID:

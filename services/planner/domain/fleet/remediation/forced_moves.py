@@ -51,19 +51,19 @@ def changed_moves(before: Fleet, after: Fleet, now: datetime) -> tuple[Move, ...
     """The rows of moves that change: before one that takes the place of another that one, which is over by then."""
     found: list[Move] = []
     for move in after.moves.values():
-        known = before.moves.get(move.tenant_id)
-        if known is not None and known.id != move.id:
-            message = f"engine instance {known.target} is down, and its tenant goes on to {move.target}"
-            has_begun = known.step != "ordered"
+        earlier = before.moves.get(move.tenant_id)
+        if earlier is not None and earlier.id != move.id:
+            message = f"engine instance {earlier.target} is down, and its tenant goes on to {move.target}"
+            has_begun = earlier.step != "ordered"
             end: MoveStep = "done" if has_begun else "cancelled"  # which says nothing of its target
-            over = replace(known, step=end, is_cancelled=not has_begun, step_since=now, due_at=None, message=message)
+            over = replace(earlier, step=end, is_cancelled=not has_begun, step_since=now, due_at=None, message=message)
             found.append(over)
-        if move != known:
+        if move != earlier:
             found.append(move)
     return tuple(found)
 
 
 def find_reason(instance: str, fleet: Fleet) -> str:
     """Why an instance is evacuated: what was told last of how it is; empty if nothing was."""
-    told = fleet.health.get(instance)
-    return told.reason if told is not None else ""
+    health = fleet.health.get(instance)
+    return health.reason if health is not None else ""

@@ -31,7 +31,7 @@ class Illness:
 
     instance: EngineInstanceRow
     health: InstanceHealth
-    known: Remediation
+    remediation: Remediation
 
     @property
     def reason(self) -> str:
@@ -55,10 +55,10 @@ class Look:
         return self.now + self.policy.cool_down * LOOK_AGAIN
 
 
-def find_illnesses(known: Mapping[str, Remediation], fleet: Fleet, now: datetime) -> dict[str, Illness]:
-    """Instances that are ill, by their ids, each with its row of ``known``, or a new one; ill longest first."""
+def find_illnesses(rows: Mapping[str, Remediation], fleet: Fleet, now: datetime) -> dict[str, Illness]:
+    """Instances that are ill, by their ids, each with its row of ``rows``, or a new one; ill longest first."""
     found = [
-        Illness(row, health, known.get(row.id) or _new(row.id, now))
+        Illness(row, health, rows.get(row.id) or _new_remediation(row.id, now))
         for row in fleet.instances.values()
         if row.is_in_service and (health := fleet.health.get(row.id)) is not None and health.is_ill
     ]
@@ -66,22 +66,22 @@ def find_illnesses(known: Mapping[str, Remediation], fleet: Fleet, now: datetime
     return {each.instance.id: each for each in ordered}
 
 
-def _new(instance: str, now: datetime) -> Remediation:
+def _new_remediation(instance: str, now: datetime) -> Remediation:
     return Remediation(instance, "waiting", 0, "", "[]", is_cordoned=False, message="", since=now, due_at=None)
 
 
 def find_shared_causes(ill: Collection[str], fleet: Fleet) -> dict[str, str]:
-    """What is told of ill instances that are too many at once, in the fleet or in their cluster; by instance."""
-    told = _shared_cause(fleet.instances.values(), fleet, ill)
-    held = dict.fromkeys(ill, told) if told else {}
+    """What is message of ill instances that are too many at once, in the fleet or in their cluster; by instance."""
+    message = _shared_cause(fleet.instances.values(), fleet, ill)
+    suspended = dict.fromkeys(ill, message) if message else {}
     by_cluster: defaultdict[str, list[EngineInstanceRow]] = defaultdict(list)
     for row in fleet.instances.values():
         by_cluster[row.engine_cluster].append(row)
     for cluster, rows in by_cluster.items():
-        if len(by_cluster) > 1 and (told := _shared_cause(rows, fleet, ill)):
+        if len(by_cluster) > 1 and (message := _shared_cause(rows, fleet, ill)):
             lost = f"if it is lost, 'gitopsctl engine-clusters drain {cluster}' lets its tenants leave"
-            held |= {row.id: f"engine cluster {cluster}: {told}; {lost}" for row in rows if row.id in ill}
-    return held
+            suspended |= {row.id: f"engine cluster {cluster}: {message}; {lost}" for row in rows if row.id in ill}
+    return suspended
 
 
 def _shared_cause(rows: Iterable[EngineInstanceRow], fleet: Fleet, ill: Collection[str]) -> str:

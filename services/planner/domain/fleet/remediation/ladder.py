@@ -57,10 +57,10 @@ nothing."""
 def next_rung(health: InstanceHealth, tried: Iterable[str]) -> Rung | None:
     """The first rung that may help and was not tried, by its name; None if there is none."""
     done = set(tried)
-    return next((rung for rung in _ladder(health) if rung.name not in done), None)
+    return next((rung for rung in _rungs_for(health) if rung.name not in done), None)
 
 
-def _ladder(health: InstanceHealth) -> tuple[Rung, ...]:
+def _rungs_for(health: InstanceHealth) -> tuple[Rung, ...]:
     """The rungs for what is wrong, in their order."""
     helps = HELPS.get(health.reason, ())
     if not health.is_down:

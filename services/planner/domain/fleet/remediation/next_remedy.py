@@ -29,46 +29,46 @@ def decide_next_remedy(ill: Illness, other: str, look: Look) -> Remediation:
         other: an instance of its ring that is being remedied, for which it has to wait; empty: none.
         look: what else is seen.
     """
-    return _resumed(ill, other, look) or _step(ill, other, look)
+    return _resume_remedy(ill, other, look) or _take_next_rung(ill, other, look)
 
 
-def _resumed(ill: Illness, other: str, look: Look) -> Remediation | None:
+def _resume_remedy(ill: Illness, other: str, look: Look) -> Remediation | None:
     """With its remedy going on that was held, or not needed for a moment, before it had had its time.
 
     None: it had, or it is not among those tried, as it was held: then it is taken anew, if it still helps.
     Not beside ``other`` of its ring, which has its turn by now: it waits for that, as long as it has time.
     """
-    known = ill.known
-    is_tried = known.rung in known.remedies
-    if known.state not in ("held", "recovering", "waiting") or not known.newest.is_resumable or not is_tried:
+    row = ill.remediation
+    is_tried = row.rung in row.remedies
+    if row.state not in ("held", "recovering", "waiting") or not row.newest.is_resumable or not is_tried:
         return None
     resumed = as_going_on(ill)
     if not may_help_yet(resumed, look):
         return None
-    return _waiting_for(other, known, look) if other and known.newest.takes_turn else with_due_time(resumed, look)
+    return _wait_for_other(other, row, look) if other and row.newest.takes_turn else with_due_time(resumed, look)
 
 
-def _step(ill: Illness, other: str, look: Look) -> Remediation:
+def _take_next_rung(ill: Illness, other: str, look: Look) -> Remediation:
     """At its next rung, or waiting for it, or with nothing left to be done."""
-    known, again = ill.known, look.next_at
-    if not known.rung and look.now < (begins_at := _begins_at(ill, look.policy)):
-        return known.with_state("waiting", f"not ill for long: {ill.reason}", look.now, begins_at)
-    rung = _rung_of(ill, look.fleet)
-    is_last = rung == REPLACE or (rung is None and is_replaced(known, look.fleet))
+    row, again = ill.remediation, look.next_at
+    if not row.rung and look.now < (begins_at := _begins_at(ill, look.policy)):
+        return row.with_state("waiting", f"not ill for long: {ill.reason}", look.now, begins_at)
+    rung = _due_rung(ill, look.fleet)
+    is_last = rung == REPLACE or (rung is None and is_replaced(row, look.fleet))
     if is_last and look.now < (replaced_at := _replaced_at(ill, look)):
         message = f"nobody is left on it, and another takes its place unless it recovers: {ill.reason}"
-        return known.with_state("waiting", message, look.now, min(replaced_at, again))
+        return row.with_state("waiting", message, look.now, min(replaced_at, again))
     if rung is None:
-        return known.with_state("exhausted", _ending(ill, look.fleet), look.now, again)
+        return row.with_state("exhausted", _ending_in_words(ill, look.fleet), look.now, again)
     if rung == EVACUATE and ill.instance.id in look.stranded:
-        return known.with_state("exhausted", look.stranded[ill.instance.id], look.now, again)
+        return row.with_state("exhausted", look.stranded[ill.instance.id], look.now, again)
     if other and rung.takes_turn:
-        return _waiting_for(other, known, look)
-    return _taken(ill, rung, look)
+        return _wait_for_other(other, row, look)
+    return _take_rung(ill, rung, look)
 
 
-def _waiting_for(other: str, known: Remediation, look: Look) -> Remediation:
-    return known.with_state("waiting", f"for {other}, of the same ring", look.now, look.next_at)
+def _wait_for_other(other: str, row: Remediation, look: Look) -> Remediation:
+    return row.with_state("waiting", f"for {other}, of the same ring", look.now, look.next_at)
 
 
 def _begins_at(ill: Illness, policy: RemedyPolicy) -> datetime:
@@ -76,8 +76,8 @@ def _begins_at(ill: Illness, policy: RemedyPolicy) -> datetime:
 
     An instance that is out of reach by turns, and down all the time, is as it is since the last turn only.
     """
-    begins_at, known = ill.health.since + policy.after, ill.known
-    return min(begins_at, known.due_at) if known.state == "waiting" and known.due_at is not None else begins_at
+    begins_at, row = ill.health.since + policy.after, ill.remediation
+    return min(begins_at, row.due_at) if row.state == "waiting" and row.due_at is not None else begins_at
 
 
 def _replaced_at(ill: Illness, look: Look) -> datetime:
@@ -88,46 +88,46 @@ def _replaced_at(ill: Illness, look: Look) -> datetime:
     if not is_replaceable(ill.instance, look.fleet):
         return look.now
     since = ill.health.since
-    if not ill.known.has_tried(REPLACE):
-        since = max(since, ill.known.since if ill.known.state == "waiting" else look.now)
+    if not ill.remediation.has_tried(REPLACE):
+        since = max(since, ill.remediation.since if ill.remediation.state == "waiting" else look.now)
     return since + look.policy.replace_after
 
 
-def _rung_of(ill: Illness, fleet: Fleet) -> Rung | None:
+def _due_rung(ill: Illness, fleet: Fleet) -> Rung | None:
     """The next one; an evacuation goes on until nobody is left."""
-    rung = next_rung(ill.health, ill.known.remedies)
-    is_begun = ill.known.has_tried(EVACUATE) and ill.health.is_down
+    rung = next_rung(ill.health, ill.remediation.remedies)
+    is_begun = ill.remediation.has_tried(EVACUATE) and ill.health.is_down
     is_over = not any(tenant.engine_instance_id == ill.instance.id for tenant in fleet.tenants.values())
     return EVACUATE if rung in (None, REPLACE) and is_begun and not is_over else rung
 
 
-def _taken(ill: Illness, rung: Rung, look: Look) -> Remediation:
+def _take_rung(ill: Illness, rung: Rung, look: Look) -> Remediation:
     """At this rung from now on. An evacuation that goes on is the one that it was."""
-    known, now = ill.known, look.now
-    if known.has_tried(rung):
-        return replace(known, rung=rung.name).with_state("acting", ill.reason, now, look.next_at)
+    row, now = ill.remediation, look.now
+    if row.has_tried(rung):
+        return replace(row, rung=rung.name).with_state("acting", ill.reason, now, look.next_at)
     taken = replace(
-        known,
+        row,
         state="exhausted" if rung == REPLACE else "acting",
-        number=max(known.number + 1, round(now.timestamp() * 1000)),
+        number=max(row.number + 1, round(now.timestamp() * 1000)),
         rung=rung.name,
-        tried=canonical([*known.remedies, rung.name]),
-        is_cordoned=known.is_cordoned or rung.cordons,
+        tried=canonical([*row.remedies, rung.name]),
+        is_cordoned=row.is_cordoned or rung.cordons,
         message=ill.reason,
         since=now,
         due_at=None,
     )
     if rung == REPLACE:
-        message = _ending(replace(ill, known=taken), look.fleet)
+        message = _ending_in_words(replace(ill, remediation=taken), look.fleet)
         return replace(taken, message=message, due_at=look.next_at)
     if rung.executor == "provisioner" and is_idle(rung, ill):
         taken = replace(taken, message=f"by hand alone, as it was installed: {ill.reason}")
-    return with_due_time(replace(ill, known=taken), look)
+    return with_due_time(replace(ill, remediation=taken), look)
 
 
-def _ending(ill: Illness, fleet: Fleet) -> str:
+def _ending_in_words(ill: Illness, fleet: Fleet) -> str:
     """What is told of one for which nothing else is done."""
-    if not is_replaced(ill.known, fleet):
+    if not is_replaced(ill.remediation, fleet):
         return f"nothing else helps: {ill.reason}"
     if is_replaceable(ill.instance, fleet):
         return f"it is retired, and another takes its place: {ill.reason}"

@@ -54,18 +54,18 @@ def next_remedies(
         policy: what operators lay down.
         stranded: instances of which no tenant can leave and none is on its way, with the rule that keeps the first.
     """
-    known = {name: row for name, row in remediations.items() if name in fleet.instances}
+    rows = {name: row for name, row in remediations.items() if name in fleet.instances}
     if not policy.is_on:
-        return [row.without_remedies("remediation is off", now) for row in known.values() if row.state != "well"]
-    look, ill = Look(fleet, now, policy, stranded), find_illnesses(known, fleet, now)
-    after = {name: _of_others(row, look) for name, row in known.items() if name not in ill}
-    held = find_shared_causes(ill, fleet)
-    after |= {name: _held(ill[name], message, look) for name, message in held.items()}
-    after |= _of_ill([each for name, each in ill.items() if name not in held], look)
+        return [row.without_remedies("remediation is off", now) for row in rows.values() if row.state != "well"]
+    look, ill = Look(fleet, now, policy, stranded), find_illnesses(rows, fleet, now)
+    after = {name: _row_of_not_ill(row, look) for name, row in rows.items() if name not in ill}
+    suspended = find_shared_causes(ill, fleet)
+    after |= {name: _suspend_remedy(ill[name], message, look) for name, message in suspended.items()}
+    after |= _rows_of_ill([each for name, each in ill.items() if name not in suspended], look)
     return [row for name, row in after.items() if row != remediations.get(name)]
 
 
-def _of_ill(illnesses: Sequence[Illness], look: Look) -> dict[str, Remediation]:
+def _rows_of_ill(illnesses: Sequence[Illness], look: Look) -> dict[str, Remediation]:
     """One instance of each ring at a time, for as long as a remedy may help.
 
     Then it is the turn of what is down, and of these first of those whose tenants wait and do not leave yet. Next, what
@@ -73,37 +73,37 @@ def _of_ill(illnesses: Sequence[Illness], look: Look) -> dict[str, Remediation]:
     """
     helped = {each.instance.id: each for each in illnesses if may_help_yet(each, look)}
     found = {name: with_due_time(each, look) for name, each in helped.items()}
-    busy = {_turn(each, look): name for name, each in helped.items() if each.known.newest.takes_turn}
+    busy = {_turn_key(each, look): name for name, each in helped.items() if each.remediation.newest.takes_turn}
     others = [each for each in illnesses if each.instance.id not in helped]
     for each in sorted(others, key=_precedence):
-        row = decide_next_remedy(each, busy.get(_turn(each, look), ""), look)
+        row = decide_next_remedy(each, busy.get(_turn_key(each, look), ""), look)
         found[row.engine_instance_id] = row
         if row.state == "acting" and row.newest.takes_turn:
-            busy[_turn(each, look)] = row.engine_instance_id
+            busy[_turn_key(each, look)] = row.engine_instance_id
     return found
 
 
 def _precedence(ill: Illness) -> tuple[bool, bool, bool, bool]:
     """Whose turn is next: who is less in this. Of one whose tenants leave already nobody waits for a remedy."""
-    is_evacuated = ill.known.has_tried(EVACUATE)
-    return ill.instance.is_drained, not ill.health.is_down, is_evacuated, ill.known.state != "acting"
+    is_evacuated = ill.remediation.has_tried(EVACUATE)
+    return ill.instance.is_drained, not ill.health.is_down, is_evacuated, ill.remediation.state != "acting"
 
 
-def _turn(ill: Illness, look: Look) -> tuple[str, str]:
+def _turn_key(ill: Illness, look: Look) -> tuple[str, str]:
     """What one at a time is remedied of: a ring, or the instance alone, as a cluster that is drained is given up."""
     is_given_up = is_cluster_drained(ill.instance, look.fleet)
     return ("instance", ill.instance.id) if is_given_up else ("ring", ill.instance.ring)
 
 
-def _held(ill: Illness, message: str, look: Look) -> Remediation:
+def _suspend_remedy(ill: Illness, message: str, look: Look) -> Remediation:
     """Without its remedy among those tried, if that has time yet: no agent may act, and so it is taken anew."""
-    known = ill.known
-    if known.is_of_agent and may_help_yet(as_going_on(ill), look):
-        known = replace(known, tried=canonical([each for each in known.remedies if each != known.rung]))
-    return known.with_state("held", message, look.now, look.next_at)
+    row = ill.remediation
+    if row.is_of_agent and may_help_yet(as_going_on(ill), look):
+        row = replace(row, tried=canonical([each for each in row.remedies if each != row.rung]))
+    return row.with_state("held", message, look.now, look.next_at)
 
 
-def _of_others(row: Remediation, look: Look) -> Remediation:
+def _row_of_not_ill(row: Remediation, look: Look) -> Remediation:
     """Of one that is healthy, or retired, or of which nobody has told anything since a rebuild."""
     health = look.fleet.health.get(row.engine_instance_id)
     if row.state == "well":
@@ -111,10 +111,10 @@ def _of_others(row: Remediation, look: Look) -> Remediation:
     if look.fleet.instances[row.engine_instance_id].is_retired:
         return row.without_remedies("it is retired", look.now)
     if health is None or not health.is_working:
-        untold = "no agent has told how it is"
+        unreported = "no agent has told how it is"
         if not row.rung:
-            return row.without_remedies(untold, look.now)
-        return row.with_state("waiting", untold, look.now, look.next_at)
+            return row.without_remedies(unreported, look.now)
+        return row.with_state("waiting", unreported, look.now, look.next_at)
     well_at = health.since + look.policy.recovered_after
     if look.now >= well_at or not row.rung:
         return row.without_remedies("it is healthy", look.now)

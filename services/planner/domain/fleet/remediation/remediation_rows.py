@@ -61,7 +61,7 @@ class Remediation:
     def remedies(self) -> tuple[str, ...]:
         """Those tried since it became ill: they have had their time, or have it, or an agent has told of them."""
         counted = tuple(orjson.loads(self.tried))
-        return (*counted, self.rung) if self._is_told and self.rung not in counted else counted
+        return (*counted, self.rung) if self._is_reported and self.rung not in counted else counted
 
     def has_tried(self, rung: Rung) -> bool:
         """Whether a rung is one of :attr:`remedies`."""
@@ -85,16 +85,16 @@ class Remediation:
     @property
     def is_skipped(self) -> bool:
         """Whether its agent has told that it cannot carry the newest remedy out: there is nothing to wait for."""
-        return self._is_told and self.told_outcome == "skipped"
+        return self._is_reported and self.told_outcome == "skipped"
 
     @property
-    def _is_told(self) -> bool:
+    def _is_reported(self) -> bool:
         """Whether its agent has told what became of the newest remedy."""
         return self.is_of_agent and self.told_number == self.number and self.told_outcome != ""
 
 
 @dataclass(frozen=True, slots=True)
-class ToldRemedy:
+class RemedyReport:
     """What became of a remedy, as an agent tells it; of one that is not the newest it is no news."""
 
     engine_instance_id: str

@@ -29,7 +29,7 @@ from services.planner.domain.fleet.remediation.forced_moves import (
 )
 from services.planner.domain.fleet.remediation.ladder import is_evacuation_due
 from services.planner.domain.fleet.remediation.remediation import next_remedies
-from services.planner.domain.fleet.remediation.remediation_rows import ACTOR, Remediation, ToldRemedy
+from services.planner.domain.fleet.remediation.remediation_rows import ACTOR, Remediation, RemedyReport
 from services.planner.domain.fleet.remediation.replacement import (
     awaited_replacement,
     give_order,
@@ -68,13 +68,13 @@ def decide_remedies(
         if not fleet.is_down(name):
             after = without_forced_moves(name, after)
     for number, row in enumerate(rows):
-        rows[number], given, after = _of_provisioner(row, remediations.get(row.engine_instance_id), after, now)
+        rows[number], given, after = _order_of_provisioner(row, remediations.get(row.engine_instance_id), after, now)
         orders += given
     for number, row in enumerate(rows):  # once it is known what is installed in their places: tenants may wait for that
         if _is_evacuated(row, fleet):
             forced = with_forced_moves(row.engine_instance_id, after, now)
-            told, after = evacuate(row.engine_instance_id, forced, now)
-            rows[number] = _with_what_stays(row, remediations.get(row.engine_instance_id), told, after)
+            summary, after = evacuate(row.engine_instance_id, forced, now)
+            rows[number] = _with_reason_to_stay(row, remediations.get(row.engine_instance_id), summary, after)
         elif row.state == "well" or not fleet.is_ill(row.engine_instance_id):
             after = without_evacuation(row.engine_instance_id, after, f"its evacuation is over: {row.message}")
     moves, steps = changed_moves(fleet, after, now), {move.id: move.step for move in fleet.moves.values()}
@@ -84,16 +84,18 @@ def decide_remedies(
         engine_instances=tuple(row for row in after.instances.values() if row != fleet.instances.get(row.id)),
         fleet_orders=tuple(orders),
         moves_ordered=moves,
-        engine=tuple(_order(row, now) for before, row in changed if _is_ordered(row) and not _is_same(before, row)),
-        engine_gone=tuple(_key(before) for before, row in changed if before is not None and _is_over(before, row)),
+        engine=tuple(_order_to_agent(row, now) for before, row in changed if _is_newly_ordered(before, row)),
+        engine_gone=tuple(
+            _order_key(before) for before, row in changed if before is not None and _is_over(before, row)
+        ),
         audit_records=(
-            *(_record(row, fleet, now) for before, row in changed if _is_news(before, row)),
+            *(_remedy_record(row, fleet, now) for before, row in changed if _is_audited(before, row)),
             *(move_record(move) for move in moves if move.step != steps.get(move.id)),
         ),
     )
 
 
-def _of_provisioner(
+def _order_of_provisioner(
     row: Remediation, before: Remediation | None, fleet: Fleet, now: datetime
 ) -> tuple[Remediation, tuple[FleetOrderRecord, ...], Fleet]:
     """The row, the orders, and the fleet after what the provisioner of an instance has to do; nothing of others."""
@@ -107,10 +109,10 @@ def _of_provisioner(
         message = f"{row.message}; no other is added, 'gitopsctl engines add' one: {refusal}"
         return replace(row, message=message) if refusal else row, added, after
     is_last = row.state == "exhausted" and is_replaced(row, fleet)
-    return _retired(row, instance, fleet, now) if is_last else (row, (), fleet)
+    return _retire_replaced(row, instance, fleet, now) if is_last else (row, (), fleet)
 
 
-def _retired(
+def _retire_replaced(
     row: Remediation, instance: EngineInstanceRow, fleet: Fleet, now: datetime
 ) -> tuple[Remediation, tuple[FleetOrderRecord, ...], Fleet]:
     """Likewise, of an instance that is retired, once the one that takes its place takes tenants."""
@@ -131,21 +133,21 @@ def _with_replacement(
 
     One is ordered unless there is the one that was before: an instance that is down each night has no more than that.
     """
-    known = fleet.instances.get(row.replaced_by)
+    replacement = fleet.instances.get(row.replaced_by)
     wanted = replacement_of(instance, fleet)
-    if wanted is None or (known is not None and (known.state == "provisioning" or known.is_taking)):
+    if wanted is None or (replacement is not None and (replacement.state == "provisioning" or replacement.is_taking)):
         return row, (), fleet, ""
-    if known is not None and known.state == "failed":
-        mend = f"mend that, or 'gitopsctl engines retire {known.id}'"
-        return row, (), fleet, f"engine instance {known.id} was added for that, and has failed: {mend}"
+    if replacement is not None and replacement.state == "failed":
+        mend = f"mend that, or 'gitopsctl engines retire {replacement.id}'"
+        return row, (), fleet, f"engine instance {replacement.id} was added for that, and has failed: {mend}"
     orders, after, refusal = give_order(wanted, fleet, now)
     return row if refusal else replace(row, replaced_by=wanted.id), orders, after, refusal
 
 
-def _with_what_stays(row: Remediation, before: Remediation | None, told: str, after: Fleet) -> Remediation:
+def _with_reason_to_stay(row: Remediation, before: Remediation | None, summary: str, after: Fleet) -> Remediation:
     """While nobody leaves, the row says why; when the rung is taken, why that is."""
     is_anybody_leaving = any(move.source == row.engine_instance_id for move in after.moves.values())
-    return row if is_anybody_leaving or not told or _is_taken(before, row) else replace(row, message=told)
+    return row if is_anybody_leaving or not summary or _is_taken(before, row) else replace(row, message=summary)
 
 
 def _is_evacuated(row: Remediation, fleet: Fleet) -> bool:
@@ -176,21 +178,22 @@ def is_of_remedy(event: Event) -> bool:
             return False
 
 
-def decide_told(events: Iterable[Event]) -> Changes:
+def apply_remedy_reports(events: Iterable[Event]) -> Changes:
     """What has become of remedies, as agents tell it: the newest counts."""
-    return Changes(remedies_told=tuple({told.engine_instance_id: told for told in _told(events)}.values()))
+    newest = {report.engine_instance_id: report for report in _read_reports(events)}
+    return Changes(remedy_reports=tuple(newest.values()))
 
 
-def _told(events: Iterable[Event]) -> Iterator[ToldRemedy]:
+def _read_reports(events: Iterable[Event]) -> Iterator[RemedyReport]:
     for event in events:
         match event.message:
             case Observation(engine_instance_id=instance, name=name, event=Applied()) if name.isdecimal():
-                yield ToldRemedy(instance, int(name), "done", "")
+                yield RemedyReport(instance, int(name), "done", "")
             case Observation(engine_instance_id=instance, name=name, event=Failed(message=why)) if name.isdecimal():
-                yield ToldRemedy(instance, int(name), "skipped", why)
+                yield RemedyReport(instance, int(name), "skipped", why)
 
 
-def _is_news(before: Remediation | None, row: Remediation) -> bool:
+def _is_audited(before: Remediation | None, row: Remediation) -> bool:
     """Whether a remedy is taken, or its instance is well after one."""
     if row.state == "well":
         return before is not None and bool(before.rung)
@@ -202,9 +205,10 @@ def _is_ordered(row: Remediation) -> bool:
     return row.state == "acting" and row.is_of_agent
 
 
-def _is_same(before: Remediation | None, row: Remediation) -> bool:
-    """Whether the order of the row was given already, and not taken back."""
-    return before is not None and before.number == row.number and _is_ordered(before)
+def _is_newly_ordered(before: Remediation | None, row: Remediation) -> bool:
+    """Whether an agent gets an order for the newest remedy that it does not have yet."""
+    has_order = before is not None and before.number == row.number and _is_ordered(before)
+    return _is_ordered(row) and not has_order
 
 
 def _is_taken(before: Remediation | None, row: Remediation) -> bool:
@@ -215,15 +219,15 @@ def _is_over(before: Remediation, row: Remediation) -> bool:
     return before.is_of_agent and not (_is_ordered(row) and before.number == row.number)
 
 
-def _key(row: Remediation) -> EngineKey:
+def _order_key(row: Remediation) -> EngineKey:
     return EngineKey(row.engine_instance_id, REMEDY, "", str(row.number), "")
 
 
-def _order(row: Remediation, now: datetime) -> EngineRow:
-    return agent_order(_key(row), {"number": row.number, "remedy": row.rung}, Cause(now, ""))
+def _order_to_agent(row: Remediation, now: datetime) -> EngineRow:
+    return agent_order(_order_key(row), {"number": row.number, "remedy": row.rung}, Cause(now, ""))
 
 
-def _record(row: Remediation, fleet: Fleet, now: datetime) -> AuditRecord:
+def _remedy_record(row: Remediation, fleet: Fleet, now: datetime) -> AuditRecord:
     instance, what = row.engine_instance_id, row.rung or "Well"
     health = fleet.health.get(instance)
     reason = f" ({health.reason})" if health is not None and health.reason else ""

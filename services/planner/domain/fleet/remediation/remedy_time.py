@@ -22,15 +22,15 @@ WHILE_DOWN = 2 / 3
 
 def may_help_yet(ill: Illness, look: Look) -> bool:
     """Whether the newest remedy is being carried out, and has not had its time."""
-    return ill.known.state == "acting" and not ill.known.is_skipped and look.now < _ends_at(ill, look)
+    return ill.remediation.state == "acting" and not ill.remediation.is_skipped and look.now < _ends_at(ill, look)
 
 
 def as_going_on(ill: Illness) -> Illness:
     """As if its newest remedy had been acting since it was taken."""
-    known = ill.known
-    tried = canonical([*known.remedies])
-    taken = replace(known, state="acting", tried=tried, since=known.taken_at, message=ill.reason, due_at=None)
-    return replace(ill, known=taken)
+    row = ill.remediation
+    tried = canonical([*row.remedies])
+    taken = replace(row, state="acting", tried=tried, since=row.taken_at, message=ill.reason, due_at=None)
+    return replace(ill, remediation=taken)
 
 
 def with_due_time(ill: Illness, look: Look) -> Remediation:
@@ -39,12 +39,12 @@ def with_due_time(ill: Illness, look: Look) -> Remediation:
     What is degraded is looked at meanwhile: a remedy of what is down by then has less time. So is what is evacuated:
     tenants may have somewhere to go by then.
     """
-    known, ends_at = ill.known, _ends_at(ill, look)
-    if ill.health.is_down and not known.has_tried(EVACUATE):
-        return replace(known, due_at=ends_at)
-    if known.due_at is not None and known.due_at > look.now:
-        return known
-    return replace(known, due_at=min(ends_at, look.next_at))
+    row, ends_at = ill.remediation, _ends_at(ill, look)
+    if ill.health.is_down and not row.has_tried(EVACUATE):
+        return replace(row, due_at=ends_at)
+    if row.due_at is not None and row.due_at > look.now:
+        return row
+    return replace(row, due_at=min(ends_at, look.next_at))
 
 
 def is_idle(rung: Rung, ill: Illness) -> bool:
@@ -55,9 +55,9 @@ def is_idle(rung: Rung, ill: Illness) -> bool:
 
 def _ends_at(ill: Illness, look: Look) -> datetime:
     """When the newest remedy has had its time. That of an evacuation is until the next look."""
-    if ill.known.newest == EVACUATE:
-        return ill.known.due_at or look.next_at
-    return ill.known.since + _time_to_help(ill, look.policy)
+    if ill.remediation.newest == EVACUATE:
+        return ill.remediation.due_at or look.next_at
+    return ill.remediation.since + _time_to_help(ill, look.policy)
 
 
 def _time_to_help(ill: Illness, policy: RemedyPolicy) -> timedelta:
@@ -66,10 +66,10 @@ def _time_to_help(ill: Illness, policy: RemedyPolicy) -> timedelta:
     A rung that does nothing to the instance takes no time, unless tenants leave next and nothing else was done: the
     instance may recover by itself.
     """
-    known, share = ill.known, WHILE_DOWN if ill.health.is_down else 1.0
-    if not is_idle(known.newest, ill):
-        return policy.cool_down * known.newest.cool_down * share
-    following = next_rung(ill.health, known.remedies)
-    is_untouched = all(is_idle(rung_named(name), ill) for name in known.remedies)
+    row, share = ill.remediation, WHILE_DOWN if ill.health.is_down else 1.0
+    if not is_idle(row.newest, ill):
+        return policy.cool_down * row.newest.cool_down * share
+    following = next_rung(ill.health, row.remedies)
+    is_untouched = all(is_idle(rung_named(name), ill) for name in row.remedies)
     is_last = following is None or (following == EVACUATE and is_untouched)
     return policy.cool_down * share if is_last else timedelta(0)

@@ -23,14 +23,14 @@ from services.planner.domain.fleet.rows import EngineInstanceRow, FleetOrderReco
 
 def is_replaceable(row: EngineInstanceRow, fleet: Fleet) -> bool:
     """Whether it is to stay, a provisioner has installed it, and can be expected to install another in its cluster."""
-    told = fleet.health.get(row.id)
-    is_installed = row.wanted_version is not None and told is not None and not told.is_out_of_reach
+    health = fleet.health.get(row.id)
+    is_installed = row.wanted_version is not None and health is not None and not health.is_out_of_reach
     return is_installed and not row.is_leaving
 
 
-def is_replaced(known: Remediation, fleet: Fleet) -> bool:
+def is_replaced(row: Remediation, fleet: Fleet) -> bool:
     """Whether nobody is left on an instance that is down, and it is given up, whatever else was tried for it since."""
-    return known.has_tried(REPLACE) and fleet.is_down(known.engine_instance_id)
+    return row.has_tried(REPLACE) and fleet.is_down(row.engine_instance_id)
 
 
 def replacement_of(row: EngineInstanceRow, fleet: Fleet) -> AddEngineInstance | None:
@@ -66,7 +66,7 @@ def awaited_replacement(row: EngineInstanceRow, replaced_by: str, fleet: Fleet) 
     def takes_its_place(each: EngineInstanceRow) -> bool:
         if not _is_of_pool(row, fleet):
             return each.id == replaced_by
-        return _place(each) == _place(row) and each.wanted_version is not None
+        return _cell_of_pool(each) == _cell_of_pool(row) and each.wanted_version is not None
 
     return next((each for each in fleet.instances.values() if each.is_unready and takes_its_place(each)), None)
 
@@ -75,7 +75,7 @@ def _is_of_pool(row: EngineInstanceRow, fleet: Fleet) -> bool:
     return row.engine_class == "shared" and (row.engine_cluster, row.ring) in fleet.pools
 
 
-def _place(row: EngineInstanceRow) -> tuple[str, str, str]:
+def _cell_of_pool(row: EngineInstanceRow) -> tuple[str, str, str]:
     return row.engine_cluster, row.ring, row.engine_class
 
 

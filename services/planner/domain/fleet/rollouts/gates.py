@@ -77,7 +77,7 @@ def judge_stage(rollout: Rollout, fleet: Fleet, now: datetime) -> Verdict:
 
     But for an illness that the old ones have, too: nothing can be told of the version while that lasts.
     """
-    present = {each: fleet.figures.get(each, Figures()) for each in _judged(rollout, fleet)}
+    present = {each: fleet.figures.get(each, Figures()) for each in _instances_judged(rollout, fleet)}
     verdict = judge_figures(rollout.past, present, most_parts(rollout, fleet))
     if verdict.outcome == "fail":
         return verdict
@@ -90,20 +90,20 @@ def judge_stage(rollout: Rollout, fleet: Fleet, now: datetime) -> Verdict:
     return verdict
 
 
-def _judged(rollout: Rollout, fleet: Fleet) -> list[str]:
+def _instances_judged(rollout: Rollout, fleet: Fleet) -> list[str]:
     """Ids of the new instances that have tenants: a gate asks for the figures of each."""
     return sorted({each.engine_instance_id for each in tenants_of(rollout, fleet).values()} & rollout.target_ids)
 
 
 def _late_at(rollout: Rollout, instance: str, figures: Figures, fleet: Fleet) -> datetime:
-    """When it is late for an instance that is ill, or has told too little, to let a stage pass.
+    """When it is late for an instance that is ill, or has health too little, to let a stage pass.
 
-    If it has told too little, or only its cordon is left, not before it has been as it is for :data:`DATA_PATIENCE`:
+    If it has health too little, or only its cordon is left, not before it has been as it is for :data:`DATA_PATIENCE`:
     until then the ring may have waited for another reason, such as that nobody reached it.
     """
-    over, told = rollout.step_since + rollout.soak, fleet.health.get(instance)
+    over, health = rollout.step_since + rollout.soak, fleet.health.get(instance)
     was_reached = is_enough(figures) and fleet.is_ill(instance)
-    return (over if told is None or was_reached else max(over, told.since)) + DATA_PATIENCE
+    return (over if health is None or was_reached else max(over, health.since)) + DATA_PATIENCE
 
 
 def judge_figures(past: Figures, present: Mapping[str, Figures], parts: int = 1) -> Verdict:
@@ -115,11 +115,11 @@ def judge_figures(past: Figures, present: Mapping[str, Figures], parts: int = 1)
         parts: on how many of these one tenant is, at most: each counts it.
     """
     for instance, figures in sorted(present.items()):
-        if is_enough(figures) and (reason := _failure(past, figures)):
+        if is_enough(figures) and (reason := _find_failure(past, figures)):
             return Verdict("fail", f"engine instance {instance}: {reason}")
-    told = {instance: figures for instance, figures in present.items() if is_enough(figures)}
-    if reason := _of_tenants(past, told.values(), parts):
-        return Verdict("fail", f"engine instances {', '.join(sorted(told))}: {reason}")
+    measured = {instance: figures for instance, figures in present.items() if is_enough(figures)}
+    if reason := _find_failing_tenants(past, measured.values(), parts):
+        return Verdict("fail", f"engine instances {', '.join(sorted(measured))}: {reason}")
     for instance, figures in sorted(present.items()):
         if figures.samples < FEWEST_SAMPLES:
             lacking = f"was measured {figures.samples} times since, and {FEWEST_SAMPLES} are needed"
@@ -139,14 +139,14 @@ def most_affected(total: float, past_share: float) -> float:
     return total * (past_share + TOLERATED) + DEVIATIONS * deviation
 
 
-def _failure(past: Figures, present: Figures) -> str:
+def _find_failure(past: Figures, present: Figures) -> str:
     """The first that is worse than it may be; empty if nothing is."""
     late, applications = present.late / present.samples, present.applications / present.samples
     before = _share(past.late, past.applications)
     if late > most_affected(applications, before):
-        told = f"{late:.1f} of {applications:.1f} Applications were not compared in time"
-        return f"{told}, and {before:.1%} of the ring's were not before"
-    if reason := _of_tenants(past, [present]):
+        affected = f"{late:.1f} of {applications:.1f} Applications were not compared in time"
+        return f"{affected}, and {before:.1%} of the ring's were not before"
+    if reason := _find_failing_tenants(past, [present]):
         return reason
     for name, words in P95S.items():
         now, was = getattr(present, name), getattr(past, name)
@@ -155,7 +155,7 @@ def _failure(past: Figures, present: Figures) -> str:
     return ""
 
 
-def _of_tenants(past: Figures, present: Collection[Figures], parts: int = 1) -> str:
+def _find_failing_tenants(past: Figures, present: Collection[Figures], parts: int = 1) -> str:
     """Whether more tenants fail on these instances together than may, in words; empty: no, or nobody counted before."""
     if past.applications and not past.tenants:
         return ""

@@ -47,8 +47,8 @@ def add_joined(rollout: Rollout, fleet: Fleet) -> Rollout:
     ring, sources = ring_of(rollout, rollout.ring, fleet), rollout.source_ids
     if rollout.step not in FINAL:
         cells = {cell_of(row) for row in (*ring.targets, *(fleet.instances[each] for each in rollout.target_ids))}
-        known = {row.id for row in ring.sources if fleet.version_of(row) and cell_of(row) in cells}
-        sources |= known - rollout.target_ids
+        old = {row.id for row in ring.sources if fleet.version_of(row) and cell_of(row) in cells}
+        sources |= old - rollout.target_ids
     return rollout.with_instances(sources, rollout.target_ids | ({row.id for row in ring.targets} - sources))
 
 

@@ -50,7 +50,7 @@ def retire_old_instances(rollout: Rollout, fleet: Fleet, now: datetime) -> Fleet
         return fleet.with_rollout(enter_step(rollout, "draining", now))
     if fleet.is_rebuilt:
         return wait_or_end(rollout, "the database is being rebuilt", fleet, now)
-    leaving = [row for known in sorted(given_up) if not (row := fleet.instances[known]).is_retired]
+    leaving = [row for instance in sorted(given_up) if not (row := fleet.instances[instance]).is_retired]
     if leaving and (illness := find_illness(rollout, fleet, now, DATA_PATIENCE, ()).reason):
         return wait_or_end(rollout, illness, fleet, now)
     try:

@@ -39,8 +39,8 @@ def revert_ring(rollout: Rollout, fleet: Fleet, now: datetime) -> Fleet:
     """
     targets = rollout.target_ids
     staying = without_way_back(rollout, fleet)
-    fleet = _undrained(
-        (each for each in staying if not _is_ordered(fleet.instances[each], rollout)),
+    fleet = _undrain_instances(
+        (each for each in staying if not _is_changed_by_operator(fleet.instances[each], rollout)),
         drain_instances(targets - staying, fleet),
     )
     tenants = tenants_of(rollout, fleet)
@@ -55,15 +55,15 @@ def revert_ring(rollout: Rollout, fleet: Fleet, now: datetime) -> Fleet:
     return wait_or_end(counted, left, fleet, now)
 
 
-def _undrained(instances: Iterable[str], fleet: Fleet) -> Fleet:
+def _undrain_instances(instances: Iterable[str], fleet: Fleet) -> Fleet:
     """The fleet with these instances accepting tenants again, where their cluster takes any."""
-    for known in sorted(instances):
-        row = fleet.instances[known]
+    for instance in sorted(instances):
+        row = fleet.instances[instance]
         if row.is_leaving and fleet.clusters[row.engine_cluster].state == "active":
             fleet = fleet.with_instance(replace(row, state="accepting"))
     return fleet
 
 
-def _is_ordered(row: EngineInstanceRow, rollout: Rollout) -> bool:
+def _is_changed_by_operator(row: EngineInstanceRow, rollout: Rollout) -> bool:
     """Whether an operator has changed an instance since the rollout was ordered, beside adding it."""
     return row.ordered_at > max(row.created_at, rollout.ordered_at)

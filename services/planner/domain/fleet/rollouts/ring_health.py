@@ -38,20 +38,20 @@ def find_trouble(rollout: Rollout, fleet: Fleet, now: datetime) -> Trouble:
     def is_proof(row: EngineInstanceRow) -> bool:
         return not fleet.is_down(row.id) and _is_lasting(row.id, TOLD_OF_ALL_AFTER, fleet, now)
 
-    inhabited = _inhabited(fleet)
-    old, new = _down(rollout.source_ids, fleet), _down(rollout.target_ids, fleet)
-    proven = _proven(rollout, fleet, is_proof)
-    told = [
+    inhabited = _instances_with_tenants(fleet)
+    old, new = _find_down(rollout.source_ids, fleet), _find_down(rollout.target_ids, fleet)
+    proven = _cells_with_proof(rollout, fleet, is_proof)
+    of_version = [
         each
         for each in new
         if not fleet.is_out_of_reach(each)
         and _is_lasting(each, TOLD_OF_ALL_AFTER, fleet, now)
-        and _cell(each, fleet) in proven
+        and _cell_of_id(each, fleet) in proven
     ]
-    if told and inhabited.isdisjoint(old):
-        return Trouble(fleet.down_in_words(told[0]), is_of_version=True)
-    shared = {_cell(each, fleet) for each in new} - proven
-    waited_for = [*(each for each in old if each in inhabited or _cell(each, fleet) in shared), *new]
+    if of_version and inhabited.isdisjoint(old):
+        return Trouble(fleet.down_in_words(of_version[0]), is_of_version=True)
+    shared = {_cell_of_id(each, fleet) for each in new} - proven
+    waited_for = [*(each for each in old if each in inhabited or _cell_of_id(each, fleet) in shared), *new]
     return Trouble(fleet.down_in_words(waited_for[0])) if waited_for else Trouble()
 
 
@@ -66,26 +66,26 @@ def find_illness(rollout: Rollout, fleet: Fleet, now: datetime, patience: timede
     def is_proof(row: EngineInstanceRow) -> bool:
         return fleet.is_well(row.id) and _is_lasting(row.id, patience, fleet, now)
 
-    ill = sorted(each for each in rollout.target_ids & _inhabited(fleet) if not fleet.is_well(each))
+    ill = sorted(each for each in rollout.target_ids & _instances_with_tenants(fleet) if not fleet.is_well(each))
     if not ill:
         return Trouble()
-    proven = _proven(rollout, fleet, is_proof)
-    of_version = [each for each in ill if each in late and _cell(each, fleet) in proven]
+    proven = _cells_with_proof(rollout, fleet, is_proof)
+    of_version = [each for each in ill if each in late and _cell_of_id(each, fleet) in proven]
     return Trouble(fleet.ill_in_words([*of_version, *ill][0]), is_of_version=bool(of_version))
 
 
-def _proven(rollout: Rollout, fleet: Fleet, is_proof: Callable[[EngineInstanceRow], bool]) -> set[Cell]:
+def _cells_with_proof(rollout: Rollout, fleet: Fleet, is_proof: Callable[[EngineInstanceRow], bool]) -> set[Cell]:
     """Cells with an old instance that is a proof that what is wrong there is the version."""
-    return {cell_of(row) for row in _kept(rollout, fleet) if is_proof(row)}
+    return {cell_of(row) for row in _old_in_service(rollout, fleet) if is_proof(row)}
 
 
 def _is_lasting(instance: str, time: timedelta, fleet: Fleet, now: datetime) -> bool:
     """Whether it has been as it is for so long."""
-    told = fleet.health.get(instance)
-    return told is None or now - told.since >= time
+    health = fleet.health.get(instance)
+    return health is None or now - health.since >= time
 
 
-def _cell(instance: str, fleet: Fleet) -> Cell:
+def _cell_of_id(instance: str, fleet: Fleet) -> Cell:
     return cell_of(fleet.instances[instance])
 
 
@@ -96,35 +96,35 @@ def occupied(instances: Iterable[str], fleet: Fleet) -> list[str]:
 
 def left_behind(rollout: Rollout, fleet: Fleet) -> frozenset[str]:
     """Old instances that nobody reaches, and that no tenant is on: only what their agents have to remove yet."""
-    left = occupied(rollout.source_ids - _inhabited(fleet), fleet)
+    left = occupied(rollout.source_ids - _instances_with_tenants(fleet), fleet)
     return frozenset(each for each in left if fleet.is_out_of_reach(each))
 
 
 def without_old(rollout: Rollout, fleet: Fleet) -> frozenset[str]:
     """New instances in whose cell no old one is, up or down: nobody has come to them from one, or can go back."""
-    cells = {cell_of(row) for row in _kept(rollout, fleet)}
-    return frozenset(each for each in rollout.target_ids if _cell(each, fleet) not in cells)
+    cells = {cell_of(row) for row in _old_in_service(rollout, fleet)}
+    return frozenset(each for each in rollout.target_ids if _cell_of_id(each, fleet) not in cells)
 
 
 def without_way_back(rollout: Rollout, fleet: Fleet) -> frozenset[str]:
     """New instances whose tenants have no old one to go back to: all of their cell are down, or retired."""
-    up = {cell_of(row) for row in _up(rollout, fleet)}
-    return frozenset(each for each in rollout.target_ids if _cell(each, fleet) not in up)
+    up = {cell_of(row) for row in _old_that_are_up(rollout, fleet)}
+    return frozenset(each for each in rollout.target_ids if _cell_of_id(each, fleet) not in up)
 
 
-def _kept(rollout: Rollout, fleet: Fleet) -> list[EngineInstanceRow]:
+def _old_in_service(rollout: Rollout, fleet: Fleet) -> list[EngineInstanceRow]:
     """Old instances that are not retired."""
     return [row for each in rollout.source_ids if not (row := fleet.instances[each]).is_retired]
 
 
-def _up(rollout: Rollout, fleet: Fleet) -> list[EngineInstanceRow]:
+def _old_that_are_up(rollout: Rollout, fleet: Fleet) -> list[EngineInstanceRow]:
     """Those of them that are not down."""
-    return [row for row in _kept(rollout, fleet) if not fleet.is_down(row.id)]
+    return [row for row in _old_in_service(rollout, fleet) if not fleet.is_down(row.id)]
 
 
-def _down(instances: Iterable[str], fleet: Fleet) -> list[str]:
+def _find_down(instances: Iterable[str], fleet: Fleet) -> list[str]:
     return sorted(each for each in instances if fleet.is_down(each) and not fleet.instances[each].is_retired)
 
 
-def _inhabited(fleet: Fleet) -> frozenset[str]:
+def _instances_with_tenants(fleet: Fleet) -> frozenset[str]:
     return frozenset(each.engine_instance_id for each in fleet.tenants.values())

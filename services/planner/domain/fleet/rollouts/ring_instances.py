@@ -48,7 +48,7 @@ def _is_serving(row: EngineInstanceRow, fleet: Fleet) -> bool:
 
 def runs(row: EngineInstanceRow, rollout: Rollout, fleet: Fleet) -> bool:
     """Whether an instance is of the rollout's release: as its agent tells, or else as it was ordered."""
-    return fleet.release_told(row) == rollout.release
+    return fleet.observed_release(row) == rollout.release
 
 
 def cell_of(row: EngineInstanceRow) -> Cell:
@@ -58,8 +58,8 @@ def cell_of(row: EngineInstanceRow) -> Cell:
 
 def drain_instances(instances: Iterable[str], fleet: Fleet) -> Fleet:
     """The fleet with these instances draining: no new tenant is placed on them."""
-    for known in sorted(instances):
-        row = fleet.instances[known]
+    for instance in sorted(instances):
+        row = fleet.instances[instance]
         if row.is_taking:
             fleet = fleet.with_instance(replace(row, state="draining"))
     return fleet

@@ -148,14 +148,14 @@ def lacking_room(lacking: Shortage, rollout: Rollout, fleet: Fleet) -> str:
     for_whom = f" for workspace {owner}" if owner else ""
     wanted = f"{engine_class} instances of {rollout.release.in_words} in cluster {cluster}{for_whom}"
     if members.room and members.room >= members.carried:
-        return f"ring {rollout.ring} needs more {wanted} for its load: {_remedy(lacking, fleet)}"
+        return f"ring {rollout.ring} needs more {wanted} for its load: {_shortage_advice(lacking, fleet)}"
     return (
         f"ring {rollout.ring} needs {wanted} with room for {members.carried} Applications, and has room for "
-        f"{members.room}: {_remedy(lacking, fleet)}"
+        f"{members.room}: {_shortage_advice(lacking, fleet)}"
     )
 
 
-def _remedy(lacking: Shortage, fleet: Fleet) -> str:
+def _shortage_advice(lacking: Shortage, fleet: Fleet) -> str:
     members = lacking.members
     if members.failed:
         return f"engine instance {members.failed[0].id} has failed, {members.failed[0].state_message}"
@@ -178,10 +178,10 @@ def missing_instances(fleet: Fleet, now: datetime) -> list[FleetOrder]:
         return []
     ring = ring_of(rollout, rollout.ring, fleet)
     lacking = () if ring.unknown else shortages(ring, rollout, fleet)
-    return [order for each in lacking for order in _ordered(each, rollout, fleet, now)]
+    return [order for each in lacking for order in _orders_for_pool(each, rollout, fleet, now)]
 
 
-def _ordered(lacking: Shortage, rollout: Rollout, fleet: Fleet, now: datetime) -> list[FleetOrder]:
+def _orders_for_pool(lacking: Shortage, rollout: Rollout, fleet: Fleet, now: datetime) -> list[FleetOrder]:
     if lacking.pool is None:
         return []
     pool = lacking.pool.with_release(rollout.release)

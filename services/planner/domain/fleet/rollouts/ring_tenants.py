@@ -81,7 +81,7 @@ def send_tenants(
     Those come last that moves there have come back from: a tenant that lets none prepare it keeps no other waiting.
     """
     rule, sent = "", dict[UUID, Move]()
-    for name in sorted(names, key=lambda name: _returned(fleet.tenants[name], to, fleet)):
+    for name in sorted(names, key=lambda name: _count_returned(fleet.tenants[name], to, fleet)):
         if len(sent) == most:
             break
         tenant = fleet.tenants[name]
@@ -89,21 +89,21 @@ def send_tenants(
             continue  # another part of it is on its way: one at a time
         try:
             require_unpinned(name, fleet)
-            target = _target(name, to, rollout, fleet)
+            target = _find_target(name, to, rollout, fleet)
         except Refused as refused:
             rule = f"{'/'.join(name)}: {refused}"
             continue
-        known = uuid5(rollout.id, f"{tenant.id} {target} {now.isoformat()}")
-        sent[tenant.id] = ordered_move(known, name, tenant, target, rollout.actor, now)
+        move_id = uuid5(rollout.id, f"{tenant.id} {target} {now.isoformat()}")
+        sent[tenant.id] = ordered_move(move_id, name, tenant, target, rollout.actor, now)
         fleet = fleet.with_coming(target, tenant)
     return fleet.with_moves(sent.values()), rule
 
 
-def _returned(tenant: TenantHere, to: frozenset[str], fleet: Fleet) -> int:
+def _count_returned(tenant: TenantHere, to: frozenset[str], fleet: Fleet) -> int:
     return sum(fleet.returned.get((tenant.id, each), 0) for each in to)
 
 
-def _target(name: TenantName, to: frozenset[str], rollout: Rollout, fleet: Fleet) -> str:
+def _find_target(name: TenantName, to: frozenset[str], rollout: Rollout, fleet: Fleet) -> str:
     """The first of the tenant's own order that has room, and is within its bound.
 
     If none is within it, the one that carries least of what it can. A part goes to the tenant's own instance only if

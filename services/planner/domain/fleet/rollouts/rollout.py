@@ -79,12 +79,12 @@ def settle_rollout(fleet: Fleet, now: datetime, interval: timedelta, refusal: st
     return after.with_rollout(replace(rollout, due_at=now + interval if is_waiting else None))
 
 
-def _begin(rollout: Rollout, fleet: Fleet, now: datetime) -> Fleet:
+def _begin_rollout(rollout: Rollout, fleet: Fleet, now: datetime) -> Fleet:
     return fleet.with_rollout(enter_ring(rollout, rollout.ring_names[0], now))
 
 
 _STEPS: Mapping[RolloutStep, Callable[[Rollout, Fleet, datetime], Fleet]] = {
-    "ordered": _begin,
+    "ordered": _begin_rollout,
     "provisioning": provision_ring,
     "moving": fill_stage,
     "soaking": soak_stage,

@@ -25,48 +25,48 @@ RolloutOrder = StartRollout | PauseRollout | ResumeRollout | AbortRollout
 def change_rollout(given: RolloutOrder, order: FleetOrder, fleet: Fleet) -> tuple[str, Fleet]:
     """What is told of the order, and the fleet afterwards: the very same if nothing has changed. Raises Refused."""
     if isinstance(given, StartRollout):
-        return _start(given, order, fleet)
-    known = fleet.rollout
-    if known is None or known.is_over:
+        return _start_rollout(given, order, fleet)
+    current = fleet.rollout
+    if current is None or current.is_over:
         raise Refused("no rollout is under way: 'gitopsctl engines rollout status' shows how the newest has ended")
     match given:
         case PauseRollout():
-            return _pause(known, fleet, order.ordered_at)
+            return _pause_rollout(current, fleet, order.ordered_at)
         case ResumeRollout():
-            return _resume(known, fleet, order.ordered_at)
+            return _resume_rollout(current, fleet, order.ordered_at)
         case AbortRollout():
-            return _abort(known, fleet, order.ordered_at)
+            return _abort_rollout(current, fleet, order.ordered_at)
 
 
-def _start(wanted: StartRollout, order: FleetOrder, fleet: Fleet) -> tuple[str, Fleet]:
-    known = fleet.rollout
-    if known is not None and not known.is_over:
-        raise Refused(_under_way(known))
+def _start_rollout(wanted: StartRollout, order: FleetOrder, fleet: Fleet) -> tuple[str, Fleet]:
+    current = fleet.rollout
+    if current is not None and not current.is_over:
+        raise Refused(_under_way_in_words(current))
     if not 0 <= wanted.soak_seconds <= MOST_SOAK.total_seconds():
         raise Refused(f"a soak is between 0 and {MOST_SOAK}, not {wanted.soak_seconds} s")
     if wanted.profile:
         require_label("a profile", wanted.profile)
-    rollout = _ordered(wanted, order, _rings(wanted.rings, fleet))
+    rollout = _new_rollout(wanted, order, _find_rings(wanted.rings, fleet))
     members = [row for row in fleet.instances.values() if row.ring in rollout.ring_names and not row.is_retired]
     for engine in sorted({row.engine for row in members}):
         require_version(engine, wanted.version, fleet)
     serving = [row for row in members if not row.is_unready]
     if serving and all(runs(row, rollout, fleet) for row in serving):
-        raise Refused(f"every instance of {_named(rollout.ring_names)} runs {rollout.release.in_words}")
+        raise Refused(f"every instance of {_rings_in_words(rollout.ring_names)} runs {rollout.release.in_words}")
     _require_room(rollout, fleet)
-    told = f"{_named(rollout.ring_names)}, each stage soaks {rollout.soak}{_lost_profiles(rollout, fleet)}"
-    return told, fleet.with_rollout(rollout)
+    summary = f"{_rings_in_words(rollout.ring_names)}, each stage soaks {rollout.soak}{_lost_profiles(rollout, fleet)}"
+    return summary, fleet.with_rollout(rollout)
 
 
-def _under_way(known: Rollout) -> str:
+def _under_way_in_words(current: Rollout) -> str:
     """Why no other rollout begins: the one that is under way, and the command that helps, as operators are told."""
-    step = f"{known.step} and paused" if known.is_paused else known.step
-    wait = "'gitopsctl engines rollout resume' it" if known.is_paused else "wait for it"
-    advice = wait if known.outcome else f"{wait}, or 'gitopsctl engines rollout abort' first"
-    return f"a rollout of {known.release.in_words} is under way, and there is one at a time: it is {step}; {advice}"
+    step = f"{current.step} and paused" if current.is_paused else current.step
+    wait = "'gitopsctl engines rollout resume' it" if current.is_paused else "wait for it"
+    advice = wait if current.outcome else f"{wait}, or 'gitopsctl engines rollout abort' first"
+    return f"a rollout of {current.release.in_words} is under way, and there is one at a time: it is {step}; {advice}"
 
 
-def _ordered(wanted: StartRollout, order: FleetOrder, rings: Iterable[str]) -> Rollout:
+def _new_rollout(wanted: StartRollout, order: FleetOrder, rings: Iterable[str]) -> Rollout:
     at = order.ordered_at
     return Rollout(
         id=order.id,
@@ -94,7 +94,7 @@ def _ordered(wanted: StartRollout, order: FleetOrder, rings: Iterable[str]) -> R
     )
 
 
-def _rings(wanted: Iterable[str], fleet: Fleet) -> list[str]:
+def _find_rings(wanted: Iterable[str], fleet: Fleet) -> list[str]:
     """The rings of a rollout: those that were named, or all that have instances. Raises Refused.
 
     They are in the one order in which a version comes to them, however they were named.
@@ -132,47 +132,48 @@ def _lost_profiles(rollout: Rollout, fleet: Fleet) -> str:
     lost = []
     for ring in () if rollout.profile else rollout.ring_names:
         pools = (pool.profile for pool in fleet.pools.values() if pool.ring == ring)
-        known = {row.profile or "" for row in ring_of(rollout, ring, fleet).sources}.union(pools) - {""}
-        if known:
-            lost.append(f"ring {ring} gets the usual one in place of '{', '.join(sorted(known))}'")
+        profiles = {row.profile or "" for row in ring_of(rollout, ring, fleet).sources}.union(pools) - {""}
+        if profiles:
+            lost.append(f"ring {ring} gets the usual one in place of '{', '.join(sorted(profiles))}'")
     return f"; no --profile was given: {', '.join(lost)}" if lost else ""
 
 
-def _pause(known: Rollout, fleet: Fleet, at: datetime) -> tuple[str, Fleet]:
-    if known.is_paused:
+def _pause_rollout(current: Rollout, fleet: Fleet, at: datetime) -> tuple[str, Fleet]:
+    if current.is_paused:
         return "it is paused", fleet
-    if known.step == "reverting":
+    if current.step == "reverting":
         raise Refused(
-            f"ring {known.ring} goes back, which is not paused: 'gitopsctl engines rollout status' shows how far it is"
+            f"ring {current.ring} goes back, which is not paused: "
+            "'gitopsctl engines rollout status' shows how far it is"
         )
-    paused = fleet.with_rollout(replace(known, is_paused=True, reason="an operator has paused it", due_at=None))
+    paused = fleet.with_rollout(replace(current, is_paused=True, reason="an operator has paused it", due_at=None))
     return "moves that have begun go on to their end", withdraw_moves(paused, at, "the rollout is paused")
 
 
-def _resume(known: Rollout, fleet: Fleet, at: datetime) -> tuple[str, Fleet]:
+def _resume_rollout(current: Rollout, fleet: Fleet, at: datetime) -> tuple[str, Fleet]:
     """A soak begins anew: what was told while nobody judged it is not looked at."""
-    if not known.is_paused:
+    if not current.is_paused:
         return "it is not paused", fleet
-    resumed = replace(known, is_paused=False, reason="", due_at=at, moved_at=at)
-    return "", fleet.with_rollout(replace(resumed, step_since=at) if known.step == "soaking" else resumed)
+    resumed = replace(current, is_paused=False, reason="", due_at=at, moved_at=at)
+    return "", fleet.with_rollout(replace(resumed, step_since=at) if current.step == "soaking" else resumed)
 
 
-def _abort(known: Rollout, fleet: Fleet, at: datetime) -> tuple[str, Fleet]:
-    if known.step == "reverting":
-        return f"ring {known.ring} goes back", fleet
-    if known.outcome:
-        return f"it ends after ring {known.ring}", fleet
+def _abort_rollout(current: Rollout, fleet: Fleet, at: datetime) -> tuple[str, Fleet]:
+    if current.step == "reverting":
+        return f"ring {current.ring} goes back", fleet
+    if current.outcome:
+        return f"it ends after ring {current.ring}", fleet
     reason = "an operator has aborted it"
-    if known.step in REVERTIBLE:
-        after = replace(begin_reverting(known, "aborted", reason, at), due_at=at)
-        return f"the tenants of ring {known.ring} go back", fleet.with_rollout(after)
-    if known.step in FINAL:
-        after = replace(known, outcome="aborted", is_paused=False, reason=reason, due_at=at)
-        return f"ring {known.ring} does not go back any more; no other follows", fleet.with_rollout(after)
-    over = replace(known, step="aborted", is_paused=False, step_since=at, reason=reason, due_at=None)
+    if current.step in REVERTIBLE:
+        after = replace(begin_reverting(current, "aborted", reason, at), due_at=at)
+        return f"the tenants of ring {current.ring} go back", fleet.with_rollout(after)
+    if current.step in FINAL:
+        after = replace(current, outcome="aborted", is_paused=False, reason=reason, due_at=at)
+        return f"ring {current.ring} does not go back any more; no other follows", fleet.with_rollout(after)
+    over = replace(current, step="aborted", is_paused=False, step_since=at, reason=reason, due_at=None)
     return "none of the ring's tenants has moved", fleet.with_rollout(over)
 
 
-def _named(rings: Iterable[str]) -> str:
+def _rings_in_words(rings: Iterable[str]) -> str:
     rings = list(rings)
     return f"ring{'s' if len(rings) > 1 else ''} {', '.join(rings)}"

@@ -131,9 +131,9 @@ class Rollout:
     @property
     def past(self) -> Figures:
         """Figures of the ring's old instances before the first tenant moved: gates compare with these."""
-        told = json.loads(self.baseline or "{}")
+        figures = json.loads(self.baseline or "{}")
         # A newer planner may have written more.
-        return Figures(**{each.name: told[each.name] for each in fields(Figures) if each.name in told})
+        return Figures(**{each.name: figures[each.name] for each in fields(Figures) if each.name in figures})
 
     def with_past(self, past: Figures, there_before: int) -> Rollout:
         """With another :attr:`past`, and another :attr:`there_before`."""
@@ -142,18 +142,18 @@ class Rollout:
     @property
     def there_before(self) -> int:
         """How many tenants were on new instances before the first moved to them; 0 in a row of a former release."""
-        return self._noted(THERE_BEFORE)
+        return self._count_in_baseline(THERE_BEFORE)
 
     @property
     def refilled(self) -> int:
         """How often others had to move in place of the stage's tenants, as too few were left when it had soaked."""
-        return self._noted(REFILLED)
+        return self._count_in_baseline(REFILLED)
 
     def with_refilled(self, times: int) -> Rollout:
         """With another :attr:`refilled`."""
         return replace(self, baseline=json.dumps({**json.loads(self.baseline or "{}"), REFILLED: times}))
 
-    def _noted(self, name: str) -> int:
+    def _count_in_baseline(self, name: str) -> int:
         found: int = json.loads(self.baseline or "{}").get(name, 0)
         return found
 

@@ -77,7 +77,7 @@ def fill_stage(rollout: Rollout, fleet: Fleet, now: datetime) -> Fleet:
     """
     trouble = find_trouble(rollout, fleet, now)
     if trouble.is_of_version:
-        return _stopped(rollout, trouble.reason, fleet, now)
+        return _stop_rollout(rollout, trouble.reason, fleet, now)
     tenants, counted = tenants_of(rollout, fleet), count_settled(rollout, fleet, now)
     wanted, settled = wanted_tenants(rollout.stage, rollout, counted.tenants), counted.moved
     if settled >= wanted and not trouble.reason:
@@ -91,8 +91,8 @@ def fill_stage(rollout: Rollout, fleet: Fleet, now: datetime) -> Fleet:
         reason = f"no tenant has arrived for {STALLED_AFTER}; resume, or abort: {rule or 'see gitopsctl engines moves'}"
         paused = after.with_rollout(replace(counted, is_paused=True, reason=reason))
         return withdraw_moves(paused, now, "the rollout is paused")
-    told = f"{settled} of {wanted} tenants are on new instances"
-    return wait_for(counted, f"{told}: {rule}" if rule else told, after)
+    progress = f"{settled} of {wanted} tenants are on new instances"
+    return wait_for(counted, f"{progress}: {rule}" if rule else progress, after)
 
 
 def soak_stage(rollout: Rollout, fleet: Fleet, now: datetime) -> Fleet:
@@ -102,20 +102,20 @@ def soak_stage(rollout: Rollout, fleet: Fleet, now: datetime) -> Fleet:
     """
     trouble = find_trouble(rollout, fleet, now)
     if trouble.is_of_version:
-        return _stopped(rollout, trouble.reason, fleet, now)
+        return _stop_rollout(rollout, trouble.reason, fleet, now)
     if trouble.reason:
         return wait_for(rollout, trouble.reason, fleet)
     over = rollout.step_since + rollout.soak
     verdict = judge_stage(rollout, fleet, now)
     if verdict.outcome == "fail":
-        return _stopped(rollout, verdict.reason, fleet, now)
+        return _stop_rollout(rollout, verdict.reason, fleet, now)
     if now < over or verdict.outcome == "wait":
         until = f"until {over.isoformat(timespec='seconds')}" if now < over else ""
         return wait_for(rollout, "; ".join(filter(None, (until, verdict.reason))), fleet)
-    return fleet.with_rollout(_soaked(rollout, fleet, now))
+    return fleet.with_rollout(_end_soak(rollout, fleet, now))
 
 
-def _soaked(rollout: Rollout, fleet: Fleet, now: datetime) -> Rollout:
+def _end_soak(rollout: Rollout, fleet: Fleet, now: datetime) -> Rollout:
     """The rollout after a gate that has passed.
 
     If too few of the stage's tenants are there yet it has looked at too little: others move in their place. If more
@@ -124,13 +124,13 @@ def _soaked(rollout: Rollout, fleet: Fleet, now: datetime) -> Rollout:
     counted = count_settled(rollout, fleet, now)
     is_refilled = rollout.refilled == MOST_REFILLED  # an operator has resumed it with those that are there
     if counted.moved < fewest_tenants(rollout.stage, rollout, counted.tenants) and not is_refilled:
-        return _refilled(counted, now)
+        return _refill_stage(counted, now)
     if rollout.stage < LAST_STAGE and counted.moved > rollout.moved:
         return enter_step(counted, "soaking", now)
     return enter_next_stage(rollout, fleet, now)
 
 
-def _refilled(rollout: Rollout, now: datetime) -> Rollout:
+def _refill_stage(rollout: Rollout, now: datetime) -> Rollout:
     """The stage once more; at the last time it is paused, which operators are told."""
     again = enter_step(rollout, "moving", now).with_refilled(rollout.refilled + 1)
     if again.refilled < MOST_REFILLED:
@@ -139,6 +139,6 @@ def _refilled(rollout: Rollout, now: datetime) -> Rollout:
     return replace(again, is_paused=True, reason=reason)
 
 
-def _stopped(rollout: Rollout, reason: str, fleet: Fleet, now: datetime) -> Fleet:
+def _stop_rollout(rollout: Rollout, reason: str, fleet: Fleet, now: datetime) -> Fleet:
     """The fleet with the rollout on its way back, as the version has failed."""
     return fleet.with_rollout(begin_reverting(rollout, "failed", f"at {rollout.stage} %: {reason}", now))

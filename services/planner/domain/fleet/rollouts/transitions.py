@@ -20,7 +20,7 @@ WAITS = "; it waits: "
 
 def enter_step(rollout: Rollout, step: RolloutStep, now: datetime) -> Rollout:
     """The rollout at a step. What the one before has waited for is told no more."""
-    reason = _cause(rollout) if rollout.outcome else ""
+    reason = _reason_to_end(rollout) if rollout.outcome else ""
     return replace(rollout, step=step, step_since=now, moved_at=now, reason=reason)
 
 
@@ -72,8 +72,8 @@ def wait_or_end(rollout: Rollout, left: str, fleet: Fleet, now: datetime) -> Fle
     if not rollout.outcome:
         return wait_for(rollout, left, fleet)
     if not rollout.is_stalled(now):
-        return wait_for(rollout, f"{_cause(rollout)}{WAITS}{left}", fleet)
-    reason = f"{_cause(rollout)}; nothing has got on for {STALLED_AFTER}, and left as it is: {left}"
+        return wait_for(rollout, f"{_reason_to_end(rollout)}{WAITS}{left}", fleet)
+    reason = f"{_reason_to_end(rollout)}; nothing has got on for {STALLED_AFTER}, and left as it is: {left}"
     over = replace(end_rollout(rollout, now), reason=reason)
     return withdraw_moves(fleet.with_rollout(over), now, "the rollout is over")
 
@@ -93,6 +93,6 @@ def withdraw_moves(fleet: Fleet, now: datetime, reason: str) -> Fleet:
     )
 
 
-def _cause(rollout: Rollout) -> str:
+def _reason_to_end(rollout: Rollout) -> str:
     """Why a rollout is to end."""
     return rollout.reason.partition(WAITS)[0]
