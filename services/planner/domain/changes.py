@@ -14,6 +14,7 @@ from services.planner.domain.events import SweepScope
 from services.planner.domain.fleet.placement.assignments import PinKey, TenantPin, WorkspaceAssignment
 from services.planner.domain.fleet.pools.pool_rows import EnginePool, Overload
 from services.planner.domain.fleet.remediation.remediation_rows import Remediation, RemedyReport
+from services.planner.domain.fleet.reports.report_rows import Installation, InstanceHealth, KeptOrphans
 from services.planner.domain.fleet.rollouts.rollout_rows import EngineSample, Rollout
 from services.planner.domain.fleet.rows import EngineClusterRow, EngineInstanceRow, FleetOrderRecord, Move
 from services.planner.domain.state import TenantState

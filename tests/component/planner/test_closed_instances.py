@@ -18,9 +18,9 @@ from services.planner.database.fleet_queries import load_fleet_rows
 from services.planner.database.rollout_queries import load_closed
 from services.planner.database.session import DatabaseSession
 from services.planner.domain.changes import BatchChanges, Changes
+from services.planner.domain.fleet.reports.report_rows import InstanceHealth
 from services.planner.domain.fleet.rollouts.rollout_rows import OVER, Rollout, RolloutStep
 from services.planner.domain.fleet.rollouts.stages import STAGES
-from services.planner.domain.fleet.reports.report_rows import InstanceHealth
 from services.planner.domain.fleet.rows import EngineInstanceRow
 from services.planner.engines.available import ENGINES
 from tests.component.conftest import Database

@@ -22,7 +22,6 @@ from services.planner.domain.fleet.remediation.forced_moves import with_forced_m
 from services.planner.domain.fleet.reports.report_rows import InstanceHealth
 from services.planner.domain.fleet.rollouts.ring_instances import cell_of, runs
 from services.planner.domain.fleet.rollouts.rollout_rows import LAST_STAGE, Figures, Rollout
-from services.planner.domain.fleet.reports.report_rows import InstanceHealth
 from services.planner.domain.fleet.rows import EngineClusterRow, EngineInstanceRow, Move
 from services.planner.domain.policy import Policy
 from services.planner.rows.tenants import TenantName

@@ -32,6 +32,7 @@ from services.planner.domain.fleet.pools.pool_rows import Burdens, EnginePool, O
 from services.planner.domain.fleet.pools.pool_size import OVERLOAD, TARGET, lacking_instances
 from services.planner.domain.fleet.pools.relief import has_overloaded
 from services.planner.domain.fleet.pools.scaling import Scaling, find_veto_of_moves, instances_rearranged, scale
+from services.planner.domain.fleet.reports.report_rows import InstanceHealth
 from services.planner.domain.fleet.rollouts.rollout_rows import Rollout
 from services.planner.domain.fleet.rows import EngineInstanceRow
 from services.planner.domain.fleet.view import FleetView
