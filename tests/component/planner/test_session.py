@@ -29,7 +29,7 @@ from services.common.errors import Poison, Retry
 from services.common.messages import Checked, SyncMoved
 from services.common.telemetry.metrics import NAME_COLLISIONS
 from services.kinds.environment.model import ENVIRONMENT as PLACE
-from services.kinds.gitops_deployment.left_behind import KEPT
+from services.kinds.gitops_deployment.left_behind import SHOWN_FOR
 from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
 from services.kinds.managed_environment.model import MANAGED_ENVIRONMENT
 from services.kinds.registry import REGISTRY, Registry
@@ -1000,7 +1000,7 @@ def test_deletion_when_forced_then_what_may_be_left_is_told_by_the_next_planner_
             assert [periodic_queries.count_left_behind(connection, [n]) for n in (0, 1)] == [1, 0]
         (found,) = left_behind(database.owner_url)
         assert (found.is_there_again, found.resources) == (True, '[["","ConfigMap","team-a","two"]]')
-        later = 4 + KEPT.total_seconds()
+        later = 4 + SHOWN_FOR.total_seconds()
         assert due(restarted, later - 1) == []
         (event,) = due(restarted, later)
         take(restarted, event, now=at(later))

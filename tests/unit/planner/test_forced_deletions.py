@@ -10,7 +10,7 @@ import pytest
 
 from services.common.messages import Removed
 from services.kinds.gitops_deployment.catalogue import LEFT_BEHIND
-from services.kinds.gitops_deployment.left_behind import KEPT, MAX_BYTES, MOST_NAMED
+from services.kinds.gitops_deployment.left_behind import MAX_BYTES, MOST_NAMED, SHOWN_FOR
 from services.planner.domain.events import Due, Event
 from services.planner.domain.ids import resource_id
 from services.planner.domain.steps.forced_deletions import MOST_KEPT
@@ -151,7 +151,7 @@ def test_tenant_when_nothing_else_of_it_is_left_then_it_stays_until_the_forced_d
     )
     forced.take(says_of_project)
     assert (forced.engine, len(forced.tenants), len(forced.forced_deletions)) == ({}, 1, 1)
-    seconds = int(KEPT.total_seconds())
+    seconds = int(SHOWN_FOR.total_seconds())
     look(forced, 4 + seconds - 1, "uid-1", monkeypatch)
     assert len(forced.forced_deletions) == 1
     look(forced, 4 + seconds, "uid-1", monkeypatch)
@@ -160,7 +160,7 @@ def test_tenant_when_nothing_else_of_it_is_left_then_it_stays_until_the_forced_d
 
 def test_deployment_when_time_has_passed_then_it_tells_no_more(forced: World, monkeypatch: pytest.MonkeyPatch) -> None:
     forced.take(changed(10, uid="uid-2"))
-    look(forced, 4 + int(KEPT.total_seconds()), "uid-1", monkeypatch)
+    look(forced, 4 + int(SHOWN_FOR.total_seconds()), "uid-1", monkeypatch)
     assert (told(forced), forced.forced_deletions) == (RESOLVED, {})
 
 
@@ -172,7 +172,7 @@ def test_forced_deletion_when_a_custom_resource_still_waits_then_its_own_row_doe
     world.take(changed(3, deleting=True, finalizers=("example.com/other",)))
     says(world, 4, Removed(forced=True))
     assert told(world) is None
-    look(world, 4 + int(KEPT.total_seconds()), "uid-1", monkeypatch)
+    look(world, 4 + int(SHOWN_FOR.total_seconds()), "uid-1", monkeypatch)
     assert world.forced_deletions == {}
 
 
