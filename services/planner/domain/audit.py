@@ -221,7 +221,7 @@ def health_record(health: InstanceHealth, before: InstanceHealth, at: datetime) 
 
 
 def _other_version(health: InstanceHealth, before: InstanceHealth) -> str:
-    """The version, if it differs from the one before; otherwise empty."""
+    """How the version has changed; empty if it has not."""
     if health.version == before.version:
         return ""
     return f"version {before.version or 'unknown'} to {health.version or 'unknown'}"
@@ -257,7 +257,7 @@ def instance_record(  # noqa: PLR0917 - a row
 
 
 def _place(rollout: Rollout) -> tuple[object, ...]:
-    """What is news of it, and no count."""
+    """How far a rollout is, without the counts."""
     return (rollout.step, rollout.ring, rollout.stage, rollout.is_paused, rollout.outcome)
 
 
@@ -285,7 +285,7 @@ def _opened(planned: PlannedTenant, context: Context) -> Iterator[AuditRecord]:
 
 
 def _reissued(planned: PlannedTenant, context: Context) -> Iterator[AuditRecord]:
-    """Results of changes by which operators put specs in force again. Engines report on the generation."""
+    """Records of specs that operators have put in force again. They are complete: engines report on the change."""
     for before, now, cause in _audited(planned, context):
         if planned.actors.get(now.id) != REISSUE_ACTOR or before is None or _is_change(before, now):
             continue
@@ -323,7 +323,7 @@ def _is_change(before: Audited, now: Audited) -> bool:
 
 
 def _is_restored(before: Audited | None, now: Audited) -> bool:
-    """Whether a resource has an earlier version than before, which only a restored API server has."""
+    """Whether a deleted resource exists again, or its generation is lower: only a restored API server does that."""
     if before is None or not now.is_active:
         return False
     return not before.is_active or now.generation < before.generation

@@ -91,7 +91,7 @@ def _keys_of(known: Deployment | PlainResource) -> Iterator[ChildKey]:
 
 
 def _was_there(before: TenantState, subject: UUID) -> bool:
-    """Whether the object existed before, or came since then."""
+    """Whether the object existed before the batch, or came within it."""
     known = before.find(subject)
     return known is None or known.present
 

@@ -46,7 +46,7 @@ class Reported(NamedTuple):
 
     @classmethod
     def by(cls, row: PlainResource) -> Reported | None:
-        """None: it is no binding."""
+        """The report in a row; None if the row is no binding."""
         if row.kind != BINDING.kind:
             return None
         status = _status(row)
@@ -77,7 +77,7 @@ class Bindings:
         self._first_named = cache(self._earliest)
 
     def bound_snapshot(self, pair: Pair) -> BoundSnapshot | None:
-        """Of the binding of a pair that is in force; None: none is."""
+        """The snapshot of the binding in force of a pair; None if none is in force."""
         row = self._in_force(pair)
         known = known_binding(row) if row is not None else None
         if row is None or known is None:
@@ -111,7 +111,7 @@ class Bindings:
         return frozenset(revision for name in names if (revision := state_named(self._state, name).revision))
 
     def _of(self, application: str) -> Iterator[tuple[PlainResource, KnownBinding]]:
-        """Bindings of an application that are in force."""
+        """The bindings in force of an application."""
         rows = (self._in_force(pair) for pair in self._pairs if pair[0] == application)
         return ((row, known) for row in rows if row is not None and (known := known_binding(row)) is not None)
 
@@ -148,7 +148,7 @@ class Bindings:
         )
 
     def _is_deployed(self, wanted: GitOpsRepository, revision: str) -> bool:
-        """Whether ``revision`` is the commit that is wanted, or one of its branch that was named later."""
+        """Whether ``revision`` is the wanted commit, or a commit of its branch that was named later."""
         own, deployed = (commit_identity(wanted, each) for each in (wanted.commit_id, revision))
         if own == deployed:
             return True
@@ -156,7 +156,7 @@ class Bindings:
         return last is not None and first is not None and last.is_later_than(first)
 
     def _earliest(self, identity: str) -> NamedCommit | None:
-        """Where the commit was named first, by whichever binding."""
+        """Where the commit was named first, by any binding."""
         named = (each.first_named for each in self._reported.values())
         return first_named({identity: each[identity]} for each in named if identity in each).get(identity)
 
@@ -167,7 +167,7 @@ def _deployments(row: PlainResource, known: KnownBinding) -> dict[str, str]:
 
 
 def _brought(state: TenantState) -> Iterator[tuple[tuple[str, str], Step]]:
-    """Names of a binding and of the snapshot that a step has brought to it; steps of the newest run come last."""
+    """For each binding and snapshot that a step has brought together, the step. Those of the newest run come last."""
     runs = (row for row in state.plain_resources_of_kind(PROMOTION_RUN.kind).values() if row.present and row.progress)
     for row in sorted(runs, key=lambda each: (each.created_at, each.name)):
         for step in promotion_of(row).steps:
@@ -178,9 +178,10 @@ def _brought(state: TenantState) -> Iterator[tuple[tuple[str, str], Step]]:
 def _wanted(
     repositories: Mapping[str, GitOpsRepository], commits: Mapping[str, NamedCommit]
 ) -> dict[str, GitOpsRepository]:
-    """The commit that each component shall have at least: its own if that is as new as any that the binding names.
+    """For each component, the commit that it must have at least.
 
-    A component of which none was named when the newest one was may have been changed since its own, or not.
+    This is its own commit, or the one that was named last for a component of the same branch, if that is newer: the
+    newer commit may have changed this component, too.
     """
     named = {component: each for component, each in commits.items() if component in repositories}
     newest: dict[tuple[str, str], str] = {}
@@ -195,7 +196,7 @@ def _wanted(
 
 
 def _status(row: PlainResource) -> BindingStatus:
-    """What the build service says of a binding; nothing if that cannot be read."""
+    """What the build service reports about a binding; empty if that cannot be read."""
     try:
         return status_of(BindingStatus, row)
     except Permanent:
