@@ -24,7 +24,9 @@ CHECKED: list[tuple[Table, str, set[Any]]] = [
 ]
 
 
-@pytest.mark.parametrize(("table", "column", "values"), CHECKED, ids=lambda known: str(known)[:40])
+@pytest.mark.parametrize(
+    ("table", "column", "values"), CHECKED, ids=[f"{table.name}.{column}" for table, column, _ in CHECKED]
+)
 def test_check_when_a_row_may_have_a_value_then_it_admits_that_and_no_other(
     table: Table, column: str, values: set[Any]
 ) -> None:
