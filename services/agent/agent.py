@@ -1,4 +1,4 @@
-"""The agent as a whole: runs until it is asked to end, and is taken down in an order that loses nothing."""
+"""The agent as a whole: runs until it is asked to end, and shuts down in an order that loses nothing."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ DELIVERY_SECONDS = 5.0
 
 
 class Shutdown:
-    """Whether and why the process is to end. Made in the event loop that it ends."""
+    """Whether and why the process ends. Created in the event loop that it ends."""
 
     def __init__(self) -> None:
         self._asked = asyncio.Event()
@@ -31,27 +31,27 @@ class Shutdown:
         handle_stop_signals_in_loop(self._asked.set)
 
     def fail_with(self, error: BaseException) -> None:
-        """End because of an error that nothing handles."""
+        """End the process because of an unhandled error."""
         log.error("defect", error=repr(error), exc_info=error)
         self._defect = self._defect or error
         self._asked.set()
 
     def reason(self) -> str:
-        """Empty while the process shall live."""
+        """Why the process ends; empty while it should run."""
         return "stopping" if self._asked.is_set() else ""
 
     async def wait(self) -> None:
-        """Until the process is asked to end, or an error is not handled."""
+        """Return when the process is asked to end, or an error was not handled."""
         await self._asked.wait()
 
     def raise_defect(self) -> None:
-        """End with the defect, if there was one."""
+        """Raise the unhandled error, if there was one."""
         if self._defect is not None:
             raise SystemExit(1) from self._defect
 
 
 class Agent:
-    """What lives as long as the process does."""
+    """The parts that live as long as the process."""
 
     def __init__(
         self,
@@ -65,24 +65,24 @@ class Agent:
         fleet: FleetFollower,
         cluster: Reachability,
     ) -> None:
-        """``cluster``: while this agent cannot reach it, others may have the instances."""
+        """``cluster``: if this agent cannot reach the API server, other agents may take the instances."""
         self._fleet, self._cluster = fleet, cluster
         self._app, self._stream, self._instances = app, stream, instances
         self._publisher, self._inspection, self._shutdown = publisher, inspection, shutdown
         self._heartbeat = Heartbeat()
 
     def not_ready(self) -> str:
-        """Empty when every instance of ours is watched and worked for, else what is missing."""
+        """Why the agent is not ready; empty if it watches and works for all its instances."""
         return (
             self._shutdown.reason() or self._instances.not_ready() or self._stream.stalled() or self._stream.held_back()
         )
 
     def unhealthy(self) -> str:
-        """Why this process should be replaced, empty if it need not."""
+        """Why this process should be replaced; empty if it should not."""
         return self._heartbeat.silence() or self._stream.stalled()
 
     async def run(self) -> None:
-        """Until the process is asked to end, or an error is not handled."""
+        """Run until the process is asked to end, or an error is not handled."""
         tasks, consumer = BackgroundTasks(self._shutdown.fail_with), BackgroundTasks(self._shutdown.fail_with)
         tasks.start_task(self._heartbeat.keep_beating(), "heartbeat")
         await self._inspection.inspect_engines()  # one that does not answer deploys nothing new until it has
@@ -97,7 +97,7 @@ class Agent:
             tasks.cancel_all()
 
     async def close(self) -> None:
-        """A crash between two steps leaves events that are sent again, and effects that are found to be so."""
+        """Shut down. After a crash between two steps, events are sent again and effects are found to exist."""
         # 1. No new effects.
         await self._stream.stop_work()
         # 2. Observations of finished effects arrive, which acknowledges their events.

@@ -1,4 +1,4 @@
-"""Background tasks: what must not occupy a worker, such as informers, and calls to servers that users name."""
+"""Background tasks for work that must not occupy a worker, such as informers, and calls to servers that users name."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable, Coroutine
 
 
 class BackgroundTasks:
-    """Tasks of one purpose. What one of them does not handle is a defect, as in the workers."""
+    """Tasks of one purpose. An exception that a task does not handle is a defect, as in the workers."""
 
     def __init__(self, on_defect: Callable[[BaseException], None]) -> None:
         self._on_defect = on_defect
@@ -22,12 +22,12 @@ class BackgroundTasks:
         return task
 
     def cancel_all(self) -> None:
-        """Cancel all that run."""
+        """Cancel all running tasks."""
         for task in self._tasks:
             task.cancel()
 
     async def wait_for_all(self) -> None:
-        """Return when all have ended."""
+        """Return when all tasks have ended."""
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def _ended(self, task: asyncio.Task[None]) -> None:

@@ -1,4 +1,4 @@
-"""Builds an agent out of its settings and runs it. The only place that reads the environment or opens a connection."""
+"""Builds an agent from its settings and runs it. Only this module reads the environment or opens a connection."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def start(settings: AgentSettings) -> None:
 
 
 def _read_fleet(settings: AgentSettings, registry: SchemaRegistry) -> FleetFollower:
-    """The fleet as it is now, and whoever follows it from here on."""
+    """Read the fleet, and return the follower that keeps it current."""
     decode = partial(row_of, FleetInstance, registry)
     reader = WholeTopicReader(settings, settings.fleet_topic, settings.consumer_group, decode, SERVICE)
     rows = await_dependency(f"topic {settings.fleet_topic}", reader.read_news, settings.start_timeout_seconds)
@@ -111,7 +111,7 @@ def build(
     *,
     follower: FleetFollower,
 ) -> Agent:
-    """Put an agent together, on the event loop that will run it; ``data`` is a folder of its own."""
+    """Put an agent together, on the event loop that will run it. ``data`` is a folder that nobody else uses."""
     clock, publisher, (topic, _) = SystemClock(), Publisher(settings, SERVICE), _topics_of_cluster(settings)
     fleet = follower.fleet
     session = GroupSession(settings.session_timeout_seconds, clock)
@@ -158,20 +158,20 @@ def build(
 def follow(cluster: KubeClient, kind: ManagedKind, namespace: str) -> AsyncGenerator[Reflection]:
     """List and watch our objects of one kind in one engine namespace, for ever.
 
-    One that is forbidden concerns its instance alone: the others of this process are served.
+    A forbidden watch affects its own instance only; the other instances of this process are served.
     """
     return reflect(cluster, kind.resource, namespace, selector=kind.selector, grace_seconds=math.inf)
 
 
 def _row(registry: SchemaRegistry, key: bytes | None, value: bytes | None) -> EngineResource:
-    """A row is streamed as a value; of a deleted one there is a tombstone, which has a key alone."""
+    """Decode a row. A deleted row comes as a tombstone, which has only a key."""
     if value is None:
         return EngineResource.from_tombstone(decode_record(registry, key))
     return EngineResource.from_record(decode_record(registry, value))
 
 
 def _topics_of_cluster(settings: AgentSettings) -> tuple[Topic, Topic]:
-    """The declarations of the cluster's topics, of rows and of observations, which may go by other names."""
+    """Declarations of the cluster's topics of rows and observations. Settings may give the topics other names."""
     rows, reports = load_topics(engine_cluster=settings.engine_cluster)
     names = settings.topic_of_rows, settings.topic_of_reports
     return rows.model_copy(update={"name": names[0]}), reports.model_copy(update={"name": names[1]})
@@ -189,7 +189,7 @@ def _checker(settings: AgentSettings, keys: OpeningKeys, clock: Clock) -> Creden
 
 
 def check_topics(brokers: Brokers, topics: Sequence[Topic]) -> None:
-    """Raises as :func:`count_partitions`, and InvalidConfiguration if one of ``topics`` is not as declared."""
+    """Raises as :func:`count_partitions`, and InvalidConfiguration if a topic differs from its declaration."""
     partitions = count_partitions(brokers, [topic.name for topic in topics])
     for topic in topics:
         if partitions[topic.name] != topic.partitions:
@@ -200,7 +200,7 @@ def check_topics(brokers: Brokers, topics: Sequence[Topic]) -> None:
 
 
 def check_cluster(kubeconfig: Path | None, namespaces: Iterable[str], timeout_seconds: float) -> None:
-    """Return if an engine namespace can be worked in; one that cannot is logged, and keeps no other from being served.
+    """Return if the agent can work in at least one engine namespace. The others are logged.
 
     Raises NoPermission naming what is missing, InvalidConfiguration without Argo CD's CRDs, Unavailable.
     """
@@ -218,7 +218,7 @@ async def _check_cluster(kubeconfig: Path | None, namespaces: tuple[str, ...], t
 
 
 async def _missing_right(client: KubeClient, namespace: str, timeout_seconds: float) -> NoPermission | None:
-    """What the agent may not do in an engine namespace; None if it may all that it does."""
+    """The right that the agent lacks in an engine namespace; None if it has all."""
     try:
         for access in accesses(namespace):
             await require_access(client, access, timeout_seconds)
@@ -228,7 +228,7 @@ async def _missing_right(client: KubeClient, namespace: str, timeout_seconds: fl
 
 
 def accesses(namespace: str) -> list[Access]:
-    """What an agent does in an engine namespace."""
+    """The rights that an agent needs in an engine namespace."""
     return [
         Access(
             kind.resource,

@@ -1,4 +1,4 @@
-"""Settings of the agent, and those that it shares with the provisioner. Read once, by the bootstrap."""
+"""Settings of the agent, and those that it shares with the provisioner. The bootstrap reads them once."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from services.common.platform_namespaces import is_platform
 from services.common.settings import AllowedAddresses, Names, ServiceSettings
 
 GROUP = "gitops-agent"
-"""What the consumer groups of agents begin with."""
+"""Prefix of the agents' consumer groups."""
 
 
 class EngineClusterSettings(ServiceSettings):
-    """What an agent and a provisioner both need to know: the engine cluster that they are of."""
+    """Settings of agent and provisioner: the engine cluster that they belong to."""
 
     engine_cluster: str = Field(
         default=DEFAULT_ENGINE_CLUSTER,
@@ -37,7 +37,7 @@ class EngineClusterSettings(ServiceSettings):
 
 
 class AgentSettings(EngineClusterSettings):
-    """What an agent needs to know."""
+    """Settings of an agent."""
 
     accept_unseen_engines: bool = Field(
         default=False,
@@ -155,14 +155,17 @@ class AgentSettings(EngineClusterSettings):
 
     @property
     def consumer_group(self) -> str:
-        """The group that this cluster's agents share."""
+        """The consumer group of this cluster's agents."""
         return self.agent_group or f"{GROUP}-{self.engine_cluster}"
 
     @property
     def topic_of_rows(self) -> str:
-        """The topic that this cluster's agents share out."""
+        """The topic whose partitions this cluster's agents share."""
         return self.engine_topic or engine_topic(self.engine_cluster)
 
     def is_platform(self, namespace: str) -> bool:
-        """Whether operators have kept a namespace of the engine cluster from tenants, that of an engine aside."""
+        """Whether operators have reserved a namespace of the engine cluster.
+
+        Engine namespaces are reserved in any case.
+        """
         return is_platform(namespace) or namespace in self.platform_namespaces

@@ -25,7 +25,7 @@ from services.common.queueing import Place, Workers, WorkQueue
 log = structlog.get_logger(__name__)
 
 AT_ONCE = 4
-"""Rows of one tenant that are worked on at the same time; each holds a task and a Secret in memory."""
+"""How many rows of one tenant are cleaned up at a time. Each holds a task and a Secret in memory."""
 
 
 @dataclass(slots=True)
@@ -37,12 +37,12 @@ class _Cleanup:
     forced: bool = False
     attempted: bool = False
     timer: Timer | None = None
-    """While it waits for its turn."""
+    """Set while the cleanup waits for its turn."""
     delays: Backoff = field(default_factory=lambda: Backoff(first=1, limit=30))
 
 
 class AccountCleanups:
-    """Account removals of one instance."""
+    """The account removals of one instance."""
 
     def __init__(
         self,
@@ -55,7 +55,7 @@ class AccountCleanups:
         on_done: Callable[[EngineResource], None],
         on_defect: Callable[[BaseException], None],
     ) -> None:
-        """``deletion_timeout``: since the deletion was asked for; then what does not answer is left behind."""
+        """``deletion_timeout``: from the deletion request until an account that cannot be removed is left behind."""
         self._reader, self._checker, self._live, self._clock = reader, checker, live, clock
         self._deletion_timeout, self._on_done = deletion_timeout, on_done
         self._cleanups: dict[ObjectKey, _Cleanup] = {}
@@ -64,7 +64,7 @@ class AccountCleanups:
         self._workers.start()
 
     def is_done(self, key: ObjectKey, row: EngineResource) -> bool:
-        """Nothing of ``row`` is left elsewhere, or nothing can be done about it. Begins what has not begun."""
+        """Whether the account is removed, or given up. Starts the removal if it was not started."""
         cleanup = self._cleanups.get(key)
         if cleanup is None or cleanup.row.digest != row.digest:
             self.forget_row(key)
@@ -78,19 +78,19 @@ class AccountCleanups:
         return cleanup.done
 
     def was_forced(self, key: ObjectKey) -> bool:
-        """Something may have been left behind."""
+        """Whether an account may have been left behind."""
         cleanup = self._cleanups.get(key)
         return cleanup is not None and cleanup.forced
 
     def forget_row(self, key: ObjectKey) -> None:
-        """It is gone, or wanted again."""
+        """Forget a row that is gone, or is desired again."""
         cleanup = self._cleanups.pop(key, None)
         if cleanup is not None:
             self._stop_waiting(cleanup)
             self._workers.cancel_key(key)
 
     async def suspend(self) -> None:
-        """Forget everything; when this returns no cleanup is running."""
+        """Forget everything. When this returns, no cleanup is running."""
         for key in list(self._cleanups):
             self.forget_row(key)
         await self._workers.stop()
@@ -105,7 +105,7 @@ class AccountCleanups:
             return False
 
     def _await_turn(self, key: ObjectKey, cleanup: _Cleanup, delay: float = 0.0) -> None:
-        """Wait until its deadline; for a row that was not attempted yet the time begins now."""
+        """Wait until the cleanup's deadline. For a row that was not attempted yet the time begins now."""
         seconds = (self._deadline(cleanup) - self._clock.now()).total_seconds()
         if not cleanup.attempted:
             seconds = max(seconds, self._deletion_timeout.total_seconds())
@@ -117,7 +117,7 @@ class AccountCleanups:
             cleanup.timer.cancel()
 
     def _try_last(self, key: ObjectKey, cleanup: _Cleanup) -> None:
-        """Its deadline has come: an attempt that can be made at once is made, or else it is given up."""
+        """The deadline has come: attempt the removal if that is possible at once, otherwise give it up."""
         self._queue.add_key(key, Place(cleanup.row.lane))
         self._workers.start_tasks()
         if not self._queue.is_in_progress(key):
@@ -152,7 +152,7 @@ class AccountCleanups:
         return None
 
     def _postpone(self, key: ObjectKey, cleanup: _Cleanup, error: GitOpsError) -> float:
-        """In how many seconds to try again: the last attempt comes at the deadline."""
+        """In how many seconds to try again. The last attempt is at the deadline."""
         log.warning("account not removed yet", kind=cleanup.row.kind, name=cleanup.row.name, error=str(error))
         seconds = cleanup.delays.next_delay()
         self._await_turn(key, cleanup, seconds)

@@ -1,4 +1,4 @@
-"""The interface of credential checks, their results, and how one fails: in words of the catalogue of conditions."""
+"""The interface of credential checks: their results, and their failures in the words of the condition catalogue."""
 
 from __future__ import annotations
 
@@ -18,34 +18,34 @@ from services.kinds.shared.catalogue import Entry
 
 
 class RepositoryAccess(Enum):
-    """Who can read a repository, as found when its login was checked."""
+    """Who can read a repository, as found by the check of its login."""
 
     ANYBODY = auto()
-    """It opens without a login, too."""
+    """The repository opens without a login."""
     LOGIN = auto()
-    """It opens to the login, and not without one."""
+    """The repository opens with the login only."""
     UNCLEAR = auto()
-    """It opens to the login; whether it does without one is not known."""
+    """The repository opens with the login; whether it opens without one is unknown."""
     NOBODY = auto()
-    """It does not open to this login."""
+    """The repository does not open with this login."""
 
 
 @dataclass(frozen=True, slots=True)
 class CheckResult:
-    """Result of the check of one row: the Secret to apply and what to report to the planner."""
+    """Result of the check of one row: the Secret to apply, and what to report to the planner."""
 
     secret: Manifest | None = field(repr=False)
-    """v1 Secret with base64 ``data``; None if the check failed: what is there stays."""
+    """A v1 Secret with base64 ``data``; None if the check failed: the existing Secret stays."""
     reason: str
     message: str
     renew_at: datetime | None = None
-    """When to compose again because its own credentials age; None if they never do."""
+    """When to compose the Secret again because its own credentials age; None: never."""
     access: RepositoryAccess | None = None
-    """Of a repository; None if nothing was found out."""
+    """Access to the repository; None if nothing was found out."""
 
 
 class Checker(Protocol):
-    """Checks credentials and repositories, for whom it does not matter how: see :class:`CredentialChecker`.
+    """Checks credentials and repositories, for callers that need not know how: see :class:`CredentialChecker`.
 
     A call may take a minute if a tenant's server is slow. Never await one in a worker that serves other tenants.
     """
@@ -53,39 +53,41 @@ class Checker(Protocol):
     async def compose_secret(self, row: EngineResource, live: Manifest | None) -> CheckResult:
         """Compose the Argo CD Secret of ``row`` (kind ClusterSecret or RepositorySecret).
 
-        ``live`` is the Secret as it is now, None if there is none: it may hold a token that is still good.
-        Raises Permanent if the row is not one that the planner compiles, Retry for trouble of our own. What a tenant's
-        server does or does not do is never an error: it is in the CheckResult.
+        ``live`` is the current Secret, None if there is none; its token may still be valid. Raises Permanent if the
+        planner does not compile such rows, Retry for trouble of our own. Whatever a tenant's server does is no error,
+        but part of the CheckResult.
         """
 
     def may_have_account(self, row: EngineResource, annotations: Mapping[str, str]) -> bool:
-        """Whether anything was made on a cluster for the row, as far as it and its Secret's ``annotations`` tell.
+        """Whether the row may have an account on a cluster, by its manifest and its Secret's ``annotations``.
 
-        Raises Permanent as ``compose_secret``.
+        Raises Permanent.
         """
 
     async def remove_account(self, row: EngineResource, live: Manifest | None) -> None:
-        """Remove what was created for the row on clusters; to be called before its Argo CD Secret goes.
+        """Remove what was created for the row on clusters. To be called before its Argo CD Secret is deleted.
 
-        ``live`` is that Secret, None if there is none: it may tell of an account that the row knows nothing of.
-        Returns when nothing is left, or when a cluster refuses for good.
-        Raises ClusterUnavailable (a Retry of this row alone) if a cluster does not answer, and Permanent as
-        ``compose_secret``.
+        ``live`` is that Secret, None if there is none; it may name an account that the row does not. Returns when
+        nothing is left, or when a cluster refuses for good. Raises ClusterUnavailable (a Retry of this row alone) if a
+        cluster does not answer, and Permanent as ``compose_secret``.
         """
 
     async def refusal_of_repository(self, url: str, tenant: str) -> str:
-        """Why Argo CD must not be told to read ``url``, to follow the field's name; empty if it may be.
+        """Why Argo CD must not read ``url``, as a text to follow the field's name; empty if it may.
 
-        To be asked before an Application is applied; ``tenant`` is workspace/namespace. Takes seconds where a name
-        server does, and longer where the tenant has many such. Never raises.
+        To be asked before an Application is applied; ``tenant`` is workspace/namespace. Takes seconds if a name server
+        does, and longer if the tenant has many such URLs. Never raises.
         """
 
     async def is_public_repository(self, url: str, tenant: str) -> bool:
-        """Whether a repository is known to open without a login; ``tenant`` is who asks. Never raises."""
+        """Whether a repository is known to open without a login, asked on behalf of ``tenant``. Never raises."""
 
 
 class ClusterUnavailable(Retry):
-    """A tenant's cluster does not answer, or not as it should. Of concern to one row: it must not pause an instance."""
+    """A tenant's cluster does not answer, or answers badly.
+
+    This concerns one row, and must not pause an instance.
+    """
 
 
 MESSAGE_LIMIT = 1024
@@ -99,7 +101,7 @@ USE_REFUSED = credential.USE_REFUSED[0].reason
 
 
 class CheckFailed(Exception):
-    """A check failed. ``reason`` and ``message`` are for the tenant: no secret, no server's answer."""
+    """A check failed. ``reason`` and ``message`` go to the tenant: they contain no secret and no server's answer."""
 
     def __init__(self, reason: str, message: str) -> None:
         super().__init__(f"{reason}: {message}"[:MESSAGE_LIMIT])
@@ -116,13 +118,13 @@ def failed(entry: Entry, detail: str = "") -> CheckFailed:
 
 
 def repository_unreached(problem: ConnectionProblem) -> CheckInconclusive:
-    """No repository was found to try credentials on. An outage says nothing of the URL, so it does not deny it."""
+    """No repository was reached to try the credentials on. An outage says nothing about the URL."""
     return CheckInconclusive(
         INVALID_CREDENTIALS if problem is ConnectionProblem.SILENCE else INVALID_URL, problem.value
     )
 
 
 def shown(name: str) -> str:
-    """A name that a tenant chose, fit for one line of a message."""
+    """A name that a tenant chose, made safe for one line of a message."""
     short = name if len(name) <= SHOWN_LIMIT else f"{name[:SHOWN_LIMIT]}..."
     return "".join(letter if letter.isprintable() else "?" for letter in short)

@@ -1,4 +1,4 @@
-"""Checks credentials and repositories, a bounded number at once, tenants in turn."""
+"""Checks credentials and repositories, a bounded number at a time, tenants in turn."""
 
 from __future__ import annotations
 
@@ -41,16 +41,16 @@ class CredentialSettings:
     git_authorities: Path | None
     """PEM file of certificate authorities that git servers may have besides the system's."""
     token_lifetime: timedelta
-    """Of the tokens of service accounts we create."""
+    """Lifetime of the tokens of service accounts that we create."""
     checks: int
-    """At once, overall."""
+    """How many checks run at a time, overall."""
     checks_per_tenant: int
     connect_seconds: float = 5.0
     request_seconds: float = 10.0
 
 
 class CredentialChecker:
-    """The :class:`Checker` of all engine instances of an agent: its bounds are the process's."""
+    """The :class:`Checker` of all engine instances of an agent. Its bounds apply to the process."""
 
     def __init__(self, keys: OpeningKeys, addresses: AddressPolicy, settings: CredentialSettings, clock: Clock) -> None:
         """Opens nothing before the first call."""

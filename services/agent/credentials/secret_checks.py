@@ -35,23 +35,23 @@ log = structlog.get_logger(__name__)
 Admit = Callable[[ObjectKey, EngineResource, CheckResult], Awaitable[CheckResult]]
 
 SOONEST = 10.0
-"""Least seconds between two checks of a row."""
+"""Minimum seconds between two checks of a row."""
 
 
 @dataclass(slots=True)
 class _Check:
-    """The check of one row and its newest result."""
+    """The check of one row, and its newest result."""
 
     row: EngineResource
     good: Manifest | None
-    """The Secret to apply: of the newest good result, perhaps of an older state of the row, or another agent's."""
+    """The Secret to apply, from the newest good result: perhaps of an older state of the row, or another agent's."""
     result: CheckResult | None = None
     error: Permanent | None = None
     delays: Backoff = field(default_factory=lambda: Backoff(first=1, limit=60))
 
 
 class SecretChecks:
-    """Credential checks of one instance."""
+    """The credential checks of one instance."""
 
     def __init__(
         self,
@@ -65,9 +65,9 @@ class SecretChecks:
         on_result: Callable[[EngineResource], None],
         on_defect: Callable[[BaseException], None],
     ) -> None:
-        """``admit`` is given each result, and returns when its Secret may be applied.
+        """``admit`` is called with each result, and returns when its Secret may be applied.
 
-        ``on_result`` is called with each row whose result is new or another.
+        ``on_result`` is called with each row whose result is new or has changed.
         """
         self._reader, self._checker, self._clock = reader, checker, clock
         self._interval = settings.check_interval_seconds
@@ -80,7 +80,7 @@ class SecretChecks:
         self._workers.start()
 
     def result_of(self, key: ObjectKey, row: EngineResource) -> CheckResult | None:
-        """The newest result for ``row``; None while there is none yet. Raises Permanent if there never will be one."""
+        """The newest result for ``row``; None if there is none yet. Raises Permanent if there will never be one."""
         check = self._checks.get(key)
         if check is None or check.row.digest != row.digest:
             check = self._begin(key, row, check)
@@ -89,7 +89,7 @@ class SecretChecks:
         return check.result
 
     def good_secret(self, key: ObjectKey) -> Manifest | None:
-        """The Secret that shall be there."""
+        """The Secret that should exist."""
         check = self._checks.get(key)
         return check.good if check is not None else None
 
@@ -99,13 +99,13 @@ class SecretChecks:
         return check is not None and check.row.digest == row.digest
 
     def forget_row(self, key: ObjectKey) -> None:
-        """Nothing shall be composed of ``key`` any more."""
+        """Stop composing a Secret for ``key``."""
         if self._checks.pop(key, None) is not None:
             self._workers.cancel_key(key)
             self._waiting.end_check(key)
 
     async def suspend(self) -> None:
-        """Forget everything; no check is running when this returns."""
+        """Forget everything. When this returns, no check is running."""
         for key in list(self._checks):
             self.forget_row(key)
         await self._workers.stop()
@@ -120,7 +120,7 @@ class SecretChecks:
         return check
 
     async def _check(self, key: ObjectKey) -> float | None:
-        """Check a row; returns in how many seconds to check it again."""
+        """Check a row. Returns in how many seconds to check it again."""
         check = self._checks.get(key)
         if check is None:
             return None  # forgotten meanwhile
@@ -145,7 +145,7 @@ class SecretChecks:
         return self._next_check(check)
 
     def _next_check(self, check: _Check) -> float:
-        """In how many seconds."""
+        """In how many seconds to check the row again."""
         result = check.result
         if isinstance(check.error, Rejected):
             return self._after_failure.next_delay()  # rights that are missing may be given back
@@ -159,7 +159,7 @@ class SecretChecks:
 
 
 def _good_secret(check: _Check, result: CheckResult, live: Manifest | None) -> Manifest | None:
-    """What shall be there after ``result``. Raises Permanent if the row is not as the planner compiles it."""
+    """The Secret that should exist after ``result``. Raises Permanent if the row is not as the planner compiles it."""
     if result.secret is not None:
         return desired_secret(check.row, result.secret)
     if check.good is not None or live is None:
@@ -169,7 +169,7 @@ def _good_secret(check: _Check, result: CheckResult, live: Manifest | None) -> M
 
 
 def _reported(check: _Check) -> tuple[str, ...]:
-    """What the planner and the API server learn of a check; a result that equals the last one changes nothing."""
+    """What planner and API server learn of a check. A result that equals the last one changes nothing."""
     if check.error is not None:
         return ("error", str(check.error))
     if check.result is None:
@@ -178,7 +178,7 @@ def _reported(check: _Check) -> tuple[str, ...]:
 
 
 def _defect(row: EngineResource, error: Exception) -> Permanent:
-    """Only where it happened: the text of an error may quote what it choked on."""
+    """Where the error happened, and no more: its text may quote what it failed on."""
     metrics.count_failure(SERVICE, metrics.Failure.DEFECT, "compose")
     log.error("composing failed", kind=row.kind, name=row.name, defect=type(error).__name__, place=raised_at(error))
     return Permanent("the credentials could not be checked: an internal error")

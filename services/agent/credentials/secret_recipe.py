@@ -38,14 +38,14 @@ _NAMESPACE = _UID
 
 @dataclass(frozen=True, slots=True)
 class Sealed:
-    """A tenant's sealed Secret, and what it has to be sealed for."""
+    """A tenant's sealed Secret, and what it must be sealed for."""
 
     text: str = field(repr=False)
     context: SecretContext
     use: SecretUse
-    """What the recipe asks to use it for."""
+    """The use that the recipe requests."""
     binding: str = field(default="", repr=False)
-    """What it may be used for, sealed; empty if no watcher has said."""
+    """The permitted use, sealed; empty if no watcher has sent one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ class ClusterRecipe:
 
     @property
     def is_confined(self) -> bool:
-        """Nothing outside of its namespaces is asked for."""
+        """Whether the recipe requests nothing outside its namespaces."""
         return bool(self.namespaces) and not self.cluster_resources
 
 
@@ -122,7 +122,7 @@ def repository_recipe(row: EngineResource) -> RepositoryRecipe:
 
 
 def secret_metadata(row: EngineResource, type_: SecretType) -> Manifest:
-    """Metadata of the Secret to compose: identity from the row, its labels and annotations, ours over them."""
+    """Metadata of the Secret to compose: identity, labels and annotations of the row, overridden by ours."""
     meta = mapping(manifest_of(row), "metadata")
     labels = mapping(meta, "labels") | {SECRET_TYPE_LABEL: type_} | OURS
     return {
@@ -134,7 +134,7 @@ def secret_metadata(row: EngineResource, type_: SecretType) -> Manifest:
 
 
 def cluster_scope(recipe: ClusterRecipe) -> dict[str, str]:
-    """By whom a cluster Secret may be used, and for what: ``project`` makes it the cluster of that project alone."""
+    """Who may use a cluster Secret, and for what: ``project`` restricts the cluster to that project."""
     scope = {"project": recipe.project}
     if recipe.namespaces:
         scope["namespaces"] = ",".join(recipe.namespaces)
@@ -144,9 +144,9 @@ def cluster_scope(recipe: ClusterRecipe) -> dict[str, str]:
 
 
 def retained_secret(row: EngineResource, live: Manifest) -> Manifest:
-    """``live`` as it stays while the row's credentials fail: what somebody has made of whose it is, is put right.
+    """``live`` as it should stay while the row's credentials fail: only what identifies its owner is restored.
 
-    The rest of it once worked, or cannot be told from what did. Raises Permanent if the row is not as the planner
+    The rest once worked, or cannot be distinguished from what did. Raises Permanent if the row is not as the planner
     compiles it.
     """
     data, type_ = mapping(live, "data"), _TYPE_OF[RowKind(row.kind)]
@@ -163,9 +163,9 @@ def _recipe(row: EngineResource) -> Manifest:
 
 
 def _sealed(row: EngineResource, recipe: Manifest, type_: SecretType, use: SecretUse) -> Sealed:
-    """Context and use are the row's own: what was sealed for another tenant or another URL will not open.
+    """The sealed Secret. Context and use come from the row: a text sealed for another tenant or URL does not open.
 
-    Empty where it is left out: nothing was made with it that would have to be removed.
+    Empty if the row has none: then nothing was created with it that would have to be removed.
     """
     secret = mapping(recipe, "secret")
     is_left_out = not secret and row.desired == "absent" and not _flag(recipe, "createServiceAccount")
@@ -204,11 +204,11 @@ class SecretUseRefused(Exception):
     def __init__(self, message: str, *, may_pass: bool) -> None:
         super().__init__(message)
         self.may_pass = may_pass
-        """No watcher has said yet what it may be used for."""
+        """True if no watcher has sent the permitted use yet."""
 
 
 def open_sealed_secret(keys: OpeningKeys, sealed: Sealed) -> dict[str, bytes]:
-    """The Secret's values. Raises SealedSecretUnreadable, SecretUseRefused: why, in words for its owner."""
+    """The Secret's values. Raises SealedSecretUnreadable, SecretUseRefused with the reason in words for its owner."""
     refused = None
     try:
         return keys.open_secret_for(sealed.use, sealed.text, sealed.binding, sealed.context)

@@ -21,22 +21,22 @@ from services.common.messages.compiled import RowKind
 from services.common.urls.repository_url import normalised
 
 Need = tuple[str, str]
-"""A lane, and the cluster or the repository that its Applications name."""
+"""A lane, and the cluster or repository that its Applications name."""
 
 
 class WaitingApplications:
-    """Applications of one instance, by what they wait for."""
+    """The waiting Applications of one instance, by what they wait for."""
 
     def __init__(self, live: EngineObjects, enqueue: Callable[[Iterable[ObjectKey]], None]) -> None:
         """``enqueue`` is called with Applications that need not wait any more."""
         self._live, self._enqueue = live, enqueue
         self._needs: dict[ObjectKey, Need] = {}
-        """Of Secrets that are checked for the first time, what they serve."""
+        """What each Secret serves, of those that are checked for the first time."""
         self._secrets: dict[Need, dict[ObjectKey, None]] = {}
         self._waiting: dict[Need, dict[ObjectKey, None]] = {}
 
     def begin_check(self, key: ObjectKey, row: EngineResource) -> None:
-        """The first check of ``row`` has begun."""
+        """Note that the first check of ``row`` has begun."""
         need = row.lane, _served_by(row)
         if self._needs.get(key) != need:
             self.end_check(key)
@@ -44,7 +44,7 @@ class WaitingApplications:
             self._secrets.setdefault(need, {})[key] = None
 
     def end_check(self, key: ObjectKey) -> None:
-        """Its first check has ended, or is not wanted any more."""
+        """Note that the first check has ended, or was cancelled."""
         need = self._needs.pop(key, None)
         if need is None:
             return
@@ -55,7 +55,7 @@ class WaitingApplications:
             self._enqueue(sorted(self._waiting.pop(need, ())))
 
     def has_to_wait(self, key: ObjectKey, row: EngineResource, desired: Manifest) -> bool:
-        """Whether the object ``desired`` has to wait; if so it is looked at when it need not any more."""
+        """Whether the object ``desired`` has to wait. If so, it is queued when it need not any more."""
         for need in _needs(row.lane, desired):
             if self._is_awaited(need):
                 self._waiting.setdefault(need, {})[key] = None
@@ -63,7 +63,7 @@ class WaitingApplications:
         return False
 
     def clear(self) -> None:
-        """Forget all that waits."""
+        """Forget all waiting Applications."""
         for memory in (self._needs, self._secrets, self._waiting):
             memory.clear()
 

@@ -1,1 +1,1 @@
-"""How an engine instance is: what is measured of it, what that means, and who is told."""
+"""The health of an engine instance: what is measured, how it is judged, and how that is reported."""

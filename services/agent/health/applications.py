@@ -1,6 +1,6 @@
-"""What tenants' Applications say of their engine instance: how many are late, wait or fail, and how long it takes.
+"""What tenants' Applications show of their engine instance: how many are late, wait or fail, and how long it takes.
 
-Without I/O. :class:`Refreshes` and :class:`StandingQueue` remember what was seen from one measurement to the next.
+No I/O. :class:`Refreshes` and :class:`StandingQueue` remember what was seen between measurements.
 """
 
 from __future__ import annotations
@@ -19,48 +19,48 @@ from services.common.json_values import dict_of, text_of
 
 P95 = 0.95
 SYNCED_OF_LATE = timedelta(minutes=15)
-"""How long a sync took counts for so long after its end."""
+"""For how long after its end a sync counts for the duration of syncs."""
 TIMES, SLACK = 2, timedelta(minutes=1)
-"""An Application is late when it should have been compared twice, and this besides."""
+"""An Application is late when it should have been compared this many times, plus the slack."""
 ERRORS_KEPT = timedelta(minutes=3)
-"""Argo CD keeps to itself for so long that it cannot read a repository (repo error grace period). A new Application
-with a wrong path looks as if nothing had compared it until the first comparison after that."""
+"""For how long Argo CD does not show that it cannot read a repository (repo error grace period). Until the first
+comparison after that, a new Application with a wrong path looks as if it had not been compared."""
 
 
 class StandingQueue:
     """The fewest Applications that waited to be compared at any measurement since the last report.
 
-    A burst is over before the next report, and is none of them: what stands in a queue is its minimum over a time
-    (Nichols and Jacobson, Controlling Queue Delay, 2012).
+    A burst is over before the next report, and does not count: the length of a standing queue is its minimum over a
+    time (Nichols and Jacobson, Controlling Queue Delay, 2012).
     """
 
     def __init__(self) -> None:
         self._fewest: int | None = None
 
     def follow(self, signals: Signals) -> int:
-        """With one more measurement; returns how many stand in it. What could not be seen tells nothing."""
+        """Add a measurement; returns the length of the standing queue. A failed measurement does not count."""
         if not signals.api_error and not signals.is_inaccessible:
             waiting = signals.applications.waiting
             self._fewest = waiting if self._fewest is None else min(self._fewest, waiting)
         return self._fewest or 0
 
     def start_over(self) -> None:
-        """What it held was told."""
+        """Start a new minimum: the last one was reported."""
         self._fewest = None
 
 
 class Refreshes:
     """Since when each Application has been asked to be compared.
 
-    As the API server has noted it, so that an instance that takes up nothing does not seem well to the next agent; and
-    as we have seen it, which is earlier where somebody has asked again meanwhile.
+    The times are the API server's, so that an instance that does not respond does not look healthy to the next agent.
+    If somebody asked again meanwhile, the earlier time that this agent has seen counts.
     """
 
     def __init__(self) -> None:
         self._since: dict[ObjectKey, datetime] = {}
 
     def follow(self, asked: Mapping[ObjectKey, datetime | None], now: datetime) -> dict[ObjectKey, float]:
-        """These are asked now, since when if that was noted; returns for how many seconds each of them has been."""
+        """Update the requests; ``asked`` has the time of each, if known. Returns how many seconds each has waited."""
         self._since = {key: min(self._since.get(key, now), noted_at or now) for key, noted_at in asked.items()}
         return {key: (now - since).total_seconds() for key, since in self._since.items()}
 
@@ -71,13 +71,13 @@ def applications_signal(
     now: datetime,
     compares_within: timedelta | None,
 ) -> ApplicationsSignal:
-    """Of these Applications.
+    """The signal of these Applications.
 
     Args:
         applications: those of tenants.
-        refreshes: what was asked for before; it is brought up to date.
-        now: when they were looked at.
-        compares_within: in which time Argo CD compares each anew; None: it does not by itself.
+        refreshes: earlier requests for comparisons; it is updated.
+        now: when the Applications were read.
+        compares_within: in which time Argo CD compares each Application anew; None: it does not by itself.
     """
     ours = {key: each for key, each in applications.items() if _is_judged(each)}
     asked = {key: each.reconciliation.asked_at for key, each in ours.items() if REFRESH in each.annotations}
@@ -109,13 +109,16 @@ def applications_signal(
 def late_applications(
     applications: Mapping[ObjectKey, LiveObject], now: datetime, compares_within: timedelta | None
 ) -> set[ObjectKey]:
-    """Those that were not compared in time; the arguments are those of :func:`applications_signal`."""
+    """The Applications that were not compared in time. The arguments are those of :func:`applications_signal`."""
     judged = {key: each for key, each in applications.items() if _is_judged(each)}
     return {key for key, each in judged.items() if _is_late(each, now, compares_within)}
 
 
 def p95_ms(durations: Iterable[timedelta]) -> int | None:
-    """Milliseconds that 95 in 100 do not exceed; None if there are none. Clocks that differ make none negative."""
+    """Milliseconds that 95 % of the durations do not exceed; None if there are none.
+
+    Never negative, if clocks differ.
+    """
     ordered = sorted(durations)
     if not ordered:
         return None
@@ -124,7 +127,7 @@ def p95_ms(durations: Iterable[timedelta]) -> int | None:
 
 
 def _late_of_others(late: Counter[str], all_: Counter[str]) -> int:
-    """Of Applications by tenant."""
+    """How many would be late if the tenant with most late Applications did like the others. Counts are by tenant."""
     worst = max(late, key=late.__getitem__, default="")
     if len(all_) == 1 or not worst:
         return late.total()
@@ -140,14 +143,14 @@ def _longest_of_tenants(ours: Mapping[ObjectKey, LiveObject], waits: Mapping[Obj
 
 
 def _comparisons(applications: Iterable[LiveObject], now: datetime) -> Iterator[tuple[str, timedelta]]:
-    """Whose were compared, and how long ago each was; without those that are compared no more."""
+    """Each comparison's tenant and age, without Applications that are no longer compared."""
     for each in applications:
         if (compared := each.reconciliation.reconciled_at) is not None and not each.reconciliation.is_refused:
             yield _tenant_of(each), now - compared
 
 
 def _syncs(applications: Iterable[LiveObject], now: datetime) -> Iterator[tuple[str, timedelta]]:
-    """Whose have ended of late, and how long each took."""
+    """Each recent sync's tenant and duration."""
     for each in applications:
         began, ended = time_of(each.operation.started_at), time_of(each.operation.finished_at)
         if began is not None and ended is not None and not each.operation.in_progress and now - ended <= SYNCED_OF_LATE:
@@ -155,7 +158,7 @@ def _syncs(applications: Iterable[LiveObject], now: datetime) -> Iterator[tuple[
 
 
 def _without_slowest_tenant(measured: Iterable[tuple[str, timedelta]]) -> list[timedelta]:
-    """Of all tenants but the one with the longest."""
+    """The durations without the slowest tenant's."""
     known = [*measured]
     slowest, _ = max(known, key=lambda each: each[1], default=("", timedelta(0)))
     return [took for tenant, took in known if tenant != slowest]
@@ -166,17 +169,17 @@ def _is_failing(live: LiveObject) -> bool:
 
 
 def _is_unanswered(live: LiveObject) -> bool:
-    """Whether Argo CD has looked at it, and could not compare it."""
+    """Whether Argo CD has tried to compare it, and could not."""
     return bool(live.reconciliation.comparison_error) or live.reconciliation.is_refused
 
 
 def _is_uncompared(live: LiveObject) -> bool:
-    """Whether Argo CD has not come to it yet."""
+    """Whether Argo CD has not compared it yet."""
     return live.reconciliation.reconciled_at is None and not live.reconciliation.is_refused
 
 
 def _tenant_of(live: LiveObject) -> str:
-    """By the name of its first AppProject; it may have a second one."""
+    """The tenant by the name of the first AppProject. The Application may have a second one."""
     return text_of(dict_of(live.owned.get("spec")).get("project")).removesuffix(CLUSTER_SUFFIX)
 
 
@@ -190,7 +193,7 @@ def _is_late(live: LiveObject, now: datetime, compares_within: timedelta | None)
 
 
 def _average_share(some: Counter[str], all_: Counter[str]) -> float:
-    """Of Applications by tenant: each tenant's share, and of these the average."""
+    """The average over tenants of each tenant's share of affected Applications."""
     return sum(some[tenant] / count for tenant, count in all_.items()) / len(all_) if all_ else 0.0
 
 

@@ -1,10 +1,10 @@
 """When the certificates expire on which an engine instance depends.
 
-- Of its API server, as that shows it to whoever connects.
-- Of its repo server, if operators have given it one: Secret :data:`REPO_SERVER_SECRET`. Without that Secret Argo CD
-  makes a certificate at each start, which nobody verifies.
+- That of its API server, as the server presents it.
+- That of its repo server, if operators have provided one: Secret :data:`REPO_SERVER_SECRET`. Without that Secret Argo
+  CD makes a certificate at each start, which nobody verifies.
 
-What cannot be read is no signal: an API server that does not answer is one of its own.
+A certificate that cannot be read gives no signal. An API server that does not answer is a signal of its own.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ log = structlog.get_logger(__name__)
 OF_API_SERVER, OF_REPO_SERVER = "API server", "repo server"
 REPO_SERVER_SECRET = "argocd-repo-server-tls"  # noqa: S105 - a name
 LOOK_SECONDS = 600.0
-"""Between two looks: nobody renews a certificate more often."""
+"""Seconds between two reads: nobody renews a certificate more often."""
 Validity = tuple[datetime, datetime]
-"""From when and until when a certificate is valid."""
+"""The times between which a certificate is valid."""
 
 
 class Certificates:
-    """Of one instance."""
+    """The certificates of one instance."""
 
     def __init__(self, cluster: KubeClient, namespace: str, clock: Clock) -> None:
         """Nothing is read before :meth:`look`."""
@@ -42,7 +42,7 @@ class Certificates:
         self._look_at = 0.0
 
     async def look(self) -> tuple[CertificateSignal, ...]:
-        """Those that are to be seen, read anew every ten minutes."""
+        """The certificates that can be read. They are read anew every ten minutes."""
         if self._clock.time() >= self._look_at:
             self._known = {name: validity async for name, validity in self._read()}
             self._look_at = self._clock.time() + LOOK_SECONDS
@@ -65,7 +65,7 @@ class Certificates:
 
 
 def validity_of(certificate: bytes) -> Validity:
-    """Of a certificate in DER, or of the first one in PEM. Raises ValueError."""
+    """The validity of a certificate in DER, or of the first one in PEM. Raises ValueError."""
     if b"-----BEGIN" in certificate:
         found = x509.load_pem_x509_certificate(certificate)
     else:

@@ -1,9 +1,10 @@
-"""Measures one engine instance again and again, judges it, and reports what becomes of it.
+"""Measures one engine instance again and again, judges it, and reports its health.
 
-Only while the instance is this agent's. Whoever takes it over judges it by measurements of its own; for how long the
-heartbeat has been silent, and comparisons have been asked for, is to be seen in the cluster, so an instance that is ill
-of that stays so. A judgement is reported when it is another, and else every minute, with what was counted of
-Applications. Of an instance of which nothing is heard for longer nobody knows how it is.
+This runs only while this agent owns the instance. The next owner measures anew. But the cluster shows for how long the
+heartbeat has been silent, and for how long comparisons have been awaited, so an instance that is ill stays ill.
+
+A judgement is reported when it changes, and otherwise every minute, with counts of Applications. If nothing is reported
+for longer, the health of the instance is unknown.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ log = structlog.get_logger(__name__)
 
 
 class HealthWatch:
-    """Of one instance."""
+    """The watch of one instance."""
 
     def __init__(
         self,
@@ -46,8 +47,8 @@ class HealthWatch:
     ) -> None:
         """Nothing runs before :meth:`start`.
 
-        ``inspect_engines`` is called when the instance is out of reach, and when it is not any more: what users are
-        told, and what may be done there, follows from an inspection.
+        ``inspect_engines`` is called when the instance becomes unreachable, and when it becomes reachable again: an
+        inspection decides what users are shown, and what may be applied.
         """
         self._inspect_engines = inspect_engines
         self._instance, self._probe, self._engine = instance, probe, engine
@@ -57,17 +58,17 @@ class HealthWatch:
         self._reported: Judgement | None = None
         self._reported_at = -inf
         self._certificates = set[str]()
-        """Names of those that the metric shows."""
+        """Names of the certificates in the metric."""
 
     def start(self) -> None:
-        """The instance is ours from here on."""
+        """Start: the instance is ours now."""
         self._tasks.cancel_all()
         self._reported, self._reported_at = None, -inf
         self._queue.start_over()
         self._tasks.start_task(self._run(), f"health of {self._instance}")
 
     async def stop(self) -> None:
-        """It is not any more: when this returns no call is in flight."""
+        """Stop: the instance is no longer ours. When this returns, no call is in flight."""
         self._tasks.cancel_all()
         await self._tasks.wait_for_all()
         metrics.ENGINE_HEALTH.remove(self._instance)
@@ -156,5 +157,5 @@ class HealthWatch:
 
 
 def _is_as(judgement: Judgement, other: Judgement | None) -> bool:
-    """Whether it says the same, in words that may have other numbers in them."""
+    """Same health and reason; the message is ignored."""
     return other is not None and judgement[:2] == other[:2]

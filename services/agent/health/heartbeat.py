@@ -1,12 +1,11 @@
-"""The heartbeat: an Application of ours in each engine namespace that Argo CD is asked to compare again and again.
+"""The heartbeat: an Application of ours in each engine namespace, which Argo CD is asked to compare again and again.
 
-It deploys nothing. Its AppProject permits one repository, which operators have named, and no kind of resource; nothing
-syncs it, and it has not the label by which our objects are known: no row is about it, it is nobody's orphan, no load
-and no tenant's. What it shows is that a comparison that is asked for comes: the controller takes work up, and the
-repo server renders. So it takes a repository that every instance can always reach, without a login.
+It deploys nothing. Its AppProject permits one repository, which operators have named, and no kind of resource, and
+nothing syncs it. It lacks the label of our objects: no row is about it, and it is no orphan, no load and no tenant's.
+It shows that a requested comparison happens: that the controller works, and that the repo server renders. So it uses a
+repository that every instance can always reach without a login.
 
-When it was asked for a comparison is written beside the request, so that an instance that is silent does not seem well
-to the next agent.
+The time of the request is an annotation, so an instance that is silent does not look healthy to the next agent.
 """
 
 from __future__ import annotations
@@ -25,18 +24,18 @@ from services.common.ownership import AGENT_FIELD_MANAGER
 from services.common.times import rfc3339
 
 NAME = "gitops-service-heartbeat"
-"""Of the Application, and of its AppProject."""
+"""Name of the Application, and of its AppProject."""
 EVERYTHING = [{"group": "*", "kind": "*"}]
 ASKED_AT = "managed-gitops.redhat.com/heartbeat-asked-at"
-"""Annotation with the time at which an agent last asked for a comparison, by the agent's clock."""
+"""Annotation with the time at which an agent last requested a comparison, by the agent's clock."""
 COMPARED_BEFORE = "managed-gitops.redhat.com/heartbeat-compared-before"
-"""Annotation with the time of the last comparison before that, by the controller's clock: as long as there is no other,
-the one that was asked for has not come."""
+"""Annotation with the time of the last comparison before that request, by the controller's clock. Until the Application
+shows another time, the requested comparison has not happened."""
 
 
 @dataclass(frozen=True, slots=True)
 class HeartbeatSource:
-    """What is rendered for it."""
+    """The source that the heartbeat renders."""
 
     repository: str
     path: str
@@ -44,7 +43,7 @@ class HeartbeatSource:
 
 
 def heartbeat_objects(namespace: str, source: HeartbeatSource) -> tuple[tuple[ApiResource, Manifest], ...]:
-    """The AppProject and the Application, which is never to be synced."""
+    """The AppProject and the Application, which is never synced."""
     place = {"name": LOCAL_CLUSTER, "namespace": namespace}
     project = {
         "description": "Heartbeat of the GitOps service: nothing is deployed by it.",
@@ -68,27 +67,28 @@ def _manifest(resource: ApiResource, namespace: str, spec: Manifest) -> Manifest
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """The last request of an agent for a comparison, as the annotations of the Application have it."""
+    """An agent's last request for a comparison, as the Application's annotations have it."""
 
     asked_at: str
     compared_before: str
 
     @classmethod
     def read(cls, annotations: Manifest) -> Self:
-        """Of an Application; somebody may have written anything there, or an older agent nothing."""
+        """Read an Application's annotations. Anybody may have changed them, and older agents have none."""
         return cls(text_of(annotations.get(ASKED_AT)), text_of(annotations.get(COMPARED_BEFORE)))
 
     @property
     def annotations(self) -> Manifest:
-        """Those that ask for the comparison, and say so."""
+        """The annotations that make the request."""
         return {REFRESH: "normal", ASKED_AT: self.asked_at, COMPARED_BEFORE: self.compared_before}
 
 
 def awaited_since(request: Request, found: Reconciliation, interval: timedelta, now: datetime) -> datetime:
-    """When the next comparison was asked for: between the last one, or the creation, and ``now``.
+    """When the next comparison was requested: between the last one, or the creation, and ``now``.
 
-    As ``request`` says it, unless that is not to be read, is of the future, or was answered. Somebody else has asked
-    then, or clocks differ: it counts as asked for when an agent would have, ``interval`` after the last comparison.
+    This is the time in ``request``, unless it is unreadable, in the future, or answered. In that case somebody else has
+    made a request, or clocks differ. Then it counts as made ``interval`` after the last comparison, as an agent would
+    have.
     """
     first = found.reconciled_at or found.created_at or now
     asked_at = time_of(request.asked_at)
@@ -99,25 +99,25 @@ def awaited_since(request: Request, found: Reconciliation, interval: timedelta, 
 
 
 class Heartbeat:
-    """Of one instance."""
+    """The heartbeat of one instance."""
 
     def __init__(
         self, cluster: KubeClient, namespace: str, source: HeartbeatSource, clock: Clock, interval_seconds: float
     ) -> None:
-        """``interval_seconds``: between the answer to a refresh and the next one."""
+        """``interval_seconds``: from the answer of a request to the next request."""
         self._cluster, self._namespace, self._source = cluster, namespace, source
         self._clock, self._interval = clock, interval_seconds
         self._request: Request | None = None
-        """The last one that is known here; None: the Application was not seen yet."""
+        """The last known request; None: the Application was not read yet."""
         self._asked_at = 0.0
-        """When that was made; this clock is not set back or forward, as the one that is written down may be."""
+        """When it was made, by a clock that nobody sets, unlike the clock of the annotation."""
         self._before: datetime | None = None
-        """When it had been compared last then."""
+        """The last comparison before it."""
 
     async def beat(self) -> HeartbeatSignal:
-        """See to it that it is there and asked to be compared, and tell how long it has been silent.
+        """Make sure that the heartbeat exists and is to be compared. Returns how long it has been silent.
 
-        Raises what the client does.
+        Raises what the client raises.
         """
         application = await self._kept()
         annotations = application["metadata"].get("annotations") or {}
@@ -136,7 +136,7 @@ class Heartbeat:
         )
 
     async def _kept(self) -> Manifest:
-        """The Application, as it is to be; what somebody has changed or deleted is made again."""
+        """The Application, as desired. If somebody has changed or deleted it, it is restored."""
         kept: Manifest = {}
         for resource, wanted in heartbeat_objects(self._namespace, self._source):
             try:
@@ -152,7 +152,7 @@ class Heartbeat:
         return kept
 
     def _learn_request(self, request: Request, found: Reconciliation) -> None:
-        """Go on counting from a request that another agent has made."""
+        """Continue with a request that another agent has made."""
         if request == self._request:
             return
         now = self._clock.now()
@@ -161,7 +161,7 @@ class Heartbeat:
         self._asked_at = self._clock.time() - waited.total_seconds()
 
     async def _ask(self, compared_at: datetime) -> None:
-        """``compared_at``: the last time."""
+        """Request a comparison. ``compared_at``: the time of the last one."""
         request = Request(rfc3339(self._clock.now()), rfc3339(compared_at))
         patch = {"metadata": {"annotations": request.annotations}}
         await self._cluster.patch_object(APPLICATION, self._namespace, NAME, patch, field_manager=AGENT_FIELD_MANAGER)

@@ -1,7 +1,8 @@
-"""Judges an engine instance by what was measured of it. Pure.
+"""Judges an engine instance by measurements. Pure.
 
-One measurement shows symptoms, each with how bad it is. One alone says little: an instance becomes worse when
-:data:`ENOUGH` of the last :data:`MEASUREMENTS` are at least as bad, and better when the last :data:`ENOUGH` all are.
+A measurement shows symptoms, each with a severity. One measurement says little: the health becomes worse when
+:data:`ENOUGH` of the last :data:`MEASUREMENTS` are at least as bad, and better when the last :data:`ENOUGH` all are
+better.
 """
 
 from __future__ import annotations
@@ -19,27 +20,27 @@ from services.common.messages.observation import BY_HAND, Health, is_working
 
 ENOUGH, MEASUREMENTS = 3, 5
 SLOW_SECONDS = 5.0
-"""For the API server to answer."""
+"""From this response time on the API server counts as slow."""
 LOST = 4
-"""Times its deadline: a heartbeat that is so late is lost. Argo CD keeps to itself for three minutes that it cannot
-read a repository (repo error grace period), so it must not be taken for dead before."""
+"""A heartbeat is lost after this many of its deadlines. Argo CD does not show for three minutes that it cannot read a
+repository (repo error grace period), so the instance must not be considered dead before."""
 REFRESH_SECONDS = 300.0
-"""For a comparison that somebody has asked for."""
+"""How long a requested comparison may take."""
 FEWEST = 5
-"""Applications: of fewer no share is told."""
+"""Fewest Applications of which a share counts."""
 LATE, LACKING = (0.25, 0.9), (0.2, 0.9)
-"""Beyond which share of the Applications an instance is degraded, and down: not compared in time; without a repo
+"""The shares of Applications beyond which an instance is degraded, and down: not compared in time; without a repo
 server."""
 TENANTS = 3
-"""So many are affected at least: with fewer it may be what these have committed."""
+"""At least so many tenants must be affected. With fewer, their own commits may be the cause."""
 RENEWED_BEFORE, LAST_PART = timedelta(days=14), 10
-"""A certificate should have been renewed so long before it expires, or before the last tenth of its lifetime if that is
-shorter: whatever renews certificates by itself does so earlier."""
+"""How long before its expiry a certificate should have been renewed, or in which last part of its lifetime if that is
+shorter. Whatever renews certificates by itself does so earlier."""
 SEVERITY = {Health.HEALTHY: 0, Health.DEGRADED: 1, Health.DOWN: 2}
 API_FAILING, INACCESSIBLE = "ApiFailing", "Closed"
 EXPIRED, EXPIRING = BY_HAND
 OUT_OF_REACH = frozenset({API_FAILING, INACCESSIBLE})
-"""Reasons for which nothing else can be measured, or done."""
+"""Reasons for which nothing else can be measured or done."""
 NOT_READY = {
     CONTROLLER: "ControllerNotReady",
     REPO_SERVER: "RepoServerNotReady",
@@ -48,22 +49,22 @@ NOT_READY = {
 
 
 class Judgement(NamedTuple):
-    """How an instance is, and why."""
+    """The health of an instance, and its reason."""
 
     health: Health
     reason: str = ""
-    """A word; empty if it is well."""
+    """One word; empty if the instance is healthy."""
     message: str = ""
-    """For operators."""
+    """A text for operators."""
 
     @property
     def severity(self) -> int:
-        """More is worse."""
+        """A greater number is worse."""
         return SEVERITY[self.health]
 
     @property
     def is_out_of_reach(self) -> bool:
-        """Whether the instance cannot even be looked at."""
+        """Whether the instance cannot be measured at all."""
         return self.reason in OUT_OF_REACH
 
 
@@ -79,11 +80,11 @@ class HealthJudge:
 
     @classmethod
     def new(cls) -> HealthJudge:
-        """One that has seen nothing yet."""
+        """A judge without measurements."""
         return cls(deque(maxlen=MEASUREMENTS))
 
     def judge(self, measured: Judgement) -> Judgement | None:
-        """How the instance is after one more measurement; None as long as there were too few."""
+        """The health after one more measurement; None while there are too few measurements."""
         self._recent.append(measured)
         if len(self._recent) < ENOUGH:
             return None
@@ -92,22 +93,25 @@ class HealthJudge:
         return self._current
 
     def _severity(self) -> int:
-        """As it was, unless enough are worse, or all of the latest are better."""
+        """The current severity, unless enough measurements are worse, or all of the latest are better."""
         bad = sorted((each.severity for each in self._recent), reverse=True)[ENOUGH - 1]
         good = max(each.severity for each in [*self._recent][-ENOUGH:])
         return bad if self._current is None else max(bad, min(good, self._current.severity))
 
 
 def judged(signals: Signals, heartbeat_deadline: float) -> Judgement:
-    """What one measurement says: its worst symptom, the first of these. ``heartbeat_deadline``: seconds."""
+    """The health by one measurement: its worst symptom, and of equal ones the first.
+
+    ``heartbeat_deadline``: seconds.
+    """
     return max(symptoms(signals, heartbeat_deadline), key=lambda each: each.severity, default=WELL)
 
 
 def is_too_early(judgement: Judgement, signals: Signals) -> bool:
-    """Whether an instance may not be said to work yet: no comparison of its heartbeat is to be seen. Soon that is late.
+    """Whether the instance must not be reported healthy yet, because its heartbeat was never compared.
 
-    Tenants are placed on an instance that was just added as soon as it is told to work. One that is in service already
-    goes on to be told of: it would be taken for one whose agent is silent.
+    Tenants are placed on a new instance as soon as it is reported healthy. An instance in service is reported in any
+    case: otherwise its agent would count as silent.
     """
     is_compared = signals.heartbeat is not None and signals.heartbeat.reconciled_at is not None
     is_awaited = signals.has_heartbeat and not (is_compared or signals.is_in_service)
@@ -115,7 +119,7 @@ def is_too_early(judgement: Judgement, signals: Signals) -> bool:
 
 
 def symptoms(signals: Signals, heartbeat_deadline: float) -> Iterator[Judgement]:
-    """What is wrong; what says more about the cause comes first."""
+    """The symptoms. A symptom that says more about the cause comes first."""
     yield from _of_access(signals)
     for workload in signals.workloads:
         yield from _of_workload(workload)

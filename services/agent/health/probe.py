@@ -1,6 +1,6 @@
-"""Measures one engine instance: a few calls to its API server, and a look at what is known of its Applications.
+"""Measures one engine instance: a few calls to its API server, and a look at the known Applications.
 
-What may not be read, or is not there, is no signal.
+Objects that cannot be read, or do not exist, give no signal.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ from services.common.kubernetes import (
 log = structlog.get_logger(__name__)
 
 OWNERS = {CONTROLLER: STATEFUL_SET, REPO_SERVER: DEPLOYMENT, REDIS: DEPLOYMENT}
-"""A Redis in high availability, or somebody else's, has another name, or none: of that there is no signal."""
+"""A Redis in high availability, or an external one, has another name: it gives no signal."""
 PODS = f"{NAME_LABEL} in ({CONTROLLER},{REPO_SERVER},{REDIS})"
 
 
 class Probe:
-    """Of one instance."""
+    """The probe of one instance."""
 
     def __init__(
         self,
@@ -54,10 +54,10 @@ class Probe:
         wanted_version: Callable[[], str],
         is_in_service: Callable[[], bool],
     ) -> None:
-        """``applications`` and ``engine`` are others' to keep up to date; ``heartbeat`` may be left out.
+        """``applications`` and ``engine`` are kept up to date by others. ``heartbeat`` is optional.
 
-        ``wanted_version``: with which it was ordered, by what is known now; empty: none. ``is_in_service``: whether
-        tenants may be on it, likewise.
+        ``wanted_version`` returns the version that the instance was ordered with, empty if none. ``is_in_service``
+        returns whether tenants may be on the instance.
         """
         self._cluster, self._namespace, self._clock = cluster, namespace, clock
         self._applications, self._engine, self._heartbeat = applications, engine, heartbeat
@@ -65,7 +65,7 @@ class Probe:
         self._is_in_service, self._refreshes = is_in_service, Refreshes()
 
     async def measure(self) -> Signals:
-        """One measurement. Raises nothing that a server says."""
+        """Measure once. Raises nothing that a server causes."""
         engine, began, error = self._engine, self._clock.time(), ""
         workloads: tuple[Workload, ...] = ()
         is_inaccessible = False
@@ -94,7 +94,7 @@ class Probe:
         )
 
     async def _is_forbidden(self) -> bool:
-        """Whether not even its configuration may be read, as when its namespace is gone with the agent's rights.
+        """Whether not even the configuration may be read, as when the namespace is gone with the agent's rights.
 
         Raises Retry.
         """
@@ -107,7 +107,7 @@ class Probe:
         return False
 
     async def _workloads(self) -> tuple[Workload, ...]:
-        """Raises Retry."""
+        """The workloads. Raises Retry."""
         owners = {name: await self._owner(resource, name) for name, resource in OWNERS.items()}
         pods: list[Manifest] = []
         try:

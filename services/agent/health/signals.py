@@ -1,4 +1,4 @@
-"""What is measured of an engine instance, as values; what was not to be seen is left out, and speaks for nothing."""
+"""What is measured of an engine instance. What could not be measured is left out, and is no symptom."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from datetime import datetime, timedelta
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """Pods of one kind."""
+    """The pods of one workload."""
 
     name: str
     wanted: int
     ready: int
     restarting: int = 0
-    """Those that do not stay up."""
+    """Pods that keep restarting."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,12 +22,12 @@ class HeartbeatSignal:
     """The heartbeat Application."""
 
     silent_seconds: float
-    """Since it was asked for the comparison that has not come yet; 0 if all have."""
+    """For how long the requested comparison has been awaited; 0 if it has happened."""
     reconciled_at: datetime | None
     error: str = ""
-    """Why it could not be compared; empty if it was."""
+    """Why the heartbeat could not be compared; empty if it was."""
     lacks_answer: bool = False
-    """Of the repo server, to this comparison."""
+    """The repo server did not answer this comparison."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,52 +35,52 @@ class CertificateSignal:
     """A certificate on which the instance depends."""
 
     name: str
-    """Whose it is."""
+    """The name of its owner."""
     expires_at: datetime
     remaining: timedelta
-    """Until then; negative: since then."""
+    """Time until its expiry; negative if it has expired."""
     lifetime: timedelta
-    """From its beginning to its end."""
+    """Time from its beginning to its end."""
 
 
 @dataclass(frozen=True, slots=True)
 class ApplicationsSignal:
-    """Tenants' Applications, but those that Argo CD is to leave alone."""
+    """Tenants' Applications, without those that Argo CD is told to leave alone."""
 
     total: int = 0
     late: int = 0
-    """Compared longer ago than Argo CD compares by itself, or never though they are not new."""
+    """Applications compared longer ago than Argo CD's interval, or never although they are not new."""
     late_of_others: int = 0
-    """As many of the total as would be if the tenant with most of them, whose cluster or git server may not answer, did
-    like the others; all of them, if there are no others."""
+    """How many of all would be late if the tenant with most late Applications, whose cluster or git server may be the
+    cause, did like the others; all of them, if there are no others."""
     late_share: float = 0.0
-    """Of the Applications of each tenant: the average of all tenants, so that none of them weighs more than another."""
+    """Share of late Applications: the average over tenants, so that each tenant weighs the same."""
     tenants: int = 0
-    """Whose they are."""
+    """Number of tenants."""
     late_tenants: int = 0
-    """Those of which an Application is late."""
+    """Tenants with a late Application."""
     waiting: int = 0
-    """Never compared yet, or asked to be compared again."""
+    """Applications never compared yet, or asked to be compared again."""
     waits_seconds: tuple[float, ...] = ()
-    """For comparisons that were asked for: the longest of each tenant that waits for one."""
+    """Longest wait for a requested comparison, for each tenant that waits."""
     lacking_repo_server: int = 0
-    """Those that say that there is no repo server."""
+    """Applications that report that there is no repo server."""
     lacking_share: float = 0.0
-    """Of the Applications of each tenant, likewise the average of all tenants."""
+    """Share of these Applications, as the average over tenants."""
     lacking_tenants: int = 0
-    """Those of which an Application says so."""
+    """Tenants with such an Application."""
     failed_syncs: int = 0
-    """Those whose last sync has failed."""
+    """Applications whose last sync has failed."""
     comparison_errors: int = 0
-    """Those that could not be compared, or that Argo CD refuses to compare."""
+    """Applications that could not be compared, or that Argo CD refuses to compare."""
     failing_tenants: int = 0
-    """Of whose at least one could not be compared, or has failed in its last sync."""
+    """Tenants with an Application that could not be compared, or whose last sync has failed."""
     comparison_p95_ms: int | None = None
-    """Since they were compared last; None: none ever was. Those of the tenant with the longest, whose cluster may not
-    answer, are left out if there are others."""
+    """95th percentile of the time since the last comparison; None: there was none. The slowest tenant, whose cluster
+    may not answer, is left out if there are others."""
     sync_p95_ms: int | None = None
-    """Of syncs that have ended within ``applications.SYNCED_OF_LATE``, but for those of the tenant with the longest,
-    which hooks of its own may prolong; None: no other has."""
+    """95th percentile of syncs that ended within ``applications.SYNCED_OF_LATE``. The slowest tenant, whose hooks may
+    take long, is left out; None if there is no other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,21 +89,21 @@ class Signals:
 
     api_error: str = ""
     api_seconds: float = 0.0
-    """How long the API server took to answer."""
+    """The API server's response time."""
     is_inaccessible: bool = False
-    """The agent may not look at it."""
+    """The agent may not read the instance's namespace."""
     refusal: str = ""
-    """Why nothing new is deployed by it."""
+    """Why nothing new is deployed."""
     workloads: tuple[Workload, ...] = ()
     is_in_service: bool = True
-    """Tenants may be on it."""
+    """Tenants may be on the instance."""
     has_heartbeat: bool = False
-    """There is to be a heartbeat Application, whether it can be read or not."""
+    """There should be a heartbeat Application, whether or not it can be read."""
     heartbeat: HeartbeatSignal | None = None
-    """None: there is no such Application, or it could not be read."""
+    """None: there is no heartbeat Application, or it could not be read."""
     applications: ApplicationsSignal = field(default_factory=ApplicationsSignal)
     version: str = ""
-    """Of what it runs; empty if that is not to be seen."""
+    """Version of the running Argo CD; empty if unknown."""
     wanted_version: str = ""
-    """With which it was ordered; empty: somebody else looks after that."""
+    """Version that the instance was ordered with; empty: others manage its version."""
     certificates: tuple[CertificateSignal, ...] = ()

@@ -1,7 +1,6 @@
-"""How many pods of each of Argo CD's workloads are ready, and how many do not stay up. Pure.
+"""How many pods of each of Argo CD's workloads are ready, and how many keep restarting. Pure.
 
-An Argo CD that runs as processes has neither pods nor Deployments that anything looks after: of its workloads there is
-no signal then.
+An Argo CD that runs as processes has neither pods nor Deployments: then there is no signal of its workloads.
 """
 
 from __future__ import annotations
@@ -16,12 +15,12 @@ from services.common.json_values import dict_of, dicts_of, text_of
 from services.common.kubernetes import Manifest
 
 OFTEN, OF_LATE, LASTING = 3, timedelta(minutes=10), timedelta(hours=6)
-"""A container that was restarted so many times, the last time so recently, and had not run for so long then, does not
-stay up. Restarts are counted over all of the pod's life: one that has run for months has some, as its node had."""
+"""A container keeps restarting if it was restarted so often, last so recently, and had not run for so long before.
+Restarts are counted over the pod's life: a pod that has run for months has some, like its node."""
 
 
 def workloads_of(owners: Mapping[str, Manifest | None], pods: Iterable[Manifest], now: datetime) -> Iterator[Workload]:
-    """The workloads that are to be seen.
+    """The workloads that can be read.
 
     Args:
         owners: the Deployment or StatefulSet by its name; None: there is none.
@@ -55,7 +54,7 @@ def _keeps_restarting(pod: Manifest, now: datetime) -> bool:
 
 
 def _was_short(state: Manifest, now: datetime) -> bool:
-    """Whether the run before this one has ended of late, and had not lasted."""
+    """Whether the previous run ended recently, and was short."""
     terminated = dict_of(state.get("terminated"))
     began, ended = (time_of(text_of(terminated.get(name))) for name in ("startedAt", "finishedAt"))
     return ended is not None and now - ended <= OF_LATE and (began is None or ended - began < LASTING)

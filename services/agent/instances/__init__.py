@@ -1,1 +1,1 @@
-"""Engine instances: which are this agent's, what each needs, and everything that runs for one."""
+"""Engine instances: everything that runs for an instance that this agent owns."""

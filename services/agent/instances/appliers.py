@@ -1,4 +1,4 @@
-"""What an instance acts on and reports to, and its appliers put together from it."""
+"""Puts the appliers of an instance together."""
 
 from __future__ import annotations
 
@@ -47,11 +47,11 @@ class Dependencies:
     """By instance id, what was found of its Argo CD."""
     is_platform: IsPlatform
     wanted_version: Callable[[str], str]
-    """By instance id, the version that it was ordered with; empty: none."""
+    """Returns the version that an instance was ordered with; empty: none."""
     is_in_service: Callable[[str], bool]
-    """By instance id, whether tenants may be on it."""
+    """Returns whether tenants may be on an instance."""
     inspect_engines: Callable[[], None]
-    """Has all Argo CDs of the cluster inspected at once."""
+    """Requests an inspection of all Argo CDs of the cluster."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,13 +64,13 @@ class Appliers:
     isolation: RepositoryIsolation
 
     def applier_of(self, key: ObjectKey) -> Applier:
-        """The applier of the row that ``key`` is of."""
+        """The applier of the row with this key."""
         if key.kind == SECRET.kind:
             return self.secrets
         return self.syncs if key.kind == RowKind.SYNC_OPERATION else self.objects
 
     async def suspend(self) -> None:
-        """The instance is no longer ours: when this returns no task is running."""
+        """Stop: the instance is no longer ours. When this returns, no task is running."""
         for applier in (self.objects, self.secrets, self.syncs):
             await applier.suspend()
 
@@ -85,7 +85,7 @@ def build_appliers(
     *,
     engine: EngineState,
 ) -> Appliers:
-    """Appliers of an instance; ``enqueue`` queues the rows of an instance that is ours, among the keys it is given."""
+    """The appliers of an instance. ``enqueue`` queues the rows with these keys, while the instance is ours."""
     cluster, checker, clock, on_defect = (
         dependencies.cluster,
         dependencies.checker,

@@ -1,8 +1,8 @@
-"""What an application controller may write in its own cluster that no tenant's repository may hold.
+"""What an application controller may write in its own cluster, and no tenant's repository may contain.
 
-Argo CD deploys there with these rights, so whoever commits to a repository has them. ``k8s/argocd/rights`` has what
-they should be; what they are, the API server is asked. Rights that are bound in a tenant's namespace alone are not
-seen: about these an agent may not ask.
+Argo CD deploys there with the controller's rights, so anybody who commits to a repository has them.
+``k8s/argocd/rights`` contains the right ones; the API server is asked for the actual ones. Rights that are bound in a
+tenant's namespace only are not seen: the agent has no right to ask about these.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from services.common.kubernetes import ApiResource, KubeClient
 from services.common.ownership import FIELD_MANAGER
 
 REVIEW = ApiResource("authorization.k8s.io", "v1", "LocalSubjectAccessReview", "localsubjectaccessreviews")
-"""Local: asked in the controller's own namespace, where what it may do in all namespaces holds, too."""
+"""Local: asked in the controller's own namespace, where rights for all namespaces apply, too."""
 RBAC = "rbac.authorization.k8s.io"
 WRITES, MAKES = ("create", "patch", "update", "delete"), ("create",)
 REFUSED = (
@@ -27,11 +27,11 @@ REFUSED = (
     (GROUP, "applications", MAKES),
     (GROUP, "appprojects", MAKES),
 )
-"""Group, resource, and the verbs that it may have none of."""
+"""Group, resource, and verbs that the controller must not have."""
 
 
 async def excessive_rights(cluster: KubeClient, namespace: str, account: str) -> tuple[str, ...]:
-    """What ``account`` may write of that. Raises what the client does."""
+    """Which of these rights ``account`` has. Raises what the client raises."""
     return tuple(
         [
             resource

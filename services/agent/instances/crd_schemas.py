@@ -1,4 +1,4 @@
-"""Which fields of ours the CRDs of a cluster know: the API server drops all others without a word. Pure."""
+"""Which of our fields a cluster's CRDs know. The API server drops all others silently. Pure."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from services.common.kubernetes import Manifest
 Path = tuple[str, ...]
 
 RETRY_REFRESH: Path = ("spec", "syncPolicy", "retry", "refresh")
-"""Since Argo CD 3.2: before, a sync is tried again at the commit that failed."""
+"""Since Argo CD 3.2. Earlier versions retry a sync at the commit that failed."""
 
 OPTIONAL: Mapping[str, tuple[Path, ...]] = {APPLICATION: (RETRY_REFRESH,)}
-"""By kind: left out where they are not known."""
+"""By kind, fields that are left out where the CRD does not know them."""
 
 _SPEC = {
     APPLICATION: (
@@ -30,11 +30,11 @@ _SPEC = {
 REQUIRED: Mapping[str, tuple[Path, ...]] = {
     kind: tuple(("spec", *field.split(".")) for field in fields) for kind, fields in _SPEC.items()
 }
-"""By kind: without them it would not be what was decided."""
+"""By kind, fields without which the object would differ from what was decided."""
 
 
 def dropped(document: Manifest, fields: Mapping[str, tuple[Path, ...]]) -> Iterator[tuple[str, Path]]:
-    """Kinds and fields that are not in ``document``, the OpenAPI description of Argo CD's API group."""
+    """Kinds and fields missing in ``document``, the OpenAPI description of Argo CD's API group."""
     schemas = {kind: schema for schema in _schemas(document) for kind in _kinds(schema)}
     for kind, paths in fields.items():
         yield from ((kind, path) for path in paths if not _has(schemas.get(kind, {}), path))
@@ -49,7 +49,7 @@ def _kinds(schema: Manifest) -> list[str]:
 
 
 def _has(schema: Manifest, path: Path) -> bool:
-    """Whether a field is kept; what is below one that keeps everything is."""
+    """Whether the API server stores the field. Below a field that accepts any content everything is stored."""
     if not path or schema.get("x-kubernetes-preserve-unknown-fields") is True:
         return True
     properties = dict_of(schema.get("properties"))

@@ -1,12 +1,15 @@
-"""Inspects each instance's Argo CD: reports by log and gauges what it lacks, and decides whether it may be used.
+"""Inspects each instance's Argo CD: logs and measures what it lacks, and decides whether it may be used.
 
-An agent of an instance that is refused deploys nothing new there, and says so on the resources. It goes on to withdraw
-credentials, to narrow projects and to delete, and other instances do not notice. What does not answer changes nothing,
-but nothing new is deployed either until it has answered once. What the agent may not read is refused: at once if it was
-never read, else if that lasts, because an API server that has just started may not know all rights yet. A config map
-may change at any time, so the inspection is repeated: at once when instances have come or gone or :mod:`health
-<services.agent.health>` says that one is out of reach, and soon while one is not used, which may just be installed or
-mended.
+The agent deploys nothing new on an instance that is refused, and says so on the resources. It still withdraws
+credentials, narrows projects and deletes. Other instances are not affected. An API server that does not answer changes
+no verdict, but nothing new is deployed before the first answer.
+
+An instance that the agent may not read is refused: at once if it was never read, otherwise if that lasts, because an
+API server that has just started may not know all rights yet.
+
+A config map may change at any time, so the inspection is repeated. It is repeated at once when instances have come or
+gone, or when :mod:`health <services.agent.health>` reports one unreachable; and soon while one is refused, which may
+just be installed or repaired.
 """
 
 from __future__ import annotations
@@ -67,22 +70,22 @@ class EngineInspection:
         clock: Clock,
         accepted: Acceptance,
     ) -> None:
-        """``states``, which are updated, by instance id."""
+        """``states``, by instance id, are updated."""
         self._accepted = accepted
         self._cluster, self._fleet, self._states, self._clock = cluster, fleet, states, clock
         self._reported: dict[str, Verdict] = {}
         self._graces = defaultdict[str, ForbiddenGrace](lambda: ForbiddenGrace(0, clock))
-        """None for an instance that was never read: nothing is known that could stand meanwhile."""
+        """No grace for an instance that was never read: there is no verdict that could stay."""
         self._requested = asyncio.Event()
         self._delays = Backoff(FIRST_RETRY_SECONDS, RETRY_SECONDS)
 
     def inspect_at_once(self) -> None:
-        """Instances have come or gone, or one cannot be reached any more, or can again."""
+        """Inspect at once: instances have come or gone, or became unreachable or reachable."""
         self._delays.reset()
         self._requested.set()
 
     async def run(self) -> None:
-        """For ever."""
+        """Inspect again and again, for ever."""
         while True:
             self._requested.clear()
             seconds = self._seconds_until_next(are_read=await self.inspect_engines())
@@ -91,7 +94,7 @@ class EngineInspection:
                     await self._requested.wait()
 
     def _seconds_until_next(self, *, are_read: bool) -> float:
-        """An instance that was never inspected deploys nothing: that shall not take long."""
+        """Short while an instance was never inspected: nothing is deployed there."""
         if are_read and not any(state.refusal for state in self._states.values()):
             self._delays.reset()
             return INTERVAL_SECONDS
@@ -121,7 +124,7 @@ class EngineInspection:
         return found.keys() == namespaces.keys()
 
     def _forget_all_but(self, namespaces: Mapping[str, str]) -> None:
-        """Instances that are retired: nothing is said of them any more."""
+        """Forget retired instances."""
         for name in self._states.keys() - namespaces.keys():
             for known in (self._states, self._graces, self._reported):
                 known.pop(name, None)
@@ -129,7 +132,10 @@ class EngineInspection:
                 gauge.remove(name)
 
     async def _read_engines(self, namespaces: Mapping[str, str]) -> tuple[dict[str, Found], dict[str, Rejected]]:
-        """What there is of each instance, and of which it may not be read. One that does not answer is in neither."""
+        """What was found of each instance, and which ones may not be read.
+
+        An instance that does not answer is in neither.
+        """
         try:
             unserved = await self._unserved(namespaces)
         except Rejected as error:
@@ -148,7 +154,7 @@ class EngineInspection:
         return found, rejected
 
     async def _unserved(self, namespaces: Mapping[str, str]) -> tuple[str, ...]:
-        """Fields that we need and the CRDs drop; those that we can do without are noted by the way."""
+        """Required fields that the CRDs drop. Optional ones are noted in the states."""
         document = await self._cluster.read_schemas(GROUP, VERSION)
         for name in namespaces:
             self._states[name].unserved = tuple(dropped(document, OPTIONAL))

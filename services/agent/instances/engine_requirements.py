@@ -1,9 +1,10 @@
-"""What an Argo CD lacks of what tenancy needs of it, as its objects show it. ``k8s/argocd`` brings all of it.
+"""What an Argo CD lacks of what tenancy needs, as its objects show. ``k8s/argocd`` provides all of it.
 
-Some of it keeps tenants apart, and no version does without that. The rest bounds what one tenant takes, or makes up for
-what newer versions have mended.
+Some requirements keep tenants apart; no version may lack these. The others bound what one tenant can use, or make up
+for what newer versions have fixed.
 
-Pure: ``engine_inspection`` reads, and reports. What concerns its Deployments is in ``workload_requirements``.
+Pure: ``engine_inspection`` reads the objects and reports. Requirements of the Deployments are in
+``workload_requirements``.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ DEFAULT_PROJECT = "default"
 EXCLUDED = (APPLICATION, "ApplicationSet", APP_PROJECT)
 VALUES = "helm.valuesFileSchemes"
 KUSTOMIZE = ("kustomize.buildOptions", "kustomize.path", "kustomize.version")
-"""Of these no setting may have a value; each may end with a version."""
+"""Settings that must have no value. Each name may end with a version."""
 TRACKING = ("annotation", "annotation+label")
 RESPECTING = ("normal", "strict")
 UNSEEN = (
@@ -56,50 +57,51 @@ UNREADABLE = (
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What there is in one engine namespace; None: there is no such object."""
+    """The objects of one engine namespace; None: there is no such object."""
 
     config: Mapping[str, str] | None
     """Data of argocd-cm."""
     default_project: Manifest | None
     workloads: Workloads
     unserved: tuple[str, ...] = ()
-    """Fields that we need and the cluster's CRDs would drop."""
+    """Required fields that the cluster's CRDs would drop."""
     excessive_rights: tuple[str, ...] = ()
-    """What its controller may write in its own cluster, and no tenant may."""
+    """What the controller may write in its own cluster, and no tenant may."""
 
 
 @dataclass(frozen=True, slots=True)
 class Acceptance:
-    """What operators answer for themselves."""
+    """What operators accept at their own risk."""
 
     unseen: bool = False
-    """An instance is used though its workloads are not found."""
+    """An instance is used although its workloads are not found."""
     unisolated: bool = False
-    """An instance is used though it does not keep tenants apart; with ``unseen``, though it may not be read at all."""
+    """An instance is used although it does not keep tenants apart; with ``unseen``, although it may not be read."""
     installation_id: str = INSTALLATION_ID
-    """By which the Argo CDs of the fleet know what they have deployed: one for all, so that a tenant can be moved."""
+    """The id by which the fleet's Argo CDs recognise what they have deployed. It is the same for all, so tenants can be
+    moved."""
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What is to be said of an Argo CD."""
+    """The result of an inspection."""
 
     version: Version | None
     shortcomings: tuple[str, ...]
     """A sentence for each requirement that is not met."""
     refusal: str
-    """Why nothing new is deployed by it; empty if it is."""
+    """Why nothing new is deployed; empty if it is."""
     is_unisolated: bool = False
-    """It does not keep tenants apart, or may not be asked, and is used because operators accept that."""
+    """Tenants are not kept apart, or that is unknown, and operators accept that."""
 
 
 def verdicts(engines: Mapping[str, Found], accepted: Acceptance) -> dict[str, Verdict]:
-    """By instance."""
+    """The verdict on each instance, by id."""
     return {name: _verdict(found, accepted) for name, found in engines.items()}
 
 
 def verdict_on_unreadable(error: str, refusal: str, accepted: Acceptance) -> Verdict:
-    """On an instance that may not be read; ``refusal`` is what was said of it before.
+    """The verdict on an instance that may not be read; ``refusal`` is that of the last verdict.
 
     Neither its version is known nor whether it keeps tenants apart: operators have to accept both.
     """
@@ -140,7 +142,7 @@ def _refusal_of_version(found: Found, version: Version | None, accepted: Accepta
 
 
 def _refusal_of_isolation(version: Version | None, shortcomings: tuple[str, ...], accepted: Acceptance) -> str:
-    """No version makes up for these."""
+    """Refused whatever the version, unless operators accept it."""
     if not shortcomings or accepted.unisolated:
         return ""
     return (
@@ -150,7 +152,7 @@ def _refusal_of_isolation(version: Version | None, shortcomings: tuple[str, ...]
 
 
 def _refusal_of_unpatched(found: Found, version: Version | None, shortcomings: tuple[str, ...]) -> str:
-    """An unpatched version is safe with every setting alone; one that is not seen operators answer for."""
+    """An unpatched version is safe only with all settings. Operators answer for a version that is not seen."""
     if not shortcomings or not found.workloads.any_seen or (version is not None and is_patched(version)):
         return ""
     return f"Argo CD {_version_text(version)} lacks fixes, and what makes up for them: {shortcomings[0]}"
@@ -171,7 +173,7 @@ def _of_rights(excessive: tuple[str, ...]) -> Iterator[str]:
 
 
 def _of_isolation(config: Mapping[str, str] | None) -> Iterator[str]:
-    """What keeps a tenant from what is another's, or the platform's."""
+    """What keeps a tenant from resources of other tenants and of the platform."""
     if config is None:
         yield f"there is no ConfigMap {CONFIG}"
         return
@@ -186,7 +188,7 @@ def _of_isolation(config: Mapping[str, str] | None) -> Iterator[str]:
 
 
 def _of_config(config: Mapping[str, str] | None, fleet: str) -> Iterator[str]:
-    """What else it should have; that there is none is told already."""
+    """Other missing settings. A missing config map is already reported."""
     if config is None:
         return
     if config.get(INSTALLATION) not in ("", None, fleet):
@@ -200,7 +202,7 @@ def _of_config(config: Mapping[str, str] | None, fleet: str) -> Iterator[str]:
 
 
 def _is_excluded(kind: str, exclusions: str) -> bool:
-    """As Argo CD reads it; an entry that names clusters leaves others open."""
+    """Whether Argo CD excludes the kind. An entry that names clusters does not count: it leaves others open."""
     try:
         entries = yaml.safe_load(exclusions) or []
     except yaml.YAMLError:
@@ -214,7 +216,7 @@ def _covers(entry: Mapping[str, Any], kind: str) -> bool:
 
 
 def _patterns(value: Any) -> list[str]:
-    """None is every one; what is no list Argo CD does not understand either."""
+    """The patterns in ``value``. None matches everything; Argo CD does not accept anything but a list."""
     return [str(item) for item in value or ["*"]] if isinstance(value, list | None) else []
 
 

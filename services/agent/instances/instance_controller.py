@@ -1,14 +1,14 @@
-"""One engine instance: its desired rows, its informers and the workers that reconcile the two.
+"""One engine instance: its desired rows, its informers, and the workers that reconcile the two.
 
-Driven by ``owned_instances`` (assignment and rows) and the informers. The newest row of an object wins and older ones
-are acknowledged at once; a message is acknowledged when its effect is certain and its observations are delivered. Rows
+Driven by ``owned_instances`` (assignment and rows) and the informers. The newest row of an object wins, and older ones
+are acknowledged at once. A message is acknowledged when its effect is certain and its observations are delivered. Rows
 about the instance itself go to ``orders``.
 
-A take-over begins with a comparison of all rows with what the informers have listed; what goes ahead of it says
-``takeover``. What is only to be reported once more comes last and is paced: the planner has new changes to plan, too.
+A take-over begins with a comparison of all rows with what the informers have listed; ``takeover`` decides what need not
+wait for that. Reports that are only repeated come last and are paced, because the planner has new changes to plan, too.
 
 Its parts: ``instance_informers`` (what exists), ``enqueuer`` (what to reconcile), ``appliers`` and ``sync_applier``
-(how), ``outcome_reporter`` (what to report), ``watched_health`` (how its Argo CD is, and what is done if it is ill).
+(how), ``outcome_reporter`` (what to report), ``watched_health`` (its Argo CD's health and remedies).
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ from services.kinds.gitops_deployment.catalogue import ENGINE_NOT_ACCEPTED
 log = structlog.get_logger(__name__)
 
 LANES_AT_ONCE = 10
-"""Lanes of which all that is due is queued in one turn of the loop; a tenant's quotas bound what a lane holds."""
+"""Lanes whose due rows are queued in one turn of the event loop. A tenant's quotas bound a lane."""
 REPORTS_AT_ONCE, REPORTS_PAUSE_SECONDS = 100, 0.1
-"""How many rows are reported once more, if they have to be, and how long others' changes go first then."""
+"""How many rows are reported again at a time, and the pause after them, in which other changes go first."""
 
 
 class InstanceController:
@@ -95,26 +95,26 @@ class InstanceController:
         self._comparison = BackgroundTasks(dependencies.on_defect)
         self._working = False
         self._takeover: Takeover | None = None
-        """None once all has been compared."""
+        """None after the first comparison."""
         self._complete = True
 
     @property
     def listed(self) -> bool:
-        """Every watch has shown once what exists."""
+        """Whether every watch has listed what exists."""
         return self._informers.listed
 
     @property
     def is_inaccessible(self) -> bool:
-        """Whether its namespace may not be looked at: there is nothing that the process could do about it."""
+        """Whether its namespace may not be read. The process cannot change that."""
         return self._engine.is_inaccessible
 
     @property
     def pending(self) -> int:
-        """Objects not yet as desired."""
+        """Number of objects that are not as desired yet."""
         return len(self._queue)
 
     def start(self) -> None:
-        """Watch. Work begins with :meth:`start_work`."""
+        """Start the watches. Work begins with :meth:`start_work`."""
         metrics.ENGINE_PENDING.labels(self.name).set_function(lambda: self.pending)
         self._informers.start(self._dependencies.follow)
 
@@ -125,10 +125,10 @@ class InstanceController:
         *,
         complete: bool = True,
     ) -> None:
-        """These are the rows of the partition just taken over, and it is ours: compare everything, then keep up.
+        """Take the instance over with these rows of its partition: compare everything, then keep up.
 
-        Those ``unacknowledged`` go ahead where they can. Unless they are ``complete`` nothing is deleted for want of a
-        row.
+        Rows in ``unacknowledged`` go first where possible. Unless the rows are ``complete``, no object is deleted for
+        want of a row.
         """
         self._complete = complete
         self._rows.clear()
@@ -144,7 +144,7 @@ class InstanceController:
             self._comparison.start_task(self._report_inaccessible(), "report closed")
 
     async def suspend(self) -> None:
-        """The partition was revoked: when this returns no call is in flight, and pending work is dropped."""
+        """Stop: the partition was revoked. When this returns, no call is in flight, and pending work is dropped."""
         self._working, self._takeover = False, None
         self._comparison.cancel_all()
         self._orphans.clear()
@@ -162,7 +162,7 @@ class InstanceController:
         await self._informers.stop()
 
     def submit_row(self, row: EngineResource, acknowledge: Acknowledge) -> None:
-        """A row's newest state: it replaces older ones, whose events are done thereby."""
+        """Accept a row's newest state. It replaces older ones, which count as done."""
         key = key_of(row)
         is_news = self._rows.get(key) != row
         self._pending.add_message(key, acknowledge)
@@ -175,7 +175,7 @@ class InstanceController:
         self._enqueue([*ahead, key])
 
     def forget_row(self, row: EngineResource, acknowledge: Acknowledge) -> None:
-        """The row itself is gone: nothing is desired of the object any more, not even its absence."""
+        """The row was deleted: nothing is desired of the object any more, not even its absence."""
         key = key_of(row)
         self._pending.add_message(key, acknowledge)
         self._pending.acknowledge_object(key)
@@ -198,7 +198,7 @@ class InstanceController:
         self._workers.start_tasks()
 
     def _observe_change(self, key: ObjectKey) -> None:
-        """The informers saw a change of an object."""
+        """An informer saw a change of an object."""
         self._isolation.notify_change()
         if self._takeover is not None:
             self._takeover.defer_keys([key] if self.listed else [])
@@ -208,7 +208,7 @@ class InstanceController:
             self._workers.start_tasks()
 
     def _begin_work(self) -> None:
-        """It is known what is private, or a list is complete. What is new need not wait for both."""
+        """Private repositories are known, or a list is complete. New rows need not wait for both."""
         if self._working and self._isolation.ready:
             self._workers.resume()
             if self.listed:
@@ -222,7 +222,7 @@ class InstanceController:
             await self._clock.sleep(self._settings.comparison_interval_seconds)
 
     async def _compare(self) -> None:
-        """Queue every row that is not as desired, and what no row desires; in slices, rows may be many."""
+        """Queue each row whose object is not as desired, and orphans; in slices, because there may be many rows."""
         due = defaultdict[str, list[ObjectKey]](list)
         async for key in in_slices(list(self._rows)):
             if self._enqueuer.is_due(key):
@@ -235,7 +235,7 @@ class InstanceController:
         self._review_orphans()
 
     def _review_orphans(self) -> None:
-        """Queue orphans that may go, and tell of those that are kept: again at each look, until they are no more."""
+        """Queue orphans that may be deleted, and report those that are kept, at each comparison."""
         if not self._complete:
             return
         unwanted = [key for key in self._live if key not in self._rows]
@@ -258,7 +258,7 @@ class InstanceController:
             self._enqueue([key])
 
     async def _report_again(self) -> None:
-        """Report statuses and successes that the planner may not have been told."""
+        """Report again statuses and successes that the planner may have missed."""
         for number, key in enumerate(list(self._rows), start=1):
             self._statuses.report_status(key)
             if self._outcomes.is_report_due(key, self._clock.now()):
@@ -267,9 +267,9 @@ class InstanceController:
                 await self._clock.sleep(REPORTS_PAUSE_SECONDS)
 
     async def _report_inaccessible(self) -> None:
-        """Have the users of all Applications told that nothing is done: it may last until somebody restores the engine.
+        """Report on all Applications that nothing is done. That may last until somebody restores the namespace.
 
-        Nothing is listed meanwhile, so no worker comes to find that out. The first comparison takes its place.
+        Meanwhile nothing is listed, so no worker would find that out. This replaces the first comparison.
         """
         for number, key in enumerate(list(self._rows), start=1):
             self._report_not_accepted(key)

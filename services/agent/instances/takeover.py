@@ -1,9 +1,9 @@
-"""A take-over, from when the rows of an instance are loaded until all have been compared with what exists. No I/O.
+"""A take-over: from the loading of an instance's rows until all of them were compared with what exists. No I/O.
 
-Until then only rows that are newer than those loaded are worked on: changes that users make just now do not wait for
-a list of everything. An object that is wanted can be created without the list, the API server says if it exists. What
-needs the list waits: deletion looks for what uses the object, a login for who must not read with it, and so do
-Applications of a tenant with logins of its own.
+Until then only rows that are newer than the loaded ones are worked on, so that changes which users make now need not
+wait for a list of everything. An object can be created without the list, because the API server says if it exists.
+These need the list and wait: a deletion, which looks for what uses the object; a login, which must not open a
+repository for others; and Applications of a tenant with logins of its own.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from services.common.messages.compiled import AT_ONCE
 
 AHEAD = (APP_PROJECT.kind, APPLICATION.kind)
 MARK = f'"{AT_ONCE}":true'
-"""Of a manifest; the few that have it for another reason only come earlier."""
+"""Part of a manifest. The few other manifests that contain it are only handled earlier."""
 
 
 class Takeover:
-    """Says what of one instance need not wait, and remembers what is asked for meanwhile."""
+    """Decides which rows of one instance need not wait, and remembers the others."""
 
     def __init__(self, rows: Mapping[ObjectKey, EngineResource]) -> None:
         self._ahead: set[ObjectKey] = set()
         self._projects = defaultdict[str, set[ObjectKey]](set)
         self._with_logins: set[str] = set()
-        """Lanes."""
+        """Lanes of tenants with logins."""
         self._deferred: dict[ObjectKey, None] = {}
         self._released: set[ObjectKey] = set()
         for key, row in rows.items():
@@ -37,7 +37,10 @@ class Takeover:
                 self._released.add(key)
 
     def admit_row(self, key: ObjectKey, row: EngineResource) -> list[ObjectKey]:
-        """``row`` is newer than what was loaded. Returns what may be worked on thereby: its AppProjects first."""
+        """Accept a row that is newer than the loaded ones.
+
+        Returns which keys may be worked on now, AppProjects first.
+        """
         self._note_row(key, row)
         self._ahead.discard(key)
         if _is_released_at_once(key, row):
@@ -50,16 +53,18 @@ class Takeover:
         return ahead
 
     def admit_releases(self) -> list[ObjectKey]:
-        """Applications that another instance has by now, while this one was out of reach: they go before all else.
+        """Applications that another instance has taken over while this one was unreachable.
 
-        Whatever this Argo CD does with them meanwhile, it does beside the other one. What is to go later is
-        admitted with its row.
+        They go before everything else.
+
+        Until they are released, two Argo CDs work on what they have deployed. An Application that is to be released
+        later is admitted with its row.
         """
         self._ahead.update(self._released)
         return sorted(self._released)
 
     def defer_keys(self, keys: Iterable[ObjectKey]) -> list[ObjectKey]:
-        """Those of ``keys`` that may be worked on now; the others are to be looked at once all has been compared."""
+        """Those of ``keys`` that may be worked on now. The others are remembered until all has been compared."""
         admitted = []
         for key in keys:
             if key in self._ahead:
@@ -70,7 +75,7 @@ class Takeover:
 
     @property
     def deferred(self) -> list[ObjectKey]:
-        """What was asked for and had to wait."""
+        """The keys that had to wait."""
         return list(self._deferred)
 
     def _note_row(self, key: ObjectKey, row: EngineResource) -> None:
@@ -82,5 +87,5 @@ class Takeover:
 
 
 def _is_released_at_once(key: ObjectKey, row: EngineResource) -> bool:
-    """Without parsing the manifest: there may be many."""
+    """Whether the row says so. Does not parse the manifest, because there may be many."""
     return key.kind == APPLICATION.kind and MARK in row.manifest

@@ -1,4 +1,4 @@
-"""The watch of one instance's health, and what is done when it is ill, put together."""
+"""Puts together the health watch of one instance, and its remedies."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from services.agent.settings import AgentSettings
 from services.common.kubernetes import APPLICATION
 
 BEATS = 2
-"""How often within its deadline the heartbeat is asked for."""
+"""How often within its deadline the heartbeat is requested."""
 
 
 def health_watch(
     instance: str, namespace: str, live: EngineObjects, dependencies: Dependencies, settings: AgentSettings
 ) -> HealthWatch:
-    """Of an instance; its heartbeat too if operators have named a repository for it."""
+    """The health watch of an instance. It has a heartbeat if operators have named a repository for it."""
     cluster, clock, engine = dependencies.cluster, dependencies.clock, dependencies.engines[instance]
     heartbeat = None
     if settings.heartbeat_repository:
@@ -51,7 +51,7 @@ def health_watch(
 
 
 def remedies(instance: str, namespace: str, live: EngineObjects, dependencies: Dependencies) -> Remedies:
-    """Of an instance."""
+    """The remedies of an instance."""
     clock, applications = dependencies.clock, live.stores[APPLICATION.kind]
     actions = RemedyActions(dependencies.cluster, namespace, applications, dependencies.engines[instance], clock)
     tasks = BackgroundTasks(dependencies.on_defect)

@@ -1,6 +1,6 @@
-"""What an Argo CD's workloads lack of what tenancy needs of them, and which version they are. Pure.
+"""What an Argo CD's workloads lack of what tenancy needs, and which version they are. Pure.
 
-A process reads its parameters when it starts: what is in a ConfigMap is in force for those that started since.
+A process reads its parameters when it starts, so a ConfigMap is in force only for processes that started since.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ PARAMETERS, GENERATORS = "argocd-cmd-params-cm", "argocd-generators"
 VERSION_LABEL = "app.kubernetes.io/version"
 TIMEOUT = "ARGOCD_EXEC_TIMEOUT"
 BOUNDS_OF_CALLS = ("ARGOCD_K8S_TCP_TIMEOUT", "ARGOCD_K8S_SERVER_SIDE_TIMEOUT")
-"""Of calls to clusters; the second since 3.3. A list that is cut off counts as empty (tried with 3.2.11)."""
+"""Timeouts of calls to clusters; the second since 3.3. A list that is cut off counts as empty (tried with 3.2.11)."""
 LIMITS = ("memory", "ephemeral-storage")
 PROGRAMS = ("kustomize", "helm")
 WRAPPING = ("env -i ", "ulimit -t ", "ulimit -v ", "HTTPS_PROXY=", "--skip-schema-validation")
-"""What the script has that calls a generator in place of the repo server."""
+"""What the script contains that calls a generator in place of the repo server."""
 
 
 @dataclass(frozen=True, slots=True)
 class Workloads:
-    """What runs in one engine namespace, and what it is run with; None: there is no such object."""
+    """The workloads of one engine namespace, and their settings; None: there is no such object."""
 
     repo_server: Manifest | None = None
     controller: Manifest | None = None
@@ -37,22 +37,22 @@ class Workloads:
 
     @property
     def any_seen(self) -> bool:
-        """Whether something runs there."""
+        """Whether any workload exists."""
         return self.repo_server is not None or self.controller is not None
 
     @property
     def controller_account(self) -> str:
-        """The service account of its application controller, by its usual name where that is not seen."""
+        """The service account of its application controller; the usual name if the controller is not seen."""
         return text_of(_pod(self.controller).get("serviceAccountName")) or CONTROLLER
 
     def named(self) -> dict[str, Manifest | None]:
-        """By name."""
+        """The workloads by name."""
         return {REPO_SERVER: self.repo_server, CONTROLLER: self.controller}
 
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """A setting of argocd-cmd-params-cm, which a container's variable may stand for as well."""
+    """A setting of argocd-cmd-params-cm, or the container's variable in its place."""
 
     name: str
     workload: str
@@ -112,13 +112,13 @@ PARAMETERS_NEEDED = (
 
 
 def missing_workloads(workloads: Workloads) -> Iterator[str]:
-    """Says which are not there to be judged."""
+    """A sentence for each workload that does not exist."""
     if missing := [name for name, workload in workloads.named().items() if workload is None]:
         yield f"there is no {' nor '.join(missing)}: neither its version nor how it runs can be seen"
 
 
 def unwrapped_generators(workloads: Workloads) -> Iterator[str]:
-    """Says which generators are called without the script that keeps the repo server's own from tenants."""
+    """A sentence for each generator called without the script that hides the repo server's environment from tenants."""
     if workloads.repo_server is None:
         return
     container = _container(workloads.repo_server, REPO_SERVER)
@@ -136,14 +136,14 @@ def unmet_of_workloads(workloads: Workloads) -> Iterator[str]:
 
 
 def version_of(workloads: Workloads) -> Version | None:
-    """As the workloads' label or their image's tag has it; the older, if one of them is being upgraded."""
+    """The version by the workloads' labels or image tags; the older one during an upgrade."""
     versions = [_version_in(each, name) for name, each in workloads.named().items() if each is not None]
     known = [version for version in versions if version is not None]
     return min(known) if known and len(known) == len(versions) else None
 
 
 def _version_in(workload: Manifest, name: str) -> Version | None:
-    """By the image first: a label is not what runs. An image that has only a digest tells nothing."""
+    """The version of the image, or else of the label, which may be wrong. An image with only a digest has none."""
     image = text_of(_container(workload, name).get("image")).partition("@")[0]
     tag = image.rpartition("/")[2].partition(":")[2]
     return parsed_version(tag) or parsed_version(_labels(workload).get(VERSION_LABEL, ""))
@@ -173,7 +173,7 @@ def _of_timeout(workloads: Workloads) -> Iterator[str]:
 
 
 def hazards_of_workloads(workloads: Workloads) -> Iterator[str]:
-    """Says what is set that should not be, and keeps nobody from using the instance."""
+    """A sentence for each setting that should not exist. None of them keeps the instance from being used."""
     given = _variables(workloads.controller, CONTROLLER)
     if bounds := [each for each in BOUNDS_OF_CALLS if given.get(each, "").strip(" 0smh")]:
         yield f"{' and '.join(bounds)} of {CONTROLLER} is set: of a cluster that answers more slowly nothing counts as \
@@ -216,6 +216,6 @@ def _container(workload: Manifest | None, name: str) -> Manifest:
 
 
 def _variables(workload: Manifest | None, name: str) -> dict[str, str]:
-    """Those with a value of their own."""
+    """Variables with a value of their own."""
     given = dicts_of(_container(workload, name).get("env"))
     return {text_of(each.get("name")): text_of(each["value"]) for each in given if "value" in each}

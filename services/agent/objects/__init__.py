@@ -1,1 +1,1 @@
-"""What an engine instance holds: kinds, keys, desired and live objects. All other folders of the agent build on it."""
+"""The objects of an engine instance: kinds, keys, desired and live objects. All other folders of the agent use it."""

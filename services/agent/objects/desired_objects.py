@@ -1,4 +1,4 @@
-"""Desired objects: what a row's manifest, or the Secret composed from it, asks for. Pure."""
+"""Desired objects: what a row's manifest, or the Secret composed from it, describes. Pure."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def desired_object(row: EngineResource) -> Manifest:
 
 
 def desired_secret(row: EngineResource, composed: Manifest) -> Manifest:
-    """The Secret to apply: identity from the row, content from what was composed of it, our label."""
+    """The Secret to apply: identity from the row, content from the composed Secret, our label."""
     content = {name: composed[name] for name in ("type", "data") if name in composed}
     metas = mapping(manifest_of(row), "metadata"), mapping(composed, "metadata")
     return _identified(row, SECRET_KIND, *metas) | content
@@ -55,17 +55,17 @@ def manifest_of(row: EngineResource) -> Manifest:
 
 
 def is_released(row: EngineResource) -> bool:
-    """Whether the object is to be given up to another instance. Raises Permanent as :func:`manifest_of`."""
+    """Whether the object is released to another instance. Raises Permanent as :func:`manifest_of`."""
     return manifest_of(row).get(RELEASE) is True
 
 
 def is_released_at_once(row: EngineResource) -> bool:
-    """Whether that is not to wait for anything. Raises Permanent likewise."""
+    """Whether it is released without waiting for anything. Raises Permanent as :func:`manifest_of`."""
     return manifest_of(row).get(AT_ONCE) is True
 
 
 def mapping(manifest: Manifest, field: str) -> Manifest:
-    """A field that must be a mapping, if it is there. Raises Permanent."""
+    """The value of a field that must be a mapping, if it exists. Raises Permanent."""
     value = manifest.get(field) or {}
     if not isinstance(value, dict):
         raise Permanent(f"the manifest's {field} is not a mapping")
@@ -100,7 +100,7 @@ def _identified(row: EngineResource, kind: ManagedKind, *metas: Manifest) -> Man
 
 
 def _without_nulls(value: Any) -> Any:
-    """The API server drops nulls; a manifest that holds one would differ for ever."""
+    """``value`` without nulls. The API server drops nulls, so a manifest with one would differ for ever."""
     if isinstance(value, dict):
         return {name: _without_nulls(member) for name, member in value.items() if member is not None}
     return value

@@ -15,34 +15,37 @@ from services.kinds.shared.catalogue import Entry
 
 @dataclass(slots=True)
 class EngineState:
-    """Of one instance."""
+    """The state of one instance."""
 
     is_inspected: bool = False
-    """Until it is, nothing new is deployed either."""
+    """Before the first inspection nothing new is deployed."""
     refusal: str = ""
     """Why nothing new is deployed; empty if it is."""
     is_inaccessible: bool = False
-    """The agent may not look at it: its rights, or its namespace with them, are gone."""
+    """The agent may not read the namespace: its rights, perhaps with the namespace, are gone."""
     version: str = ""
-    """Of its Argo CD; empty if that is not to be seen."""
+    """Version of its Argo CD; empty if unknown."""
     compares_within: timedelta | None = None
-    """In which time it compares each Application anew by itself; None: it does not, or nobody knows."""
+    """In which time Argo CD compares each Application anew; None: it does not by itself, or that is unknown."""
     unserved: tuple[tuple[str, tuple[str, ...]], ...] = ()
-    """Kinds and fields that we can do without, and the cluster's CRDs would drop."""
+    """Optional kinds and fields that the cluster's CRDs would drop."""
 
     def note_verdict(self, refusal: str, version: str = "") -> None:
-        """It was inspected."""
+        """Record an inspection."""
         self.is_inspected, self.refusal, self.version = True, refusal, version
 
     def require_acceptance(self, entry: Entry) -> None:
-        """Raises RefusedInput that says what ``entry`` does if nothing new is deployed, Wait if that is not known."""
+        """Return if new objects may be deployed.
+
+        Raises RefusedInput with the text of ``entry`` if they may not, Wait if that is unknown.
+        """
         if not self.is_inspected:
             raise Wait("this Argo CD was not inspected yet")
         if self.refusal:
             raise RefusedInput(entry.text())
 
     def served_part(self, manifest: Manifest) -> Manifest:
-        """``manifest`` without what would be dropped: it would differ from the live object for ever."""
+        """``manifest`` without fields that would be dropped: it would differ from the live object for ever."""
         for kind, path in self.unserved:
             if manifest["kind"] == kind:
                 manifest = _without(manifest, path)

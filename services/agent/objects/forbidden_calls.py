@@ -1,4 +1,4 @@
-"""Patience with calls that the API server forbids: one that has just started may not know all rights yet."""
+"""Tolerates forbidden calls for a while: an API server that has just started may not know all rights yet."""
 
 from __future__ import annotations
 
@@ -14,14 +14,17 @@ Answer = TypeVar("Answer")
 
 
 class ForbiddenCalls:
-    """Of one instance, by object."""
+    """Forbidden calls of one instance, by object."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._graces: dict[ObjectKey, ForbiddenGrace] = {}
 
     async def tolerate(self, key: ObjectKey, call: Awaitable[Answer]) -> Answer:
-        """The answer of ``call``, which is about ``key``. Raises what it does, but Wait if that may pass by itself."""
+        """The answer of ``call``, which is about ``key``.
+
+        Raises what it raises, but Wait if that may pass by itself.
+        """
         try:
             answer = await call
         except Rejected as error:

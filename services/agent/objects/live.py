@@ -1,4 +1,4 @@
-"""Live objects: the parts of an API server's objects that decisions need, and the store of one instance's objects."""
+"""Live objects: the parts of objects that decisions need, and the store of one instance's objects."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ from services.common.kubernetes import (
 )
 
 _HASH_KEY = os.urandom(32)
-"""Random for each process: a hash means nothing elsewhere."""
+"""Random for each process, so a hash means nothing elsewhere."""
 
 READS = 4
-"""Reads of Secrets at once: after a take-over every one is read, and others need the API server too."""
+"""How many Secrets are read at a time. After a take-over every one is read."""
 
 
 @dataclass(frozen=True, slots=True)
 class LiveObject:
-    """What is kept of an object that exists: the parts that decisions need, not the whole."""
+    """The parts of an existing object that decisions need."""
 
     uid: str
     version: int
@@ -49,17 +49,17 @@ class LiveObject:
     finalizers: tuple[str, ...]
     deletion_started: datetime | None
     owned: Manifest
-    """Only the part that is ours, see :func:`owned_part`."""
+    """Only our part, see :func:`owned_part`."""
     status: str
     """The part of the status that users see, as canonical JSON; empty if there is none."""
     operation: LiveOperation
-    """Of an Application."""
+    """The operation of an Application."""
     reconciliation: Reconciliation = NOT_RECONCILED
-    """Likewise."""
+    """The reconciliation of an Application."""
 
 
 def live_object(kind: ManagedKind, manifest: Manifest) -> LiveObject:
-    """What is kept of ``manifest``."""
+    """The stored parts of ``manifest``."""
     meta = manifest["metadata"]
     started = meta.get("deletionTimestamp")
     return LiveObject(
@@ -77,7 +77,7 @@ def live_object(kind: ManagedKind, manifest: Manifest) -> LiveObject:
 
 
 def owned_part(kind: ManagedKind, manifest: Manifest) -> Manifest:
-    """The part of an object that is compared; of a Secret it holds hashes in place of values."""
+    """The part of an object that is compared. Of a Secret it has hashes in place of values."""
     if kind is not SECRET_KIND:
         return {"spec": owned_spec(kind, manifest.get("spec") or {})}
     data = {name: value_hash(value) for name, value in (manifest.get("data") or {}).items()}
@@ -86,13 +86,13 @@ def owned_part(kind: ManagedKind, manifest: Manifest) -> Manifest:
 
 
 def value_hash(value: Any) -> str:
-    """Of a JSON value: equal for equal values within this process."""
+    """A hash of a JSON value: equal for equal values within this process."""
     text = orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
     return hashlib.blake2b(text, key=_HASH_KEY, digest_size=16).hexdigest()
 
 
 class EngineObjects(Mapping[ObjectKey, LiveObject]):
-    """A store for each kind; Applications are indexed by the cluster that they go to."""
+    """A store for each kind. Applications are indexed by their destination cluster."""
 
     def __init__(self) -> None:
         self.stores = {kind: _store_of(managed) for kind, managed in KINDS.items()}
@@ -107,15 +107,15 @@ class EngineObjects(Mapping[ObjectKey, LiveObject]):
         return sum(map(len, self.stores.values()))
 
     def is_cluster_used(self, name: str) -> bool:
-        """Whether an Application goes to the cluster that Argo CD knows by this name."""
+        """Whether an Application's destination is the cluster with this name in Argo CD."""
         return bool(self.stores[APPLICATION.kind].indexed_keys(name))
 
     def put_answer(self, kind: str, manifest: Manifest, known: LiveObject | None) -> None:
-        """Take in the answer to a request; ``known`` is the object as it was known when that was made."""
+        """Store the answer to a request. ``known`` is the object as known when the request was made."""
         self.stores[kind].put_answer(manifest, known)
 
     async def read_object(self, cluster: KubeClient, key: ObjectKey) -> bool:
-        """Read an object from the API server, as the watch may be late; False if there is none."""
+        """Read an object from the API server, because the watch may lag. Returns False if there is none."""
         known = self.get(key)
         try:
             answer = await cluster.get_object(KINDS[key.kind].resource, key.namespace, key.name)
@@ -132,14 +132,17 @@ class EngineObjects(Mapping[ObjectKey, LiveObject]):
 
 
 class SecretReader:
-    """Reads Secrets as they are now: the store holds hashes in place of values."""
+    """Reads Secrets from the API server, because the store has only hashes of values."""
 
     def __init__(self, cluster: KubeClient, clock: Clock) -> None:
         self._cluster, self._forbidden = cluster, ForbiddenCalls(clock)
         self._slots = asyncio.Semaphore(READS)
 
     async def read_secret(self, key: ObjectKey) -> Manifest | None:
-        """The Secret, None if there is none. Raises what a cluster raises, and Wait as ForbiddenCalls does."""
+        """The Secret, None if there is none.
+
+        Raises what a cluster raises, and Wait as :class:`ForbiddenCalls`.
+        """
         async with self._slots:
             return await self._forbidden.tolerate(key, self._read(key))
 
@@ -156,7 +159,7 @@ def _store_of(kind: ManagedKind) -> ObjectStore[ObjectKey, LiveObject]:
 
 
 def _cluster_of(live: LiveObject) -> str | None:
-    """The name of the cluster that an Application goes to."""
+    """The name of the cluster that an Application deploys to."""
     destination = live.owned.get("spec", {}).get("destination") or {}
     return destination.get("name")
 

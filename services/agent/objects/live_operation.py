@@ -9,11 +9,11 @@ from services.common.json_values import dict_of, text_of
 from services.common.kubernetes import Manifest
 
 RUN_INFO = "gitops-sync-run"
-"""Names the run in an operation's ``info``: so we know ours."""
+"""Name of our run in an operation's ``info``, by which we recognise our operations."""
 
 RUNNING, TERMINATING, ERROR = "Running", "Terminating", "Error"
 ENDED = frozenset({"Succeeded", "Failed", ERROR})
-"""Phases that an operation ends in."""
+"""Phases in which an operation has ended."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,11 +21,11 @@ class LiveOperation:
     """What an Application shows of its operation."""
 
     requested: bool
-    """``.operation`` is set."""
+    """Whether ``.operation`` is set."""
     requested_run: str
-    """The run of ours that it is of, empty if it is another client's."""
+    """Our run in ``.operation``, empty if it is another client's."""
     run: str
-    """The run of ours that ``status.operationState`` is of."""
+    """Our run in ``status.operationState``."""
     phase: str
     message: str
     revision: str
@@ -34,12 +34,15 @@ class LiveOperation:
 
     @property
     def in_progress(self) -> bool:
-        """Argo CD is busy with it, or about to be."""
+        """Whether Argo CD works on it, or is about to."""
         return self.requested or (self.phase != "" and self.phase not in ENDED)
 
     @property
     def has_failed(self) -> bool:
-        """It ended so, or its last attempt did: what waits for the next attempt runs, and has a finish all the same."""
+        """Whether it has failed, or its last attempt has.
+
+        An operation that waits for its next attempt has the phase of a running one, but a finish time.
+        """
         return self.phase in ("Failed", ERROR) or (self.phase == RUNNING and self.finished_at != "")
 
 
@@ -47,7 +50,7 @@ NO_OPERATION = LiveOperation(False, "", "", "", "", "", "", "")
 
 
 def live_operation(application: Manifest) -> LiveOperation:
-    """What ``application`` shows of its operation."""
+    """The operation that ``application`` shows."""
     requested = application.get("operation")
     state = dict_of(dict_of(application.get("status")).get("operationState"))
     return LiveOperation(
@@ -66,8 +69,8 @@ def live_operation(application: Manifest) -> LiveOperation:
 def termination_patch(operation: LiveOperation) -> Manifest:
     """The part of a merge patch that ends ``operation``, of any client; empty if there is nothing to end.
 
-    What the controller has not begun is withdrawn. What runs must keep ``.operation``: without it the controller would
-    not look at the phase any more.
+    An operation that the controller has not begun is withdrawn. A running one must keep ``.operation``: otherwise the
+    controller would not look at the phase any more.
     """
     if not operation.requested or operation.phase == TERMINATING:
         return {}
@@ -75,7 +78,7 @@ def termination_patch(operation: LiveOperation) -> Manifest:
 
 
 def _run_of(operation: Manifest) -> str:
-    """The run in its info; one that Argo CD began by itself may still carry the info of ours before it."""
+    """The run in its info. An operation that Argo CD began by itself may still carry the info of our last one."""
     if dict_of(operation.get("initiatedBy")).get("automated"):
         return ""
     infos = operation.get("info")

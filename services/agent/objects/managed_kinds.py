@@ -1,7 +1,7 @@
 """The closed tables of what an agent may write, and the key of the object that a row is about. Pure.
 
-A row's kind says what is desired, an object's kind where it lives: the rows ClusterSecret and RepositorySecret are
-Secrets, a SyncOperation is a field of an Application. A row of any other kind is refused, never applied.
+A row's kind says what is desired, an object's kind where it is stored: rows of kind ClusterSecret and RepositorySecret
+become Secrets, a SyncOperation is a field of an Application. A row of any other kind is refused.
 """
 
 from __future__ import annotations
@@ -22,32 +22,31 @@ CASCADE_FINALIZER = "resources-finalizer.argocd.argoproj.io/background"
 """Makes Argo CD delete what an Application deployed, in the background, before the Application goes."""
 
 HOOK_FINALIZERS = ("pre-delete-finalizer.argocd.argoproj.io", "post-delete-finalizer.argocd.argoproj.io")
-"""By which Argo CD makes time for hooks of a repository when its Application goes; each may end with a stage.
-
-It runs them with its own rights, and wherever they say: no AppProject is asked (GHSA-fmxq-cgp8-87wp).
-"""
+"""Finalizers with which Argo CD waits for hooks of a repository when its Application is deleted; each may end with a
+stage. Argo CD runs these hooks with its own rights, in any place that they name, and checks no AppProject
+(GHSA-fmxq-cgp8-87wp)."""
 
 VERBS = ("list", "watch", "get", "create", "patch", "delete")
-"""Every call that an agent makes to objects of these kinds; what it updates it patches."""
+"""Every call that an agent makes for objects of these kinds. It updates them by patches."""
 
 
 @dataclass(frozen=True, slots=True)
 class ManagedKind:
-    """One kind of object and which part of it is ours."""
+    """One kind of object, and which part of it is ours."""
 
     resource: ApiResource
     owned_spec: tuple[str, ...] = ()
-    """Fields of the spec that are ours, whole; the others are the engine's or an operator's. Empty: all of it."""
+    """Fields of the spec that are wholly ours; others belong to the engine or an operator. Empty: all of the spec."""
     cascade_finalizer: str = ""
-    """Put on before deletion, so that what was deployed goes too."""
+    """Added before deletion, so that what was deployed is deleted, too."""
     hook_finalizers: tuple[str, ...] = ()
-    """Taken away before deletion, and whenever they are there during one: nothing of a repository is run then."""
+    """Removed before deletion, and whenever they appear during it, so that nothing of a repository is run then."""
     propagation: Literal["Background", "Foreground"] = "Background"
     reports_status: bool = False
     selector: str = SELECTOR
-    """What is watched, and so may be found to be an orphan."""
+    """Selects what is watched, and may therefore be an orphan."""
     unchangeable: tuple[str, ...] = ()
-    """Fields that the API server never lets change: an object that differs there is deleted and made anew."""
+    """Fields that the API server never lets change: an object that differs in one is deleted and created again."""
 
 
 APPLICATION_KIND = ManagedKind(
@@ -59,7 +58,7 @@ APPLICATION_KIND = ManagedKind(
     reports_status=True,
 )
 PROJECT_KIND = ManagedKind(APP_PROJECT)
-"""All of a project's spec is ours: an added field would widen what its tenant may do."""
+"""All of a project's spec is ours: an added field would widen the tenant's rights."""
 SECRET_KIND = ManagedKind(
     SECRET,
     # Only what Argo CD reads: another Secret with our label, from an installation perhaps, is no orphan.
@@ -68,7 +67,7 @@ SECRET_KIND = ManagedKind(
 )
 
 KINDS: Mapping[str, ManagedKind] = {kind.resource.kind: kind for kind in (APPLICATION_KIND, PROJECT_KIND, SECRET_KIND)}
-"""Objects that are watched, by kind."""
+"""Watched objects, by kind."""
 
 ROW_KINDS: Mapping[str, ManagedKind] = {
     RowKind.APPLICATION: APPLICATION_KIND,
@@ -77,7 +76,7 @@ ROW_KINDS: Mapping[str, ManagedKind] = {
     RowKind.REPOSITORY_SECRET: SECRET_KIND,
     RowKind.SYNC_OPERATION: APPLICATION_KIND,
 }
-"""Rows that are acceptable, with the kind of object that they end in."""
+"""Acceptable rows, with the kind of object that they become."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -90,7 +89,7 @@ class ObjectKey:
 
 
 def key_of(row: EngineResource) -> ObjectKey:
-    """The object that ``row`` is about; a row of an unknown kind is about none that exists."""
+    """The object that ``row`` is about. A row of an unknown kind is about no existing object."""
     kind = ROW_KINDS.get(row.kind)
     if kind is None:
         return ObjectKey(f"unknown {row.kind}", row.namespace, row.name)
@@ -99,7 +98,7 @@ def key_of(row: EngineResource) -> ObjectKey:
 
 
 def application_of(key: ObjectKey) -> ObjectKey:
-    """The Application that a sync is of."""
+    """The Application of a sync."""
     return ObjectKey(APPLICATION.kind, key.namespace, key.name)
 
 

@@ -1,4 +1,4 @@
-"""What an Application says about whether its Argo CD does its work. Pure."""
+"""What an Application shows of whether its Argo CD works. Pure."""
 
 from __future__ import annotations
 
@@ -11,32 +11,32 @@ from services.common.json_values import dict_of, dicts_of, text_of
 from services.common.kubernetes import Manifest
 
 REFRESH = "argocd.argoproj.io/refresh"
-"""Annotation that asks the application controller to compare; it takes that off again."""
+"""Annotation that requests a comparison. The application controller removes it."""
 SKIP = "argocd.argoproj.io/skip-reconcile"
 COMPARISON_ERROR, INVALID_SPEC_ERROR = "ComparisonError", "InvalidSpecError"
 _ANSWER = re.compile(
     r"(?:Failed to load target state: )?(?:failed to generate manifest for source \d+ of \d+: )?rpc error: code = (\w+)"
 )
-"""What gRPC says of the repo server's answer. Whatever follows may be a tenant's words, or its git server's."""
+"""What gRPC says of the repo server's answer. The rest of the message may come from a tenant, or its git server."""
 UNAVAILABLE, TOO_LATE = "Unavailable", "DeadlineExceeded"
 
 
 @dataclass(frozen=True, slots=True)
 class Reconciliation:
-    """Of one Application."""
+    """The reconciliation of one Application."""
 
     created_at: datetime | None = None
     reconciled_at: datetime | None = None
-    """When it was compared last, by the controller's clock."""
+    """When it was last compared, by the controller's clock."""
     comparison_error: str = ""
     spec_errors: tuple[str, ...] = ()
-    """Why Argo CD looks at it and does not compare it: then ``reconciled_at`` stays as it is, or None."""
+    """Why Argo CD does not compare it. Then ``reconciled_at`` stays as it is, or None."""
     asked_at: datetime | None = None
-    """When it was asked to be compared, by the API server's clock; None: it was not, or nobody knows when."""
+    """When a comparison was requested, by the API server's clock; None: it was not, or the time is unknown."""
 
     @property
     def is_refused(self) -> bool:
-        """Whether it is not compared at all: its repository or its cluster are none that its project has."""
+        """Whether it is not compared at all, because its project does not permit its repository or cluster."""
         return bool(self.spec_errors)
 
     @property
@@ -46,9 +46,9 @@ class Reconciliation:
 
     @property
     def lacks_answer(self) -> bool:
-        """Whether it was not compared because the repo server is not there, or does not answer in time.
+        """Whether it was not compared because the repo server does not exist, or does not answer in time.
 
-        The latter may be for its git server, too, which does not.
+        A repo server may also not answer because its git server does not.
         """
         return self._code in {UNAVAILABLE, TOO_LATE}
 
@@ -62,7 +62,7 @@ NOT_RECONCILED = Reconciliation()
 
 
 def reconciliation_of(manifest: Manifest) -> Reconciliation:
-    """As an Application's manifest has it."""
+    """The reconciliation in an Application's manifest."""
     status = dict_of(manifest.get("status"))
     conditions = dicts_of(status.get("conditions"))
     return Reconciliation(
@@ -75,16 +75,16 @@ def reconciliation_of(manifest: Manifest) -> Reconciliation:
 
 
 def _asked_at(meta: Manifest) -> datetime | None:
-    """When the API server has seen the annotation that asks for a comparison, whoever wrote it.
+    """When the API server last saw a writer of the annotation that requests a comparison.
 
-    That is at the latest: what else the same writer has changed since is of a later time, and counts for both.
+    That is the latest possible time: a later change by the same writer updates the time of both.
     """
     times = [time_of(each.get("time")) for each in dicts_of(meta.get("managedFields")) if _has_asked(each)]
     return min((each for each in times if each is not None), default=None)
 
 
 def _has_asked(managed: Manifest) -> bool:
-    """Whether that annotation is among the fields that somebody has written."""
+    """Whether these managed fields contain that annotation."""
     meta = dict_of(dict_of(managed.get("fieldsV1")).get("f:metadata"))
     return f"f:{REFRESH}" in dict_of(meta.get("f:annotations"))
 
@@ -94,7 +94,7 @@ def _messages(conditions: Iterable[Manifest], type_: str) -> Iterator[str]:
 
 
 def time_of(value: object) -> datetime | None:
-    """The time that Argo CD wrote; None if that is none, or of no time zone."""
+    """The time that Argo CD wrote; None if it is invalid, or has no time zone."""
     try:
         read = datetime.fromisoformat(text_of(value))
     except ValueError:

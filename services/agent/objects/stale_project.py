@@ -1,8 +1,8 @@
-"""Whether Argo CD has compared an Application with its AppProject as that was before. Pure.
+"""Whether Argo CD has refused an Application because of an earlier state of its AppProject. Pure.
 
-Argo CD follows Applications and AppProjects by two watches, and nothing orders them. So it may see an Application
-before the change of the AppProject that we have made for it, and refuses the Application. A change of an AppProject
-makes it compare none again: it does so after ``timeout.reconciliation``, or when it is asked.
+Argo CD follows Applications and AppProjects by two watches without a common order. So it may see an Application before
+the change of the AppProject that we made for it, and refuse the Application. A change of an AppProject does not make it
+compare again: it does so after ``timeout.reconciliation``, or on request.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from services.common.urls.repository_url import normalised
 
 
 def saw_stale_project(key: ObjectKey, live: Mapping[ObjectKey, LiveObject]) -> bool:
-    """Whether an Application says that its AppProject is missing, or does not list the repository, and that is over."""
+    """Whether Argo CD says that the AppProject is missing or does not list the repository, and that is no longer so."""
     application = live.get(key)
     if application is None or not application.reconciliation.spec_errors:
         return False
@@ -31,7 +31,7 @@ def saw_stale_project(key: ObjectKey, live: Mapping[ObjectKey, LiveObject]) -> b
 
 
 def _refusals(project: str, url: str) -> set[str]:
-    """Argo CD's words, see ``ValidatePermissions`` in its ``util/argo``, and its ``projectErrorToCondition``."""
+    """Argo CD's messages: see ``ValidatePermissions`` in its ``util/argo``, and its ``projectErrorToCondition``."""
     return {
         f"application repo {url} is not permitted in project '{project}'",
         f"Application referencing project {project} which does not exist",

@@ -1,6 +1,7 @@
-"""Where an Application or AppProject may deploy to: never to the platform's part of the engine's own cluster. Pure.
+"""Where an Application or AppProject may deploy: never to the platform's part of the engine's own cluster. Pure.
 
-The planner compiles nothing else. Who writes compiled rows without it would have Argo CD put a pod beside our own keys.
+The planner compiles no other destinations. Without this check, anybody who can write compiled rows could have Argo CD
+start a pod next to our keys.
 """
 
 from __future__ import annotations
@@ -16,17 +17,17 @@ from services.common.kubernetes import APP_PROJECT, Manifest
 from services.kinds.gitops_deployment.catalogue import PLATFORM_NAMESPACE
 
 IsPlatform = Callable[[str], bool]
-"""Of a namespace of the engine's own cluster."""
+"""Whether a namespace of the engine's own cluster is the platform's."""
 
 FIELDS = {"name", "namespace"}
 _PLAIN = re.compile(r"[a-z0-9.-]*", re.ASCII)
-"""What no part of Argo CD takes for a pattern."""
+"""Names that no part of Argo CD takes for a pattern."""
 
 
 def require_tenants_destinations(manifest: Manifest, is_platform: IsPlatform) -> None:
-    """Raises Permanent unless each destination is a namespace for tenants, or of a cluster of their own.
+    """Raises Permanent unless each destination is a tenant's namespace, or in a tenant's own cluster.
 
-    The text is for the user if it is about a namespace of which there may be a GitOpsDeployment.
+    The text is for the user if it is about a namespace that may have a GitOpsDeployment.
     """
     spec = mapping(manifest, "spec")
     if manifest["kind"] == APP_PROJECT.kind:
@@ -49,7 +50,7 @@ def _is_platforms(destination: Manifest, is_platform: IsPlatform) -> bool:
 
 
 def _is_local(destination: Manifest) -> bool:
-    """Whether it is of the engine's own cluster. Raises Permanent if that is not plain to see."""
+    """Whether the destination is in the engine's own cluster. Raises Permanent if that is not obvious."""
     name: Any = destination.get("name", "")
     if not destination.keys() <= FIELDS or not isinstance(name, str) or not _PLAIN.fullmatch(name):
         raise Permanent(f"a cluster is named by its plain name alone, not as in {_described(destination)}")
@@ -57,7 +58,7 @@ def _is_local(destination: Manifest) -> bool:
 
 
 def _namespace(destination: Manifest) -> str:
-    """Raises Permanent if it is none, or a pattern."""
+    """The destination's namespace. Raises Permanent if there is none, or if it is a pattern."""
     namespace: Any = destination.get("namespace")
     if not isinstance(namespace, str) or not namespace or not _PLAIN.fullmatch(namespace):
         raise Permanent(f"a namespace of the engine's own cluster is named, not as in {_described(destination)}")

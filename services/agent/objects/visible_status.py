@@ -1,7 +1,7 @@
 """The part of an Application's status that users see. Pure.
 
-Argo CD writes a status on every reconciliation (``reconciledAt``, timings); what is left out here never causes a
-message. Left in is what a GitOpsDeployment shows.
+Argo CD writes a status at every reconciliation (``reconciledAt``, timings). A change of what is left out here causes no
+message. Only what a GitOpsDeployment shows is left in.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _ORDER = ("group", "kind", "namespace", "name")
 
 
 def visible_status(status: Mapping[str, Any]) -> str:
-    """Canonical JSON of what users see of ``status``; empty if that is nothing."""
+    """The visible part of ``status`` as canonical JSON; empty if there is none."""
     parts = {
         "conditions": [_picked(item, ("type", "message")) for item in status.get("conditions") or ()],
         "health": _picked(status.get("health"), ("status", "message")),
@@ -29,7 +29,7 @@ def visible_status(status: Mapping[str, Any]) -> str:
 
 
 def is_out_of_sync(visible: str) -> bool:
-    """Whether a visible status says that something is to be deployed."""
+    """Whether a visible status says that something has to be deployed."""
     return bool(visible) and orjson.loads(visible).get("sync", {}).get("status") == "OutOfSync"
 
 
@@ -44,7 +44,7 @@ def _resource(resource: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _order(resource: Mapping[str, Any]) -> tuple[str, ...]:
-    """Argo CD lists resources in no particular order; another order is no other status."""
+    """A sort key: Argo CD lists resources in no particular order, and another order is no change."""
     return tuple(str(resource.get(name, "")) for name in _ORDER)
 
 

@@ -1,1 +1,1 @@
-"""What exists on an engine instance, and the observations that report it."""
+"""Observes what exists on an engine instance, and reports it."""

@@ -1,8 +1,8 @@
 """Reports the state of objects: only changes, and at most one undelivered report for each object.
 
-While a report is undelivered newer states replace each other; when it is delivered the newest is sent. So the number of
-waiting reports is bounded by the number of objects, however slow the log is. No message waits here to be acknowledged:
-a state is looked up when its report goes out.
+While a report is undelivered, newer states replace each other; after the delivery the newest is sent. So there are
+never more waiting reports than objects, however slow the log is. The state is looked up when its report is sent, so no
+message has to wait here.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from services.common.messages.observation import ObservationEvent
 
 @dataclass(frozen=True, slots=True)
 class ObjectReport:
-    """The state of an object, as it is reported."""
+    """The state of an object, as reported."""
 
     row: EngineResource
     event: ObservationEvent
@@ -28,7 +28,7 @@ class ObjectReport:
 
 
 class ChangeReporter:
-    """One kind of report about one instance's objects."""
+    """Reports one kind of state of one instance's objects."""
 
     def __init__(
         self,
@@ -36,16 +36,19 @@ class ChangeReporter:
         current: Callable[[ObjectKey], ObjectReport | None],
         again: Callable[[ObjectKey], object] | None = None,
     ) -> None:
-        """``current`` tells how an object stands now, None if there is nothing to report of it.
+        """``current`` returns an object's state, None if there is nothing to report.
 
-        ``again`` looks at an object whose report has come back, in place of :meth:`report_change`.
+        ``again`` is called in place of :meth:`report_change` for an object whose report was lost.
         """
         self._reports, self._current, self._again = reports, current, again or self.report_change
         self._delivered: dict[ObjectKey, bytes] = {}
         self._on_its_way: dict[ObjectKey, ObjectReport] = {}
 
     def report_change(self, key: ObjectKey) -> bool:
-        """Report how ``key`` stands if it differs from the last report delivered; returns whether one went out."""
+        """Report the state of ``key`` if it differs from the last delivered report.
+
+        Returns whether a report was sent.
+        """
         report = None if key in self._on_its_way else self._current(key)
         if report is None or self._delivered.get(key) == report.identity:
             return False
@@ -59,21 +62,21 @@ class ChangeReporter:
         return True
 
     def is_delivered(self, key: ObjectKey) -> bool:
-        """Whether the last report delivered says how ``key`` stands, or there is nothing to report of it."""
+        """Whether the last delivered report has the current state of ``key``, or there is nothing to report."""
         report = self._current(key)
         return report is None or self._delivered.get(key) == report.identity
 
     def assume_delivered(self, key: ObjectKey, identity: bytes) -> None:
-        """Take it as delivered that a new object is in this state."""
+        """Consider this state of a new object delivered."""
         self._delivered.setdefault(key, identity)
 
     def forget_object(self, key: ObjectKey) -> None:
-        """The object is gone; its next incarnation is reported anew."""
+        """Forget an object that is gone. Its next incarnation is reported anew."""
         self._delivered.pop(key, None)
         self._on_its_way.pop(key, None)
 
     def clear(self) -> None:
-        """Another agent may report from here on: what was delivered may be superseded."""
+        """Forget everything: another agent may report from now on."""
         self._delivered.clear()
         self._on_its_way.clear()
 

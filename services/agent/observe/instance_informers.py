@@ -1,4 +1,4 @@
-"""Follows the objects of one instance: an informer for each kind."""
+"""Follows the objects of one instance, with an informer for each kind."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sends observations, keyed by tenant or by instance, and tells when each was delivered."""
+"""Sends observations, keyed by tenant or by instance, and reports whether each was delivered."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from services.common.telemetry import TRACEPARENT
 log = structlog.get_logger(__name__)
 
 MESSAGE_CHARACTERS = 500
-"""Of a message for operators about an instance; the rest is cut off."""
+"""Longest message for operators about an instance; the rest is cut off."""
 AGAIN_SECONDS = 1.0
-"""Until one is told to be lost that could not be sent: whoever waits for it then looks, and sends what is so by now."""
+"""After how long an observation that could not be sent is reported lost. Its sender then sends the current state."""
 
 Delivered = Callable[[bool], None]
-"""Called in the event loop once: True if the observation is in the log."""
+"""Called once, in the event loop: True if the observation is in the log."""
 
 
 class ObservationSink:
-    """Observations to Kafka. In order per tenant: the producer is idempotent and the key is the tenant.
+    """Sends observations to Kafka, in order per tenant: the producer is idempotent, and the key is the tenant.
 
-    None is sent while another agent may have our instances. What a process sees that was stopped for long is of
-    yesterday, but it would say that it is of now, and be believed.
+    None is sent while another agent may own our instances. A process that was stopped for long would otherwise report
+    an old state as the current one.
     """
 
     def __init__(
@@ -42,12 +42,12 @@ class ObservationSink:
         clock: Clock,
         require_membership: Callable[[], object],
     ) -> None:
-        """``require_membership`` raises Retry if another agent may have our instances by now."""
+        """``require_membership`` raises Retry if another agent may own our instances by now."""
         self._publisher, self._codec, self._topic, self._clock = publisher, codec, topic, clock
         self._require_membership = require_membership
 
     def send_observation(self, row: EngineResource, event: ObservationEvent, delivered: Delivered) -> None:
-        """Queue what was observed of ``row``'s object. Raises Retry if it cannot even be queued."""
+        """Queue an observation of ``row``'s object. Raises Retry if it cannot be queued."""
         observation = Observation(
             workspace=row.workspace,
             namespace=row.tenant_namespace,
@@ -61,7 +61,7 @@ class ObservationSink:
         self._send(tenant_key(row.workspace, row.tenant_namespace), observation, headers, delivered)
 
     def send_report(self, instance: str, event: ObservationEvent, delivered: Delivered) -> None:
-        """Queue what was observed of an instance itself. Raises Retry if it cannot even be queued."""
+        """Queue an observation of an instance itself. Raises Retry if it cannot be queued."""
         observation = Observation("", "", instance, "", "", self._clock.now(), event)
         self._send(instance.encode(), observation, {}, delivered)
 
@@ -78,7 +78,7 @@ class ObservationSink:
 
 
 def _hand_over(loop: asyncio.AbstractEventLoop, sent: Future[int], delivered: Delivered) -> None:
-    """From the producer's thread into the loop; after the loop has ended nothing is waiting."""
+    """Pass the result from the producer's thread to the loop. If the loop has ended, nobody waits for it."""
     error = sent.exception()
     if error is not None:
         log.warning("observation not delivered", error=str(error))

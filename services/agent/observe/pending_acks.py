@@ -13,35 +13,35 @@ from services.common.messages import EngineResource
 from services.common.messages.observation import ObservationEvent
 
 Acknowledge = Callable[[], None]
-"""Acknowledges one message of a compiled row: its effect is certain, or a newer message took its place."""
+"""Acknowledges a compiled row's message: its effect is certain, or a newer message replaces it."""
 
 
 @dataclass(slots=True)
 class _Delivery:
-    """Observations that acknowledge one message together."""
+    """The observations that acknowledge one message together."""
 
     missing: int
     lost: bool = False
 
 
 class PendingAcks:
-    """The messages of one instance's rows that are not acknowledged yet, one for each object."""
+    """The unacknowledged messages of one instance's rows, one for each object."""
 
     def __init__(self, reports: ObservationSink, again: Callable[[ObjectKey], None]) -> None:
-        """``again`` is called for the object of an observation that was lost, so that its state is reported again."""
+        """``again`` is called for the object of a lost observation, so that its state is reported again."""
         self._reports, self._again = reports, again
         self._messages: LatestMessages[ObjectKey, Acknowledge] = LatestMessages(lambda acknowledge: acknowledge())
-        """In progress are those whose observations are on their way."""
+        """A message is in progress while its observations are being delivered."""
 
     def __contains__(self, key: ObjectKey) -> bool:
         return key in self._messages
 
     def add_message(self, key: ObjectKey, acknowledge: Acknowledge) -> None:
-        """A newer message of ``key``."""
+        """Add a newer message of ``key``."""
         self._messages.add_message(key, acknowledge)
 
     def unreported(self, key: ObjectKey) -> Acknowledge | None:
-        """Of the message that still waits for an observation; one that is on its way is not sent again."""
+        """The message of ``key``, if no observation for it is being delivered."""
         return self._messages.waiting_message(key)
 
     def send_observations(
@@ -52,9 +52,9 @@ class PendingAcks:
         events: list[ObservationEvent],
         lost: Callable[[], None],
     ) -> None:
-        """Send ``events``; acknowledge when all have arrived, call ``lost`` if one has not.
+        """Send ``events``; acknowledge when all are delivered, call ``lost`` if one is not.
 
-        Raises Retry if they cannot even be queued.
+        Raises Retry if they cannot be queued.
         """
         delivery = _Delivery(len(events))
 
@@ -77,11 +77,11 @@ class PendingAcks:
             self._messages.acknowledge_message(key, acknowledge)
 
     def acknowledge_object(self, key: ObjectKey) -> None:
-        """Nothing is desired of ``key`` any more: its message is acknowledged."""
+        """Acknowledge the message of ``key``, of which nothing is desired any more."""
         self._messages.acknowledge_key(key)
 
     def clear(self) -> None:
-        """The partition was revoked: its next owner is sent again what is not acknowledged."""
+        """Forget all messages: the partition was revoked, and its next owner gets the unacknowledged ones."""
         self._messages.clear()
 
     def _end_delivery(

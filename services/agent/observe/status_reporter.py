@@ -1,4 +1,4 @@
-"""Reports the engine's status of objects."""
+"""Reports the status of objects, as the engine writes it."""
 
 from __future__ import annotations
 
@@ -21,43 +21,43 @@ RowOf = Callable[[ObjectKey], EngineResource | None]
 EMPTY = "{}"
 
 DEBOUNCE_SECONDS = 0.5
-"""How long the report of a passing status waits for the next status."""
+"""How long a passing status waits for the next one before it is reported."""
 
 STALE_SECONDS = 60.0
-"""How long the report of a refusal because of a stale AppProject waits for the next status. A planner takes it for that
-of a private repository, so users would be told that theirs needs a login."""
+"""How long a refusal because of a stale AppProject waits for the next status. Planners cannot distinguish it from the
+refusal of a private repository, and would show users that theirs needs a login."""
 
 SYNC_INTERVAL_SECONDS = 5.0
-"""Least time between two reports of a sync under way. Argo CD writes nine statuses and more during a sync; how many of
-them are reported must not depend on its speed."""
+"""Minimum time between two reports of a running sync. Argo CD writes nine statuses and more during a sync; the number
+of reports must not depend on its speed."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Waiting:
-    """A report that goes out at ``due``."""
+    """A report that is sent at ``due``."""
 
     due: float
     timer: Timer
     is_stale: bool = False
-    """It waits because of a stale AppProject."""
+    """Whether it waits because of a stale AppProject."""
 
 
 class StatusReporter:
-    """Statuses of one instance's objects."""
+    """Reports the statuses of one instance's objects."""
 
     def __init__(self, reports: ObservationSink, live: EngineObjects, row_of: RowOf, clock: Clock) -> None:
-        """``row_of`` knows the present row of an object whose status is reported, None if there is none."""
+        """``row_of`` returns the current row of an object whose status is reported, None if there is none."""
         self._live, self._row_of, self._clock = live, row_of, clock
         self._waiting: dict[ObjectKey, _Waiting] = {}
         self._last_sync_report: dict[ObjectKey, float] = {}
-        """When the last report of the sync that is under way went out."""
+        """When the last report of a running sync was sent."""
         self._latest = ChangeReporter(reports, self._current, self.report_status)
 
     def report_status(self, key: ObjectKey) -> None:
-        """Report the status of ``key`` if it differs from the last one delivered; one that became empty, too.
+        """Report the status of ``key`` if it differs from the last delivered one, even if it became empty.
 
-        At once if it is one to stay with, or says that an attempt to sync has failed; what Argo CD says on the way, or
-        of a stale AppProject, waits for what follows.
+        A lasting status, and a failed attempt to sync, are reported at once. A passing status, and a refusal because of
+        a stale AppProject, wait for the next status.
         """
         live = self._live.get(key)
         if saw_stale_project(key, self._live):
@@ -68,17 +68,17 @@ class StatusReporter:
             self._wait(key, self._due(key, live))
 
     def expect_status(self, key: ObjectKey) -> None:
-        """We made the object: that it has no status yet is no news, unless its former incarnation had one."""
+        """We created the object: an empty status is no change, unless its former incarnation had one."""
         self._latest.assume_delivered(key, _digest(EMPTY))
 
     def forget_object(self, key: ObjectKey) -> None:
-        """The object is gone; its next incarnation is reported anew."""
+        """Forget an object that is gone. Its next incarnation is reported anew."""
         self._stop_waiting(key)
         self._last_sync_report.pop(key, None)
         self._latest.forget_object(key)
 
     def clear(self) -> None:
-        """Another agent may report from here on: what was delivered may be superseded."""
+        """Forget everything: another agent may report from now on."""
         for key in list(self._waiting):
             self._stop_waiting(key)
         self._last_sync_report.clear()
@@ -97,7 +97,7 @@ class StatusReporter:
             self._waiting[key] = _Waiting(due, self._timer(key, due))
 
     def _hold_back(self, key: ObjectKey) -> None:
-        """Have the refusal because of a stale AppProject wait, also if another report was to go out before."""
+        """Delay a refusal because of a stale AppProject, even if an earlier report was due."""
         waiting = self._waiting.get(key)
         if waiting is None or not waiting.is_stale:
             self._stop_waiting(key)
@@ -129,12 +129,12 @@ class StatusReporter:
 
 
 def _is_passing(live: LiveObject) -> bool:
-    """Another status will follow soon, and a user has nothing to do about this one."""
+    """Whether another status will follow soon, and the user need not act on this one."""
     return not live.operation.has_failed and (live.operation.in_progress or is_out_of_sync(live.status))
 
 
 def _is_under_way(live: LiveObject) -> bool:
-    """Argo CD syncs it, or will by itself."""
+    """Whether Argo CD syncs the Application, or will by itself."""
     return live.operation.in_progress or (is_out_of_sync(live.status) and _is_automated(live))
 
 

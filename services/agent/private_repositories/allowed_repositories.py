@@ -1,9 +1,9 @@
-"""Which repositories Argo CD may read: it connects to them from inside the operator's network.
+"""Decides which repositories Argo CD may read, because it connects to them from inside the operator's network.
 
-The host is checked in the background, once for all of a tenant's Applications with the same URL, and again and again:
-a name may lead elsewhere than it did. An Application is not created or pointed at a repository before the result is
-known; one that already reads it goes on meanwhile. If a repository is refused later, its Applications report that and
-are not applied any more.
+The host is checked in the background, once for all of a tenant's Applications with the same URL, and again from time to
+time, because a name may resolve to another address. An Application is not created or pointed at a repository before the
+result is known; one that already reads the repository continues. If a repository is refused later, its Applications
+report that and are not applied any more.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ class _Repository:
 
     readers: set[ObjectKey] = field(default_factory=set)
     waiting: set[ObjectKey] = field(default_factory=set)
-    """Readers that could not be applied before it is known."""
+    """Applications that wait for the result."""
     refusal: str | None = None
-    """Why Argo CD must not read it, empty if it may; None while that is not known."""
+    """Why Argo CD must not read it; empty if it may; None if that is not known yet."""
 
 
 class AllowedRepositories:
-    """Repositories of one instance's Applications."""
+    """The repositories of one instance's Applications."""
 
     def __init__(
         self,
@@ -50,7 +50,10 @@ class AllowedRepositories:
         on_result: Callable[[Iterable[ObjectKey]], None],
         on_defect: Callable[[BaseException], None],
     ) -> None:
-        """``seconds``: between two checks. ``on_result`` is called with Applications whose result has changed."""
+        """``seconds``: between two checks of a repository.
+
+        ``on_result`` is called with Applications whose result has changed.
+        """
         self._checker, self._live, self._seconds, self._on_result = checker, live, seconds, on_result
         self._repositories: dict[TenantUrl, _Repository] = {}
         self._named: dict[ObjectKey, TenantUrl] = {}
@@ -59,7 +62,7 @@ class AllowedRepositories:
         self._workers.start()
 
     def may_apply(self, key: ObjectKey, row: EngineResource, desired: Manifest) -> bool:
-        """Whether the Application ``desired`` may be applied now; if not, ``key`` is enqueued again once that is known.
+        """Whether the Application ``desired`` may be applied now. If not, ``key`` is queued again once that is known.
 
         Raises RefusedInput if its repository is refused.
         """
@@ -74,17 +77,17 @@ class AllowedRepositories:
         return True
 
     def is_checked(self, key: ObjectKey) -> bool:
-        """Whether a check of the repository that ``key`` named last has ended."""
+        """Whether a check of the repository that ``key`` last named has ended."""
         named = self._named.get(key)
         return named is not None and self._repositories[named].refusal is not None
 
     def is_refused(self, key: ObjectKey) -> bool:
-        """Whether the repository that ``key`` named last was refused."""
+        """Whether the repository that ``key`` last named was refused."""
         named = self._named.get(key)
         return named is not None and bool(self._repositories[named].refusal)
 
     def forget_application(self, key: ObjectKey) -> None:
-        """``key`` reads no repository any more."""
+        """Forget an Application that reads no repository any more."""
         named = self._named.pop(key, None)
         if named is None:
             return
@@ -96,7 +99,7 @@ class AllowedRepositories:
             self._workers.cancel_key(named)
 
     async def suspend(self) -> None:
-        """Forget everything; when this returns no check is running."""
+        """Forget everything. When this returns, no check is running."""
         for key in list(self._named):
             self.forget_application(key)
         await self._workers.stop()

@@ -1,14 +1,19 @@
 """Decides which tenant may read which repository, and changes an instance's objects accordingly.
 
-A repository is private if it opens to a login and not without one; every check of a login tests both. A tenant without
-a working login of its own is denied a private repository in three ways, because Argo CD checks each at another moment:
-its AppProjects do not list it, Applications that name it are not applied, and none of them is synced.
+A repository is private if it opens with a login and not without one; every check of a login tests both. A tenant
+without a working login of its own is denied a private repository in three ways, because Argo CD checks each at another
+moment: its AppProjects do not list the repository, Applications that name it are not applied, and none of them is
+synced.
 
-When a repository is first found to be private, the order of the steps is what makes it safe:
-1. Remember it, and queue the other tenants' objects that name it. 2. Write it to the registry. 3. Wait until the other
-tenants' objects no longer let Argo CD read it. 4. Wait until what Argo CD had begun for them has failed. 5. Give the
-login to Argo CD, which fetches the repository. A crash between any two steps leaves a repository that nobody has
-fetched with a login.
+When a repository is first found to be private, the order of the steps makes it safe:
+
+1. Remember it, and queue the other tenants' objects that name it.
+2. Write it to the registry.
+3. Wait until the other tenants' objects no longer let Argo CD read it.
+4. Wait until what Argo CD had begun for them has failed.
+5. Give the login to Argo CD, which fetches the repository.
+
+A crash between any two steps leaves a repository that nobody has fetched with a login.
 """
 
 from __future__ import annotations
@@ -43,15 +48,13 @@ from services.kinds.repository_credential import catalogue as credential
 log = structlog.get_logger(__name__)
 
 REPO_SERVER_TIMEOUT = timedelta(seconds=60)
-"""As long as Argo CD's controller waits for its repo server: until then it may use what was allowed before.
-
-Awaited only if objects of other tenants had to be changed.
-"""
+"""How long Argo CD's controller waits for its repo server, and may use what was allowed before. Awaited only if objects
+of other tenants had to be changed."""
 LOAD_LIMIT_SECONDS = 15.0
 
 
 class RepositoryIsolation:
-    """Private repositories and the tenants of one instance."""
+    """The private repositories and the tenants of one instance."""
 
     def __init__(
         self,
@@ -65,9 +68,9 @@ class RepositoryIsolation:
         enqueue: Callable[[Iterable[ObjectKey]], None],
         on_defect: Callable[[BaseException], None],
     ) -> None:
-        """``rows`` are those passed to :meth:`keep_row`; ``enqueue`` queues objects that may have to change.
+        """``rows`` are those passed to :meth:`note_row`; ``enqueue`` queues objects that may have to change.
 
-        ``expiry`` is built with what tells whether a row names a repository.
+        ``expiry`` is called with a function that returns whether a row names a repository.
         """
         self._rows, self._live, self._registry, self._clock, self._enqueue = rows, live, registry, clock, enqueue
         self._tasks = BackgroundTasks(on_defect)
@@ -81,14 +84,14 @@ class RepositoryIsolation:
         self._withdrawn: set[bytes] = set()
         """Repositories that other tenants' objects let Argo CD read until just now, or still do."""
         self.ready = False
-        """What is private is known: before that nothing may be applied."""
+        """Whether it is known what is private. Before that nothing may be applied."""
 
     # Rows
 
     def load_registry(self, then: Callable[[], None], *, complete: bool) -> None:
-        """``rows`` are those of an instance that is ours now; ``then`` is called when we are ready.
+        """Load the registry, because the instance is ours now. ``then`` is called when it is loaded.
 
-        Unless they are ``complete`` nothing is forgotten because no row names it.
+        Unless the rows are ``complete``, no repository is forgotten because no row names it.
         """
         self._references.clear()
         self._tasks.start_task(self._load(then), "load private repositories")
@@ -96,7 +99,7 @@ class RepositoryIsolation:
             self._tasks.start_task(self._expiry.expire_repeatedly(), "forget private repositories")
 
     def note_row(self, key: ObjectKey, row: EngineResource) -> None:
-        """The newest row of ``key``."""
+        """Record the newest row of ``key``."""
         before = self._references.urls_of(key)
         self._references.put_row(key, row)
         if not self._references.urls_of(key):
@@ -105,7 +108,7 @@ class RepositoryIsolation:
         self._enqueue_lane(row, {*before, *self._references.urls_of(key)})
 
     def forget_row(self, key: ObjectKey, row: EngineResource | None) -> None:
-        """``row`` is gone."""
+        """Forget ``row``, which is gone."""
         urls = self._references.urls_of(key)
         self._references.drop_row(key)
         self._logins.forget_login(key)
@@ -119,7 +122,7 @@ class RepositoryIsolation:
         self._changed.set()
 
     async def suspend(self) -> None:
-        """The instance is no longer ours: when this returns no task is running."""
+        """Stop: the instance is no longer ours. When this returns, no task is running."""
         self.ready = False
         self._tasks.cancel_all()
         self._visibility.clear()
@@ -143,9 +146,11 @@ class RepositoryIsolation:
         return project | {"spec": spec | {"sourceRepos": allowed}} if len(allowed) < len(repositories) else project
 
     def may_read(self, key: ObjectKey, row: EngineResource, url: str) -> bool:
-        """Whether the row may have Argo CD read the repository; if not, it is being tried, and ``key`` enqueued then.
+        """Whether the row may have Argo CD read the repository.
 
-        Raises RefusedInput if the tenant is denied it, and has been refused by its server, too.
+        If not, an attempt is made, and ``key`` queued after it.
+
+        Raises RefusedInput if the tenant is denied the repository, and its server has refused the attempt, too.
         """
         if not self.is_denied(row.lane, url):
             self._visibility.forget_object(key)
@@ -155,9 +160,9 @@ class RepositoryIsolation:
         return False
 
     def may_sync(self, key: ObjectKey, row: EngineResource, url: str) -> bool:
-        """The same of a sync, by which Argo CD reads ``url``, empty if its Application is not there.
+        """Whether a sync may have Argo CD read ``url``, which is empty if its Application does not exist.
 
-        An Application that is denied its repository is not made, or still names the one before.
+        An Application that is denied its repository is not created, or still names the repository before.
         """
         wanted = next(iter(self._references.urls_of(application_of(key))), url)
         return self.may_read(key, row, wanted) and not self.is_denied(row.lane, url)
@@ -165,7 +170,7 @@ class RepositoryIsolation:
     # Results of checks
 
     async def admit_login(self, key: ObjectKey, row: EngineResource, made: CheckResult) -> CheckResult:
-        """Take in what the check of a login has found out; returns when that login may be given to Argo CD.
+        """Process the result of a login's check. Returns when the login may be given to Argo CD.
 
         Raises Retry while that is not known, or the registry cannot be written.
         """
@@ -190,7 +195,7 @@ class RepositoryIsolation:
         return made
 
     def _access_of(self, key: ObjectKey, identity: Identity, access: RepositoryAccess) -> RepositoryAccess:
-        """Whether others can read it, if that could not be told now, is as it was found before."""
+        """The access; if this check could not find out whether others can read it, the access found before."""
         if access is not RepositoryAccess.UNCLEAR:
             return access
         if self._registry.identity_in_force(identity.repository) is not None:
@@ -207,7 +212,7 @@ class RepositoryIsolation:
             self._enqueue_lane(row, {*self._references.urls_of(key)})
 
     def _note_private(self, identity: Identity, lane: str) -> str:
-        """It is private; returns what is wrong with it, empty if nothing is."""
+        """Record that the repository is private. Returns the problem with that, empty if there is none."""
         known = self._registry.identity_in_force(identity.repository)
         if known is not None:
             self._registry.note_unnamed(identity.repository, 0)
@@ -222,7 +227,7 @@ class RepositoryIsolation:
         return ""
 
     def _note_public(self, identity: Identity) -> str:
-        """It is public; returns what is wrong with it, empty if nothing is."""
+        """Record that the repository is public. Returns the problem with that, empty if there is none."""
         known = self._registry.identity_in_force(identity.repository)
         if known not in {None, identity}:
             return credential.OTHER_LETTERS
@@ -237,7 +242,7 @@ class RepositoryIsolation:
         await self._registry.save_repository(identity.repository)
 
     async def _await_no_readers(self, repository: bytes) -> None:
-        """Wait until Argo CD has nothing in hand any more by which others would be given the content."""
+        """Wait until Argo CD does nothing any more by which other tenants would get the content."""
         seen: dict[ObjectKey, LiveObject] = {}
         while readers := self._readers(repository):
             self._withdrawn.add(repository)
@@ -251,7 +256,7 @@ class RepositoryIsolation:
             self._withdrawn.discard(repository)
 
     def _readers(self, repository: bytes) -> dict[ObjectKey, LiveObject]:
-        """Objects of tenants without a login by which Argo CD would read it all the same."""
+        """Objects of tenants without a login that let Argo CD read it nevertheless."""
         private = self._registry.identity_in_force(repository)
         if private is None:
             return {}
@@ -282,7 +287,7 @@ class RepositoryIsolation:
         return self._rows[min(keys)].lane if keys else None
 
     def _enqueue_lane(self, row: EngineResource, urls: set[str]) -> None:
-        """The tenant's own objects that name one of these, if it is private."""
+        """Queue the tenant's own objects that name one of these URLs, if it is private."""
         private = {repository_of(url) for url in urls} if len(self._registry) else set()
         for repository in private:
             if self._registry.identity_in_force(repository) is not None:

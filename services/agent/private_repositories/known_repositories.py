@@ -1,7 +1,7 @@
 """The private repositories of one instance, as durable as its checkouts: in a Secret for each tenant that found one.
 
-So a tenant's entries cost only that tenant: its share is bounded, and what it changes rewrites its own Secret. An entry
-belongs to the tenant whose login opened the repository first, and holds for all tenants.
+So a tenant's entries cost only that tenant: their number is bounded, and a change rewrites only its own Secret. An
+entry belongs to the tenant whose login opened the repository first, and applies to all tenants.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ from services.common.ownership import AGENT_FIELD_MANAGER
 log = structlog.get_logger(__name__)
 
 TENANT_LIMIT = 1_000
-"""Repositories of one tenant: ten times the logins that it may have at once, 36 KB."""
+"""Repositories of one tenant: ten times the logins that it may have at a time, 36 KB."""
 OWNER_SIZE = 8
 UNKNOWN_OWNER = bytes(OWNER_SIZE)
-"""Of what was remembered before there were owners, and no tenant has a login for."""
+"""Owner of entries that are older than owners, and that no tenant has a login for."""
 FORMER_FIELD = "repositories"
 MOVED = "bW92ZWQ="
-"""What an agent of before takes for damaged, so that it applies nothing."""
+"""A content that older agents consider damaged, so that they apply nothing."""
 SELECTOR = ",".join(f"{name}={value}" for name, value in LABEL.items())
 
 LaneOf = Callable[[bytes], str | None]
 
 
 def owner_of(lane: str) -> bytes:
-    """The owner that a tenant is."""
+    """The owner for a tenant's lane."""
     return digest_of(lane, OWNER_SIZE)
 
 
@@ -49,7 +49,7 @@ class TenantLimitReached(Exception):
 
 
 class PrivateRepositoryRegistry:
-    """Private repositories. What changes is in force at once, and durable when it was saved."""
+    """The private repositories. A change is in force at once, and durable when it was saved."""
 
     def __init__(self, cluster: KubeClient, namespace: str, limit: int = TENANT_LIMIT) -> None:
         """``limit``: of one tenant's entries."""
@@ -59,47 +59,47 @@ class PrivateRepositoryRegistry:
         self._owners: dict[bytes, bytes] = {}
         """By repository."""
         self._unsaved: defaultdict[bytes, set[bytes]] = defaultdict(set)
-        """By owner, the repositories that have changed in its Secret."""
+        """Unsaved repositories by owner."""
 
     def __len__(self) -> int:
         return len(self._owners)
 
     def repositories(self) -> list[bytes]:
-        """All of them."""
+        """All private repositories."""
         return list(self._owners)
 
     def entry_of(self, repository: bytes) -> PrivateRepository | None:
-        """What is known of the private repository that shares its checkout with this URL's."""
+        """The entry of the private repository that shares its checkout with this URL's."""
         owner = self._owners.get(repository)
         return None if owner is None else self._secrets[owner].entries.get(repository)
 
     def identity_in_force(self, repository: bytes) -> Identity | None:
-        """The same, as its identity."""
+        """The identity of the private repository that shares its checkout with this URL's."""
         entry = self.entry_of(repository)
         return Identity(repository, entry.spelling) if entry is not None else None
 
     def add_repository(self, identity: Identity, lane: str) -> None:
-        """It is private, as the tenant's login has found. Raises TenantLimitReached."""
+        """Add a private repository, which the tenant's login has found. Raises TenantLimitReached."""
         owner = owner_of(lane)
         if len(self._secret_of(owner).entries) >= self._limit:
             raise TenantLimitReached
         self._put(identity.repository, owner, PrivateRepository(identity.spelling))
 
     def remove_repository(self, identity: Identity) -> None:
-        """It is public, or fetched by nobody any more, and nothing else is known under its URL."""
+        """Remove a repository that is public or was given up, unless its URL has another identity by now."""
         if self.identity_in_force(identity.repository) == identity:
             self._put(identity.repository, self._owners[identity.repository], None)
 
     def note_unnamed(self, repository: bytes, since: int) -> None:
-        """Since when no row names a known repository; 0: one does."""
+        """Record since when no row names a known repository; 0: a row does."""
         entry = self.entry_of(repository)
         if entry is not None and entry.unnamed_since != since:
             self._put(repository, self._owners[repository], replace(entry, unnamed_since=since))
 
     async def load_repositories(self, lane_of: LaneOf) -> None:
-        """Read what is there; what was not saved is forgotten. Raises Permanent (unreadable), or as a cluster does.
+        """Load the registry, and forget unsaved changes. Raises Permanent (unreadable), or as a cluster does.
 
-        ``lane_of`` knows a tenant that has a login for a repository: its entry of before becomes that tenant's.
+        ``lane_of`` returns a tenant with a login for a repository; entries without an owner are given to that tenant.
         """
         self._secrets, self._owners = {}, {}
         self._unsaved.clear()
@@ -111,12 +111,12 @@ class PrivateRepositoryRegistry:
         await self._migrate_former(lane_of)
 
     async def save_repository(self, repository: bytes) -> None:
-        """Write what has changed of a repository. Raises as a cluster does; what is not written stays to be written."""
+        """Save the changes of a repository. Raises as a cluster does; unsaved changes stay pending."""
         for owner in [owner for owner, changed in self._unsaved.items() if repository in changed]:
             await self._save(owner)
 
     async def save_all(self) -> None:
-        """Write all that has changed. Raises as ``save_repository``."""
+        """Save all changes. Raises as :meth:`save_repository`."""
         for owner in sorted(self._unsaved):
             await self._save(owner)
 
@@ -142,17 +142,19 @@ class PrivateRepositoryRegistry:
             self._owners[repository] = owner
 
     def _index(self, owner: bytes) -> None:
-        """A Secret was read, perhaps with what another agent wrote to it."""
+        """Index a Secret after it was read. It may have another agent's changes."""
         for repository in list(self._secrets[owner].entries):
             if self._owners.setdefault(repository, owner) != owner:
                 self._secrets[owner].put_entry(repository, None)  # two agents wrote it for two tenants
                 self._unsaved[owner].add(repository)
 
     async def _migrate_former(self, lane_of: LaneOf) -> None:
-        """Give what the one Secret of before holds to its owners.
+        """Move the entries of the former, single Secret to their owners' Secrets.
 
-        1. Write it to theirs. 2. Mark it as moved: an agent of before then applies nothing, rather than take
-        everything for public. A crash in between repeats the first.
+        1. Write them to the owners' Secrets.
+        2. Mark the former Secret as moved: an older agent then applies nothing, rather than consider everything public.
+
+        A crash in between repeats the first step.
         """
         try:
             former = await self._cluster.get_object(SECRET, self._namespace, NAME)

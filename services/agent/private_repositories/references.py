@@ -1,4 +1,4 @@
-"""Index of the rows that name a repository, to find all rows that a change of it concerns. No I/O."""
+"""Index of the rows that name a repository. No I/O."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NAMING = frozenset({RowKind.APP_PROJECT, RowKind.APPLICATION, RowKind.REPOSITORY
 
 
 class RepositoryReferences:
-    """Keys of present rows, by the repositories that the rows name."""
+    """Keys of existing rows, by the repositories that the rows name."""
 
     def __init__(self) -> None:
         self._urls: dict[ObjectKey, tuple[str, ...]] = {}
@@ -24,7 +24,7 @@ class RepositoryReferences:
         """By repository, and kind of the row."""
 
     def put_row(self, key: ObjectKey, row: EngineResource) -> None:
-        """``row`` is the newest of ``key``."""
+        """Record the newest row of ``key``."""
         self.drop_row(key)
         urls = _urls_of(row) if row.kind in NAMING and row.desired == "present" else ()
         if urls:
@@ -33,7 +33,7 @@ class RepositoryReferences:
             self._keys.setdefault((repository_of(url), key.kind), set()).add(key)
 
     def drop_row(self, key: ObjectKey) -> None:
-        """``key`` names nothing any more."""
+        """Forget a row that is gone."""
         for url in self._urls.pop(key, ()):
             name = (repository_of(url), key.kind)
             others = self._keys.get(name, set())
@@ -47,15 +47,15 @@ class RepositoryReferences:
         self._keys.clear()
 
     def keys_of(self, repository: bytes) -> list[ObjectKey]:
-        """Whose rows name it, in order."""
+        """Keys of the rows that name the repository, sorted."""
         return sorted(key for kind in LIVE_KINDS for key in self.keys_of_kind(repository, kind))
 
     def keys_of_kind(self, repository: bytes, kind: str) -> Collection[ObjectKey]:
-        """Those of them that become an object of this kind: Applications are many, logins few."""
+        """Keys of these rows with objects of this kind. Applications may be many; logins are few."""
         return self._keys.get((repository, kind), ())
 
     def urls_of(self, key: ObjectKey) -> tuple[str, ...]:
-        """What ``key`` names."""
+        """The URLs that ``key`` names."""
         return self._urls.get(key, ())
 
 

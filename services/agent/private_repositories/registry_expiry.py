@@ -1,8 +1,8 @@
-"""Forgets private repositories that nobody names any more and no repo server can still have.
+"""Forgets private repositories that nobody names any more and that no repo server can still have.
 
-Argo CD fetches what a login opens to its repo servers' disks and never removes it there; an entry has to last as long.
-A pod's disk goes with the pod, so an entry may go once every repo server is younger than the last row that named it.
-Where that cannot be seen (no pods, a disk that outlives them, no right to look) nothing is forgotten.
+Argo CD fetches repositories to its repo servers' disks and never removes them there, so an entry must last as long. A
+pod's disk is deleted with the pod. So an entry may be forgotten once every repo server is younger than the last row
+that named it. If that cannot be found out (no pods, a disk that outlives them, no right to read) nothing is forgotten.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ log = structlog.get_logger(__name__)
 REPO_SERVERS = f"{NAME_LABEL}={REPO_SERVER}"
 EXPIRY_SECONDS = 3600.0
 SETTLED = timedelta(hours=1)
-"""How long after the last row went Argo CD may still be at work for it: deletions are forced long before."""
+"""How long Argo CD may still work for a deleted row. Deletions are forced long before."""
 POD_VOLUMES = frozenset({"emptyDir", "configMap", "secret", "projected", "downwardAPI"})
-"""Volumes that go with their pod."""
+"""Volumes that are deleted with their pod."""
 
 
 class RegistryExpiry:
-    """Entries of one instance's registry."""
+    """Expires the entries of one instance's registry."""
 
     def __init__(
         self,
@@ -40,12 +40,12 @@ class RegistryExpiry:
         clock: Clock,
         is_named: Callable[[bytes], bool],
     ) -> None:
-        """``is_named`` knows whether a row of the instance names a repository."""
+        """``is_named`` returns whether a row of the instance names a repository."""
         self._registry, self._cluster, self._namespace = registry, cluster, namespace
         self._clock, self._is_named = clock, is_named
 
     async def expire_repeatedly(self) -> None:
-        """For ever."""
+        """Expire entries again and again, for ever."""
         while True:
             await self._clock.sleep(EXPIRY_SECONDS)
             try:
@@ -54,7 +54,10 @@ class RegistryExpiry:
                 log.warning("private repositories that nobody names not forgotten yet", error=str(error))
 
     async def expire_entries(self) -> None:
-        """Note what is named, and forget what no repo server can have. Raises as a cluster does."""
+        """Note which repositories are named, and forget those that no repo server can have.
+
+        Raises as a cluster does.
+        """
         now, waiting = int(self._clock.now().timestamp()), False
         async for repository in in_slices(self._registry.repositories()):
             entry = self._registry.entry_of(repository)
@@ -79,7 +82,7 @@ class RegistryExpiry:
             log.info("forgot private repositories that nobody names", repositories=forgotten)
 
     async def _oldest_repo_server(self) -> datetime | None:
-        """When the oldest began; None if there is none to be seen, or a disk outlives its pod."""
+        """When the oldest repo server began; None if none can be seen, or a disk outlives its pod."""
         pods: list[Manifest] = []
         async for page in self._cluster.list_pages(POD, self._namespace, selector=REPO_SERVERS):
             pods += page.items

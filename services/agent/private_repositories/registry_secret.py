@@ -1,7 +1,7 @@
 """The private repositories that one tenant's logins have opened, in a Secret of the engine namespace.
 
-It holds only hashes, and is a Secret because a hash confirms a guessed URL. One agent at a time owns an instance; a
-write of a former owner meets a newer resource version and is merged.
+It has only hashes. It is a Secret because a hash confirms a guessed URL. One agent at a time owns an instance; a write
+of a former owner meets a newer resource version and is merged.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from services.common.kubernetes import SECRET, AlreadyExists, Conflict, KubeClie
 from services.common.ownership import AGENT_FIELD_MANAGER, OURS
 
 NAME = "gitops-service-private-repositories"
-"""Prefix of all of them, and the one Secret that there was before."""
+"""Prefix of all these Secrets, and name of the former, single Secret."""
 LABEL = {"managed-gitops.redhat.com/private-repositories": "true"}
 FIELD = "entries"
 MAX_WRITES = 5
-"""Of one attempt: more conflicts than that in a row come from another writer."""
+"""Writes of one attempt. More conflicts in a row come from another writer."""
 RECORD = struct.Struct(f">{SIZE}s{SIZE}sI")
 """Repository, spelling, and since when nobody names it."""
 
@@ -34,15 +34,15 @@ def secret_name(owner: bytes) -> str:
 
 @dataclass(frozen=True, slots=True)
 class PrivateRepository:
-    """What is remembered of a private repository."""
+    """What is stored of a private repository."""
 
     spelling: bytes
     unnamed_since: int = 0
-    """Seconds since 1970, since when no row of the instance names it; 0 while one does."""
+    """Since when no row of the instance names it, in seconds since 1970; 0 while one does."""
 
 
 class RegistrySecret:
-    """Entries of one owner. A change is in force at once, and durable when ``save_changes`` returns."""
+    """The entries of one owner. A change is in force at once, and durable when :meth:`save_changes` returns."""
 
     def __init__(self, cluster: KubeClient, namespace: str, owner: bytes) -> None:
         self.name = secret_name(owner)
@@ -51,11 +51,11 @@ class RegistrySecret:
         self._cluster, self._namespace = cluster, namespace
         self._unsaved: dict[bytes, PrivateRepository | None] = {}
         self._version = ""
-        """Empty: there is no such Secret yet."""
+        """The Secret's resource version; empty if there is no Secret yet."""
         self._turn = asyncio.Lock()
 
     def put_entry(self, repository: bytes, entry: PrivateRepository | None) -> None:
-        """``entry`` is what is known of it now; None: nothing any more."""
+        """Set the entry of ``repository``; None: remove it."""
         self._unsaved[repository] = entry
         if entry is None:
             self.entries.pop(repository, None)
@@ -63,13 +63,13 @@ class RegistrySecret:
             self.entries[repository] = entry
 
     def load_manifest(self, manifest: Manifest) -> None:
-        """Go on from ``manifest``; what was not saved stays to be saved. Raises Permanent if it is unreadable."""
+        """Load ``manifest``; unsaved changes stay pending. Raises Permanent if it is unreadable."""
         self._version, self.entries = manifest["metadata"]["resourceVersion"], _entries_in(manifest)
         for repository, entry in self._unsaved.items():
             self.put_entry(repository, entry)
 
     async def save_changes(self) -> None:
-        """Write what has changed. Raises as a cluster does; what is not written stays to be written."""
+        """Save the changes. Raises as a cluster does; unsaved changes stay pending."""
         async with self._turn:  # a caller that waited finds its changes written already
             for _ in range(MAX_WRITES if self._unsaved else 0):
                 written = dict(self._unsaved)
@@ -91,7 +91,7 @@ class RegistrySecret:
             self._version = ""  # what is known is written anew
 
     async def _write(self) -> bool:
-        """Whether it was written; if not it has to be read again."""
+        """Write the Secret. Returns False if it has to be read again."""
         data = {FIELD: _written(self.entries)}
         try:
             if not self.entries:

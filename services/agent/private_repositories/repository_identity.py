@@ -1,4 +1,4 @@
-"""Which URLs are one repository: as Argo CD's checkouts have it, and as git servers do. Pure."""
+"""Which URLs are one repository, for Argo CD's checkouts and for git servers. Pure."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ SUFFIX = ".git"
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """A repository as it is remembered: by hashes, because it is remembered for longer than any tenant names it."""
+    """A repository as hashes, because it is stored for longer than any tenant names it."""
 
     repository: bytes
-    """Of the form by which Argo CD shares its checkouts."""
+    """Hash of the form by which Argo CD shares its checkouts."""
     spelling: bytes
-    """Upper and lower case count here as they do to many servers: another repository may be public."""
+    """Hash with upper and lower case, which many servers distinguish: another spelling may be a public repository."""
 
 
 def identity_of(url: str) -> Identity:
@@ -31,10 +31,10 @@ def identity_of(url: str) -> Identity:
 
 
 def repository_of(url: str) -> bytes:
-    """The first half of its identity; also of the normalised form, as AppProjects list it."""
+    """The first half of the identity. Accepts the normalised form, too, which AppProjects list."""
     return digest_of(normalised(url))
 
 
 def digest_of(text: str, size: int = SIZE) -> bytes:
-    """A hash that stays the same for ever: it is stored."""
+    """A hash that never changes, because it is stored."""
     return hashlib.blake2b(text.encode(), digest_size=size).digest()

@@ -1,12 +1,12 @@
 """Tries a private repository without a login, when a tenant without one wants it.
 
-It may have become public. And a tenant that is refused at once would learn that somebody here has a login: what nobody
-has a login for is refused by its git server, which takes a round trip. So it is tried before each refusal, and again
-from time to time after it.
+It may have become public. And a tenant that is refused at once would learn that somebody here has a login: if nobody
+has one, the git server refuses it, which takes a round trip. So an attempt is made before each refusal, and again from
+time to time after it.
 
-A tenant has few attempts under way, however often it changes what it wants: one at each repository, in whichever
-spelling, and ``ATTEMPTS_PER_TENANT`` in all. The others are due, and each is started when one has ended; what nothing
-wants any more is not due.
+A tenant has few attempts at a time, however often it changes what it wants: one for each repository, in any spelling,
+and ``ATTEMPTS_PER_TENANT`` in all. The others are due, and start when one has ended. What nothing wants any more is not
+due.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from services.common.messages import EngineResource
 log = structlog.get_logger(__name__)
 
 INTERVAL = timedelta(seconds=60)
-"""Least time between two attempts for objects whose refusal has been told."""
+"""Minimum time between two attempts for objects that were refused."""
 ATTEMPTS_PER_TENANT = 4
-"""Attempts of one tenant that are under way at once, with those that wait for one of its slots."""
+"""Attempts of one tenant at a time, including those that wait for a slot of the checker."""
 
 Public = Callable[[Identity], Awaitable[None]]
 Attempt = tuple[str, str]
@@ -40,12 +40,12 @@ Attempt = tuple[str, str]
 
 @dataclass(slots=True)
 class _Attempts:
-    """Of one tenant at one URL: a server may answer each spelling of a repository differently."""
+    """The attempts of one tenant at one URL. A server may answer each spelling of a repository differently."""
 
     tried: dict[ObjectKey, str] = field(default_factory=dict)
-    """Digests of the rows for which one has ended without opening it."""
+    """Digests of the rows for which an attempt has ended without opening the repository."""
     waiting: dict[ObjectKey, str] = field(default_factory=dict)
-    """Of those for which one is under way."""
+    """Digests of the rows for which an attempt is running."""
     is_running: bool = False
     ended: datetime | None = None
 
@@ -57,15 +57,15 @@ class _Attempts:
 
 @dataclass(slots=True)
 class _Lane:
-    """What one tenant has to be tried."""
+    """The attempts of one tenant."""
 
     running: set[bytes] = field(default_factory=set)
-    """Repositories at which an attempt is under way, even if nothing wants them any more."""
+    """Repositories with a running attempt, even if nothing wants them any more."""
     due: dict[str, bytes] = field(default_factory=dict)
-    """URLs to be tried, each with its repository, in the order in which they are."""
+    """URLs to try, each with its repository, in order."""
 
     def pop_startable(self) -> str | None:
-        """The next URL whose attempt may start; it counts as running from now on."""
+        """The next URL whose attempt may start. It counts as running from now on."""
         if len(self.running) >= ATTEMPTS_PER_TENANT:
             return None
         url = next((url for url, repository in self.due.items() if repository not in self.running), None)
@@ -75,7 +75,7 @@ class _Lane:
 
 
 class VisibilityChecks:
-    """Visibility checks of one instance's repositories. The checker bounds how many run at once."""
+    """The visibility checks of one instance's repositories. The checker bounds how many run at a time."""
 
     def __init__(
         self,
@@ -87,9 +87,9 @@ class VisibilityChecks:
         on_public: Public,
         on_tried: Callable[[Iterable[ObjectKey]], None],
     ) -> None:
-        """``on_public`` is called with a repository that has become public; it raises as a cluster does.
+        """``on_public`` is called with a repository that has become public. It raises as a cluster does.
 
-        ``on_closed`` is called with objects that may be refused now.
+        ``on_tried`` is called after an attempt with the objects that waited for it: they may be refused now.
         """
         self._tasks, self._checker, self._clock = tasks, checker, clock
         self._registry, self._on_public, self._on_tried = registry, on_public, on_tried
@@ -98,7 +98,10 @@ class VisibilityChecks:
         self._lanes: dict[str, _Lane] = {}
 
     def has_tried(self, key: ObjectKey, row: EngineResource, url: str) -> bool:
-        """Whether an attempt at ``url`` for this state of the row has ended; if not, ``key`` is told when it has."""
+        """Whether an attempt at ``url`` has ended for this state of the row.
+
+        If not, ``on_tried`` is called with ``key``.
+        """
         wanted = (row.lane, url)
         if self._wanted.get(key) != wanted:
             self.forget_object(key)
@@ -114,7 +117,7 @@ class VisibilityChecks:
         return is_tried
 
     def forget_object(self, key: ObjectKey) -> None:
-        """It wants no repository any more."""
+        """Forget an object that wants no repository any more."""
         wanted = self._wanted.pop(key, None)
         attempts = self._attempts.get(wanted) if wanted is not None else None
         if wanted is None or attempts is None:
@@ -124,7 +127,7 @@ class VisibilityChecks:
         self._drop_unwanted(wanted, attempts)
 
     def clear(self) -> None:
-        """What was tried is tried again."""
+        """Forget all attempts, so that they are made again."""
         self._attempts.clear()
         self._wanted.clear()
         self._lanes.clear()
@@ -135,7 +138,7 @@ class VisibilityChecks:
             self._tasks.start_task(self._try(lane, tenant, url), "check visibility")
 
     def _drop_unwanted(self, wanted: Attempt, attempts: _Attempts) -> None:
-        """Forget what nothing wants any more; an attempt that is under way is kept until it has ended."""
+        """Forget what nothing wants any more. A running attempt stays until it has ended."""
         if attempts.is_wanted or attempts.is_running:
             return
         lane, url = wanted
@@ -163,7 +166,7 @@ class VisibilityChecks:
             log.warning("public repository not recorded yet", error=str(error))
 
     def _end_attempt(self, wanted: Attempt) -> dict[ObjectKey, str]:
-        """Returns the objects that waited for it."""
+        """Record the end of an attempt. Returns the objects that waited for it."""
         attempts = self._attempts[wanted]
         attempts.is_running, attempts.ended = False, self._clock.now()
         waited, attempts.waiting = attempts.waiting, {}

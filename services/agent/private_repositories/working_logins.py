@@ -18,7 +18,7 @@ OPENING = frozenset({RepositoryAccess.ANYBODY, RepositoryAccess.LOGIN})
 
 
 class WorkingLogins:
-    """Logins of one instance's tenants, as they were last found to work or not."""
+    """The logins of one instance's tenants, and whether they last worked."""
 
     def __init__(
         self, rows: Mapping[ObjectKey, EngineResource], live: EngineObjects, references: RepositoryReferences
@@ -31,23 +31,22 @@ class WorkingLogins:
         self._found[key] = (identity, access)
 
     def found_access(self, key: ObjectKey, identity: Identity) -> RepositoryAccess | None:
-        """What was last found out of this repository; None if nothing was."""
+        """The last result for this repository; None if there is none."""
         known = self._found.get(key)
         return known[1] if known is not None and known[0] == identity else None
 
     def forget_login(self, key: ObjectKey) -> None:
-        """It is wanted no longer."""
+        """Forget a login that is not wanted any more."""
         self._found.pop(key, None)
 
     def clear(self) -> None:
-        """Forget all results: another agent may get others meanwhile."""
+        """Forget all results: another agent may find others meanwhile."""
         self._found.clear()
 
     def has_login(self, lane: str, identity: Identity) -> bool:
-        """Whether the tenant has a login that opens it.
+        """Whether the tenant has a login that opens the repository.
 
-        Before the first check after a take-over it has one if Argo CD has it and was allowed to use it: what is not
-        known is left as it is.
+        Before the first check after a take-over, a login counts if Argo CD has it and was allowed to use it.
         """
         for key in self._keys_of(lane, identity.repository, SECRET.kind):
             url = self._references.urls_of(key)[0]

@@ -1,4 +1,4 @@
-"""Builds a provisioner out of its settings and runs it."""
+"""Builds a provisioner from its settings and runs it."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def start(settings: ProvisionerSettings) -> None:
 
 
 async def _serve(settings: ProvisionerSettings, messaging: Messaging[Observation], follower: FleetFollower) -> None:
-    """Only one process at a time has to run: two would do the same, and what they apply is the same."""
+    """Run the provisioner. One process is enough, but several do no harm: they apply the same."""
     shutdown, clock, heartbeat = Shutdown(), SystemClock(), Heartbeat()
     publisher = Publisher(settings, PROVISIONER)
     async with await connect(settings.kubeconfig) as cluster:

@@ -1,9 +1,9 @@
-"""What an installation consists of: rendered manifests, put into the namespace of an instance.
+"""The contents of an installation: rendered manifests, put into the namespace of an instance.
 
-A file of rendered manifests is what ``kustomize build`` makes of one instance: Argo CD's manifests of a version, the
-settings of ``k8s/argocd``, and the agents' rights. It is of one namespace, whichever; the instance's takes its place.
-Of what belongs to no namespace it may hold bindings of its accounts alone: the rest of a cluster is its operators'.
-Pure, but for the reading of these files.
+``kustomize build`` makes a file of rendered manifests for one instance: Argo CD's manifests of a version, the settings
+of ``k8s/argocd``, and the agents' rights. The file names one namespace, which is replaced by the instance's. Of objects
+without a namespace it may contain only bindings of its accounts: the rest of a cluster is its operators'. Pure, but for
+reading these files.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ from services.common.kubernetes import (
 from services.common.messages import FleetInstance
 
 INSTANCE_LABEL = "managed-gitops.redhat.com/engine-instance"
-"""Of all that a provisioner has made, with the instance's id: it changes and removes nothing else."""
+"""Label of everything that a provisioner makes, with the instance's id. It changes and removes nothing else."""
 PLATFORM_LABEL = "managed-gitops.redhat.com/platform"
-"""Nothing of tenants is deployed to such a namespace."""
+"""Nothing of tenants is deployed to a namespace with this label."""
 POD_SECURITY_LABEL = "pod-security.kubernetes.io/enforce"
-"""No pod of such a namespace takes anything of its node, whoever has the provisioner's rights."""
+"""No pod of such a namespace can use its node, even if somebody has the provisioner's rights."""
 
 SERVICE_ACCOUNT = ApiResource("", "v1", "ServiceAccount", "serviceaccounts")
 SERVICE = ApiResource("", "v1", "Service", "services")
@@ -52,13 +52,13 @@ NAMESPACED = (
     *(SERVICE_ACCOUNT, ROLE, ROLE_BINDING, CONFIG_MAP, SECRET, APP_PROJECT),
     *(NETWORK_POLICY, SERVICE, DEPLOYMENT, STATEFUL_SET),
 )
-"""What an installation consists of, in the order in which it is applied: pods come last."""
+"""Kinds of an installation, in the order in which they are applied: pods come last."""
 WORKLOADS = (DEPLOYMENT.kind, STATEFUL_SET.kind)
 KINDS = {each.kind: each for each in (*NAMESPACED, CLUSTER_ROLE_BINDING)}
 SHOWN = 5
-"""Names in a message; how many more there are is counted."""
+"""How many names a message has. The others are counted."""
 Stamp = tuple[int, int, int]
-"""By which a file is known to be the same: inode, time of the last change, size."""
+"""Identifies a state of a file: inode, time of the last change, size."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,25 +74,25 @@ class Rendering:
     """The manifests of one version and profile at one moment."""
 
     manifests: tuple[Manifest, ...]
-    """Shared: nobody changes anything of them."""
+    """Shared, so nobody may change them."""
     digest: str
-    """Of what they make of an instance. The same for all instances, whatever their ids and namespaces."""
+    """Digest of what they become for an instance: the same for all instances, whatever their ids and namespaces."""
 
 
 class Renderings:
-    """The rendered manifests that the release has."""
+    """The rendered manifests of the release."""
 
     def __init__(self, folder: Path) -> None:
-        """``folder`` is looked at again each time: what is mounted there may change."""
+        """``folder`` is read again each time, because a mounted folder may change."""
         self._folder = folder
         self._read: dict[Path, tuple[Stamp, list[Manifest]]] = {}
-        """By file what it was when it was read, and what it held: to parse one takes long, and all else waits."""
+        """By file, its state when it was read, and its content. To parse a file takes long, and blocks all else."""
 
     def manifests_of(self, version: str, profile: str) -> list[Manifest]:
-        """Those of one version and profile. Raises Permanent if there are none, or if they are not to be read.
+        """The manifests of one version and profile. Raises Permanent if there are none, or if they are unreadable.
 
-        Each of them has the fields that are read here, of the types that API servers take. Callers share them,
-        and change nothing of them.
+        Each has the fields that are read here, with the types that API servers accept. Callers share them, and must not
+        change them.
         """
         path = self._folder / f"{self._name(version, profile)}.yaml"
         if not path.is_file():
@@ -110,7 +110,7 @@ class Renderings:
         return list(self._read[path][1])
 
     def names(self) -> list[str]:
-        """Versions, each with its profile, of which there are manifests."""
+        """Versions, each with its profile, that have manifests."""
         return sorted(path.stem for path in self._folder.glob("*.yaml"))
 
     def _name(self, version: str, profile: str) -> str:
@@ -152,7 +152,7 @@ def namespace_of(instance: FleetInstance) -> Manifest:
 
 
 def rendering(manifests: Iterable[Manifest], instance: FleetInstance) -> Rendering:
-    """What is wanted for ``instance`` of these manifests. Raises Permanent if they may not be installed."""
+    """The rendering of these manifests for ``instance``. Raises Permanent if they may not be installed."""
     given = tuple(manifests)
     placed = installation(given, replace(instance, id="instance", namespace="namespace"))
     written = orjson.dumps([each.manifest for each in placed], option=orjson.OPT_SORT_KEYS)
@@ -160,7 +160,10 @@ def rendering(manifests: Iterable[Manifest], instance: FleetInstance) -> Renderi
 
 
 def installation(rendered: Iterable[Manifest], instance: FleetInstance) -> list[Wanted]:
-    """The objects of an instance, in the order in which they are applied. Raises Permanent if they may not be."""
+    """The objects of an instance, in the order in which they are applied.
+
+    Raises Permanent if they may not be installed.
+    """
     rendered = list(rendered)
     before = {namespace for each in rendered if (namespace := each.get("metadata", {}).get("namespace"))}
     if len(before) > 1:
@@ -172,7 +175,7 @@ def installation(rendered: Iterable[Manifest], instance: FleetInstance) -> list[
 
 
 def _require_version(rendered: Iterable[Manifest], instance: FleetInstance) -> None:
-    """What runs is what was ordered, as far as the images say which version they are."""
+    """Require the ordered version, as far as the images name one."""
     named = {each["metadata"]["name"]: each for each in rendered if each.get("kind") in WORKLOADS}
     found = version_of(Workloads(named.get(REPO_SERVER), named.get(CONTROLLER)))
     if found is not None and found != parsed_version(instance.wanted_version):
@@ -202,7 +205,7 @@ def _placed(rendered: Manifest, instance: FleetInstance, before: set[str]) -> Wa
 
 
 def differs(wanted: Any, live: Any) -> bool:
-    """Whether ``live`` lacks anything of ``wanted``; what others have added to it does not count."""
+    """Whether ``live`` lacks anything of ``wanted``. What others have added is ignored."""
     if isinstance(wanted, dict):
         if not isinstance(live, dict):
             return bool(wanted)
@@ -215,12 +218,12 @@ def differs(wanted: Any, live: Any) -> bool:
 
 
 def _is_missing(wanted: Any, live: Any) -> bool:
-    """What is empty may be left out."""
+    """Whether ``live`` lacks ``wanted``. An empty value may be left out."""
     return (wanted not in (None, {}, [], "") or live is not None) and differs(wanted, live)
 
 
 def is_rolled_out(workload: Manifest) -> bool:
-    """Whether all of its pods are as it wants them, and ready; old ones run on while new ones do not start."""
+    """Whether all of its pods are current and ready. Old pods run on while new ones do not start."""
     status = dict_of(workload.get("status"))
     if "observedGeneration" not in status:  # nobody looks after it
         return True
@@ -230,7 +233,7 @@ def is_rolled_out(workload: Manifest) -> bool:
 
 
 def described(names: Iterable[str]) -> str:
-    """A few of them, and how many more there are."""
+    """Some of the names, and the number of the others."""
     ordered = sorted(names)
     more = len(ordered) - SHOWN
     return ", ".join(ordered[:SHOWN]) + (f" and {more} more" if more > 0 else "")

@@ -1,7 +1,7 @@
-"""Makes an installation as it has to be in its namespace, and removes it again.
+"""Makes an installation as it should be in its namespace, and removes it.
 
-Level-based: each call looks at what there is and changes what differs, so any of them may be cut off anywhere. Whatever
-somebody else has made is left alone: a namespace is ours by its label, and so is each object in it.
+Level-based: each call compares what exists and changes what differs, so it may be interrupted anywhere. What somebody
+else has made is left alone: a namespace is ours by its label, and so is each object in it.
 """
 
 from __future__ import annotations
@@ -52,54 +52,54 @@ log = structlog.get_logger(__name__)
 
 OURS = f"{MANAGED_BY}={MANAGER}"
 MADE_ANEW = (CONFIG_MAP, DEPLOYMENT, STATEFUL_SET)
-"""What is deleted first when the configuration is applied anew: a comparison leaves what others have added there. Not
-rights and network policies, without which there would be a moment, and not Secrets, which Argo CD completes."""
+"""Kinds that are deleted first when the configuration is applied anew, because a comparison leaves what others have
+added. Not rights and network policies, which must never be missing, and not Secrets, which Argo CD completes."""
 UNSHOWN = ("apiVersion", "kind", "stringData")
 
 
 @dataclass(frozen=True, slots=True)
 class Installed:
-    """What came of a comparison of an installation."""
+    """The result of a comparison of an installation."""
 
     changed: int
-    """Objects."""
+    """Number of changed objects."""
     is_rolled_out: bool
-    """Whether all pods are those of its workloads as they are now. Not known in the comparison that changes these."""
+    """Whether all pods belong to the current workloads. Not known in the comparison that changes these."""
 
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """What is to be done about the objects of one kind."""
+    """What to do about the objects of one kind."""
 
     missing: Sequence[Manifest]
-    """Those that are wanted and not there, or not as they are wanted."""
+    """Desired objects that are missing or different."""
     outdated: Sequence[Manifest]
-    """Those that go first, because they are to be made anew."""
+    """Objects that are deleted first, to be created anew."""
     unwanted: Sequence[Manifest]
 
 
 class Installer:
-    """Of one engine cluster."""
+    """Installs the instances of one engine cluster."""
 
     def __init__(self, cluster: KubeClient, renderings: Renderings) -> None:
-        """``renderings``: what the release has."""
+        """``renderings``: those of the release."""
         self._cluster, self._renderings = cluster, renderings
         self.records = Records(cluster)
-        """What instances were brought up to."""
+        """The records of the instances."""
 
     def rendering_of(self, instance: FleetInstance) -> Rendering:
-        """What is wanted for it, as the release has it now. Raises Permanent if it cannot be installed."""
+        """The current rendering for an instance. Raises Permanent if it cannot be installed."""
         return rendering(self._renderings.manifests_of(instance.wanted_version, instance.profile), instance)
 
     async def install(self, instance: FleetInstance, wanted: Rendering, begun: Record | None = None) -> Installed:
-        """Make the installation what it has to be.
+        """Make the installation as it should be.
 
-        1. The namespace.   Crash: it is ours by its label, and goes on.
-        2. The record of what the instance has from now on, if that is another.     Crash: it goes on with that.
-        3. Its objects; those that are to be made anew go first.     Crash: those that are missing are made next time.
-        4. What is there of another version, and is not wanted any more, goes.
+        1. The namespace. Crash: it is ours by its label, so the next call continues.
+        2. The record of what the instance gets, if that has changed. Crash: the next call continues with that.
+        3. Its objects; those that are created anew are deleted first. Crash: missing ones are created next time.
+        4. Objects of another version that are no longer desired are deleted.
 
-        Raises Permanent if it cannot be made, and what the client does.
+        Raises Permanent if it cannot be installed, and what the client raises.
         """
         await self._ensure_namespace(instance)
         if begun is not None:
@@ -114,7 +114,7 @@ class Installer:
         return Installed(changed, are_rolled_out)
 
     async def found(self, instance: FleetInstance, wanted: Rendering) -> Record | None:
-        """What an instance without a record has; None: nothing of it is there. Raises what the client does."""
+        """What an instance without a record has; None: nothing. Raises what the client raises."""
         as_it_is = replace(instance, reapply_ordered_at=None)
         is_there = is_other = False
         for resource, manifests in _by_resource(wanted, instance).items():
@@ -127,9 +127,9 @@ class Installer:
         return UNRECORDED if is_other else Record(wanted.digest, since=None)
 
     async def remove(self, instance: FleetInstance) -> bool:
-        """Remove the installation; returns whether nothing is left of it. Raises Wait while a tenant has something.
+        """Remove the installation; returns whether nothing is left. Raises Wait while tenants' objects are left.
 
-        Bindings go first: without them what still runs may do nothing to the cluster.
+        Bindings are removed first: without them, what still runs can do nothing to the cluster.
         """
         namespace = await self._namespace(instance)
         if namespace is None or not _is_ours(namespace, instance):
@@ -192,7 +192,7 @@ class Installer:
             return None
 
     async def _left_of_tenants(self, namespace: str) -> list[str]:
-        """Applications whosesoever, and what agents have made: no row is about an instance that is retired."""
+        """Applications, and what agents have made. No row is about a retired instance."""
         found = [
             f"Application {each['metadata']['name']}"
             async for page in self._cluster.list_pages(APPLICATION, namespace, metadata_only=True)
@@ -206,7 +206,7 @@ class Installer:
 
 
 def _by_resource(wanted: Rendering, instance: FleetInstance) -> dict[ApiResource, list[Manifest]]:
-    """What the instance is to have of each kind, in the order in which it is applied."""
+    """The desired objects of each kind, in the order in which they are applied."""
     found: dict[ApiResource, list[Manifest]] = {resource: [] for resource in (*NAMESPACED, CLUSTER_ROLE_BINDING)}
     for each in installation(wanted.manifests, instance):
         found[each.resource].append(each.manifest)
@@ -227,7 +227,7 @@ def _changes(
 
 
 def _is_outdated(live: Manifest, instance: FleetInstance) -> bool:
-    """Whether it is from before the configuration was last ordered to be applied anew; the API server tells seconds."""
+    """Whether it is older than the last order to apply the configuration anew. API servers have times in seconds."""
     ordered = instance.reapply_ordered_at
     made = datetime.fromisoformat(live["metadata"]["creationTimestamp"])
     return ordered is not None and made < ordered.replace(microsecond=0)
@@ -243,7 +243,7 @@ def _made_for(namespace: Manifest) -> str:
 
 
 def _whose(namespace: Manifest, instance: FleetInstance) -> str:
-    """What is told of a namespace that is not ours, and of what to do."""
+    """The message about a namespace that is not ours, with what to do."""
     other = _made_for(namespace)
     if not other:
         return (
@@ -258,5 +258,5 @@ def _whose(namespace: Manifest, instance: FleetInstance) -> str:
 
 
 def _comparable(manifest: Manifest) -> Manifest:
-    """Without what a list does not show, or not as it was written."""
+    """``manifest`` without what a list does not show, or shows differently."""
     return {name: value for name, value in manifest.items() if name not in UNSHOWN}

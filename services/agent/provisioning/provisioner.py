@@ -1,11 +1,11 @@
-"""Keeps every installation of an engine cluster as it has to be, and tells the planner how far it is.
+"""Keeps every installation of an engine cluster as it should be, and reports progress to the planner.
 
-Compared at once when the fleet changes, and else every half minute. One instance that cannot be installed keeps no
-other from that. What the API server forbids is only told as a failure if that lasts: while it starts it may not know
-all rights yet.
+Installations are compared at once when the fleet changes, and otherwise every half minute. An instance that cannot be
+installed delays no other. A forbidden call is reported as a failure only if that lasts, because an API server that
+starts may not know all rights yet.
 
-Manifests that have changed come to instances in waves (``waves.py``). An instance that waits for its turn is left as it
-is: what it was installed with is not there any more to compare it with.
+Changed manifests are applied to instances in waves (``waves.py``). An instance that waits for its turn is left as it
+is: the manifests that it was installed with no longer exist for a comparison.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ from services.common.telemetry import metrics
 log = structlog.get_logger(__name__)
 
 REPORT_SECONDS = 60.0
-"""Between two reports of what has not changed."""
+"""Seconds between two reports without a change."""
 
 
 class Provisioner:
-    """See the module."""
+    """The provisioner of one engine cluster."""
 
     def __init__(
         self,
@@ -48,7 +48,7 @@ class Provisioner:
         interval_seconds: float,
         soak_seconds: float,
     ) -> None:
-        """``fleet`` is another's to keep up to date, who calls :meth:`look_again`.
+        """``fleet`` is kept up to date by its owner, who calls :meth:`look_again`.
 
         ``soak_seconds``: how long instances work with changed manifests before the next ones get them.
         """
@@ -56,27 +56,27 @@ class Provisioner:
         self._clock, self._interval, self._soak = clock, interval_seconds, timedelta(seconds=soak_seconds)
         self._asked = asyncio.Event()
         self._reported: dict[str, tuple[EngineInstallation, float]] = {}
-        """By instance what was told last, and when."""
+        """By instance, the last report and its time."""
         self._graces = defaultdict[str, ForbiddenGrace](lambda: ForbiddenGrace(clock=clock))
         """By instance."""
         self._gone: set[str] = set()
-        """Retired instances of which nothing is left: they are not looked at again by this process."""
+        """Retired instances of which nothing is left. This process does not compare them again."""
         self._waiting: frozenset[str] = frozenset()
-        """Instances that waited at the last comparison for manifests that have changed."""
+        """Instances that waited for changed manifests at the last comparison."""
         self._waiting_since = clock.time()
-        """Since when any waits, or when the last of them got its manifests."""
+        """Since when any instance waits, or when the last waiting one got its manifests."""
         self._has_looked = False
 
     def not_ready(self) -> str:
-        """Empty once every installation was compared that is to be there; those that are to go may take long."""
+        """Why it is not ready; empty once every desired installation was compared. Removals may take long."""
         return "" if self._has_looked else "installations not compared yet"
 
     def look_again(self) -> None:
-        """The fleet has changed."""
+        """The fleet has changed: compare again."""
         self._asked.set()
 
     async def run(self) -> None:
-        """For ever."""
+        """Compare again and again, for ever."""
         while True:
             self._asked.clear()
             await self.compare_all()
@@ -85,7 +85,7 @@ class Provisioner:
             waking.cancel()
 
     async def compare_all(self) -> None:
-        """Every installation, once."""
+        """Compare every installation once."""
         installations = self._fleet.installations()
         kept = [each for each in installations if not each.is_retired]
         turns = await find_turns(self._installer, kept, self._clock.now(), self._soak)
@@ -97,7 +97,7 @@ class Provisioner:
         self._has_looked = True
 
     def _measure_wait(self, turns: Mapping[str, Turn | GitOpsError]) -> None:
-        """One that waited, and cannot be read now, waits still."""
+        """Update the metric. An instance that waited, and cannot be read now, still waits."""
         now, before = self._clock.time(), self._waiting
         known = {name: turn for name, turn in turns.items() if isinstance(turn, Turn)}
         unread = before & (turns.keys() - known.keys())
@@ -177,7 +177,7 @@ class Provisioner:
 
 
 def _unfinished(instance: FleetInstance, message: str) -> EngineInstallation:
-    """It is tried again by itself."""
+    """The report of an installation that is tried again by itself."""
     phase = InstallationPhase.REMOVING if instance.is_retired else InstallationPhase.APPLYING
     return _report_of(phase, instance, message)
 

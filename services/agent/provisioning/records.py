@@ -1,7 +1,7 @@
-"""Keeps what instances were last brought up to, each in a ConfigMap of its namespace: it goes with that.
+"""Records which manifests each instance last got, in a ConfigMap of its namespace, which is deleted with it.
 
-Not with the label of what an installation consists of, so it is no part of that: it is neither compared with the
-rendered manifests nor made anew with the configuration.
+The ConfigMap lacks the label of an installation's objects. So it is neither compared with the rendered manifests nor
+created anew with the configuration.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from services.common.times import rfc3339
 FIELD_MANAGER = "gitops-service-provisioner"
 NAME = "gitops-service-installation"
 LABEL = "managed-gitops.redhat.com/installation-of"
-"""With the instance's id."""
+"""Label with the instance's id."""
 
 
 class Records:
-    """Of one engine cluster."""
+    """The records of one engine cluster."""
 
     def __init__(self, cluster: KubeClient) -> None:
         self._cluster = cluster
 
     async def read(self, instance: FleetInstance) -> Record | None:
-        """None if it has none. Raises what the client does.
+        """The instance's record, None if it has none. Raises what the client raises.
 
-        By its name: whoever may make ConfigMaps elsewhere in the cluster has none of them read here.
+        It is read by name, so nobody who may create ConfigMaps elsewhere in the cluster can provide one.
         """
         pages = self._cluster.list_pages(
             CONFIG_MAP, instance.namespace, selector=f"{LABEL}={instance.id}", fields=f"metadata.name={NAME}"
@@ -38,12 +38,12 @@ class Records:
         return _record_in(found[0]) if found else None
 
     async def write(self, instance: FleetInstance, record: Record) -> None:
-        """Into its namespace, which is there."""
+        """Write the record to the instance's namespace, which exists."""
         await self._cluster.apply_object(CONFIG_MAP, manifest_of(instance, record), field_manager=FIELD_MANAGER)
 
 
 def manifest_of(instance: FleetInstance, record: Record) -> Manifest:
-    """The ConfigMap."""
+    """The ConfigMap of a record."""
     data = {
         "digest": record.digest,
         "since": rfc3339(record.since) if record.since is not None else "",
@@ -55,7 +55,7 @@ def manifest_of(instance: FleetInstance, record: Record) -> Manifest:
 
 
 def _record_in(manifest: Manifest) -> Record | None:
-    """None if somebody has changed it, so that nobody can read it any more."""
+    """The record in a ConfigMap; None if somebody has made it unreadable."""
     data = dict_of(manifest.get("data"))
     digest, since = text_of(data.get("digest")), text_of(data.get("since"))
     try:

@@ -1,4 +1,4 @@
-"""Settings of the provisioner. Read once, by its bootstrap."""
+"""Settings of the provisioner. The bootstrap reads them once."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from pydantic import DirectoryPath, Field
 from services.agent.settings import EngineClusterSettings
 
 GROUP = "gitops-provisioner"
-"""What the names begin with by which provisioners come to the brokers."""
+"""Prefix of the provisioners' group names."""
 
 
 class ProvisionerSettings(EngineClusterSettings):
-    """What a provisioner needs to know."""
+    """Settings of a provisioner."""
 
     installations: DirectoryPath = Field(
         description="Folder of rendered manifests: VERSION.yaml of each version of Argo CD that there is, and "
@@ -29,5 +29,5 @@ class ProvisionerSettings(EngineClusterSettings):
 
     @property
     def consumer_group(self) -> str:
-        """The group that its reader of the fleet names; nothing is committed."""
+        """The group that its reader of the fleet names. Nothing is committed."""
         return f"{GROUP}-{self.engine_cluster}"

@@ -1,4 +1,4 @@
-"""What a comparison does about each instance: found out for all of them before the first is changed."""
+"""What a comparison does about each instance. It is decided for all of them before the first is changed."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from services.common.messages import FleetInstance
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """Of one instance."""
+    """What to do about one instance."""
 
     wanted: Rendering
-    """As it was when the comparison began: what changes meanwhile has its turns from the next one on."""
+    """The rendering when the comparison began. Later changes have their turns from the next comparison on."""
     record: Record | None
-    """Of what the instance has; None: nothing is known of that, and nothing has to wait."""
+    """What the instance has; None: that is unknown, and nothing has to wait."""
     is_written: bool
-    """Whether the record is kept like this already."""
+    """Whether the record is already stored like this."""
     waits: str = ""
-    """What is told of the instance while it is left as it is; empty: it is brought up to what is wanted."""
+    """Why it is not updated now; empty: it may be."""
 
 
 async def find_turns(
     installer: Installer, instances: Iterable[FleetInstance], now: datetime, soak: timedelta
 ) -> dict[str, Turn | GitOpsError]:
-    """By instance its turn, or why there is none."""
+    """The turn of each instance, or the error that prevents it."""
     turns: dict[str, Turn] = {}
     errors: dict[str, GitOpsError] = {}
     members: list[Member] = []
@@ -67,5 +67,5 @@ async def _turn_of(installer: Installer, instance: FleetInstance, wanted: Render
 
 
 def _unread(wanted: Rendering) -> Record:
-    """Taken for that of an instance that nobody can read anything of: nothing goes on because of what it may be."""
+    """The record of an instance that nobody can read. It must not let anything continue."""
     return Record(wanted.digest, since=None)

@@ -29,30 +29,30 @@ from services.common.times import rfc3339
 
 TURNS = {ring: number for number, ring in enumerate(RINGS)}
 WAITS = "its manifests have changed and are not applied yet: it waits for "
-"""What is told of an instance before what it waits for."""
+"""Beginning of the message about a waiting instance, followed by what it waits for."""
 
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """What an instance was last brought up to, and how that went."""
+    """The manifests that an instance last got, and its health with them."""
 
     digest: str
-    """Of the manifests; empty: nobody knows."""
+    """Digest of the manifests; empty: unknown."""
     since: datetime | None
-    """Since when it has all of them, and is well with them; None: it is not."""
+    """Since when the instance has all of them, and is well with them; None: it is not."""
     ill: str = ""
-    """How ill it was when it began to get them; empty: it was not, or has worked with them since."""
+    """Its health when it began to get them; empty: it was well, or has been well since."""
     is_proven: bool = False
     """Whether it was well with them for the soak, and not down since."""
 
 
 UNRECORDED = Record(digest="", since=None)
-"""Of an instance that an earlier release has installed, and that has not all of what is wanted now."""
+"""The record of an instance that an earlier release has installed, and that differs from what is wanted now."""
 
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """An instance of the engine cluster, the digest of the manifests that are wanted for it, and what it has."""
+    """An instance of the engine cluster, the digest of its wanted manifests, and its record."""
 
     instance: FleetInstance
     wanted: str
@@ -60,17 +60,17 @@ class Member:
 
     @property
     def has_wanted(self) -> bool:
-        """Or is being brought up to it."""
+        """Whether it has the wanted manifests, or is getting them."""
         return self.record.digest == self.wanted
 
     @property
     def is_informative(self) -> bool:
-        """Whether its health says something about what it has."""
+        """Whether its health says something about its manifests."""
         return self.record.ill != Health.DOWN
 
 
 def begun(instance: FleetInstance, digest: str) -> Record:
-    """The record of an instance that is to be brought up to manifests from now on."""
+    """The record of an instance that begins to get manifests."""
     return Record(digest, since=None, ill=instance.health if instance.is_ill else "")
 
 
@@ -86,12 +86,12 @@ def completed(
 
 
 def believed(record: Record, now: datetime) -> Record:
-    """What a record says, but for a time that is still to come: somebody has changed it, or the clock."""
+    """The record, without a time in the future: somebody has changed it, or the clock."""
     return replace(record, since=None) if record.since is not None and record.since > now else record
 
 
 def find_waiting(members: Iterable[Member], now: datetime, soak: timedelta) -> dict[str, str]:
-    """By instance that does not get its changed manifests yet, what it waits for; all others may go on."""
+    """What each instance waits for that does not get its changed manifests yet. All others may continue."""
     ordered = sorted(members, key=_turn)
     serving = [each for each in ordered if each.instance.is_in_service]
     late = [each for each in serving if not each.has_wanted]
@@ -118,12 +118,12 @@ def _is_down(instance: FleetInstance) -> bool:
 
 
 def _is_well(instance: FleetInstance, record: Record) -> bool:
-    """Whether it works, or is degraded as it was when it began to get what it has."""
+    """Whether it works, or is degraded as it was when it began to get its manifests."""
     return instance.is_working or instance.health == record.ill == Health.DEGRADED
 
 
 def _obstacle(member: Member, now: datetime, soak: timedelta) -> str:
-    """Why what this instance has comes to no other yet; empty: it may."""
+    """Why no other instance may get this one's manifests yet; empty: one may."""
     instance, record = member.instance, member.record
     if _is_down(instance) or (instance.is_ill and not record.is_proven and not _is_well(instance, record)):
         reason = f" ({instance.health_reason})" if instance.health_reason else ""
@@ -140,19 +140,19 @@ def _obstacle(member: Member, now: datetime, soak: timedelta) -> str:
 
 
 def _unready(member: Member) -> str:
-    """Likewise of an instance that was installed with it."""
+    """Why no other instance may get the manifests with which this one was installed."""
     how = "has failed" if member.instance.state == "failed" else "is not ready yet"
     return f"{member.instance.id}, which was installed with its changed ones and {how}"
 
 
 def _counted(having: Sequence[Member]) -> list[Member]:
-    """Those whose health says something about what they have."""
+    """The instances whose health says something about their manifests."""
     observed = {each.wanted for each in having if each.is_informative}
     return [each for each in having if each.is_informative or each.wanted not in observed]
 
 
 def _wave(late: Sequence[Member], counted: Counter[str]) -> list[Member]:
-    """Of those that wait, in the order of their turns, the ones that go now: all of one ring."""
+    """The waiting instances whose turn is now, in order: all of one ring."""
     wave: list[Member] = []
     taken = Counter[str]()
     for each in late:

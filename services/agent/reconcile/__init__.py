@@ -1,1 +1,1 @@
-"""Reconciles live objects with desired ones: which are queued, what to call next, and what to report."""
+"""Reconciles live objects with desired ones: which objects are queued, which call is next, and what is reported."""

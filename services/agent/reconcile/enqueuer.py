@@ -1,6 +1,6 @@
-"""Decides which objects are queued: those that a row or a watch event is about, and regularly all that have drifted.
+"""Decides which objects are queued: those of a row or a watch event, and regularly all that have drifted.
 
-It decides nothing else: a worker that finds an object as desired is done with it.
+A worker that finds a queued object as desired does nothing.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from services.common.messages.compiled import RowKind
 from services.common.queueing import Place, WorkQueue
 
 ORPHAN_LANE = ""
-"""No tenant's lane: lanes are named after AppProjects."""
+"""The lane of orphans. Tenants' lanes are named after AppProjects."""
 
 REPAIR_LIMIT_SECONDS, FREE_REPAIRS = 30, 3
 BACKOFF_RESET_SECONDS = 60
-"""After this time without a repair of an object its next repair is not delayed."""
+"""An object that was not repaired for so long is repaired without delay."""
 
 HasDrifted = Callable[[ObjectKey, EngineResource], bool]
 
@@ -43,14 +43,14 @@ class Enqueuer:
         self._rows, self._live, self._queue = rows, live, queue
         self._has_drifted, self._outcomes, self._pending = has_drifted, outcomes, pending
         self._repairs: KeyedBackoff[ObjectKey] = KeyedBackoff(REPAIR_LIMIT_SECONDS, FREE_REPAIRS, BACKOFF_RESET_SECONDS)
-        """Delays of repairs: none, unless they are undone again and again."""
+        """Delays of repairs. Only repeated repairs of an object are delayed."""
 
     def enqueue_key(self, key: ObjectKey) -> None:
         """Queue ``key``."""
         self._queue.add_key(key, self._place(key))
 
     def enqueue_if_drifted(self, key: ObjectKey, now: float) -> None:
-        """A watch showed a change of an object: queue it if it has drifted, and its sync in any case."""
+        """A watch showed a change of an object: queue the object if it has drifted, and its sync in any case."""
         self.enqueue_sync(key)
         if key not in self._queue:
             if self._is_to_repair(key):  # if not: most often the echo of our own write
@@ -59,12 +59,12 @@ class Enqueuer:
             self.enqueue_key(key)
 
     def enqueue_sync(self, key: ObjectKey) -> None:
-        """Queue the sync of an Application that changed."""
+        """Queue the sync of an Application that has changed."""
         if key.kind == APPLICATION.kind and (sync := sync_of(key)) in self._rows:
             self.enqueue_key(sync)
 
     def is_due(self, key: ObjectKey) -> bool:
-        """Whether the row of ``key`` is not as desired, or its message is not acknowledged."""
+        """Whether the object of ``key`` is not as desired, or its message is not acknowledged."""
         row = self._rows.get(key)
         if row is None:
             return False
@@ -73,9 +73,10 @@ class Enqueuer:
         return key in self._pending or row.desired == "absent" or self._may_have_drifted(key, row)
 
     def _place(self, key: ObjectKey) -> Place[ObjectKey]:
-        """In its tenant's lane. Creation goes up, AppProjects before Applications; deletion comes down.
+        """The place in its tenant's lane.
 
-        A sync follows its Application alone, whatever else hangs in the lane.
+        Objects are created in the order of their waves, AppProjects before Applications, and deleted in reverse order.
+        A sync waits for its Application only, whatever else waits in the lane.
         """
         row = self._rows.get(key)
         if row is None:

@@ -32,11 +32,11 @@ WAIT_LIMIT_SECONDS = 30.0
 
 
 Work = Callable[[ObjectKey], Awaitable[datetime | None]]
-"""Returns when the object is to be queued again, None if only an event does that."""
+"""Returns when to queue the object again; None: only an event queues it."""
 
 
 class InstanceWorkers:
-    """Workers of one instance's queue."""
+    """The workers of one instance's queue."""
 
     def __init__(
         self,
@@ -59,13 +59,13 @@ class InstanceWorkers:
         self._workers.start()
 
     async def suspend(self) -> None:
-        """Stop working: when this returns no call is in flight and the queue is empty."""
+        """Stop working. When this returns, no call is in flight and the queue is empty."""
         await self._workers.stop()
         self._retries.clear()
         self._waits.clear()
 
     def start_tasks(self) -> None:
-        """Start what can be started. Called after every change of the queue."""
+        """Start tasks for queued objects. Called after every change of the queue."""
         self._workers.start_tasks()
 
     async def _work_on(self, key: ObjectKey) -> float | None:
@@ -88,7 +88,7 @@ class InstanceWorkers:
         return None
 
     def _pause(self) -> None:
-        """The instance does not answer. Tasks that failed together are one failure."""
+        """Pause, because the instance does not answer. Tasks that failed together count as one failure."""
         if not self._workers.is_paused:
             self._workers.pause(self._pauses.next_delay())
         self._workers.limit = 1

@@ -1,7 +1,7 @@
-"""Makes one object as its row desires: one applier for each kind of row. Called by the instance's workers.
+"""Makes an object as its row desires. There is an applier for each kind of row, called by the instance's workers.
 
-An Application or AppProject is the row's manifest. Secrets have their own applier in ``secret_applier``, syncs, a field
-of an Application, in ``sync_applier``.
+Applications and AppProjects are their rows' manifests. Secrets are applied in ``secret_applier``; syncs, which are a
+field of an Application, in ``sync_applier``.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from services.kinds.gitops_deployment import catalogue as deployment
 log = structlog.get_logger(__name__)
 
 EnsureReported = Callable[[ObjectKey], bool]
-"""Whether the log has what has become of the run of an Application that is given up, see ``sync_applier``."""
+"""Whether the log has the result of the run of an Application that is released, see ``sync_applier``."""
 
 
 class Applier(Protocol):
@@ -43,17 +43,17 @@ class Applier(Protocol):
         """Make the object as ``row`` desires. Raises Permanent, Retry, Wait as the reconciler does."""
 
     def has_drifted(self, key: ObjectKey, row: EngineResource) -> bool:
-        """Whether there is anything to do; asked for each event of a watch. Raises Permanent."""
+        """Whether there is anything to do. Called for each event of a watch. Raises Permanent."""
 
     def forget_row(self, key: ObjectKey) -> None:
-        """Nothing is desired of ``key`` any more."""
+        """Forget a row of which nothing is desired any more."""
 
     async def suspend(self) -> None:
-        """The instance is no longer ours: when this returns no task is running."""
+        """Stop: the instance is no longer ours. When this returns, no task is running."""
 
 
 class ObjectApplier:
-    """Applications and AppProjects."""
+    """Applies Applications and AppProjects."""
 
     def __init__(
         self,
@@ -72,7 +72,7 @@ class ObjectApplier:
         self._repositories, self._waiting = repositories, waiting_applications
 
     async def reconcile_row(self, key: ObjectKey, row: EngineResource) -> Outcome:
-        """Bring the object to ``row``."""
+        """Make the object as ``row`` desires."""
         if row.kind == RowKind.APPLICATION and is_released(row):
             self._repositories.forget_application(key)
             return await self._reconciler.release_object(
@@ -96,20 +96,24 @@ class ObjectApplier:
         return outcome
 
     async def _end_stale_refusal(self, key: ObjectKey) -> None:
-        """Have Argo CD look again at an Application that it refuses for what its AppProject was before.
+        """Request a comparison of an Application that is refused because of an earlier state of its AppProject.
 
-        If it does not see the new one then either, the Application's next event leads here, after the delay of repairs.
+        If Argo CD does not see the new state then, either, the Application's next event leads here again, after the
+        delay of repairs.
         """
         if self._is_refusal_stale(key):
             log.info("compared with a stale AppProject; to be compared again", namespace=key.namespace, name=key.name)
             await self._reconciler.request_comparison(KINDS[key.kind], key)
 
     def _is_refusal_stale(self, key: ObjectKey) -> bool:
-        """Whether it is, and Argo CD has not been asked yet."""
+        """Whether Argo CD saw a stale AppProject, and was not asked to compare again."""
         return saw_stale_project(key, self._live) and REFRESH not in self._live[key].annotations
 
     async def _reconcile_permitted(self, kind: ManagedKind, key: ObjectKey, desired: Manifest | None) -> Outcome:
-        """As the reconciler does it. Rights that are missing are operators' to mend, and so tenants are told."""
+        """Reconcile as the reconciler does.
+
+        If rights are missing, operators have to grant them, and tenants see why.
+        """
         try:
             return await self._reconciler.reconcile_object(kind, key, desired)
         except Rejected as error:
@@ -119,11 +123,11 @@ class ObjectApplier:
             raise RefusedInput(deployment.ENGINE_NOT_ACCEPTED.text()) from error
 
     async def remove_object(self, key: ObjectKey) -> Outcome:
-        """Delete an object, of any kind, that no row desires."""
+        """Delete an object of any kind that no row desires."""
         return await self._reconciler.reconcile_object(KINDS[key.kind], key, None)
 
     def has_drifted(self, key: ObjectKey, row: EngineResource) -> bool:
-        """Whether the object is not as ``row`` says, or must not be."""
+        """Whether the object differs from ``row``, or must not exist."""
         if row.desired == "absent" or is_released(row):
             return key in self._live
         desired = self._desired(row)
@@ -138,20 +142,23 @@ class ObjectApplier:
         self._repositories.forget_application(key)
 
     async def suspend(self) -> None:
-        """Stop asking about repositories, and forget what was begun."""
+        """Stop asking about repositories, and forget pending releases."""
         self._waiting.clear()
         self._reconciler.suspend()
         await self._repositories.suspend()
         await self._isolation.suspend()
 
     def _desired(self, row: EngineResource) -> Manifest:
-        """The desired object: an AppProject lists no repository that its tenant is denied. Raises Permanent."""
+        """The desired object. An AppProject does not list repositories that its tenant is denied. Raises Permanent."""
         desired = self._engine.served_part(desired_object(row))
         require_tenants_destinations(desired, self._is_platform)
         return self._isolation.allowed_project(row, desired) if row.kind == RowKind.APP_PROJECT else desired
 
     async def _has_to_wait(self, key: ObjectKey, row: EngineResource, desired: Manifest) -> bool:
-        """Whether a background check has to end first. Raises Permanent, after ending Argo CD's operation on it."""
+        """Whether a background check has to end first.
+
+        Raises Permanent if the repository is denied, after ending Argo CD's operation.
+        """
         try:
             if key.kind == APPLICATION.kind and is_drifted(KINDS[key.kind], desired, self._live.get(key)):
                 self._engine.require_acceptance(deployment.ENGINE_NOT_ACCEPTED)
@@ -164,9 +171,10 @@ class ObjectApplier:
         return key.kind == APPLICATION.kind and not await self._ensure_readable(key, row, source_url(desired))
 
     async def _ensure_readable(self, key: ObjectKey, row: EngineResource, url: str) -> bool:
-        """As :meth:`RepositoryIsolation.may_read`; an Application that may not is no longer synced, to anything.
+        """Whether the Application may read ``url``, as :meth:`RepositoryIsolation.may_read`.
 
-        Argo CD does not sync one either that it cannot read without a login.
+        If not, its automatic sync is ended. Argo CD itself does not sync an Application with a repository that it
+        cannot read without a login.
         """
         if self._isolation.is_denied(row.lane, url):
             await self._reconciler.end_operation(ROW_KINDS[row.kind], key)

@@ -20,29 +20,29 @@ from services.common.ownership import MANAGED_BY, MANAGER, OURS
 
 @dataclass(frozen=True, slots=True)
 class Unchanged:
-    """The object is as desired, or is not there as desired."""
+    """The object is as desired."""
 
 
 @dataclass(frozen=True, slots=True)
 class Create:
-    """It does not exist."""
+    """Create the object: it does not exist."""
 
     manifest: Manifest
 
 
 @dataclass(frozen=True, slots=True)
 class Apply:
-    """Something is missing or different: server-side apply."""
+    """Apply on the server side: something is missing or different."""
 
     manifest: Manifest
 
 
 @dataclass(frozen=True, slots=True)
 class Patch:
-    """A merge patch: something exists that must not, or deletion needs something first.
+    """Patch: something must be removed, or deletion needs something first.
 
-    Server-side apply cannot take away what another manager owns, nor what our own POST owns (a create is recorded
-    as an Update of the same manager name, an apply as an Apply): a merge patch removes by name, whoever owns it.
+    Server-side apply cannot remove what another manager owns, nor what our own POST owns (a create is recorded as an
+    Update of the same manager name, an apply as an Apply). A merge patch removes fields by name, whoever owns them.
     """
 
     patch: Manifest
@@ -50,13 +50,13 @@ class Patch:
 
 @dataclass(frozen=True, slots=True)
 class Delete:
-    """It exists, and its deletion was not asked for yet."""
+    """Delete: the object exists, and its deletion was not requested yet."""
 
     uid: str
     version: int | None = None
-    """Only of this version: what matters of it would be lost with another one. None: of any."""
+    """Delete this version only, because another one would lose what matters; None: any version."""
     propagation: Literal["Background", "Foreground", ""] = ""
-    """Empty: as of its kind."""
+    """Empty: the default of its kind."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,14 +69,14 @@ class RemoveFinalizers:
 
 @dataclass(frozen=True, slots=True)
 class AwaitRemoval:
-    """It is being deleted; requeue it on a watch event, at the latest at ``deadline``."""
+    """Wait: the object is being deleted. Requeue it on a watch event, and no later than at ``deadline``."""
 
     deadline: datetime
 
 
 OPERATION_PATIENCE = timedelta(seconds=60)
-"""How long an operation of an Application that is released may go on before it is ended, so that another instance may
-have that."""
+"""How long the operation of an Application that is released may go on. Then it is ended, so that another instance can
+take over."""
 
 ObjectStep = Unchanged | Create | Apply | Patch | Delete | RemoveFinalizers | AwaitRemoval
 
@@ -84,7 +84,7 @@ ObjectStep = Unchanged | Create | Apply | Patch | Delete | RemoveFinalizers | Aw
 def next_step(
     kind: ManagedKind, desired: Manifest | None, live: LiveObject | None, now: datetime, deletion_timeout: timedelta
 ) -> ObjectStep:
-    """What to do next; ``desired`` None: the object shall not exist. After the timeout a deletion is forced."""
+    """The next step; ``desired`` None: the object should not exist. After the timeout a deletion is forced."""
     if live is None:
         return Unchanged() if desired is None else Create(desired)
     if live.deletion_started is not None:
@@ -94,16 +94,18 @@ def next_step(
 
 
 def release_step(live: LiveObject | None, now: datetime, since: datetime, *, at_once: bool = False) -> ObjectStep:
-    """What to do next so that an Application goes, and all that it has deployed stays.
+    """The next step of a release: the Application is deleted, and everything that it has deployed stays.
 
-    1. Argo CD begins nothing by itself any more. 2. What it is doing ends, or is ended. 3. Without finalizers nothing
-    of it is left to do for Argo CD. 4. It is deleted, if nothing has begun since: its version decides.
+    1. Automatic syncs are ended.
+    2. The running operation ends, or is ended.
+    3. The finalizers are removed, so Argo CD has nothing left to do.
+    4. The Application is deleted in the version that was read: so nothing has begun since.
 
     Args:
-        live: as it is.
+        live: the Application as it is.
         now: the time.
-        since: when it was to be released, as far as is known.
-        at_once: leaves 1 and 2 out: another Argo CD may have it already, and this one may never end what it does.
+        since: when the release began, as far as is known.
+        at_once: skips 1 and 2: another Argo CD may have the Application, and this one may never end its operation.
     """
     if live is None:
         return Unchanged()
@@ -124,7 +126,10 @@ def _without_finalizers(live: LiveObject) -> Patch:
 
 
 def _may_end_by_itself(operation: LiveOperation) -> bool:
-    """Whether it is at work: what has not begun, or waits for its next attempt, another instance begins anew."""
+    """Whether the operation runs.
+
+    One that has not begun, or waits for its next attempt, is repeated by the next instance.
+    """
     return operation.phase == RUNNING and not operation.has_failed
 
 
@@ -138,27 +143,27 @@ def _going(kind: ManagedKind, live: LiveObject, deadline: datetime, now: datetim
 
 
 def end_of_operation(live: LiveObject) -> Patch | None:
-    """What ends the operation of an Application, which Argo CD would finish first; None if there is nothing to end."""
+    """The patch that ends the operation of an Application, which delays its deletion; None if there is none."""
     patch = termination_patch(live.operation)
     return Patch({"metadata": {"resourceVersion": str(live.version)}} | patch) if patch else None
 
 
 def end_of_automation(live: LiveObject) -> Patch | None:
-    """What keeps Argo CD from syncing an Application by itself; None if it does not do that."""
+    """The patch that ends automatic syncs of an Application; None if it has none."""
     policy = dict_of(dict_of(live.owned.get("spec")).get("syncPolicy"))
     spec = {"syncPolicy": {"automated": None}}
     return Patch({"metadata": {"resourceVersion": str(live.version)}, "spec": spec}) if "automated" in policy else None
 
 
 def comparison_request(live: LiveObject) -> Patch:
-    """What has Argo CD compare an Application again."""
+    """The patch that requests a comparison of an Application."""
     return Patch({"metadata": {"resourceVersion": str(live.version), "annotations": {REFRESH: "normal"}}})
 
 
 def _removal(kind: ManagedKind, live: LiveObject) -> ObjectStep:
-    """Deletion needs the cascade finalizer, none of hooks, and our label, so that the watch sees the end of it.
+    """Prepare the deletion: add the cascade finalizer and our label, by which the watch sees the end; remove hooks.
 
-    Argo CD puts a hook's finalizer on at any time before the deletion, and at none after it: the version decides.
+    Argo CD may add a hook's finalizer until the deletion, but not after it. So the deletion names the version.
     """
     finalizers = _without_hooks(kind, live)
     if kind.cascade_finalizer and kind.cascade_finalizer not in finalizers:
@@ -184,7 +189,7 @@ def _change(kind: ManagedKind, desired: Manifest, live: LiveObject) -> ObjectSte
 
 
 def _of_version(change: Manifest, live: LiveObject) -> Manifest:
-    """Only of the version that it was decided on: a former owner's, which comes late, changes nothing."""
+    """``change``, bound to the version on which it was decided: a late change of a former owner has no effect."""
     return change | {"metadata": change.get("metadata", {}) | {"resourceVersion": str(live.version)}}
 
 
@@ -201,12 +206,12 @@ def difference(kind: ManagedKind, desired: Manifest, live: LiveObject) -> Manife
 
 
 def is_drifted(kind: ManagedKind, desired: Manifest, live: LiveObject | None) -> bool:
-    """Whether the object is not as desired, or on its way out."""
+    """Whether the object is not as desired, or is being deleted."""
     return live is None or live.deletion_started is not None or bool(difference(kind, desired, live))
 
 
 def _with_values(patch: Manifest, desired: Manifest) -> Manifest:
-    """What was compared by hashes is sent by value."""
+    """``patch`` with values in place of the hashes that were compared."""
     return {name: _value(change, desired.get(name)) for name, change in patch.items()}
 
 
@@ -217,7 +222,7 @@ def _value(change: Any, wanted: Any) -> Any:
 
 
 def merge_patch(before: Manifest, after: Manifest) -> Manifest:
-    """The smallest merge patch from ``before`` to ``after``: null where something goes."""
+    """The smallest merge patch from ``before`` to ``after``, with null for each removed field."""
     patch: Manifest = {name: None for name in before if name not in after}
     for name, value in after.items():
         old = before.get(name)
@@ -230,7 +235,7 @@ def merge_patch(before: Manifest, after: Manifest) -> Manifest:
 
 
 def _lacking(wanted: dict[str, str], present: dict[str, str]) -> dict[str, str]:
-    """Labels and annotations of others are left alone: only ours are compared."""
+    """Our missing labels or annotations. Those of others are ignored."""
     return {name: value for name, value in wanted.items() if present.get(name) != value}
 
 

@@ -1,9 +1,9 @@
-"""Orphans: objects of ours that no row desires. Deleted only after a grace period, and only if they are few.
+"""Orphans: objects of ours that no row desires. They are deleted after a grace period, and only if they are few.
 
-Called only while this agent owns the instance's partition and its desired state is complete. If the desired state was
-lost, every object is an orphan: so a great share of the objects is kept and told, and goes only if an operator has
-approved exactly these objects by name. An approval is a row of the instance; it counts until none of its objects is an
-orphan any more, and the planner, told so, has withdrawn it.
+Used only while this agent owns the instance's partition and its desired state is complete. If the desired state was
+lost, every object is an orphan. So a great share of the objects is kept and reported, and deleted only after an
+operator has approved exactly these objects by name. An approval is a row of the instance. It is in force until none of
+its objects is an orphan any more; the agent reports that, and the planner withdraws the approval.
 """
 
 from __future__ import annotations
@@ -24,28 +24,28 @@ log = structlog.get_logger(__name__)
 SHARE = 0.1
 ALWAYS_ALLOWED = 10
 APPROVED_AT_ONCE = 5000
-"""Objects that one approval is about: if more are kept, the first of them."""
+"""How many objects one approval covers. If more are kept, it covers the first of them."""
 
 Name = str
 """Kind and name of an object, as ``kind/name``."""
 
 
 class Orphans:
-    """Orphans of one instance, and since when; and which of them operators have approved to remove."""
+    """The orphans of one instance, since when each is one, and which removals are approved."""
 
     def __init__(self, grace: timedelta) -> None:
         self._grace = grace
         self._since: dict[ObjectKey, datetime] = {}
         self._deletable: set[ObjectKey] = set()
         self._approved: dict[str, frozenset[Name]] = {}
-        """By the digest of what was approved."""
+        """Approved objects by the digest of the approval."""
         self._kept: tuple[Name, ...] = ()
         self._existing = 0
         self._is_news = False
-        """Something was kept when that was told last."""
+        """Whether the last report named kept orphans."""
 
     def find_due(self, unwanted: Iterable[ObjectKey], existing: int, now: datetime) -> Collection[ObjectKey]:
-        """Those of ``unwanted`` that may go, of ``existing`` objects in all; no others may.
+        """Returns the orphans among ``unwanted`` that may be deleted now; ``existing`` is the number of all objects.
 
         Their grace period has ended, and they are few, or approved.
         """
@@ -60,7 +60,7 @@ class Orphans:
         return self._deletable
 
     def report(self) -> OrphansKept | None:
-        """What operators have to know by the last look; None if nothing is kept, was told to be or is approved."""
+        """The report to operators; None if nothing is kept, was reported as kept, or is approved."""
         there = {name_of(key) for key in self._since}
         finished = sorted(digest for digest, names in self._approved.items() if not names & there)
         if not (self._kept or self._is_news or finished):
@@ -69,24 +69,24 @@ class Orphans:
         return OrphansKept(self._existing, len(self._kept), self._kept[:APPROVED_AT_ONCE], tuple(finished))
 
     def approve_removal(self, row: EngineResource) -> None:
-        """An operator has approved that the objects go that ``row`` names. Raises Permanent if it names none."""
+        """Approve the removal of the objects that ``row`` names. Raises Permanent if it names none."""
         self._approved[row.name] = approved_objects(row)
 
     def withdraw_approval(self, row: EngineResource) -> None:
-        """It counts no more."""
+        """Withdraw an approval."""
         self._approved.pop(row.name, None)
 
     def may_delete(self, key: ObjectKey) -> bool:
-        """Whether it may be deleted although no row says so."""
+        """Whether the object may be deleted although no row says so."""
         return key in self._deletable
 
     def forget_object(self, key: ObjectKey) -> None:
-        """It is gone, or a row is about it again."""
+        """Forget an object that is gone, or has a row again."""
         self._since.pop(key, None)
         self._deletable.discard(key)
 
     def clear(self) -> None:
-        """The instance is no longer this agent's."""
+        """Forget everything: the instance is no longer ours."""
         self._since.clear()
         self._deletable.clear()
         self._approved.clear()
@@ -94,12 +94,12 @@ class Orphans:
 
 
 def name_of(key: ObjectKey) -> Name:
-    """How an object is named to operators; the namespace is the instance's."""
+    """The object's name for operators. Its namespace is the instance's."""
     return f"{key.kind}/{key.name}"
 
 
 def approved_objects(row: EngineResource) -> frozenset[Name]:
-    """Names of the objects that may go by an approval. Raises Permanent if the row is none."""
+    """Names of the objects that an approval covers. Raises Permanent if the row is none."""
     try:
         names = dict_of(orjson.loads(row.manifest)).get("objects")
     except orjson.JSONDecodeError as error:

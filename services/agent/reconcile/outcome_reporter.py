@@ -1,4 +1,4 @@
-"""Reports the outcome of reconciling an object: sends observations, acknowledges its message, remembers both."""
+"""Reports the outcome of reconciling an object: sends observations, acknowledges its message, and remembers both."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class _ReportedCheck:
 
 
 class OutcomeReporter:
-    """Reports outcomes for one instance."""
+    """Reports outcomes of one instance."""
 
     def __init__(self, instance: str, pending: PendingAcks, statuses: StatusReporter, clock: Clock) -> None:
         self._instance, self._pending, self._statuses, self._clock = instance, pending, statuses, clock
@@ -44,27 +44,28 @@ class OutcomeReporter:
         self._failed: dict[ObjectKey, tuple[str, str]] = {}
         self._checked: dict[ObjectKey, _ReportedCheck] = {}
         self._success_due: set[ObjectKey] = set()
-        """Objects whose next success is reported: an observation was lost, or a failure was reported."""
+        """Objects whose next success is reported, because an observation was lost, or a failure was reported."""
         self._applications: set[ObjectKey] = set()
-        """Whose success was reported since the instance is ours: the agent before us may have reported a failure."""
+        """Applications whose success was reported since the instance is ours. The previous agent may have reported a
+        failure."""
         self._removed: set[ObjectKey] = set()
-        """Whose removal was, for the same reason, and whose rows are still there."""
+        """Objects whose removal was reported since the instance is ours, and whose rows still exist."""
 
     def has_failed(self, key: ObjectKey, row: EngineResource) -> bool:
-        """Whether this state of the row has failed for good; the full comparison tries it again."""
+        """Whether this state of the row has failed for good. The full comparison tries it again."""
         return self._failed.get(key, ("",))[0] == row.digest
 
     def is_report_due(self, key: ObjectKey, now: datetime) -> bool:
-        """Whether there is a success to report, or the result of a check was reported so long ago that it is again."""
+        """Whether a success has to be reported, or the result of a check has to be repeated."""
         is_due = key in self._success_due or self._is_first_success(key)
         return is_due or (key in self._checked and now >= self._checked[key].until)
 
     def forget_failure(self, key: ObjectKey) -> None:
-        """Allow another attempt: the API server may accept it now."""
+        """Allow another attempt, because the API server may accept it now."""
         self._failed.pop(key, None)
 
     def forget_object(self, key: ObjectKey) -> None:
-        """Nothing is desired of ``key`` any more."""
+        """Forget an object of which nothing is desired any more."""
         for memory in (self._in_sync, self._failed, self._checked):
             memory.pop(key, None)
         self._success_due.discard(key)
@@ -80,7 +81,10 @@ class OutcomeReporter:
         self._statuses.clear()
 
     def report_outcome(self, key: ObjectKey, row: EngineResource, acknowledge: Acknowledge | None, done: Done) -> None:
-        """The object is as ``row`` desires, or as near as it may be. ``acknowledge``: see :class:`PendingAcks`."""
+        """Report that the object is as ``row`` desires, or as near as possible.
+
+        ``acknowledge``: see :class:`PendingAcks`.
+        """
         if row.desired == "absent" or done.is_gone:
             self._report_removal(key, row, acknowledge, done)
             return
@@ -98,7 +102,7 @@ class OutcomeReporter:
     def report_failure(
         self, key: ObjectKey, row: EngineResource, acknowledge: Acknowledge | None, error: Permanent
     ) -> None:
-        """It will never be as ``row`` desires; ``acknowledge``: as of :meth:`report_outcome`."""
+        """Report that the object will never be as ``row`` desires. ``acknowledge``: see :class:`PendingAcks`."""
         metrics.count_failure(SERVICE, error, "apply")
         log.warning("refused", instance=self._instance, kind=row.kind, name=key.name, error=str(error))
         failure = (row.digest, str(error))
@@ -158,5 +162,5 @@ class OutcomeReporter:
 
 
 def _spread(key: ObjectKey) -> timedelta:
-    """Spreads the repeated reports of objects that were reported together."""
+    """A delay that spreads the repeated reports of objects that were reported together."""
     return REPEATED_AFTER * (zlib.crc32(key.name.encode()) % 1000 / 1000)

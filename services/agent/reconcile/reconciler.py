@@ -1,7 +1,7 @@
-"""Reconciles one object: asks ``object_steps`` for the next step and carries it out, until nothing is left to do.
+"""Reconciles one object: asks ``object_steps`` for the next step and executes it, until nothing is left to do.
 
-Called by the appliers, for one object at a time. It makes no call if the object is as desired, occupies no worker while
-a deletion is going on, and changes nothing when it runs twice.
+Called by the appliers. It makes no call if the object is as desired, occupies no worker during a deletion, and changes
+nothing if it runs twice.
 """
 
 from __future__ import annotations
@@ -42,46 +42,47 @@ class Done:
     """Nothing is left to do."""
 
     changed: bool = False
-    """A call was necessary."""
+    """Whether a call was necessary."""
     created: bool = False
     forced: bool = False
-    """Its end had to be forced: finalizers were removed, or something was left behind on another cluster."""
+    """Whether the deletion was forced: finalizers were removed, or something was left behind on another cluster."""
     applied: bool = True
-    """The object is as the row desires; False if the row is not about an object's content, or failed its check."""
+    """Whether the object is as desired; False if the row describes no content, or failed its check."""
     is_provisional: bool = False
-    """The check of its repository has not ended: a failure may follow."""
+    """Whether the check of its repository is still running: a failure may follow."""
     checked: Checked | None = None
     """Result of the credential check, for rows that have one."""
     is_gone: bool = False
-    """The row desires the object given up, and it is."""
+    """Whether the object was released, as desired."""
     version: str = ""
-    """Of what was applied, where the row's digest alone does not tell."""
+    """Version of what was applied, if the row's digest does not identify it."""
 
 
 @dataclass(frozen=True, slots=True)
 class InProgress:
-    """A deletion is going on; requeue the object at ``deadline``."""
+    """A deletion is in progress. Requeue the object at ``deadline``."""
 
     deadline: datetime
 
 
 @dataclass(frozen=True, slots=True)
 class Blocked:
-    """Something else has to happen first, which queues the object again."""
+    """The object waits for something that queues it again."""
 
 
 Outcome = Done | InProgress | Blocked
 
 
 MAX_STEPS = 6
-"""Create, conflict, read, apply and compare are five. More means that the API server changes what we send."""
+"""Most steps of one reconciliation. Create, conflict, read, apply and compare are five; more means that the API server
+changes what we send."""
 
 REPORT_PATIENCE = timedelta(seconds=1)
-"""Until it is looked at again whether a report has been delivered."""
+"""After how long to check again whether a report was delivered."""
 
 
 class Reconciler:
-    """Objects of one engine instance."""
+    """Reconciles the objects of one engine instance."""
 
     def __init__(self, cluster: KubeClient, live: EngineObjects, clock: Clock, deletion_timeout: timedelta) -> None:
         """``deletion_timeout``: how long a deletion may take before it is forced."""
@@ -91,10 +92,10 @@ class Reconciler:
         self._forbidden = ForbiddenCalls(clock)
 
     async def reconcile_object(self, kind: ManagedKind, key: ObjectKey, desired: Manifest | None) -> Done | InProgress:
-        """Bring ``key`` to ``desired`` (None: gone).
+        """Make ``key`` as ``desired`` (None: delete it).
 
-        Raises Permanent (the API server refuses it), Retry (it does not answer), Wait (its namespace is missing, or
-        the rights are, but not for long yet).
+        Raises Permanent (the API server refuses it), Retry (it does not answer), Wait (its namespace is missing, or its
+        rights have been missing for a short time).
         """
         self._released_since.pop(key, None)
         return await self._reconcile(
@@ -107,12 +108,14 @@ class Reconciler:
     async def release_object(
         self, kind: ManagedKind, key: ObjectKey, is_reported: Callable[[], bool], *, at_once: bool
     ) -> Done | InProgress:
-        """Give ``key`` up: it goes, and what it has deployed stays. Raises as :meth:`reconcile_object`.
+        """Release ``key``: the Application is deleted, and what it has deployed stays.
 
-        ``is_reported``: whether the log has what the object, as it is known, tells of its sync run. It is asked again
-        before each step, and each step names the version that was looked at: what changes in between conflicts.
-        ``at_once``: its operation is not waited for, because its Argo CD is down, or was. The time that an operation
-        has begins with the first call: after a restart of this process, or :meth:`suspend`, anew.
+        Raises as :meth:`reconcile_object`.
+
+        ``is_reported`` returns whether the log has what the object shows of its sync run. It is asked before each step,
+        and each step names the version that was read, so a change in between causes a conflict. ``at_once``: do not
+        wait for its operation, because its Argo CD is down, or was. The patience with an operation begins with the
+        first call, and anew after a restart or :meth:`suspend`.
         """
         since = self._released_since.setdefault(key, self._clock.now())
 
@@ -129,7 +132,7 @@ class Reconciler:
         return replace(outcome, is_gone=True)
 
     def suspend(self) -> None:
-        """Forget since when objects are released: another agent goes on with that."""
+        """Forget pending releases: another agent continues them."""
         self._released_since.clear()
 
     async def _reconcile(
@@ -154,15 +157,15 @@ class Reconciler:
         raise Permanent(f"the API server keeps changing {key.kind} {key.name}: it never becomes as desired")
 
     async def end_operation(self, kind: ManagedKind, key: ObjectKey) -> None:
-        """End the operation that Argo CD runs for an Application. Raises as ``reconcile_object``, and Conflict."""
+        """End the operation that Argo CD runs for an Application. Raises as :meth:`reconcile_object`, and Conflict."""
         await self._patch(kind, key, end_of_operation)
 
     async def end_automation(self, kind: ManagedKind, key: ObjectKey) -> None:
-        """Keep Argo CD from syncing an Application by itself. Raises as ``end_operation``."""
+        """End automatic syncs of an Application. Raises as :meth:`end_operation`."""
         await self._patch(kind, key, end_of_automation)
 
     async def request_comparison(self, kind: ManagedKind, key: ObjectKey) -> None:
-        """Have Argo CD compare an Application again. Raises as ``end_operation``."""
+        """Request a comparison of an Application. Raises as :meth:`end_operation`."""
         await self._patch(kind, key, comparison_request)
 
     async def _patch(self, kind: ManagedKind, key: ObjectKey, step_of: Callable[[LiveObject], Patch | None]) -> None:
@@ -179,7 +182,7 @@ class Reconciler:
         return Done(changed, created, forced)
 
     async def _act(self, kind: ManagedKind, key: ObjectKey, step: ObjectStep) -> bool:
-        """Do ``step``; True if the object is now on its way out, which the watch will tell."""
+        """Execute ``step``. Returns True if the object is being deleted now; the watch will show the end."""
         return await self._forbidden.tolerate(key, self._attempt(kind, key, step))
 
     async def _attempt(self, kind: ManagedKind, key: ObjectKey, step: ObjectStep) -> bool:
@@ -228,7 +231,7 @@ class Reconciler:
         return False
 
     async def _strip(self, kind: ManagedKind, key: ObjectKey, uid: str, version: int) -> None:
-        """Take all finalizers away: the API server then removes the object at once."""
+        """Remove all finalizers: the API server then deletes the object at once."""
         metadata = {"resourceVersion": str(version), "uid": uid, "finalizers": None}
         _count(kind, "apply")
         await self._cluster.patch_object(

@@ -1,9 +1,9 @@
-"""Makes Secrets of clusters and repositories as their rows desire, by way of a credential check.
+"""Makes Secrets of clusters and repositories as their rows desire, after a check of the credentials.
 
-A deleted cluster Secret stays for a short grace period while Applications still use its cluster. Argo CD deletes what
-an Application has deployed only while it knows the cluster; otherwise the resources stay behind. When a namespace is
-deleted its resources go one by one in any order, so an Application may be deleted a moment after its cluster Secret.
-Once it is, the Secret waits for it like any object of a later wave.
+A cluster Secret that is deleted stays for a short grace period while Applications use its cluster: Argo CD deletes what
+an Application has deployed only while it knows the cluster. The resources of a deleted namespace disappear in any
+order, so an Application may be deleted a moment after its cluster Secret. Once it is being deleted, the Secret waits
+for it like any object of a later wave.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from services.common.kubernetes import Rejected
 from services.common.messages import Checked, EngineResource
 
 GRACE_PERIOD = timedelta(seconds=20)
-"""Longer than the deletion of a namespace takes, and short: the Secret may have been deleted on purpose."""
+"""Longer than the deletion of a namespace takes, but short, because the Secret may have been deleted on purpose."""
 
 FALLBACK = timedelta(minutes=10)
-"""When to requeue an object that is queued anyway when its account is removed."""
+"""When to requeue an object that is also queued when its account is removed."""
 
 
 class SecretApplier:
-    """Secrets of clusters and repositories.
+    """Applies Secrets of clusters and repositories.
 
-    One that fails its check is not applied; one that is there already stays until a good one replaces it.
+    A Secret that fails its check is not applied. An existing one stays until a good one replaces it.
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class SecretApplier:
         self._reconciler, self._live, self._clock = reconciler, live, clock
         self._checks, self._cleanups = checks, cleanups
         self._deleted_at: dict[ObjectKey, datetime] = {}
-        """When the absence of a Secret was first desired, as far as we have seen."""
+        """When this process first saw that the absence of a Secret is desired."""
 
     async def reconcile_row(self, key: ObjectKey, row: EngineResource) -> Outcome:
         """Check, then apply the composed Secret; or remove the account, then delete the Secret."""

@@ -1,6 +1,6 @@
-"""Carries out requested syncs of Applications as ``sync_steps`` decides, and reports how far they are.
+"""Executes requested syncs of Applications as ``sync_steps`` decides, and reports their progress.
 
-A row's event is acknowledged after one look: the row itself is the record, and an agent that takes the instance over
+A row's message is acknowledged after one look: the row itself is the record, and an agent that takes the instance over
 looks at each row again. A sync that waits for its Application, or for another operation, occupies no worker: the
 Application's next event queues it again.
 """
@@ -39,27 +39,27 @@ from services.common.times import rfc3339
 from services.kinds.sync_run import catalogue as sync_run
 
 MAX_LOOKS = 6
-"""Of one piece of work; more conflicts than that in a row are left to the workers' backoff."""
+"""How often one piece of work reads the Application. More conflicts in a row are left to the workers' backoff."""
 
 MaySync = Callable[[ObjectKey, EngineResource, str], bool]
 
 
 @dataclass(slots=True)
 class _Run:
-    """A run that a row asks for, and how far it is."""
+    """A run that a row requests, and its progress."""
 
     row: EngineResource
     request: SyncRequest
     moved: SyncMoved | None = None
-    """None: it has not been seen to begin."""
+    """None: the run was not seen to begin."""
     application_uid: str = ""
-    """Of the Application that carries or carried it."""
+    """Uid of the Application that carries or carried the run."""
     refusal: Permanent | None = None
-    """Why it never starts: it was reported to have ended."""
+    """Why the run never starts: it was reported to have ended."""
 
 
 class SyncApplier:
-    """Syncs of one instance's Applications."""
+    """The syncs of one instance's Applications."""
 
     def __init__(
         self,
@@ -70,9 +70,9 @@ class SyncApplier:
         may_sync: MaySync,
         engine: EngineState,
     ) -> None:
-        """``may_sync``: whether the row may have Argo CD read a repository; if not, its key is enqueued again.
+        """``may_sync`` returns whether the row may have Argo CD read a repository; if not, its key is queued again.
 
-        It raises Permanent if the tenant must not read it.
+        It raises Permanent if the tenant must not read the repository.
         """
         self._cluster, self._live, self._clock, self._may_sync = cluster, live, clock, may_sync
         self._engine, self._forbidden = engine, ForbiddenCalls(clock)
@@ -80,7 +80,7 @@ class SyncApplier:
         self._reports = ChangeReporter(reports, self._report)
 
     async def reconcile_row(self, key: ObjectKey, row: EngineResource) -> Outcome:
-        """Start it, end it, or report how far it is. Raises Permanent, Conflict, Retry, Wait."""
+        """Start or end the run, or report its progress. Raises Permanent, Conflict, Retry, Wait."""
         if row.desired == "absent":
             self.forget_row(key)
             return Done(applied=False)
@@ -90,10 +90,12 @@ class SyncApplier:
         return Done(applied=False)
 
     def ensure_reported(self, key: ObjectKey, row: EngineResource) -> bool:
-        """Whether the log has that the run was given to its Application, or how it has ended; if not, it is reported.
+        """Whether the log has that the run was given to its Application, or how the run has ended.
 
-        Asked before the Application is given up: nobody could tell afterwards, and the next instance would start the
-        run once more. Also true of a run that was never given to it, as is one that this agent cannot read.
+        If not, it is reported.
+
+        Asked before the Application is released: nobody could find out afterwards, and the next instance would start
+        the run again. Also True if the run was never given to the Application, and if this agent cannot read the run.
         """
         if row.desired == "absent":
             return True
@@ -107,22 +109,22 @@ class SyncApplier:
         return self._reports.is_delivered(key)
 
     def has_drifted(self, key: ObjectKey, row: EngineResource) -> bool:
-        """Whether its run has moved on is decided by :meth:`reconcile_row`."""
+        """Whether there may be progress: :meth:`reconcile_row` finds out."""
         return True
 
     def repeat_ends(self) -> None:
-        """Report once more how runs have ended whose orders are not withdrawn: the planner may have missed it."""
+        """Report again the ends of runs whose rows still exist, because the planner may have missed them."""
         for key, run in self._runs.items():
             if run.moved is not None and run.moved.finished_at:
                 self._reports.forget_object(key)
 
     def forget_row(self, key: ObjectKey) -> None:
-        """Its request was withdrawn, or is of another run now."""
+        """Forget a run whose row is gone, or is about another run."""
         self._runs.pop(key, None)
         self._reports.forget_object(key)
 
     async def suspend(self) -> None:
-        """Another agent may report from here on."""
+        """Forget everything: another agent may report from now on."""
         self._runs.clear()
         self._reports.clear()
 
@@ -160,17 +162,17 @@ class SyncApplier:
         return next_sync_step(run.request, live, run.moved, run.application_uid, now)
 
     def _look(self, key: ObjectKey, run: _Run) -> tuple[LiveObject | None, str]:
-        """The Application, which may be seen to carry the run, and the time of that."""
+        """Read the Application, which may show the run, and the time of the read."""
         live = self._live.get(application_of(key))
         if live is not None and run.request.run in {live.operation.run, live.operation.requested_run}:
             run.application_uid = run.application_uid or live.uid
         return live, rfc3339(self._clock.now())
 
     def _may_take(self, step: SyncStep, key: ObjectKey, run: _Run) -> bool:
-        """Whether ``step`` may be taken now. Raises Permanent if the run never starts.
+        """Whether ``step`` may be executed now. Raises Permanent if the run never starts.
 
-        Argo CD compares an Application with its project when it looks at it, not when it syncs. And what keeps an
-        Application from being made keeps its run from starting.
+        Argo CD checks an Application against its project when it compares it, not when it syncs it. So whatever keeps
+        an Application from being created must keep its run from starting, too.
         """
         if run.refusal is not None:
             raise run.refusal

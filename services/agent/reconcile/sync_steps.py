@@ -34,10 +34,10 @@ SYNC_SEQUENCE = "managed-gitops.redhat.com/sync-sequence"
 INITIATOR = "gitops-service"
 
 TERMINATED = "Terminated"
-"""Ours: Argo CD calls it Failed."""
+"""Our phase of a terminated run. Argo CD calls it Failed."""
 
 MAX_DIGITS = 18
-"""Of a sequence that is ours: it is a 64-bit number."""
+"""Digits of a sequence of ours, which is a 64-bit number."""
 
 LOST = "the outcome of this sync is not known: another operation has taken its place"
 DELETED = "the Application was deleted before the sync had ended"
@@ -45,44 +45,44 @@ DELETED = "the Application was deleted before the sync had ended"
 
 @dataclass(frozen=True, slots=True)
 class SyncRequest:
-    """What a SyncOperation row asks for."""
+    """The run that a SyncOperation row requests."""
 
     run: str
     sequence: int
     revision: str
     terminated: bool
     begun: bool
-    """Progress of it was reported before, by this agent or another one: it must not start once more."""
+    """Whether this or another agent has reported progress of the run: it must not start again."""
 
 
 @dataclass(frozen=True, slots=True)
 class PatchApplication:
-    """Apply a merge patch to the Application, then decide again, also after a conflict."""
+    """Apply a merge patch to the Application; then decide again, even after a conflict."""
 
     patch: Manifest
     starts: bool = False
-    """Argo CD will read the repository for it."""
+    """Whether the patch makes Argo CD read the repository."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReportProgress:
-    """Report how far the sync is; there is nothing to write."""
+    """Report the progress of the sync. There is nothing to write."""
 
     moved: SyncMoved
     presumed: bool = False
-    """Concluded from what the store lacks: read the Application itself before reporting it."""
+    """Whether this was concluded from something missing in the store: read the Application before reporting."""
 
 
 @dataclass(frozen=True, slots=True)
 class NoStep:
-    """Nothing to do before the Application changes."""
+    """Wait for a change of the Application."""
 
 
 SyncStep = PatchApplication | ReportProgress | NoStep
 
 
 def sync_request(manifest: Manifest) -> SyncRequest:
-    """What a row's ``manifest`` asks for. Raises Permanent."""
+    """The request in a row's ``manifest``. Raises Permanent."""
     operation = dict_of(manifest.get("operation"))
     run, sequence, state = operation.get("run"), operation.get("sequence"), operation.get("state")
     known = isinstance(run, str) and run and isinstance(sequence, int) and state in {RUNNING, TERMINATED}
@@ -95,10 +95,10 @@ def sync_request(manifest: Manifest) -> SyncRequest:
 def next_sync_step(
     request: SyncRequest, live: LiveObject | None, known: SyncMoved | None, begun: str, now: str
 ) -> SyncStep:
-    """What to do next for ``request``.
+    """The next step for ``request``.
 
-    ``known`` is how far its run was, None if nothing was told yet; ``begun`` the uid of the Application that it was
-    seen on, "" if on none; ``now`` is RFC 3339.
+    ``known`` is the last reported progress, None if there is none. ``begun`` is the uid of the Application on which the
+    run was seen, empty if it was on none. ``now`` is RFC 3339.
     """
     if known is not None and known.finished_at:
         return NoStep()
@@ -115,10 +115,10 @@ def next_sync_step(
 def progress_before_release(
     request: SyncRequest, live: LiveObject | None, known: SyncMoved | None, begun: str, now: str
 ) -> SyncMoved | None:
-    """What has to be reported of a run before its Application is given up; None: it was never given to that.
+    """What has to be reported of a run before its Application is released; None: the run was never given to it.
 
-    One that was given to it counts as begun: Argo CD may be about to take it up. Until its end nothing else is news.
-    Arguments as of :func:`next_sync_step`.
+    A run that was given to the Application counts as begun, because Argo CD may be about to start it. After that only
+    its end is reported. For the arguments see :func:`next_sync_step`.
     """
     step = next_sync_step(request, live, known, begun, now)
     if isinstance(step, ReportProgress) and not step.presumed and (known is None or step.moved.finished_at):
@@ -128,7 +128,7 @@ def progress_before_release(
 
 
 def _completed(move: ReportProgress, known: SyncMoved) -> ReportProgress:
-    """What was known of a sync stays known when the Application no longer shows it."""
+    """The progress, with what is known of the sync and the Application no longer shows."""
     started, revision = move.moved.started_at or known.started_at, move.moved.revision or known.revision
     return replace(move, moved=replace(move.moved, started_at=started, revision=revision))
 
@@ -147,10 +147,10 @@ def _progress(request: SyncRequest, live: LiveObject, now: str) -> SyncStep:
 
 
 def _await_other(request: SyncRequest, live: LiveObject) -> SyncStep:
-    """Another operation is under way, which is waited for, but for two.
+    """Wait for another operation, but end it in two cases.
 
-    One of an earlier run is ended: its request has ended. So is one without ``.operation``, which was withdrawn while
-    the controller took it up: it would show Running for ever.
+    An operation of an earlier run is ended, because that run's request has ended. So is one without ``.operation``: it
+    was withdrawn while the controller started it, and would show Running for ever.
     """
     operation = live.operation
     is_abandoned = operation.phase in {RUNNING, TERMINATING} and not operation.requested
@@ -170,7 +170,11 @@ def _ending(request: SyncRequest, live: LiveObject, now: str) -> SyncStep:
 
 
 def _without_application(request: SyncRequest, live: LiveObject | None, begun: bool, now: str) -> SyncStep:
-    """Argo CD ends no operation of an Application that is going; what has not begun waits for the next incarnation."""
+    """The step without a usable Application.
+
+    Argo CD ends no operation of an Application that is being deleted; a run that has not begun waits for the next
+    incarnation.
+    """
     begun = begun or request.begun
     if live is not None:
         begun = begun or _sequence_of(live) >= request.sequence
@@ -189,13 +193,17 @@ def _start(request: SyncRequest, live: LiveObject) -> PatchApplication:
 
 
 def _terminate(request: SyncRequest, live: LiveObject) -> PatchApplication:
-    """The controller ignores the phase of an Application without ``.operation``, which any client may have removed."""
+    """The patch that terminates the operation.
+
+    It restores ``.operation``, which any client may have removed: the controller ignores the phase of an Application
+    without it.
+    """
     lacking = {} if live.operation.requested else {"operation": _operation(request, live)}
     return PatchApplication(_locked(live) | {"status": {"operationState": {"phase": TERMINATING}}} | lacking)
 
 
 def _operation(request: SyncRequest, live: LiveObject) -> Manifest:
-    """As Argo CD's API server sets it for a manual sync: hooks run, nothing is pruned, the Application's options."""
+    """The operation of a manual sync, as Argo CD's API server sets it: hooks, no pruning, the options."""
     policy = dict_of(dict_of(live.owned.get("spec")).get("syncPolicy"))
     sync: Manifest = {"prune": False, "syncStrategy": {"hook": {}}}
     if request.revision:
@@ -211,7 +219,7 @@ def _operation(request: SyncRequest, live: LiveObject) -> Manifest:
 
 
 def _locked(live: LiveObject, sequence: int | None = None) -> Manifest:
-    """Metadata of a patch that holds for this version of the Application only."""
+    """Metadata of a patch that is valid for this version of the Application only."""
     metadata: Manifest = {"resourceVersion": str(live.version)}
     if sequence is not None:
         metadata["annotations"] = {SYNC_SEQUENCE: str(sequence)}

@@ -1,1 +1,1 @@
-"""What an agent does for an engine instance that is not well, when a planner orders it."""
+"""Remedies: what an agent does, ordered by a planner, for an engine instance that is ill."""

@@ -1,8 +1,8 @@
-"""The newest order of a remedy of one instance, carried out until it is done, and told.
+"""The newest order of a remedy of one instance: executed until it is done, and reported.
 
-An order is a row: whoever takes the instance over finds it and carries it out again, which changes nothing. A newer
-one, or the end of the row, ends what is under way. What is told once too little is no loss: a planner waits for each
-remedy only so long.
+An order is a row. The next owner of the instance finds it and executes it again, which changes nothing. A newer order,
+or the deletion of the row, ends the execution. A lost report does no harm: a planner waits for each remedy for a
+limited time.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ AGAIN_SECONDS = 5.0
 
 
 class Actions(Protocol):
-    """What can be done."""
+    """What a remedy can do."""
 
     async def carry_out(self, order: RemedyOrder) -> None:
-        """Do what is ordered, as far as it is not done. Raises Permanent, Retry and Wait."""
+        """Execute the order, as far as it is not done. Raises Permanent, Retry and Wait."""
 
 
 class Remedies:
-    """Of one instance; nothing is done unless it is this agent's."""
+    """The remedies of one instance. Nothing is done unless this agent owns it."""
 
     def __init__(
         self, instance: str, actions: Actions, reports: ObservationSink, clock: Clock, tasks: BackgroundTasks
@@ -43,25 +43,25 @@ class Remedies:
         self._working = False
 
     def submit_row(self, row: EngineResource) -> None:
-        """A row that says what to do; one that is known changes nothing."""
+        """Execute a new order. A known one changes nothing."""
         if self._newest is not None and (number_in(row.name) or 0) <= (number_in(self._newest.name) or 0):
             return
         self._newest = row
         self._begin()
 
     def forget_row(self, row: EngineResource) -> None:
-        """It is not to be done any more."""
+        """Stop executing an order whose row is gone."""
         if self._newest is not None and row.name == self._newest.name:
             self._newest = None
             self._tasks.cancel_all()
 
     def start(self) -> None:
-        """The instance is ours from here on."""
+        """Start: the instance is ours now."""
         self._working = True
         self._begin()
 
     async def suspend(self) -> None:
-        """It is not any more: when this returns no call is in flight."""
+        """Stop: the instance is no longer ours. When this returns, no call is in flight."""
         self._working, self._newest = False, None
         self._tasks.cancel_all()
         await self._tasks.wait_for_all()
@@ -84,7 +84,7 @@ class Remedies:
             self._report(row, Applied(row.digest))
 
     async def _attempt(self, order: RemedyOrder) -> bool:
-        """Whether it is done. Raises Permanent."""
+        """Try once; returns whether the order is done. Raises Permanent."""
         try:
             await self._actions.carry_out(order)
         except (Retry, Wait) as error:

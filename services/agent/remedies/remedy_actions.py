@@ -1,10 +1,10 @@
-"""Carries remedies out at an API server.
+"""Executes remedies at an API server.
 
-Each makes something true of what is older than its order. So to carry it out again, by whoever takes the instance over,
-changes nothing.
+Each remedy changes only what is older than its order. So to execute it again, by any owner of the instance, changes
+nothing.
 
-A workload is restarted by deleting its pods. To change its Deployment or StatefulSet would take a right by which
-whoever has the agent's could run anything there.
+A workload is restarted by deleting its pods. A change of its Deployment or StatefulSet would need a right with which
+anybody who has the agent's credentials could run anything there.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ from services.common.ownership import AGENT_FIELD_MANAGER
 log = structlog.get_logger(__name__)
 
 REMEDIED = "managed-gitops.redhat.com/remedy"
-"""Annotation of an Application with the number of the order by which it was last asked to be compared."""
+"""Annotation of an Application: the number of the order that last requested a comparison."""
 REFRESHED_AT_ONCE = 200
-"""Applications that one order has compared without the cache: all of them would be what the repo server dies of."""
+"""How many Applications one order has compared without the cache. All of them at once could kill the repo server."""
 
 WORKLOADS: Mapping[Remedy, str] = {
     Remedy.RESTART_CONTROLLER: CONTROLLER,
@@ -44,7 +44,7 @@ WORKLOADS: Mapping[Remedy, str] = {
 
 
 class RemedyActions:
-    """Of one instance."""
+    """The remedies of one instance."""
 
     def __init__(
         self,
@@ -54,12 +54,12 @@ class RemedyActions:
         engine: EngineState,
         clock: Clock,
     ) -> None:
-        """``applications`` and ``engine`` are others' to keep up to date."""
+        """``applications`` and ``engine`` are kept up to date by others."""
         self._cluster, self._namespace, self._clock = cluster, namespace, clock
         self._applications, self._engine = applications, engine
 
     async def carry_out(self, order: RemedyOrder) -> None:
-        """Do what is ordered, as far as it is not done. Raises Permanent, Retry and Wait."""
+        """Execute the order, as far as it is not done. Raises Permanent, Retry and Wait."""
         if order.remedy == Remedy.REFRESH:
             await self._refresh(order)
         else:
@@ -84,7 +84,7 @@ class RemedyActions:
             log.info("the pod is gone already", namespace=self._namespace, pod=meta["name"])
 
     async def _refresh(self, order: RemedyOrder) -> None:
-        """The heartbeat Application, and those that are late or wait: only what may be looked at again is."""
+        """Request comparisons of the heartbeat Application, and of those that are late or waiting."""
         late = late_applications(self._applications, self._clock.now(), self._engine.compares_within)
         waiting = {key for key, live in self._applications.items() if REFRESH in live.annotations}
         names = sorted(key.name for key in late | waiting)[:REFRESHED_AT_ONCE]
@@ -93,7 +93,7 @@ class RemedyActions:
             raise Permanent("there is no Application to be compared")
 
     async def _ask(self, name: str, order: RemedyOrder) -> bool:
-        """Whether there is such an Application."""
+        """Request a comparison. Returns whether the Application exists."""
         try:
             application = await self._cluster.get_object(APPLICATION, self._namespace, name)
             if _number(application) < order.number:
@@ -114,5 +114,5 @@ def _is_older(pod: Manifest, than: datetime) -> bool:
 
 
 def _number(application: Manifest) -> int:
-    """Of the order by which it was last asked; somebody may have written anything there."""
+    """Number of the order in the annotation, which anybody may have changed."""
     return number_in(text_of((application["metadata"].get("annotations") or {}).get(REMEDIED))) or 0

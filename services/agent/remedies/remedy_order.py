@@ -1,4 +1,4 @@
-"""An order of a remedy, as a row of the instance says it. Pure."""
+"""An order of a remedy, parsed from a row of the instance. Pure."""
 
 from __future__ import annotations
 
@@ -12,20 +12,23 @@ from services.common.json_values import dict_of, text_of
 from services.common.messages import EngineResource, Remedy
 
 DIGITS = 14
-"""Of milliseconds since 1970, until the year 5138."""
+"""Digits of milliseconds since 1970, until the year 5138."""
 
 
 @dataclass(frozen=True, slots=True)
 class RemedyOrder:
-    """What is to be done, once."""
+    """A remedy to execute once."""
 
     number: int
-    """Milliseconds since 1970, and more than that of any order before."""
+    """Milliseconds since 1970; greater than the number of any earlier order."""
     remedy: Remedy
 
     @property
     def ordered_at(self) -> datetime:
-        """To the second, as API servers tell time: what is younger was made after the order."""
+        """The time of the order in whole seconds, like times of API servers.
+
+        Younger objects were made after the order.
+        """
         return datetime.fromtimestamp(self.number // 1000, UTC)
 
 
@@ -35,7 +38,7 @@ def number_in(text: str) -> int | None:
 
 
 def order_of(row: EngineResource) -> RemedyOrder:
-    """The order that a row is. Raises Permanent if it is none, or a remedy that this build does not know."""
+    """The order in a row. Raises Permanent if there is none, or if this build does not know the remedy."""
     number = number_in(row.name)
     try:
         remedy = Remedy(text_of(dict_of(orjson.loads(row.manifest)).get("remedy")))

@@ -1,1 +1,1 @@
-"""From the engine cluster's topic to desired state: consumption, decoding and acknowledgement of rows."""
+"""From the engine cluster's topic to desired state: consumes, decodes and acknowledges rows."""

@@ -1,13 +1,12 @@
-"""The rows of the partitions this agent owns, as their topic itself holds them.
+"""The rows of the partitions that this agent owns, loaded from the topic itself.
 
-The topic is compacted by the row's primary key, so it is the desired state: an agent that is given a partition reads it
-once from its beginning and knows every row. It does so over connections of its own: the position of faust's consumer
-belongs to the stream, and its connection is busy with fetches. (A faust table would keep a second copy of the same rows
-in a changelog with the same keys and partitions; its recovery was tried and hung in one of seven failovers, see
-``engine_stream``.)
+The topic is compacted by the row's primary key, so it is the desired state: an agent that gets a partition reads it
+once from its beginning and knows every row. It uses connections of its own: the position of faust's consumer belongs to
+the stream, and its connection is busy with fetches. (A faust table would store a second copy of the rows in a changelog
+with the same keys and partitions. Its recovery was tried and hung in one of seven failovers, see ``engine_stream``.)
 
-What is not committed comes again as messages, some of them older than the newest of their key, which was read already.
-Their offsets tell which.
+Uncommitted messages come again, some of them older than the newest of their key, which was already read. Their offsets
+tell which.
 """
 
 from __future__ import annotations
@@ -25,15 +24,15 @@ from services.common.messages import EngineResource
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """The newest message of each key of some partitions, up to where they ended when they were read."""
+    """The newest message of each key of some partitions, up to their ends at the time of the read."""
 
     starts: dict[TopicPartition, int]
-    """From where on each partition's messages are not committed."""
+    """The first uncommitted offset of each partition."""
     newest: dict[TopicPartition, dict[bytes, ConsumedMessage]]
 
 
 class SnapshotReader:
-    """One topic as one consumer group sees it. Every method blocks, and raises Retry if the brokers do not answer."""
+    """Reads one topic for one consumer group. Every method blocks, and raises Retry if the brokers do not answer."""
 
     def __init__(self, brokers: Brokers, topic: str, group: str) -> None:
         self._brokers, self._topic, self._group = brokers, topic, group
@@ -70,30 +69,30 @@ class SnapshotReader:
 log = structlog.get_logger(__name__)
 
 Decode = Callable[[bytes | None, bytes | None], EngineResource]
-"""From a message's key and value. Raises Poison, Retry (registry away)."""
+"""Decodes a message's key and value. Raises Poison, Retry (registry away)."""
 Identity = tuple[str, str, str, str]
 
 YIELD_EVERY = 200
 
 
 class DesiredState:
-    """Rows by partition."""
+    """The rows by partition."""
 
     def __init__(self, decode: Decode) -> None:
         self._decode = decode
         self._rows: dict[TopicPartition, dict[Identity, EngineResource]] = {}
         self._newest: dict[TopicPartition, dict[bytes, int]] = {}
-        """Of each key that is consumed again, the offset at which it was read last."""
+        """For each key that is consumed again, the offset of its last read message."""
         self._unacknowledged: set[Identity] = set()
-        """Of rows whose newest message was not committed when they were loaded."""
+        """Identities of rows whose newest message was not committed when they were loaded."""
         self.complete = True
-        """Every row could be understood; if not, an object without a row may still be wanted."""
+        """Whether every row could be decoded. If not, an object without a row may still be desired."""
 
     def __len__(self) -> int:
         return sum(len(rows) for rows in self._rows.values())
 
     async def load_snapshot(self, snapshot: Snapshot) -> None:
-        """Hold these partitions, and no others. Raises Retry if the registry does not answer."""
+        """Load these partitions, and drop all others. Raises Retry if the registry does not answer."""
         self._rows = {source: {} for source in snapshot.newest}
         self._newest = {
             source: {
@@ -115,7 +114,7 @@ class DesiredState:
         return message.offset < newest.get(message.key or b"", 0)
 
     def store_row(self, source: TopicPartition, row: EngineResource) -> None:
-        """``row`` is the newest state of its object; a deleted row is forgotten."""
+        """Store the newest state of a row; a deleted row is dropped."""
         rows = self._rows.setdefault(source, {})
         if row.deleted:
             rows.pop(row.identity, None)
@@ -123,7 +122,7 @@ class DesiredState:
             rows[row.identity] = row
 
     def instances(self) -> set[str]:
-        """The instances that rows speak of."""
+        """The instances that have rows."""
         return {identity[0] for rows in self._rows.values() for identity in rows}
 
     def rows_of(self, instance: str) -> Iterator[EngineResource]:
@@ -132,7 +131,7 @@ class DesiredState:
             yield from (row for identity, row in rows.items() if identity[0] == instance)
 
     def unacknowledged_rows_of(self, instance: str) -> list[EngineResource]:
-        """Those of them whose newest message may not have had its effect: it is sent again, however late."""
+        """The rows of ``instance`` whose newest message may not have had its effect: it comes again, perhaps late."""
         return [row for row in self.rows_of(instance) if row.identity in self._unacknowledged]
 
     def _load_row(self, message: ConsumedMessage, start: int) -> None:

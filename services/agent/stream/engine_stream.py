@@ -43,7 +43,7 @@ PROGRESS_SECONDS = 30.0
 
 
 class EngineStream:
-    """Connects faust's callbacks with the owned instances and the handler of messages."""
+    """Connects faust's callbacks with the owned instances and the message handler."""
 
     def __init__(
         self,
@@ -54,7 +54,7 @@ class EngineStream:
         on_defect: Callable[[BaseException], None],
         stalls: StallDetector,
     ) -> None:
-        """``on_defect`` is called with an error that nothing handles: it ends the process."""
+        """``on_defect`` is called with an unhandled error: it ends the process."""
         self._app, self._reader, self._desired, self._on_defect = app, reader, desired, on_defect
         self._tasks = BackgroundTasks(on_defect)
         self._topic = topic.name
@@ -63,15 +63,18 @@ class EngineStream:
         self._positions: dict[int, Position] = {}
 
     def stalled(self) -> str:
-        """Why the process should be replaced; "" while the consumer gets on. May be called from any thread."""
+        """Why the process should be replaced; empty while the consumer makes progress.
+
+        May be called from any thread.
+        """
         return self._stalls.stalled()
 
     def held_back(self) -> str:
-        """Why no message is given up, and so none consumed; "" while that is not so."""
+        """Why messages cannot be given up, so that none is consumed; empty if they can."""
         return self._messages.limit.reason
 
     def connect_callbacks(self, messages: MessageHandler, instances: OwnedInstances) -> None:
-        """Register what faust calls. Before the app starts."""
+        """Register faust's callbacks, before the app starts."""
         self._messages, self._instances, self._offsets = messages, instances, messages.offsets
         self._app.agent(self._source, name="engine", concurrency=1)(self._consume)
         self._app.on_partitions_revoked.connect(self._revoked, weak=False)
@@ -88,38 +91,38 @@ class EngineStream:
             raise
 
     async def _revoked(self, *_: Any, **_rest: Any) -> None:
-        """Before this returns the partitions are still ours, afterwards they may be another agent's."""
+        """Until this returns, the partitions are ours; afterwards they may be another agent's."""
         await self._drop()
 
     async def leave_group(self) -> None:
-        """Leave the instances to other agents, once nothing of ours acts on any."""
+        """Leave the instances to other agents, once no work of ours is running."""
         await self._drop()
         take_part(self._app, wanted=False)
 
     async def join_group(self) -> None:
-        """Take part again."""
+        """Join the group again."""
         take_part(self._app, wanted=True)
 
     async def stop_work(self) -> None:
-        """Act on nothing any more; what is still reported is still acknowledged."""
+        """Stop all work. Reports under way are still acknowledged."""
         self._tasks.cancel_all()
         await self._instances.stop()
 
     async def _drop(self) -> None:
-        """Stop acting; what is open stays unacknowledged."""
+        """Stop work; open messages stay unacknowledged."""
         self._tasks.cancel_all()
         await self._instances.suspend()
         self._messages.revoke_partitions()
 
     async def _assigned(self, *arguments: Any, **_rest: Any) -> None:
-        """Take over in a task of its own: a rebalance waits for this to return."""
+        """Take over in a task of its own, because a rebalance waits for this to return."""
         _app, assigned = arguments
         partitions = {tp.partition for tp in assigned if tp.topic == self._topic}
         await self._drop()
         self._tasks.start_task(self._take_over(partitions), "take over")
 
     async def _take_over(self, partitions: set[int]) -> None:
-        """Know everything first, then act."""
+        """Load all rows first, then start work."""
         snapshot = await self._load_snapshot(partitions)
         await self._instances.assign_partitions(partitions, self._desired)
         self._messages.assign_partitions(snapshot.starts)
@@ -171,7 +174,7 @@ class EngineStream:
             self._stalls.reset()
 
     async def check_progress(self, partitions: set[int]) -> None:
-        """Compare what the guard saw last with what the brokers have, which a guard that hangs does not learn."""
+        """Compare what the guard last saw with the brokers' state, which a hanging guard does not learn."""
         try:
             ends = await asyncio.to_thread(self._reader.end_offsets, partitions)
         except Retry:

@@ -43,7 +43,7 @@ YEAR_SECONDS = 365 * 86400.0
 
 
 def faust_app(settings: AgentSettings, offsets: OffsetTracker, session: GroupSession, data: Path) -> faust.App:
-    """One consumer, no tables, no web server, no leader topic. ``data``: a folder that it makes, and leaves empty."""
+    """One consumer, no tables, no web server, no leader topic. ``data``: a folder that it creates and leaves empty."""
     brokers = ";".join(f"kafka://{broker}" for broker in settings.kafka_bootstrap_servers.split(","))
     app = faust.App(
         settings.consumer_group,
@@ -73,9 +73,10 @@ def faust_app(settings: AgentSettings, offsets: OffsetTracker, session: GroupSes
 
 
 def take_part(app: faust.App, *, wanted: bool) -> None:
-    """Whether to be a member of the group; if not, it is left within a heartbeat.
+    """Decide whether to be a member of the group. If not, the group is left within a heartbeat.
 
-    It is left, too, if a member is wanted again before that: who has given up its share is given one by joining alone.
+    The group is left even if membership is wanted again before that: a member that has given up its partitions gets
+    some only by joining.
     """
     transport = cast("TrackedTransport", app.transport)
     transport.takes_part = wanted
@@ -83,7 +84,7 @@ def take_part(app: faust.App, *, wanted: bool) -> None:
 
 
 def _credentials(settings: BrokerSettings) -> faust.types.auth.CredentialsT | None:
-    """``client_properties`` in faust's words."""
+    """The credentials of ``client_properties``, in faust's form."""
     protocol = settings.kafka_security_protocol
     ca = str(settings.kafka_ca) if settings.kafka_ca else None
     tls = ssl.create_default_context(cafile=ca) if protocol.endswith("SSL") else None
@@ -98,7 +99,7 @@ def _credentials(settings: BrokerSettings) -> faust.types.auth.CredentialsT | No
 
 
 def confirming(ask: Callable[..., Awaitable[bool]], session: GroupSession) -> Callable[..., Awaitable[bool]]:
-    """``ask``, which is true if the broker has answered as to a member of the group."""
+    """Wraps ``ask``, and confirms the session if it returns True: the broker has answered us as a member."""
 
     async def asked(*arguments: object) -> bool:
         asked_at = session.clock.time()
@@ -110,7 +111,7 @@ def confirming(ask: Callable[..., Awaitable[bool]], session: GroupSession) -> Ca
 
 
 def beating(coordinator: Any, transport: TrackedTransport) -> Callable[[], Awaitable[bool]]:
-    """The heartbeat of a member, which leaves the group instead if it shall take no part."""
+    """The heartbeat of a member. It leaves the group instead if the agent should take no part."""
     beat = confirming(coordinator._do_heartbeat, transport.session)
 
     async def heartbeat() -> bool:
@@ -128,7 +129,10 @@ def beating(coordinator: Any, transport: TrackedTransport) -> Callable[[], Await
 
 
 def joining(coordinator: Any, transport: TrackedTransport) -> Callable[[object], Awaitable[bool]]:
-    """What joins the group, if it shall take part; else it is called again. What was its share is revoked before."""
+    """Joins the group if the agent should take part; otherwise it is called again.
+
+    Its partitions were revoked before.
+    """
     join = confirming(coordinator._do_rejoin_group, transport.session)
 
     async def rejoin(subscription: object) -> bool:
@@ -170,7 +174,7 @@ class _Consumer(driver.Consumer):
         return _ConsumerThread(self, loop=self.loop, beacon=self.beacon)
 
     async def force_commit(self, topics: Any = None, start_new_transaction: bool = True) -> bool:
-        """Commit what can be committed now of each partition; nothing before its first message."""
+        """Commit what can be committed of each partition; nothing before its first message."""
         offsets = self.transport.offsets
         committable = {
             faust.types.TP(*source): offsets.committable_offset(source) or 0 for source in offsets.partitions
@@ -180,7 +184,7 @@ class _Consumer(driver.Consumer):
 
 
 class TrackedTransport(driver.Transport):
-    """The driver's transport; its consumer commits what ``offsets`` says."""
+    """The driver's transport. Its consumer commits what ``offsets`` says."""
 
     Consumer = _Consumer
 
@@ -189,5 +193,5 @@ class TrackedTransport(driver.Transport):
         self.takes_part = True
         """Read on the consumer's thread."""
         self.has_to_leave = False
-        """Likewise; written there, too, once it is done."""
+        """Read on the consumer's thread, and reset there when it is done."""
         super().__init__(*arguments)

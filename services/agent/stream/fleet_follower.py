@@ -1,4 +1,4 @@
-"""Keeps the fleet as gitops.fleet tells it, and says when it has changed."""
+"""Follows gitops.fleet, and reports changes of the fleet."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ log = structlog.get_logger(__name__)
 
 
 class FleetFollower:
-    """Operators change the fleet, and a tenant's row asks for it at once."""
+    """Follows the fleet, which operators change. A tenant's row asks for an update at once."""
 
     def __init__(self, fleet: Fleet, reader: NewsReader[FleetInstance], clock: Clock) -> None:
         """``fleet`` is what ``reader`` has read so far."""
@@ -24,17 +24,17 @@ class FleetFollower:
         self._listeners: list[Callable[[], None]] = []
 
     def call_on_change(self, listener: Callable[[], None]) -> None:
-        """Call ``listener`` whenever instances of our cluster have come, gone, or moved to another namespace."""
+        """Call ``listener`` whenever instances of our cluster were added, removed, or moved to another namespace."""
         self._listeners.append(listener)
 
     async def follow(self) -> None:
-        """For ever."""
+        """Follow for ever."""
         await self._topic.follow()
 
     async def look_for(self, instance: str) -> None:
-        """Return once the fleet knows ``instance``, or gitops.fleet was read to its end without a word of it.
+        """Return once the fleet knows ``instance``, or gitops.fleet was read to its end without it.
 
-        A row may come before that of its instance does: they are on two topics.
+        A row may come before the row of its instance, because they are on two topics.
         """
         if not self.fleet.knows(instance):
             await self._topic.catch_up()

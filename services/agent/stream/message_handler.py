@@ -1,6 +1,6 @@
-"""The life of a compiled row's message: track its offset, decode it, know its instance, keep the row, hand it over.
+"""The life of a compiled row's message: track its offset, decode it, find its instance, store the row, hand it over.
 
-One call for each message, in order within a partition.
+Called once for each message, in order within a partition.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from services.common.telemetry import metrics
 log = structlog.get_logger(__name__)
 
 LookFor = Callable[[str], Awaitable[None]]
-"""Returns once the fleet knows the instance of that id, or nobody does."""
+"""Returns once the fleet knows the instance of that id, or is known not to have it."""
 
 
 class MessageHandler:
@@ -56,12 +56,12 @@ class MessageHandler:
         self._known_schemas: set[int] = set()
         self._assignment = asyncio.Event()
         self.in_hand: TopicPartition | None = None
-        """Where the message comes from that is being handled."""
+        """The partition of the message that is being handled."""
         self.is_excused = False
-        """It waits for what this process cannot give: a schema, or room among the dead letters."""
+        """Whether it waits for something outside this process: a schema, or room among the dead letters."""
 
     async def handle_message(self, message: Any) -> None:
-        """Handle one of faust's messages; it is acknowledged when its effect is certain, which may be much later."""
+        """Handle one of faust's messages. It is acknowledged when its effect is certain, which may be much later."""
         self.in_hand = TopicPartition(message.topic, message.partition)
         try:
             await self._handle(message, self.in_hand)
@@ -69,12 +69,12 @@ class MessageHandler:
             self.in_hand, self.is_excused = None, False
 
     def assign_partitions(self, starts: Mapping[TopicPartition, int]) -> None:
-        """The desired state of these partitions was loaded: their messages may come, from these offsets on."""
+        """The desired state of these partitions was loaded: accept their messages, from these offsets on."""
         self.offsets.assign_partitions(starts)
         self._assignment.set()
 
     def revoke_partitions(self) -> None:
-        """All partitions are gone: what is not acknowledged is sent again, to us or to another agent."""
+        """All partitions are revoked: unacknowledged messages come again, here or at another agent."""
         waited_for, self._assignment = self._assignment, asyncio.Event()
         waited_for.set()
         self.offsets.revoke_partitions(self.offsets.partitions)
@@ -110,9 +110,9 @@ class MessageHandler:
         return self._instances.submit_row(row, acknowledge)
 
     async def _understood(self, message: ConsumedMessage) -> EngineResource | None:
-        """Its row; None if the message is another's by now. Raises Poison if it is to be given up.
+        """The message's row; None if its partition was revoked. Raises Poison if the message is given up.
 
-        While the registry does not answer, or that would be one dead letter too many, everything behind waits too.
+        While the registry does not answer, or the dead letters have no room, all messages behind it wait, too.
         """
         delays = Backoff(limit=5)
         while self.offsets.is_current(message.tracked):
@@ -128,7 +128,10 @@ class MessageHandler:
         return None
 
     async def _row_or_poison(self, message: ConsumedMessage) -> EngineResource:
-        """Raises Retry while its schema is not to be had, and while it must not be given up."""
+        """The message's row, or Poison.
+
+        Raises Retry while the schema is unavailable, or the message must not be given up.
+        """
         try:
             return await self._decoded(message.key, message.value)
         except Poison as error:

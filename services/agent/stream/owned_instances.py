@@ -1,7 +1,7 @@
 """The engine instances that this agent owns: those of its cluster whose partition is assigned to it.
 
-Called by ``engine_stream`` on revocation and assignment, by ``fleet_follower`` when instances have come or gone, by
-``message_handler`` with rows. An instance keeps its watches when its partition comes back after a rebalance; otherwise,
+Called by ``engine_stream`` on revocation and assignment, by ``fleet_follower`` when instances have come or gone, and by
+``message_handler`` with rows. An instance whose partition comes back after a rebalance keeps its watches. Otherwise,
 and when it is retired, they end.
 """
 
@@ -29,15 +29,15 @@ NewController = Callable[[str, str], InstanceController]
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """What is ours until the next rebalance."""
+    """The partitions that are ours until the next rebalance, and their rows."""
 
     partitions: set[int]
     desired: DesiredState
-    """Complete."""
+    """Completely loaded."""
 
 
 class OwnedInstances:
-    """Starts, stops and feeds the instances of the assigned partitions."""
+    """Starts and stops the instances of the assigned partitions, and passes rows to them."""
 
     def __init__(
         self,
@@ -47,7 +47,7 @@ class OwnedInstances:
         new_controller: NewController,
         on_defect: Callable[[BaseException], None],
     ) -> None:
-        """``partitions`` of the cluster's topic; ``new_controller`` builds one of an instance's id and namespace."""
+        """``partitions`` of the cluster's topic. ``new_controller`` builds one from an instance's id and namespace."""
         self._fleet, self._partitions = fleet, partitions
         self._reports, self._new_controller = reports, new_controller
         self._instances: dict[str, InstanceController] = {}
@@ -55,7 +55,7 @@ class OwnedInstances:
         self._endings = BackgroundTasks(on_defect)
 
     def not_ready(self) -> str:
-        """Empty when every instance of ours is watched and worked for, else what is missing."""
+        """Why we are not ready; empty if we watch and work for every instance of ours."""
         if self._assignment is None:
             return "no partitions assigned yet, or desired state not recovered"
         missing = (name for name, each in self._instances.items() if not each.listed and not each.is_inaccessible)
@@ -63,22 +63,22 @@ class OwnedInstances:
         return f"watches not listed yet: {', '.join(unlisted)}" if unlisted else ""
 
     async def assign_partitions(self, partitions: set[int], desired: DesiredState) -> None:
-        """These partitions are ours, and ``desired`` is complete: watch their instances and compare everything."""
+        """Own these partitions, whose rows are loaded: watch their instances and compare everything."""
         self._assignment = Assignment(partitions, desired)
         self._watch_owned(self._assignment)
         self._start_work(self._assignment, self._instances)
         await self._await_endings()
 
     def follow_fleet(self) -> None:
-        """Instances have come or gone: watch and work for those that are new, end those that are not ours any more.
+        """Instances have come or gone: start new ones, and end those that are not ours any more.
 
-        Between two assignments that waits for the next one.
+        Between two assignments this waits for the next one.
         """
         if self._assignment is not None:
             self._start_work(self._assignment, self._watch_owned(self._assignment))
 
     async def suspend(self) -> None:
-        """Our partitions were revoked: when this returns nothing of ours acts on any instance."""
+        """Our partitions were revoked. When this returns, nothing of ours acts on any instance."""
         self._assignment = None
         for instance in self._instances.values():
             await instance.suspend()
@@ -92,7 +92,7 @@ class OwnedInstances:
         await self._await_endings()
 
     def submit_row(self, row: EngineResource, acknowledge: Acknowledge) -> None:
-        """Pass a row to its instance; that of another cluster is passed over, and one that nobody has is refused."""
+        """Pass a row to its instance. A row of another cluster is ignored, one of an unknown instance is refused."""
         if self._assignment is None:
             return  # revoked meanwhile: the partition's next owner is sent it again
         instance = self._instance_of(row)
@@ -104,7 +104,7 @@ class OwnedInstances:
             self._refuse(row, acknowledge)
 
     def _watch_owned(self, assignment: Assignment) -> list[str]:
-        """Watch the instances that are ours, and no others; returns which were not watched before."""
+        """Watch the instances that are ours, and no others. Returns those that were not watched before."""
         owned = self._owned(assignment)
         for name, instance in list(self._instances.items()):
             if owned.get(name) != instance.namespace:
@@ -116,7 +116,7 @@ class OwnedInstances:
         return new
 
     def _owned(self, assignment: Assignment) -> dict[str, str]:
-        """Namespace by id; the connector decides which partition an instance's rows come by, not we."""
+        """Namespaces of our instances by id. The connector, not we, decides which partition has an instance's rows."""
         with_rows = assignment.desired.instances()
         return {
             name: namespace
@@ -172,7 +172,10 @@ def start_work(
 
 
 def pass_row(instance: InstanceController, row: EngineResource, acknowledge: Acknowledge) -> None:
-    """Pass a row to what carries it out. An order is acknowledged at once: who takes the instance over reads it."""
+    """Pass a row on.
+
+    An order is acknowledged at once, because the next owner of the instance reads it from the topic.
+    """
     if is_order(row):
         instance.orders.withdraw_order(row) if row.deleted else instance.orders.submit_order(row)
         acknowledge()

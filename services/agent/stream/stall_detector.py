@@ -1,4 +1,4 @@
-"""Tells when a consumer stands still although the brokers have more for it, or with a message in hand. No I/O."""
+"""Detects a consumer that makes no progress although there are messages for it, or one in hand. No I/O."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from collections.abc import Mapping
 from services.common.clock import Clock, SystemClock
 
 STALLED_SECONDS = 120.0
-"""Beyond every wait of a healthy consumer: a rebalance, a transaction that its producer left open (60 s)."""
+"""Longer than any wait of a healthy consumer: a rebalance, a transaction that its producer left open (60 s)."""
 
 Position = tuple[int, int]
-"""Of one partition: the offset to be fetched next, and the one to be taken in next."""
+"""For one partition: the next offset to fetch, and the next one to process."""
 
 
 class StallDetector:
-    """How far the consumer is in each partition, and since when it has not moved although there is more."""
+    """The consumer's position in each partition, and since when it has not moved although there are messages."""
 
     def __init__(self, clock: Clock | None = None) -> None:
         self._clock = clock or SystemClock()
@@ -22,7 +22,7 @@ class StallDetector:
         self._since: dict[int, float] = {}
 
     def record_positions(self, positions: Mapping[int, Position], ends: Mapping[int, int], in_hand: int | None) -> None:
-        """The positions now, the offsets at which the brokers' partitions end, and whose message is being handled."""
+        """Record the current positions, the ends of the partitions, and the partition of the message in hand."""
         behind = {partition for partition, end in ends.items() if positions.get(partition, (0, 0))[0] < end}
         if in_hand is not None and in_hand in ends:
             behind.add(in_hand)
@@ -34,11 +34,11 @@ class StallDetector:
         self._positions = dict(positions)
 
     def reset(self) -> None:
-        """Nothing is to be concluded: the partitions are another's, or what is needed is silent."""
+        """Forget all positions: the partitions are another agent's, or something that we need does not answer."""
         self._since = {}
 
     def stalled(self) -> str:
-        """Why the process should be replaced; "" while the consumer gets on, or has nothing to do."""
+        """Why the process should be replaced; empty while the consumer makes progress or has nothing to do."""
         since = self._since
         if not since:
             return ""

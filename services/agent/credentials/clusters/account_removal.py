@@ -28,7 +28,7 @@ from services.agent.credentials.network.resolver import ConnectionProblem, Unrea
 log = structlog.get_logger(__name__)
 
 REMOVAL_SECONDS = 20.0
-"""Limit for all requests to a former cluster: the Secret for the new one waits for them."""
+"""Limit for all requests to a former cluster, because the Secret for the new cluster waits for them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class RemovalFailure:
 
     why: str
     may_pass: bool
-    """Another attempt may do it."""
+    """Whether another attempt may succeed."""
 
 
 async def attempted(removal: Coroutine[None, None, None], seconds: float) -> RemovalFailure | None:
@@ -66,7 +66,7 @@ async def withdraw(https: HttpsConnector, uid: str, stored: StoredAccount) -> No
 
 
 async def leave(https: HttpsConnector, uid: str, stored: StoredAccount) -> None:
-    """The same, tried once: a failure is logged, not raised."""
+    """Remove the account ``stored`` with its own token, in one attempt. A failure is logged, not raised."""
     left = await attempted(withdraw(https, uid, stored), REMOVAL_SECONDS)
     if left is None:
         log.info("service account removed", uid=uid, reason="the environment has another API URL")

@@ -1,7 +1,7 @@
-"""A tenant's client certificate, as the identity of a TLS connection to the tenant's own API server.
+"""A tenant's client certificate, which identifies TLS connections to the tenant's own API server.
 
-It identifies nobody but the tenant's kubeconfig: an agent has an account made with it, and Argo CD is given only that
-account's token. The key stays in memory.
+The agent uses the kubeconfig's certificate only to create an account. Argo CD gets only that account's token. The key
+stays in memory.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ _CERTIFICATE = re.compile(r"-----BEGIN CERTIFICATE-----[^-]*-----END CERTIFICATE
 
 @dataclass(frozen=True, slots=True)
 class ClientCertificate:
-    """As a kubeconfig has it: base64 of PEM."""
+    """Certificate and key as a kubeconfig has them: base64 of PEM."""
 
     chain: str = field(repr=False)
     key: str = field(repr=False)
 
     def load_into(self, context: ssl.SSLContext) -> None:
-        """Identify by it whoever connects with ``context``, which must be nobody else's. In a thread.
+        """Use the certificate for all connections of ``context``, which must not be shared.
 
-        Raises ValueError: why it is of no use.
+        Runs in a thread. Raises ValueError with the reason if the certificate is unusable.
         """
         content, problem = "", ""
         try:
@@ -55,7 +55,7 @@ def _chain(encoded: str) -> str:
 
 
 def _key(encoded: str) -> str:
-    """Read and checked as logins to git servers are, and written anew: OpenSSL is given nothing else."""
+    """The key, parsed as logins to git servers are, and written anew: OpenSSL gets no other text."""
     text = _decoded(encoded, "client-key-data", MAX_KEY_BYTES)
     try:
         numbers = private_key(text).pyca_key
@@ -84,7 +84,7 @@ def _decoded(encoded: str, name: str, limit: int) -> str:
 
 
 def _load(context: ssl.SSLContext, content: str) -> None:
-    """OpenSSL reads a file by its name: one that is nowhere but in memory."""
+    """Give OpenSSL a file by name whose content exists only in memory."""
     descriptor = os.memfd_create("client-certificate")
     try:
         os.write(descriptor, content.encode())

@@ -31,7 +31,7 @@ CLUSTER_WIDE = ""
 
 @dataclass(frozen=True, slots=True)
 class AccessRequest:
-    """A request, in the words of the right it needs: verb, resource, namespace."""
+    """A request, as the right that it needs: verb, resource, namespace."""
 
     verb: str
     resource: ApiResource
@@ -47,7 +47,7 @@ class AccessRequest:
 
 
 class ClusterRefused(Exception):
-    """The API server answered with an error. Only its status is known here."""
+    """The API server answered with an error. Only the status of the answer is known here."""
 
     def __init__(self, asked: AccessRequest, status: int) -> None:
         super().__init__(f"{asked}: HTTP status {status}")
@@ -65,7 +65,7 @@ class ClusterClient:
 
     connection: Connection = field(repr=False)
     token: str = field(repr=False)
-    """Empty where the connection has a certificate."""
+    """The bearer token; empty if the connection has a certificate."""
 
     async def get_object(self, resource: ApiResource, namespace: str, name: str) -> Manifest:
         """Read one object."""
@@ -81,7 +81,7 @@ class ClusterClient:
             raise
 
     async def list_objects(self, resource: ApiResource, query: str) -> list[Manifest]:
-        """Objects of all namespaces; ``query`` is encoded already."""
+        """Objects of all namespaces. ``query`` is already encoded."""
         answer = await self._call("GET", AccessRequest("list", resource), query=query)
         items = answer.get("items")
         if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
@@ -89,17 +89,17 @@ class ClusterClient:
         return items
 
     async def apply_object(self, resource: ApiResource, manifest: Manifest) -> None:
-        """Server-side apply: create, or make as it shall be."""
+        """Server-side apply: create the object, or change it."""
         meta = manifest["metadata"]
         asked = AccessRequest("patch", resource, meta.get("namespace", CLUSTER_WIDE), meta["name"])
         await self._call("PATCH", asked, f"fieldManager={AGENT_FIELD_MANAGER}&force=true", manifest, APPLY_PATCH)
 
     async def create_object(self, asked: AccessRequest, body: Manifest) -> Manifest:
-        """Create what ``asked`` says."""
+        """Create the object that ``asked`` describes."""
         return await self._call("POST", asked, "", body)
 
     async def remove_object(self, resource: ApiResource, namespace: str, name: str) -> None:
-        """Delete, if it is there."""
+        """Delete the object, if it exists."""
         try:
             await self._call("DELETE", AccessRequest("delete", resource, namespace, name))
         except ClusterRefused as error:
@@ -107,7 +107,7 @@ class ClusterClient:
                 raise
 
     async def read_path(self, path: str, asked: AccessRequest, accept: str, limit: int) -> Manifest:
-        """Read a path that is no object's."""
+        """Read a path that is not an object."""
         answer = await self.connection.request("GET", path, self._headers() | {"Accept": accept}, limit=limit)
         return _content(asked, answer.status, answer.body)
 
@@ -149,11 +149,14 @@ class ApiServer:
     """PEM of the certificate authorities to trust instead of the system's."""
     insecure: bool
     certificate: ClientCertificate | None = None
-    """Who connects; None: whoever a token says."""
+    """The client's certificate; None: the client has a token."""
 
 
 def _tls(server: ApiServer) -> ssl.SSLContext:
-    """In a thread. Raises ValueError. A context with a certificate is never another connection's."""
+    """A TLS context. Runs in a thread. Raises ValueError.
+
+    A context with a certificate is used for one connection only.
+    """
     if server.certificate is None:
         return trust(server.authority, insecure=server.insecure)
     context = tls_context(server.authority, insecure=server.insecure)
@@ -163,7 +166,7 @@ def _tls(server: ApiServer) -> ssl.SSLContext:
 
 @asynccontextmanager
 async def connect_to_api_server(https: HttpsConnector, server: ApiServer) -> AsyncGenerator[Connection]:
-    """Connections to ``server`` for as long as the block lasts. Raises CheckFailed, Unreachable."""
+    """Connections to ``server``, until the block ends. Raises CheckFailed, Unreachable."""
     try:
         endpoint, why = parse_https(server.url), ""
         tls = await asyncio.to_thread(_tls, server)

@@ -41,7 +41,7 @@ from services.kinds.managed_environment import catalogue as environment
 log = structlog.get_logger(__name__)
 
 INSTALL_SECONDS = 60.0
-"""For all requests of one installation or removal together."""
+"""Limit for all requests of one installation or removal."""
 LEFTOVER_DELAY = timedelta(minutes=1)
 
 
@@ -85,9 +85,9 @@ class ClusterSecrets:
         raise _unreached(problem)
 
     async def remove_account(self, row: EngineResource, live: Manifest | None) -> None:
-        """Remove accounts and rights that the row had made, now or before. Raises ClusterUnavailable.
+        """Remove the accounts and rights that were created for the row, now or before. Raises ClusterUnavailable.
 
-        By the kubeconfig's identity, which removes everything; where that is of no use, by the account's own.
+        Uses the kubeconfig's identity, which can remove everything; if it is unusable, the account's own token.
         """
         recipe = cluster_recipe(row)
         here, elsewhere = self._stored(live, recipe)
@@ -112,7 +112,7 @@ class ClusterSecrets:
     def _stored(
         self, live: Manifest | None, recipe: ClusterRecipe
     ) -> tuple[StoredAccount | None, StoredAccount | None]:
-        """The account that ``live`` knows on the recipe's server, or on another."""
+        """The account that ``live`` knows on the recipe's server, and the one on another server."""
         stored = stored_account(live, recipe.uid, self.clock.now())
         return (stored, None) if stored is None or stored.server == recipe.server else (None, stored)
 
@@ -127,7 +127,7 @@ class ClusterSecrets:
     def _connected_as_nobody(
         self, recipe: ClusterRecipe, access: ClusterAccess, connection: Connection
     ) -> AbstractAsyncContextManager[Connection]:
-        """To try tokens by: an API server looks at a certificate first, and would take its owner for the token's."""
+        """A connection without the certificate, to test tokens: an API server prefers a certificate to a token."""
         return (
             nullcontext(connection)
             if access.certificate is None
@@ -142,7 +142,7 @@ class ClusterSecrets:
         plain: Connection,
         stored: StoredAccount | None,
     ) -> Token:
-        """Install the account and return a token of it that works by ``plain``. Raises CheckFailed, Unreachable."""
+        """Install the account and return a token that works on ``plain``. Raises CheckFailed, Unreachable."""
         account = Account(ClusterClient(connection, access.token), recipe.uid)
         why = "it was created, but its token is not accepted, or not allowed what its roles say"
         try:
@@ -169,7 +169,7 @@ class ClusterSecrets:
     async def _remove_former_account(
         self, recipe: ClusterRecipe, access: ClusterAccess, connection: Connection, stored: StoredAccount | None
     ) -> tuple[dict[str, str], datetime | None]:
-        """What remains to be noted of an account of former times; removed once Argo CD uses the kubeconfig's token."""
+        """Annotations and renewal time of a former account. It is removed once Argo CD uses the kubeconfig's token."""
         if stored is None:
             return {}, None
         if stored.text != access.token:
@@ -187,7 +187,7 @@ def _scopes(recipe: ClusterRecipe) -> frozenset[str]:
 
 
 def _data(row: EngineResource, recipe: ClusterRecipe, access: ClusterAccess, token: str) -> dict[str, str]:
-    """As Argo CD reads it."""
+    """The Secret's data, as Argo CD reads it."""
     tls: dict[str, object] = {"insecure": recipe.insecure}
     if access.authority is not None and not recipe.insecure:
         tls["caData"] = base64.b64encode(access.authority.encode()).decode()

@@ -45,7 +45,7 @@ _KNOWN_DANGERS = frozenset(
     {"exec", "auth-provider", "certificate-authority", "client-certificate", "client-key", "tokenFile", "proxy-url"}
     | {"tls-server-name", "as", "as-uid", "as-groups", "as-user-extra"}
 )
-"""Fields that errors name; any other name may be a typing error that contains a secret."""
+"""Fields that errors may name. Any other name may be a typing error that contains a secret."""
 
 _TOKEN = re.compile(r"[!-~]{1,16384}", re.ASCII)
 """Characters that cannot end an HTTP header."""
@@ -53,10 +53,10 @@ _TOKEN = re.compile(r"[!-~]{1,16384}", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class ClusterAccess:
-    """How to reach the cluster that an API URL names."""
+    """How to reach the cluster of an API URL."""
 
     token: str = field(repr=False)
-    """Empty if there is a certificate in its place."""
+    """The bearer token; empty if there is a certificate instead."""
     authority: str | None
     """PEM of the certificate authorities to trust instead of the system's."""
     certificate: ClientCertificate | None = None
@@ -72,9 +72,9 @@ class Kubeconfig:
     current: str = field(repr=False)
 
     def access(self, api_url: str, *, by_certificate: bool = False) -> ClusterAccess:
-        """The access that it gives to ``api_url``: a token, or else a certificate if that will do. Raises CheckFailed.
+        """The access to ``api_url``: a token, or a certificate if there is no token. Raises CheckFailed.
 
-        Argo CD is never given a certificate: one serves to make an account with.
+        Argo CD never gets a certificate. It only serves to create an account.
         """
         cluster, context = _locate(self.clusters, self.contexts, self.current, api_url)
         user = self.users.get(_text(self.contexts[context], "user"))
@@ -108,7 +108,7 @@ _NO_MAPPING = (
     "couldn't get version/kind; json parse error: json: cannot unmarshal {found} into Go value of type struct "
     '{{ APIVersion string "json:\\"apiVersion,omitempty\\""; Kind string "json:\\"kind,omitempty\\"" }}'
 )
-"""As kubectl words it: clients of the system before this one look for it."""
+"""The error as kubectl words it. Clients of the previous system look for it."""
 
 
 def _parsed(text: bytes) -> dict[str, Any]:
@@ -165,7 +165,7 @@ def _only(content: dict[str, Any], accepted: frozenset[str], path: str) -> None:
 def _locate(
     clusters: dict[str, dict[str, Any]], contexts: dict[str, dict[str, Any]], current: str, api_url: str
 ) -> tuple[str, str]:
-    """Names of the cluster that answers at ``api_url`` and of a context that uses it, the current one if it does."""
+    """Names of the cluster at ``api_url`` and of a context that uses it, preferably the current context."""
     wanted = api_url.rstrip("/").lower()
     matching = [name for name, cluster in clusters.items() if _text(cluster, "server").rstrip("/").lower() == wanted]
     if not matching:
@@ -230,20 +230,20 @@ def _unparsable(why: str) -> CheckFailed:
 
 
 MAX_KEPT = 64
-"""Secrets; the least recently used is dropped first."""
+"""How many Secrets are cached. The least recently used is dropped first."""
 
 _Key = tuple[bytes, SecretContext, SecretUse]
 
 
 class KubeconfigCache:
-    """Parsed kubeconfigs, and the failures of those that cannot be used, by their sealed texts."""
+    """Caches kubeconfigs, and failures of those that cannot be used, by their sealed texts."""
 
     def __init__(self, keys: OpeningKeys) -> None:
         self._keys = keys
         self._read: OrderedDict[_Key, Kubeconfig | CheckFailed] = OrderedDict()
 
     async def load_kubeconfig(self, sealed: Sealed) -> Kubeconfig:
-        """What is in ``sealed``. Raises CheckFailed."""
+        """The kubeconfig in ``sealed``. Raises CheckFailed."""
         texts = f"{sealed.text} {sealed.binding}".encode()
         key = (hashlib.blake2b(texts, digest_size=32).digest(), sealed.context, sealed.use)
         if key not in self._read:
@@ -257,7 +257,7 @@ class KubeconfigCache:
         return outcome
 
     def _outcome(self, sealed: Sealed) -> Kubeconfig | CheckFailed:
-        """In a thread."""
+        """The kubeconfig, or why it cannot be used. Runs in a thread."""
         try:
             return read_kubeconfig(open_sealed_secret(self._keys, sealed))
         except SealedSecretUnreadable as error:

@@ -1,12 +1,13 @@
-"""Installs the service account that Argo CD uses on a tenant's cluster, its rights and tokens, and removes them.
+"""Installs the service account that Argo CD uses on a tenant's cluster, with rights and tokens, and removes it.
 
-Called with the identity of the tenant's kubeconfig. That identity needs in kube-system: get, create, patch, delete
-serviceaccounts and create serviceaccounts/token; in each namespace (or cluster-wide) get, create, patch, delete of
-(cluster)roles and (cluster)rolebindings, and every right that is granted with them. Running it twice changes nothing.
+Called with the identity of the tenant's kubeconfig. In kube-system that identity needs: get, create, patch, delete
+serviceaccounts, and create serviceaccounts/token. In each namespace (or cluster-wide) it needs: get, create, patch,
+delete of (cluster)roles and (cluster)rolebindings, and every right that is granted with them. To run it twice changes
+nothing.
 
-The account carries a list of where rights were given, written before they are given and shortened after they are
-taken away: whatever crashes in between, nothing is forgotten. Bindings are also found by their label where that may
-be listed, in case somebody deleted the account.
+The account carries a list of the scopes where rights were granted. The list is written before rights are granted and
+shortened after they are removed, so no crash leaves a scope unlisted. Bindings are also found by their label where that
+may be listed, in case somebody deleted the account.
 """
 
 from __future__ import annotations
@@ -42,14 +43,14 @@ CLUSTER_ROLE_BINDING = ApiResource(_RBAC, "v1", "ClusterRoleBinding", "clusterro
 DISCOVERY = ApiResource("", "v1", "APIGroupDiscoveryList", "discovery")
 
 MAX_DISCOVERY_BYTES = 512 * 1024
-"""Ten times what a plain cluster answers. Of the work that an answer makes, this is the bound."""
+"""Ten times what a plain cluster answers. It bounds the work that an answer causes."""
 ACCEPT_DISCOVERY = ",".join(
     f"application/json;g=apidiscovery.k8s.io;v={version};as=APIGroupDiscoveryList" for version in ("v2", "v2beta1")
 )
 
 
 class TooOld(Exception):
-    """The cluster cannot tell what its resources are in one answer (Kubernetes before 1.26)."""
+    """The cluster cannot list its resources in one answer (Kubernetes before 1.26)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,13 +62,13 @@ class Account:
 
     @property
     def name(self) -> str:
-        """As the service account is called."""
+        """Name of the service account."""
         return f"argocd-manager-{self.uid}"
 
     async def install_account(self, recipe: ClusterRecipe) -> bool:
-        """Make the account and its rights as ``recipe`` says. Raises ClusterRefused, Unreachable, TooOld.
+        """Create the account and its rights for ``recipe``. Raises ClusterRefused, Unreachable, TooOld.
 
-        Returns whether the account was there before: tokens of one that was deleted may seem to work for seconds.
+        Returns whether the account existed before: tokens of a deleted account may seem to work for seconds.
         """
         wanted = scopes_of(recipe.namespaces, cluster_resources=recipe.cluster_resources)
         account = await self._find()
@@ -85,7 +86,7 @@ class Account:
         return account is not None
 
     async def request_token(self, lifetime: timedelta, now: datetime) -> Token:
-        """A new token; those before it stay good until they expire or the account goes."""
+        """A new token. Earlier tokens stay valid until they expire or the account is deleted."""
         asked = AccessRequest("create", SERVICE_ACCOUNT, ACCOUNT_NAMESPACE, self.name, "token")
         body = {
             "apiVersion": "authentication.k8s.io/v1",
@@ -96,7 +97,7 @@ class Account:
         return issued_token(dict_of(status), lifetime, now)
 
     async def remove_account(self, scopes: frozenset[str]) -> None:
-        """Remove the rights in ``scopes`` and everywhere else, then the account, which lists the scopes."""
+        """Remove the rights in ``scopes`` and everywhere else, then the account, which lists its scopes."""
         scopes |= _granted(await self._find()) | await self._labelled()
         for scope in sorted(scopes):
             await self._revoke(scope)
@@ -105,8 +106,8 @@ class Account:
     async def withdraw_account(self, scopes: frozenset[str]) -> list[ClusterRefused]:
         """Remove whatever the target's token may remove, and return what was refused. Raises Unreachable.
 
-        The token may be the account's own, which has less rights after each removal. So the account goes first if it
-        may: all its tokens end with it. What is left then is an account without rights, or rights of nobody.
+        The token may be the account's own, which loses rights with each removal. So the account is deleted first if
+        possible: that ends all its tokens. Then only rights of nobody are left; otherwise an account without rights.
         """
         with contextlib.suppress(ClusterRefused):
             scopes |= _granted(await self._find()) | await self._labelled()
@@ -168,7 +169,7 @@ class Account:
         return rights.whole_cluster(groups)
 
     def _grants(self, scope: str) -> tuple[tuple[ApiResource, str, str], tuple[ApiResource, str, str]]:
-        """Binding and role in ``scope``, in the order in which they go."""
+        """Binding and role in ``scope``, in the order of their removal."""
         role, binding, namespace = self._kinds_in(scope)
         return (binding, namespace, self._binding_name(scope)), (role, namespace, self._role_name(scope))
 
@@ -192,7 +193,7 @@ class Account:
 
 
 def scopes_of(namespaces: Iterable[str], *, cluster_resources: bool) -> frozenset[str]:
-    """Where an environment's account has rights."""
+    """The scopes in which an environment's account has rights."""
     confined = frozenset() if cluster_resources else frozenset(namespaces)
     return confined or frozenset({EVERYWHERE})
 

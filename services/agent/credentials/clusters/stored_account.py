@@ -27,21 +27,21 @@ class StoredAccount:
     """A Secret whose token belongs, or belonged, to an account that we created."""
 
     text: str = field(repr=False)
-    """Its bearer token."""
+    """The account's bearer token."""
     token: Token | None
-    """The same, if it need not be renewed yet."""
+    """The token, if it need not be renewed yet."""
     notes: dict[str, str]
-    """The annotations that say so."""
+    """The annotations that describe the account."""
     server: str
-    """As Argo CD knows it: the API URL and a query."""
+    """The server as Argo CD knows it: the API URL and a query."""
     authority: str | None
     insecure: bool
     scopes: frozenset[str]
-    """Where the account has rights."""
+    """The scopes in which the account has rights."""
 
     @property
     def api_url(self) -> str:
-        """As the environment had it."""
+        """The API URL of the environment."""
         return self.server.partition("?")[0]
 
 
@@ -55,7 +55,7 @@ def token_annotations(recipe: ClusterRecipe, token: Token) -> dict[str, str]:
 
 
 def stored_account(live: Manifest | None, uid: str, now: datetime) -> StoredAccount | None:
-    """What ``live`` tells of the account of the environment ``uid``, on whatever server; None if nothing."""
+    """The account of the environment ``uid`` that ``live`` describes, on any server; None if it describes none."""
     annotations = dict_of(dict_of((live or {}).get("metadata")).get("annotations"))
     notes = {name: str(annotations[name]) for name in (ACCOUNT_OF, EXPIRES_AT, RENEW_AT) if name in annotations}
     data = {name: _decoded(value).decode(errors="replace") for name, value in ((live or {}).get("data") or {}).items()}

@@ -23,7 +23,7 @@ class Unreadable(ValueError):
 
 
 class _Open:
-    """A list or a mapping that is still being read."""
+    """A list or mapping that is still being read."""
 
     __slots__ = ("content", "key")
 
@@ -32,7 +32,7 @@ class _Open:
         self.key: str | None = None
 
     def add(self, value: Any, line: int) -> None:
-        """The next value; in a mapping keys and values take turns."""
+        """Add the next value. In a mapping, keys and values alternate."""
         if isinstance(self.content, list):
             self.content.append(value)
         elif self.key is not None:
@@ -56,7 +56,7 @@ def parse(text: bytes) -> Any:
 
 
 def _events(text: str) -> Iterator[yaml.Event]:
-    """The parser's events. Of its errors only the problem goes further, a fixed text, as kubectl words it."""
+    """The parser's events. Of a parser's error only the problem is passed on: a fixed text, as kubectl words it."""
     problem = ""
     try:
         yield from yaml.parse(text, Loader=yaml.CSafeLoader)
@@ -88,7 +88,7 @@ def _build(events: Iterator[yaml.Event]) -> Any:
 
 
 def _check(event: yaml.Event, line: int, count: int, documents: int, depth: int) -> None:
-    """Refuse what can grow, nest or mean more than it says."""
+    """Refuse events that can grow, nest or mean more than they show."""
     if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None) is not None:
         raise Unreadable(f"line {line}: anchors and aliases are not accepted")
     if getattr(event, "tag", None) is not None:

@@ -1,8 +1,8 @@
-"""Bearer tokens of service accounts on tenants' clusters: when one is renewed, and whether one works.
+"""Bearer tokens of service accounts on tenants' clusters: when a token is renewed, and whether it works.
 
-When a token is renewed is decided by :func:`issued_token` and nowhere else. The time is noted on Argo CD's Secret
-(:mod:`stored_account`), so that whichever agent owns the instance by then renews the token; ``secret_checks`` makes the
-row's next check by then.
+Only :func:`issued_token` decides when a token is renewed. The time is an annotation of Argo CD's Secret
+(:mod:`stored_account`), so that any later owner of the instance renews the token; ``secret_checks`` checks the row
+again by then.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from services.common.kubernetes import NAMESPACE, Manifest
 from services.kinds.managed_environment import catalogue as environment
 
 RENEWAL_SHARE = 0.5
-"""Of its lifetime, after which a token is renewed."""
+"""A token is renewed after this share of its lifetime."""
 MIN_RENEWAL = timedelta(minutes=5)
 MAX_TOKEN_LENGTH = 16 * 1024
 
@@ -37,9 +37,9 @@ class Token:
 
 
 def issued_token(status: Manifest, asked: timedelta, now: datetime) -> Token:
-    """The token in a TokenRequest's status; ``asked`` is the lifetime asked for. Raises Unreachable if there is none.
+    """The token in a TokenRequest's status; ``asked`` is the requested lifetime. Raises Unreachable if there is none.
 
-    The cluster may grant less than was asked for; it may not make us ask all the time, nor never again.
+    The cluster may grant less than requested. It may neither make us ask all the time, nor never again.
     """
     text, expires = status.get("token"), None
     with contextlib.suppress(ValueError):
@@ -52,11 +52,11 @@ def issued_token(status: Manifest, asked: timedelta, now: datetime) -> Token:
 
 
 RETRY_DELAYS = (0.1, 0.2, 0.4, 0.8, 1.6)
-"""Delays between attempts with a new right or token: a cluster's authorizer learns of them by a watch."""
+"""Delays between attempts with a new right or token: the cluster's authorizer learns of them by a watch."""
 
 
 async def require_token_works(target: ClusterClient, recipe: ClusterRecipe) -> None:
-    """Raises CheckFailed if the client's token is not accepted or not allowed enough for ``recipe``, Unreachable."""
+    """Raises CheckFailed if the client's token is refused or has too few rights for ``recipe``, Unreachable."""
     refusal = await _refusal(target, recipe)
     if refusal is None:
         return
@@ -66,7 +66,7 @@ async def require_token_works(target: ClusterClient, recipe: ClusterRecipe) -> N
 
 
 async def token_works(connection: Connection, token: str, recipe: ClusterRecipe) -> bool:
-    """Whether the token may do what its rights say, or may in a moment. Raises ClusterRefused, Unreachable."""
+    """Whether the token has its rights. False if it may have them in a moment. Raises ClusterRefused, Unreachable."""
     for delay in (*RETRY_DELAYS, None):
         refusal = await _refusal(ClusterClient(connection, token), recipe)
         if refusal is None:

@@ -1,1 +1,1 @@
-"""Connections to servers that tenants name: judged addresses, small answers, little time."""
+"""Connections to servers that tenants name: checked addresses, small answers, short timeouts."""

@@ -1,8 +1,8 @@
-"""HTTPS to servers that tenants name: the checked address, no redirects, no proxies, small answers, little time.
+"""HTTPS to servers that tenants name: checked addresses, no redirects, no proxies, small answers, short timeouts.
 
-Tenants choose the servers that we connect to from inside the operator's network (server-side request forgery). So every
-connection goes to an address that was checked after the lookup and is checked again when the socket is created, and
-nothing of an answer but its status is ever shown.
+Tenants choose servers that we connect to from inside the operator's network (server-side request forgery). So each
+address is checked after the lookup, and again when the socket is created. Nothing of an answer but its status is ever
+shown.
 """
 
 from __future__ import annotations
@@ -58,14 +58,14 @@ class Connection:
         body: bytes | None = None,
         limit: int = MAX_ANSWER_BYTES,
     ) -> HttpResponse:
-        """One request; ``path`` is below the endpoint's and encoded already. Raises Unreachable."""
+        """One request. ``path`` is relative to the endpoint, and already encoded. Raises Unreachable."""
         answer = await self._send(method, path, headers, body, limit + 1)
         if len(answer.body) > limit:
             raise Unreachable(ConnectionProblem.ANSWER)
         return answer
 
     async def read_beginning(self, path: str, headers: Mapping[str, str], size: int) -> HttpResponse:
-        """GET ``path`` and read no more than the first ``size`` bytes of what comes. Raises Unreachable."""
+        """GET ``path``, and read only the first ``size`` bytes of the answer. Raises Unreachable."""
         return await self._send("GET", path, headers, None, size)
 
     async def _send(
@@ -94,7 +94,7 @@ class HttpsConnector:
 
     @asynccontextmanager
     async def open_connection(self, endpoint: Endpoint, tls: ssl.SSLContext) -> AsyncGenerator[Connection]:
-        """Connections to ``endpoint`` for as long as the block lasts. Raises Unreachable."""
+        """Connections to ``endpoint``, until the block ends. Raises Unreachable."""
         located = await self._resolver.resolve_host(endpoint.host, endpoint.port)
         connector = aiohttp.TCPConnector(
             resolver=_Pinned(located),
@@ -114,14 +114,14 @@ class HttpsConnector:
             yield Connection(session, endpoint)
 
     def _socket(self, place: tuple[Any, ...]) -> socket.socket:
-        """Check the address once more: literal addresses get here without a lookup."""
+        """Check the address again: literal addresses come here without a lookup."""
         family, kind, protocol, _, address = place
         self._resolver.require_allowed(str(address[0]))
         return socket.socket(family, kind, protocol)
 
 
 class _Pinned(AbstractResolver):
-    """Resolves one host, to the addresses that were checked."""
+    """Resolves one host, to its checked addresses."""
 
     def __init__(self, located: ResolvedHost) -> None:
         self._located = located
@@ -129,7 +129,7 @@ class _Pinned(AbstractResolver):
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
     ) -> list[ResolveResult]:
-        """The checked addresses; nothing for another host."""
+        """The checked addresses; none for another host."""
         if host.lower().rstrip(".") != self._located.host.lower().rstrip("."):
             return []
         return [
@@ -138,14 +138,15 @@ class _Pinned(AbstractResolver):
         ]
 
     async def close(self) -> None:
-        """Nothing is open."""
+        """Nothing to close."""
 
 
 def tls_context(authorities: str | None, *, insecure: bool = False, extra: Path | None = None) -> ssl.SSLContext:
     """A new context that trusts ``authorities`` (PEM), or else the system's and those in the file ``extra``.
 
-    In a thread: reading authorities takes a tenth of a second. They are read one by one, so that other threads run.
-    Raises ValueError if ``authorities`` holds anything but certificates or none, OSError if ``extra`` cannot be read.
+    Runs in a thread: to read authorities takes a tenth of a second. They are read one by one, so that other threads
+    run. Raises ValueError if ``authorities`` is empty or contains anything but certificates, OSError if ``extra``
+    cannot be read.
     """
     if insecure:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -166,18 +167,18 @@ def tls_context(authorities: str | None, *, insecure: bool = False, extra: Path 
 
 
 trust = lru_cache(maxsize=64)(tls_context)
-"""The same, shared by all connections that trust the same."""
+"""A context shared by all connections with the same trust."""
 
 
 def _without_dhe(context: ssl.SSLContext) -> ssl.SSLContext:
-    """A server chooses the numbers of finite-field Diffie-Hellman: a second of our loop. Argo CD does not speak it."""
+    """Disable finite-field Diffie-Hellman: the server chooses its numbers, which can take a second of our loop."""
     names = (cipher["name"] for cipher in context.get_ciphers())
     context.set_ciphers(":".join(name for name in names if not name.startswith("DHE-")))
     return context
 
 
 async def _read(response: aiohttp.ClientResponse, size: int) -> bytes:
-    """At most the first ``size`` bytes; the connection is of no use afterwards if there are more."""
+    """The first ``size`` bytes at most. If there are more, the connection cannot be used again."""
     parts = []
     while size > 0 and (part := await response.content.read(min(size, CHUNK_BYTES))):
         parts.append(part)
@@ -186,7 +187,7 @@ async def _read(response: aiohttp.ClientResponse, size: int) -> bytes:
 
 
 def _problem(error: Exception) -> ConnectionProblem:
-    """Only what the tenant could find out itself: a closed port and a silent one look the same."""
+    """What the tenant may learn of an error: no more than it could find out itself."""
     if isinstance(error, aiohttp.ClientConnectorCertificateError):
         code = getattr(error.certificate_error, "verify_code", 0)
         return ConnectionProblem.AUTHORITY if code in _UNKNOWN_AUTHORITY else ConnectionProblem.CERTIFICATE

@@ -37,7 +37,7 @@ class ConnectionProblem(Enum):
 
 
 class Unreachable(Exception):
-    """A server was not reached, or its answer cannot be used."""
+    """A server was not reached, or its answer is unusable."""
 
     def __init__(self, problem: ConnectionProblem) -> None:
         super().__init__(problem.value)
@@ -57,7 +57,7 @@ class HostResolver:
     """Resolves hosts under one address policy."""
 
     def __init__(self, addresses: AddressPolicy, seconds: float) -> None:
-        """``seconds``: how long a lookup may take."""
+        """``seconds``: the timeout of a lookup."""
         self._addresses, self._seconds = addresses, seconds
         self._threads = ThreadPoolExecutor(THREADS, "lookup")
 
@@ -90,9 +90,9 @@ class HostResolver:
 
 
 def _look_up(host: str, port: int) -> tuple[Host, ...]:
-    """In a thread: addresses of ``host``, in the order of preference; empty if it has none.
+    """The addresses of ``host``, in order of preference; empty if it has none. Runs in a thread.
 
-    Raises Unreachable if a search list, Argo CD's or the agent's own, makes something else of it.
+    Raises Unreachable if a search list, Argo CD's or the agent's own, completes the name.
     """
     found, canonical = _ask(host, port)
     # Longer than what was asked for: completed, or an alias, which it is without a search list too.
@@ -111,7 +111,7 @@ def _is_address(host: str) -> bool:
 
 
 def _ask(host: str, port: int) -> tuple[tuple[Host, ...], str]:
-    """Addresses, and the name that they are the addresses of, in lower case and without a dot at its end."""
+    """The addresses, and the name that they belong to, in lower case and without a trailing dot."""
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_CANONNAME)
     except (OSError, UnicodeError):

@@ -38,9 +38,9 @@ class HttpsRepositories:
     authorities: Path | None
 
     async def check_login(self, url: HttpsUrl, login: Login | None) -> None:
-        """Raises CheckFailed if the repository does not open to ``login``, Retry for trouble of our own.
+        """Raises CheckFailed if the repository does not open with ``login``, Retry for trouble of our own.
 
-        Without a login it is asked for as everybody may.
+        Without a login the repository is requested anonymously.
         """
         try:
             answer = await self._answer(url.endpoint, login)

@@ -31,7 +31,7 @@ from services.common.errors import Retry
 LENGTH_DIGITS = 4
 ERROR = b"ERR "
 _LENGTH = re.compile(rb"[0-9a-f]{4}")
-"""A pkt-line begins with its length in hexadecimal; ``0000`` is how an empty repository may begin."""
+"""A pkt-line begins with its length in hexadecimal. An empty repository may begin with ``0000``."""
 MAX_COMPLAINT = 16 * 1024
 COMPLAINT_SECONDS = 2.0
 
@@ -49,7 +49,7 @@ class SshRepositories:
     seconds: float
 
     async def check_login(self, url: SshUrl, key_text: str) -> None:
-        """Raises CheckFailed if the repository does not open to the key, Retry if known_hosts cannot be read."""
+        """Raises CheckFailed if the repository does not open with the key, Retry if known_hosts cannot be read."""
         key = private_key(key_text)
         known = self._known_hosts()
         problem = None
@@ -100,7 +100,7 @@ class SshRepositories:
             await _discover(connection, url.path)
 
     async def _connected(self, located: ResolvedHost) -> socket.socket:
-        """A connection to the first checked address that takes one."""
+        """A connection to the first checked address that accepts one."""
         loop = asyncio.get_running_loop()
         for family, address in located.addresses:
             self.resolver.require_allowed(address)
@@ -132,7 +132,7 @@ def _not_accepted(url: SshUrl) -> CheckFailed:
 
 
 def _require_known(known: asyncssh.SSHKnownHosts, located: ResolvedHost) -> None:
-    """Raises CheckFailed, before a connection is made, if nothing is listed for the host."""
+    """Raises CheckFailed, before any connection, if no key is listed for the host."""
     port = located.port if located.port != SSH_PORT else None
     for _, address in located.addresses:
         host_keys, authorities, *_ = known.match(located.host, address, port)
@@ -160,7 +160,7 @@ async def _discover(connection: asyncssh.SSHClientConnection, path: str) -> None
 
 
 async def _complaint(process: asyncssh.SSHClientProcess[bytes]) -> bytes:
-    """What the server says on both streams, as far as it comes soon."""
+    """The beginning of the server's output on both streams."""
     said = b""
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(COMPLAINT_SECONDS):
@@ -170,7 +170,7 @@ async def _complaint(process: asyncssh.SSHClientProcess[bytes]) -> bytes:
 
 
 def _complained(complaint: str) -> CheckFailed:
-    """The server's message in our words: its own may reveal what the tenant must not know."""
+    """The failure in our words: the server's may reveal what the tenant must not know."""
     if any(sign in complaint for sign in _NO_REPOSITORY):
         return CheckFailed(INVALID_URL, "the server says that there is no such repository")
     if any(sign in complaint for sign in _NO_ACCESS):

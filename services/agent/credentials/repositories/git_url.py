@@ -27,11 +27,11 @@ class SshUrl:
     host: str
     port: int
     path: str
-    """As git-upload-pack is given it; free of quotes."""
+    """The path for git-upload-pack. It contains no quotes."""
 
 
 def parse_repository(url: str, addresses: AddressPolicy) -> HttpsUrl | SshUrl:
-    """Take ``url`` apart. Raises ValueError that says why it is not accepted, to follow the field's name."""
+    """Parse ``url``. Raises ValueError with the reason, as a text to follow the field's name."""
     why, parts = refusal(url, addresses, with_credentials=True), parts_of(url)
     if why or parts is None:
         raise ValueError(why or NO_URL)

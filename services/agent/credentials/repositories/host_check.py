@@ -20,7 +20,7 @@ from services.common.urls.repository_url import NO_URL, parts_of, refusal
 
 KEPT = timedelta(seconds=60)
 MAX_KEPT = 4096
-"""Hosts; the oldest go first."""
+"""How many hosts are cached. The oldest is dropped first."""
 
 _REFUSED = f"names a host that cannot be used: {ConnectionProblem.ADDRESS.value}"
 
@@ -39,7 +39,7 @@ class RepositoryHostCheck:
         self._judged: OrderedDict[str, _Judged] = OrderedDict()
 
     async def refusal_of_url(self, url: str, tenant: str) -> str:
-        """Why Argo CD must not read ``url``, to follow the field's name; empty if it may.
+        """Why Argo CD must not read ``url``, as a text to follow the field's name; empty if it may.
 
         Also empty if the host is not found now, or not soon: Argo CD does not find it either.
         """

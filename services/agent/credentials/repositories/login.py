@@ -1,4 +1,4 @@
-"""What a tenant's repository Secret holds. Pure."""
+"""The login in a tenant's repository Secret. Pure."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Login:
 
 
 def login_of(values: dict[str, bytes]) -> Login:
-    """The login that ``values`` hold. Raises CheckFailed naming the field that is missing or unusable."""
+    """The login in ``values``. Raises CheckFailed naming the field that is missing or unusable."""
     key = _text(values, "sshPrivateKey", MAX_PRIVATE_KEY)
     if key.strip():
         return Login(private_key=_private_key(key))
@@ -34,7 +34,7 @@ def login_of(values: dict[str, bytes]) -> Login:
 
 
 def _private_key(text: str) -> str:
-    """In the form that ssh insists on: Unix line ends, the last one included."""
+    """The key with Unix line ends, including the last, which ssh requires."""
     lines = text.replace("\r\n", "\n").strip()
     if not lines.startswith(BEGINNING) or not lines.endswith(ENDING) or not lines.isascii() or "\0" in lines:
         raise unusable("the field sshPrivateKey is not a private key in PEM or OpenSSH format")
@@ -59,5 +59,5 @@ def _text(values: dict[str, bytes], name: str, limit: int) -> str:
 
 
 def unusable(why: str) -> CheckFailed:
-    """The Secret holds nothing that could be tried."""
+    """The failure of a Secret without a usable login."""
     return CheckFailed(INVALID_CREDENTIALS, f"the credentials are not usable: {why}")

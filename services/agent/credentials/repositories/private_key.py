@@ -1,9 +1,9 @@
-"""Parses a tenant's private key, at a bounded cost: it runs on the event loop. Pure.
+"""Parses a tenant's private key at a bounded cost, because it runs on the event loop. Pure.
 
 OpenSSL tests the primes of an RSA key when it loads it. With large numbers that takes minutes, in which no other thread
-of the process runs. So the test is skipped; instead the numbers are compared with each other here, because OpenSSL must
-not be given numbers that do not belong together. A key whose numbers pass without being primes makes signatures that no
-server accepts, in a time that its size bounds.
+of the process runs. So the test is skipped. Instead the numbers are compared with each other here, because OpenSSL must
+not get numbers that do not belong together. A key with numbers that are no primes makes signatures that no server
+accepts, in a time that the key's size bounds.
 """
 
 from __future__ import annotations
@@ -16,21 +16,22 @@ import asyncssh
 from services.agent.credentials.repositories.login import unusable
 
 MAX_RSA_BITS = 4096
-"""Signing with such a key takes milliseconds, with one twice as long a quarter of a second if it is made for that."""
+"""A signature with such a key takes milliseconds. With a malicious key of twice the size it takes a quarter of a
+second."""
 MAX_EXPONENT_BITS = 64
 MAX_IMBALANCE_BITS = 16
-"""By which the two primes of a modulus differ in length: signing with unlike ones is slow."""
+"""By how many bits the two primes of a modulus may differ: signing with unlike primes is slow."""
 
 _SMALL_FACTORS = math.prod(range(2, 1000))
-"""Of no prime of a key. With such factors OpenSSL needs many attempts to blind a signature, each of milliseconds."""
+"""No prime of a key has these factors. With them OpenSSL needs many attempts per signature, of milliseconds each."""
 
 RSA = "ssh-rsa"
 _ACCEPTED = (RSA, "ssh-ed25519", "ssh-ed448", "ecdsa-sha2-")
-"""Neither DSA nor keys that need a device."""
+"""Accepted key types: neither DSA nor keys that need a device."""
 
 
 def private_key(text: str) -> asyncssh.SSHKey:
-    """The key that ``text`` holds. Raises CheckFailed: unreadable, protected, or of a type or size not accepted."""
+    """The key in ``text``. Raises CheckFailed if it is unreadable, protected, or of a type or size not accepted."""
     key = _imported(text)
     algorithm = key.get_algorithm()
     numbers: Any = key.pyca_key.private_numbers() if algorithm == RSA else None  # type: ignore[union-attr]
@@ -60,7 +61,7 @@ def _is_small(numbers: Any) -> bool:
 
 
 def _belong_together(numbers: Any) -> bool:
-    """Whether they are those of one key, if ``p`` and ``q`` are primes."""
+    """Whether the numbers belong to one key, provided ``p`` and ``q`` are primes."""
     p, q, d, public = numbers.p, numbers.q, numbers.d, numbers.public_numbers
     if min(p, q) <= 1 or p * q != public.n or math.gcd(public.n, _SMALL_FACTORS) != 1:
         return False

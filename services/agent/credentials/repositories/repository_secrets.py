@@ -53,14 +53,14 @@ class RepositorySecrets:
         return CheckResult(composed, UP_TO_DATE, message, access=await self._access(url))
 
     async def is_public_repository(self, repository: str) -> bool:
-        """Whether it is known that the repository opens without a login. Raises Retry (our authorities)."""
+        """Whether the repository is known to open without a login. Raises Retry (our authorities)."""
         try:
             return await self._access(parse_repository(repository, self.addresses)) is RepositoryAccess.ANYBODY
         except ValueError:
             return False
 
     async def _access(self, url: HttpsUrl | SshUrl) -> RepositoryAccess:
-        """Who can read a repository that opens to a login; ssh always needs one."""
+        """Who can read a repository that opens with a login. ssh always needs a login."""
         if isinstance(url, SshUrl):
             return RepositoryAccess.LOGIN
         try:
@@ -101,7 +101,7 @@ class RepositorySecrets:
 
 
 def _data(recipe: RepositoryRecipe, login: Login) -> dict[str, str]:
-    """As Argo CD reads it; it would prefer a password to a key, so only one of them is written."""
+    """The Secret's data. Argo CD prefers a password to a key, so only one of them is written."""
     fields = {
         "name": recipe.secret.context.name,
         "url": recipe.repository,
