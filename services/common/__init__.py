@@ -1,1 +1,1 @@
-"""What every service shares: messages, Kafka, Kubernetes, settings, telemetry. No service's rules live here."""
+"""What services share: messages, Kafka, Kubernetes, settings, telemetry. It has no rules of any service."""

@@ -1,7 +1,7 @@
 """Which network addresses a tenant may make us connect to (against server-side request forgery).
 
-The planner asks about what is written in a URL (``refusal_of_host``); the agents ask again about every address that a
-name resolves to (``refusal``), and connect to the very address they asked about.
+The planner checks the host in a URL (``refusal_of_host``). The agents check every address that a name resolves to
+(``refusal``), and connect to exactly the checked address.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ _INTERNAL = re.compile(
     r"|(.+\.)?svc|(.+\.)?cluster\.local"
     r"|metadata|metadata\.google\.internal|metadata\.goog|instance-data(\.ec2\.internal)?"
 )
-"""Names that mean the engine's own cluster or the metadata service of its cloud, whatever they resolve to."""
+"""Names of the engine's own cluster, or of its cloud's metadata service, whatever they resolve to."""
 
 _LOOPBACK = re.compile(r"(.+\.)?localhost|localhost\.localdomain|ip6-localhost|ip6-loopback")
 _NUMERIC = re.compile(r"(.*\.)?(0x[0-9a-f]*|[0-9]+)")
-"""A name whose last label is a number is read as an address, in one way or another, by every resolver."""
+"""A name whose last label is a number: some resolvers read it as an address."""
 
 _LABEL = re.compile(r"[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?")
 _MAX_NAME = 253
@@ -57,13 +57,13 @@ _LOW_32_BITS = 0xFFFF_FFFF
 
 @dataclass(frozen=True)
 class AddressPolicy:
-    """Refuses what no tenant has a reason to reach, except what the operator allows."""
+    """Refuses addresses that no tenant needs, except those that the operator allows."""
 
     allowed: tuple[Network, ...] = ()
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """From a list such as ``127.0.0.0/8, ::1/128``. Raises ValueError that names the first bad item."""
+        """Parse a list such as ``127.0.0.0/8, ::1/128``. Raises ValueError that names the first bad item."""
         return cls(tuple(_network(item.strip()) for item in text.split(",") if item.strip()))
 
     def refusal(self, address: Address) -> str:
@@ -77,9 +77,9 @@ class AddressPolicy:
         return ""
 
     def refusal_of_host(self, host: str) -> str:
-        """Why the host of a URL, a name or an address in whatever spelling, may not be used; empty if it may.
+        """Why the host of a URL (a name, or an address in any spelling) may not be used; empty if it may.
 
-        That a name is not refused says nothing yet of the addresses it resolves to.
+        The addresses of an accepted name must still be checked.
         """
         if not host.isascii():  # full-width digits and other look-alikes, which some resolvers fold and others do not
             return f"{_quoted(host)} is not ASCII; write an international host name in its xn-- form"
@@ -100,7 +100,7 @@ class AddressPolicy:
         return f"{_quoted(host)} has a zone; leave it out" if address.scope_id else self.refusal(address)
 
     def _refusal_of_ipv4(self, host: str, folded: str) -> str:
-        """Only the one spelling on which all resolvers agree: others are octal to one and decimal to the next."""
+        """Refuses all spellings but the one that all resolvers agree on. Some resolvers read octal numbers."""
         try:
             address = IPv4Address(folded)
         except ValueError:
@@ -124,7 +124,7 @@ def _network(item: str) -> Network:
 
 
 def _embedded(address: Address) -> Iterator[IPv4Address]:
-    """The IPv4 addresses that packets to an IPv6 address may end up at."""
+    """The IPv4 addresses that packets to an IPv6 address may reach."""
     if isinstance(address, IPv4Address):
         return
     if address.ipv4_mapped is not None:
@@ -146,7 +146,7 @@ def _refusal_of_name(host: str, folded: str) -> str:
 
 
 def _quoted(host: str) -> str:
-    """For a message: short, and without characters that could disturb a log or a terminal."""
+    """``host`` for a message: short, and without characters that disturb a log or terminal."""
     return "'" + host[:_MAX_QUOTED].encode("ascii", "backslashreplace").decode().translate(_UNPRINTABLE) + "'"
 
 

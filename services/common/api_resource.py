@@ -13,7 +13,7 @@ _KIND = re.compile(r"[A-Z][A-Za-z0-9]*")
 
 @dataclass(frozen=True, slots=True)
 class ApiResource:
-    """One kind of object: its group, version, kind and the plural that names it in paths."""
+    """One kind of object: its group, version, kind, and the plural that paths have."""
 
     group: str
     version: str
@@ -38,10 +38,10 @@ SECRET = ApiResource("", "v1", "Secret", "secrets")
 
 @dataclass(frozen=True, slots=True, order=True)
 class GroupKind:
-    """A kind of Kubernetes objects, in any version."""
+    """A kind of Kubernetes objects in any version."""
 
     group: str
-    """Empty: the core group."""
+    """The API group; empty: the core group."""
     kind: str
 
     @classmethod

@@ -1,4 +1,4 @@
-"""What Argo CD calls things, and what our own of its objects are called."""
+"""Names in Argo CD, and names of our objects there."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ APP_PROJECT = "AppProject"
 CONTROLLER, REPO_SERVER, REDIS = "argocd-application-controller", "argocd-repo-server", "argocd-redis"
 """Its workloads: a StatefulSet and two Deployments."""
 NAME_LABEL = "app.kubernetes.io/name"
-"""Of its pods, with the name of their workload."""
+"""Label of Argo CD's pods, with the name of their workload."""
 SECRET_TYPE_LABEL = "argocd.argoproj.io/secret-type"  # noqa: S105 - a label
-"""Of Secrets by which it knows clusters and repositories."""
+"""Label of Secrets that describe clusters and repositories to Argo CD."""
 CONFIG = "argocd-cm"
 """The ConfigMap with its settings."""
 LOCAL_CLUSTER = "in-cluster"
 """The cluster that Argo CD itself runs in."""
 
 INSTALLATION_ID = "gitops-service-argocd"
-"""By which all Argo CDs of a fleet know what any of them has deployed, unless operators say another."""
+"""The id by which all Argo CDs of a fleet recognise what any of them has deployed, unless operators set another."""
 
 APPLICATION_PREFIX = "gitopsdepl-"
 CLUSTER_SUFFIX = "-cluster"
-"""Of a tenant's second AppProject, which may have resources without a namespace."""
+"""Suffix of a tenant's second AppProject, which permits resources without a namespace."""
 
 
 def application_name(uid: str) -> str:
@@ -32,5 +32,5 @@ def application_name(uid: str) -> str:
 
 
 def uid_of(application: str) -> str:
-    """The uid in an Application's name; "" if it is not one of ours."""
+    """The uid in an Application's name; empty if the Application is not ours."""
     return application.removeprefix(APPLICATION_PREFIX) if application.startswith(APPLICATION_PREFIX) else ""

@@ -9,19 +9,17 @@ import re
 from typing import NamedTuple
 
 TESTED = ("3.1.16", "3.2.11")
-"""Built from its modules; the Go proxy does not hand out those of 3.3 and later."""
+"""Built from Argo CD's modules. The Go proxy has none of 3.3 and later."""
 READ = ("3.3.19", "3.4.13", "3.5.7", "3.6.0", "3.6.1")
 
 PATCHED = {(3, 4): 13, (3, 5): 7, (3, 6): 1}
-"""By minor version the first patch with what the advisories ask for, GHSA-fmxq-cgp8-87wp among them.
-
-A minor version that is newer has them all; one that is older gets none any more.
-"""
+"""For each minor version, the first patch that fixes the known advisories, GHSA-fmxq-cgp8-87wp among them. Newer minor
+versions have all fixes; older ones get none any more."""
 _VERSION = re.compile(r"v?(\d{1,4})\.(\d{1,4})\.(\d{1,4})(?![\d.])(-(?:alpha|beta|rc))?", re.ASCII | re.IGNORECASE)
 
 
 class Version(NamedTuple):
-    """A release, or a candidate for one, which comes before it."""
+    """A release, or a release candidate, which is less than its release."""
 
     major: int
     minor: int
@@ -33,7 +31,7 @@ class Version(NamedTuple):
 
 
 def parsed_version(text: str) -> Version | None:
-    """The version that ``text`` begins with, such as an image's tag; None if it begins with none."""
+    """The version at the beginning of ``text``, such as an image's tag; None if there is none."""
     found = _VERSION.match(text)
     if found is None:
         return None
@@ -42,7 +40,7 @@ def parsed_version(text: str) -> Version | None:
 
 
 def _first_known() -> dict[tuple[int, int], Version]:
-    """By minor version the oldest that was tested or read."""
+    """For each minor version, the oldest one that was tested or read."""
     first: dict[tuple[int, int], Version] = {}
     for version in sorted(filter(None, map(parsed_version, (*TESTED, *READ)))):
         first.setdefault(version[:2], version)
@@ -53,13 +51,16 @@ FIRST_KNOWN = _first_known()
 
 
 def is_known(version: Version) -> bool:
-    """Whether it is not older than what was tested or read of its minor version; those to come are."""
+    """Whether it is at least as new as the oldest one tested or read of its minor version.
+
+    Future versions are known.
+    """
     minor = version[:2]
     return minor > max(FIRST_KNOWN) or (minor in FIRST_KNOWN and version >= FIRST_KNOWN[minor])
 
 
 def is_patched(version: Version) -> bool:
-    """Whether it has the fixes, so that nothing has to make up for their absence."""
+    """Whether it has the fixes, so that no setting has to make up for them."""
     minor = version[:2]
     first = PATCHED.get(minor, 0 if minor > max(PATCHED) else None)
     return first is not None and version >= Version(*minor, first)

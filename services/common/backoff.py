@@ -10,12 +10,15 @@ from typing import Generic, TypeVar
 KeyT = TypeVar("KeyT", bound=Hashable)
 
 FORGET_FROM = 1024
-"""Keys that have been quiet are forgotten when there are more than so many."""
+"""Above so many keys, quiet ones are forgotten."""
 
 
 @dataclass(slots=True)
 class Backoff:
-    """Delays in seconds: ``first``, doubling up to ``limit``, each drawn evenly between half and the whole of it."""
+    """Delays in seconds: ``first``, doubled up to ``limit``.
+
+    Each is drawn evenly between half of the value and all of it.
+    """
 
     first: float = 0.1
     limit: float = 10.0
@@ -23,7 +26,7 @@ class Backoff:
 
     @property
     def fresh(self) -> bool:
-        """No delay was taken since the start or the last success."""
+        """Whether no delay was taken since the start or the last success."""
         return self._attempt == 0
 
     def next_delay(self) -> float:
@@ -46,10 +49,10 @@ class _Attempts:
 
 @dataclass(slots=True)
 class KeyedBackoff(Generic[KeyT]):
-    """A backoff for each key. The first ``free`` attempts need not wait.
+    """A backoff for each key, whose first ``free`` attempts need not wait.
 
-    After ``quiet`` seconds without an attempt the next one is the first again. Times are seconds of any clock that does
-    not go back.
+    After ``quiet`` seconds without an attempt the key starts anew. Times are seconds of any clock that does not go
+    back.
     """
 
     limit: float
@@ -58,7 +61,7 @@ class KeyedBackoff(Generic[KeyT]):
     _attempts: dict[KeyT, _Attempts] = field(default_factory=dict)
 
     def next_delay(self, key: KeyT, now: float = 0.0) -> float:
-        """The seconds that ``key`` waits before its next attempt."""
+        """How many seconds ``key`` waits before its next attempt."""
         attempts = self._attempts.get(key)
         if attempts is None or now - attempts.last > self.quiet:
             self._forget_quiet_keys(now)

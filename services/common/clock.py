@@ -1,4 +1,4 @@
-"""Time as an argument: the wall clock, a monotonic clock, and timers, so that tests can turn them by hand."""
+"""Time as an argument: the wall clock, a monotonic clock, and timers, so that tests can control them."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ class Timer(Protocol):
     """A pending call."""
 
     def cancel(self) -> None:
-        """Do not call."""
+        """Cancel the call."""
 
 
 class Clock(Protocol):
-    """What the time is, and what happens later. Durations are seconds."""
+    """The current time, and timers. Durations are seconds."""
 
     def now(self) -> datetime:
-        """The time in UTC; it may be set back."""
+        """The time in UTC. It may be set back."""
 
     def time(self) -> float:
-        """Seconds since some moment; they only grow. May be called on any thread."""
+        """Monotonic seconds. May be called on any thread."""
 
     def call_later(self, seconds: float, call: Callable[[], object]) -> Timer:
         """Call once ``seconds`` have passed."""
@@ -33,7 +33,7 @@ class Clock(Protocol):
         """Return after ``seconds``."""
 
     def timeout_at(self, when: float) -> AbstractAsyncContextManager[object]:
-        """What is inside is cancelled when :meth:`time` has reached ``when``, and TimeoutError raised."""
+        """Cancel the block when :meth:`time` reaches ``when``, and raise TimeoutError."""
 
 
 class SystemClock:
@@ -44,7 +44,7 @@ class SystemClock:
         return datetime.now(UTC)
 
     def time(self) -> float:
-        """Seconds since some moment; they only grow."""
+        """Monotonic seconds."""
         return time.monotonic()
 
     def call_later(self, seconds: float, call: Callable[[], object]) -> Timer:
@@ -56,5 +56,5 @@ class SystemClock:
         await asyncio.sleep(seconds)
 
     def timeout_at(self, when: float) -> AbstractAsyncContextManager[object]:
-        """What is inside is cancelled when :meth:`time` has reached ``when``, and TimeoutError raised."""
+        """Cancel the block when :meth:`time` reaches ``when``, and raise TimeoutError."""
         return asyncio.timeout(when - self.time())

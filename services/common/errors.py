@@ -12,37 +12,37 @@ class GitOpsError(Exception):
 
 
 class Retry(GitOpsError):
-    """It may work in a moment: a time-out, a lost connection, a conflict. Try again with backoff."""
+    """It may work in a moment: a time-out, a lost connection, a conflict. It is tried again with backoff."""
 
 
 class Wait(GitOpsError):
-    """It will work once something else has happened. Look again when that something changes."""
+    """It will work once something else has happened, and is tried again then."""
 
 
 class AskedAgain(Wait):
-    """``Wait`` for what whoever asked for it learns of, too, and asks again then: not to wait loses time alone."""
+    """A ``Wait`` whose cause the requester also sees, and asks again. Not to wait costs only time."""
 
 
 class Permanent(GitOpsError):
-    """It will never work as asked. The message goes on the CR's condition; nothing is retried."""
+    """It will never work as requested. The message is shown in the resource's condition; nothing is retried."""
 
 
 class RefusedInput(Permanent):
-    """What a user wrote is refused, and the text is for that user: other texts of agents are for operators."""
+    """A user's input is refused, and the text is for that user. Other texts of agents are for operators."""
 
 
 class Poison(GitOpsError):
-    """The message itself cannot be understood. It goes to the dead letters, and the next one is taken."""
+    """The message itself cannot be processed. It becomes a dead letter, and the next message follows."""
 
 
 class StartupError(GitOpsError):
-    """A process cannot start. Ends it with one line on stderr and ``exit_code``."""
+    """The process cannot start. It ends with one line on stderr and ``exit_code``."""
 
     exit_code = 1
 
 
 class InvalidConfiguration(StartupError):
-    """A setting, or the database's revision, does not fit this build."""
+    """A setting, or the database's revision, does not match this build."""
 
     exit_code = 2
 
@@ -54,6 +54,6 @@ class Unavailable(StartupError):
 
 
 class NoPermission(StartupError):
-    """A dependency answered that we may not (EX_NOPERM of sysexits.h)."""
+    """A dependency refused us (EX_NOPERM of sysexits.h)."""
 
     exit_code = 77

@@ -1,4 +1,4 @@
-"""JSON that somebody else wrote, read as if it had the expected shape, and JSON of ours in one canonical text. Pure.
+"""Reads JSON from others as if it had the expected shape, and writes our JSON as canonical text. Pure.
 
 Canonical text has sorted keys and no spaces, so that equal objects have equal digests.
 """
@@ -11,7 +11,7 @@ from typing import Any
 import orjson
 
 OMITTED = "{}"
-"""Stands for an object that was left out."""
+"""Replaces an object that was left out."""
 
 
 def dict_of(value: Any) -> dict[str, Any]:
@@ -35,7 +35,7 @@ def text_of(value: Any) -> str:
 
 
 def text_at(value: Any, path: str) -> str:
-    """The text at ``path``, names of members with dots between them; empty if there is none."""
+    """The text at ``path`` (names of members, separated by dots); empty if there is none."""
     for member in path.split("."):
         value = dict_of(value).get(member)
     return text_of(value)
@@ -47,9 +47,10 @@ def canonical(value: Any) -> str:
 
 
 def bounded(value: Any, limit: int, subject: str, option: int = 0) -> tuple[str, str]:
-    """JSON text of ``value``, and why it was left out: "" if it was not. ``subject`` says to users what it is.
+    """JSON text of ``value``, and why it was left out; empty if it was not. ``subject`` names it to users.
 
-    Beyond ``limit`` bytes it is left out, not cut: the user must be told, and nobody may take a half for the whole.
+    A text above ``limit`` bytes is left out, not cut: the user must learn of it, and nobody may mistake a part for the
+    whole.
     """
     try:
         text = orjson.dumps(value, option=option)

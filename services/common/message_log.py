@@ -1,4 +1,4 @@
-"""What a service that sends messages waits for at its start: Kafka with its topics, and the schema registry."""
+"""Waits at the start of a service that sends messages: for Kafka with its topics, and for the schema registry."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ RowT = TypeVar("RowT", bound=StreamedRow)
 
 @dataclass(frozen=True, slots=True)
 class Messaging(Generic[MessageT]):
-    """The schema registry, and codecs of what a service sends; the registry has their schemas."""
+    """The schema registry, and codecs of what a service sends. Their schemas are registered."""
 
     registry: SchemaRegistry
     messages: AvroCodec[MessageT]
@@ -29,9 +29,9 @@ class Messaging(Generic[MessageT]):
 def await_messaging(
     settings: ServiceSettings, message: type[MessageT], topic: str, check_topics: Callable[[], object]
 ) -> Messaging[MessageT]:
-    """Wait for Kafka and the registry; ``message`` is what the service sends, with the schema of ``topic``.
+    """Wait for Kafka and the registry. ``message`` is what the service sends, with the schema of ``topic``.
 
-    Raises what ``check_topics`` does, Unavailable, and InvalidConfiguration if a schema is not registered.
+    Raises what ``check_topics`` raises, Unavailable, and InvalidConfiguration if a schema is not registered.
     """
     registry, timeout = SchemaRegistry(settings), settings.start_timeout_seconds
     await_dependency(kafka_at(settings), check_topics, timeout)
@@ -47,9 +47,9 @@ def _messaging(registry: SchemaRegistry, message: type[MessageT], topic: str) ->
 
 
 def row_of(row: type[RowT], registry: SchemaRegistry, key: bytes | None, value: bytes | None) -> RowT:
-    """The row that a message is of: a value, or of a deleted one a tombstone, which has a key alone.
+    """The row in a message: a value, or a tombstone of a deleted row, which has only a key.
 
-    Raises Poison, Retry while its schema is not to be had.
+    Raises Poison, and Retry while the schema is unavailable.
     """
     if value is None:
         return row.from_tombstone(decode_record(registry, key))

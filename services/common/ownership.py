@@ -8,12 +8,12 @@ from __future__ import annotations
 MANAGED_BY = "app.kubernetes.io/managed-by"
 MANAGER = "gitops-service"
 OURS = {MANAGED_BY: MANAGER}
-"""The label as manifests carry it."""
+"""Our label, as manifests have it."""
 
 FIELD_MANAGER = "gitops-service"
 WATCHER_FIELD_MANAGER = "gitops-watcher"
-"""Owns the statuses that the watchers write, and what they apply of child objects."""
+"""Owns the statuses that watchers write, and the fields of child objects that they apply."""
 AGENT_FIELD_MANAGER = "gitops-service-agent"
-"""Owns what the agents apply."""
+"""Owns the fields that agents apply."""
 SYNC_FIELD_MANAGER = "gitops-service-sync"
-"""Owns what starts and ends a sync: what the other manager applies leaves it alone."""
+"""Owns the fields that start and end a sync, so that the agents' applies do not touch them."""

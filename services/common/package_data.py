@@ -1,6 +1,6 @@
-"""Files that a release reads beside its code: in a wheel inside the package, in a checkout at the repository's top.
+"""Files that a release reads besides its code: inside the package in a wheel, at the repository's top in a checkout.
 
-``pyproject.toml`` says which folders a wheel contains. What only one module reads lies beside that module instead.
+``pyproject.toml`` lists the folders that a wheel contains. A file that only one module reads is next to that module.
 """
 
 from __future__ import annotations

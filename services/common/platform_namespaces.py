@@ -1,6 +1,6 @@
-"""Namespaces of an engine's own cluster that are the platform's: nothing of a tenant's is deployed there.
+"""Namespaces of an engine's own cluster that belong to the platform: no tenant's resources are deployed there.
 
-``k8s/argocd/rights/boundaries.yaml`` tells the API server the same.
+``k8s/argocd/rights/boundaries.yaml`` enforces the same in the API server.
 """
 
 from __future__ import annotations
@@ -10,5 +10,5 @@ PREFIXES = ("kube-", "openshift-")
 
 
 def is_platform(namespace: str) -> bool:
-    """Whether it is the platform's on any cluster; which are an operator's own, a setting says."""
+    """Whether the namespace is the platform's on any cluster. A setting adds an operator's own."""
     return namespace in NAMES or namespace.startswith(PREFIXES)

@@ -1,7 +1,7 @@
-"""Whether a server answers that a process cannot do its work without.
+"""Whether a server answers without which a process cannot work.
 
-A process that cannot reach it, while others of its service may, gives up what only one of them can have: a lease, its
-partitions. Called by watchers and agents; planners see to it in :mod:`services.planner.database`.
+A process that cannot reach the server, while other processes of its service may, gives up what only one of them can
+have: a lease, or its partitions. Used by watchers and agents. Planners do this in :mod:`services.planner.database`.
 """
 
 from __future__ import annotations
@@ -20,54 +20,55 @@ log = structlog.get_logger(__name__)
 ASK_EVERY_SECONDS = 1.0
 ANSWER_SECONDS = 2.0
 SILENT_SECONDS = 3.0
-"""One lost packet, or one slow answer, is nothing."""
+"""A silence that is shorter may be one lost packet, or one slow answer."""
 CALM_SECONDS = 60.0
-"""Without a slow answer, until :class:`Strain` is over."""
+"""How long no answer may be slow before :class:`Strain` ends."""
 MOST_STRAIN = 8
-"""Answers may take 16 s then, and a silence lasts 24 s."""
+"""The greatest factor: answers may then take 16 s, and a silence lasts 24 s."""
 
 
 @dataclass(slots=True)
 class Strain:
-    """By how much longer an answer may take: twice as long each time that a process has left, or has waited in vain.
+    """By what factor an answer may take longer. It doubles each time a process has left, or has waited in vain.
 
-    A server that is slow answers others no sooner. Whoever joins reads and lists everything, which makes it slower.
+    A slow server answers other processes no sooner. A process that joins reads and lists everything, which makes the
+    server slower.
     """
 
     factor: int = 1
     slow_at: float = -math.inf
-    """When it last took longer than :data:`ANSWER_SECONDS`."""
+    """When an answer last took longer than :data:`ANSWER_SECONDS`."""
 
     def factor_at(self, now: float) -> int:
-        """For a question that is asked ``now``; 1 once all has been calm."""
+        """The factor for a question that is asked ``now``; 1 when no answer was slow for long enough."""
         if now - self.slow_at >= CALM_SECONDS:
             self.factor = 1
         return self.factor
 
     def note_answer(self, asked_at: float, now: float) -> None:
-        """It came, or was given up, ``now``."""
+        """Record an answer, or a time-out, at ``now``."""
         if now - asked_at >= ANSWER_SECONDS:
             self.slow_at = now
 
     def grow(self) -> None:
-        """Without effect if it was refused at once: that is not slow."""
+        """Double the factor, unless the server refused at once, which is not slow."""
         self.factor = min(2 * self.factor, MOST_STRAIN)
 
 
 @dataclass(frozen=True, slots=True)
 class Reachability:
-    """Asks one server."""
+    """Asks one server whether it answers."""
 
     server: str
-    """As operators know it."""
+    """The server's name for operators."""
     ask: Callable[[], Awaitable[object]]
-    """Raises Retry if it does not answer."""
+    """Asks the server. Raises Retry if it does not answer."""
     clock: Clock = field(default_factory=SystemClock)
 
     async def leave_while_silent(
         self, leave: Callable[[], Awaitable[None]], join: Callable[[], Awaitable[None]]
     ) -> None:
-        """Call ``leave`` whenever it falls silent, and ``join`` when it answers again; for ever."""
+        """Call ``leave`` whenever the server falls silent, and ``join`` when it answers again; for ever."""
         strain = Strain()
         while True:
             await self.wait_for_silence(strain)
@@ -77,9 +78,9 @@ class Reachability:
             await join()
 
     async def wait_for_silence(self, strain: Strain | None = None) -> None:
-        """Return when it has not answered for :data:`SILENT_SECONDS`, or longer under ``strain``.
+        """Return when the server has not answered for :data:`SILENT_SECONDS`, or longer under ``strain``.
 
-        It takes two questions at least: what has passed while this process was stopped is no silence of the server's.
+        That takes at least two questions: the time for which this process was stopped is no silence of the server.
         """
         strain = Strain() if strain is None else strain
         silent_since: float | None = None
@@ -95,7 +96,7 @@ class Reachability:
         log.warning("out of reach; others may do better", server=self.server)
 
     async def wait_for_answer(self, strain: Strain | None = None) -> None:
-        """Return when it answers; under ``strain`` it may take longer."""
+        """Return when the server answers. Under ``strain`` an answer may take longer."""
         strain = Strain() if strain is None else strain
         while not await self._is_answered(strain):
             strain.grow()

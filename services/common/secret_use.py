@@ -1,4 +1,4 @@
-"""What a Secret may be used for. The watcher seals it, the agent compares. Pure."""
+"""What a Secret may be used for. The watcher seals it, the agent compares it. Pure."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from services.common.json_values import canonical, digest
 
 @dataclass(frozen=True, slots=True)
 class SecretUse:
-    """What a resource uses the Secret for that it names."""
+    """What a resource uses its Secret for."""
 
     url: str
-    """To where its content may be sent, in one spelling."""
+    """The server that its content may be sent to, in one spelling."""
     terms: str = ""
-    """How: canonical JSON of what else the resource asks for there, such as that TLS is not verified."""
+    """Canonical JSON of the resource's other terms, such as that TLS is not verified."""
 
     @property
     def digest(self) -> str:
-        """Tells uses apart without showing them."""
+        """A digest that identifies the use without revealing it."""
         return digest(canonical([self.url, self.terms]))

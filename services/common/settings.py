@@ -1,6 +1,6 @@
-"""Settings that several services share. Each service's own settings extend :class:`ServiceSettings`.
+"""Settings that several services share. Each service's settings extend :class:`ServiceSettings`.
 
-Read once, in the service's ``bootstrap``; nothing else looks at the environment.
+Only the service's ``bootstrap`` reads the environment, once.
 """
 
 from __future__ import annotations
@@ -110,7 +110,10 @@ class ServiceSettings(KafkaSettings):
 
 
 def require_https(url_setting: str, url: str, **others: object) -> None:
-    """Raises ValueError if ``url`` is not encrypted although one of the settings ``others``, by name, counts on it."""
+    """Raises ValueError if ``url`` is not https, and one of ``others`` needs that.
+
+    ``others`` has settings by name.
+    """
     given = [name for name, value in others.items() if value]
     if given and not url.startswith("https://"):
         raise ValueError(f"{' and '.join(given)} asks for a {url_setting} that begins with https://")
@@ -156,12 +159,12 @@ def parse_engine_namespaces(value: str) -> dict[str, str]:
 
 
 def _from_text(parse: Callable[[str], Any]) -> BeforeValidator:
-    """For a setting that the environment has as one text, and tests as a value."""
+    """For a setting that is text in the environment, and a value in tests."""
     return BeforeValidator(lambda value: parse(value) if isinstance(value, str) else value)
 
 
 def parse_names(value: str) -> frozenset[str]:
-    """Names, comma separated; none if it is empty."""
+    """Parse names, comma separated; an empty text has none."""
     return frozenset(name.strip() for name in value.split(",") if name.strip())
 
 

@@ -1,4 +1,4 @@
-"""How every process starts and how it says that it cannot."""
+"""How every process starts, and how it reports that it cannot."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ SettingsT = TypeVar("SettingsT", bound=BaseSettings)
 
 
 def run_service(service: str, settings: type[SettingsT], start: Callable[[SettingsT], None]) -> None:
-    """Run a service with its settings from the environment; with ``--check-settings`` only read them.
+    """Run a service with settings from the environment; with ``--check-settings`` only check them.
 
-    Wrong settings end the process with exit code 2 and one line that names each variable.
+    Invalid settings end the process with exit code 2 and one line that names each variable.
     """
     arguments = ArgumentParser(prog=service)
     arguments.add_argument("--check-settings", action="store_true", help="read the settings, say what is wrong, end")

@@ -1,4 +1,4 @@
-"""SIGTERM and SIGINT ask a process to end: each of our processes has one function that they call."""
+"""SIGTERM and SIGINT ask a process to end. They call one function of the process."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
 def handle_stop_signals(stop: Callable[[], object]) -> None:
-    """Have ``stop`` called in the main thread, between two of its instructions. For a process without an event loop."""
+    """Have ``stop`` called in the main thread, between two instructions. For a process without an event loop."""
     for number in STOP_SIGNALS:
         signal.signal(number, lambda *_: stop())
 
 
 def handle_stop_signals_in_loop(stop: Callable[[], object]) -> None:
-    """Have ``stop`` called by the running event loop, which need not wait for anything else to wake up."""
+    """Have ``stop`` called by the running event loop, at once."""
     for number in STOP_SIGNALS:
         asyncio.get_running_loop().add_signal_handler(number, stop)

@@ -1,8 +1,8 @@
-"""What was made of texts that tenants wrote: kept for the next plan, within one number of bytes for the whole process.
+"""Caches values parsed from texts that tenants wrote, within one number of bytes for the process.
 
-How many texts there are, how long each is and how often it changes is up to tenants, and a parsed text may be thirty
-times as large as the text. So a cache of these is bounded by what it holds, not by how many: a tenant that fills it
-makes others wait for a few texts to be read again, and nothing worse.
+Tenants decide how many texts there are, how long they are, and how often they change. A parsed text may be thirty times
+as large as the text. So the cache is bounded by its size, not by the number of entries. A tenant that fills it only
+causes a few texts of others to be parsed again.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ Arguments = TypeVarTuple("Arguments")
 ValueT = TypeVar("ValueT")
 
 OVERHEAD = 300
-"""Bytes of an entry besides what it holds: its key, and its place among the others."""
+"""Bytes of an entry besides its value: its key, and its place in the cache."""
 LONG = 4096
-"""Characters of a text of which a key has a digest instead."""
+"""From so many characters on, a key has the digest of a text instead."""
 LIMIT = 64 * 1024 * 1024
-"""Bytes: a planner has 1 GiB for everything, and half as much again as this for its tenants."""
+"""In bytes. A planner has 1 GiB in all, and half as much again as this for its tenants."""
 
 
 class _Entry(NamedTuple):
@@ -33,7 +33,7 @@ class _Entry(NamedTuple):
 
 
 class TextCache:
-    """The least recently used are dropped once all of them are larger than ``limit`` bytes. For one thread."""
+    """Drops the least recently used entries when all are larger than ``limit`` bytes. For one thread."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -41,13 +41,13 @@ class TextCache:
         self.size = 0
 
     def __len__(self) -> int:
-        """How many texts something was made of."""
+        """Number of entries."""
         return len(self._entries)
 
     def remember(self, make: Callable[[*Arguments], ValueT]) -> Callable[[*Arguments], ValueT]:
-        """``make``, which is called once with the same arguments while there is room for what it returns.
+        """Caches ``make``: it is called again only after its value was dropped.
 
-        It has no effects. What it returns is never changed; what it raises is not kept.
+        ``make`` has no effects, and its values are never changed. Exceptions are not cached.
         """
 
         @wraps(make)
@@ -75,14 +75,14 @@ class TextCache:
 
 
 def _shortened(argument: Any) -> Any:
-    """What stands for it in a key: of a long text that has been read, nothing is to be kept but what was made of it."""
+    """The argument as a key has it: a digest in place of a long text."""
     if isinstance(argument, str) and len(argument) > LONG:
         return len(argument), blake2b(argument.encode(errors="surrogatepass"), digest_size=32).digest()
     return argument
 
 
 def size_of(value: Any) -> int:
-    """Bytes of ``value`` with all that it refers to, but for code."""
+    """Bytes of ``value`` and everything that it refers to, except code."""
     seen, size = set[int](), 0
     pending: list[Any] = [value]
     while pending:
@@ -95,4 +95,4 @@ def size_of(value: Any) -> int:
 
 
 TEXTS = TextCache(LIMIT)
-"""That of this process."""
+"""The cache of this process."""

@@ -1,4 +1,4 @@
-"""Messages as the log carries them: Avro with the schemas of ``schemas/avro/``, which a schema registry holds."""
+"""Avro messages with the schemas of ``schemas/avro/``, which a schema registry stores."""
 
 from services.common.avro.codec import AvroCodec, decode_known, decode_record, frame, unframe
 from services.common.avro.registry_check import RegistryCheck

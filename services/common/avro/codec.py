@@ -1,7 +1,7 @@
-"""Messages to bytes and back: Avro in the Confluent wire format (a zero byte, a 4-byte schema id, the datum).
+"""Encodes and decodes messages: Avro in the Confluent wire format (a zero byte, a 4-byte schema id, the datum).
 
-fastavro with parsed schemas held per id decodes several times as fast as the registry client's own deserializer,
-which validates and re-resolves for each message.
+fastavro with schemas that are parsed once per id decodes several times as fast as the registry client's deserializer,
+which validates and resolves schemas for each message.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class AvroCodec(Generic[MessageT]):
         return frame(self._schema_id, buffer.getvalue())
 
     def decode_message(self, message: bytes | None) -> MessageT:
-        """The message in ``message``, whichever compatible version wrote it. Raises Poison, Retry (registry away)."""
+        """Decode a message that any compatible version wrote. Raises Poison, Retry (registry away)."""
         record = decode_record(self._registry, message, self._schema)
         return typing.cast("MessageT", self._build(record))
 
@@ -66,16 +66,16 @@ class AvroCodec(Generic[MessageT]):
 def decode_record(registry: SchemaRegistry, message: bytes | None, reader: Any = None) -> Any:
     """Decode a framed datum into plain values; records of a union come as ``(name, fields)``.
 
-    Raises Poison if the bytes do not fit the schema they name, Retry if the registry does not answer.
+    Raises Poison if the bytes do not match their schema, Retry if the registry does not answer.
     """
     schema_id, datum = unframe(message)
     return _read(datum, registry.schema_by_id(schema_id), reader, f"schema {schema_id}")
 
 
 def decode_known(schema: Any, message: bytes | None) -> Any:
-    """Decode a framed datum that is of this parsed schema, whichever it names: no registry is asked.
+    """Decode a framed datum with this parsed schema, whichever id it has, without the registry.
 
-    Raises Poison if the bytes do not fit it.
+    Raises Poison if the bytes do not match the schema.
     """
     _, datum = unframe(message)
     return _read(datum, schema, None, "the schema that is expected")
@@ -93,7 +93,7 @@ def _datum(value: Any) -> dict[str, Any]:
 
 
 def _member(value: Any) -> Any:
-    """A nested record belongs to a union, whose branch fastavro wants named."""
+    """A nested record as a member of a union, whose branch fastavro needs by name."""
     if dataclasses.is_dataclass(value):
         return (f"{NAMESPACE}.{type(value).__name__}", _datum(value))
     return list(value) if isinstance(value, tuple) else value
@@ -101,7 +101,7 @@ def _member(value: Any) -> Any:
 
 @cache
 def _builder(message: Any) -> Callable[[Mapping[str, Any]], Any]:
-    """A function from decoded fields to ``message``; union members are found by their record name."""
+    """A function from decoded fields to ``message``. It finds union members by their record name."""
     hints = typing.get_type_hints(message)
     branches = {name: _branches(hint) for name, hint in hints.items()}
     plain = [name for name, classes in branches.items() if not classes]

@@ -1,6 +1,6 @@
-"""Whether the schema registry still has our schemas: a gauge, as a process that runs does not need to ask it.
+"""Checks whether the schema registry still has our schemas, and sets a gauge.
 
-A registry that was lost is noticed by the next process that starts, and that may be at the worst of times.
+Otherwise the loss of a registry would be noticed only by the next process that starts.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ INTERVAL_SECONDS = 15.0
 
 
 class RegistryCheck:
-    """Asks the registry again and again, on a thread of its own: one that does not answer delays nobody."""
+    """Asks the registry again and again on its own thread, so that a slow answer delays nobody."""
 
     def __init__(self, service: str, registry: SchemaRegistry) -> None:
         self._service, self._registry = service, registry
@@ -27,11 +27,11 @@ class RegistryCheck:
         self._thread = threading.Thread(target=self._run, name="registry check", daemon=True)
 
     def start(self) -> None:
-        """Ask until :meth:`stop`."""
+        """Ask repeatedly until :meth:`stop`."""
         self._thread.start()
 
     def stop(self) -> None:
-        """Return at once; a request that is under way ends with the process."""
+        """Return at once. A running request ends with the process."""
         self._stopping.set()
 
     def check_registry(self) -> None:

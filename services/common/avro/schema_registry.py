@@ -26,7 +26,7 @@ SUBJECTS = {
     "gitops.dead-letters-value": "dead_letter.avsc",
     "gitops.fleet-orders-value": "fleet_order.avsc",
 }
-"""Schema file by subject, of messages that our services write."""
+"""Schema files by subject, for messages that our services write."""
 
 COMPILED_SUBJECTS = {
     "gitops.public.engine_clusters.Key": "compiled/cluster_key.avsc",
@@ -52,22 +52,23 @@ COMPILED_SUBJECTS = {
     "io.debezium.connector.common.ServerNameKey": "compiled/heartbeat_key.avsc",
     "io.debezium.connector.common.Heartbeat": "compiled/heartbeat_value.avsc",
 }
-"""Likewise of what Connect writes: rows of the compiled tables, and its heartbeat. It finds a schema by its content and
-registers none: a migration whose rows have another one stops the connector before a reader meets it."""
+"""Schema files by subject, for what Connect writes: rows of the compiled tables, and its heartbeat. Connect finds a
+schema by its content and registers none. So a migration whose rows have another schema stops the connector, before a
+reader gets such a row."""
 
 NOT_FOUND = 404
 REFUSALS = (401, 403)
 BEING_REGISTERED = "already exists"
-"""Part of what Apicurio says of a schema of which an earlier request, which was given up for its slowness, goes on."""
+"""Part of Apicurio's answer while an earlier request for the same schema, which timed out here, is still running."""
 
 
 def value_subject(topic: str) -> str:
-    """The subject of a topic's values, as the registry and its converters name it."""
+    """The subject of a topic's values."""
     return f"{topic}-value"
 
 
 def registry_at(url: str) -> str:
-    """What errors call the registry; a user name and a password in ``url`` are left out."""
+    """The registry's name in errors, without user name and password."""
     parts = urlsplit(url)
     return f"schema registry at {parts._replace(netloc=parts.netloc.rpartition('@')[2]).geturl()}"
 
@@ -79,11 +80,11 @@ def local_schemas(folder: Path = AVRO_SCHEMAS) -> dict[str, dict[str, Any]]:
 
 
 Registry = SchemaRegistrySettings | str
-"""Settings with our credentials; or the base of its API alone: a registry that asks for none."""
+"""Settings with our credentials, or only the base of the API of a registry that asks for none."""
 
 
 def registry_properties(registry: Registry) -> dict[str, Any]:
-    """Properties of the client. They hold the token: never log them."""
+    """Properties of the client. They include the token: never log them."""
     if isinstance(registry, str):
         return {"url": registry, "timeout": REQUEST_TIMEOUT_SECONDS}
     properties = registry_properties(registry.schema_registry_url)
@@ -99,7 +100,7 @@ def registry_properties(registry: Registry) -> dict[str, Any]:
 
 
 class SchemaRegistry:
-    """Schemas by id and ids by subject, each asked for once."""
+    """Schemas by id and ids by subject, each requested once."""
 
     def __init__(self, registry: Registry) -> None:
         """Raises InvalidConfiguration if SCHEMA_REGISTRY_CA holds no certificates."""
@@ -111,18 +112,18 @@ class SchemaRegistry:
             raise InvalidConfiguration("SCHEMA_REGISTRY_CA holds no certificates in PEM") from error
         self._by_id: dict[int, Any] = {}
         self._ids: dict[str, int] = {}
-        """Under which the registry has had this build's schemas, by subject."""
+        """The ids of this build's schemas, by subject."""
         self._local = local_schemas()
 
     def local_schema(self, subject: str) -> Any:
-        """The schema of ``subject`` in this build, parsed."""
+        """The parsed schema of ``subject`` in this build."""
         return fastavro.parse_schema(self._local[subject])
 
     def id_of(self, subject: str) -> int:
-        """The id under which this build's schema of ``subject`` is registered.
+        """The id of this build's schema of ``subject``.
 
-        Raises InvalidConfiguration if it is not, NoPermission if the registry does not let us in, Retry if it does not
-        answer.
+        Raises InvalidConfiguration if it is not registered, NoPermission if the registry refuses us, Retry if it does
+        not answer.
         """
         schema = Schema(json.dumps(self._local[subject]), "AVRO")
         try:
@@ -140,9 +141,9 @@ class SchemaRegistry:
         return self._ids[subject]
 
     def require_own_schemas(self) -> None:
-        """Raises Retry unless the registry has what was registered with it under the ids that it gave: it was lost.
+        """Raises Retry unless the registry still has our schemas under their ids: otherwise it was lost.
 
-        What it answers about other ids means nothing then.
+        Its answers about other ids mean nothing then.
         """
         client = SchemaRegistryClient(self._properties)  # this one's own remembers what it was told once
         for subject, schema_id in self._ids.items():
@@ -154,7 +155,7 @@ class SchemaRegistry:
                 raise Retry(f"the schema registry gives another schema than that of {subject} the id {schema_id}")
 
     def is_empty(self) -> bool:
-        """Whether it has no schema at all. Raises NoPermission, Retry."""
+        """Whether it has no schemas. Raises NoPermission, Retry."""
         try:
             return not self._client.get_subjects()
         except SchemaRegistryError as error:
@@ -179,7 +180,8 @@ class SchemaRegistry:
     def register_schema(self, subject: str) -> int:
         """Register this build's schema under BACKWARD compatibility and return its id.
 
-        Raises InvalidConfiguration if it is refused, NoPermission if we are, Retry if the registry does not answer.
+        Raises InvalidConfiguration if the schema is refused, NoPermission if we are, Retry if the registry does not
+        answer.
         """
         schema = Schema(json.dumps(self._local[subject]), "AVRO")
         try:
@@ -207,12 +209,12 @@ def _fetched(client: SchemaRegistryClient, schema_id: int) -> str:
 
 
 def _canonical(schema: Any) -> str:
-    """What two schemas have in common that read the same bytes alike."""
+    """A form that is equal for schemas that read the same bytes alike."""
     return to_parsing_canonical_form(schema)
 
 
 def _require_permission(error: SchemaRegistryError) -> None:
-    """Raises NoPermission if that is what is wrong. The answer has no text then."""
+    """Raises NoPermission if that is the problem. Such an answer has no text."""
     if error.http_status_code in REFUSALS:
         raise NoPermission(
             f"the schema registry refuses SCHEMA_REGISTRY_TOKEN (HTTP {error.http_status_code})"

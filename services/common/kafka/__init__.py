@@ -1,4 +1,4 @@
-"""Kafka as the services use it: topics, consumer and offset tracker, latest messages, producer, dead letters."""
+"""Kafka for the services: topics, consumer and offset tracker, latest messages, producer, dead letters."""
 
 from services.common.kafka.brokers import (
     Brokers,

@@ -1,6 +1,7 @@
-"""Connections of librdkafka's clients: their properties, and checks at start; later librdkafka only retries and logs.
+"""Connections of librdkafka's clients: their properties, and checks at the start.
 
-The properties of faust's clients are in :mod:`services.agent.stream.faust_app`.
+After the start librdkafka only retries and logs. The properties of faust's clients are in
+:mod:`services.agent.stream.faust_app`.
 """
 
 from __future__ import annotations
@@ -18,13 +19,13 @@ from services.common.kafka.topics import WORKSPACE
 from services.common.settings import BrokerSettings
 
 Brokers = BrokerSettings | str
-"""Settings with our principal; or an address alone: a listener that asks for no credentials."""
+"""Settings with our principal, or only the address of a listener that asks for no credentials."""
 
 Properties = dict[str, Any]
 
 FETCHED_BYTES = 65536
-"""About so much a consumer fetches of a partition at a time, and a producer sends as one batch: smaller ones cost
-round trips, larger ones make messages of other partitions wait."""
+"""About how much a consumer fetches of a partition at a time, and a producer sends as one batch. Smaller batches cost
+round trips; larger ones delay other partitions."""
 
 
 def kafka_at(brokers: Brokers) -> str:
@@ -33,7 +34,7 @@ def kafka_at(brokers: Brokers) -> str:
 
 
 def client_properties(brokers: Brokers) -> Properties:
-    """Properties of every client. They hold the password: never log them."""
+    """Properties of every client. They include the password: never log them."""
     if isinstance(brokers, str):
         return {"bootstrap.servers": brokers}
     properties: Properties = {
@@ -52,7 +53,7 @@ def client_properties(brokers: Brokers) -> Properties:
 
 
 def consumer_properties(brokers: Brokers, group: str) -> Properties:
-    """Properties of every consumer; it stores no offset by itself."""
+    """Properties of every consumer. It does not store offsets by itself."""
     return client_properties(brokers) | {
         "group.id": group,
         "enable.auto.offset.store": False,
@@ -76,7 +77,7 @@ def consumer_properties(brokers: Brokers, group: str) -> Properties:
 
 @contextmanager
 def answered(what: str) -> Iterator[None]:
-    """Raises Retry if the brokers do not answer the request inside, which asks for ``what``."""
+    """Raises Retry if the brokers do not answer the request in the block, which asks for ``what``."""
     try:
         yield
     except KafkaException as error:
@@ -104,7 +105,7 @@ def count_partitions(brokers: Brokers, topics: Iterable[str]) -> dict[str, int]:
 def described_partitions(brokers: Brokers, topics: Iterable[str]) -> dict[str, int | None]:
     """How many partitions each of ``topics`` has: 0 if it does not exist, None if we may not know.
 
-    Each is asked for by its name: a list of all topics lacks also those that we may not know of. Raises as
+    Each topic is requested by name, because a list of all topics also lacks those that we may not know. Raises as
     :func:`existing_partitions`.
     """
     topics = sorted(topics)
@@ -114,9 +115,9 @@ def described_partitions(brokers: Brokers, topics: Iterable[str]) -> dict[str, i
 
 
 def topic_settings(brokers: Brokers, topic: str) -> dict[str, str]:
-    """The settings that ``topic`` has, also those that are the brokers' defaults.
+    """The settings of ``topic``, including the brokers' defaults.
 
-    Raises Retry if the brokers do not answer, NoPermission if we may not ask for them.
+    Raises Retry if the brokers do not answer, NoPermission if we may not ask.
     """
     admin = AdminClient(client_properties(brokers) | {"log_level": 0})
     resource = ConfigResource(ResourceType.TOPIC, topic)
@@ -130,14 +131,14 @@ def topic_settings(brokers: Brokers, topic: str) -> dict[str, str]:
 
 
 def partitions_in(found: TopicMetadata, topic: str) -> int:
-    """How many partitions a broker's answer about ``topic`` holds. Raises Retry if it holds none."""
+    """The number of partitions in a broker's answer about ``topic``. Raises Retry if it has none."""
     if not found.partitions:
         raise Retry(f"Kafka tells no partitions of {topic}: {found.error}")
     return len(found.partitions)
 
 
 def existing_partitions(brokers: Brokers) -> dict[str, int]:
-    """How many partitions each topic has that we may know of.
+    """The number of partitions of each topic that we may know.
 
     Raises NoPermission when a broker refuses our credentials, Retry when none answers.
     """
@@ -175,7 +176,7 @@ def _asking(brokers: Brokers, what: str) -> Iterator[AdminClient]:
 
 
 def _described(answer: Future[TopicDescription]) -> int | None:
-    """Raises KafkaException if that is not known."""
+    """The number of partitions; None if we may not know it. Raises KafkaException if it is unknown."""
     try:
         return len(answer.result().partitions)
     except KafkaException as error:

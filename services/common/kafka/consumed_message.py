@@ -1,4 +1,4 @@
-"""A message as it was consumed, whichever client consumed it."""
+"""A consumed message, of any client."""
 
 from __future__ import annotations
 
@@ -17,13 +17,16 @@ Headers = Iterable[tuple[str, bytes | None]]
 
 
 class ConsumedMessage(NamedTuple):
-    """What a message holds, and where it was consumed. A tuple: many thousands are made a second."""
+    """The content of a message, and where it was consumed.
+
+    It is a tuple, because there are many thousands per second.
+    """
 
     tracked: TrackedOffset
     key: bytes | None
     value: bytes | None
     headers: Headers
-    """As the client hands them out: few of them are ever read."""
+    """Headers as the client returns them. They are rarely read."""
     timestamp: float
     """When it was written, in seconds since 1970."""
 
@@ -49,18 +52,18 @@ def source_of_message(message: Message) -> TopicPartition:
 
 
 def source_of_partition(place: ClientPartition) -> TopicPartition:
-    """The partition that librdkafka names."""
+    """A partition of librdkafka's."""
     return TopicPartition(place.topic, place.partition)
 
 
 def consumed_message(message: Message, tracked: TrackedOffset) -> ConsumedMessage:
-    """``message`` as librdkafka hands it out."""
+    """A message of librdkafka's."""
     headers: Any = message.headers()  # a list with values of bytes, whatever else the bindings' types allow
     return ConsumedMessage(tracked, message.key(), message.value(), headers or (), message.timestamp()[1] / 1000)
 
 
 def measure_messages(service: str, messages: Sequence[ConsumedMessage]) -> None:
-    """Count messages that ``service`` took up just now, and observe how long they were on their way."""
+    """Count messages that ``service`` consumed just now, and observe how long they were on their way."""
     counts, now = Counter(message.topic for message in messages), time.time()
     for topic, count in counts.items():
         metrics.count_messages(service, topic, metrics.Direction.RECEIVED, count)

@@ -1,10 +1,10 @@
-"""The Kafka consumer of the services that share their topics in a group. Used by one thread, which polls.
+"""The Kafka consumer of services that share topics in a group. Used by one thread, which polls.
 
-Agents read their topic of rows in another way: faust consumes it in their event loop (``services/agent/stream/``).
+The agent does not use it: faust consumes its topic (:mod:`services.agent.stream.faust_app`).
 
-Messages are acknowledged at the tracker (``offsets``), from any thread. What is committable is stored with librdkafka
-at each poll; that commits it every second, on a rebalance and on close. A service that keeps its offsets elsewhere says
-with ``load_offsets`` where to go on; what is committed to Kafka then only shows the lag to tools.
+Messages are acknowledged at the tracker (``offsets``), from any thread. At each poll the committable offsets are stored
+with librdkafka, which commits them every second, on a rebalance and on close. A service that stores its offsets
+elsewhere provides them with ``load_offsets``; its commits to Kafka only show the lag to tools.
 """
 
 from __future__ import annotations
@@ -39,19 +39,19 @@ log = structlog.get_logger(__name__)
 
 SESSION_SECONDS = 6
 HEARTBEAT_MS = 1_000
-"""By the next one a member learns that another has come or gone."""
+"""How soon a member learns that another one has come or gone."""
 COMMIT_MS = 1_000
 REFRESH_MS = 30_000
 NEW_TOPICS_MS = 10_000
-"""Between two looks at which topics there are, for those who subscribe to a pattern. A broker goes through all topics
-then, so only these look as often."""
+"""How often consumers with a pattern look for new topics. A broker goes through all topics for that, so only these
+consumers look so often."""
 CONFIRM_SECONDS = 1.0
 CONFIRM_AGAIN_SECONDS = 0.1
-"""Between two questions whether we are a member, and while that is not known."""
+"""Seconds between two checks of our membership, and while it is unknown."""
 LAG_SECONDS = 5.0
 COMPLAINT_SECONDS = 30.0
 UNAVAILABLE = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.TOPIC_AUTHORIZATION_FAILED)
-"""Of a topic: who may not know of it is told the latter, whether or not there is one."""
+"""Errors about a topic. If we may not know a topic, the broker returns the second, whether or not it exists."""
 
 LoadOffsets = Callable[[Sequence[TopicPartition]], Mapping[TopicPartition, int]]
 OnRevoke = Callable[[Sequence[TopicPartition]], None]
@@ -59,37 +59,38 @@ OnRevoke = Callable[[Sequence[TopicPartition]], None]
 
 @dataclass(frozen=True, slots=True)
 class Membership:
-    """How a consumer shares its topics with the other members of a group."""
+    """How a consumer shares topics with other members of a group."""
 
     service: str
     group: str
     topics: tuple[str, ...]
-    """Their names; what begins with ``^`` is a regular expression, also of topics that are made later."""
+    """Names of the topics. A name that begins with ``^`` is a regular expression, which also matches future topics."""
     strategy: Literal["range", "cooperative-sticky"]
-    """``range``: equal partition numbers of all topics are assigned to the same member, at each rebalance anew."""
+    """``range``: equal partition numbers of all topics are assigned to the same member, anew at each rebalance."""
     load_offsets: LoadOffsets | None = None
-    """Called when partitions are assigned; says nothing of any if it cannot. None: the committed offsets count."""
+    """Called when partitions are assigned. Omits a partition whose offset it does not know. None: committed offsets
+    count."""
     on_revoke: OnRevoke = lambda _: None
-    """Called before another member may have these partitions: when it returns they must not be acted on any more. What
-    it acknowledges is still committed."""
+    """Called before another member may get these partitions: after it returns, nothing may act on them. What it
+    acknowledges is still committed."""
     order: TopicOrder | None = None
-    """Which topics wait for which, if any do. With ``range`` and ``load_offsets`` only."""
+    """Which topics wait for which, if any do. Only with ``range`` and ``load_offsets``."""
     session: GroupSession | None = None
-    """Confirmed now and then, if given, for those whose changes no transaction fences. Of :data:`SESSION_SECONDS`."""
+    """Confirmed from time to time, for services whose changes no transaction fences. Has :data:`SESSION_SECONDS`."""
 
 
 class Consumer:
     """A member of a consumer group. Rebalances happen inside :meth:`poll_batch`."""
 
     def __init__(self, brokers: Brokers, membership: Membership) -> None:
-        """Joins the group with the first poll."""
+        """The consumer joins its group with the first poll."""
         self.offsets = OffsetTracker()
         self.was_assigned = False
-        """Whether the group has ever given this member its share of the partitions."""
+        """Whether the group has ever assigned partitions to this member."""
         self.lacks_starts = False
-        """Whether it was given partitions of which ``load_offsets`` does not say where they go on: it has to leave."""
+        """Whether ``load_offsets`` omits a partition that was assigned: then the member has to leave."""
         self.unavailable_topics: set[str] = set()
-        """Those that the brokers do not know, or do not let us read. They are asked for again now and then."""
+        """Topics that the brokers do not know, or do not let us read. The client asks for them again now and then."""
         self._membership, self._service = membership, membership.service
         self._asked_at = 0.0
         self._paused = False
@@ -114,7 +115,7 @@ class Consumer:
         self._subscribe()
 
     def poll_batch(self, limit: int, timeout_seconds: float) -> list[ConsumedMessage]:
-        """Wait for a message, then take what else is here already, up to ``limit``. May be empty.
+        """Wait for a message, and return up to ``limit`` messages that are available. May be empty.
 
         Raises Retry if the brokers do not answer, Unavailable if the consumer cannot go on.
         """
@@ -123,7 +124,7 @@ class Consumer:
         return self._next_batch(limit, timeout_seconds)
 
     def set_paused(self, paused: bool) -> None:
-        """Whether to stop fetching. Polling goes on, so that the broker knows that this member lives."""
+        """Pause or resume fetching. Polling continues, so that the broker knows that this member is alive."""
         if paused:  # each time: partitions may have come since
             self._client.pause(self._client.assignment())
         elif self._paused:
@@ -131,25 +132,25 @@ class Consumer:
         self._paused = paused
 
     def end_offset(self, source: TopicPartition) -> int | None:
-        """The offset after the last message that this partition has now; None if the brokers do not answer."""
+        """The offset after the partition's last message; None if the brokers do not answer."""
         return end_offset(self._client, source)
 
     def rejoin_group(self) -> None:
-        """Give all partitions up at once, and join the group anew: only it knows whose they are.
+        """Give up all partitions and join the group anew, because only the group knows the assignment.
 
-        What was consumed and not acknowledged comes again, to whoever is assigned its partition.
+        Messages that were not acknowledged are consumed again, by the partition's next owner.
         """
         self.leave_group()
         self.join_group()
 
     def leave_group(self) -> None:
-        """Give all partitions up, and be no member until :meth:`join_group`; polls go on, and bring nothing."""
+        """Give up all partitions, and leave the group until :meth:`join_group`. Polls then return nothing."""
         self._store_offsets()
         self.offsets.revoke_partitions(self.offsets.partitions)
         self._client.unsubscribe()
 
     def join_group(self) -> None:
-        """Be a member again."""
+        """Join the group again."""
         self.lacks_starts = False
         self._subscribe()
 
@@ -186,7 +187,7 @@ class Consumer:
         return [message for message in earlier if self.offsets.is_current(message.tracked)] + later
 
     def _track_messages(self, messages: Iterable[Message]) -> list[ConsumedMessage]:
-        """Those that belong to the assignment. Errors come as messages, too."""
+        """The messages of the current assignment. Errors come as messages, too."""
         batch = []
         for message in messages:
             if (error := message.error()) is not None:
@@ -196,7 +197,7 @@ class Consumer:
         return batch
 
     def _handle_error(self, error: KafkaError, topic: str | None) -> None:
-        """Log it: librdkafka recovers by itself from all but the fatal ones."""
+        """Log the error. librdkafka recovers by itself from all but fatal ones."""
         if error.fatal():
             raise Unavailable(f"the consumer cannot go on: {error.str()}")
         if topic is not None and error.code() in UNAVAILABLE:
@@ -205,7 +206,7 @@ class Consumer:
         log.warning("consuming failed, librdkafka goes on", error=error.str())
 
     def _log_error(self, error: KafkaError) -> None:
-        """The client goes on by itself, as long as it takes; say why nothing comes, now and then."""
+        """Log from time to time why no messages come. The client retries by itself."""
         metrics.count_failure(self._service, metrics.Failure.RETRY, "kafka")
         if time.monotonic() - self._complained_at >= COMPLAINT_SECONDS:
             self._complained_at = time.monotonic()
@@ -221,10 +222,10 @@ class Consumer:
                     raise
 
     def _ask_for_confirmation(self, session: GroupSession) -> None:
-        """Commit a partition's offset, also if it is as it was: the broker takes that of members only.
+        """Commit an offset, even if it has not changed: the broker accepts that from members only.
 
-        It counts as a sign of life like a heartbeat, which is librdkafka's own affair. The answer comes with a later
-        poll, and says when it was asked for.
+        Like a heartbeat it keeps the member alive, but librdkafka does not report heartbeats. The answer comes with a
+        later poll, and has the time of the question.
         """
         now = session.clock.time()
         if now - self._asked_at < (CONFIRM_SECONDS if session.is_confirmed else CONFIRM_AGAIN_SECONDS):
@@ -260,11 +261,11 @@ class Consumer:
         self.was_assigned, self._lag_measured_at = True, 0.0
 
     def _on_revoke(self, _: KafkaClient, revoked: list[ClientPartition]) -> None:
-        """Give partitions up. A crash between two steps costs a repetition by the next owner.
+        """Give partitions up. A crash between two steps causes a repetition by the next owner.
 
-        1. Nothing of them is acted on any more.
-        2. What has had its effects is stored: librdkafka commits it before it lets them go.
-        3. What is acknowledged later changes nothing.
+        1. Nothing acts on them any more.
+        2. The committable offsets are stored: librdkafka commits them before it gives the partitions up.
+        3. Later acknowledgements have no effect.
         """
         sources = sorted(map(source_of_partition, revoked))
         self._membership.on_revoke(sources)
@@ -275,7 +276,7 @@ class Consumer:
             metrics.LAG.labels(self._service, *source).set(0)  # the next owner's to report
 
     def _measure_lag(self) -> None:
-        """Messages not acknowledged yet, by what the broker said with the last ones; 0 where nothing is known."""
+        """Measure unacknowledged messages, by the broker's last answer; 0 if that is unknown."""
         if time.monotonic() - self._lag_measured_at < LAG_SECONDS:
             return
         self._lag_measured_at = time.monotonic()

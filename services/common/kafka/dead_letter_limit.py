@@ -1,9 +1,9 @@
-"""How much a consumer gives up before it stands still: what concerns most tenants is a fault of ours.
+"""Limits how many messages a consumer gives up: a problem that concerns most tenants is our fault.
 
-If the registry answers wrong, every message looks broken, and a consumer that gave each up would drain its topic into
-the dead letters. So it is remembered of whom the newest message was given up. When that are too many of those heard of
-last, the next dead letter is refused: the consumer keeps the message, is not ready, and tries it again, so it goes on
-by itself once the fault is mended. A tenant counts once, whatever it sends: it cannot stop a consumer of others.
+If the registry gives wrong answers, every message looks broken, and the consumer would move its topic into the dead
+letters. So it remembers whose newest message was given up. If that is too great a share of the recent origins, the next
+dead letter is refused: the consumer keeps the message, is not ready, and tries it again, so it recovers once the fault
+is fixed. A tenant counts once, whatever it sends, so it cannot stop a consumer that others use.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from services.common.telemetry import metrics
 log = structlog.get_logger(__name__)
 
 REMEMBERED = 1000
-"""Origins; of more, those are forgotten that were heard of longest ago."""
+"""How many origins are remembered. The least recent are forgotten."""
 
 
 class TooManyDeadLetters(Retry):
@@ -27,16 +27,16 @@ class TooManyDeadLetters(Retry):
 
 
 class DeadLetterLimit:
-    """Of one consumer. May be used from several threads.
+    """The limit of one consumer. May be used from several threads.
 
-    An origin is whose message it is: its key, or the tenant where the key tells more than that. What is counted as
-    handled has to have the same origin as what is given up.
+    An origin identifies the owner of a message: its key, or its tenant if the key says more than that. Handled messages
+    must have the same origins as given-up ones.
     """
 
     def __init__(self, service: str, share: float, minimum: int, rows: str = "") -> None:
-        """``share``: of those heard of last; ``minimum``: so many may have a dead letter in any case.
+        """``share``: of the recent origins; ``minimum``: so many may have a dead letter in any case.
 
-        ``rows``: what is consumed, where a service has several consumers.
+        ``rows``: what is consumed, if a service has several consumers.
         """
         self._service, self._share, self._minimum, self._rows = service, share, minimum, rows
         self._given_up: dict[Hashable, bool] = {}
@@ -49,14 +49,17 @@ class DeadLetterLimit:
         return self._reason
 
     def count_handled(self, origins: Iterable[Hashable]) -> None:
-        """A message of each was understood, or had its effect."""
+        """A message of each origin was decoded, or had its effect."""
         with self._lock:
             self._remember(origins, given_up=False)
             if self._reason and not self._is_exceeded():
                 self._set_reason("")
 
     def require_room(self, origins: Iterable[Hashable], error: Exception) -> None:
-        """A message of each is to be given up, because of ``error``. Raises TooManyDeadLetters if it must not be."""
+        """Return if a message of each origin may be given up, because of ``error``.
+
+        Raises TooManyDeadLetters if it may not.
+        """
         with self._lock:
             self._remember(origins, given_up=True)
             if not self._is_exceeded():

@@ -1,4 +1,4 @@
-"""Where messages go that cannot be understood. A consumer that cannot write its dead letter must stop."""
+"""The queue of messages that cannot be processed. A consumer that cannot write a dead letter must stop."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from services.common.telemetry import TRACEPARENT, metrics
 log = structlog.get_logger(__name__)
 
 VALUE_LIMIT = 4 * 1024 * 1024
-"""Of a longer value the beginning is kept; the topics of this product hold none longer."""
+"""Only the beginning of a longer value is kept. The topics of this product have none."""
 ERROR_LIMIT = 4096
 
 
 class DeadLetterQueue:
-    """Writes dead letters of one service."""
+    """Writes the dead letters of one service."""
 
     def __init__(self, publisher: Publisher, codec: AvroCodec[DeadLetter], service: str) -> None:
         """``codec`` encodes :class:`DeadLetter`."""
         self._publisher, self._codec, self._service = publisher, codec, service
 
     def send_letter(self, message: ConsumedMessage, error: Exception, failed_at: datetime) -> Future[int]:
-        """Queue the dead letter of ``message``. Only when the future has a result may the source be passed over."""
+        """Queue the dead letter of ``message``. Only when the future has a result may the message be skipped."""
         headers = {name: value for name, value in message.headers if name == TRACEPARENT and value}
         letter = DeadLetter(
             service=self._service,

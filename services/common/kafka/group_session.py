@@ -1,13 +1,12 @@
-"""Until when a member of a consumer group knows that it is one: what it may change depends on that.
+"""Until when a member of a consumer group is sure of its membership, on which depends what it may change.
 
-The broker gives the partitions of a member away once it has not heard of it for the session timeout, which a process
-that was stopped or cut off does not notice. What the broker has answered it had heard of, no earlier than it was sent.
-So for the session timeout from then on nobody else has the partitions, and no longer. Measured on our own monotonic
-clock: only durations are compared. Between the member's question and the broker's clock lies the way there, which is
-the margin for clocks that do not run alike.
+The broker reassigns the partitions of a member from which it has heard nothing for the session timeout. A process that
+was stopped or cut off does not notice that. If the broker has answered a request, it has heard of us, no earlier than
+the request was sent. So until the session timeout after that time, nobody else has our partitions. Only durations on
+our own monotonic clock are compared. The request's way to the broker is the margin for clocks with different speed.
 
-Between the check and the change remains a gap: a process that is stopped just there sends what it has checked when it
-goes on. What bounds that is told in docs/architecture.md (Two of everything).
+A gap remains between the check and the change: a process that is stopped just there makes its change when it continues.
+docs/architecture.md (Two of everything) says what bounds that.
 """
 
 from __future__ import annotations
@@ -17,15 +16,15 @@ from services.common.errors import Retry
 
 
 class GroupSession:
-    """One member's. May be used from several threads."""
+    """The session of one member. May be used from several threads."""
 
     def __init__(self, timeout_seconds: float, clock: Clock | None = None) -> None:
-        """``timeout_seconds``: the session timeout that the broker was told."""
+        """``timeout_seconds``: the session timeout in the member's properties."""
         self._timeout_seconds, self.clock = timeout_seconds, clock or SystemClock()
         self._until = self.clock.time()
 
     def confirm_membership(self, asked_at: float) -> None:
-        """The broker has answered, as to a member, what was sent at ``asked_at`` on the monotonic clock."""
+        """The broker has answered a member's request, which was sent at ``asked_at`` (monotonic seconds)."""
         self._until = max(self._until, asked_at + self._timeout_seconds)
 
     @property
@@ -34,7 +33,7 @@ class GroupSession:
         return self.clock.time() < self._until
 
     def require_membership(self) -> float:
-        """To be called right before a change, which has to be sent within the seconds that this returns.
+        """Require membership right before a change, which must be sent within the returned number of seconds.
 
         Raises Retry if another member may have our partitions by now.
         """

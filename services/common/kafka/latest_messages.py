@@ -1,7 +1,7 @@
-"""The newest message of each key that waits, and the one that is worked on: older ones need not be worked on any more.
+"""The newest waiting message of each key, and the one in progress. Older messages need no work any more.
 
-A newer message of a key has a greater offset in the same partition. So one that waits is acknowledged as soon as a
-newer one takes its place: that one is not acknowledged yet, so after a crash it is sent again.
+A newer message of a key has a greater offset in the same partition. So a waiting message is acknowledged as soon as a
+newer one replaces it: the newer one is not acknowledged yet, so it comes again after a crash.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ MessageT = TypeVar("MessageT")
 
 
 class LatestMessages(Generic[KeyT, MessageT]):
-    """Every message added is acknowledged once, unless it is dropped or withdrawn. Messages are told apart by identity.
+    """Acknowledges every added message once, unless it is dropped or withdrawn.
 
-    What is done with a message that was superseded or dropped meanwhile changes nothing.
+    Messages are distinguished by identity. Calls about a message that was superseded or dropped have no effect.
     """
 
     def __init__(self, acknowledge: Callable[[MessageT], None]) -> None:
@@ -25,7 +25,7 @@ class LatestMessages(Generic[KeyT, MessageT]):
         self._in_progress: dict[KeyT, MessageT] = {}
 
     def __len__(self) -> int:
-        """How many messages wait."""
+        """Number of waiting messages."""
         return len(self._waiting)
 
     def __contains__(self, key: KeyT) -> bool:
@@ -34,19 +34,19 @@ class LatestMessages(Generic[KeyT, MessageT]):
 
     @property
     def in_progress(self) -> Collection[MessageT]:
-        """The messages that are worked on."""
+        """The messages in progress."""
         return self._in_progress.values()
 
     def waiting_message(self, key: KeyT) -> MessageT | None:
-        """The newest message of ``key``, unless it is worked on or done."""
+        """The waiting message of ``key``, None if there is none."""
         return self._waiting.get(key)
 
     def add_message(self, key: KeyT, message: MessageT) -> None:
-        """``message`` waits, in place of an older one of ``key``."""
+        """Let ``message`` wait, in place of an older one of ``key``."""
         self._supersede(self._waiting, key, message)
 
     def start_message(self, key: KeyT) -> MessageT | None:
-        """The message of ``key`` that waits: work on it begins, in place of work on an older one."""
+        """Start work on the waiting message of ``key``, in place of work on an older one."""
         message = self._waiting.pop(key, None)
         if message is not None:
             self._supersede(self._in_progress, key, message)
@@ -63,27 +63,30 @@ class LatestMessages(Generic[KeyT, MessageT]):
             self._acknowledge(message)
 
     def withdraw_message(self, key: KeyT, message: MessageT) -> bool:
-        """Leave it to the caller to acknowledge ``message``; False if it was not in progress."""
+        """Leave the acknowledgement of ``message`` to the caller; False if it was not in progress."""
         if self._in_progress.get(key) is not message:
             return False
         del self._in_progress[key]
         return True
 
     def acknowledge_key(self, key: KeyT) -> None:
-        """Nothing has to be done about ``key`` any more."""
+        """Acknowledge all messages of ``key``: nothing has to be done about it any more."""
         for messages in (self._in_progress, self._waiting):
             if key in messages:
                 self._acknowledge(messages.pop(key))
 
     def drop_waiting(self, is_dropped: Callable[[MessageT], bool]) -> list[KeyT]:
-        """Forget these, not acknowledged: their partition's next owner is sent them again. Returns their keys."""
+        """Drop these waiting messages without acknowledging them: the next owner gets them again.
+
+        Returns their keys.
+        """
         dropped = [key for key, message in self._waiting.items() if is_dropped(message)]
         for key in dropped:
             del self._waiting[key]
         return dropped
 
     def clear(self) -> None:
-        """Forget all, not acknowledged."""
+        """Drop all messages without acknowledging them."""
         self._waiting.clear()
         self._in_progress.clear()
 

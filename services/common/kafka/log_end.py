@@ -1,4 +1,4 @@
-"""Where a partition ends now, by what the brokers say."""
+"""The end of a partition, as the brokers report it."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from confluent_kafka import TopicPartition as ClientPartition
 from services.common.kafka.offset_tracker import TopicPartition
 
 QUESTION_SECONDS = 1.0
-"""How long an answer is waited for; whoever needs it asks again."""
+"""Timeout of a request. The caller asks again."""
 
 
 class LogClient(Protocol):
-    """What it takes of librdkafka's consumer."""
+    """The part of librdkafka's consumer that is needed."""
 
     def get_watermark_offsets(self, partition: ClientPartition, timeout: float) -> tuple[int, int] | None:
         """First offset and end. Raises KafkaException."""

@@ -1,7 +1,7 @@
-"""Which log a partition is, and what it still holds: an offset means something only together with that.
+"""Identifies a partition's log, and the offsets it still has: an offset means something only together with that.
 
-A topic that was made anew, in a cluster that takes the place of a lost one, has the name of the former one and another
-id. Its offsets begin again at 0.
+A topic that was created again, in a cluster that replaces a lost one, has the same name and another id. Its offsets
+begin at 0.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ from services.common.kafka.partition_reader import PartitionReader
 
 @dataclass(frozen=True, slots=True)
 class LogExtent:
-    """One partition."""
+    """The log of one partition."""
 
     topic_id: str
-    """The cluster's own name of the topic: another one is another topic."""
+    """The cluster's id of the topic. Another id means another topic."""
     first: int
-    """Offset of the oldest message that it still has."""
+    """Offset of its oldest message."""
     end: int
-    """Offset after the newest."""
+    """Offset after its newest message."""
 
 
 def read_extents(
     brokers: Brokers, client: str, partitions: Collection[TopicPartition]
 ) -> dict[TopicPartition, LogExtent]:
-    """Of each of ``partitions``. Raises Retry if the brokers do not answer."""
+    """The logs of ``partitions``. Raises Retry if the brokers do not answer."""
     ids = topic_ids(brokers, {source.topic for source in partitions})
     with PartitionReader(brokers, client) as reader:
         first, ends = reader.first_offsets(partitions), reader.end_offsets(partitions)
@@ -41,7 +41,7 @@ def read_extents(
 
 
 def topic_ids(brokers: Brokers, topics: Iterable[str]) -> dict[str, str]:
-    """Raises Retry if the brokers do not answer, or do not know a topic yet."""
+    """Ids of ``topics``. Raises Retry if the brokers do not answer, or do not know a topic yet."""
     names = sorted(topics)
     if not names:
         return {}

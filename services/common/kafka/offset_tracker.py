@@ -1,8 +1,8 @@
-"""How far each partition may be committed: messages are acknowledged in any order, offsets are committed in theirs.
+"""Tracks how far each partition may be committed. Messages are acknowledged in any order, offsets committed in theirs.
 
-Every consumer of this product stands on it, whichever client reads its messages. Each assignment of a partition has a
-number of its own, and a tracked offset names the one it was consumed in. After a revocation, or when the partition came
-back, an acknowledgement of the earlier assignment changes nothing: its new owner is sent the message again.
+All consumers of this product use it. Each assignment of a partition has its own number, and a tracked offset has the
+number of its assignment. After a revocation, or when the partition has come back, an acknowledgement of the earlier
+assignment has no effect: the new owner gets the message again.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class TopicPartition(NamedTuple):
 
 
 class TrackedOffset(NamedTuple):
-    """The offset of a consumed message, and the number of the assignment it was consumed in."""
+    """The offset of a consumed message, and the number of its assignment."""
 
     source: TopicPartition
     offset: int
@@ -33,14 +33,14 @@ class TrackedOffset(NamedTuple):
 class _Assignment:
     number: int
     next: int | None
-    """The offset after the last tracked one; None until there is one, if the start is not known."""
+    """The offset after the last tracked one; None until there is one, if the start is unknown."""
     committable: int | None
     is_stored: bool = True
-    """Whether ``committable`` was handed out to be committed."""
+    """Whether ``committable`` was handed out for a commit."""
     open: deque[int] = field(default_factory=deque)
     """Tracked offsets from the first unacknowledged one on."""
     acknowledged: set[int] = field(default_factory=set)
-    """Those of ``open`` that are."""
+    """The acknowledged ones of ``open``."""
 
 
 class OffsetTracker:
@@ -58,20 +58,20 @@ class OffsetTracker:
             return sorted(self._assignments)
 
     def assign_partitions(self, starts: Mapping[TopicPartition, int | None]) -> None:
-        """These partitions are assigned from these offsets on; None if only the broker knows. Earlier ones stay."""
+        """Assign partitions from these offsets on; None if only the broker knows. Earlier assignments stay."""
         with self._lock:
             self._number += 1
             for source, start in starts.items():
                 self._assignments[source] = _Assignment(self._number, start, start)
 
     def revoke_partitions(self, partitions: Iterable[TopicPartition]) -> None:
-        """These partitions are another consumer's."""
+        """Revoke partitions, which may be another consumer's now."""
         with self._lock:
             for source in partitions:
                 self._assignments.pop(source, None)
 
     def track_offset(self, source: TopicPartition, offset: int) -> TrackedOffset | None:
-        """Note a consumed message. None if it is to be dropped: tracked before, or of a partition not assigned."""
+        """Track a consumed message. Returns None if it was tracked before, or its partition is not assigned."""
         with self._lock:
             assignment = self._assignments.get(source)
             if assignment is None or (assignment.next is not None and offset < assignment.next):
@@ -81,7 +81,7 @@ class OffsetTracker:
             return TrackedOffset(source, offset, assignment.number)
 
     def acknowledge_offset(self, tracked: TrackedOffset) -> None:
-        """The message has had its effects. Changes nothing a second time, or after its assignment ended."""
+        """The message has had its effects. No effect if repeated, or after its assignment has ended."""
         with self._lock:
             assignment = self._current(tracked)
             if assignment is None or not assignment.open or tracked.offset < assignment.open[0]:
@@ -96,12 +96,12 @@ class OffsetTracker:
             assignment.committable, assignment.is_stored = first + 1, False
 
     def is_current(self, tracked: TrackedOffset) -> bool:
-        """Whether the assignment in which the message was consumed lasts."""
+        """Whether the message's assignment is still current."""
         with self._lock:
             return self._current(tracked) is not None
 
     def is_acknowledged(self, tracked: TrackedOffset) -> bool:
-        """Whether the message has had its effects, as far as this assignment knows."""
+        """Whether the message was acknowledged in the current assignment."""
         with self._lock:
             assignment = self._current(tracked)
             if assignment is None or (assignment.open and tracked.offset >= assignment.open[0]):
@@ -115,13 +115,13 @@ class OffsetTracker:
             return None if assignment is None else assignment.next
 
     def committable_offset(self, source: TopicPartition) -> int | None:
-        """Every message before this offset has had its effects; None if not assigned, or nothing is known yet."""
+        """All messages before this offset have had their effects; None if not assigned, or unknown."""
         with self._lock:
             assignment = self._assignments.get(source)
             return None if assignment is None else assignment.committable
 
     def first_open_offset(self, source: TopicPartition) -> int | None:
-        """Where the partition could be committed, also if nothing of it is acknowledged; None if nothing is known."""
+        """The offset up to which nothing is open, even if nothing was acknowledged; None if unknown."""
         with self._lock:
             assignment = self._assignments.get(source)
             if assignment is None:
@@ -129,7 +129,7 @@ class OffsetTracker:
             return assignment.committable if assignment.committable is not None else next(iter(assignment.open), None)
 
     def take_committable_offsets(self) -> dict[TopicPartition, int]:
-        """The committable offsets that acknowledgements have moved since the last call."""
+        """The committable offsets that have changed since the last call."""
         with self._lock:
             moved: dict[TopicPartition, int] = {}
             for source, assignment in self._assignments.items():

@@ -1,4 +1,4 @@
-"""Reads partitions from given offsets on, as a member of no group, and commits nothing.
+"""Reads partitions from given offsets on, without joining a group or committing.
 
 :class:`~services.common.kafka.consumer.Consumer` reads as a member of a group.
 """
@@ -30,18 +30,18 @@ REQUEST_SECONDS = 10.0
 READ_BATCH = 1000
 READ_SECONDS = 0.1
 UNTRACKED = 0
-"""Number of the assignment of what is read here: there is none, and nobody acknowledges it."""
+"""Number of the assignment of messages that are read here: nobody acknowledges them."""
 
 
 class PartitionReader:
-    """Used by one thread. Every method may block, and raises Retry if the brokers do not answer."""
+    """A reader for one thread. Every method may block, and raises Retry if the brokers do not answer."""
 
     def __init__(self, brokers: Brokers, group: str) -> None:
-        """Connects lazily. ``group``: whose committed offsets :meth:`committed_offsets` tells."""
+        """Connects lazily. ``group``: the group whose offsets :meth:`committed_offsets` returns."""
         eof = {"enable.auto.commit": False, "enable.partition.eof": True}
         self._brokers, self._client = brokers, KafkaClient(consumer_properties(brokers, group) | eof)
         self._next: dict[TopicPartition, int] = {}
-        """The offset after what was read of each assigned partition."""
+        """The next offset to read of each assigned partition."""
 
     def __enter__(self) -> Self:
         return self
@@ -59,7 +59,7 @@ class PartitionReader:
         self._client.assign([ClientPartition(*source, start) for source, start in sorted(starts.items())])
 
     def read_batch(self, limit: int, timeout_seconds: float) -> list[ConsumedMessage]:
-        """Up to ``limit`` messages, as many as come within this time. May be empty."""
+        """Up to ``limit`` messages that come within this time. May be empty."""
         with answered("messages"):
             polled = self._client.consume(limit, timeout_seconds)
         messages = []
@@ -77,13 +77,13 @@ class PartitionReader:
     def read_messages(
         self, ends: Mapping[TopicPartition, int], starts: Mapping[TopicPartition, int] = MappingProxyType({})
     ) -> Iterator[ConsumedMessage]:
-        """Every message before ``ends``, from ``starts`` on; where that says nothing, from the beginning."""
+        """All messages before ``ends``, from ``starts`` on; without a start, from the beginning."""
         begin = {source: starts.get(source, 0) for source in ends}
         self.assign_partitions({source: begin[source] for source, end in ends.items() if end > begin[source]})
         yield from (message for message in self.read_on(ends) if message.offset < ends[message.tracked.source])
 
     def read_on(self, ends: Mapping[TopicPartition, int]) -> Iterator[ConsumedMessage]:
-        """What the assigned partitions have behind what was read of them, to ``ends`` at least."""
+        """The unread messages of the assigned partitions, up to ``ends`` at least."""
         silent_since = time.monotonic()
         while unread := {
             source: end - self._next[source] for source, end in ends.items() if self._is_unread(source, end)
@@ -104,20 +104,20 @@ class PartitionReader:
         return [TopicPartition(topic, number) for topic in topics for number in range(counts[topic])]
 
     def partitions_of_observations(self) -> list[TopicPartition]:
-        """All partitions of the topics of observations that there are."""
+        """All partitions of the existing topics of observations."""
         counts = existing_partitions(self._brokers)
         topics = sorted(filter(is_observations_topic, counts))
         return [TopicPartition(topic, number) for topic in topics for number in range(counts[topic])]
 
     def committed_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """What the group has committed; partitions of which it has committed nothing are left out."""
+        """The group's committed offsets. Partitions without one are left out."""
         wanted = [ClientPartition(*source) for source in sorted(partitions)]
         with answered("committed offsets"):
             known = self._client.committed(wanted, timeout=REQUEST_SECONDS) if wanted else []
         return {source_of_partition(each): each.offset for each in known if each.offset >= 0}
 
     def first_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """The offset of the first message that each partition still has."""
+        """The offset of each partition's first existing message."""
         return self._log_offsets(partitions, OFFSET_BEGINNING)
 
     def end_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
@@ -125,7 +125,7 @@ class PartitionReader:
         return self._log_offsets(partitions, OFFSET_END)
 
     def offsets_at(self, partitions: Iterable[TopicPartition], at: datetime) -> dict[TopicPartition, int]:
-        """The offset of the first message of each partition that was written then or later; else after the last."""
+        """The offset of each partition's first message written at that time or later; the end if there is none."""
         found = self._log_offsets(partitions, round(at.timestamp() * 1000))
         ends = self.end_offsets(found)
         return {source: offset if offset >= 0 else ends[source] for source, offset in found.items()}

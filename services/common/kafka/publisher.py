@@ -22,20 +22,20 @@ log = structlog.get_logger(__name__)
 DELIVERY_TIMEOUT_MS = 120_000
 POLL_SECONDS = 0.1
 MAX_MESSAGE_BYTES = 5 * 1024 * 1024
-"""As the topic of dead letters allows, the largest of all: a letter holds another message and its circumstances."""
+"""The limit of the topic of dead letters, the largest: a letter contains another message and its circumstances."""
 PARTITION_BY_KEY = -1
 LOG_ALERTS = 1  # of syslog; librdkafka writes to stderr past our log, and what matters comes by error_cb too
 
 
 class QueueFull(Retry):
-    """The local queue is full: stop reading, and come back."""
+    """The local queue is full: stop reading, and try again later."""
 
 
 class Publisher:
     """Sends messages with ``acks=all``, in order per partition, without duplicates within a session."""
 
     def __init__(self, brokers: Brokers, service: str) -> None:
-        """Connects lazily; delivery reports are served by a thread until :meth:`close`."""
+        """Connects lazily. A thread serves delivery reports until :meth:`close`."""
         self._service = service
         self._producer = Producer(
             client_properties(brokers)
@@ -65,9 +65,9 @@ class Publisher:
         headers: Mapping[str, str | bytes] | None = None,
         partition: int = PARTITION_BY_KEY,
     ) -> Future[int]:
-        """Queue a message; the future holds its offset, or Retry if it could not be delivered.
+        """Queue a message. The future holds its offset, or Retry if it could not be delivered.
 
-        Raises QueueFull at once when the local queue is full, Retry if the message cannot be queued at all.
+        Raises QueueFull at once if the local queue is full, Retry if the message cannot be queued.
         """
         outcome: Future[int] = Future()
         try:
@@ -87,22 +87,22 @@ class Publisher:
         return outcome
 
     def flush(self, timeout_seconds: float) -> int:
-        """Wait until all is delivered; returns how many messages are still undelivered."""
+        """Wait until all messages are delivered. Returns how many are not."""
         return int(self._producer.flush(timeout_seconds))
 
     def require_answer(self, topic: str, timeout_seconds: float) -> None:
-        """Return when a broker says where ``topic`` is. Blocks; raises Retry if none does in time."""
+        """Return when a broker answers where ``topic`` is. Blocks; raises Retry if none does in time."""
         with answered("brokers"):
             self._producer.list_topics(topic, timeout_seconds)
 
     def count_partitions(self, topic: str, timeout_seconds: float) -> int:
-        """How many partitions ``topic`` has. Blocks; raises Retry if no broker says it in time."""
+        """The number of partitions of ``topic``. Blocks; raises Retry if no broker answers in time."""
         with answered(f"partitions of {topic}"):
             found = self._producer.list_topics(topic, timeout_seconds).topics[topic]
         return partitions_in(found, topic)
 
     def drop_undelivered(self) -> None:
-        """Give up every message that is not acknowledged; some of them may have arrived all the same."""
+        """Give up every unacknowledged message. Some of them may have arrived."""
         self._producer.purge()
 
     def close(self, timeout_seconds: float = 10) -> None:
@@ -112,7 +112,7 @@ class Publisher:
         self._reports.join()
 
     def _complain(self, error: KafkaError) -> None:
-        """What librdkafka cannot do at the moment; it goes on trying."""
+        """Log an error from which librdkafka recovers by itself."""
         log.warning("kafka", error=error.str())
 
     def _serve_reports(self) -> None:

@@ -1,4 +1,4 @@
-"""Takes in what is new in a topic that is read as a whole: within a moment, and at once for who waits for a row."""
+"""Follows a topic that is read as a whole: within a moment, and at once for a caller that waits for a row."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ from services.common.errors import InvalidConfiguration, Retry
 log = structlog.get_logger(__name__)
 
 FOLLOW_SECONDS = 0.5
-"""Between two questions for news: rows of other topics wait for what is in this one."""
+"""Seconds between two reads. Rows of other topics wait for rows of this one."""
 
 RowT = TypeVar("RowT")
 
 
 class NewsReader(Protocol[RowT]):
-    """Of one topic."""
+    """Reads one topic."""
 
     @property
     def topic(self) -> str:
-        """Its name."""
+        """The topic's name."""
 
     def read_news(self) -> list[RowT]:
-        """Every row that is new. Raises Retry, InvalidConfiguration if there is no such topic."""
+        """The rows since the last call. Raises Retry, InvalidConfiguration if the topic does not exist."""
 
 
 class TopicFollower(Generic[RowT]):
-    """Reads in a thread, one at a time; belongs to one event loop."""
+    """Reads in a thread, one read at a time. Belongs to one event loop."""
 
     def __init__(
         self,
@@ -42,25 +42,22 @@ class TopicFollower(Generic[RowT]):
         *,
         matters: Callable[[], bool] = lambda: True,
     ) -> None:
-        """``take_in`` is called each time that the topic was read to its end, also if nothing is new.
+        """``take_in`` is called each time the topic was read to its end, even without new rows.
 
-        ``matters``: whether anybody needs to know; nobody reads it while that is not so.
+        ``matters``: whether anybody needs the rows; the topic is read only then.
         """
         self._reader, self._take_in, self._clock, self._matters = reader, take_in, clock, matters
         self._reading = asyncio.Lock()
 
     async def follow(self) -> None:
-        """For ever."""
+        """Follow for ever."""
         while True:
             if self._matters():
                 await self.catch_up()
             await self._clock.sleep(FOLLOW_SECONDS)
 
     async def catch_up(self) -> None:
-        """Return once the topic was read to its end.
-
-        Brokers that do not answer, and a topic that is missing, are waited for.
-        """
+        """Return once the topic was read to its end. Waits for brokers that do not answer, and for a missing topic."""
         delays = Backoff(limit=5)
         while True:
             try:

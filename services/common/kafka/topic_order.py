@@ -1,12 +1,12 @@
-"""What was written to one topic before a consumer came is taken in before others are.
+"""Orders topics: messages written to one topic before a consumer started are processed before those of others.
 
-As long as a consumer keeps up, what follows from a message comes after it. One that begins in the past, such as a
-planner whose database was restored, finds cause and effect in two logs: which it is sent first is chance. So topics
-have ranks. A partition is fetched once those of its number in topics of lower ranks have been taken in to where they
-ended when they were assigned. What has come since has no effects yet that could be in the other log already.
+While a consumer keeps up, the effects of a message come after it. A consumer that starts in the past, such as a planner
+whose database was restored, finds cause and effect in two logs, and may get either first. So topics have ranks. A
+partition is fetched once the partitions of its number in topics of lower ranks were processed to where they ended at
+the assignment. Later messages have no effects yet that could be in the other log already.
 
-A partition whose equal in the first topic is not ours is not fetched at all. That is so for a moment when a topic is
-new, and members of the group subscribe to it one after the other.
+A partition whose counterpart in the first topic is not ours is not fetched at all. That happens for a moment when a
+topic is new, and members of the group subscribe to it one after the other.
 """
 
 from __future__ import annotations
@@ -20,39 +20,40 @@ from services.common.kafka.log_end import LogClient, end_offset
 from services.common.kafka.offset_tracker import OffsetTracker, TopicPartition
 
 TopicOrder = Callable[[str], int | None]
-"""The rank of a topic, by its name; 0: the first. None: it is not among the ordered, waits for none, and none for it.
-Ordered topics have equally many partitions."""
+"""The rank of a topic, by its name; 0: the first. None: it is not ordered; it waits for none, and none for it. Ordered
+topics have the same number of partitions."""
 
 
 class Client(LogClient, Protocol):
-    """What it takes of librdkafka's consumer."""
+    """The part of librdkafka's consumer that is needed."""
 
     def pause(self, partitions: list[ClientPartition]) -> None:
-        """Fetch nothing more of them."""
+        """Stop fetching these partitions."""
 
     def resume(self, partitions: list[ClientPartition]) -> None:
-        """Fetch them again."""
+        """Fetch these partitions again."""
 
 
 class PausedPartitions:
-    """Partitions that wait for others. For the thread that polls."""
+    """Partitions that wait for others. Used by the thread that polls."""
 
     def __init__(self, order: TopicOrder, client: Client, offsets: OffsetTracker) -> None:
         self._order, self._client, self._offsets = order, client, offsets
         self._waiting: dict[TopicPartition, list[TopicPartition]] = {}
-        """By partition those that it waits for; none: for its equal in the first topic, which is not ours."""
+        """The partitions that each one waits for; none: it waits for its counterpart in the first topic, which is not
+        ours."""
         self._ends: dict[TopicPartition, int | None] = {}
-        """Where those ended that others wait for; None: not known yet."""
+        """Ends of the partitions that others wait for; None: not known yet."""
 
     def pause_partitions(self, assigned: Iterable[TopicPartition]) -> None:
-        """These are assigned, and no others any more; to be called before anything of them is polled."""
+        """Pause what has to wait, of exactly these assigned partitions. Called before anything of them is polled."""
         ranks = {source: rank for source in sorted(assigned) if (rank := self._order(source.topic)) is not None}
         self._waiting = {source: _earlier(source, ranks) for source, rank in ranks.items() if rank}
         self._ends = {each: None for earlier in self._waiting.values() for each in earlier}
         self._client.pause([ClientPartition(*source) for source in self._waiting])
 
     def resume_partitions(self) -> None:
-        """Have those fetched that need not wait any longer."""
+        """Resume the partitions that need not wait any longer."""
         if not self._ends:
             return
         self._ask_for_ends()
@@ -79,6 +80,6 @@ class PausedPartitions:
 
 
 def _earlier(source: TopicPartition, ranks: dict[TopicPartition, int]) -> list[TopicPartition]:
-    """Those of its number in topics of lower ranks; none if that of the first topic is not among them."""
+    """The partitions of the same number in topics of lower ranks; none if the first topic's is not among them."""
     found = [each for each, rank in ranks.items() if each.partition == source.partition and rank < ranks[source]]
     return found if any(ranks[each] == 0 for each in found) else []

@@ -18,38 +18,38 @@ ACLS_FILE = Path(__file__).with_name("acls.yaml")
 
 COMMANDS = "gitops.commands"
 OBSERVATIONS = "gitops.observations"
-"""What the topics of observations begin with: those of an engine cluster are on :func:`observations_topic`. Under this
-name itself there is one where agents of all clusters wrote before each cluster had its own."""
+"""Prefix of the topics of observations; :func:`observations_topic` has an engine cluster's. The topic with this name
+itself is the former one of all clusters."""
 ENGINE = "gitops.engine"
-"""What the topics of compiled rows begin with: those of an engine cluster are on :func:`engine_topic`."""
+"""Prefix of the topics of compiled rows; :func:`engine_topic` has an engine cluster's."""
 WORKSPACE = "gitops.workspace"
-"""Statuses of workspaces that were not added; those of the others are on :func:`workspace_topic`."""
+"""Topic of the statuses of workspaces that were not added; :func:`workspace_topic` has that of the others."""
 OBJECTS = "gitops.objects"
-"""Child objects of workspaces that were not added; those of the others are on :func:`objects_topic`."""
+"""Topic of the child objects of workspaces that were not added; :func:`objects_topic` has that of the others."""
 DEAD_LETTERS = "gitops.dead-letters"
 FLEET = "gitops.fleet"
-"""Which engine instances there are."""
+"""The engine instances."""
 PLACEMENT = "gitops.placement"
-"""What workspaces and tenants are assigned to."""
+"""The assignments of workspaces and tenants."""
 PROVISIONING = "gitops.provisioning"
 """Claims that wait for a provisioner of others."""
 TENANT_CLUSTERS = "gitops.tenant-clusters"
-"""In which engine cluster each tenant is, for watchers that seal its Secrets."""
+"""The engine cluster of each tenant, for watchers that seal its Secrets."""
 FLEET_ORDERS = "gitops.fleet-orders"
-"""What operators order of them. One partition: orders have one order."""
+"""Operators' orders about the fleet. It has one partition, so orders have one order."""
 
 WORKSPACE_NAME = r"^[A-Za-z0-9]([A-Za-z0-9._-]{0,41}[A-Za-z0-9])?$"
-"""What a workspace may be called. Topic, principal and group contain the name, and so does a table, in 63 bytes."""
+"""Pattern of workspaces' names. Topic, principal and group contain the name, and so does a table's, of 63 bytes."""
 WORKSPACE_PLACEHOLDER, WORKSPACE_DOCUMENT = "<workspace>", 1
-"""What stands for that name, and in which document of both files."""
+"""Placeholder of that name, and the number of its document in both files."""
 ENGINE_CLUSTER_NAME = r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$"
-"""What an engine cluster may be called: a DNS label. Topic, principal and group contain the name."""
+"""Pattern of engine clusters' names: a DNS label. Topic, principal and group contain the name."""
 ENGINE_CLUSTER_PLACEHOLDER, ENGINE_CLUSTER_DOCUMENT = "<engine-cluster>", 2
 DEFAULT_ENGINE_CLUSTER = "default"
-"""Of those who have one: every installation has it."""
+"""The engine cluster that every installation has."""
 
 Name = Annotated[str, StringConstraints(pattern=r"^[a-zA-Z0-9._-]{1,249}$")]
-"""A name as it is: no pattern, no ``*``."""
+"""A literal name: no pattern, no ``*``."""
 
 PrincipalName = Annotated[str, StringConstraints(pattern=r"^[a-z][A-Za-z0-9._-]{0,99}$")]
 TopicOperation = Literal["read", "write", "create", "describe", "describe_configs"]
@@ -57,7 +57,7 @@ GroupOperation = Literal["read", "describe"]
 
 
 class Topic(BaseModel):
-    """One topic as it shall be."""
+    """The declaration of one topic."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -67,7 +67,7 @@ class Topic(BaseModel):
 
 
 class Rights(BaseModel):
-    """What one principal may do; what is not listed it may not."""
+    """The rights of one principal. It has no others."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -79,7 +79,7 @@ class Rights(BaseModel):
 
 
 def load_topics(path: Path = TOPICS_FILE, *, workspace: str = "", engine_cluster: str = "") -> tuple[Topic, ...]:
-    """The declared topics; those of a workspace or of an engine cluster if one is given.
+    """The declared topics; those of a workspace or engine cluster if one is given.
 
     Raises InvalidConfiguration: file and field.
     """
@@ -87,15 +87,15 @@ def load_topics(path: Path = TOPICS_FILE, *, workspace: str = "", engine_cluster
 
 
 def load_acls(path: Path = ACLS_FILE, *, workspace: str = "", engine_cluster: str = "") -> dict[str, Rights]:
-    """Rights by principal; of the principals of a workspace or of an engine cluster if one is given.
+    """Rights by principal; those of the principals of a workspace or engine cluster if one is given.
 
-    Raises InvalidConfiguration likewise.
+    Raises InvalidConfiguration: file and field.
     """
     return dict(_load(path, dict[PrincipalName, Rights], workspace, engine_cluster))
 
 
 def _load(path: Path, shape: Any, workspace: str, engine_cluster: str) -> Any:
-    """One of the documents; a file without it declares nothing there."""
+    """One of the documents. A file without the document declares nothing there."""
     number = WORKSPACE_DOCUMENT if workspace else ENGINE_CLUSTER_DOCUMENT if engine_cluster else 0
     try:
         text = path.read_text().replace(WORKSPACE_PLACEHOLDER, workspace)
@@ -106,46 +106,46 @@ def _load(path: Path, shape: Any, workspace: str, engine_cluster: str) -> Any:
 
 
 def workspace_topic(workspace: str) -> str:
-    """The topic of this workspace's statuses, which its watchers alone read."""
+    """The topic of this workspace's statuses. Only its watchers read it."""
     return f"{WORKSPACE}.{workspace}"
 
 
 def objects_topic(workspace: str) -> str:
-    """The topic of this workspace's child objects, which its watchers alone read."""
+    """The topic of this workspace's child objects. Only its watchers read it."""
     return f"{OBJECTS}.{workspace}"
 
 
 def engine_topic(engine_cluster: str) -> str:
-    """The topic of the compiled rows of this engine cluster's instances, which its agents alone read."""
+    """The topic of the compiled rows of this engine cluster's instances. Only its agents read it."""
     return f"{ENGINE}.{engine_cluster}"
 
 
 def observations_topic(engine_cluster: str) -> str:
-    """The topic of what this engine cluster's agents report, which they and its provisioner alone write."""
+    """The topic of this engine cluster's observations. Only its agents and its provisioner write it."""
     return f"{OBSERVATIONS}.{engine_cluster}"
 
 
 def is_observations_topic(topic: str) -> bool:
-    """Whether it holds observations of one engine cluster, or of all, as before each had its own."""
+    """Whether it is the topic of one engine cluster's observations, or the former one of all clusters."""
     return topic == OBSERVATIONS or topic.startswith(observations_topic(""))
 
 
 def reporting_cluster(topic: str) -> str | None:
-    """The engine cluster whose agents alone write observations to this topic; None if it is not such a topic."""
+    """The engine cluster whose agents write observations to this topic; None if it is no such topic."""
     cluster = topic.removeprefix(observations_topic(""))
     return cluster if cluster != topic else None
 
 
 def log_of(topic: str) -> str:
-    """Which log a topic is a part of, as codecs and schemas know it: all topics of observations are one."""
+    """The name that codecs and schemas use for a topic. It is the same for all topics of observations."""
     return OBSERVATIONS if is_observations_topic(topic) else topic
 
 
 def is_engine_topic(topic: str) -> bool:
-    """Whether it is one of those, or what releases before had for all clusters."""
+    """Whether it is a topic of compiled rows, including the former one of all clusters."""
     return topic == ENGINE or topic.startswith(engine_topic(""))
 
 
 def tenant_key(workspace: str, namespace: str) -> bytes:
-    """The message key that keeps all that concerns a tenant in one partition."""
+    """The message key that keeps everything about a tenant in one partition."""
     return f"{workspace}/{namespace}".encode()

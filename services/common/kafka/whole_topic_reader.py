@@ -1,4 +1,4 @@
-"""Reads a compacted topic that is small, all of it and then what is new, as a member of no group."""
+"""Reads a small compacted topic: all of it, and then what is new, without joining a group."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ log = structlog.get_logger(__name__)
 
 RowT = TypeVar("RowT")
 Decode = Callable[[bytes | None, bytes | None], RowT]
-"""From a message's key and value. Raises Poison, Retry (registry away)."""
+"""Decodes a message's key and value. Raises Poison, Retry (registry away)."""
 
 
 class WholeTopicReader(Generic[RowT]):
-    """Used by one thread at a time, and blocks it."""
+    """A reader for one thread at a time, which it blocks."""
 
     def __init__(self, brokers: Brokers, topic: str, group: str, decode: Decode[RowT], service: str) -> None:
         """Connects lazily.
@@ -30,23 +30,23 @@ class WholeTopicReader(Generic[RowT]):
         Args:
             brokers: where the topic is.
             topic: its name.
-            group: one of ours, which Kafka's clients have to name; nothing is committed.
+            group: one of our groups, which Kafka's clients must name; nothing is committed.
             decode: makes a row of a message.
-            service: who reads, for metrics.
+            service: the reading service, for metrics.
         """
         self.topic = topic
         self._brokers, self._group, self._decode = brokers, group, decode
         self._service = service
         self._reader: PartitionReader | None = None
         self._partitions: Sequence[TopicPartition] = ()
-        """Looked up once: a topic that is lost while we run is waited for."""
+        """Looked up once. A topic that is lost later is waited for."""
         self._ends: Mapping[TopicPartition, int] = {}
-        """To where each partition was read."""
+        """The end of what was read of each partition."""
 
     def read_news(self) -> list[RowT]:
-        """Every row that was written since the last call; at first, and after an error, all that the topic has.
+        """The rows written since the last call; at first, and after an error, all rows of the topic.
 
-        Raises Retry if the brokers or the registry do not answer, InvalidConfiguration if there never was the topic.
+        Raises Retry if the brokers or the registry do not answer, InvalidConfiguration if the topic has never existed.
         """
         try:
             return self._read_news()
@@ -55,7 +55,7 @@ class WholeTopicReader(Generic[RowT]):
             raise
 
     def close(self) -> None:
-        """Close the connection; what is read next begins anew."""
+        """Close the connection. The next read begins at the start of the topic."""
         if self._reader is not None:
             self._reader.close()
         self._reader, self._ends = None, {}
@@ -70,11 +70,11 @@ class WholeTopicReader(Generic[RowT]):
         return rows
 
     def _starts(self, ends: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
-        """Where to go on: at the beginning if the topic is shorter than it was, for it was made anew."""
+        """Where to continue: at the beginning if the topic is shorter than before, because it was created again."""
         return self._ends if all(end >= self._ends.get(source, 0) for source, end in ends.items()) else {}
 
     def _rows(self, message: ConsumedMessage) -> Iterator[RowT]:
-        """Its row; none if it cannot be understood: what was known of its object stands."""
+        """The message's row; none if it cannot be decoded. Then the object's last row stays."""
         try:
             yield self._decode(message.key, message.value)
         except Poison as error:

@@ -1,7 +1,7 @@
-"""The Kubernetes API as both edges use it: a thin asynchronous client and a list+watch stream.
+"""The Kubernetes API for watchers and agents: a thin asynchronous client, and a stream of lists and watches.
 
-Configuration, authentication and TLS are those of the official ``kubernetes`` package; requests go through aiohttp with
-orjson, because the package's generated methods spend several times the CPU of the request itself.
+Configuration, authentication and TLS are those of the official ``kubernetes`` package. Requests go through aiohttp with
+orjson, because the package's generated methods use several times the CPU of the request itself.
 """
 
 from services.common.kubernetes.access import Access, ForbiddenGrace, require_access, startup_error

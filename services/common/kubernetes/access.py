@@ -1,7 +1,7 @@
-"""Rights at an API server: reviewed at start, and what to do when a request is forbidden.
+"""Rights at an API server: reviewed at the start, and tolerated to be missing for a while later.
 
-A right that the process needs and does not have is named at start. Later a 403 is tolerated for a while: an API server
-that has just started may not have loaded its RBAC rules.
+The start names each right that the process lacks. Later a 403 is tolerated for a while, because an API server that has
+just started may not have loaded its RBAC rules.
 """
 
 from __future__ import annotations
@@ -35,27 +35,27 @@ log = structlog.get_logger(__name__)
 ACCESS_REVIEW = ApiResource("authorization.k8s.io", "v1", "SelfSubjectAccessReview", "selfsubjectaccessreviews")
 GRACE_SECONDS = 30.0
 GRACES = 10
-"""So many times as long it takes at most, if it begins anew again and again."""
+"""By which factor the whole patience may exceed one period, if it begins again and again."""
 START_GRACE_SECONDS = 15.0
-"""Shorter than at work, because somebody waits for the process to start."""
+"""Shorter than while working, because somebody waits for the process to start."""
 
 
 @dataclass(slots=True)
 class ForbiddenGrace:
-    """Patience with requests of one sort: it begins with the first that is forbidden, and ends when one is not.
+    """Patience with requests of one kind: begins with the first forbidden one, and ends with a permitted one.
 
-    When one fails for another reason it begins anew: an API server that was away does not know rights at first, each
-    time that it starts. Not without an end: of several API servers one may be away for long.
+    It begins anew when a request fails for another reason, because an API server knows no rights right after each
+    start. It is limited in all: of several API servers one may be away for long.
     """
 
     seconds: float = GRACE_SECONDS
     clock: Clock = field(default_factory=SystemClock)
     _since: float | None = None
     _first: float | None = None
-    """The first since a request was permitted."""
+    """Time of the first forbidden request since one was permitted."""
 
     def tolerate_rejection(self, error: Rejected) -> None:
-        """Return if ``error`` may pass by itself: try again. Raises it otherwise."""
+        """Return if ``error`` may pass by itself, so that the caller tries again. Raises it otherwise."""
         now = self.clock.time()
         self._since = self._since if self._since is not None else now
         self._first = self._first if self._first is not None else now
@@ -64,31 +64,31 @@ class ForbiddenGrace:
             raise error
 
     def begin_anew(self) -> None:
-        """A request was not answered, or failed otherwise."""
+        """Begin anew: a request was not answered, or failed otherwise."""
         self._since = None
 
     def reset(self) -> None:
-        """A request was permitted."""
+        """End: a request was permitted."""
         self._since = self._first = None
 
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """What a service does with the objects of one kind, in one namespace or, if that is empty, in all."""
+    """What a service does with objects of one kind, in one namespace or, if that is empty, in all."""
 
     resource: ApiResource
     verbs: tuple[str, ...]
-    """Those of a subresource as ``patch/status``."""
+    """Verbs; those of a subresource as ``patch/status``."""
     remedy: str
-    """What to grant, and to whom."""
+    """Which right to grant, and to whom."""
     not_served: str
-    """What to do if the API server does not know the kind."""
+    """What to do if the API server does not serve the kind."""
     namespace: str = ""
     listed: tuple[str, ...] = ("",)
-    """Field selectors of what is listed, which is tried; none if nothing is."""
+    """Field selectors of lists, which are tried; none if nothing is listed."""
     metadata_only: bool = False
     may_be_missing: bool = False
-    """Whether the API server need not know the kind."""
+    """Whether the API server need not serve the kind."""
 
     @property
     def rights(self) -> list[tuple[str, str]]:
@@ -97,17 +97,17 @@ class Access:
 
     @property
     def name(self) -> str:
-        """The kind as operators know it from ``kubectl``."""
+        """The kind's name in ``kubectl``."""
         return f"{self.resource.plural}.{self.resource.group}" if self.resource.group else self.resource.plural
 
     @property
     def where(self) -> str:
-        """Where the right is needed."""
+        """Where the right is needed, as a text."""
         return f"in namespace {self.namespace}" if self.namespace else "in all namespaces"
 
 
 async def require_access(client: KubeClient, access: Access, timeout_seconds: float) -> None:
-    """Return when every right is there; an API server that is away is waited for.
+    """Return when all rights exist. Waits for an API server that is away.
 
     Raises NoPermission naming the right and the remedy, InvalidConfiguration if the kind is not served, Unavailable.
     """
@@ -130,7 +130,7 @@ async def require_access(client: KubeClient, access: Access, timeout_seconds: fl
 
 
 def startup_error(access: Access, error: Rejected) -> StartupError:
-    """What ``error`` means for an operator; its text names the verb and the resource."""
+    """The error for an operator, with the verb and the resource."""
     if error.is_forbidden:
         return NoPermission(f"{one_line(error)}; {access.remedy}")
     return InvalidConfiguration(f"the API server refuses requests for {access.name}: {one_line(error)}")
@@ -188,7 +188,7 @@ async def _is_allowed(client: KubeClient, access: Access, verb: str, subresource
 
 
 def _bear(error: Rejected, grace: ForbiddenGrace, access: Access) -> None:
-    """Raises NoPermission when a refusal is to be believed."""
+    """Raises NoPermission if the patience with a refusal has ended."""
     try:
         grace.tolerate_rejection(error)
     except Rejected:

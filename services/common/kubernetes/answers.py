@@ -1,4 +1,4 @@
-"""Parses the answers of an API server, or of a proxy in its place, into values and errors. Called by :mod:`client`."""
+"""Parses the answers of an API server, or of a proxy before it, into values and errors. Called by :mod:`client`."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class WatchEvent:
 
 
 async def raise_for_status(response: aiohttp.ClientResponse) -> None:
-    """Raise what a refusal means; see :mod:`services.common.kubernetes.api_errors`."""
+    """Raise the error that a status means; see :mod:`services.common.kubernetes.api_errors`."""
     if response.status < 400:  # noqa: PLR2004 - HTTP's own boundary
         return
     body = await response.read()
@@ -59,7 +59,7 @@ def keep_alive(response: aiohttp.ClientResponse) -> None:
 
 
 async def split_lines(response: aiohttp.ClientResponse) -> AsyncGenerator[bytes]:
-    """Split a chunked body at newlines; a line may be longer than any read buffer."""
+    """Split a chunked body at newlines. A line may be longer than any read buffer."""
     rest = b""
     async for chunk in response.content.iter_any():
         *whole, rest = (rest + chunk).split(b"\n")
@@ -69,7 +69,7 @@ async def split_lines(response: aiohttp.ClientResponse) -> AsyncGenerator[bytes]
 
 
 def watch_event(line: bytes) -> WatchEvent:
-    """One line of a watch. Raises what an ERROR among the events means, Retry if it is none of Kubernetes'."""
+    """One event of a watch. Raises the error of an ERROR event, and Retry if the line is no event of Kubernetes."""
     event = parse_json(line)
     try:
         type_, content = event["type"], event["object"]
@@ -81,7 +81,7 @@ def watch_event(line: bytes) -> WatchEvent:
 
 
 def _failure(status: Manifest, code: int, reason: str = "") -> GitOpsError:
-    """What a Status object means; ``reason`` unless it says so itself."""
+    """The error that a Status object means; its text is ``reason`` if the object has none."""
     message = str(status.get("message", ""))[:MESSAGE_LIMIT]
     return from_status(code, status.get("reason", reason), message, _details(dict_of(status.get("details"))))
 
@@ -92,7 +92,7 @@ def _details(details: Manifest) -> Details:
 
 
 def parse_json(text: bytes) -> Manifest:
-    """Parse an answer. A proxy on the way may cut it short, or answer in the API server's place."""
+    """Parse an answer. A proxy may cut it short, or answer in the API server's place."""
     try:
         answer: Manifest = orjson.loads(text)
     except orjson.JSONDecodeError as error:
@@ -101,5 +101,5 @@ def parse_json(text: bytes) -> Manifest:
 
 
 def describe_error(error: BaseException) -> str:
-    """What ``error`` says; its type if it says nothing."""
+    """The text of ``error``, or its type if it has no text."""
     return str(error) or type(error).__name__

@@ -1,4 +1,4 @@
-"""What the API server's answers mean. The one place where HTTP statuses become error types."""
+"""Translates HTTP statuses of the API server into error types. Nothing else does."""
 
 from __future__ import annotations
 
@@ -13,55 +13,55 @@ NAMESPACE_TERMINATING = "NamespaceTerminating"
 
 @dataclass(frozen=True, slots=True)
 class Details:
-    """What a Status object tells of a failure beside its reason and its message, which is for people."""
+    """The machine-readable part of a Status object about a failure."""
 
     plural: str = ""
-    """The kind of the object that it is about, as in the object's path; the field's own name is ``kind``."""
+    """The kind of the object concerned, as in paths. The field of the Status object is called ``kind``."""
     name: str = ""
     causes: frozenset[str] = frozenset()
-    """Reasons, by which machines tell failures of one HTTP status apart."""
+    """Reasons that distinguish failures with the same HTTP status."""
 
 
 class NotFound(Wait):
-    """404: the object, its namespace or its kind is not there; ``details`` tell which, if an API server answered."""
+    """404: the object, its namespace or its kind does not exist. ``details`` say which, if an API server answered."""
 
     def __init__(self, message: str, details: Details = Details()) -> None:
         super().__init__(message)
         self.details = details
 
     def is_of(self, plural: str, name: str) -> bool:
-        """Whether this very object is not there: its namespace is not known to be missing, nor its kind."""
+        """Whether this very object does not exist. False if its namespace or kind may be missing."""
         return (self.details.plural, self.details.name) == (plural, name)
 
 
 class NamespaceTerminating(Wait):
-    """403: nothing new may be made in the namespace until it has been deleted, and is perhaps made anew."""
+    """403: nothing can be created in the namespace while it is being deleted."""
 
 
 class AlreadyExists(Permanent):
-    """409 on create: someone was first."""
+    """409 on create: the object exists."""
 
 
 class Conflict(Retry):
-    """409 on update: the object changed since it was read."""
+    """409 on update: the object has changed since it was read."""
 
 
 class Expired(Retry):
-    """410: the resource version is no longer in the API server's history; list again."""
+    """410: the API server no longer has the resource version in its history. List again."""
 
 
 class Unauthenticated(Retry):
-    """401: the credentials are not accepted (yet, or any more: tokens are renewed under us)."""
+    """401: the credentials are not accepted at the moment; tokens are renewed while we run."""
 
 
 class ServerFailed(Retry):
-    """500, 504: the API server stumbled over this very request. The same request may never work: vary it."""
+    """500, 504: the API server failed at this request. The same request may never work, so vary it."""
 
 
 class Rejected(Permanent):
     """400, 403, 405, 413, 415, 422: the API server will never accept this request as it is.
 
-    ``status`` tells which; 403 may be mended by an operator.
+    ``status`` says which. An operator may be able to fix 403.
     """
 
     def __init__(self, message: str, status: int) -> None:
@@ -70,7 +70,7 @@ class Rejected(Permanent):
 
     @property
     def is_forbidden(self) -> bool:
-        """Whether rights are missing: for the moment, or until an operator grants them."""
+        """Whether rights are missing, for the moment or until an operator grants them."""
         return self.status == FORBIDDEN
 
 
@@ -85,7 +85,7 @@ _BY_STATUS: dict[int, type[GitOpsError]] = {
 
 
 def from_status(status: int, reason: str, message: str, details: Details = Details()) -> GitOpsError:
-    """Translate an HTTP status, and what the Status object says, into an error to raise."""
+    """The error to raise for an HTTP status and its Status object."""
     text = f"API server answered {status} {reason}: {message}"
     if reason == "AlreadyExists":
         return AlreadyExists(text)

@@ -1,4 +1,4 @@
-"""Kinds that are not our own, and where each lives in the Kubernetes API."""
+"""Kinds of others, and their paths in the Kubernetes API."""
 
 from __future__ import annotations
 

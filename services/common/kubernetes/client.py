@@ -37,13 +37,13 @@ from services.common.kubernetes.builtin_kinds import ApiResource, Manifest
 
 REQUEST_SECONDS = 30.0
 CONNECT_SECONDS = 5.0
-"""For a connection, one of the pool or a new one."""
+"""Timeout for a connection, from the pool or new."""
 REQUEST_TIMEOUT = aiohttp.ClientTimeout(total=REQUEST_SECONDS, connect=CONNECT_SECONDS)
 WATCH_SECONDS = 290  # below the API server's own five-minute minimum, so that watches end by agreement
 PAGE = 100
-"""Objects of a list at a time: with 256 KiB of annotations each, as anyone may write, they are some 30 MB."""
+"""Objects per page of a list. With 256 KiB of annotations each, which anybody may write, these are some 30 MB."""
 UNLIMITED = 0
-"""Of connections, as aiohttp says it."""
+"""aiohttp's value for an unlimited number of connections."""
 
 JSON_PATCH = "application/json-patch+json"
 MERGE_PATCH = "application/merge-patch+json"
@@ -51,12 +51,12 @@ APPLY_PATCH = "application/apply-patch+yaml"
 
 WHOLE = "application/json"
 METADATA = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
-"""Of each object only its metadata, all that a follower of Secrets needs to hold; whole objects if that is unknown."""
+"""Requests only the metadata of each object, enough to follow Secrets; whole objects if that is unsupported."""
 METADATA_LIST = METADATA.replace("PartialObjectMetadata", "PartialObjectMetadataList")
 
 
 def _shown() -> ssl.SSLContext:
-    """Takes whatever certificate is shown: nothing is sent over such a connection."""
+    """A context that accepts any certificate. Nothing is sent over such a connection."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     return context
@@ -74,12 +74,10 @@ class Page:
 
 
 async def connect(kubeconfig: Path | None, *, connections: int = 32) -> KubeClient:
-    """Open a client for ``kubeconfig``, or for the pod's own service account if that is None.
+    """Open a client for ``kubeconfig``, or for the pod's service account if that is None.
 
-    ``connections`` is how many calls it has in flight at most; watches are not among them.
-
-    Raises:
-        InvalidConfiguration: the file is missing or unusable, or we are not in a pod.
+    ``connections`` is the greatest number of calls at a time, without watches. Raises InvalidConfiguration if the file
+    is missing or unusable, or if we are not in a pod.
     """
     configuration = Configuration()
     with _usable(kubeconfig):
@@ -93,7 +91,7 @@ async def connect(kubeconfig: Path | None, *, connections: int = 32) -> KubeClie
 
 
 def current_namespace(kubeconfig: Path) -> str:
-    """That of its current context, as ``kubectl`` takes it. Raises InvalidConfiguration."""
+    """The namespace of the kubeconfig's current context, as ``kubectl`` takes it. Raises InvalidConfiguration."""
     with _usable(kubeconfig):
         _, current = config.list_kube_config_contexts(str(kubeconfig))  # type: ignore[no-untyped-call]
     return text_at(current, "context.namespace") or "default"
@@ -101,7 +99,7 @@ def current_namespace(kubeconfig: Path) -> str:
 
 @contextmanager
 def _usable(kubeconfig: Path | None) -> Iterator[None]:
-    """Raises InvalidConfiguration in place of what the library says."""
+    """Raises InvalidConfiguration in place of the library's errors."""
     try:
         yield
     except (ConfigException, OSError, ValueError, TypeError, YAMLError) as error:
@@ -109,7 +107,7 @@ def _usable(kubeconfig: Path | None) -> Iterator[None]:
 
 
 def client_of(configuration: Configuration) -> KubeClient:
-    """A client with these settings. To be called on the event loop that will use it."""
+    """A client with this configuration. Call it on the event loop that will use the client."""
     tls = RESTClientObject(configuration).ssl_context
     # The library's own session looks for proxies in the environment and in ~/.netrc at every request.
 
@@ -120,7 +118,7 @@ def client_of(configuration: Configuration) -> KubeClient:
 
 
 def _nobody_elses() -> float:
-    """However long it takes: nobody else makes these changes."""
+    """Changes may take any time: no other process makes them."""
     return CONNECT_SECONDS
 
 
@@ -131,17 +129,17 @@ class KubeClient:
     configuration: Configuration
     calls: aiohttp.ClientSession
     watches: aiohttp.ClientSession
-    """Each holds its connection for as long as it lasts, and there may be hundreds: no call waits behind them."""
+    """Session of watches. Each holds a connection, and there may be hundreds, so calls use another session."""
     require_ownership: Callable[[], float] = _nobody_elses
-    """Called right before a change: within how many seconds it has to be sent. Raises Retry if what it is about may be
-    another process's by now."""
+    """Called right before a change. Returns within how many seconds to send it. Raises Retry if another process may own
+    its subject by now."""
 
     def fenced(self, require_ownership: Callable[[], float]) -> KubeClient:
-        """The same connections, for changes that only the owner may make."""
+        """A client with the same connections, for changes that only the owner may make."""
         return replace(self, require_ownership=require_ownership)
 
     async def __aenter__(self) -> Self:
-        """Nothing is opened before the first call."""
+        """Opens nothing before the first call."""
         return self
 
     async def __aexit__(
@@ -156,12 +154,12 @@ class KubeClient:
         return await self._call("GET", resource.path(namespace, name))
 
     async def require_answer(self) -> None:
-        """Return when the API server answers, whatever it says. Raises Retry if it does not."""
+        """Return when the API server answers anything. Raises Retry if it does not."""
         with suppress(Rejected, Unauthenticated):
             await self._call("GET", "/version")
 
     async def read_certificate(self) -> bytes:
-        """The certificate that the API server shows (DER), which is not verified. Raises Retry, Permanent."""
+        """The API server's certificate (DER), unverified. Raises Retry, Permanent."""
         url = urlsplit(self.configuration.host)
         if url.scheme != "https" or self.configuration.proxy:
             raise Permanent(f"{url.scheme}: the API server is not connected to by TLS, or not directly")
@@ -180,7 +178,7 @@ class KubeClient:
         return shown
 
     async def read_schemas(self, group: str, version: str) -> Manifest:
-        """The OpenAPI description of an API group; it knows the fields that the API server keeps. Raises NotFound."""
+        """The OpenAPI description of an API group, with the fields that the API server stores. Raises NotFound."""
         return await self._call("GET", f"/openapi/v3/apis/{group}/{version}")
 
     async def list_pages(
@@ -193,9 +191,9 @@ class KubeClient:
         limit: int = PAGE,
         metadata_only: bool = False,
     ) -> AsyncGenerator[Page]:
-        """List a collection page by page, all pages of one consistent moment. Raises Expired if that moment is lost.
+        """List a collection page by page, at one consistent moment. Raises Expired if that moment is lost.
 
-        ``selector`` chooses by labels, ``fields`` by fields.
+        ``selector`` selects by labels, ``fields`` by fields.
         """
         accept = METADATA_LIST if metadata_only else WHOLE
         query = {"limit": str(limit)} | _selection(selector, fields)
@@ -252,9 +250,9 @@ class KubeClient:
         subresource: str | None = None,
         force: bool = True,
     ) -> Manifest:
-        """Server-side apply, taking over fields that another manager owns; those only with ``force``.
+        """Server-side apply. Takes over fields of other managers only with ``force``.
 
-        Raises Conflict: without it another manager says something else; or the manifest names another uid or version.
+        Raises Conflict if another manager has another value, or if the manifest names another uid or version.
         """
         meta = manifest["metadata"]
         path = resource.path(meta.get("namespace"), meta["name"], subresource)
@@ -286,7 +284,7 @@ class KubeClient:
         uid: str | None = None,
         version: int | None = None,
     ) -> None:
-        """Ask for deletion; with ``uid`` only of that incarnation, with ``version`` only of that state of it.
+        """Request the deletion; with ``uid`` only of that incarnation, with ``version`` only of that version.
 
         Raises NotFound, Conflict (another uid or version).
         """
@@ -326,7 +324,7 @@ class KubeClient:
         limits: aiohttp.ClientTimeout = REQUEST_TIMEOUT,
         session: aiohttp.ClientSession | None = None,
     ) -> AsyncGenerator[aiohttp.ClientResponse]:
-        """A request with our credentials, which are asked for each time: tokens are renewed under us."""
+        """A request with our credentials, which are read each time because tokens are renewed."""
         headers = {"Accept": accept}
         if credentials := (await self.configuration.auth_settings()).get("BearerToken"):
             headers["Authorization"] = credentials["value"] or ""
@@ -350,7 +348,7 @@ class KubeClient:
 
 
 def _limits(seconds: float) -> aiohttp.ClientTimeout:
-    """Of a request that has to be sent within ``seconds``."""
+    """The limits of a request that has to be sent within ``seconds``."""
     return aiohttp.ClientTimeout(total=REQUEST_SECONDS, connect=min(CONNECT_SECONDS, seconds))
 
 

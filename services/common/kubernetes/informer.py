@@ -1,8 +1,8 @@
 """An informer: list, watch and a store of what exists, as in client-go.
 
-The store is filled with what lists and watches show, and with the answers to our own writes, which may be ahead of the
-watch. A complete list is authoritative: what it shows replaces what was known before it began, even if that had a
-greater resource version, because an API server that was restored from a backup counts from an older one.
+The store has what lists and watches show, and the answers to our own writes, which may be ahead of the watch. A
+complete list is authoritative: it replaces what was known before it began, even with a greater resource version,
+because an API server that was restored from a backup counts from an older one.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ class _Entry(Generic[ItemT]):
     version: int
     item: ItemT
     list: int
-    """Number of the newest list that had begun when it was last shown."""
+    """Number of the newest list that had begun when the object was last shown."""
     value: str | None
-    """By which the index has it."""
+    """The object's value in the index."""
 
 
 class ObjectStore(Mapping[KeyT, ItemT]):
-    """Of each object that exists what ``project`` makes of it: the whole, or the part that decisions need.
+    """Stores what ``project`` makes of each existing object: the whole, or the part that decisions need.
 
-    ``project`` gets the object and the part of the collection it was seen in, see :mod:`reflector`. ``index_by`` gives
-    each object a value, by which it is found without a look at all others; None if it need not be found so.
+    ``project`` gets the object and its part of the collection, see :mod:`reflector`. ``index_by`` returns the value by
+    which an object is found in the index; None: it is not indexed.
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class ObjectStore(Mapping[KeyT, ItemT]):
         self._index: dict[str, dict[KeyT, None]] = {}
         self._list = 0
         self.is_complete = False
-        """Whether a list has been completed since the last one began."""
+        """Whether a list was completed since the last one began."""
 
     def __getitem__(self, key: KeyT) -> ItemT:
         return self._entries[key].item
@@ -60,11 +60,11 @@ class ObjectStore(Mapping[KeyT, ItemT]):
         return len(self._entries)
 
     def indexed_keys(self, value: str) -> Collection[KeyT]:
-        """The objects that have this value in the index."""
+        """Keys of the objects with this value in the index."""
         return self._index.get(value, {}).keys()
 
     def observe_event(self, event: Reflection) -> list[KeyT]:
-        """Take in what was listed or watched. Returns the keys of objects that are not as they were known."""
+        """Process an event of the list or watch. Returns the keys of objects that have changed in the store."""
         match event:
             case ListStarted():
                 self._list += 1
@@ -81,10 +81,10 @@ class ObjectStore(Mapping[KeyT, ItemT]):
         return []
 
     def put_answer(self, manifest: Manifest, known: ItemT | None) -> None:
-        """Take in the answer to a request of ours; ``known`` is what the store held when it was made.
+        """Store the answer to a request of ours. ``known`` is the stored object when the request was made.
 
-        If that has not changed meanwhile the answer is newer, whatever its resource version: the API server may have
-        been restored. If the object went meanwhile the watch will tell whether it came again.
+        If that has not changed meanwhile, the answer is newer, whatever its resource version, because the API server
+        may have been restored. If the object went meanwhile, the watch will show whether it came again.
         """
         entry = self._entries.get(self._key_of(manifest))
         if entry is None:
@@ -102,7 +102,7 @@ class ObjectStore(Mapping[KeyT, ItemT]):
             self._set_entry(key, None)
 
     def _put_newer(self, manifest: Manifest, part: str = "") -> list[KeyT]:
-        """Versions are comparable since the newest list began, not beyond it."""
+        """Store a newer version. Versions are comparable only since the newest list began."""
         entry, version = self._entries.get(self._key_of(manifest)), int(manifest["metadata"]["resourceVersion"])
         if entry is None or entry.list < self._list or entry.version < version:
             return self._put(manifest, part)
@@ -123,7 +123,7 @@ class ObjectStore(Mapping[KeyT, ItemT]):
         return gone
 
     def _set_entry(self, key: KeyT, entry: _Entry[ItemT] | None) -> None:
-        """The one place where objects come, change and go (None): the index changes with them."""
+        """Store or remove (None) an entry, with the index. Nothing else changes either."""
         known = self._entries.get(key)
         if entry is None:
             del self._entries[key]
@@ -142,13 +142,13 @@ class ObjectStore(Mapping[KeyT, ItemT]):
 
 @dataclass(frozen=True, slots=True)
 class Informer(Generic[KeyT, ItemT]):
-    """Keeps ``store`` as ``events``, those of one collection, say."""
+    """Keeps ``store`` up to date with the ``events`` of one collection."""
 
     events: AsyncGenerator[Reflection]
     store: ObjectStore[KeyT, ItemT]
 
     async def changes(self) -> AsyncIterator[tuple[Reflection, list[KeyT]]]:
-        """For ever: each event, once the store is as it says, and the keys of the objects that changed by it."""
+        """Each event, after the store was updated, and the keys of objects that have changed; for ever."""
         async with aclosing(self.events) as events:
             async for event in events:
                 yield event, self.store.observe_event(event)

@@ -1,9 +1,9 @@
-"""Leader election by a Lease: of several processes one works, and another takes over when it is gone.
+"""Leader election by a Lease: one of several processes works, and another takes over when it is gone.
 
-Called by a service's lifecycle. What it promises: a leader that cannot renew its lease stops working before anybody
-may take the lease over. One that was stopped meanwhile has not noticed: so ``holds_lease`` is asked right before each
-effect. One that is stopped between the two comes late all the same. Times are measured on each process's own clock;
-only durations are compared, never dates.
+A leader that cannot renew its lease stops working before anybody may take the lease over. A leader that was stopped has
+not noticed that time has passed, so ``holds_lease`` is asked right before each effect. Only a process that is stopped
+between that check and its effect comes late. Each process measures times on its own clock, and compares only durations,
+never dates.
 """
 
 from __future__ import annotations
@@ -28,21 +28,21 @@ from services.common.times import rfc3339_micro
 log = structlog.get_logger(__name__)
 
 RENEW_EVERY, STOP_AFTER, ASK_EVERY = 1 / 3, 2 / 3, 1 / 15
-"""Shares of a lease's duration: between two renewals, without one until the leader stops, between two questions."""
+"""Shares of a lease's duration: between two renewals; without a renewal until the leader stops; between two checks."""
 RESIGN_SECONDS = 2.0
 
 
 async def at_once() -> None:
-    """Nothing keeps it from leading."""
+    """The default: the process can always lead."""
 
 
 def nothing_to_give_up() -> None:
-    """Whatever is done is done at once."""
+    """The default: nothing is under way after the work has ended."""
 
 
 @dataclass(slots=True)
 class Election:
-    """One candidate. ``identity`` is this process's alone: one that was restarted is another."""
+    """One candidate. ``identity`` is unique to this process; a restarted process has another."""
 
     kube: KubeClient
     namespace: str
@@ -51,9 +51,9 @@ class Election:
     seconds: int = 15
     clock: Clock = field(default_factory=SystemClock)
     wait_until_able: Callable[[], Awaitable[None]] = at_once
-    """Returns when this process could lead, as far as it knows; it stands for election only then."""
+    """Returns when this process could lead, as far as it knows. It is a candidate only then."""
     after_leading: Callable[[], None] = nothing_to_give_up
-    """Gives up what is under way: it must not come after what another leader does."""
+    """Gives up what is under way, so that it does not come after the next leader's effects."""
     leading: bool = False
     _renewed: float = 0
     _seen_version: str = ""
@@ -61,7 +61,7 @@ class Election:
 
     @property
     def holds_lease(self) -> bool:
-        """Whether nobody else can lead yet: false in a leader that was stopped for long, before it has noticed."""
+        """Whether nobody else can lead yet. False in a leader that was stopped for long, even before it has noticed."""
         return self.leading and self.clock.time() < self._stop_at
 
     @property
@@ -69,9 +69,9 @@ class Election:
         return self._renewed + self.seconds * STOP_AFTER
 
     async def run(self, work: Callable[[], Awaitable[None]]) -> None:
-        """Wait to be elected, work until the lease is lost, again and again. Raises what ``work`` raises, Rejected.
+        """Wait for the election, work until the lease is lost, and again, for ever.
 
-        If ``work`` returns, this process cannot go on, and another may.
+        Raises what ``work`` raises, Rejected. If ``work`` returns, this process cannot go on, and another may.
         """
         while True:
             await self.wait_until_able()
@@ -84,7 +84,7 @@ class Election:
             await self.resign()
 
     async def resign(self) -> None:
-        """Let another take over at once, if the lease is ours. To be called when no effect of ours is outstanding."""
+        """Let another process lead at once, if the lease is ours. Call it when none of our effects is outstanding."""
         try:
             async with self._timeout(RESIGN_SECONDS):
                 lease = await self.kube.get_object(LEASE, self.namespace, self.name)
@@ -106,7 +106,7 @@ class Election:
             await asyncio.wait([working, keeping])
 
     async def _keep(self) -> None:
-        """Renew again and again; return when the lease is another's, or could soon be."""
+        """Renew the lease again and again. Returns when it is another's, or could soon be."""
         try:
             while True:
                 async with self.clock.timeout_at(self._stop_at):
@@ -117,7 +117,7 @@ class Election:
             log.warning("lease could not be renewed", lease=self.name)
 
     async def _acquired(self) -> bool:
-        """Whether the lease is ours, for as long as it says from the moment of the call. Waits for an answer."""
+        """Try to get the lease; returns whether it is ours, for its duration from the call on. Waits for an answer."""
         delays = Backoff(first=self.seconds * ASK_EVERY / 2, limit=self.seconds * ASK_EVERY)
         while True:
             try:

@@ -1,4 +1,4 @@
-"""Several streams as one, each in its own order. Called by :mod:`reflector` for what it reads at the same time."""
+"""Merges several streams into one, each in its own order. :mod:`reflector` uses it to read parts at the same time."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ ItemT = TypeVar("ItemT")
 
 
 async def merged(streams: Sequence[AsyncGenerator[ItemT]]) -> AsyncGenerator[ItemT]:
-    """Items of all ``streams`` as they come, until all have ended; fails with the first that fails. Closes them all."""
+    """Items of all ``streams`` as they come, until all have ended. Fails with the first that fails. Closes all."""
     if len(streams) == 1:  # spared the way through a queue
         async with aclosing(streams[0]) as items:
             async for item in items:
@@ -38,7 +38,7 @@ async def merged(streams: Sequence[AsyncGenerator[ItemT]]) -> AsyncGenerator[Ite
 
 @dataclass(frozen=True, slots=True)
 class _End:
-    """A stream gives nothing more."""
+    """The end of a stream."""
 
     error: Exception | None = None
 

@@ -1,14 +1,14 @@
-"""List, then watch, then list again when history is lost: every change of a collection, none missed.
+"""List, then watch, then list again when history is lost: shows every change of a collection.
 
-Called by each edge that follows objects of an API server. What it promises: between ``ListStarted`` and
-``ListCompleted`` every object that exists is yielded; from ``ListStarted`` on every change, in the API server's order.
-A consumer that treats what was not shown by ``ListCompleted`` as gone has an exact picture.
+Used by each service that follows objects of an API server. Between ``ListStarted`` and ``ListCompleted`` every existing
+object is yielded; from ``ListStarted`` on every change, in the API server's order. A consumer that considers objects as
+gone which were not shown by ``ListCompleted`` knows exactly what exists.
 
 All pages of a list are of one moment, and the watch begins at that moment while the pages are still being read: a new
-change does not wait for a long list. What a change has shown of an object already is left out of the list.
+change does not wait for a long list. An object that a change has shown is left out of the rest of the list.
 
-A collection may be followed in parts that a field selector tells apart, such as Secrets of some types. They are
-listed together and make one list; when history of one part is lost, all of them are listed again.
+A collection may be followed in parts selected by field selectors, such as Secrets of some types. The parts are listed
+together and make one list. When the history of one part is lost, all parts are listed again.
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ from services.common.kubernetes.merge import merged
 log = structlog.get_logger(__name__)
 
 SHORT_WATCH_SECONDS = 1.0
-"""A watch that ends sooner was not ended by agreement; opening it again at once would be a busy loop."""
+"""A watch that ends sooner did not end normally. Opening it again at once would be a busy loop."""
 LARGER = 10
-"""By how much pages grow when a list expires halfway."""
+"""By what factor pages grow when a list expires halfway."""
 MISSING_SECONDS = 10.0
-"""For how long an API server that has just started may not know a kind, and how often it is asked again."""
+"""How long an API server that has just started may not know a kind, and how often it is asked again."""
 MAX_FAILED_RESUMES = 5
-"""Failures of the API server in a row, without an event between, after which history is given up for a list."""
+"""After so many failures of the API server in a row, without an event, a new list replaces the history."""
 
 
 @dataclass(frozen=True, slots=True)
 class ListStarted:
-    """A list begins; what is neither seen nor changed until :class:`ListCompleted` does not exist."""
+    """A list begins. An object that is not shown until :class:`ListCompleted` does not exist."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class Seen:
 
     object: Manifest = field(repr=False)  # may be a Secret, here and below
     part: str = ""
-    """The field selector that chose it, here and below."""
+    """The field selector that chose the object."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ class ListCompleted:
     """The list is complete."""
 
     count: int
-    """How many objects it had."""
+    """Number of objects in the list."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +81,7 @@ class Deleted:
 
 @dataclass(frozen=True, slots=True)
 class Restored:
-    """The API server is behind what it has shown: it was put back from a backup. A new list shows what it has."""
+    """The API server is behind what it has shown, because it was restored from a backup. A new list follows."""
 
 
 Reflection = ListStarted | Seen | ListCompleted | Changed | Deleted | Restored
@@ -138,9 +138,10 @@ async def reflect(  # noqa: PLR0913 - what is followed, and how patiently
 
 
 async def _collected(parts: Sequence[AsyncGenerator[Reflection | _PartListed]]) -> AsyncGenerator[Reflection]:
-    """The parts as one collection. An object that has changed is left out of the list: what that shows is older.
+    """The events of all parts as one collection.
 
-    Not so one of the same name, which another part may list: a Secret that was made anew with another type.
+    An object that has changed is left out of the list, which shows an older state. This is by uid: another part may
+    list an object of the same name, such as a Secret that was created again with another type.
     """
     changed: set[str] = set()
     unlisted, count = len(parts), 0
@@ -171,7 +172,7 @@ class _PartListed:
 
 @dataclass(slots=True)
 class _Part:
-    """What one field selector chooses of a collection, and how far it was followed."""
+    """The objects that one field selector chooses, and how far they were followed."""
 
     client: KubeClient
     resource: ApiResource
@@ -187,7 +188,7 @@ class _Part:
     failed_resumes: int = 0
 
     async def followed(self) -> AsyncGenerator[Reflection | _PartListed]:
-        """List once, and watch from the moment of the list on. Ends only by an error that needs a list."""
+        """List once, and watch from the moment of the list on. Ends only with an error that requires a list."""
         async with aclosing(self._pages()) as pages:
             first = await anext(pages)
             if self._is_ahead_of(first.resource_version):
@@ -227,7 +228,7 @@ class _Part:
         yield _PartListed()
 
     async def _watched(self) -> AsyncGenerator[Reflection | _PartListed]:
-        """Watch again and again from the last version seen; ends only by an error that needs a list."""
+        """Watch again and again from the last version seen. Ends only with an error that requires a list."""
         self.failed_resumes, is_resumed = 0, False
         while True:
             try:
@@ -249,7 +250,10 @@ class _Part:
                 await self.pause(error)
 
     def _is_ahead_of(self, current: str) -> bool:
-        """Whether the API server has not come as far as we have. It would let a watch wait in silence until it has."""
+        """Whether the API server is behind the last version seen.
+
+        Its watch would then be silent until it has caught up.
+        """
         return bool(self.version) and int(current) < int(self.version)
 
     async def _current_version(self) -> str:
@@ -260,7 +264,7 @@ class _Part:
             return (await anext(pages)).resource_version
 
     async def _watch(self) -> AsyncGenerator[Reflection]:
-        """One watch; bookmarks only move the version on."""
+        """One watch. Bookmarks only advance the version."""
         opened = time.monotonic()
         events = self.client.watch_objects(
             self.resource,
@@ -299,7 +303,10 @@ class _Part:
             pass
 
     async def is_missing_after(self, seconds: float) -> bool:
-        """Whether the API server does not know the kind then. Any other failure is for the next list to meet."""
+        """Wait, and return whether the API server does not know the kind then.
+
+        Other failures are left to the next list.
+        """
         await asyncio.sleep(seconds)
         pages = self.client.list_pages(self.resource, self.namespace, limit=1, metadata_only=True)
         async with aclosing(pages):
@@ -312,7 +319,7 @@ class _Part:
         return False
 
     async def pause(self, error: GitOpsError) -> None:
-        """Wait before the next attempt; the first list after history was lost need not wait."""
+        """Wait before the next attempt. The first list after history was lost need not wait."""
         at_once = isinstance(error, Expired) and self.delays.fresh
         delay = self.delays.next_delay() * (not at_once)
         log.warning(

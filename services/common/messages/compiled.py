@@ -26,36 +26,34 @@ class RowKind(StrEnum):
     APPLICATION = argocd_names.APPLICATION
     APP_PROJECT = argocd_names.APP_PROJECT
     CLUSTER_SECRET = "ClusterSecret"  # noqa: S105 - a kind
-    """The recipe of a Secret by which Argo CD knows a cluster."""
+    """The recipe of the Secret that describes a cluster to Argo CD."""
     REPOSITORY_SECRET = "RepositorySecret"  # noqa: S105 - a kind
-    """Likewise of a repository."""
+    """The recipe of the Secret that describes a repository to Argo CD."""
     SYNC_OPERATION = "SyncOperation"
-    """A request to sync an Application: a field of that, no object of its own."""
+    """A request to sync an Application: a field of the Application, and no object of its own."""
 
 
 MAX_MANIFEST = 1024 * 1024
-"""Bytes. An API server stores no object longer than 1.5 MiB, and Kafka Connect stops at a message longer than 4."""
+"""Bytes. An API server stores no object above 1.5 MiB, and Kafka Connect stops at a message above 4 MiB."""
 
 RELEASE = "release"
-"""Field of a manifest whose object is to be given up to another instance: it goes, and nothing that was made with it.
-
-Not a third value of ``desired``: an agent that does not know it would take the row for absent, and delete all that the
-object has deployed. So it leaves the object as it is.
-"""
+"""Field of a manifest: the object is released to another instance. It is deleted, and what was deployed with it stays.
+This is no third value of ``desired``, because an older agent would delete the object with everything that it has
+deployed. With the field, an older agent leaves the object as it is."""
 
 AT_ONCE = "atOnce"
-"""Field beside that: nothing that its engine does is waited for, because that is down, or was."""
+"""A second field: the release does not wait for the engine, which is down, or was."""
 
 ORPHAN_REMOVAL = "OrphanRemoval"
-"""Of a row that is of no tenant: the approval of an operator to remove objects that no row desires."""
+"""Kind of a row without a tenant: an operator's approval to remove objects that no row desires."""
 
 ORDERS = (RowKind.SYNC_OPERATION.value, ORPHAN_REMOVAL, REMEDY)
-"""Kinds of rows that are no object: an agent carries them out, and they go."""
+"""Kinds of rows that are no objects. An agent carries them out, and they are deleted."""
 
 
 @dataclass(frozen=True, slots=True)
 class StreamedRow:
-    """A row of a table as Debezium streams it. What rows of an earlier release may lack has a default."""
+    """A row of a table as Debezium streams it. Columns that rows of earlier releases lack have defaults."""
 
     KEY: ClassVar[tuple[str, ...]]
     """Columns of the primary key."""
@@ -69,26 +67,26 @@ class StreamedRow:
     def from_tombstone(cls, key: Mapping[str, Any]) -> Self:
         """The deleted row of a decoded key, which is all that is streamed of it. Raises Poison if a column is missing.
 
-        Debezium gives the other columns of a deleted row placeholders, too (replica identity ``DEFAULT``).
+        Debezium fills the other columns of a deleted row with placeholders, too (replica identity ``DEFAULT``).
         """
         return cls.from_record({**_placeholders(cls), **key})  # type: ignore[arg-type]  # for it, no class has a hash
 
 
 @dataclass(frozen=True, slots=True)
 class EngineResource(StreamedRow):
-    """An object that an engine instance shall hold, or shall no longer hold."""
+    """An object that an engine instance should have, or should no longer have."""
 
     KEY = ("engine_instance_id", "kind", "namespace", "name")
 
     engine_instance_id: str
     kind: str
-    """A RowKind; text, because it crossed a wire: a row of another kind is refused, not a poison."""
+    """A RowKind. It is text because it comes from outside: a row of another kind is refused, and is not a Poison."""
     namespace: str
     name: str
     workspace: str
     tenant_namespace: str
     lane: str
-    """Resources of one lane are applied in waves."""
+    """Rows of one lane are applied in waves."""
     wave: int
     desired: Literal["present", "absent"]
     manifest: str
@@ -96,22 +94,22 @@ class EngineResource(StreamedRow):
     trace_id: str
     seen_at: datetime
     deleted: bool
-    """The row itself is gone: forget the object."""
+    """The row is deleted: forget the object."""
 
     @property
     def identity(self) -> tuple[str, str, str, str]:
-        """Instance, kind, namespace and name: what makes it the same object."""
+        """Instance, kind, namespace and name identify the object."""
         return (self.engine_instance_id, self.kind, self.namespace, self.name)
 
     @property
     def tenant(self) -> str:
-        """Workspace and namespace of whom it is made for."""
+        """Workspace and namespace of the tenant."""
         return f"{self.workspace}/{self.tenant_namespace}"
 
 
 @dataclass(frozen=True, slots=True)
 class WorkspaceResource(StreamedRow):
-    """The status that a CR shall show, and whether its finalizer may go."""
+    """The status that a resource should show, and whether its finalizer may be removed."""
 
     KEY = ("workspace", "namespace", "kind", "name")
 
@@ -135,14 +133,14 @@ class ChildKind(StrEnum):
     DEPLOYMENT = "GitOpsDeployment"
     MANAGED_ENVIRONMENT = "GitOpsDeploymentManagedEnvironment"
     SECRET_COPY = "SecretCopy"  # noqa: S105 - a kind
-    """A Secret with the content of another one of its namespace: the watcher copies it, and no row has that."""
+    """A Secret with the content of another Secret of its namespace. The watcher copies it; the row has no content."""
 
 
 class UnownedKind(StrEnum):
-    """Kinds of objects that have no controller, in rows of ``workspace_objects`` that say what shall be changed of one.
+    """Kinds of objects without a controller. A row of ``workspace_objects`` says what to change of one.
 
-    A row without a uid has the object made, unless there is one of the name. One with a uid is bound to that object: it
-    is patched, or deleted if the row says ``absent``. Such an object outlives whatever has asked for it.
+    A row without a uid creates the object, unless an object has its name. A row with a uid is bound to that object: it
+    is patched, or deleted if the row says ``absent``. Such an object outlives the resource that requested it.
     """
 
     ENVIRONMENT = "Environment"
@@ -155,46 +153,45 @@ class UnownedKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class WorkspaceObject(StreamedRow):
-    """A child object that a tenant's namespace shall hold, or shall no longer; or a change of an unowned object."""
+    """A child object that a namespace should have, or should no longer have; or a change of an unowned object."""
 
     KEY = ("workspace", "namespace", "kind", "name")
 
     workspace: str
     namespace: str
     kind: str
-    """A ChildKind or an UnownedKind; text, because it crossed a wire: a row of another kind is refused."""
+    """A ChildKind or an UnownedKind. It is text because it comes from outside: a row of another kind is refused."""
     name: str
     desired: Literal["present", "absent"]
     uid: str
-    """Of the object that is to go, or that a patch is bound to; empty: whatever has the name, if it is ours."""
+    """Uid of the object to delete or patch; empty: the object with the name, if it is ours."""
     owner_api_version: str
     owner_kind: str
     owner_name: str
     owner_uid: str
-    """Of the custom resource that it is made for. Of a child object the controller: one of another is not ours."""
+    """Uid of the resource that wants the object. It is the controller of a child object; one with another controller is
+    not ours."""
     manifest: str
-    """JSON of what we own: labels, annotations and spec; in place of that, of a copy the Secret and the copy's type.
-
-    Of an unowned object what is changed of it, likewise, with its finalizers.
-    """
+    """JSON of what we own: labels, annotations and spec; for a copied Secret its source and type. For an unowned object
+    what to change of these, and of its finalizers."""
     digest: str
     """SHA-256 of the manifest, hexadecimal."""
     revision: int
-    """Grows when the same manifest is to be applied anew."""
+    """Increases when the same manifest has to be applied again."""
     trace_id: str
     seen_at: datetime
     deleted: bool
-    """The row itself is gone: nothing is wanted of the object."""
+    """The row is deleted: nothing is desired of the object."""
 
     @property
     def identity(self) -> tuple[str, str, str, str]:
-        """Workspace, namespace, kind and name: what makes it the same object."""
+        """Workspace, namespace, kind and name identify the object."""
         return (self.workspace, self.namespace, self.kind, self.name)
 
 
 @dataclass(frozen=True, slots=True)
 class PendingClaim(StreamedRow):
-    """A claim that waits for a provisioner of others, or waits no more and has never had a target."""
+    """A claim that waits for a provisioner of others, or that stopped waiting without ever having had a target."""
 
     KEY = ("workspace", "namespace", "name", "uid")
 
@@ -204,16 +201,16 @@ class PendingClaim(StreamedRow):
     uid: str
     class_name: str
     provisioner: str
-    """As the class names it."""
+    """Name of the provisioner in the class."""
     parameters: str
-    """Of the class, JSON."""
+    """Parameters of the class, JSON."""
     generation: int
-    """Of the claim."""
+    """The claim's generation."""
     state: Literal["wanted", "withdrawn"]
     created_at: datetime
-    """Of the claim."""
+    """When the claim was created."""
     deleted: bool
-    """The row itself is gone: the claim has a target, or there is no such claim any more."""
+    """The row is deleted: the claim has a target, or does not exist any more."""
 
     @property
     def identity(self) -> tuple[str, str, str, str]:
@@ -223,90 +220,90 @@ class PendingClaim(StreamedRow):
 
 @dataclass(frozen=True, slots=True)
 class TenantClusters(StreamedRow):
-    """In which engine clusters a tenant is, and so whose agents have to open its Secrets."""
+    """The engine clusters that a tenant is in, whose agents have to open its Secrets."""
 
     KEY = ("tenant_id",)
 
     tenant_id: str
     namespace_digest: str
-    """Of its namespace, as :func:`namespace_digest` makes it: the watchers of all workspaces read the row."""
+    """Digest of its namespace by :func:`namespace_digest`, because watchers of all workspaces read the row."""
     engine_clusters: str
-    """Comma separated: one, or two while it is moved from one to the other."""
+    """Comma separated: one, or two while the tenant is moved between them."""
     deleted: bool
-    """The row itself is gone: there is no such tenant any more."""
+    """The row is deleted: the tenant does not exist any more."""
 
     @property
     def clusters(self) -> frozenset[str]:
-        """Their ids."""
+        """Ids of these engine clusters."""
         return frozenset(filter(None, self.engine_clusters.split(",")))
 
 
 def namespace_digest(workspace: str, namespace: str, uid: str) -> str:
-    """What tells a namespace to those alone who know it: nobody guesses a uid. The planner makes it in the database."""
+    """A digest that identifies a namespace only to those who know its uid. The planner computes it in the database."""
     return digest(f"{workspace}/{namespace}/{uid}")
 
 
 @dataclass(frozen=True, slots=True)
 class FleetInstance(StreamedRow):
-    """An engine instance: where it is, and for whom."""
+    """An engine instance: where it is, and for which tenants."""
 
     KEY = ("id",)
 
     id: str
     engine: str
-    """Which GitOps system it is, such as ``argocd``."""
+    """Its GitOps engine, such as ``argocd``."""
     engine_cluster: str
     namespace: str
-    """Of that cluster."""
+    """Its namespace in that cluster."""
     region: str
     engine_class: str
     """``shared`` or ``dedicated``."""
     dedicated_to: str
-    """The workspace whose tenants alone it has; empty if it is shared."""
+    """The workspace that it is dedicated to; empty if it is shared."""
     ring: str
     capacity: int
-    """How many Applications it is to hold at most."""
+    """The most Applications that it should have."""
     state: str
     deleted: bool
-    """The row itself is gone: somebody has removed it from the database."""
+    """The row is deleted: somebody has removed it from the database."""
     wanted_version: str = ""
-    """Of the engine, that a provisioner installs and keeps; empty: somebody else looks after it."""
+    """Version of the engine that a provisioner installs; empty: others manage it."""
     profile: str = ""
-    """Configuration that it is installed with; empty: the usual one."""
+    """Configuration profile of its installation; empty: the default."""
     reapply_ordered_at: datetime | None = None
-    """When its provisioner was last told to make anew what is older of its settings and workloads; None: never."""
+    """When its provisioner was last ordered to create older settings and workloads anew; None: never."""
     health: str = ""
-    """A Health, as its agent told last; empty: it has told nothing yet."""
+    """A Health, as its agent last reported; empty: there is no report yet."""
     health_reason: str = ""
-    """A word; empty if it is well."""
+    """One word; empty if it is healthy."""
 
     @property
     def is_retired(self) -> bool:
-        """It has nothing any more, and never will."""
+        """Whether it is out of service for ever, and empty."""
         return self.state == RETIRED
 
     @property
     def is_in_service(self) -> bool:
-        """Whether tenants may be on it, or what is left of them."""
+        """Whether tenants, or their objects, may be on it."""
         return self.state not in (*UNREADY, RETIRED)
 
     @property
     def is_working(self) -> bool:
-        """Whether it does its work in time, by what its agent says."""
+        """Whether it works in time, by its agent's report."""
         return is_working(self.health, self.health_reason)
 
     @property
     def is_ill(self) -> bool:
-        """Whether its agent says that it does not; of one that tells nothing nobody knows."""
+        """Whether its agent reports that it does not work. Without a report that is unknown."""
         return self.health in (Health.DEGRADED, Health.DOWN) and not self.is_working
 
 
 RETIRED = "retired"
-"""State of an instance whose row stays for its id alone."""
+"""State of an instance whose row only reserves its id."""
 UNREADY = ("provisioning", "failed")
-"""States of an instance that has never been ready for tenants."""
+"""States of an instance that was never ready for tenants."""
 RINGS = ("canary", "early", "general")
-"""Of instances, in the order in which what is new comes to them."""
+"""Rings of instances, in the order in which they get new versions."""
 
 Row = EngineResource | WorkspaceResource | WorkspaceObject | PendingClaim | TenantClusters | FleetInstance
 
@@ -314,19 +311,19 @@ Row = EngineResource | WorkspaceResource | WorkspaceObject | PendingClaim | Tena
 EPOCH = "1970-01-01T00:00:00Z"
 
 TIMES = {"seen_at", "created_at", "reapply_ordered_at"}
-"""Columns; of a deleted row only the key is streamed, and these are placeholders or have no value."""
+"""Columns with times. In a deleted row, of which only the key is streamed, they are placeholders or empty."""
 
 
 @cache
 def _placeholders(row: type[StreamedRow]) -> Mapping[str, Any]:
-    """What the columns beside the key say of a row that is gone."""
+    """Placeholders for the columns besides the key in a deleted row."""
     types = get_type_hints(row)
     required = {field.name for field in fields(row) if field.default is MISSING} - {"deleted", *row.KEY}
     return {"__deleted": "true"} | {name: _placeholder(types[name]) for name in required}
 
 
 def _placeholder(of: Any) -> Any:
-    """Of a column of a type; of one that has a few words the last of them, which is that nothing is wanted any more."""
+    """A placeholder for a column of this type; for a Literal its last value, which means that nothing is desired."""
     if get_origin(of) is Literal:
         return get_args(of)[-1]
     return EPOCH if of is datetime else of()
@@ -345,7 +342,7 @@ def _columns(row: type[StreamedRow], record: Mapping[str, Any]) -> dict[str, Any
 
 
 def _value(record: Mapping[str, Any], field: Field[Any]) -> Any:
-    """Of one column; of one that rows of before do not have, or that has no value, what stands for that."""
+    """The value of one column, or its default if the row lacks it."""
     if field.default is MISSING:
         return record[field.name]
     found = record.get(field.name)

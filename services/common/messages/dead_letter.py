@@ -1,4 +1,4 @@
-"""Dead letters: messages that could not be understood, kept as they were."""
+"""Dead letters: messages that could not be processed, as they were."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from datetime import datetime
 
 @dataclass(frozen=True, slots=True)
 class DeadLetter:
-    """One such message, with where it came from and why it was given up."""
+    """Such a message, where it came from, and why it was given up."""
 
     service: str
     topic: str

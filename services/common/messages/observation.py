@@ -1,4 +1,4 @@
-"""Observations: what an agent did or saw. Written by agents, read by the planner."""
+"""Observations: what an agent did or saw. Agents write them, the planner reads them."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ from enum import StrEnum
 
 
 class Health(StrEnum):
-    """How an engine instance is."""
+    """The health of an engine instance."""
 
     HEALTHY = "Healthy"
     DEGRADED = "Degraded"
-    """It does its work, late or in part."""
+    """It works, but late or only in part."""
     DOWN = "Down"
-    """It does not."""
+    """It does not work."""
     UNKNOWN = "Unknown"
-    """Nobody says anything: never an agent's judgement."""
+    """There is no report. An agent never reports this."""
 
 
 BY_HAND = ("CertificateExpired", "CertificateExpiring")
-"""Why an instance is degraded though it works, and no remedy helps: somebody has to renew a certificate."""
+"""Reasons for which a working instance is degraded, and that no remedy cures: somebody has to renew a certificate."""
 
 
 def is_working(health: str, reason: str) -> bool:
-    """Whether an instance of this health does its work in time."""
+    """Whether an instance with this health works in time."""
     return health == Health.HEALTHY or (health == Health.DEGRADED and reason in BY_HAND)
 
 
@@ -46,37 +46,37 @@ class StatusReported:
 
 @dataclass(frozen=True, slots=True)
 class Removed:
-    """The object desired absent is gone; ``forced`` if its finalizers had to be removed."""
+    """The object was to be absent, and is gone; ``forced`` if its finalizers had to be removed."""
 
     forced: bool
 
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """The object cannot be made as desired."""
+    """The object cannot become as desired."""
 
     digest: str
     permanent: bool
     message: str
     for_user: bool = False
-    """The message is about what a user wrote, for that user; otherwise it is for operators."""
+    """The message is about a user's input, and for that user; otherwise it is for operators."""
 
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """The credentials in a sealed Secret were tried against what they are for."""
+    """The credentials in a sealed Secret were tried on their server."""
 
     digest: str
-    """Of the manifest that asked for it."""
+    """Digest of the manifest that requested it."""
     reason: str
-    """Outcome, a word of the API's conditions: Succeeded, InvalidCredentials, …"""
+    """The outcome, a reason of the API's conditions: Succeeded, InvalidCredentials, …"""
     message: str
-    """For the user; holds nothing secret."""
+    """A text for the user, without secrets."""
 
 
 @dataclass(frozen=True, slots=True)
 class SyncMoved:
-    """A sync that was asked for has begun, moved on or ended."""
+    """A requested sync has begun, progressed or ended."""
 
     run: str
     """uid of the GitOpsDeploymentSyncRun."""
@@ -84,7 +84,7 @@ class SyncMoved:
     """The engine's: Running, Terminating, Succeeded, Failed, Error."""
     message: str
     revision: str
-    """Commit that is synced to; empty if not known yet."""
+    """Commit of the sync; empty if not known yet."""
     started_at: str
     finished_at: str
     """RFC 3339, like ``started_at``; empty if it has not ended."""
@@ -92,77 +92,77 @@ class SyncMoved:
 
 @dataclass(frozen=True, slots=True)
 class OrphansKept:
-    """Orphans of an instance are so many that none is removed without an approval. Of no tenant, and of no object."""
+    """So many orphans of an instance exist that none is removed without an approval. About no tenant, and no object."""
 
     existing: int
-    """Objects of ours that the instance has."""
+    """Number of our objects on the instance."""
     total: int
-    """Those that are kept."""
+    """Number of kept orphans."""
     objects: tuple[str, ...]
-    """Kind/name of these, sorted; as many as one approval takes."""
+    """Kind/name of these, sorted, as many as one approval covers."""
     finished: tuple[str, ...]
-    """Digests of approvals of which no object is left."""
+    """Digests of approvals whose objects are all gone."""
 
 
 @dataclass(frozen=True, slots=True)
 class EngineHealth:
-    """How an instance is by its agent's judgement, told again and again. Of no tenant, and of no object."""
+    """The health of an instance as its agent judges it, reported regularly. About no tenant, and no object."""
 
     health: str
-    """A :class:`Health` but ``Unknown``; text, because it crossed a wire."""
+    """A :class:`Health` other than ``Unknown``. It is text because it comes from outside."""
     reason: str
-    """A word; empty if it is well."""
+    """One word; empty if the instance is healthy."""
     message: str
-    """For operators."""
+    """A text for operators."""
     version: str
-    """Of what it runs; empty if that is not to be seen."""
+    """Version of the running engine; empty if unknown."""
     heartbeat_at: datetime | None
-    """When its heartbeat Application was compared last; None: it has none, or it never was."""
+    """When its heartbeat Application was last compared; None: it has none, or was never compared."""
     queue: int = 0
-    """Applications that waited to be compared at every measurement since the last report: what stands in the queue."""
+    """The fewest Applications that waited for a comparison at any measurement since the last report."""
     applications: int | None = None
-    """Tenants'; None: an agent of before, which does not tell, nor what follows."""
+    """Number of tenants' Applications; None: an older agent, which does not send this or the following counts."""
     late: int = 0
-    """Not compared in time: as many as would be if the tenant with most of them did like the others."""
+    """Late Applications: as many as would be if the tenant with most of them did like the others."""
     failed_syncs: int = 0
     """Applications whose last sync has failed."""
     comparison_errors: int = 0
     """Applications that could not be compared."""
     tenants: int = 0
-    """Whose Applications they are; 0, too, from an agent of before."""
+    """Number of tenants with Applications; 0 also from an older agent."""
     failing_tenants: int = 0
-    """Those with an Application that could not be compared, or whose last sync has failed."""
+    """Tenants with an Application that could not be compared, or whose last sync has failed."""
     comparison_p95_ms: int | None = None
-    """Since they were compared last: of 95 in 100 not more; without those of the tenant with the longest, if there are
-    others. None: there is none."""
+    """95th percentile of the time since the last comparison, without the slowest tenant's if there are others. None:
+    unknown."""
     sync_p95_ms: int | None = None
-    """For syncs that ended of late, likewise, but for those of the tenant with the longest; None: no other did."""
+    """95th percentile of the duration of recent syncs, without the slowest tenant's. None: there was no other."""
     certificate_expires_at: datetime | None = None
-    """When the first of the certificates expires that it depends on; None: none is to be seen."""
+    """When the first of its certificates expires; None: none can be seen."""
 
 
 class InstallationPhase(StrEnum):
-    """How far a provisioner is with what an instance runs."""
+    """A provisioner's progress with an instance."""
 
     APPLYING = "Applying"
-    """It tries again."""
+    """It is tried again."""
     APPLIED = "Applied"
     FAILED = "Failed"
-    """Only somebody else can help."""
+    """Somebody else has to help."""
     REMOVING = "Removing"
     REMOVED = "Removed"
 
 
 @dataclass(frozen=True, slots=True)
 class EngineInstallation:
-    """How far a provisioner is with an instance, told again and again. Of no tenant, and of no object."""
+    """A provisioner's progress with an instance, reported regularly. About no tenant, and no object."""
 
     phase: str
-    """An :class:`InstallationPhase`; text, because it crossed a wire."""
+    """An :class:`InstallationPhase`. It is text because it comes from outside."""
     version: str
-    """Of the manifests that are applied, or would be; empty: none are."""
+    """Version of the applied manifests; empty: there are none."""
     message: str
-    """For operators; empty if the phase says all."""
+    """A text for operators; empty if the phase is enough."""
 
 
 ObservationEvent = (

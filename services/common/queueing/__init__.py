@@ -1,4 +1,4 @@
-"""One fair work queue for all services, and what runs on it."""
+"""The fair work queue of all services, and workers for it."""
 
 from services.common.queueing.fair_semaphore import FairSemaphore
 from services.common.queueing.slices import SLICE, in_slices

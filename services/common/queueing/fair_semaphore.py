@@ -1,4 +1,4 @@
-"""A semaphore that is fair between lanes, in most cases tenants: few slots for each, lanes in turn."""
+"""A semaphore that is fair between lanes (usually tenants): few slots for each, lanes in turn."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class FairSemaphore:
 
     @asynccontextmanager
     async def slot_of(self, lane: str) -> AsyncGenerator[None]:
-        """Wait for ``lane``'s turn and hold a slot for as long as the block lasts."""
+        """Wait for ``lane``'s turn, and hold a slot until the block ends."""
         slot = asyncio.get_running_loop().create_future()
         self._waiting.add_key(slot, Place(lane))
         self._give_slots()

@@ -1,4 +1,4 @@
-"""Long loops in slices, so that the event loop serves others in between."""
+"""Long loops in slices, so that the event loop can run other tasks in between."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import TypeVar
 ItemT = TypeVar("ItemT")
 
 SLICE = 100
-"""Items in one turn of the loop."""
+"""Items per turn of the loop."""
 
 
 async def in_slices(items: Iterable[ItemT], size: int = SLICE) -> AsyncGenerator[ItemT]:
-    """Yield ``items``, which must not change meanwhile; after every ``size`` of them others have their turn."""
+    """Yield ``items``, which must not change meanwhile. Other tasks run after every ``size`` of them."""
     for number, item in enumerate(items, start=1):
         yield item
         if number % size == 0:

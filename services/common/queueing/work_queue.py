@@ -1,17 +1,17 @@
-"""The work queue: which key is worked on next. Pure; the clock is an argument.
+"""The work queue decides which key is next. Pure; the clock is an argument.
 
-Like the work queue of client-go it deduplicates: a key that waits is queued once, and a key that is added while it is
-worked on is queued again when that work ends, so it is never worked on twice at once. In addition
+Like the work queue of client-go it deduplicates: a waiting key is queued once, and a key that is added while it is in
+progress is queued again when that work ends, so no key is in progress twice. In addition:
 
-- every key is in a lane, in most cases a tenant's. Lanes take turns, one key each, so a lane with a thousand keys
-  delays another by one of them;
-- keys of one lane keep their order. Within a group of a lane a key waits for all pending keys of lower waves; a key
-  that follows another one waits for that key alone, and no wave waits for it;
-- keys may be delayed, and lanes held back, until a point in time;
-- the number of keys in progress is bounded, in total and per lane.
+- Every key is in a lane, usually a tenant's. Lanes take turns, one key each, so a lane with a thousand keys delays
+  another lane by one of them.
+- Keys of one lane keep their order. Within a group of a lane, a key waits for all pending keys of lower waves. A key
+  that follows another key waits for that key only, and no wave waits for it.
+- Keys may be delayed, and lanes held back, until a point in time.
+- The number of keys in progress is bounded, in total and per lane.
 
-A key is pending from the moment it is added until its work ends, also while it is delayed. All operations take constant
-time, or logarithmic time in the number of delays; a lane's distinct waves are taken to be few.
+A key is pending from when it is added until its work ends, even while it is delayed. All operations take constant time,
+or logarithmic time in the number of delays; a lane is assumed to have few distinct waves.
 """
 
 from __future__ import annotations
@@ -26,24 +26,24 @@ KeyT = TypeVar("KeyT", bound=Hashable)
 
 UNBOUNDED = sys.maxsize
 STALE_TIMERS = 64
-"""So many timers that no longer apply are kept before the heap is cleaned."""
+"""How many obsolete timers are tolerated before the heap is cleaned."""
 FOLLOWERS = "followers of other keys"
-"""The group of keys that follow another one: no wave of another group waits for them."""
+"""The group of keys that follow another key. No wave of another group waits for them."""
 
 
 class Place(NamedTuple, Generic[KeyT]):
-    """Where a key belongs."""
+    """The position of a key."""
 
     lane: str
     wave: int = 0
     group: str = ""
-    """Waves of different groups of one lane do not wait for each other."""
+    """Waves of different groups of a lane do not wait for each other."""
     follows: KeyT | None = None
-    """The one key that it waits for, in place of lower waves, while that key is pending in the same group."""
+    """The key that it waits for, instead of lower waves, while that key is pending in the same group."""
 
 
 class _Wave(OrderedDict[KeyT, "_Item[KeyT]"]):
-    """Those keys of one wave that are queued, and how many are pending."""
+    """The queued keys of one wave, and the number of its pending keys."""
 
     pending = 0
 
@@ -56,10 +56,10 @@ class _Lane(Generic[KeyT]):
         self.groups: dict[str, dict[int, _Wave[KeyT]]] = {}
         """Waves with pending keys."""
         self.timer: _Timer[KeyT] | None = None
-        """Until when it is held back."""
+        """Runs until when the lane is held back."""
 
     def wave_of(self, place: Place[KeyT]) -> _Wave[KeyT]:
-        """The wave that keys of ``place`` belong to."""
+        """The wave of keys with this ``place``."""
         group, number = (place.group, place.wave) if place.follows is None else (FOLLOWERS, 0)
         waves = self.groups.get(group)
         if waves is None:
@@ -70,7 +70,7 @@ class _Lane(Generic[KeyT]):
         return wave
 
     def remove_wave(self, place: Place[KeyT]) -> None:
-        """No key of it is pending any more."""
+        """Remove a wave without pending keys."""
         group, number = (place.group, place.wave) if place.follows is None else (FOLLOWERS, 0)
         waves = self.groups[group]
         del waves[number]
@@ -78,7 +78,7 @@ class _Lane(Generic[KeyT]):
             del self.groups[group]
 
     def first_item(self) -> _Item[KeyT] | None:
-        """The longest queued of those that no wave and no other key holds back."""
+        """The first queued item that neither a wave nor another key holds back."""
         first = None
         for waves in self.groups.values():
             for item in waves[min(waves)].values():
@@ -89,26 +89,26 @@ class _Lane(Generic[KeyT]):
 
 
 class _Item(Generic[KeyT]):
-    """A pending key: in progress, delayed by a timer, or else queued."""
+    """A pending key: in progress, delayed by a timer, or queued."""
 
     __slots__ = ("again", "in_progress", "key", "lane", "number", "place", "timer", "wave")
 
     def __init__(self, key: KeyT, place: Place[KeyT], lane: _Lane[KeyT]) -> None:
         self.key, self.place, self.lane, self.wave = key, place, lane, lane.wave_of(place)
         self.number = 0
-        """Its position among all that is queued."""
+        """Its position among all queued items."""
         self.in_progress = False
         self.timer: _Timer[KeyT] | None = None
         self.again: tuple[Place[KeyT], float | None] | None = None
-        """Where and when it was added while it was worked on."""
+        """Where and when it was added while it was in progress."""
 
 
 _Timer = tuple[float, int, _Item[KeyT] | _Lane[KeyT]]
-"""When it ends, a number that no other has, and what waits for it."""
+"""When it ends, a unique number, and what waits for it."""
 
 
 class WorkQueue(Generic[KeyT]):
-    """Pending keys; at most ``limit`` in progress, and ``limit_per_lane`` of one lane.
+    """Pending keys. At most ``limit`` are in progress, and ``limit_per_lane`` of one lane.
 
     Times are seconds of any clock that does not go back.
     """
@@ -118,14 +118,14 @@ class WorkQueue(Generic[KeyT]):
         self._items: dict[KeyT, _Item[KeyT]] = {}
         self._lanes: dict[str, _Lane[KeyT]] = {}
         self._turns: OrderedDict[str, _Lane[KeyT]] = OrderedDict()
-        """Exactly the lanes of which a key may be worked on, in the order of their turns."""
+        """The lanes with a key that may start, in the order of their turns."""
         self._followers: dict[KeyT, dict[KeyT, _Item[KeyT]]] = {}
         """Pending keys that follow a key."""
         self._timers: list[_Timer[KeyT]] = []
         self._delayed = self._delayed_lanes = self._in_progress = self._number = 0
 
     def __len__(self) -> int:
-        """How many keys are pending."""
+        """Number of pending keys."""
         return len(self._items)
 
     def __contains__(self, key: KeyT) -> bool:
@@ -133,7 +133,7 @@ class WorkQueue(Generic[KeyT]):
         return key in self._items
 
     def is_in_progress(self, key: KeyT) -> bool:
-        """Whether ``key`` is being worked on."""
+        """Whether ``key`` is in progress."""
         item = self._items.get(key)
         return item is not None and item.in_progress
 
@@ -144,9 +144,9 @@ class WorkQueue(Generic[KeyT]):
     # What is to be worked on
 
     def add_key(self, key: KeyT, place: Place[KeyT]) -> None:
-        """Queue ``key``, which ends its delay; if it is being worked on, queue it again afterwards.
+        """Queue ``key``, which ends its delay. If it is in progress, queue it again afterwards.
 
-        A key that is queued already keeps its position, unless ``place`` is another one.
+        A key that is already queued keeps its position, unless ``place`` differs.
         """
         item = self._items.get(key)
         if item is None:
@@ -159,7 +159,7 @@ class WorkQueue(Generic[KeyT]):
             self._replace(item, place, None)
 
     def add_key_at(self, key: KeyT, place: Place[KeyT], when: float) -> None:
-        """Queue ``key`` at ``when``, unless it is queued already or will be sooner."""
+        """Queue ``key`` at ``when``, unless it is queued, or will be sooner."""
         item = self._items.get(key)
         if item is None:
             self._update(self._join(key, place, when))
@@ -169,7 +169,7 @@ class WorkQueue(Generic[KeyT]):
             self._replace(item, place, min(item.timer[0], when))
 
     def remove_key(self, key: KeyT) -> None:
-        """``key`` need not be worked on any more; work in progress goes on."""
+        """Remove ``key``. Work in progress continues."""
         item = self._items.get(key)
         if item is None:
             return
@@ -180,7 +180,7 @@ class WorkQueue(Generic[KeyT]):
             self._update(item.lane)
 
     def clear(self) -> None:
-        """Nothing is pending any more, and no lane is held back."""
+        """Remove all keys, and hold back no lane."""
         for part in (self._items, self._lanes, self._turns, self._followers, self._timers):
             part.clear()
         self._delayed = self._delayed_lanes = self._in_progress = 0
@@ -188,13 +188,13 @@ class WorkQueue(Generic[KeyT]):
     # Work
 
     def next_lane(self, now: float) -> str | None:
-        """Whose key :meth:`next_key` would return."""
+        """The lane of the key that :meth:`next_key` would return."""
         if self._timers and self._timers[0][0] <= now:
             self._end_timers(now)
         return next(iter(self._turns), None) if self._in_progress < self._limit else None
 
     def next_key(self, now: float) -> KeyT | None:
-        """The next key to work on, None if there is none. It is in progress until it is finished or requeued."""
+        """The next key, None if there is none. It is in progress until it is finished or requeued."""
         item = self._next_item(now)
         if item is None:
             return None
@@ -206,7 +206,7 @@ class WorkQueue(Generic[KeyT]):
         return item.key
 
     def pop_key(self, now: float) -> KeyT | None:
-        """The next key, which is not pending any more: of callers who do their work one after the other."""
+        """The next key, which is then not pending any more. For callers that finish it before the next call."""
         item = self._next_item(now)
         if item is None:
             return None
@@ -215,7 +215,7 @@ class WorkQueue(Generic[KeyT]):
         return item.key
 
     def finish_key(self, key: KeyT) -> None:
-        """Work on ``key`` has ended. If it was added meanwhile it is queued again."""
+        """End work on ``key``. If it was added meanwhile, it is queued again."""
         item = self._item_in_progress(key)
         if item.again is None:
             self._leave(item)
@@ -224,7 +224,7 @@ class WorkQueue(Generic[KeyT]):
             self._replace(item, *item.again)
 
     def requeue_key_at(self, key: KeyT, when: float) -> None:
-        """Work on ``key`` has ended, and is to be tried again at ``when``, or at once if it was added meanwhile."""
+        """End work on ``key``, and queue it again at ``when``, or at once if it was added meanwhile."""
         item = self._item_in_progress(key)
         place = item.again[0] if item.again is not None else item.place
         self._replace(item, place, _sooner(item.again, when))
@@ -232,7 +232,7 @@ class WorkQueue(Generic[KeyT]):
     # Time
 
     def delay_lane(self, lane: str, until: float) -> None:
-        """Pass over ``lane`` until then."""
+        """Hold ``lane`` back until then."""
         known = self._lanes.get(lane) or self._new_lane(lane)
         self._delayed_lanes += known.timer is None
         known.timer = self._start_timer(until, known)
@@ -240,7 +240,7 @@ class WorkQueue(Generic[KeyT]):
 
     @property
     def delayed_lanes(self) -> int:
-        """How many lanes are held back."""
+        """Number of lanes that are held back."""
         return self._delayed_lanes
 
     def next_due(self) -> float | None:
@@ -301,14 +301,14 @@ class WorkQueue(Generic[KeyT]):
             item.wave[item.key] = item
 
     def _next_item(self, now: float) -> _Item[KeyT] | None:
-        """Of the lane in turn, whose next turn comes after all others have had theirs: who calls this updates it."""
+        """The next item of the lane whose turn it is. The lane moves to the end of the turns; the caller updates it."""
         if self.next_lane(now) is None:
             return None
         _, lane = self._turns.popitem(last=False)
         return lane.first_item()
 
     def _update(self, lane: _Lane[KeyT]) -> None:
-        """Give ``lane`` a turn exactly if a key of it may be worked on; a lane without keys is forgotten."""
+        """Give ``lane`` a turn if one of its keys may start. Remove a lane without keys."""
         is_free = lane.timer is None and lane.in_progress < self._limit_per_lane
         if is_free and lane.groups and lane.first_item() is not None:
             self._turns.setdefault(lane.name, lane)
@@ -378,7 +378,7 @@ class WorkQueue(Generic[KeyT]):
 
 
 def _sooner(again: tuple[object, float | None] | None, when: float) -> float | None:
-    """``when``, unless what was added meanwhile is due before it."""
+    """``when``, or the time of what was added meanwhile if that is sooner."""
     if again is None:
         return when
     return min(again[1], when) if again[1] is not None else None

@@ -1,4 +1,4 @@
-"""Works on the keys of a queue, each in a task of the running event loop."""
+"""Works on the keys of a queue, with one task of the running event loop for each key."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from services.common.clock import Clock, Timer
 from services.common.queueing.work_queue import UNBOUNDED, KeyT, WorkQueue
 
 Work = Callable[[KeyT], Coroutine[None, None, float | None]]
-"""Returns in how many seconds the key has to be worked on again, None if it need not."""
+"""Returns in how many seconds to work on the key again; None: not by itself."""
 
 
 class Workers(Generic[KeyT]):
-    """At most ``limit`` keys at once, and as many as the queue gives out.
+    """Works on at most ``limit`` keys at a time, and on no more than the queue returns.
 
-    What ``work`` raises is a defect: it goes to ``on_defect``, and its key is never finished.
+    An exception of ``work`` is a defect: it goes to ``on_defect``, and its key is never finished.
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class Workers(Generic[KeyT]):
         self.start_tasks()
 
     async def stop(self) -> None:
-        """Stop working: when this returns nothing is in progress and the queue is empty."""
+        """Stop working. When this returns, nothing is in progress and the queue is empty."""
         self._started = False
         self._set_timer(None)
         tasks = list(self._tasks.values())
@@ -54,7 +54,7 @@ class Workers(Generic[KeyT]):
         self._queue.clear()
 
     def start_tasks(self) -> None:
-        """Start what can be started, then sleep until something is due. Called after every change of the queue."""
+        """Start work on available keys, then sleep until the next is due. Called after every change of the queue."""
         if not self._started:
             return None
         now = self._clock.time()
@@ -66,16 +66,16 @@ class Workers(Generic[KeyT]):
         return self._set_timer(self._queue.next_due())
 
     def pause(self, seconds: float) -> None:
-        """Start nothing for so long; what is in progress goes on."""
+        """Start nothing for so long. Work in progress continues."""
         self._paused_until = self._clock.time() + seconds
 
     @property
     def is_paused(self) -> bool:
-        """Nothing is started at present."""
+        """Whether nothing is started at present."""
         return self._clock.time() < self._paused_until
 
     def cancel_key(self, key: KeyT) -> None:
-        """``key`` need not be worked on any more; work in progress is cancelled."""
+        """Remove ``key``, and cancel work on it."""
         self._queue.remove_key(key)
         task = self._tasks.get(key)
         if task is not None:
