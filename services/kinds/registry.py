@@ -1,4 +1,7 @@
-"""The list of all kinds. Whatever is by kind is derived from it; a kind that is added here is known everywhere."""
+"""The list of all kinds.
+
+Everything that depends on a kind is derived from it, so a kind that is added here is complete.
+"""
 
 from __future__ import annotations
 
@@ -32,9 +35,9 @@ class Registry:
     """Kinds, in the order in which the watcher follows them and the documentation lists them."""
 
     kinds: tuple[Kind, ...]
-    """Those that are followed: the watcher sends their resources, the planner has rows of them."""
+    """Followed kinds: the watcher sends their resources, the planner stores them."""
     looked_up: tuple[OperatorKind, ...] = ()
-    """Those that resources of followed kinds name: what they say comes with each such resource."""
+    """Kinds that resources of followed kinds name. Their content comes with each such resource."""
 
     def __contains__(self, name: str) -> bool:
         return name in self._by_name
@@ -44,46 +47,46 @@ class Registry:
 
     @cached_property
     def custom(self) -> tuple[CustomKind, ...]:
-        """Those of our own API that are followed: each has a CRD and a status."""
+        """Followed kinds of our own API. Each has a CRD and a status."""
         return tuple(kind for kind in self.kinds if isinstance(kind, CustomKind))
 
     @cached_property
     def foreign(self) -> tuple[ForeignKind, ...]:
-        """Those of other services that are followed."""
+        """Followed kinds of other services."""
         return tuple(kind for kind in self.kinds if isinstance(kind, ForeignKind))
 
     @cached_property
     def defined(self) -> tuple[DefinedKind, ...]:
-        """All of our own API: each has a CRD, a page and, if it has a namespace, a place in tenants' roles."""
+        """All kinds of our own API. Each has a CRD, a page and, if it has a namespace, rules in tenants' roles."""
         return (*self.custom, *self.looked_up)
 
     @cached_property
     def plain_kinds(self) -> tuple[Kind, ...]:
-        """Those of which the planner keeps no more than a PlainResource: generic steps serve them all."""
+        """Kinds that the planner stores as a PlainResource. Generic steps serve all of them."""
         return tuple(kind for kind in self.kinds if kind.row is PlainResource)
 
     @cached_property
     def listing(self) -> tuple[Kind, ...]:
-        """Those whose resources list namespaces of clusters that deployments may go to."""
+        """Kinds whose resources list namespaces of clusters that deployments may use."""
         return tuple(kind for kind in self.kinds if kind.destinations is not None)
 
     @cached_property
     def others_with_objects(self) -> tuple[Kind, ...]:
-        """Kinds besides those whose resources want something of an engine."""
+        """Other kinds whose resources become objects of an engine."""
         return tuple(kind for kind in self.plain_kinds if kind.connections is not None and kind.destinations is None)
 
     @cached_property
     def dormant(self) -> tuple[Kind, ...]:
-        """Those whose resources are at hand only if others name them."""
+        """Kinds whose resources are loaded only if others name them."""
         return tuple(kind for kind in self.kinds if kind.is_dormant)
 
     @cached_property
     def with_status(self) -> tuple[CustomKind, ...]:
-        """Those of our own API whose resources say what became of them."""
+        """Kinds of our own API with a status of ours."""
         return tuple(kind for kind in self.custom if kind.compile_status is not None or kind.row is not PlainResource)
 
     def naming(self, kind: Kind) -> tuple[Kind, ...]:
-        """Those whose resources name one of ``kind``."""
+        """Kinds whose resources name resources of ``kind``."""
         return self._naming.get(kind.name, ())
 
     @cached_property
@@ -107,7 +110,7 @@ class Registry:
         destinations: int = DEFAULT_DESTINATIONS,
         bytes_: int = DEFAULT_BYTES,
     ) -> Limits:
-        """What a tenant may have: ``counts`` by kind, and the defaults of the kinds that it does not name."""
+        """A tenant's limits: ``counts`` by kind, and the defaults of other kinds."""
         return Limits(
             counts={kind.name: counts.get(kind.name, kind.default_quota) for kind in self.kinds},
             destinations=destinations,

@@ -1,4 +1,4 @@
-"""What is known of a DeploymentTarget."""
+"""The row of a DeploymentTarget."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from services.kinds.deployment_target.model import DeploymentTargetSpec
 
 FINALIZER = "dt.appstudio.redhat.com/finalizer"
 PROVISIONED_BY = "provisioner.appstudio.redhat.com/provisioned-by"
-"""Annotation of a target that was made on demand: the provisioner."""
+"""Annotation of a target that was made on demand: its provisioner."""
 CLAIM_UID = "provisioner.appstudio.redhat.com/claim-uid"
-"""Annotation of a target that was made for one claim: its uid. A claim that has its name later does not get it."""
+"""Annotation of a target that was made for one claim: its uid. A later claim of the same name does not get it."""
 
 PENDING, AVAILABLE, BOUND, RELEASED, FAILED = "Pending", "Available", "Bound", "Released", "Failed"
 """Phases."""
@@ -18,7 +18,7 @@ PENDING, AVAILABLE, BOUND, RELEASED, FAILED = "Pending", "Available", "Bound", "
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A target, and the phase that was written last."""
+    """A target, and its last written phase."""
 
     name: str
     spec: DeploymentTargetSpec
@@ -26,13 +26,13 @@ class Target:
     deleting: bool = False
     uid: str = ""
     claim_uid: str = ""
-    """Of the claim that it was made for; empty: it does not say."""
+    """Uid of the claim that it was made for; empty: unknown."""
     provisioned_by: str = ""
-    """Who has made it on demand; empty: a user has made it."""
+    """The provisioner that has made it on demand; empty: a user has made it."""
 
     @property
     def claim(self) -> str:
-        """Name of the claim that has it, or for which it is kept; empty: of none."""
+        """Name of the claim that has it, or that it is reserved for; empty: none."""
         return self.spec.claim_ref or ""
 
     @property

@@ -12,53 +12,53 @@ from services.kinds.deployment_target_class.model import DEVSANDBOX
 from services.kinds.shared.unowned_objects import UnownedObject
 
 DELETE = "Delete"
-"""Reclaim policy: a target goes with its claim. With every other one, and if its class is gone, it stays."""
+"""Reclaim policy: a target is deleted with its claim. With any other policy, and if its class is gone, it stays."""
 
 
 @dataclass(frozen=True, slots=True)
 class TargetOutcome:
-    """What a target shall be."""
+    """The desired state of a target."""
 
     phase: str
     claim: str
-    """What its claimRef shall be; empty: it shall have none."""
+    """The desired claimRef; empty: none."""
     has_finalizer: bool = True
     is_deleted: bool = False
-    """It is to be deleted, unless it is being deleted already."""
+    """Whether it should be deleted, unless it is being deleted."""
     unless: str = ""
-    """Name of the claim for which it is not deleted, if there is that after all."""
+    """Name of a claim; if it exists, the target is not deleted."""
 
 
 @dataclass(frozen=True, slots=True)
 class Deprovisioning:
-    """How the namespace is going that was made for a target."""
+    """Progress of the deletion of the namespace that was made for a target."""
 
     exists: bool = False
     is_stuck: bool = False
-    """It has failed to go for as long as is waited."""
+    """Whether its deletion has failed for the patience's length."""
 
 
 class Claimant(Enum):
-    """How the claim stands that a target is kept for."""
+    """State of the claim that a target is reserved for."""
 
     STAYS = auto()
     GOES = auto()
-    """It is being deleted."""
-    UNTOLD = auto()
-    """Nobody has told of it: it is gone, or yet to come."""
+    """The claim is being deleted."""
+    UNKNOWN = auto()
+    """The claim is unknown: it is gone, or yet to come."""
     GONE = auto()
-    """Another one has its name."""
+    """Another claim has its name."""
 
 
 def target_outcome(target: Target, owner: str, policy: str, space: Deprovisioning, claimant: Claimant) -> TargetOutcome:
-    """What ``target`` shall be.
+    """The desired state of ``target``.
 
     Args:
         target: as it is.
-        owner: name of the claim that the binder has given it to; empty: to none.
+        owner: name of the claim that the binder has given it to; empty: none.
         policy: the reclaim policy of its class; empty if there is no such class.
         space: what was made for it.
-        claimant: of the claim that its claimRef names.
+        claimant: state of the claim that its claimRef names.
     """
     is_released = _is_released(target, claimant)
     if target.deleting:
@@ -67,15 +67,15 @@ def target_outcome(target: Target, owner: str, policy: str, space: Deprovisionin
         return TargetOutcome(BOUND, owner)
     if is_released:
         return TargetOutcome(RELEASED, "", is_deleted=policy == DELETE)
-    if policy == DELETE and claimant in {Claimant.UNTOLD, Claimant.GONE} and _came_too_late(target):
-        unless = target.claim if claimant is Claimant.UNTOLD else ""
+    if policy == DELETE and claimant in {Claimant.UNKNOWN, Claimant.GONE} and _came_too_late(target):
+        unless = target.claim if claimant is Claimant.UNKNOWN else ""
         return TargetOutcome(AVAILABLE, target.claim, is_deleted=True, unless=unless)
     phase = target.phase if target.phase in {RELEASED, FAILED} else AVAILABLE
     return TargetOutcome(phase, target.claim)
 
 
 def target_change(target: Target, outcome: TargetOutcome) -> UnownedObject:
-    """How the target comes to be what it shall be."""
+    """The change that gives the target its desired state."""
     return UnownedObject(
         UnownedKind.TARGET,
         target.name,
@@ -88,7 +88,7 @@ def target_change(target: Target, outcome: TargetOutcome) -> UnownedObject:
 
 
 def _deleting(target: Target, policy: str, space: Deprovisioning, *, is_released: bool) -> TargetOutcome:
-    """The namespace that was made for it goes first, if it shall go."""
+    """A target to delete. If the namespace that was made for it should be deleted, too, that goes first."""
     stays = policy == DELETE and space.exists
     phase = RELEASED if is_released else target.phase or AVAILABLE
     return TargetOutcome(
@@ -97,13 +97,14 @@ def _deleting(target: Target, policy: str, space: Deprovisioning, *, is_released
 
 
 def _came_too_late(target: Target) -> bool:
-    """Whether the planner has made it for a claim that may have gone before it was there.
+    """Whether the planner has made it for a claim that may have gone before it existed.
 
-    What has made it goes with that claim, so nobody else can use it. Others take back themselves what they have made.
+    The namespace of such a target is deleted with that claim, so nobody else can use the target. Other provisioners
+    reclaim their own targets.
     """
     return target.provisioned_by == DEVSANDBOX and bool(target.claim) and target.phase in {"", AVAILABLE}
 
 
 def _is_released(target: Target, claimant: Claimant) -> bool:
-    """It was bound, and its claim goes or is gone. One that is kept for a claim which is yet to come never was."""
+    """Whether it was bound, and its claim is going or gone. A target reserved for a future claim was never bound."""
     return bool(target.claim) and target.phase in {BOUND, RELEASED, FAILED} and claimant is not Claimant.STAYS

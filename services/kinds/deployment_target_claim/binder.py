@@ -25,21 +25,21 @@ from services.kinds.shared.unowned_objects import UnownedObject
 
 @dataclass(frozen=True, slots=True)
 class ClaimOutcome:
-    """What has become of a claim."""
+    """The decision about a claim."""
 
     phase: str
     target: str = ""
-    """The one that it has."""
+    """The target that it has."""
     error: str = ""
     annotations: Mapping[str, str] = field(default_factory=dict)
-    """Those of the binder that it shall have; others of these names go."""
+    """The binder's annotations that it should have. Others of these names are removed."""
 
 
 def bind(claims: Iterable[Claim], targets: Iterable[Target], classes: Collection[str]) -> dict[str, ClaimOutcome]:
     """The outcome of each claim that is not being deleted, by name.
 
-    Who was bound before comes first, whether the claim says so yet or not, then who names a target, then the others;
-    among these the oldest.
+    Claims that were bound before come first, whether or not they show it yet; then those that name a target; then the
+    others; among equal ones the oldest.
 
     Args:
         claims: those of a namespace.
@@ -61,13 +61,13 @@ def bind(claims: Iterable[Claim], targets: Iterable[Target], classes: Collection
 def claim_change(
     claim: Claim, outcome: ClaimOutcome | None, targets: Iterable[Target], *, is_cleaned_up: bool = True
 ) -> UnownedObject:
-    """How the claim says its outcome, and that it is kept.
+    """The change that makes the claim show its outcome, and keeps it while needed.
 
     Args:
         claim: as it is.
         outcome: None if it is being deleted.
         targets: all of its namespace.
-        is_cleaned_up: whether what was made for it, and was never its target, is going.
+        is_cleaned_up: whether what was made for it, and was never its target, is being deleted.
     """
     finalizers = {FINALIZER: not claim.deleting or is_target_left(claim.name, targets) or not is_cleaned_up}
     if outcome is None:
@@ -105,7 +105,7 @@ def _outcome(
 
 
 def _again(claim: Claim, targets: Mapping[str, Target], taken: Collection[str]) -> ClaimOutcome:
-    """Of a claim that was bound before: bound as long as its target is there, and again when it comes back."""
+    """The outcome of a claim that was bound before: bound while its target exists, and again when it comes back."""
     target = targets.get(claim.target) if claim.target else _reserved_for(claim, targets)
     if target is None:
         error = texts.TARGET_LOST.text(target=claim.target or f"{claim.name}-dt")
@@ -120,7 +120,7 @@ def _reserved_for(claim: Claim, targets: Mapping[str, Target]) -> Target | None:
 
 
 def _named(claim: Claim, target: Target | None, taken: Collection[str]) -> ClaimOutcome:
-    """Of a claim that names its target. One that is kept for the claim needs not match it otherwise."""
+    """The outcome of a claim that names its target. A target reserved for the claim need not match otherwise."""
     if target is None or target.deleting:
         return ClaimOutcome(PENDING)
     if target.name in taken or not _may_have(claim, target):
@@ -131,13 +131,13 @@ def _named(claim: Claim, target: Target | None, taken: Collection[str]) -> Claim
 
 
 def _is_found_by(claim: Claim, target: Target) -> bool:
-    """Once a target is to be made for the claim it waits for that one, which is kept for it."""
+    """Whether the claim may get a target that it does not name. If one is to be made for it, it waits for that one."""
     is_for_it = target.claim == claim.name if PROVISIONER in claim.annotations else True
     return is_for_it and not target.deleting and matches(claim, target)
 
 
 def matches(claim: Claim, target: Target) -> bool:
-    """Of the same class, available, with credentials, and for no other claim; the claim wants no other target."""
+    """Same class, available, with credentials, reserved for no other claim; and the claim wants no other target."""
     credentials = target.spec.kubernetes_credentials
     return (
         target.class_name == claim.class_name
@@ -149,7 +149,7 @@ def matches(claim: Claim, target: Target) -> bool:
 
 
 def _may_have(claim: Claim, target: Target) -> bool:
-    """Whether the target is kept for no other claim, and was made for no other one, such as a former of this name."""
+    """Whether the target is neither reserved for another claim, nor made for one, such as a former one of this name."""
     return target.claim in {"", claim.name} and target.claim_uid in {"", claim.uid}
 
 
@@ -158,7 +158,7 @@ def _bound(claim: Claim, target: Target, added: Mapping[str, str]) -> ClaimOutco
 
 
 def _annotations(claim: Claim) -> dict[str, str]:
-    """Of a claim that is or was bound: how it came to that stays, and who makes targets of its class."""
+    """Annotations of a claim that is or was bound: how it was bound, and who makes targets of its class."""
     was_found = BOUND_BY_CONTROLLER in claim.annotations or (bool(claim.given) and not claim.spec.target_name)
     kept = {BOUND_BY_CONTROLLER: TRUE} if was_found else {}
     made = {PROVISIONER: claim.class_name} if PROVISIONER in claim.annotations and claim.class_name else {}

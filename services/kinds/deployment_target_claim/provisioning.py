@@ -1,6 +1,6 @@
-"""The devsandbox provisioner: a SpaceRequest for each claim that waits for a target, and the target made of its answer.
+"""The devsandbox provisioner: makes a SpaceRequest for each claim that waits for a target, and a target of the result.
 
-Other provisioners are other services: for their classes nothing is done here.
+Other provisioners are other services. Nothing is done here for their classes.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from services.kinds.space_request.model import CLAIM_LABEL, TARGET_LABEL
 
 TIER = "appstudio-env"
 MAX_WHY = 1024
-"""Characters of what others say of a SpaceRequest."""
+"""Characters of a message about a SpaceRequest."""
 STUCK_AFTER = timedelta(minutes=texts.STUCK_MINUTES)
 """For how long a SpaceRequest may fail to terminate."""
 READY_WITHIN = timedelta(minutes=texts.MINUTES)
-"""How long a SpaceRequest, or a provisioner of others, may take before the claim says what it waits for."""
+"""After how long a claim says that it waits for a SpaceRequest, or for a provisioner of others."""
 
 
 @dataclass(frozen=True, slots=True)
 class NamespaceAccess:
-    """A namespace that the sandbox has made, and the Secret that opens it."""
+    """A namespace that the sandbox has made, and the Secret with its credentials."""
 
     name: str
     secret: str
@@ -44,26 +44,26 @@ class SpaceRequest:
 
     name: str
     claim: str
-    """As its label says."""
+    """The claim in its label."""
     made_at: datetime
     target: str = ""
-    """As above."""
+    """The target in its label."""
     class_name: str = ""
-    """Of the claim that it was made for, as its annotation says; empty: it is not ours."""
+    """Class of the claim that it was made for, in its annotation; empty: it is not ours."""
     is_ready: bool = False
     api_url: str = ""
     unready: str = ""
-    """Why it is not ready, as its controller says."""
+    """Why it is not ready, by its controller."""
     accesses: tuple[NamespaceAccess, ...] = ()
     deleting: bool = False
     failing_since: datetime | None = None
-    """Since when it is being deleted and its controller says that this fails."""
+    """Since when its controller reports that its deletion fails."""
     going_since: datetime | None = None
-    """Since when it is being deleted and nothing else was told of it."""
+    """Since when it is being deleted, without any other report."""
 
     @property
     def unfit(self) -> str:
-        """Why no target can be made of what it gives, which another controller writes; empty: one can."""
+        """Why no target can be made of it; empty: one can. Another controller writes the result."""
         if len(self.accesses) != 1:
             return texts.NOT_ONE_NAMESPACE.text(request=self.name, count=len(self.accesses))
         (access,) = self.accesses
@@ -78,7 +78,7 @@ class SpaceRequest:
 
 @dataclass(frozen=True, slots=True)
 class SpaceRequestOrder:
-    """A SpaceRequest as it shall be."""
+    """A desired SpaceRequest."""
 
     name: str
     labels: Mapping[str, str]
@@ -88,7 +88,7 @@ class SpaceRequestOrder:
 
 @dataclass(frozen=True, slots=True)
 class TargetOrder:
-    """A target that is to be made. Once it is there it belongs to nobody but its claim: it may outlive that."""
+    """A target to make. It belongs only to its claim, and may outlive it."""
 
     name: str
     spec: DeploymentTargetSpec
@@ -97,17 +97,17 @@ class TargetOrder:
 
 @dataclass(frozen=True, slots=True)
 class Provisioning:
-    """What the provisioner wants of a namespace."""
+    """What the provisioner wants in a namespace."""
 
     requests: tuple[SpaceRequestOrder, ...] = ()
-    """All that shall be there: new ones, and those that are there and stay."""
+    """All SpaceRequests that should exist: new ones, and existing ones that stay."""
     removed: tuple[str, ...] = ()
-    """Names of the SpaceRequests that are to be deleted."""
+    """Names of the SpaceRequests to delete."""
     targets: tuple[TargetOrder, ...] = ()
     errors: Mapping[str, str] | None = None
-    """What is wrong with what a claim waits for, by name of the claim."""
+    """Errors of what claims wait for, by name of the claim."""
     crowded_out: tuple[str, ...] = ()
-    """Names of the claims for which there is no room."""
+    """Names of claims without room for a SpaceRequest."""
 
 
 def provision(
@@ -120,10 +120,10 @@ def provision(
     *,
     room: int,
 ) -> Provisioning:
-    """SpaceRequests and targets of one namespace; everything is given by name.
+    """The SpaceRequests and targets of one namespace; everything is given by name.
 
-    A SpaceRequest is asked for once its claim is known to stay until that is going, and only if there is ``room``: that
-    many may be added.
+    A SpaceRequest is made once its claim is known to stay until the SpaceRequest is being deleted, and only if there is
+    ``room``: for so many new ones.
     """
     standing = sorted(requests, key=lambda each: each.name)
     removed = tuple(each.name for each in standing if not each.deleting and _goes(each, claims, targets, classes))
@@ -185,9 +185,9 @@ def orphans_among(
 
 
 def with_target(request: SpaceRequest, targets: Mapping[str, Target]) -> SpaceRequest:
-    """It, with the one of ``targets`` that was made of it although its label does not say so yet.
+    """The request, with the one of ``targets`` that was made of it, if its label does not name that yet.
 
-    That is one that may have been, and says that it is for the very claim that is in the name of ``request``.
+    That target has one of the possible names, and names the claim whose uid is in the name of ``request``.
     """
     if request.target:
         return request
@@ -198,10 +198,10 @@ def with_target(request: SpaceRequest, targets: Mapping[str, Target]) -> SpaceRe
 
 
 def possible_targets(request: SpaceRequest, targets: Collection[str]) -> tuple[str, ...]:
-    """Names that the target may have which was made of ``request``, if one was of which nobody has told yet.
+    """Possible names of the target made of ``request``, if one was made that is not known yet.
 
-    Where another one of ``targets``, as of a former claim, has the first name, it is the other one. So it may be
-    otherwise, too: who had the first name when it was made may have gone since.
+    If another one of ``targets``, such as a former claim's, has the first name, it is the second. It may be the second
+    in other cases, too, because the owner of the first name may have gone since.
     """
     if request.target:
         return (request.target,)
@@ -210,7 +210,7 @@ def possible_targets(request: SpaceRequest, targets: Collection[str]) -> tuple[s
 
 
 def due_at(request: SpaceRequest, now: datetime) -> datetime | None:
-    """When the claim of ``request`` is to say that it is not ready, or does not go; None: that is over, or it is."""
+    """When the claim of ``request`` should say that it is not ready, or not going; None: it is, or says so."""
     due = _stuck_at(request) if request.deleting else _late_at(request)
     return due if due is not None and due > now else None
 
@@ -225,19 +225,19 @@ def _stuck_at(request: SpaceRequest) -> datetime | None:
 
 
 def deprovisioning(target: str, requests: Iterable[SpaceRequest], now: datetime) -> Deprovisioning:
-    """How that is going which was made for ``target``."""
+    """Progress of the deletion of what was made for ``target``."""
     made = [each for each in requests if each.target == target]
     is_stuck = any(each.failing_since is not None and now >= each.failing_since + STUCK_AFTER for each in made)
     return Deprovisioning(bool(made), is_stuck)
 
 
 def target_name(claim: str) -> str:
-    """Of the target that is made for a claim."""
+    """Name of the target that is made for a claim."""
     return f"{claim}-dt"
 
 
 def other_target_name(claim: Claim) -> str:
-    """Of the target that is made for a claim if another one has its name, such as a former claim's. It fits a label."""
+    """Name of the target if another one, such as a former claim's, has the first name. It fits a label."""
     return _other_name(claim.name, _mark(claim.uid))
 
 
@@ -246,7 +246,7 @@ def _other_name(claim: str, mark: str) -> str:
 
 
 def space_name(claim: Claim) -> str:
-    """Of the SpaceRequest that is made for a claim: whoever makes it twice makes one."""
+    """Name of the SpaceRequest for a claim. To make it twice makes one."""
     return _name_for(claim.name, claim.uid)
 
 
@@ -255,7 +255,7 @@ def _name_for(claim: str, uid: str) -> str:
 
 
 def _mark(uid: str) -> str:
-    """Of a claim, in the names of what is made for it."""
+    """A mark of the claim in the names of what is made for it."""
     return digest(uid)[:5]
 
 
@@ -274,7 +274,7 @@ def _goes(
     targets: Mapping[str, Target],
     classes: Mapping[str, DeploymentTargetClassSpec],
 ) -> bool:
-    """It goes with its target, or with its claim if there never was a target; where the policy is to keep it stays."""
+    """Whether it is deleted: with its target, or with its claim if there was no target. A policy may keep it."""
     target = targets.get(request.target)
     known = classes.get(target.class_name if target else request.class_name)
     is_left = target.deleting if target else request.claim not in claims
@@ -313,7 +313,7 @@ def _made_of(
     outcomes: Mapping[str, ClaimOutcome],
     targets: Mapping[str, Target],
 ) -> str:
-    """Name of the target that is or will be made of ``request``: once its label says so it stays."""
+    """Name of the target that is or will be made of ``request``. Once its label names one, it stays."""
     claim, outcome = claims.get(request.claim), outcomes.get(request.claim)
     if request.target or claim is None:
         return request.target or target_name(request.claim)
@@ -347,7 +347,7 @@ def _target(claim: Claim, request: SpaceRequest, name: str) -> TargetOrder:
 
 
 def _leaving_error(request: SpaceRequest, claim: Claim, now: datetime) -> str:
-    """What is wrong where one that is being deleted has the name of the one that is to be made; empty: nothing yet."""
+    """The error while a SpaceRequest of the same name is being deleted; empty: none yet."""
     due = _stuck_at(request)
     if request.name != space_name(claim) or due is None or now < due:
         return ""
@@ -359,7 +359,7 @@ def _why(request: SpaceRequest) -> str:
 
 
 def _error(request: SpaceRequest, target: str, targets: Mapping[str, Target], now: datetime) -> str:
-    """What is wrong with what a claim waits for; empty: nothing is yet."""
+    """The error of what a claim waits for; empty: none yet."""
     if not request.is_ready:
         is_late = due_at(request, now) is None
         late = texts.SPACE_NOT_READY.text(request=request.name, minutes=texts.MINUTES, why=_why(request))

@@ -1,4 +1,4 @@
-"""What is known of a DeploymentTargetClaim."""
+"""The row of a DeploymentTargetClaim."""
 
 from __future__ import annotations
 
@@ -31,22 +31,22 @@ class Claim:
     spec: DeploymentTargetClaimSpec
     annotations: Mapping[str, str] = field(default_factory=dict)
     given: str = ""
-    """The target that the binder has given it. The claim says so itself once the change of it has been written."""
+    """The target that the binder has given it. The claim shows it once the change is written."""
     deleting: bool = False
     has_finalizer: bool = False
-    """It is known to stay until what is made for it is going."""
+    """Whether it is known to stay until what is made for it is being deleted."""
 
     @property
     def target(self) -> str:
-        """Name of the target that it has or wants; empty: whichever matches."""
+        """Name of the target that it has or wants; empty: any that matches."""
         return self.given or self.spec.target_name or ""
 
     @property
     def class_name(self) -> str:
-        """Name of its class; empty: it has none."""
+        """Name of its class; empty: none."""
         return self.spec.deployment_target_class_name
 
     @property
     def was_bound(self) -> bool:
-        """It had a target once, and gets no other one."""
+        """Whether it once had a target. Then it gets no other one."""
         return bool(self.given) or BIND_COMPLETE in self.annotations

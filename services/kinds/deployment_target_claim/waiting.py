@@ -1,4 +1,4 @@
-"""Since when a claim waits for a provisioner of others: its row remembers that, in ``progress``."""
+"""Since when a claim waits for a provisioner of others. Its row stores that in ``progress``."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from services.kinds.shared.resource import PlainResource
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """For a provisioner of others, since a moment."""
+    """A wait for a provisioner of others."""
 
     provisioner: str
     since: datetime
@@ -27,7 +27,7 @@ class Wait:
 
     @classmethod
     def of(cls, row: PlainResource) -> Self | None:
-        """What the row remembers; None: it waits for no provisioner of others."""
+        """The wait in a row; None: it waits for no provisioner of others."""
         if not row.progress:
             return None
         remembered = parsed_status(row.progress)
@@ -36,7 +36,7 @@ class Wait:
 
 
 def with_wait(row: PlainResource, provisioner: str, now: datetime) -> PlainResource:
-    """The row that remembers since when it waits for ``provisioner``, which is empty if it waits for none of others."""
+    """The row with its wait for ``provisioner``, which is empty if it waits for none of others."""
     if not provisioner:
         return replace(row, progress="") if row.progress else row
     wait = Wait.of(row)
@@ -46,7 +46,7 @@ def with_wait(row: PlainResource, provisioner: str, now: datetime) -> PlainResou
 
 
 def late_error(row: PlainResource, now: datetime) -> str:
-    """What is wrong with what it waits for; empty: nothing is yet."""
+    """The error of what it waits for; empty: none yet."""
     wait = Wait.of(row)
     if wait is None or now < wait.late_at:
         return ""

@@ -1,4 +1,4 @@
-"""How resources name a class, and what the watcher has found of it."""
+"""How resources name a class, and what the watcher has sent of it."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ CLASS_REFERENCE = Reference("deploymentTargetClassName", DEPLOYMENT_TARGET_CLASS
 
 
 class NamedClass(NamedTuple):
-    """A class as one resource was told of it."""
+    """A class as sent with a resource."""
 
     version: int
     spec: DeploymentTargetClassSpec
 
 
 def named_class(text: str) -> NamedClass | None:
-    """The class that ``PlainResource.named_class`` tells; None if there is none, or it is not valid."""
+    """The class in ``PlainResource.named_class``; None if there is none, or it is invalid."""
     content = parsed_status(text)
     try:
         spec = parsed(DeploymentTargetClassSpec, canonical(dict_of(content.get("spec"))))

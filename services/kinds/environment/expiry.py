@@ -1,9 +1,8 @@
-"""Previews: environments that go, with everything they have deployed, when their time is over.
+"""Previews: environments that are deleted, with everything they have deployed, when their time is over.
 
-The time is an annotation, because clients of before that write an Environment back would lose a field of the spec that
-they do not know. It counts if nothing about it looks like a mistake. A time before the environment was created is one:
-else a preview that is created anew from a repository, where it says when the former one was to go, would never be
-there.
+The time is an annotation, because older clients that write an Environment back would lose an unknown field of the spec.
+It counts if nothing about it looks like a mistake. A time before the environment's creation is one: otherwise a preview
+that is created again from a repository, with the former one's time, would never exist.
 """
 
 from __future__ import annotations
@@ -24,18 +23,21 @@ from services.kinds.shared.reconciled import Problem
 from services.kinds.shared.resource import PlainResource
 
 LONGEST = timedelta(days=texts.LONGEST_DAYS)
-"""After the creation of the environment."""
+"""Longest time after the creation of the environment."""
 
 _RFC_3339 = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,6})?(Z|[+-]\d\d:\d\d)")
 
 
 def is_preview(row: PlainResource) -> bool:
-    """Whether it is an environment that says when it is over, or did."""
+    """Whether the environment has, or had, a time at which it is over."""
     return row.kind == ENVIRONMENT.kind and row.present and (texts.EXPIRES_AT in row.metadata or bool(row.progress))
 
 
 def expires_at(row: PlainResource, known: KnownEnvironment) -> datetime | None:
-    """When an environment is over; None: it says nothing of that. Raises Permanent, with a message for the user."""
+    """When an environment is over; None: it has no such time.
+
+    Raises Permanent, with a message for the user.
+    """
     text = metadata_of(row).annotations.get(texts.EXPIRES_AT)
     if text is None:
         return None
@@ -52,7 +54,7 @@ def expires_at(row: PlainResource, known: KnownEnvironment) -> datetime | None:
 
 
 def expiry_problem(row: PlainResource, known: KnownEnvironment) -> Problem | None:
-    """What is wrong with the time that an environment gives, or that this is over."""
+    """The problem with an environment's time, or that the time is over."""
     try:
         at = expires_at(row, known)
     except Permanent as error:
@@ -64,18 +66,18 @@ def expiry_problem(row: PlainResource, known: KnownEnvironment) -> Problem | Non
 
 
 def remaining_of(row: PlainResource) -> int | None:
-    """How much is left of what an environment has deployed whose time is over; None: it is not."""
+    """How much is left of what an environment has deployed whose time is over; None: its time is not over."""
     left = parsed_status(row.progress).get("remaining") if row.progress else None
     return left if isinstance(left, int) else None
 
 
 def with_remaining(row: PlainResource, left: int | None) -> PlainResource:
-    """The row that keeps this."""
+    """The row with what is left."""
     return replace(row, progress=canonical({"remaining": left}) if left is not None else "")
 
 
 def _time(text: str) -> datetime | None:
-    """None: it is no time, or none that a clock shows everywhere."""
+    """The time; None: it is invalid, or too far away for some clocks."""
     try:
         return datetime.fromisoformat(text).astimezone(UTC) if _RFC_3339.fullmatch(text) else None
     except (ValueError, OverflowError):

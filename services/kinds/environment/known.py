@@ -1,4 +1,4 @@
-"""What other resources' rules know of an environment's spec: where it is, and what is promoted to it after which."""
+"""What other resources' rules know of an environment: where it is, and which environment is before it."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from services.kinds.shared.spec_text import projected_spec
 
 @dataclass(frozen=True, slots=True)
 class KnownEnvironment:
-    """The projection."""
+    """The known part of an environment."""
 
     claim_name: str = ""
-    """Of the claim that says where it is; empty if none does."""
+    """Name of the claim that says where it is; empty if none does."""
     target_namespace: str | None = None
-    """On the cluster that its user has credentials of; None: it has none, but may have a claim."""
+    """Namespace on the cluster of the user's credentials; None: it has none, but may have a claim."""
     parent: str = ""
     """The environment that promotions come from; empty if there is none."""
     is_automated: bool = False
-    """Whether an automated promotion goes on to it, or begins here."""
+    """Whether an automated promotion continues to it, or begins here."""
 
     @classmethod
     def of(cls, spec: EnvironmentSpec) -> KnownEnvironment:
-        """Of a whole spec."""
+        """The known part of a spec."""
         namespace = spec.credentials.target_namespace if spec.credentials is not None else None
         automated = spec.deployment_strategy == AUTOMATED
         return cls(spec.claim_name, namespace, spec.parent_environment or "", automated)
 
 
 def known_environment(row: PlainResource) -> KnownEnvironment | None:
-    """Of the newest spec of an environment; None if it cannot be read, or there is no room for the environment."""
+    """The known part of an environment's newest spec; None if it is invalid, or exceeds the quota."""
     return projected_spec(EnvironmentSpec, KnownEnvironment.of, row)

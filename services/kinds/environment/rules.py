@@ -1,4 +1,4 @@
-"""What an Environment wants in its namespace, and what is wrong with it."""
+"""What an Environment wants in its namespace, and its problems."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from services.kinds.shared.resource import PlainResource
 from services.kinds.shared.spec_text import spec_of
 
 SECRET_LABEL = "appstudio.openshift.io/environment-secret"  # noqa: S105 - a label
-"""Its value is the name of the environment that a Secret was copied for."""
+"""Label of a copied Secret: the environment that it was copied for."""
 CHILDREN = (ChildKind.MANAGED_ENVIRONMENT, ChildKind.SECRET_COPY)
 BOUND = "Bound"
 """Phase of a claim that has a target."""
@@ -28,66 +28,64 @@ BOUND = "Bound"
 
 @dataclass(frozen=True, slots=True)
 class Backing:
-    """What there is of what an environment names."""
+    """What exists of what an environment names."""
 
     claim_phase: str | None = None
-    """Of the claim; None: there is no such claim."""
+    """Phase of the claim; None: there is no such claim."""
     target: DeploymentTargetSpec | None = None
-    """The one that is bound to the claim."""
+    """The target that is bound to the claim."""
     secret_types: Mapping[str, str] = field(default_factory=dict)
-    """Types of the Secrets that there are, by name; ``TOO_LARGE`` of one that is too large to be copied."""
+    """Types of the existing Secrets by name; ``TOO_LARGE`` for one that is too large to be copied."""
     secret_version: str = ""
-    """Of the Secret of the target; empty: it is not known."""
+    """Version of the target's Secret; empty: unknown."""
     has_local_cluster: bool = True
-    """Whether the workspace may deploy to the cluster of the engine itself."""
+    """Whether the workspace may deploy to the engine's own cluster."""
 
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """Where an environment stands among those of its namespace."""
+    """An environment's relations to others of its namespace."""
 
     cycle: tuple[str, ...] = ()
-    """The way from it along the parents back to it; empty if there is none."""
+    """The cycle of parents from it back to it; empty if there is none."""
     children: Collection[str] = ()
-    """Those that name it as their parent."""
+    """Environments that name it as their parent."""
     missing_parent: str = ""
-    """The name that it gives its parent, if no environment has it."""
+    """Its parent's name, if that does not exist."""
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What follows from an environment."""
+    """The decision about an environment."""
 
     children: tuple[ChildObject, ...] | None
-    """Its ManagedEnvironment and its copied Secret, as far as it wants them; none: it is its own namespace.
-
-    None: it is not known, so what is there stays as it is.
-    """
+    """Its ManagedEnvironment and its copied Secret, as far as it wants them; none: it is its own namespace. None:
+    unknown, so existing ones stay as they are."""
     problem: Problem | None = None
-    """What keeps it, or a part of it, from being deployed to."""
+    """The problem that keeps it, or a part of it, from being deployed to."""
     warning: Problem | None = None
-    """What is wrong with its place among others, which changes nothing about what it wants."""
+    """A problem with its relations to others, which does not change what it wants."""
 
 
 def accept(resource: PlainResource, _addresses: AddressPolicy, limits: Limits) -> EnvironmentSpec:
-    """The spec of ``resource``; its ManagedEnvironment says what is wrong with its URL. Raises Refused."""
+    """The spec of ``resource``. Problems of its URL are shown by its ManagedEnvironment. Raises Refused."""
     if resource.over_quota:
         raise beyond_quota(resource, limits)
     return spec_of(EnvironmentSpec, resource)
 
 
 def managed_environment_name(environment: str) -> str:
-    """Of the GitOpsDeploymentManagedEnvironment that is made for an environment."""
+    """Name of the GitOpsDeploymentManagedEnvironment of an environment."""
     return f"managed-environment-{environment}"
 
 
 def decide(name: str, spec: EnvironmentSpec, backing: Backing, family: Family, *, deleting: bool = False) -> Decision:
-    """What the environment ``name`` wants. Its place among others changes nothing about that."""
+    """The decision about the environment ``name``. Its relations to others do not change what it wants."""
     return replace(_backed(name, spec, backing), warning=_family_problem(family, deleting=deleting))
 
 
 def parent_cycles(parents: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
-    """For each environment on a cycle the way from it back to it, by name; ``parents`` maps children to parents."""
+    """For each environment on a cycle, the cycle from it back to it; ``parents`` maps children to parents."""
     cycles: dict[str, tuple[str, ...]] = {}
     done: set[str] = set()
     for start in parents:
@@ -104,12 +102,12 @@ def parent_cycles(parents: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
 
 
 def cycle_problem(cycle: tuple[str, ...]) -> Problem:
-    """What is wrong with an environment from which ``cycle`` leads back to it."""
+    """The problem of an environment on ``cycle``."""
     return Problem.of(texts.PARENT_CYCLE, cycle=_way(cycle))
 
 
 def missing_parent_problem(parent: str) -> Problem:
-    """What is wrong with an environment whose parent does not exist."""
+    """The problem of an environment whose parent does not exist."""
     return Problem.of(texts.PARENT_NOT_FOUND, parent=parent)
 
 
@@ -127,7 +125,7 @@ def _backed(name: str, spec: EnvironmentSpec, backing: Backing) -> Decision:
 
 
 def _claimed(name: str, backing: Backing) -> Decision:
-    """While the claim waits for a target the environment waits, too, and nothing is wrong."""
+    """The decision with a claim. While the claim waits for a target, the environment waits, too, without a problem."""
     if backing.claim_phase is None:
         return Decision(None, Problem.of(texts.CLAIM_NOT_FOUND))
     if backing.claim_phase != BOUND:
@@ -150,7 +148,7 @@ def _managed_environment(
     *,
     secret: str = "",
 ) -> ChildObject:
-    """It names every field of its spec, so that whatever somebody else sets in one is drift."""
+    """The ManagedEnvironment. It names every field of its spec, so that any other value is drift."""
     spec = ManagedEnvironmentSpec(
         api_url=credentials.api_url,
         credentials_secret=secret or credentials.cluster_credentials_secret,
@@ -162,9 +160,10 @@ def _managed_environment(
 
 
 def _secret_copy(name: str, source: str, backing: Backing) -> ChildObject | None:
-    """Provisioners make Secrets of types of their own. None if there is no Secret, or it can be used as it is.
+    """The copy of a Secret, because provisioners make Secrets of their own types.
 
-    The version is in the order so that it is another one when the content is.
+    None if there is no Secret, or it can be used as it is. The copy names the version, so that it changes with the
+    content.
     """
     if _is_used_as_it_is(source, backing):
         return None
@@ -175,7 +174,7 @@ def _secret_copy(name: str, source: str, backing: Backing) -> ChildObject | None
 
 
 def _copy_problem(name: str, source: str, backing: Backing) -> Problem | None:
-    """Why the Secret ``source`` is not copied; a watcher would refuse to. None: it is, or need not be."""
+    """Why the Secret ``source`` is not copied, which a watcher would refuse; None: it is, or need not be."""
     if _is_used_as_it_is(source, backing):
         return None
     if (type_ := backing.secret_types[source]) in NEVER_COPIED:
@@ -186,7 +185,7 @@ def _copy_problem(name: str, source: str, backing: Backing) -> Problem | None:
 
 
 def _is_used_as_it_is(secret: str, backing: Backing) -> bool:
-    """Also if there is none."""
+    """Whether the Secret needs no copy. True also if it does not exist."""
     return backing.secret_types.get(secret, ENVIRONMENT_SECRET) == ENVIRONMENT_SECRET
 
 
@@ -195,7 +194,7 @@ def _copy_name(environment: str) -> str:
 
 
 def _secret_problem(credentials: ClusterCredentials, backing: Backing) -> Problem | None:
-    """A missing Secret is told here, too; the ManagedEnvironment is made, and has no credentials until there is one."""
+    """The problem of a Secret. Without a Secret the ManagedEnvironment is made, but has no credentials."""
     secret = credentials.cluster_credentials_secret
     return None if secret in backing.secret_types else Problem.of(texts.SECRET_NOT_FOUND, secret=secret)
 
@@ -209,7 +208,7 @@ def _family_problem(family: Family, *, deleting: bool) -> Problem | None:
 
 
 def _way(cycle: tuple[str, ...]) -> str:
-    """A cycle for a message: the first ones on it, and its end."""
+    """A cycle as a text: its first members and its end."""
     first = cycle[:-1][:MAX_LISTED]
     beyond = ("...",) if len(cycle) - 1 > MAX_LISTED else ()
     return " -> ".join((*first, *beyond, cycle[-1]))

@@ -1,8 +1,8 @@
-"""What a deployment that was removed by force may have left behind, and what the next one of its name has taken over.
+"""What a forcibly removed deployment may have left behind, without what the next one of its name has reclaimed.
 
-An engine that does not finish a deletion in time is not waited for. Nobody looks again then: what is known are the
-resources that were seen last. One that the next deployment of the name shows as its own, in the same environment, is
-that one's from then on. The others may still be there, and nobody removes them but the user.
+If an engine does not finish a deletion in time, nobody waits for it or looks again. What is known are the resources in
+the last status. A resource that the next deployment of the name shows as its own, in the same environment, belongs to
+that one from then on. The others may still exist, and only the user removes them.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from services.kinds.shared.conditions import ActiveConditions
 SHOWN_FOR = timedelta(days=7)
 """How long it is shown."""
 MAX_BYTES = 16 * 1024
-"""Of the resources that are kept of one deployment: some 200, or 25 of the longest names."""
+"""Bytes of stored resources per deployment: some 200, or 25 with the longest names."""
 MOST_NAMED = 50
-"""Resources that a text names: of the longest names 30 KB."""
+"""Resources that a text names: 30 KB with the longest names."""
 
 Resource = tuple[str, str, str, str]
 """Group, kind, namespace and name."""
 
 
 def resources_of(shown: Iterable[Mapping[str, object]]) -> list[Resource]:
-    """Those that a status shows."""
+    """The resources in a status."""
     return [
         (
             str(each.get("group", "")),
@@ -44,14 +44,14 @@ def resources_of(shown: Iterable[Mapping[str, object]]) -> list[Resource]:
 
 
 def environment_of(deployment: Deployment) -> str:
-    """The environment that it deploys to, by its tenant's name for it; empty: none, or it does not deploy."""
+    """The environment that it deploys to, by the tenant's name for it; empty: none, or it does not deploy."""
     if deployment.spec is None:
         return ""
     return accepted_deployment(deployment.spec).destination.environment or ""
 
 
 def forced_deletion(deployment: Deployment, resources: Sequence[Resource], at: datetime) -> ForcedDeletion | None:
-    """What is to be kept of ``deployment``, whose removal was forced; None if it was never seen to have deployed."""
+    """The record of ``deployment``, whose removal was forced; None if it never showed any resources."""
     known = _within(resources)
     if not known:
         return None
@@ -67,7 +67,7 @@ def forced_deletion(deployment: Deployment, resources: Sequence[Resource], at: d
 
 
 def without_reclaimed(left: ForcedDeletion, reclaimed: Collection[Resource]) -> ForcedDeletion | None:
-    """``left`` without these; None if nothing is known to be left then."""
+    """``left`` without these resources; None if nothing is known to be left then."""
     known = parsed_resources(left.resources)
     rest = [each for each in known if each not in reclaimed]
     if len(rest) == len(known):
@@ -77,7 +77,7 @@ def without_reclaimed(left: ForcedDeletion, reclaimed: Collection[Resource]) -> 
 
 
 def condition(left: Sequence[ForcedDeletion]) -> ActiveConditions:
-    """The condition that tells of ``left``, which is of former deployments of the name; none if there is nothing."""
+    """The condition about ``left`` of former deployments of the name; none if there is nothing."""
     if not left:
         return {}
     resources = "; ".join(_located(each) for each in left)
@@ -85,12 +85,12 @@ def condition(left: Sequence[ForcedDeletion]) -> ActiveConditions:
 
 
 def parsed_resources(text: str) -> list[Resource]:
-    """As the row of a forced deletion has them."""
+    """The resources in the row of a forced deletion."""
     return [(group, kind, namespace, name) for group, kind, namespace, name in orjson.loads(text)]
 
 
 def listed(resources: Sequence[Resource], total: int | None = None) -> str:
-    """The first of them by name, as kubectl takes kind and group, and how many more there are, of ``total`` in all."""
+    """The first resources by name, in kubectl's form, and how many more there are, of ``total`` in all."""
     named = ", ".join(_named(*each) for each in resources[:MOST_NAMED])
     more = (len(resources) if total is None else total) - len(resources[:MOST_NAMED])
     return f"{named} and {more} more" if more else named
@@ -106,7 +106,7 @@ def _named(group: str, kind: str, namespace: str, name: str) -> str:
 
 
 def _within(resources: Sequence[Resource]) -> Sequence[Resource]:
-    """The first of them, as far as they fit."""
+    """The first resources, as far as they fit."""
     size = 0
     for number, each in enumerate(resources):
         size += len(orjson.dumps(each)) + 1

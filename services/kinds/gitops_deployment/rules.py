@@ -1,7 +1,7 @@
-"""GitOpsDeployment: its life from the first sight of a CR until both it and what it became on an engine are gone.
+"""The life of a GitOpsDeployment, from its first event until its resource and its object on an engine are gone.
 
-Called by the plan for each event. Every function takes the row as it is and returns the row as it shall be; a late
-or repeated event returns the row unchanged.
+The plan calls it for each event. Every function takes the row as it is and returns the row as it should be. A late or
+repeated event returns the row unchanged.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from services.kinds.shared.text import MAX_REFUSAL
 def update_deployment(
     known: Deployment | None, event: ResourceChanged, origin: Origin, cause: Cause, addresses: AddressPolicy
 ) -> Deployment:
-    """The CR exists with this content. ``event`` is not late."""
+    """The row of a resource with this content. ``event`` is not late."""
     seen = _sighted(known, event, origin, cause)
     return seen if event.deleting else _with_spec(seen, event, addresses)
 
 
 def empty_deployment(known: Deployment) -> Deployment:
-    """Nothing of it is left on any engine."""
+    """The row when nothing of the deployment is left on any engine."""
     return replace(
         known,
         spec=None,
@@ -45,7 +45,7 @@ def empty_deployment(known: Deployment) -> Deployment:
 
 
 def update_status(known: Observed, event: StatusReported, cause: Cause) -> Observed:
-    """The engine reports a status; one older than the last changes nothing."""
+    """The engine reports a status. A status older than the last one is ignored."""
     older = version_order(event.resource_version) < version_order(known.resource_version)
     is_known = event.status == known.status and known.resource_version != ""  # or it was seen on another instance
     if is_known or (older and cause.at <= known.observed_at):
@@ -54,14 +54,14 @@ def update_status(known: Observed, event: StatusReported, cause: Cause) -> Obser
 
 
 def mark_applied(known: Observed, event: Applied, deployment: Deployment) -> Observed:
-    """The engine holds a manifest; whether it is the desired one decides what that means."""
+    """The engine has a manifest, which may not be the desired one."""
     if event.digest != deployment.digest or (known.applied_digest == event.digest and not known.failure):
         return known
     return replace(known, applied_digest=event.digest, failed_digest="", failure="", failure_for_user=False)
 
 
 def mark_failed(known: Observed, event: Failed, deployment: Deployment) -> Observed:
-    """The engine refuses a manifest; of no interest unless it is the desired one."""
+    """The engine refuses a manifest. That is ignored unless it is the desired one."""
     if event.digest != deployment.digest:
         return known
     message = event.message.replace("\0", "")[:MAX_REFUSAL] or UNKNOWN_ERROR.message
@@ -71,7 +71,7 @@ def mark_failed(known: Observed, event: Failed, deployment: Deployment) -> Obser
 
 
 def unobserved(deployment: Deployment) -> Observed:
-    """What is known of one on which no agent has reported."""
+    """The row of a deployment without any report."""
     return Observed(
         deployment_id=deployment.id,
         status="",
@@ -86,7 +86,7 @@ def unobserved(deployment: Deployment) -> Observed:
 
 
 def _sighted(known: Deployment | None, event: ResourceChanged, origin: Origin, cause: Cause) -> Deployment:
-    """The row with all that the event says except the spec; its time moves only if it says something new."""
+    """The row with everything in the event except the spec. Its time changes only with its content."""
     if known is None:
         return Deployment(
             id=origin.id,
@@ -134,13 +134,13 @@ def _sighted(known: Deployment | None, event: ResourceChanged, origin: Origin, c
 
 
 def refuse_deployment(seen: Deployment, error: str) -> Deployment:
-    """The newest spec cannot be had, and what waited before it is not wanted any more."""
+    """The row of a deployment whose newest spec is refused. An older spec that waited is dropped."""
     environment = accepted_deployment(seen.spec).destination.environment if seen.spec is not None else None
     return replace(seen, pending_spec=None, environment=environment, error=error, pending_reason="", over_quota=False)
 
 
 def _with_spec(seen: Deployment, event: ResourceChanged, addresses: AddressPolicy) -> Deployment:
-    """The row with the event's spec pending, or with what is wrong with it; then what is deployed stays as it was."""
+    """The row with the event's spec pending, or with its error. What is deployed stays as it was."""
     if event.spec_omitted:
         return refuse_deployment(seen, event.spec_omitted.replace("\0", "")[:MAX_REFUSAL])
     try:

@@ -1,4 +1,4 @@
-"""The status of a GitOpsDeployment: what its engine reports, and what went wrong on the way there."""
+"""The status of a GitOpsDeployment: what its engine reports, and its errors."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ from services.kinds.shared.conditions import (
 )
 
 DELETION_NOTICE = timedelta(seconds=5)
-"""A deletion that takes no longer than this is not worth a status."""
+"""A shorter deletion gets no status."""
 
 MAX_STATUS = 512 * 1024
-"""Bytes; an object of etcd is limited to 1.5 MiB, a message to 4."""
+"""In bytes. etcd limits an object to 1.5 MiB; a message has at most 4 MiB."""
 
 
 def state_shown(status: str) -> DeploymentState:
-    """What a status, JSON text, says of its deployment."""
+    """The state of the deployment in its status (JSON text)."""
     shown = dict_of(parsed_status(status))
     has_succeeded = text_at(shown, "operationState.phase") == "Succeeded"
     return DeploymentState(
@@ -50,13 +50,13 @@ def state_shown(status: str) -> DeploymentState:
 
 @dataclass(frozen=True, slots=True)
 class EngineReport:
-    """What an engine says of what it deploys, as a status shows it."""
+    """The engine's report on a deployment, in the form of a status."""
 
     part: Mapping[str, object] = field(default_factory=dict)
-    """The parts of the status that are the engine's."""
+    """The engine's parts of the status."""
     conditions: ActiveConditions = field(default_factory=dict)
     needs_login: bool = False
-    """The engine cannot read the repository without a login that the tenant would have to bring."""
+    """Whether the engine cannot read the repository without a login, which the tenant has to provide."""
 
 
 NEEDS_LOGIN: ActiveConditions = {
@@ -98,11 +98,11 @@ def compile_deployment_status(
 
 
 def _needs_login(deployment: Deployment, observed: Observed | None, report: EngineReport, before: Json) -> bool:
-    """Whether the repository does not open without a login, as the engine or an agent has found out.
+    """Whether the repository needs a login, as the engine or an agent has found.
 
-    An agent keeps a tenant from what another tenant's login opens, the engine meets what nobody here can open. A tenant
-    that could tell the two apart would learn of others' logins. So what either has found holds until the engine has
-    something to say of what is wanted since.
+    An agent refuses a repository that only another tenant's login opens; the engine fails at one that no login here
+    opens. A tenant that could distinguish the two would learn of others' logins. So what either has found is shown
+    until the engine reports on what is wanted since.
     """
     refused = observed is not None and observed.failure_for_user and observed.failure == REPOSITORY_NEEDS_LOGIN.message
     if report.needs_login or refused:
@@ -125,7 +125,7 @@ def _is_of(deployment: Deployment, report: EngineReport) -> bool:
 
 
 def _report_needing_login(before: Json) -> EngineReport:
-    """Nothing in which the two differ; and what was seen last, as it is all that is known of what was deployed."""
+    """A report in which the two cases do not differ, with the last known state of what was deployed."""
     last_seen = {name: before[name] for name in ("resources", "operationState", "reconciledState") if name in before}
     return EngineReport(UNSEEN | last_seen, NEEDS_LOGIN, needs_login=True)
 
@@ -147,7 +147,7 @@ def _own_conditions(
 
 
 def sync_error_shown(previous: str) -> str | None:
-    """The message of the condition that says why a sync failed, if it holds in the status ``previous``."""
+    """The message of the active condition about a failed sync in the status ``previous``."""
     if SYNC_FAILED.type not in previous:
         return None
     conditions = parsed_status(previous).get("conditions", ())
@@ -163,7 +163,7 @@ def _is_active(type_: str, known: Json) -> bool:
 
 
 def failure(deployment: Deployment, observed: Observed | None) -> str:
-    """Why the engine does not hold the manifest that is desired now; empty if nothing is known against it."""
+    """Why the engine does not have the desired manifest; empty if there is no failure."""
     current = observed is not None and deployment.digest is not None and observed.failed_digest == deployment.digest
     if not current or observed is None or not observed.failure:
         return ""
@@ -172,7 +172,10 @@ def failure(deployment: Deployment, observed: Observed | None) -> str:
 
 
 def _bounded(part: Json) -> tuple[Json, list[str]]:
-    """Without its longest parts if it is too long, and their names: the resources first, they are without a bound."""
+    """``part`` without its longest members if it is too long, and their names.
+
+    Resources, which are unbounded, go first.
+    """
     left_out: list[str] = []
     for dropped in ("resources", "operationState"):
         if len(orjson.dumps(part)) <= MAX_STATUS:
@@ -183,7 +186,7 @@ def _bounded(part: Json) -> tuple[Json, list[str]]:
 
 
 def _cut(left_out: list[str]) -> ActiveConditions:
-    """The condition that says so."""
+    """The condition about members that were left out."""
     if not left_out:
         return {}
     message = STATUS_CUT.text(limit=MAX_STATUS // 1024, parts=" and ".join(left_out))

@@ -1,7 +1,7 @@
-"""Which specs of a GitOpsDeployment are accepted, and what a user is told about the others.
+"""Which specs of a GitOpsDeployment are accepted, and the errors of the others.
 
-In two steps, because an environment may change while the text of a spec does not: ``accept`` looks at the text alone,
-``resolve`` at the environment that it names.
+There are two steps, because an environment may change while a spec does not: ``accept`` checks the text alone,
+``resolve`` the environment that it names.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def accept(api_version: str, spec: str, addresses: AddressPolicy) -> GitOpsDeplo
 
 @TEXTS.remember
 def accepted_deployment(text: str) -> GitOpsDeploymentSpec:
-    """The spec in ``text``, which was accepted before. A plan asks for the same one often."""
+    """The accepted spec in ``text``, cached, because plans read the same spec often."""
     return GitOpsDeploymentSpec.model_validate_json(text)
 
 
@@ -72,7 +72,7 @@ def resolve(spec: GitOpsDeploymentSpec, view: EnvironmentView | None, *, exists:
 
 
 def _problems(spec: GitOpsDeploymentSpec, addresses: AddressPolicy) -> Iterator[str]:
-    """What is wrong, the message that users have always got first."""
+    """The problems of a spec. The first is the one that users have always got first."""
     environment, namespace, path = spec.destination.environment, spec.destination.namespace, spec.source.path
     if spec.type.lower() not in {"automated", "manual"}:
         yield texts.TYPE_UNKNOWN.message
@@ -88,7 +88,10 @@ def _problems(spec: GitOpsDeploymentSpec, addresses: AddressPolicy) -> Iterator[
 
 
 def _source_problems(source: ApplicationSource, addresses: AddressPolicy) -> Iterator[str]:
-    """An engine may refuse a path outside of the repository, or take ``../<name of its folder>-other`` for inside."""
+    """Problems of a path.
+
+    An engine may refuse one outside of the repository, or mistake ``../<name>-other`` for inside.
+    """
     inside = posixpath.normpath(source.path)
     if source.path.startswith("/") or "\\" in source.path or inside == ".." or inside.startswith("../"):
         yield texts.PATH_OUTSIDE.message

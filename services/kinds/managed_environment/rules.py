@@ -1,4 +1,4 @@
-"""Whether deployments may go to a GitOpsDeploymentManagedEnvironment, and what they must know of it."""
+"""Whether deployments may use a GitOpsDeploymentManagedEnvironment, and what they must know of it."""
 
 from __future__ import annotations
 
@@ -20,30 +20,30 @@ WHOLE_CLUSTER = ("*",)
 
 
 class Usability(Enum):
-    """Whether deployments may go to an environment."""
+    """Whether deployments may use an environment."""
 
     PENDING = "pending"
-    """Its first check has no result yet. Deployments wait."""
+    """Its first check has no result yet, so deployments wait."""
     USABLE = "usable"
     UNUSABLE = "unusable"
 
 
 @dataclass(frozen=True, slots=True)
 class EnvironmentView:
-    """An environment as a deployment sees it."""
+    """What a deployment knows of an environment."""
 
     id: str
-    """Of the environment: names its cluster secret."""
+    """Id of the environment, which its cluster secret's name contains."""
     name: str
     usability: Usability
     namespaces: tuple[str, ...]
-    """Those that deployments may go to; none: all of the cluster."""
+    """Namespaces that deployments may use; none: the whole cluster."""
     cluster_resources: bool
 
 
 @TEXTS.remember
 def destinations(text: str) -> frozenset[str]:
-    """Namespaces that deployments may go to because of a spec, JSON text; none if it is not valid."""
+    """Namespaces that deployments may use because of a spec (JSON text); none if it is invalid."""
     try:
         spec = parsed(ManagedEnvironmentSpec, text)
     except Permanent:
@@ -52,7 +52,7 @@ def destinations(text: str) -> frozenset[str]:
 
 
 def connections(inputs: ConnectionInputs) -> tuple[Cluster]:
-    """The cluster that an environment names."""
+    """The cluster of an environment."""
     cluster = _cluster(inputs.spec)
     return (replace(cluster, secret=inputs.secret) if inputs.secret is not None else cluster,)
 

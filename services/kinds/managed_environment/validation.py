@@ -41,9 +41,9 @@ def cluster_use(
     creates_account: bool,
     cluster_resources: bool,
 ) -> SecretUse:
-    """What a kubeconfig is used for.
+    """The use of a kubeconfig.
 
-    Where TLS is not verified, somebody else may be reached; what an account may do, the other terms decide.
+    Without verified TLS another server may be reached; the other terms decide the account's rights.
     """
     terms = {
         "skipsTLSVerification": skips_tls_verification,
@@ -55,7 +55,7 @@ def cluster_use(
 
 
 def secret_use(text: str) -> SecretUse | None:
-    """What an environment with this spec, JSON text, uses its Secret for; None if it is not valid."""
+    """What an environment with this spec (JSON text) uses its Secret for; None if it is invalid."""
     try:
         spec = parsed(ManagedEnvironmentSpec, text)
     except Permanent:
@@ -83,7 +83,7 @@ SECRET_REFERENCE = Reference(
     },
     secret_use,
 )
-"""To the Secret with the kubeconfig."""
+"""The reference to the Secret with the kubeconfig."""
 
 
 def accept(resource: PlainResource, addresses: AddressPolicy, limits: Limits) -> ManagedEnvironmentSpec:
@@ -102,7 +102,7 @@ def accept(resource: PlainResource, addresses: AddressPolicy, limits: Limits) ->
 
 @TEXTS.remember
 def accepted_environment(text: str) -> ManagedEnvironmentSpec:
-    """The spec in ``text``, which was accepted before. A plan asks for the same one often."""
+    """The accepted spec in ``text``, cached, because plans read the same spec often."""
     return ManagedEnvironmentSpec.model_validate_json(text)
 
 

@@ -1,4 +1,4 @@
-"""How far the promotion to one environment is: what its binding deploys, and whether that is what was promoted."""
+"""The progress of the promotion to one environment: what its binding deploys, compared with what was promoted."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from services.kinds.snapshot_environment_binding.model import BINDING, BindingSp
 
 LONGEST_NAME = 250
 APPLICATION_LABEL, ENVIRONMENT_LABEL = "appstudio.application", "appstudio.environment"
-"""Of a binding that was made."""
+"""Labels of a binding that was made for a promotion."""
 
 
 @dataclass(frozen=True, slots=True)
 class DeployedComponent:
-    """A component of a binding, as its GitOpsDeployment says it is."""
+    """A component of a binding, with the state of its GitOpsDeployment."""
 
     name: str
     deployment: str
@@ -34,20 +34,20 @@ class DeployedComponent:
     health: str = ""
     revision: str = ""
     commit: str = ""
-    """The one that brought it to the snapshot, as the build service says; empty: it has not said."""
+    """The commit that has the snapshot, by the build service; empty: not known yet."""
     is_deployed: bool = False
-    """Its revision is that commit, or one of the same branch that was named later, for whichever component."""
+    """Whether its revision is that commit, or one of the same branch named later for any component."""
     applied: str = ""
-    """The revision of its last sync, if that succeeded: its own manifests were other ones before."""
+    """The revision of its last successful sync, which changed its manifests."""
 
     @property
     def is_as_promoted(self) -> bool:
-        """Synced, healthy, and at the commit that the promotion was about or a later one."""
+        """Synced, healthy, and at the promoted commit or a later one."""
         return (self.sync, self.health) == ("Synced", "Healthy") and bool(self.commit) and self.is_deployed
 
     @property
     def shortcoming(self) -> str:
-        """Why it is not."""
+        """Why it is not as promoted."""
         if not self.deployment:
             return texts.NOT_DEPLOYED.format(component=self.name)
         return texts.NOT_AS_WANTED.format(
@@ -61,14 +61,14 @@ class DeployedComponent:
 
 @dataclass(frozen=True, slots=True)
 class Before:
-    """What there was when a snapshot was ordered: what is still so is no answer to that."""
+    """The state when a snapshot was ordered. A state that has not changed since is no answer to the order."""
 
     reported: str
-    """What the build service said of the components of the binding."""
+    """What the build service said of the binding's components."""
     deployed: tuple[str, ...] = ()
-    """The revisions at which components of the application were, sorted."""
+    """Revisions of the application's components, sorted."""
     unchanged: tuple[str, ...] = ()
-    """Components whose images the snapshot before was known to have, too, sorted: of these nothing need be written."""
+    """Components with the same known images in the snapshot before, sorted. Nothing need be written for these."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,20 +78,20 @@ class BoundSnapshot:
     name: str
     snapshot: str
     components: tuple[DeployedComponent, ...] = ()
-    """All that its spec names."""
+    """All components of its spec."""
     uid: str = ""
     reported: str = ""
-    """Tells apart what the build service has said of its components."""
+    """Identifies what the build service has said of its components."""
     is_outdated: bool = False
-    """The build service says that this is of a spec before the newest one."""
+    """Whether the build service's report is about an older spec."""
     is_current: bool = False
-    """It says that this is of the newest spec. Neither: it does not say."""
+    """Whether the build service's report is about the newest spec. If neither is True, that is unknown."""
     problem: str = ""
-    """What is wrong with it, as its own conditions say it."""
+    """Its problem, from its own conditions."""
     before: Before | None = None
-    """Of the run that has brought it this snapshot; None: none has, or it is gone."""
+    """Recorded by the run that has ordered its snapshot; None: no run has, or the run is gone."""
     images: str = ""
-    """Digest of those that the snapshot had then; empty: nobody knows."""
+    """Digest of the snapshot's images then; empty: unknown."""
 
 
 KeyT_contra = TypeVar("KeyT_contra", contravariant=True)
@@ -100,7 +100,7 @@ DefaultT = TypeVar("DefaultT")
 
 
 class Lookup(Protocol[KeyT_contra, ValueT_co]):
-    """A mapping of which single keys are asked for, never all: there may be many, and each may have to be made."""
+    """A mapping whose keys are read one by one: there may be many, and each value may have to be computed."""
 
     def __getitem__(self, key: KeyT_contra, /) -> ValueT_co: ...
     def __contains__(self, key: object, /) -> bool: ...
@@ -116,43 +116,43 @@ def _nothing() -> Lookup[Any, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What a tenant has of what its promotion runs name."""
+    """What exists of what a tenant's promotion runs name."""
 
     applications: Lookup[str, tuple[str, ...]] = field(default_factory=_nothing)
     """Names of the components of each Application, sorted."""
     crowded_out: Lookup[str, tuple[str, ...]] = field(default_factory=_nothing)
-    """Likewise of those that are beyond the quota."""
+    """Names of its components beyond the quota, sorted."""
     snapshots: Lookup[str, str] = field(default_factory=_nothing)
     """The application of each Snapshot."""
     images: Lookup[str, Collection[str]] = field(default_factory=_nothing)
-    """Entries for the images of each Snapshot that may be compared, by its name."""
+    """Entries of each Snapshot's images that may be compared, by its name."""
     not_in_force: Lookup[tuple[str, str], str] = field(default_factory=_nothing)
-    """Resources that exist and do not count, by kind and name, and why."""
+    """Existing resources that do not count, by kind and name, with the reason."""
     expired: Collection[str] = ()
-    """Environments that are over; they count no more."""
+    """Environments whose time is over. They do not count any more."""
     going: Collection[str] = ()
-    """Those that are being deleted, likewise."""
+    """Environments that are being deleted. They do not count any more."""
     parents: Mapping[str, str] = field(default_factory=dict)
     """The parent of each Environment that counts; empty if it has none."""
     automated: Collection[str] = ()
     """Environments whose strategy is automated."""
     on_cycles: Collection[str] = ()
-    """Environments that are their own ancestors."""
+    """Environments on a cycle of parents."""
     bindings: Lookup[tuple[str, str], BoundSnapshot] = field(default_factory=_nothing)
-    """By application and environment."""
+    """Bindings by application and environment."""
     idle_bindings: Lookup[tuple[str, str], str] = field(default_factory=_nothing)
-    """Likewise the names of those that are beyond the quota."""
+    """Names of bindings beyond the quota, by application and environment."""
     shown: Lookup[str, Collection[str]] = field(default_factory=_nothing)
-    """The revisions at which components of each application are, in all environments."""
+    """Revisions of each application's components, in all environments."""
     bound_components: Lookup[str, Collection[str]] = field(default_factory=_nothing)
-    """Names of the components of each application that any binding has which is in force."""
+    """Names of each application's components in any binding in force."""
     binding_names: Container[str] = ()
-    """Of all bindings of which it is known what they bind, in force or not."""
+    """Names of all known bindings, in force or not."""
 
 
 @dataclass(frozen=True, slots=True)
 class BindingOrder:
-    """The order to make a binding. No child of the run: what was promoted stays when that is deleted."""
+    """An order to make a binding. It is no child of the run: what was promoted stays when the run is deleted."""
 
     name: str
     spec: BindingSpec
@@ -161,34 +161,34 @@ class BindingOrder:
 
 @dataclass(frozen=True, slots=True)
 class SnapshotOrder:
-    """The order to set ``spec.snapshot`` of a binding."""
+    """An order to set ``spec.snapshot`` of a binding."""
 
     binding: str
     snapshot: str
     uid: str = ""
-    """Of the binding."""
+    """Uid of the binding."""
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far it is, and what has to be done for it to go on."""
+    """The progress, and what to do to continue."""
 
     display: str
     is_done: bool = False
     binding: str = ""
     error: str = ""
-    """What the user has to mend."""
+    """What the user has to fix."""
     shortcoming: str = ""
-    """Why it is not done, in more words than ``display``."""
+    """Why it is not done, in more detail than ``display``."""
     order: BindingOrder | SnapshotOrder | None = None
     bound: BoundSnapshot | None = None
-    """The binding that there is."""
+    """The existing binding."""
     is_final: bool = False
-    """It never will be done, whatever else is told."""
+    """Whether it can never succeed."""
 
 
 def progress(spec: PromotionRunSpec, environment: str, around: Surroundings) -> Progress:
-    """Of the promotion of ``spec`` to ``environment``."""
+    """The progress of the promotion of ``spec`` to ``environment``."""
     bound = around.bindings.get((spec.application, environment))
     name = bound.name if bound else _name_to_be(spec.application, environment, around)
     final = _final_error(spec, environment, around)
@@ -206,13 +206,13 @@ def progress(spec: PromotionRunSpec, environment: str, around: Surroundings) -> 
 
 
 def _name_to_be(application: str, environment: str, around: Surroundings) -> str:
-    """Of the binding that comes into force: the one that there is, or that is made."""
+    """Name of the binding that will be in force: the existing one, or the one that is made."""
     idle = around.idle_bindings.get((application, environment))
     return idle or generated_name(application, environment, around.binding_names)
 
 
 def unchanged_components(bound: BoundSnapshot, snapshot: str, around: Surroundings) -> tuple[str, ...]:
-    """Those of a binding for which ``snapshot`` is known to have the same images as the one that it has."""
+    """Components of a binding that are known to have the same images in ``snapshot`` as in its current snapshot."""
     now, then = around.images.get(bound.snapshot, ()), around.images.get(snapshot, ())
     return with_same_image([each.name for each in bound.components], now, then)
 
@@ -247,13 +247,13 @@ def judged_by_branch(found: Progress, before: Before, *, is_over: bool) -> Progr
 
 
 def unanswered(found: Progress) -> Progress:
-    """The same while the build service may not have answered to the snapshot yet."""
+    """The progress while the build service may not have answered the order yet."""
     shortcoming = found.shortcoming or texts.NOT_ANSWERED
     return replace(found, display=texts.WAITS_FOR_BINDING, is_done=False, shortcoming=shortcoming)
 
 
 def generated_name(application: str, environment: str, taken: Container[str]) -> str:
-    """Of the binding that is made if there is none."""
+    """Name of a binding that is made."""
     name = f"{application}-{environment}-generated-binding".lower()
     if len(name) > LONGEST_NAME:
         return f"generated-environment-binding-{digest(name)}"
@@ -262,9 +262,9 @@ def generated_name(application: str, environment: str, taken: Container[str]) ->
 
 
 def _final_error(spec: PromotionRunSpec, environment: str, around: Surroundings) -> str:
-    """What nothing that is told later mends: neither the spec of a run changes, nor the application of a Snapshot.
+    """The error that nothing fixes: the spec of a run does not change, nor does the application of a Snapshot.
 
-    What was not told of is no such thing: resources of different kinds are told of in any order.
+    A missing resource is no such error: resources of different kinds arrive in any order.
     """
     if environment in around.expired:
         return texts.ENVIRONMENT_EXPIRED.text(environment=environment)
@@ -277,7 +277,7 @@ def _final_error(spec: PromotionRunSpec, environment: str, around: Surroundings)
 
 
 def _error(spec: PromotionRunSpec, environment: str, around: Surroundings, binding: str) -> str:
-    """What may be mended, or told of later."""
+    """The error that may be fixed, or that resources which arrive later may resolve."""
     if environment not in around.parents:
         absent = texts.ENVIRONMENT_NOT_FOUND.text(environment=environment)
         return _refusal(ENVIRONMENT.kind, environment, around) or absent
@@ -291,7 +291,7 @@ def _error(spec: PromotionRunSpec, environment: str, around: Surroundings, bindi
 
 
 def _refusal(kind: str, name: str, around: Surroundings) -> str:
-    """Why a resource that exists does not count; empty: there is none."""
+    """Why an existing resource does not count; empty: it does not exist."""
     why = around.not_in_force.get((kind, name))
     return texts.NOT_IN_FORCE.text(kind=kind, name=name, why=why) if why else ""
 
@@ -339,7 +339,10 @@ def _generated(name: str, spec: PromotionRunSpec, environment: str, around: Surr
 
 
 def _deployed(bound: BoundSnapshot) -> Progress:
-    """What a binding with a problem shows is what it had before; of one without components nothing is deployed."""
+    """The progress of a binding.
+
+    If it has a problem, it still shows what it had before; without components nothing is deployed.
+    """
     if not bound.components:
         return Progress(texts.WAITS_FOR_BINDING, binding=bound.name, shortcoming=bound.problem or texts.NOTHING_BOUND)
     missing = [each for each in bound.components if not each.deployment]

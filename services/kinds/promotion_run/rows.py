@@ -1,4 +1,4 @@
-"""A promotion as the row of its run keeps it, and as its status tells a planner that has lost its database."""
+"""A promotion as its run's row stores it, and as its status recalls it after a loss of the database."""
 
 from __future__ import annotations
 
@@ -24,48 +24,48 @@ from services.kinds.shared.spec_text import parsed, spec_of
 from services.kinds.shared.text import readable
 
 AUTOMATED_LABEL = f"{APPSTUDIO_LABELS}/automated"
-"""Of a run that was made because of a new Snapshot."""
+"""Label of a run that was made for a new Snapshot."""
 TRUE = "true"
 NOT_BEGUN = Promotion()
 COMPLETE_AT_HAND = 200
-"""Runs of a tenant that are complete and of any concern to others: the newest."""
+"""How many complete runs of a tenant, the newest, have an effect on others."""
 MAX_CONCLUSION = 4096
-"""Characters. Others write some of the words in it."""
+"""Characters. Some of the text comes from others."""
 
 
 def is_open(row: PlainResource) -> bool:
-    """Whether it is a run that may go on."""
+    """Whether it is a run that may continue."""
     return row.kind == PROMOTION_RUN.kind and row.is_active and promotion_of(row).state != "Complete"
 
 
 def is_complete(row: PlainResource) -> bool:
-    """Whether it is a run that is over: it counts to no quota."""
+    """Whether it is a complete run, which no quota counts."""
     return row.kind == PROMOTION_RUN.kind and row.present and promotion_of(row).state == "Complete"
 
 
 def long_complete(runs: Collection[PlainResource]) -> list[PlainResource]:
-    """Of runs that are complete all but the newest."""
+    """The complete runs without the newest ones."""
     if len(runs) <= COMPLETE_AT_HAND:
         return []
     return sorted(runs, key=lambda row: (row.created_at, row.id))[:-COMPLETE_AT_HAND]
 
 
 def with_long_complete(row: PlainResource) -> PlainResource:
-    """The row of such a run: what its snapshot was compared with matters to none that comes later."""
+    """The row of an old complete run, without what its snapshot was compared with."""
     promotion = promotion_of(row)
     steps = tuple(replace(step, before=None, answer_due=None, images="") for step in promotion.steps)
     return replace(row, progress=text_of(replace(promotion, steps=steps)))
 
 
 def accept(row: PlainResource, limits: Limits) -> PromotionRunSpec:
-    """What is promoted. Raises Refused."""
+    """The spec of a run. Raises Refused."""
     if row.over_quota:
         raise beyond_quota(row, limits)
     return spec_of(PromotionRunSpec, row)
 
 
 def concluded(row: PlainResource) -> tuple[bool, str] | None:
-    """Whether it has succeeded, and where; None: it goes on."""
+    """Whether it has succeeded, and where; None: it continues."""
     promotion = promotion_of(row)
     if promotion.state != "Complete":
         return None
@@ -76,12 +76,12 @@ def concluded(row: PlainResource) -> tuple[bool, str] | None:
 
 
 def promotion_of(row: PlainResource) -> Promotion:
-    """How far it is."""
+    """The progress in a row."""
     return _promotion(row.progress) if row.progress else NOT_BEGUN
 
 
 def text_of(promotion: Promotion) -> str:
-    """As rows keep it."""
+    """The progress as rows store it."""
     steps = [
         {
             "environment": step.environment,
@@ -113,10 +113,10 @@ def text_of(promotion: Promotion) -> str:
 
 
 def recalled_progress(progress: str, status: str, at: datetime) -> str:
-    """That of a run whose status says this. One that is complete stays so, whatever a new database has begun with it.
+    """The progress to store for a run with this status.
 
-    Or how a new database has ended it: an environment that is over today was not then. One that was under way has time
-    for its steps anew.
+    A complete run stays so, whatever a new database has begun with it, or however it has ended it: an environment that
+    is over today was not over then. A run in progress gets new time for its steps.
     """
     try:
         recalled = parsed(PromotionRunStatus, status, "status")
@@ -140,7 +140,7 @@ def _shown_error(recalled: PromotionRunStatus) -> str:
 
 
 def _recalled(shown: EnvironmentStep, newest: int, at: datetime) -> Step:
-    """Its level is not told. What is still under way is of the newest."""
+    """A step of the status, which does not show its level. A step in progress is on the newest level."""
     is_open = shown.status == "In Progress"
     level = newest if is_open else shown.step - 1
     due_at, display = at + TIME_FOR_A_STEP, shown.display_status
@@ -148,7 +148,7 @@ def _recalled(shown: EnvironmentStep, newest: int, at: datetime) -> Step:
 
 
 def _with_error(step: Step, error: str) -> Step:
-    """With that of its run, if that is why the step has failed and it does not know: what it displays ends so."""
+    """The step with the error of its run, if that made it fail: then its display ends with the error."""
     is_why = step.status == "Failed" and readable(step.display).endswith(readable(error))
     return replace(step, error=error) if is_why and not step.error else step
 

@@ -1,7 +1,7 @@
 """The course of a PromotionRun: whose turn it is, level by level, until it has succeeded or its time is over.
 
-Steps go forward only, and nothing that was promoted is taken back: a run that fails, or is deleted, leaves the bindings
-as they are. What time it is, and when a step's time is over, are values: nothing here waits.
+Steps only go forward, and nothing that was promoted is taken back: a run that fails, or is deleted, leaves the bindings
+as they are. The current time, and the end of a step's time, are values: nothing here waits.
 """
 
 from __future__ import annotations
@@ -30,13 +30,14 @@ from services.kinds.snapshot.images import images_digest
 
 TIME_FOR_A_STEP = timedelta(minutes=texts.MINUTES)
 LATE_LOOK = timedelta(seconds=15)
-"""A step is looked at when its time is over. If that is more than this later, no planner was there for a while."""
+"""A step is looked at when its time is over. If that happens so much later, no planner was running for a while."""
 TIME_AFTER_LATE_LOOK = timedelta(minutes=2)
-"""For what others have said meanwhile to be read, and for them to say what they could not."""
+"""Time to read what others have reported meanwhile, and for them to report what they could not."""
 TIME_TO_ANSWER = timedelta(minutes=1)
-"""For a build service that does not say which spec it has seen, to write what a snapshot changes."""
+"""Time for a build service that does not report which spec it has seen to write a snapshot's changes."""
 TIME_TO_NOTICE = timedelta(minutes=6)
-"""For an engine after that: Argo CD compares every three minutes, with what a branch was up to three minutes before."""
+"""Time for an engine after that: Argo CD compares every three minutes, with a branch as it was up to three minutes
+before."""
 
 StepStatus = Literal["In Progress", "Success", "Failed"]
 Order = BindingOrder | SnapshotOrder
@@ -48,33 +49,34 @@ class Step:
 
     environment: str
     level: int
-    """How far from the first environment, which has 0: those of a level are promoted to at the same time."""
+    """Distance from the first environment, which has 0. Environments of a level are promoted to at the same time."""
     due_at: datetime
-    """When it fails unless it has succeeded, if it did not fail before because it never can."""
+    """When it fails, unless it has succeeded, or failed before because it never can."""
     status: StepStatus = "In Progress"
     display: str = ""
     binding: str = ""
     before: Before | None = None
-    """What there was when the binding got the snapshot, from this run or one before; None: it always had it."""
+    """The state when the binding got the snapshot, from this run or an earlier one; None: it always had it."""
     is_recalled: bool = False
-    """Its status alone tells of it, as the database was lost: ``before`` is what there was when it was seen again."""
+    """Whether only its status shows it, because the database was lost. ``before`` is then the state when it was seen
+    again."""
     answer_due: datetime | None = None
-    """When the binding counts as answered though that is the same; None: it does not have the snapshot yet."""
+    """When the binding counts as answered even without a change; None: it does not have the snapshot yet."""
     error: str = ""
-    """What its user has to mend, or had to when it failed."""
+    """What the user has to fix, or had to when it failed."""
     images: str = ""
-    """Digest of those of the snapshot that the binding has or gets; empty: nobody knows."""
+    """Digest of the images of the snapshot that the binding has or gets; empty: unknown."""
 
     @property
     def times(self) -> tuple[datetime, ...]:
-        """When it has to be looked at though nothing happens."""
+        """When to look at it without an event."""
         due = self.answer_due
         return (self.due_at,) if due is None else (self.due_at, due, due + TIME_TO_NOTICE)
 
 
 @dataclass(frozen=True, slots=True)
 class Promotion:
-    """How far a run is: the row that is kept of it."""
+    """The progress of a run, which its row stores."""
 
     state: Literal["Waiting", "Active", "Complete"] = "Waiting"
     result: Literal["", "Success", "Failure"] = ""
@@ -83,16 +85,16 @@ class Promotion:
     behind: str = ""
     """Name of the run of the same application that it waits for."""
     error: str = ""
-    """What its user has to mend, of the first environment where anything is; then what has made one fail."""
+    """The first environment's error that the user has to fix, or the one that has made the run fail."""
 
     def due_after(self, now: datetime) -> datetime | None:
-        """When it has to be looked at again, though nothing happens."""
+        """When to look at it again without an event."""
         waiting = [step for step in self.steps if step.status == "In Progress"]
         return min((time for step in waiting for time in step.times if time > now), default=None)
 
     @property
     def active_bindings(self) -> tuple[str, ...]:
-        """Those of the newest level."""
+        """The bindings of the newest level."""
         last = self.steps[-1].level if self.steps else 0
         return tuple(sorted(step.binding for step in self.steps if step.level == last and step.binding))
 
@@ -107,7 +109,7 @@ class Advance:
 
 @dataclass(frozen=True, slots=True)
 class Contender:
-    """What decides whose turn it is among the runs that are not complete."""
+    """What decides whose turn it is among incomplete runs."""
 
     id: UUID
     name: str
@@ -118,9 +120,9 @@ class Contender:
 
 
 def runs_ahead(contenders: Iterable[Contender]) -> dict[UUID, str]:
-    """For each run that has to wait the name of the one whose turn it is: one at a time for each application.
+    """For each run that has to wait, the name of the run whose turn it is: one at a time for each application.
 
-    A run that has begun goes on, even if an older one is seen later; otherwise the oldest is next.
+    A run that has begun continues, even if an older one is seen later; otherwise the oldest is next.
     """
     first: dict[str, str] = {}
     waiting: dict[UUID, str] = {}
@@ -161,7 +163,7 @@ def _begun(spec: PromotionRunSpec, promotion: Promotion, now: datetime) -> Promo
 
 
 def _with_time_anew(steps: tuple[Step, ...], now: datetime) -> tuple[Step, ...]:
-    """Those of a run that had begun, and then had to wait for another one all the same."""
+    """The steps with new time, of a run that had begun and then had to wait for another one."""
     anew = now + TIME_FOR_A_STEP
     return tuple(
         replace(step, due_at=anew, answer_due=None) if step.status == "In Progress" else step for step in steps
@@ -169,7 +171,10 @@ def _with_time_anew(steps: tuple[Step, ...], now: datetime) -> tuple[Step, ...]:
 
 
 def _levels(spec: PromotionRunSpec, promotion: Promotion, around: Surroundings, now: datetime) -> Advance:
-    """Look at the newest level; where it is over go on to the next one. There are as many at most as environments."""
+    """Look at the newest level; if it is done, continue with the next.
+
+    There are at most as many levels as environments.
+    """
     while True:
         promoted = next((step.images for step in promotion.steps if step.images), "")
         looked_at = [_looked_at(spec, step, around, now, promoted) for step in promotion.steps]
@@ -182,7 +187,7 @@ def _levels(spec: PromotionRunSpec, promotion: Promotion, around: Surroundings, 
 
 
 def _first_error(steps: Iterable[Step]) -> str:
-    """What can still be mended goes before what has failed."""
+    """The first error that can be fixed, or else the first failure."""
     ordered = sorted(steps, key=lambda step: step.status != "In Progress")
     return next((step.error for step in ordered if step.error), "")
 
@@ -190,10 +195,7 @@ def _first_error(steps: Iterable[Step]) -> str:
 def _looked_at(
     spec: PromotionRunSpec, step: Step, around: Surroundings, now: datetime, promoted: str
 ) -> tuple[Step, Order | None]:
-    """A step as it is now, and what has to be done for it to go on.
-
-    ``promoted``: the images that its run has begun with.
-    """
+    """The step as it is now, and the order to continue. ``promoted``: the images that its run has begun with."""
     if step.status != "In Progress":
         return step, None
     step, found = _of_same_images(step, progress(spec, step.environment, around), spec, around, promoted)
@@ -224,7 +226,10 @@ def _with_time_after_late_look(step: Step, now: datetime) -> Step:
 def _of_same_images(
     step: Step, found: Progress, spec: PromotionRunSpec, around: Surroundings, promoted: str
 ) -> tuple[Step, Progress]:
-    """With the images that the binding has or gets. That the Snapshot has other ones now is an error."""
+    """With the images that the binding has or gets.
+
+    It is an error if the Snapshot has other ones now.
+    """
     images = images_digest(around.images.get(spec.snapshot, ()))
     if found.error or not images:
         return step, found
@@ -238,14 +243,14 @@ def _of_same_images(
 
 
 def _ordered(step: Step, bound: BoundSnapshot, spec: PromotionRunSpec, around: Surroundings) -> Step:
-    """With what there was when the snapshot was ordered."""
+    """The step with the state when the snapshot was ordered."""
     shown = tuple(sorted(around.shown.get(spec.application, ())))
     before = Before(bound.reported, shown, unchanged_components(bound, spec.snapshot, around))
     return replace(step, before=before, answer_due=None, is_recalled=False)
 
 
 def _answered(step: Step, found: Progress, now: datetime) -> tuple[Step, Progress]:
-    """What the build service said before a snapshot was ordered is no answer to that."""
+    """The step, unless the build service's report is from before the order."""
     if step.is_recalled:
         return _answered_since(step, found, now)
     bound = found.bound
@@ -278,7 +283,7 @@ def _answered_since(step: Step, found: Progress, now: datetime) -> tuple[Step, P
 def _next_level(
     spec: PromotionRunSpec, steps: tuple[Step, ...], around: Surroundings, now: datetime
 ) -> tuple[Step, ...]:
-    """Automated children of the environments that have succeeded on the newest level, once all of that is over."""
+    """Automated children of the environments that have succeeded on the newest level, once that level is done."""
     if not spec.initial_environment or any(step.status == "In Progress" for step in steps):
         return ()
     level = steps[-1].level

@@ -25,7 +25,7 @@ from services.kinds.shared.spec_text import spec_of
 from services.kinds.shared.text import readable
 
 MAX_DISPLAY_STATUS = 4096
-"""Others write some of the words in it: commits, and what is wrong with a binding."""
+"""Characters. Some of the text comes from others: commits, and problems of a binding."""
 
 
 def run_status(inputs: StatusInputs) -> str:
@@ -55,7 +55,7 @@ def promotion_status(
 
 
 def _steps(spec: PromotionRunSpec, promotion: Promotion) -> list[Json]:
-    """A run that waits for another one shows the step that it will begin with, or go on with."""
+    """The steps. A run that waits for another one shows the step with which it will begin or continue."""
     waits = texts.WAITS_FOR_RUN.format(run=promotion.behind) if promotion.behind else ""
     if waits and not promotion.steps:
         return [_step(1, spec.target_environment or spec.initial_environment, "In Progress", waits)]

@@ -1,4 +1,4 @@
-"""Validation of a GitOpsDeploymentRepositoryCredential and of the Secret that it names, and what follows from them."""
+"""Validation of a GitOpsDeploymentRepositoryCredential and its Secret, and the resulting repository."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ INVALID_URL = texts.URL_NOT_FOUND[0].reason
 
 
 def repository_use(repository: str) -> SecretUse:
-    """What a login to this repository is used for."""
+    """The use of a login to this repository."""
     return SecretUse(normalised(repository))
 
 
 def secret_use(spec: str) -> SecretUse | None:
-    """What a credential with this spec, JSON text, uses its Secret for; None if it is not valid."""
+    """What a credential with this spec (JSON text) uses its Secret for; None if it is invalid."""
     try:
         return repository_use(parsed(RepositoryCredentialSpec, spec).repository)
     except Permanent:
@@ -49,7 +49,7 @@ SECRET_REFERENCE = Reference(
     },
     secret_use,
 )
-"""To the Secret with the login."""
+"""The reference to the Secret with the login."""
 
 
 def accept(resource: PlainResource, addresses: AddressPolicy, limits: Limits) -> RepositoryCredentialSpec:
@@ -64,10 +64,10 @@ def accept(resource: PlainResource, addresses: AddressPolicy, limits: Limits) ->
 
 @TEXTS.remember
 def accepted_credential(text: str) -> RepositoryCredentialSpec:
-    """The spec in ``text``, which was accepted before. A plan asks for the same one often."""
+    """The accepted spec in ``text``, cached, because plans read the same spec often."""
     return RepositoryCredentialSpec.model_validate_json(text)
 
 
 def connections(inputs: ConnectionInputs) -> tuple[Repository]:
-    """The repository that a credential is for."""
+    """The repository of a credential."""
     return (Repository(accepted_credential(inputs.spec).repository, inputs.secret),)

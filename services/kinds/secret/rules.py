@@ -1,4 +1,4 @@
-"""Secrets that custom resources name. Their content is sealed: only presence, type, size and owners are known."""
+"""Secrets that resources name. Their content is sealed, so only existence, type, size and owners are known."""
 
 from __future__ import annotations
 
@@ -19,17 +19,18 @@ from services.kinds.shared.secret_binding import binding_of
 from services.kinds.shared.text import MAX_NAME, MAX_REFUSAL
 
 RESEALED = "resealed"
-"""Field of a Secret's spec, and of a binding: true if an operator's command sealed a stored row anew."""
+"""Field of a Secret's spec, and of a binding: true if an operator's command sealed a stored row again."""
 BOUND = "bound"
-"""Field of a Secret's spec: true if the watcher says with each resource that names it what it may be used for."""
+"""Field of a Secret's spec: true if the watcher sends, with each resource that names it, what it may be used for."""
 AWAITED = "awaited"
-"""Field of a Secret's spec: true if its content follows: the watcher does not know yet for which cluster to seal it."""
+"""Field of a Secret's spec: true if its content follows, because the watcher does not know yet which cluster to seal it
+for."""
 
 NEVER_COPIED = ("kubernetes.io/service-account-token", "bootstrap.kubernetes.io/token")
-"""Types of Secrets that identify the cluster's own accounts: who may name a Secret in a resource may not read it, and
-must not have such an account sent to a server of their choice."""
+"""Types of Secrets that identify the cluster's own accounts. A user who may name a Secret in a resource need not be
+allowed to read it, and must not have such an account sent to a server of their choice."""
 TOO_LARGE = "too large"
-"""Told in place of the type of a Secret that others copy, if it is too large for that."""
+"""Sent in place of the type of a copied Secret that is too large."""
 
 Defect = Literal["unnamed", "missing", "awaited", "other type", "omitted", "over quota"]
 
@@ -51,10 +52,10 @@ def read_secret(
 def _found(
     resource: PlainResource, secret: PlainResource | None, wanted_type: str
 ) -> SealedSecret | tuple[Defect, str]:
-    """Or why not, and the other type or why the content was left out.
+    """The Secret, or why there is none, with the other type or why the content was left out.
 
-    Secrets of other types are not watched: the watcher looks one up when it sees ``resource``, and that is all that is
-    known of it. A Secret of the right type that has no row yet is about to arrive.
+    Secrets of other types are not followed: the watcher looked one up when it sent ``resource``, and no more is known.
+    A Secret of the right type without a row is about to arrive.
     """
     if not resource.refers_to:
         return "unnamed", ""
@@ -66,7 +67,7 @@ def _found(
 
 
 def type_of(secret: PlainResource) -> str:
-    """Its type, as its watcher told it; empty if it did not."""
+    """Its type as the watcher has sent it; empty if it has not."""
     return text_of(_parsed(secret.spec).get("type"))
 
 
@@ -76,14 +77,14 @@ def is_taken_back(resource: PlainResource, secret: PlainResource | None) -> bool
 
 
 def without_secret(resource: PlainResource) -> PlainResource:
-    """``resource`` after its Secret was deleted: it does not wait for the Secret to arrive."""
+    """``resource`` after its Secret was deleted, so that it does not wait for the Secret."""
     return replace(resource, secret_type="", secret_binding="") if resource.secret_type else resource
 
 
 def is_resealed(known: PlainResource, seen: PlainResource) -> bool:
-    """A list shows ``known`` again: the same version is another text each time it is sealed, with the same key.
+    """Whether a list only shows ``known`` again: each seal of the same version makes another text, with the same key.
 
-    A watcher that has forgotten where to seal to, and sends no content, says nothing new either.
+    A watcher that does not know yet where to seal to, and sends no content, says nothing new, either.
     """
     same_version = known.present and known.resource_version == seen.resource_version
     is_replay = known.seen_at > seen.seen_at
@@ -91,13 +92,13 @@ def is_resealed(known: PlainResource, seen: PlainResource) -> bool:
 
 
 def is_from_row(event: ResourceChanged) -> bool:
-    """Whether an operator's command read ``event`` from a row and sealed it anew, without having seen the resource."""
+    """Whether an operator's command made ``event`` from a stored row, without having seen the resource."""
     text = event.spec if event.kind == SECRET.kind else event.secret_binding
     return RESEALED in text and _parsed(text).get(RESEALED) is True
 
 
 def is_late_reseal(known: PlainResource | None, event: ResourceChanged) -> bool:
-    """Whether ``event`` was read from a row, and the resource, or its Secret, has gone or changed since."""
+    """Whether ``event`` comes from a stored row, and the resource or its Secret has changed or gone since."""
     if not is_from_row(event):
         return False
     if known is None or not known.present or known.resource_version != event.resource_version:

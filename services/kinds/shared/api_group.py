@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 GROUP = "managed-gitops.redhat.com"
-"""Of the core kinds."""
+"""API group of the core kinds."""
 APPSTUDIO_GROUP = "appstudio.redhat.com"
-"""Of the kinds that speak of applications, their environments and promotions."""
+"""API group of the kinds about applications, their environments and promotions."""
 APPSTUDIO_LABELS = "appstudio.openshift.io"
-"""Part of the keys of labels that say what something is of in AppStudio; the domain of ours."""
+"""Prefix of AppStudio's label keys; ours have this domain."""
 VERSION = "v1alpha1"
 API_VERSION = f"{GROUP}/{VERSION}"
 
 FINALIZER = "resources-finalizer.managed-gitops.redhat.com"
-"""Put on a resource by users who want it to stay until what it asked for is gone."""
+"""Users add it to a resource that should stay until everything it requested is gone."""
 
 
 def is_appstudio_label(key: str) -> bool:

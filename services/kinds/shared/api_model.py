@@ -1,4 +1,4 @@
-"""What the models of all kinds have in common. These models are the source of the CRDs in ``k8s/crds/``."""
+"""The base of all kinds' models, which are the source of the CRDs in ``k8s/crds/``."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""The catalogue of conditions: what each looks like, what it means and what a user can do about it.
+"""The catalogue of conditions: what each looks like, what it means, and what a user can do about it.
 
-The pages for users are made from it, and statuses take their types, statuses and reasons from it, so a page explains
-whatever is shown. Most messages are worded here, too. Of others an entry has the form, with parts in braces: a message
-that is nothing but ``{detail}``, or is about a field of a spec, is worded by the rule that finds the problem.
+The pages for users are made from it, and statuses take types, statuses and reasons from it, so a page explains whatever
+a status shows. Most messages are worded here, too. For others an entry has the form, with parts in braces: the rule
+that finds a problem words a message that is only ``{detail}``, or is about a field of a spec.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class Reason(StrEnum):
     """Reasons that conditions of several kinds have."""
 
     CHECKING = "Checking"
-    """It is not known yet."""
+    """The result is not known yet."""
     INVALID_SPEC = "InvalidSpec"
     QUOTA_EXCEEDED = "QuotaExceeded"
     SECRET_NOT_FOUND = "SecretNotFound"  # noqa: S105 - a reason
@@ -34,7 +34,7 @@ class Entry:
     status: str
     reason: str
     message: str
-    """As ``str.format`` takes it: parts in braces differ from case to case."""
+    """A format of ``str.format``: parts in braces differ from case to case."""
     meaning: str
     remedy: str = "Nothing."
 
@@ -70,7 +70,7 @@ TENANT_UNPLACED = error(
     "Nothing: the condition goes by itself as soon as there is one. If it stays for long, ask your operators.",
 )
 PARKED = (TENANT_PARKED, TENANT_UNPLACED)
-"""What every kind shows while its tenant is parked."""
+"""Conditions of every kind while its tenant is parked."""
 QUOTA_EXCEEDED = error(
     "quota exceeded: {detail}",
     "Your namespace has more resources, or larger ones, than it may have. The oldest ones work; this one does not.",
@@ -88,4 +88,4 @@ IS_THROTTLED = Entry(
 NOT_THROTTLED = Entry(THROTTLED, "False", "ThrottledResolved", "", "Changes are taken as they come again.")
 
 THROTTLING = (IS_THROTTLED, NOT_THROTTLED)
-"""What every kind can show."""
+"""Conditions that every kind may have."""

@@ -1,7 +1,7 @@
-"""What a resource wants to exist in its own namespace, and how such a child object differs from one that exists.
+"""Child objects that a resource wants in its own namespace, and how a live object differs from one.
 
-A manifest holds only what we own: the watcher applies it on the server side, and what others have added stays. So a
-live object is right if it contains the manifest. To have a field empty, a manifest names it.
+A manifest has only what we own: the watcher applies it on the server side, and what others have added stays. So a live
+object is right if it contains the manifest. To require an empty field, a manifest names it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class ChildObject(DesiredObject):
 
     kind: ChildKind
     spec: Mapping[str, Any]
-    """Of a copied Secret ``from``, the name of the Secret to copy, its ``version``, and ``type``, that of the copy."""
+    """Of a copied Secret: ``from`` (name of the source), its ``version``, and ``type`` (of the copy)."""
     labels: Mapping[str, str] = field(default_factory=dict)
     annotations: Mapping[str, str] = field(default_factory=dict)
 
@@ -37,7 +37,7 @@ class ChildObject(DesiredObject):
 
 @dataclass(frozen=True, slots=True)
 class LiveChild:
-    """An object that has the name of a child object, as a watcher told of it. None: that is not told."""
+    """The live object with the name of a child object, as a watcher reported it. None: unknown."""
 
     uid: str
     resource_version: str
@@ -47,21 +47,21 @@ class LiveChild:
     labels: Mapping[str, str] | None = None
     annotations: Mapping[str, str] | None = None
     controller: OwnerReference | None = None
-    """The resource that its ownerReferences name as its controller, ``NO_OWNER`` if they name none."""
+    """Its controller in ownerReferences, ``NO_OWNER`` if it has none."""
     finalizers: frozenset[str] | None = None
-    """Those that its kind declares."""
+    """Those of its finalizers that its kind declares."""
     is_omitted: bool = False
-    """Its metadata was left out, because it is too long."""
+    """Whether its metadata was left out, because it is too long."""
 
     @property
     def version(self) -> str:
-        """Which object it is, in which version."""
+        """Uid and version of the object."""
         return f"{self.uid}/{self.resource_version}"
 
     def is_foreign_to(self, owner: PlainResource) -> bool:
-        """Whether it is known not to be made for ``owner``.
+        """Whether it is known to have been made for another owner.
 
-        What is of a former resource of that name does not count: the garbage collector removes it.
+        An object of a former resource of that name does not count: the garbage collector removes it.
         """
         controller = self.controller
         if controller is None or controller.uid == owner.uid:
@@ -70,7 +70,7 @@ class LiveChild:
 
     @property
     def spec_members(self) -> Mapping[str, Any] | None:
-        """Members of its spec. One that is no object has none."""
+        """Members of its spec; none if the spec is no object."""
         if self.spec is None:
             return None
         try:
@@ -81,13 +81,13 @@ class LiveChild:
 
 @dataclass(frozen=True, slots=True)
 class DeploymentState:
-    """How a GitOpsDeployment is, as its own status says it."""
+    """The state of a GitOpsDeployment, from its own status."""
 
     sync: str = ""
     health: str = ""
     revision: str = ""
     applied: str = ""
-    """The revision of the sync that succeeded last, if that was the last one: there was something to change."""
+    """The revision of the last sync, if that succeeded: there was something to change."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,22 +96,22 @@ class ChildDeployment:
 
     name: str
     labels: Mapping[str, str]
-    """Those that it shall have."""
+    """The labels that it should have."""
     state: DeploymentState
-    """How it is, if it is there."""
+    """Its state, if it exists."""
 
 
 def differs(manifest: str, live: LiveChild) -> bool:
-    """Whether ``live`` lacks something of ``manifest``, as far as it is told."""
+    """Whether ``live`` lacks something of ``manifest``, as far as ``live`` is known."""
     wanted = orjson.loads(manifest)
     known = {"annotations": live.annotations, "labels": live.labels, "spec": live.spec_members}
     return any(part is not None and not _contains(part, wanted[name]) for name, part in known.items())
 
 
 def _contains(live: Any, wanted: Any) -> bool:
-    """Mappings are compared by the members that are wanted, all else as a whole: lists belong to one owner.
+    """Whether ``live`` contains ``wanted``. Mappings are compared by member, everything else as a whole.
 
-    A member that is missing counts as empty.
+    Lists belong to one owner. A missing member counts as empty.
     """
     if isinstance(wanted, Mapping) and isinstance(live, Mapping | None):
         there = live or {}

@@ -17,7 +17,7 @@ from services.kinds.shared.text import MAX_CONDITION_MESSAGE, readable
 Json = dict[str, Any]
 Condition = Json
 ActiveConditions = Mapping[str, tuple[str, str]]
-"""Reason and message of each condition that holds, by type."""
+"""Reason and message of each active condition, by type."""
 
 ConditionState = tuple[str, str, str]
 """Status, reason and message of a condition."""
@@ -25,17 +25,17 @@ ConditionStates = Mapping[str, ConditionState]
 """Conditions by type."""
 
 CONDITIONS = "conditions"
-"""Member of a status that has them, unless its kind declares another one."""
+"""The member of a status that has the conditions, unless its kind declares another one."""
 
 HELD_BACK_NOTICE_MS = 1000
-"""A change that was held back for less time than this gets no condition."""
+"""A change that was held back for less time gets no condition."""
 
 THROTTLING_SHOWN = timedelta(seconds=60)
 """How long the condition is shown after the change."""
 
 
 class Refused(Permanent):
-    """A resource is refused. Carries status, reason and message of the condition that says why."""
+    """A resource is refused. Has status, reason and message of the condition that says why."""
 
     def __init__(self, status: str, reason: str, message: str) -> None:
         super().__init__(message)
@@ -45,7 +45,7 @@ class Refused(Permanent):
 
     @property
     def pending(self) -> bool:
-        """Something is still missing, and expected: nothing is wrong yet."""
+        """Whether something is still missing that is expected: nothing is wrong yet."""
         return self.reason == Reason.CHECKING
 
 
@@ -61,7 +61,7 @@ def with_active(previous: Iterable[Condition], holding: ActiveConditions, at: da
 
 
 def with_states(previous: Iterable[Condition], states: ConditionStates, at: datetime) -> list[Condition]:
-    """The conditions of the next status. Those that ``states`` does not name do not change."""
+    """The conditions of the next status. Those that ``states`` does not name stay as they are."""
     known = {condition["type"]: condition for condition in previous}
     if not states:
         return list(known.values())

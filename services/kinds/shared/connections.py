@@ -1,4 +1,7 @@
-"""What a resource wants an engine to hold, in words that every engine knows: each makes its own objects of them."""
+"""The clusters and repositories that a resource needs, in a form for any engine.
+
+Each engine makes its own objects of it.
+"""
 
 from __future__ import annotations
 
@@ -7,39 +10,39 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class SealedSecret:
-    """A sealed Secret, as an agent can open it."""
+    """A sealed Secret that an agent can open."""
 
     name: str
     version: str
-    """Its resourceVersion."""
+    """The Secret's resourceVersion."""
     sealed: str
     binding: str = ""
-    """What the resource may use it for, sealed; empty if no watcher has said."""
+    """What the resource may use it for, sealed; empty if no watcher has sent it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """A cluster that the tenant's deployments may go to."""
+    """A cluster that the tenant's deployments may use."""
 
     api_url: str
     skips_tls_verification: bool
     creates_account: bool
-    """An agent makes a service account there, and removes it again, with the login in the Secret."""
+    """Whether an agent creates a service account there with the Secret's login, and removes it again."""
     namespaces: tuple[str, ...]
-    """Those that deployments may go to, sorted; none: all of them."""
+    """Namespaces that deployments may use, sorted; none: all."""
     cluster_resources: bool
-    """Deployments may have resources outside of namespaces."""
+    """Whether deployments may have resources outside of namespaces."""
     secret: SealedSecret | None
-    """None: the object is only good to be found and removed."""
+    """None: the object only serves to find and remove what exists."""
 
 
 @dataclass(frozen=True, slots=True)
 class Repository:
-    """A repository that the tenant's deployments may use, and the login to it."""
+    """A repository that the tenant's deployments may use, and its login."""
 
     url: str
     secret: SealedSecret | None
-    """As above."""
+    """None: the object only serves to find and remove what exists."""
 
 
 Connection = Cluster | Repository
@@ -47,9 +50,9 @@ Connection = Cluster | Repository
 
 @dataclass(frozen=True, slots=True)
 class ConnectionInputs:
-    """All that the wishes of a resource follow from."""
+    """Everything that a resource's connections depend on."""
 
     spec: str
-    """As it was accepted, JSON."""
+    """The accepted spec, JSON."""
     secret: SealedSecret | None = None
-    """The one that it names; None: what is wanted is about to be removed."""
+    """The Secret that it names; None: the connection is about to be removed."""

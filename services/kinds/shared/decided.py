@@ -1,7 +1,7 @@
-"""What was decided of a claim or a target, as its row keeps it, and the status that shows it.
+"""The decision about a claim or target, as its row stores it, and the status that shows it.
 
-A decision counts from the plan on that made it, not from when the resource itself says so: a watcher may be about to
-write it. Where the database is lost the resource, and the status that it recalls, tell.
+A decision is in force from the plan that made it, even before the resource itself shows it, because a watcher may be
+about to write it. If the database was lost, the decision comes from the resource and its recalled status.
 """
 
 from __future__ import annotations
@@ -25,27 +25,27 @@ from services.kinds.shared.resource import PlainResource
 
 @dataclass(frozen=True, slots=True)
 class Decided:
-    """A decision. Empty: there was none."""
+    """A decision; empty if there is none."""
 
     phase: str = ""
     other: str = ""
-    """Of a claim the target that it has, of a target the claim that has it, or had it and because of which it goes."""
+    """For a claim its target. For a target the claim that has it, or whose end is the reason for its deletion."""
 
     @classmethod
     def of(cls, resource: PlainResource) -> Self:
-        """What was decided of ``resource``."""
+        """The decision about ``resource``."""
         kept = parsed_status(resource.accepted)
         return cls(text_of(kept.get("phase")), text_of(kept.get("other")))
 
     def kept_in(self, resource: PlainResource, error: str) -> PlainResource:
-        """The row with this decision, and with what is wrong with the resource; the same row if it has both."""
+        """The row with this decision and the resource's error; the same row if it has both."""
         why = Refused("True", ERROR, error) if error else None
         now = replace(refuse_resource(resource, why), accepted=canonical(asdict(self)))
         return resource if now == resource else now
 
 
 def recalled_phase(status: str) -> str:
-    """What a row keeps of a status that was written before the database was lost."""
+    """The phase to store from a status that was written before the database was lost."""
     return canonical(asdict(Decided(text_of(parsed_status(status).get("phase")))))
 
 

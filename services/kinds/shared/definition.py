@@ -14,7 +14,7 @@ Schema = dict[str, Any]
 
 _DROPPED = {"title", "$defs", "additionalProperties", "propertyNames", "default"}
 _NO_DEFAULT = (None, "")
-"""What a model says when a field is left out, but the API server need not store."""
+"""Defaults of models that the API server need not store."""
 _INT64 = {"type": "integer", "format": "int64"}
 
 

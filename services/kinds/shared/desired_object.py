@@ -1,4 +1,4 @@
-"""An object of a tenant's namespace as a resource wants it: what a row of ``workspace_objects`` asks a watcher for."""
+"""An object in a tenant's namespace as a resource wants it: the content of a row of ``workspace_objects``."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from services.common.messages import MAX_MANIFEST, ChildKind, UnownedKind
 
 @dataclass(frozen=True)
 class DesiredObject(ABC):
-    """Which object, and its manifest. Subclasses say what that holds."""
+    """Identity and manifest of the object. Subclasses define the manifest's content."""
 
     kind: ChildKind | UnownedKind
     name: str
@@ -26,12 +26,12 @@ class DesiredObject(ABC):
 
     @cached_property
     def manifest(self) -> str:
-        """Canonical JSON of its content."""
+        """The content as canonical JSON."""
         return canonical({part: {**values} for part, values in self.content.items()})
 
     @cached_property
     def digest(self) -> str:
-        """Of its manifest."""
+        """Digest of the manifest."""
         return digest(self.manifest)
 
     @property

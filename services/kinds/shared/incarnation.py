@@ -1,6 +1,6 @@
-"""The life of any resource, from its first sight until it is gone: which events count, and what they mean.
+"""The life of a resource, from its first event until it is gone: which events count, and what they mean.
 
-Called by the plan for each event. Every function takes the row as it is and returns the row as it shall be. What
+The plan calls it for each event. Every function takes the row as it is and returns the row as it should be. What
 follows from a row is decided elsewhere, for all of a tenant's resources together.
 """
 
@@ -25,9 +25,9 @@ IncarnationT = TypeVar("IncarnationT", bound=Incarnation)
 def is_late(event: ResourceChanged, known: Incarnation) -> bool:
     """Whether ``event`` is older than ``known``, a row of the same name.
 
-    An event of a newer epoch is never late: after a cluster was restored from a backup, versions start lower. One of a
-    resource that a later list lacked is late, whatever its version: a watcher that does not lead any more may know a
-    version that nobody was told of. In the same epoch it is not: the list began before the resource was created.
+    An event of a newer epoch is never late: after a cluster was restored from a backup, versions start lower. An event
+    about a resource that a later list lacked is late, whatever its version: a former leader may have seen a version
+    that no command had. In the same epoch it is not late: the list began before the resource was created.
     """
     if event.epoch > known.epoch:
         return False
@@ -36,12 +36,12 @@ def is_late(event: ResourceChanged, known: Incarnation) -> bool:
 
 
 def version_order(resource_version: str) -> int:
-    """A resource version as a number: versions are decimal and grow. Others count as 0."""
+    """A resource version as a number: versions are decimal and increase. Others count as 0."""
     return int(resource_version) if resource_version.isascii() and resource_version.isdecimal() else 0
 
 
 def mark_gone(known: IncarnationT, resource_version: str, cause: Cause) -> IncarnationT:
-    """The resource no longer exists. This cannot be late: a uid never returns."""
+    """The row of a resource that does not exist any more. This event is never late: a uid never returns."""
     if not known.present:
         return known
     newest = max(known.resource_version, resource_version, key=version_order)
@@ -50,14 +50,14 @@ def mark_gone(known: IncarnationT, resource_version: str, cause: Cause) -> Incar
 
 
 def mark_swept(known: IncarnationT, epoch: int, cause: Cause) -> IncarnationT:
-    """The resource was not in a complete list. If the list was wrong, one of a newer epoch revives it."""
+    """The row of a resource that a complete list lacked. If the list was wrong, a newer epoch revives it."""
     return replace(mark_gone(known, known.resource_version, cause), epoch=epoch)
 
 
 def update_resource(
     kind: Kind, known: PlainResource | None, event: ResourceChanged, origin: Origin, cause: Cause
 ) -> PlainResource:
-    """A resource exists with this content. ``event`` is not late; the time of the row moves only if it is news."""
+    """The row of a resource with this content. ``event`` is not late. The row's time changes only with its content."""
     seen = PlainResource(
         id=origin.id,
         tenant_id=origin.tenant_id,
@@ -102,7 +102,7 @@ def update_resource(
 
 
 def _progress(kind: Kind, progress: str, event: ResourceChanged, cause: Cause) -> str:
-    """How far a resource has come, as far as its status tells more than the row: a database may have been lost."""
+    """The resource's progress; that of its status if it is ahead, because a database may have been lost."""
     if kind.recalled_progress is None or not event.recalled_status:
         return progress
     return kind.recalled_progress(progress, event.recalled_status, cause.at)
@@ -130,17 +130,17 @@ def _recalled(kind: Kind, event: ResourceChanged) -> str:
 
 
 def _reason(omitted: str) -> str:
-    """Why something was left out, as rows keep it."""
+    """Why something was left out, as rows store it."""
     return omitted.replace("\0", "")[:MAX_REFUSAL]
 
 
 def clear_throttling(known: IncarnationT) -> IncarnationT:
-    """The row once the condition Throttled is no longer shown: what was held back is long past."""
+    """The row after the condition Throttled is no longer shown."""
     return replace(known, held_back_ms=0)
 
 
 def refuse_resource(known: PlainResource, why: Refused | None) -> PlainResource:
-    """The row with ``why`` it is refused; None: it is not."""
+    """The row with the reason ``why`` it is refused; None: it is not refused."""
     text = canonical({"status": why.status, "reason": why.reason, "message": why.message}) if why is not None else ""
     return replace(known, refusal=text)
 

@@ -1,10 +1,10 @@
-"""What a kind declares of itself. Each folder makes one object of these classes; the registry lists them.
+"""The declarations of a kind. Each folder makes one object of these classes; the registry lists them.
 
 A :class:`DefinedKind` has a CRD and a page, a :class:`Kind` is followed and planned, a :class:`CustomKind` is both. A
-:class:`ForeignKind` is one of another service that is followed.
+:class:`ForeignKind` is a kind of another service that is followed.
 
-Everything that is by kind is derived from it: the CRD and its page, what the watcher follows and may do, quotas, the
-audit, and which rules the planner calls. A hook is a pure function of values.
+Everything that depends on a kind is derived from its declarations: the CRD and its page, what the watcher follows and
+may do, quotas, the audit, and which rules the planner calls. A hook is a pure function of values.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ class Column:
     """JSON path."""
     type: str = "string"
     is_wide: bool = False
-    """Shown with ``-o wide`` only."""
+    """Whether only ``-o wide`` shows it."""
 
 
 AGE = Column("Age", ".metadata.creationTimestamp", "date")
-"""A CRD with columns of its own loses the one that the API server has for all others."""
+"""A CRD with its own columns lacks the API server's default column."""
 
 CATEGORY = "gitops"
 """``kubectl get gitops`` lists resources of all kinds."""
@@ -54,14 +54,14 @@ CATEGORY = "gitops"
 
 @dataclass(frozen=True, slots=True)
 class WaitExample:
-    """What users can wait for by ``kubectl wait``."""
+    """What users can wait for with ``kubectl wait``."""
 
     until: str
-    """When it ends, as a sentence goes on after "until"."""
+    """The end of the wait, as a text after "until"."""
     flag: str
-    """As ``--for`` takes it."""
+    """The value of ``--for``."""
     minutes: int = 5
-    """How long a script had better wait."""
+    """The timeout for scripts."""
 
 
 def condition_column(heading: str, type_: str, member: str, *, is_wide: bool = False) -> Column:
@@ -77,49 +77,43 @@ class Reference:
     """Path in the spec, with dots between the names of fields."""
     to: ApiResource
     secret_type: str = ""
-    """Type of the Secret that it names, if only one of that type can be used. Secrets of these types are followed.
-
-    Of a Secret of another type commands tell the type, each time that one is sent.
-    """
+    """Type of the named Secret, if only one type can be used. Secrets of these types are followed. For a Secret of
+    another type, commands about the resource have the type."""
     refusals: Mapping[str, tuple[str, str, str]] = dataclasses.field(default_factory=dict)
-    """What users are told if that Secret cannot be used: the condition for each ``Defect`` of ``secret/rules.py``.
-
-    A message may have parts in braces: secret, type, detail, quota.
-    """
+    """The condition for each ``Defect`` of that Secret, see ``secret/rules.py``. A message may have parts in braces:
+    secret, type, detail, quota."""
     secret_use: Callable[[str], SecretUse | None] | None = None
-    """What a resource with this spec, JSON text as a user wrote it, uses that Secret for; None if that is not valid.
-
-    Its content goes nowhere else: agents refuse what no watcher has sealed for this use.
-    """
+    """What a resource with this spec (JSON text as a user wrote it) uses the Secret for; None if the spec is invalid.
+    The content is used for nothing else: agents refuse uses that no watcher has sealed."""
 
 
 @dataclass(frozen=True, slots=True)
 class CheckReasons:
-    """What an agent's check of a resource can come to, apart from what is wrong with it."""
+    """Reasons of an agent's check of a resource, besides problems of the resource itself."""
 
     succeeded: str
     not_applied: str
-    """The engine's API server refuses what was made from it."""
+    """The engine's API server refuses the object made from it."""
 
 
 @dataclass(frozen=True, slots=True)
 class StatusInputs:
-    """All that the status of a resource follows from."""
+    """Everything that the status of a resource depends on."""
 
     resource: PlainResource
     own: Any
     """The row that only this kind has; None if it has none."""
     check: Check | None
-    """Newest result of an agent, for whatever manifest it was."""
+    """An agent's newest result, for any manifest."""
     digest: str | None
-    """Of the manifest that an engine shall hold now; None if there is none."""
+    """Digest of the manifest that an engine should have now; None if there is none."""
     previous: str
-    """The status compiled last for this incarnation, ``"{}"`` if none was."""
+    """The status compiled last for this incarnation, ``"{}"`` if there is none."""
     at: datetime
-    """When that happened which may change it."""
+    """Time of the event that may change the status."""
     limits: Limits
     target_exists: bool = True
-    """Whether there is what a resource waits for; False only if it waits for a resource that it names."""
+    """Whether the resource that this one waits for exists; False only if it waits for one that it names."""
     deployments: tuple[ChildDeployment, ...] = ()
     """Child objects that are GitOpsDeployments, sorted by name."""
 
@@ -135,70 +129,70 @@ class NamedKind:
 
     @property
     def name(self) -> str:
-        """As manifests, commands and metrics say it."""
+        """Its name in manifests, commands and metrics."""
         return self.resource.kind
 
     @property
     def plural(self) -> str:
-        """As paths and ``kubectl`` say it."""
+        """Its plural in paths and ``kubectl``."""
         return self.resource.plural
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Kind(NamedKind):
-    """A kind that the watcher follows and the planner has rows of. Hooks that are None: it has nothing of the sort."""
+    """A kind that the watcher follows and the planner stores. A hook that is None does nothing."""
 
     default_quota: int
-    """How many of them a tenant may have, unless operators say otherwise."""
+    """How many of them a tenant may have, unless operators set another number."""
     counted: str = ""
-    """Which of them count for that, as a sentence goes on after their plural; empty: all."""
+    """Which of them count, as a text after their plural; empty: all."""
     is_dormant: bool = False
-    """There may be any number of its resources, and most of them matter to nobody: a planner has only those at hand
-    that others name. Nothing follows from them by themselves, but what their status says of the quota."""
+    """Whether there may be any number of resources, most of which have no effect: a planner loads only those that
+    others name. Only the quota in their status follows from them by themselves."""
     row: type[Incarnation] = PlainResource
-    """What the planner keeps of it. Kinds with a row of their own have their own steps in a plan."""
+    """What the planner stores. Kinds with their own row have their own steps in a plan."""
     reference: Reference | None = None
     copied_secret: str = ""
-    """Path in the spec of the name of a Secret whose content others copy: commands tell its type and its version, and
-    a resource is sent again when they change. Of any type; ``reference`` names another kind of object then."""
+    """Path in the spec to the name of a Secret of any type that others copy. Commands have its type and version, and a
+    resource is sent again when they change. ``reference`` then names another kind of object."""
     projection: Projection = NOTHING
-    """What of a resource its rules see; of those with a row of their own no status."""
+    """What rules see of a resource. Kinds with their own row have no status in it."""
     finalizer: str = ""
-    """Users put it on a resource that shall stay until what it asked for is gone."""
+    """Users add it to a resource that should stay until everything it requested is gone."""
     recall: Callable[[str], str] | None = None
-    """What ``PlainResource.accepted`` is of a resource that is new to the planner, from the status that it recalls."""
+    """From the recalled status of a resource that is new to the planner, ``PlainResource.accepted``."""
     audited: bool = False
-    """Each change of a resource is an operation, whose outcome is recorded."""
+    """Whether each change of a resource is an operation with a recorded outcome."""
     concluded: Callable[[PlainResource], tuple[bool, str] | None] | None = None
-    """Whether what a resource asks for was done once has succeeded, and what is recorded of that; None: it goes on."""
+    """For a resource that does something once: whether it has succeeded, and what is recorded of it; None: it
+    continues."""
     accept_spec: Callable[[PlainResource, AddressPolicy, Limits], ApiModel] | None = None
     """The spec of a resource. Raises Refused."""
     connections: ConnectionsOf | None = None
-    """What an engine shall hold because of an accepted spec. The planner compiles it, owns it and removes it."""
+    """What an engine should have because of an accepted spec. The planner compiles, owns and removes it."""
     children: tuple[ChildKind, ...] = ()
-    """Of which kinds its resources want child objects: the watcher gets the rights to make these."""
+    """Kinds of child objects that its resources want. The watcher gets the rights to create them."""
     unowned: tuple[UnownedKind, ...] = ()
-    """Of which kinds objects are changed because of a resource, without being its children: likewise."""
+    """Kinds of unowned objects that are changed because of a resource. The watcher gets the rights to change them."""
     destinations: Callable[[str], Collection[str]] | None = None
-    """Namespaces that deployments may go to because of a spec, JSON text; none if it is not valid."""
+    """Namespaces that deployments may use because of a spec (JSON text); none if it is invalid."""
     is_repeat: Callable[[PlainResource, PlainResource], bool] | None = None
-    """Whether the second row says nothing that the first, known one does not, though their texts differ."""
+    """Whether the second row says nothing new compared with the first, known one, although their texts differ."""
     check_reasons: CheckReasons | None = None
     compile_status: Callable[[StatusInputs], str] | None = None
-    """Canonical JSON of the status; ``previous`` if nothing has changed."""
+    """The status as canonical JSON; ``previous`` if nothing has changed."""
     recalls_status: bool = False
-    """Its status holds what follows from nothing else: commands carry it, so that a lost database is told of it."""
+    """Whether its status has something that follows from nothing else. Commands then carry the status, so that a lost
+    database can recall it."""
 
     recalled_progress: Callable[[str, str, datetime], str] | None = None
-    """From the progress that a row has, such a status, JSON text, and the time at which that was told: the progress."""
+    """From a row's progress, a recalled status (JSON text) and its time, the progress to store."""
 
     conditions: str = CONDITIONS
-    """Member of the status that has its conditions."""
+    """Member of the status that has the conditions."""
     own_status: frozenset[str] = frozenset()
-    """Members of the status that are ours, if other controllers write others; empty: the whole status is ours.
-
-    No other member of a compiled status is written. A list is one member, whoever wrote its items.
-    """
+    """Members of the status that are ours, if other controllers write others; empty: the whole status is ours. Other
+    members of a compiled status are not written. A list is one member, whoever wrote its items."""
 
     def __post_init__(self) -> None:
         """Raises ValueError if the declarations contradict each other."""
@@ -218,7 +212,7 @@ class Kind(NamedKind):
         return self.reference is not None and bool(self.reference.secret_type)
 
     def referenced_by(self, spec: str) -> str:
-        """Name of the resource that a spec, JSON text as a user wrote it, names; empty if it names none."""
+        """The resource that a spec (JSON text as a user wrote it) names; empty if none."""
         if self.reference is None:
             return ""
         try:
@@ -230,46 +224,46 @@ class Kind(NamedKind):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class DefinedKind(NamedKind):
-    """A kind of our own API: what its CRD and its page for users are made from."""
+    """A kind of our own API, with what its CRD and its page for users are made from."""
 
     scope: Literal["Namespaced", "Cluster"] = "Namespaced"
-    """Resources of tenants have a namespace. What belongs to no namespace is written by operators."""
+    """Resources of tenants have a namespace. Operators write resources without one."""
     description: str
     purpose: str
-    """What it is for, in the list of all kinds."""
+    """Its purpose, in the list of all kinds."""
     example: Path
     """YAML that users can copy."""
     rules: tuple[Rule, ...] = ()
-    """About the whole object, which is its name; those about its spec stand in the model."""
+    """Rules about the whole object, that is, its name. Rules about its spec are in the model."""
     spec: type[ApiModel]
     status: type[ApiModel] | None
-    """None: it has none, and no subresource for one."""
+    """None: it has neither a status nor the subresource."""
     columns: tuple[Column, ...]
-    """Besides ``AGE``, which all have."""
+    """Columns besides ``AGE``, which all kinds have."""
     short_names: tuple[str, ...] = ()
-    """As ``kubectl`` takes them for the plural."""
+    """Short forms of the plural for ``kubectl``."""
     waits: tuple[WaitExample, ...] = ()
     catalogue: tuple[Entry, ...]
-    """Every condition it can have, in the order in which its page lists them."""
+    """Every condition that it may have, in the order of its page."""
 
     @property
     def page(self) -> str:
-        """Name of its page in the documentation for users, without the ending."""
+        """Name of its page in the documentation for users, without the suffix."""
         return self.name.lower()
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ForeignKind(Kind):
-    """A kind of another service, which owns its CRD and its status: we read what we declare, and write no status.
+    """A kind of another service, which owns its CRD and its status. We read what we declare, and write no status.
 
-    Its CRD may come after us, go, or never be there. Then there are no such resources, and all else goes on.
+    Its CRD may come after us, go, or never exist. Then there are no such resources, and everything else works.
     """
 
     purpose: str
-    """What it is, and what of it counts, in the list of these kinds."""
+    """Its purpose, and what of it counts, in the list of these kinds."""
 
     def __post_init__(self) -> None:
-        """Raises ValueError if a status is to be written."""
+        """Raises ValueError if a status would be written."""
         super().__post_init__()
         if self.compile_status is not None:
             raise ValueError(f"{self.name}: its status is another service's")
@@ -277,7 +271,10 @@ class ForeignKind(Kind):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class OperatorKind(DefinedKind):
-    """A kind that operators write, in no namespace, and that tenants' resources name: the planner has no rows of it."""
+    """A kind that operators write, without a namespace, and that tenants' resources name.
+
+    The planner does not store it.
+    """
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -285,7 +282,7 @@ class CustomKind(Kind, DefinedKind):
     """A kind of our own API that is followed."""
 
     def __post_init__(self) -> None:
-        """Raises ValueError likewise, and if its status has no such member as is declared."""
+        """Raises ValueError if the declarations contradict each other, or name missing members of the status."""
         Kind.__post_init__(self)
         fields = self.status.model_fields if self.status is not None else {}
         members = {field.alias or name for name, field in fields.items()}

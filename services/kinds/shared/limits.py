@@ -16,21 +16,21 @@ DEFAULT_DESTINATIONS = 2000
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What one tenant may have."""
+    """The limits of one tenant."""
 
     counts: Mapping[str, int]
-    """How many resources of each kind; see ``Registry.limits``."""
+    """Number of resources of each kind; see ``Registry.limits``."""
     destinations: int = DEFAULT_DESTINATIONS
-    """Namespaces that all environments list together; a whole cluster counts as one. One object lists them."""
+    """Namespaces that all environments list together, in one object. A whole cluster counts as one."""
     bytes: int = DEFAULT_BYTES
-    """Of all specs and sealed Secrets together."""
+    """Bytes of all specs and sealed Secrets together."""
     listing: frozenset[str] = frozenset()
     """Kinds whose resources list destinations."""
     counted: Mapping[str, str] = field(default_factory=dict)
-    """Which of its resources count, of kinds of which not all do; see ``Kind.counted``."""
+    """Which resources count, for kinds of which not all do; see ``Kind.counted``."""
 
     def of(self, kind: str) -> int:
-        """How many resources of ``kind``."""
+        """The limit of resources of ``kind``."""
         return self.counts[kind]
 
     def message(self, kind: str) -> str:
@@ -44,12 +44,12 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """What a resource uses of a tenant's quotas, besides one of its kind."""
+    """What a resource uses of a tenant's quotas, besides counting as one of its kind."""
 
     bytes: int = 0
-    """Of its spec."""
+    """Bytes of its spec."""
     destinations: int = 0
-    """Namespaces that deployments may go to because of it."""
+    """Namespaces that deployments may use because of it."""
 
     def __add__(self, other: Share) -> Share:
         return Share(self.bytes + other.bytes, self.destinations + other.destinations)
@@ -60,7 +60,7 @@ class Share:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A resource that asks to be admitted."""
+    """A resource to admit."""
 
     id: UUID
     kind: str
@@ -68,16 +68,16 @@ class Claim:
     """Milliseconds since 1970."""
     name: str
     size: Share
-    """As it is now."""
+    """Its current size."""
     admitted: Share | None = None
-    """As it was admitted; None if it was not, or is new."""
+    """Its size when it was admitted; None if it was not, or is new."""
     held: Share | None = None
-    """What stays in force of it even if it is refused; None if nothing does."""
+    """What stays in force of it even if it is refused; None: nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """What is used already, by others than the claims."""
+    """What is used by others than the claims."""
 
     counts: Mapping[str, int] = field(default_factory=dict)
     share: Share = field(default_factory=Share)
@@ -109,13 +109,13 @@ class _Room:
         self._taken = taken.share
 
     def charge(self, kind: str, share: Share | None) -> None:
-        """Count a resource as used; None: nothing of it."""
+        """Count a resource's share; None: nothing."""
         if share is not None:
             self._counts[kind] += 1
             self._taken += share
 
     def release(self, kind: str, share: Share | None) -> None:
-        """No longer count it."""
+        """Stop counting a share."""
         if share is not None:
             self._counts[kind] -= 1
             self._taken -= share
@@ -130,7 +130,7 @@ class _Room:
         return stays
 
     def admit(self, claim: Claim) -> bool:
-        """Whether a resource that was not admitted before is now."""
+        """Whether a resource that was not admitted before is admitted now."""
         self.release(claim.kind, claim.held)
         counts = claim.held is not None or self._counts[claim.kind] < self._limits.of(claim.kind)
         fits = counts and self._fits(claim.size, claim.held or Share())
@@ -138,7 +138,7 @@ class _Room:
         return fits
 
     def _fits(self, share: Share, before: Share) -> bool:
-        """Whether ``share`` is within the limits, or does not exceed ``before``."""
+        """Whether ``share`` is within the limits, or not greater than ``before``."""
         now = self._taken + share
         few = share.destinations <= before.destinations or now.destinations <= self._limits.destinations
         return few and (share.bytes <= before.bytes or now.bytes <= self._limits.bytes)

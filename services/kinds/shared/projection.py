@@ -1,9 +1,9 @@
-"""What of a resource a kind's rules see: the spec, or some members of it, and what it declares of the rest.
+"""What a kind's rules see of a resource: the spec, or some members of it, and the declared parts of the rest.
 
-The watcher projects each resource and sends it again when its projection differs; the planner keeps the projection
-with the row. So a write of another controller to a member of the status that is declared here is news, and a write of
-our own, or a label that nobody asked for, is not. A part beyond its limit is left out whole, with the reason: nobody
-may take half of it for all.
+The watcher projects each resource, and sends it again when its projection differs; the planner stores the projection
+with the row. So another controller's write to a declared member of the status is sent, and our own write, or a label
+that is not declared, is not. A part above its limit is left out whole, with the reason: nobody may mistake a half for
+the whole.
 """
 
 from __future__ import annotations
@@ -22,12 +22,15 @@ from services.kinds.shared.spec_text import SpecT, parsed
 
 MAX_METADATA_BYTES = 32 * 1024
 MAX_STATUS_BYTES = 256 * 1024
-"""Of each, as JSON. The API server bounds the length of a label, and the number of nothing."""
+"""Limit of each part, as JSON. The API server limits the length of a label, but not their number."""
 
 
 @dataclass(frozen=True)
 class Projected:
-    """The projection of one resource, as commands and rows have it. Empty texts: its kind declares nothing of this."""
+    """The projection of one resource, as in commands and rows.
+
+    A text is empty if its kind declares nothing of this part.
+    """
 
     metadata: str = ""
     """JSON in the form of a manifest's metadata."""
@@ -39,7 +42,7 @@ class Projected:
 
     @cached_property
     def digest(self) -> str:
-        """Tells projections apart."""
+        """A digest that identifies the projection."""
         return digest("\0".join((self.metadata, self.metadata_omitted, self.status, self.status_omitted)))
 
 
@@ -51,18 +54,18 @@ class Projection:
     """The parts that a kind declares."""
 
     labels: Callable[[str], bool] | None = None
-    """Whether the label with this key is one of them."""
+    """Whether the label with this key is declared."""
     annotations: frozenset[str] = frozenset()
-    """Keys. None whose value may hold a secret, such as the last applied configuration."""
+    """Keys of annotations. None whose value may contain a secret, such as the last applied configuration."""
     finalizers: frozenset[str] = frozenset()
-    """Ours, which rules put on and take off."""
+    """Our finalizers, which rules add and remove."""
     owner_references: bool = False
     status_members: frozenset[str] = frozenset()
-    """Members that other controllers write. None of ours: each write of our own would be news."""
+    """Members that other controllers write. None of ours: each of our own writes would be sent."""
     spec_members: frozenset[str] | None = None
-    """Members of the spec that its rules read; no other leaves the cluster. None: all of it."""
+    """Members of the spec that its rules read; no others leave the cluster. None: all."""
     made_members: Mapping[str, Callable[[Mapping[str, Any]], Any]] = field(default_factory=dict)
-    """Members that are sent with those, by name, and how each is made of the spec: what rules need of it, in brief."""
+    """Additional members by name, and how each is made of the spec: a summary that rules need."""
 
     @property
     def has_metadata(self) -> bool:
@@ -70,7 +73,7 @@ class Projection:
         return self.labels is not None or bool(self.annotations or self.finalizers) or self.owner_references
 
     def project_spec(self, spec: Any) -> Any:
-        """What is sent of the spec of a resource, which may be anything that its CRD admits."""
+        """The part of a spec that is sent. The spec may be anything that its CRD admits."""
         if self.spec_members is None:
             return spec
         whole = dict_of(spec)
@@ -109,7 +112,7 @@ NOTHING = Projection()
 
 @dataclass(frozen=True, slots=True)
 class OwnerReference:
-    """An owner of a resource, as the API server's garbage collector takes it."""
+    """An owner of a resource, as the API server's garbage collector understands it."""
 
     api_version: str
     kind: str
@@ -119,7 +122,7 @@ class OwnerReference:
 
 
 NO_OWNER = OwnerReference("", "", "", "", controller=False)
-"""Of a resource that nobody controls."""
+"""The controller of a resource without one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,11 +134,14 @@ class ProjectedMetadata:
     owner_references: tuple[OwnerReference, ...]
     finalizers: frozenset[str] = frozenset()
     declared: frozenset[str] = frozenset()
-    """Names of the parts that its kind declares; of all others nothing is known."""
+    """Names of the declared parts. Others are unknown."""
 
 
 def metadata_of(resource: PlainResource) -> ProjectedMetadata:
-    """What is declared of the metadata of ``resource``. Raises Permanent, with a message for the user, if left out."""
+    """The declared metadata of ``resource``.
+
+    Raises Permanent, with a message for the user, if it was left out.
+    """
     if resource.metadata_omitted:
         raise Permanent(resource.metadata_omitted)
     meta = _object(resource.metadata)
@@ -149,12 +155,12 @@ def metadata_of(resource: PlainResource) -> ProjectedMetadata:
 
 
 def labels_of(metadata: str) -> Mapping[str, str]:
-    """The declared labels in ``metadata``, JSON text; of what was left out none."""
+    """The declared labels in ``metadata``, JSON text; none if it was left out."""
     return _texts(_object(metadata).get("labels"))
 
 
 def controller_of(metadata: str) -> OwnerReference | None:
-    """The controller that ``metadata``, JSON text, names; None: it does not say whether there is one."""
+    """The controller in ``metadata``, JSON text; None: unknown."""
     meta = _object(metadata)
     if "ownerReferences" not in meta:
         return None
@@ -163,14 +169,14 @@ def controller_of(metadata: str) -> OwnerReference | None:
 
 
 def status_of(model: type[SpecT], resource: PlainResource) -> SpecT:
-    """What is declared of the status of ``resource``. Raises Permanent if it was left out or does not fit ``model``."""
+    """The declared status of ``resource``. Raises Permanent if it was left out or does not match ``model``."""
     if resource.status_omitted:
         raise Permanent(resource.status_omitted)
     return parsed(model, resource.status or "{}", "status")
 
 
 def _bounded(part: Mapping[str, Any], limit: int, subject: str) -> tuple[str, str]:
-    """The same part has the same text."""
+    """The part as JSON text. Equal parts have equal texts."""
     return bounded(part, limit, subject, orjson.OPT_SORT_KEYS)
 
 
@@ -189,7 +195,7 @@ def _texts(value: Any) -> Mapping[str, str]:
 
 
 def _object(text: str) -> dict[str, Any]:
-    """It crossed a wire."""
+    """The object in ``text``, which comes from outside."""
     try:
         return dict_of(orjson.loads(text)) if text else {}
     except orjson.JSONDecodeError:

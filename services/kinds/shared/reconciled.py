@@ -1,6 +1,6 @@
-"""The pair of conditions in which environments and bindings say what is wrong: ErrorOccurred, and Reconciled with why.
+"""The pair of conditions with which environments and bindings show problems: ErrorOccurred and Reconciled.
 
-Clients of before read the first; the second tells reasons apart. Both have the same message.
+Older clients read the first; the second distinguishes reasons. Both have the same message.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ PAIR_RESOLVED = (
 
 
 def not_reconciled(reason: str, message: str, meaning: str, remedy: str) -> Entry:
-    """One problem, as the condition that has its reason."""
+    """A problem, as the condition that has its reason."""
     return Entry(RECONCILED, "False", reason, message, meaning, remedy)
 
 
@@ -78,35 +78,35 @@ def in_pairs(entries: Iterable[Entry]) -> tuple[Entry, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """What is wrong with a resource, as its user is told."""
+    """A problem of a resource, as its user sees it."""
 
     reason: str
     message: str
 
     @classmethod
     def of(cls, entry: Entry, **values: object) -> Self:
-        """One of a catalogue, with its parts filled in."""
+        """A problem of the catalogue, with its parts filled in."""
         return cls(entry.reason, entry.text(**values))
 
     @classmethod
     def shown_by(cls, resource: PlainResource) -> Self | None:
-        """What its row says is wrong with it; None: nothing is."""
+        """The problem in a row; None: there is none."""
         refusal = refusal_of(resource)
         return cls(refusal.reason, refusal.message) if refusal is not None else None
 
     @property
     def refusal(self) -> Refused:
-        """As rows keep it."""
+        """The problem as rows store it."""
         return Refused("False", self.reason, self.message)
 
     @property
     def pair(self) -> dict[str, ConditionState]:
-        """Both conditions, while it lasts."""
+        """Both conditions, while the problem lasts."""
         return {ERROR: ("True", ERROR, self.message), RECONCILED: ("False", self.reason, self.message)}
 
 
 def beyond_quota(resource: PlainResource, limits: Limits) -> Refused:
-    """What is wrong with a resource that its tenant has no room for."""
+    """The problem of a resource above its tenant's quota."""
     return Refused(OVER_QUOTA.status, OVER_QUOTA.reason, limits.message(resource.kind))
 
 
@@ -118,7 +118,7 @@ def listed(names: Iterable[str], unnamed: int = 0) -> str:
 
 
 def pair_without_problem(previous: Sequence[Condition]) -> ConditionStates:
-    """Those of the two that were written before, resolved: of what never was wrong there are none."""
+    """The two conditions, resolved, as far as they were written before."""
     resolved = {ERROR: "False", RECONCILED: "True"}
     return {
         condition["type"]: (resolved[condition["type"]], _resolved(condition["reason"]), "")
@@ -128,5 +128,5 @@ def pair_without_problem(previous: Sequence[Condition]) -> ConditionStates:
 
 
 def _resolved(reason: str) -> str:
-    """The reason that was, once."""
+    """The reason after the problem is resolved."""
     return f"{reason.removesuffix('Resolved')}Resolved"

@@ -1,4 +1,4 @@
-"""What the rules of all kinds take and return: a resource as it was written, and what was found out about it."""
+"""What the rules of all kinds take and return: a resource as written, and what is known of it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from datetime import datetime
 from uuid import UUID
 
 SECRET_ABSENT = "absent"  # noqa: S105 - no password
-"""In place of a Secret's version, where there is no such Secret."""
+"""The version of a Secret that does not exist."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +20,7 @@ class Cause:
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Whose resource an event speaks of and where it was seen."""
+    """The tenant of a resource, and where it was seen."""
 
     tenant_id: UUID
     source: str
@@ -29,7 +29,7 @@ class Origin:
 
 @dataclass(frozen=True, slots=True)
 class Incarnation:
-    """One incarnation (uid) of a custom resource or of a Secret: what rows of all kinds have."""
+    """One incarnation (uid) of a custom resource or Secret: the columns of all kinds' rows."""
 
     id: UUID
     tenant_id: UUID
@@ -43,9 +43,9 @@ class Incarnation:
     deleting: bool
     finalizer: bool
     over_quota: bool
-    """Its tenant has too much of its kind: nothing new follows from it until there is room."""
+    """Whether its tenant has too many of its kind. Nothing new follows from it until there is room."""
     held_back_ms: int
-    """How long the watcher held the newest change back."""
+    """How long the watcher held back the newest change."""
     seen_at: datetime
     trace_id: str
 
@@ -57,62 +57,60 @@ class Incarnation:
 
 @dataclass(frozen=True, slots=True)
 class PlainResource(Incarnation):
-    """An incarnation of a kind without columns of its own: of any but GitOpsDeployment."""
+    """An incarnation of a kind without its own columns: any but GitOpsDeployment."""
 
     kind: str
     spec: str
-    """JSON text as the user wrote it; of a Secret its type and its sealed content."""
+    """JSON text as the user wrote it; for a Secret its type and its sealed content."""
     omitted: str
-    """Why ``spec`` was left out; empty if it is there."""
+    """Why ``spec`` was left out; empty if it was not."""
     refers_to: str
-    """Name of the Secret or of the GitOpsDeployment that it names; may be empty."""
+    """Name of the Secret or GitOpsDeployment that it names; may be empty."""
     secret_type: str
-    """Type of the Secret that it names, as the watcher found it at the last change."""
+    """Type of the named Secret, as the watcher found it at the last change."""
     secret_binding: str
-    """What that Secret may be used for, sealed: see ``secret_binding.py``; empty if no watcher has said."""
+    """What that Secret may be used for, sealed: see ``secret_binding.py``; empty if no watcher has sent it."""
     created_at: int
     """Milliseconds since 1970, in whole seconds."""
     target_uid: str
-    """Of a sync run: uid of the deployment it names, as the watcher first found it."""
+    """For a sync run: uid of the named deployment, as the watcher first found it."""
     target_generation: int
-    """Its generation then: what the run is meant to sync."""
+    """That deployment's generation then, which the run should sync."""
     accepted: str
-    """JSON of the spec that counts: of an environment the one that its recipe was compiled from; empty if none is.
-
-    Of a claim or a target what was decided of it: its phase, and what it has.
-    """
+    """JSON of the accepted spec: for an environment the one from which its recipe was compiled; empty if there is none.
+    For a claim or target the decision about it: its phase, and what it has."""
     refusal: str
-    """JSON of what is wrong with it: status, reason and message of its condition; empty if nothing is."""
+    """JSON of its error: status, reason and message of the condition; empty if there is none."""
     due_at: datetime | None = None
-    """When it has to be looked at again, though nothing happens."""
+    """When to look at it again without an event."""
     metadata: str = ""
-    """What its kind declares of its metadata: JSON text, which ``projection.py`` reads."""
+    """Its declared metadata as JSON text, which ``projection.py`` reads."""
     metadata_omitted: str = ""
-    """Why ``metadata`` was left out; empty if it is there."""
+    """Why ``metadata`` was left out; empty if it was not."""
     status: str = ""
-    """What its kind declares of the status that other controllers write, likewise. Ours is in no row of this."""
+    """The declared status of other controllers as JSON text. No row has our own status."""
     status_omitted: str = ""
     named_class: str = ""
     """The DeploymentTargetClass that it names, as the watcher found it: JSON of its version and spec; empty: none."""
     progress: str = ""
-    """What its kind's rules remember of how far it has come: JSON text of theirs; empty if it has not begun."""
+    """The progress that its kind's rules store, as JSON text of their own; empty: not begun."""
     secret_version: str = ""
-    """resourceVersion of the Secret that it names, likewise, or ``SECRET_ABSENT``; empty: it was not told."""
+    """resourceVersion of the named Secret, or ``SECRET_ABSENT``; empty: unknown."""
 
 
 def within_quota(row: PlainResource) -> PlainResource:
-    """The row as if there were room for it: what was accepted before it outgrew its quota stays in force."""
+    """The row as if there were room for it. What was accepted before it exceeded its quota stays in force."""
     return replace(row, over_quota=False) if row.over_quota else row
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """What an agent found when it tried the credentials of a resource."""
+    """The result of an agent's check of a resource's credentials."""
 
     resource_id: UUID
     digest: str
-    """Of the compiled manifest that was tried."""
+    """Digest of the checked manifest."""
     reason: str
     message: str
     working_spec: str
-    """JSON of the spec with which credentials last worked, which an engine holds since; empty if none ever did."""
+    """JSON of the spec with which credentials last worked, which an engine has since; empty if none ever did."""

@@ -1,6 +1,7 @@
-"""What a command and a row say of the use of the Secret that a resource names: sealed, so nobody between can say it.
+"""What a resource may use its Secret for, in commands and rows. It is sealed, so nobody between can forge it.
 
-The watcher makes one when it sends the resource, and again when the Secret changes; see ``services/common/sealing/``.
+The watcher makes a binding when it sends the resource, and again when the Secret changes; see
+``services/common/sealing/``.
 """
 
 from __future__ import annotations
@@ -13,36 +14,36 @@ from services.common.json_values import canonical, dict_of, text_of
 from services.common.text_cache import TEXTS
 
 MAX_BINDING = 8192
-"""Characters of its text; what a watcher makes is shorter."""
+"""Longest text in characters. Watchers make shorter ones."""
 
 
 @dataclass(frozen=True, slots=True)
 class SecretBinding:
-    """A binding, with what the planner may know of it."""
+    """A binding, and what the planner may know of it."""
 
     uid: str
-    """Of the Secret."""
+    """The Secret's uid."""
     version: str
-    """Its resourceVersion: a binding is of one state of it."""
+    """The Secret's resourceVersion: a binding is valid for one version."""
     use: str
-    """Digest of what it may be used for."""
+    """Digest of the permitted use."""
     key_id: str
     sealed: str
 
     @property
     def subject(self) -> tuple[str, str, str]:
-        """What it speaks of: what is sealed twice is never the same text."""
+        """What it is about. The sealed text is different each time."""
         return (self.uid, self.version, self.use)
 
     @property
     def text(self) -> str:
-        """As commands and rows have it."""
+        """Its text in commands and rows."""
         return canonical(asdict(self))
 
 
 @TEXTS.remember
 def binding_of(text: str) -> SecretBinding | None:
-    """The binding in ``text``; None if it is none. It crossed a wire."""
+    """The binding in ``text``, which comes from outside; None if it is invalid."""
     try:
         members = dict_of(orjson.loads(text)) if text else {}
     except orjson.JSONDecodeError:
@@ -52,7 +53,7 @@ def binding_of(text: str) -> SecretBinding | None:
 
 
 def standing_text(known: str, seen: str) -> str:
-    """The text to keep: the known one if the other says the same, under the same key; empty if there is none."""
+    """The text to store: the known one if both say the same under the same key; empty if there is none."""
     now = None if len(seen) > MAX_BINDING or "\0" in seen else binding_of(seen)
     if now is None:
         return ""

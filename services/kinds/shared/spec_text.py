@@ -32,7 +32,7 @@ def parsed(model: type[SpecT], text: str, part: str = SPEC) -> SpecT:
 
 
 def spec_of(model: type[SpecT], resource: PlainResource) -> SpecT:
-    """The spec of ``resource``. Raises Refused if it was left out or does not fit the model."""
+    """The spec of ``resource``. Raises Refused if it was left out or does not match the model."""
     if resource.omitted:
         raise Refused("Unknown", Reason.INVALID_SPEC, resource.omitted)
     try:
@@ -42,12 +42,12 @@ def spec_of(model: type[SpecT], resource: PlainResource) -> SpecT:
 
 
 def readable_spec(model: type[SpecT], resource: PlainResource) -> SpecT | None:
-    """The newest spec of ``resource``; None if it cannot be read, or there is no room for the resource."""
+    """The newest spec of ``resource``; None if it is invalid, or exceeds the quota."""
     return projected_spec(model, _whole, resource)
 
 
 def projected_spec(model: type[SpecT], project: Callable[[SpecT], KnownT], resource: PlainResource) -> KnownT | None:
-    """Likewise what ``project`` makes of it: all that is kept in memory of a spec that may be long."""
+    """What ``project`` makes of the newest spec, which may be long; None if it is invalid, or exceeds the quota."""
     return None if resource.omitted or resource.over_quota else _projected(model, project, resource.spec)
 
 
@@ -64,7 +64,10 @@ def _whole(spec: SpecT) -> SpecT:
 
 
 def _explanation(error: ValidationError, part: str) -> str:
-    """Field and problem of the first error, and the fix if a user can. Never the value: it may be a secret, or long."""
+    """Field and problem of the first error, and the fix if a user has one.
+
+    Never the value: it may be secret, or long.
+    """
     first: Any = error.errors(include_url=False, include_context=False, include_input=False)[0]
     field = ".".join([part, *(str(name)[:_MAX_QUOTED] for name in first["loc"])])
     is_missing = first["type"] == "missing"

@@ -1,7 +1,7 @@
-"""What a resource wants changed of an object that has no controller, and whether a live object says so already.
+"""A change of an object without a controller that a resource wants, and whether the live object has it already.
 
-An object is patched as long as it does not say what is wanted of it, and bound to its uid: one that has its name later
-is another one. One that is wanted without a uid is made, unless there is one of its name.
+An object is patched until it has the desired values. The patch is bound to its uid, so a later object of its name is
+not changed. A change without a uid creates the object, unless an object has its name.
 """
 
 from __future__ import annotations
@@ -20,32 +20,35 @@ from services.kinds.shared.desired_object import DesiredObject
 
 @dataclass(frozen=True)
 class UnownedObject(DesiredObject):
-    """What shall become of one."""
+    """The desired change of one object."""
 
     kind: UnownedKind
     uid: str = ""
-    """Of the object that is patched or deleted; empty: it is to be made."""
+    """Uid of the object to patch or delete; empty: create it."""
     is_deleted: bool = False
     unless: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Names by kind, of one that is deleted: while there is any such object of its namespace it is not."""
+    """For a deletion, names by kind: the object is not deleted while any of these objects exists."""
     spec: Mapping[str, Any] = field(default_factory=dict)
-    """Of one that is made the whole; else the fields that are ours. None: there is to be none."""
+    """For a creation the whole spec; otherwise the fields to change. None: the field is removed."""
     labels: Mapping[str, str | None] = field(default_factory=dict)
     annotations: Mapping[str, str | None] = field(default_factory=dict)
-    """Likewise."""
+    """Annotations to set; None: the annotation is removed."""
     finalizers: Mapping[str, bool] = field(default_factory=dict)
-    """Whether it shall have them."""
+    """Whether each finalizer should be on the object."""
 
     @property
     def content(self) -> Mapping[str, Mapping[str, Any]]:
-        """The parts of its manifest. One name is a text there: watchers of before know no several ones."""
+        """The parts of its manifest. A single name is a text, because older watchers do not know lists of names."""
         parts = {"annotations": self.annotations, "finalizers": self.finalizers, "labels": self.labels}
         unless = {kind: names[0] if len(names) == 1 else list(names) for kind, names in self.unless.items()}
         return parts | {"spec": self.spec} | ({"unless": unless} if unless else {})
 
 
 def says(manifest: str, live: LiveChild) -> bool:
-    """Whether ``live`` is as ``manifest`` wants it, as far as it is told. What is too long to be told says nothing."""
+    """Whether ``live`` is as ``manifest`` wants, as far as ``live`` is known.
+
+    Metadata that was left out as too long is unknown.
+    """
     wanted = {name: dict_of(part) for name, part in orjson.loads(manifest).items()}
     if live.is_omitted and any(wanted[name] for name in ("annotations", "finalizers", "labels")):
         return False
@@ -56,11 +59,11 @@ def says(manifest: str, live: LiveChild) -> bool:
 
 
 def _has(live: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
-    """None is what there is none of."""
+    """Whether ``live`` has the wanted values; None: it must not have the name."""
     return all(live.get(name) == value for name, value in wanted.items())
 
 
 def _has_finalizers(live: LiveChild, wanted: Mapping[str, bool]) -> bool:
-    """On what is being deleted nobody can put another one."""
+    """Whether it has the wanted finalizers. Nobody can add one to an object that is being deleted."""
     present = live.finalizers or frozenset()
     return all((name in present) == is_on for name, is_on in wanted.items() if not (is_on and live.deleting))

@@ -32,7 +32,7 @@ def parses_or_has_scp_form(field: str) -> Rule:
 
 
 def has_scheme(schemes: tuple[str, ...], message: str) -> Rule:
-    """The URL has one of ``schemes`` and a host. Values that are no URL pass: ``parses`` refuses them."""
+    """The URL has one of ``schemes`` and a host. An invalid URL passes, because ``parses`` refuses it."""
     listed = ", ".join(f"'{scheme}'" for scheme in schemes)
     return rule(f"!isURL(self) || (url(self).getScheme() in [{listed}] && url(self).getHostname() != '')", message)
 

@@ -1,7 +1,7 @@
-"""The images of a Snapshot in few bytes: enough to tell whose they are, and that another Snapshot has the same one.
+"""The images of a Snapshot in few bytes: enough to identify their components, and equal images of two Snapshots.
 
-A watcher makes an entry for each component and sends these instead of the components, which may have a megabyte. Even
-those of the largest Snapshot are short enough that a row beyond the quota keeps them.
+A watcher makes an entry for each component, and sends the entries instead of the components, which may have a megabyte.
+Even those of the largest Snapshot are short enough for a row beyond the quota.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from services.common.json_values import canonical, dicts_of, digest, text_of
 from services.kinds.shared.text import MAX_COMPONENTS
 
 _NAME, _IMAGE = 4, 8
-"""Characters of an entry: of 6 bits each."""
+"""Characters of an entry, of 6 bits each."""
 
 
 def image_entries(spec: Mapping[str, Any]) -> list[str]:
-    """One for each component of a Snapshot's spec, which may be anything that its CRD admits.
+    """An entry for each component of a Snapshot's spec, which may be anything that its CRD admits.
 
-    A component that is named twice has both images: which of them is deployed the build service decides.
+    A component that is named twice has both images: the build service decides which one is deployed.
     """
     images: defaultdict[str, list[str]] = defaultdict(list)
     for each in dicts_of(spec.get("components"))[:MAX_COMPONENTS]:
@@ -31,30 +31,30 @@ def image_entries(spec: Mapping[str, Any]) -> list[str]:
 
 
 def with_same_image(components: Collection[str], first: Collection[str], second: Collection[str]) -> tuple[str, ...]:
-    """Those of ``components`` that have one image in two Snapshots, as the entries of both tell. Sorted."""
+    """Those of ``components`` with the same image in two Snapshots, by the entries of both, sorted."""
     now, then = _by_key(first), _by_key(second)
     return tuple(sorted(each for each in components if (key := _key(each)) in now and now[key] == then.get(key)))
 
 
 def of_others(entries: Collection[str], components: Collection[str]) -> tuple[str, ...]:
-    """Entries of a Snapshot for images of none of ``components``."""
+    """Entries of a Snapshot for images of other components."""
     keys = {_key(each) for each in components}
     return tuple(each for each in entries if each[:_NAME] not in keys)
 
 
 def with_image(components: Collection[str], entries: Collection[str]) -> tuple[str, ...]:
-    """Those of ``components`` that have an image among ``entries``. Sorted."""
+    """Those of ``components`` with an image among ``entries``, sorted."""
     keys = {each[:_NAME] for each in entries}
     return tuple(sorted(each for each in components if _key(each) in keys))
 
 
 def images_digest(entries: Collection[str]) -> str:
-    """Tells apart the images of two Snapshots; empty: nobody knows them."""
+    """A digest of a Snapshot's images; empty: they are unknown."""
     return digest(canonical([*entries])) if entries else ""
 
 
 def _by_key(entries: Collection[str]) -> dict[str, str]:
-    """Without those of which nobody knows whose they are: two components may have one key."""
+    """The entries by key, without keys of two components."""
     keys = Counter(each[:_NAME] for each in entries)
     return {key: each for each in entries if keys[key := each[:_NAME]] == 1}
 

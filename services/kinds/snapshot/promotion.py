@@ -1,9 +1,9 @@
-"""New Snapshots that are promoted by themselves, if operators want that: which ones wait for their runs, and these.
+"""New Snapshots that are promoted automatically, if operators want that: which ones wait for runs, and these runs.
 
-Of each application the newest one counts. It waits until the environments that it begins with are there and the run
-before its own is over: so what comes meanwhile has no run of its own. A Snapshot is new for a day, so a planner that
-meets old ones, because it begins or its database was lost, promotes none of them. One that has long waited for room is
-new as well, but not where a newer one has a run.
+For each application the newest one counts. It waits until the initial environments exist and the run before is over, so
+Snapshots that come meanwhile get no runs. A Snapshot is new for a day, so a planner that finds old ones, because it
+starts or its database was lost, promotes none of them. One that has waited for room for long is new, too, unless a
+newer one has a run.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from services.kinds.snapshot.model import SNAPSHOT
 
 NEW_FOR = timedelta(days=1)
 MOST_WAITING = 20
-"""Of a tenant, of whatever applications: the newest."""
+"""Waiting Snapshots of a tenant, of any applications: the newest."""
 
 _LONGEST_NAME = 250
 
 
 @dataclass(frozen=True, slots=True)
 class NewSnapshot:
-    """One that waits for its runs."""
+    """A Snapshot that waits for its runs."""
 
     id: UUID
     name: str
@@ -37,31 +37,31 @@ class NewSnapshot:
     created_at: int
     """Milliseconds since 1970."""
     started: frozenset[str] = frozenset()
-    """Environments for which its run is there, or was."""
+    """Environments whose run exists, or existed."""
 
     @property
     def old_at(self) -> datetime:
-        """When it is new no more."""
+        """When it is not new any more."""
         return datetime.fromtimestamp(self.created_at / 1000, UTC) + NEW_FOR
 
     def run_for(self, environment: str) -> PromotionRunSpec:
-        """What promotes it, beginning with ``environment``."""
+        """The run that promotes it, beginning with ``environment``."""
         promotion = AutomatedPromotion(initial_environment=environment)
         return PromotionRunSpec(snapshot=self.name, application=self.application, automated_promotion=promotion)
 
 
 def awaits_runs(row: PlainResource) -> bool:
-    """Whether it is a Snapshot whose runs are not all there yet."""
+    """Whether it is a Snapshot that lacks runs."""
     return row.kind == SNAPSHOT.kind and row.present and bool(row.progress)
 
 
 def started_of(row: PlainResource) -> frozenset[str]:
-    """Environments for which its run was seen."""
+    """Environments whose run was seen."""
     return frozenset(texts_of(parsed_status(row.progress).get("started"))) if row.progress else frozenset()
 
 
 def with_started(row: PlainResource, started: Collection[str] | None) -> PlainResource:
-    """The row that keeps this; None: it waits for no run."""
+    """The row with these environments; None: it waits for no run."""
     return replace(row, progress=canonical({"started": sorted(started)}) if started is not None else "")
 
 
@@ -81,12 +81,12 @@ def still_new(snapshots: Iterable[NewSnapshot], promoted: Mapping[str, int], now
 
 
 def initial_environments(environments: Mapping[str, KnownEnvironment]) -> tuple[str, ...]:
-    """Where automated promotions begin: environments without a parent whose strategy is automated."""
+    """Environments where automated promotions begin: without a parent, with an automated strategy."""
     return tuple(name for name, known in sorted(environments.items()) if known.is_automated and not known.parent)
 
 
 def run_name(snapshot: str, environment: str) -> str:
-    """Of the run that promotes a Snapshot from this environment on: each pair has its own."""
+    """Name of the run that promotes a Snapshot from this environment on. It is different for each pair."""
     name = f"{snapshot}-{environment}"
     # A name may have '-' anywhere, so two pairs may have one name: the digest tells them apart.
     suffix = digest(f"{snapshot}/{environment}")[:8]

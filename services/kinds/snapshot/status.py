@@ -1,4 +1,4 @@
-"""The part of a Snapshot's status that is ours: that there is no room for it. Of one that there always was nothing."""
+"""Our part of a Snapshot's status: that it exceeds the quota. It is empty for a Snapshot that never did."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What other resources' rules know of a binding's spec: what it binds. Its configuration is for the build service."""
+"""What other resources' rules know of a binding: what it binds. Its configuration is for the build service."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from services.kinds.snapshot_environment_binding.model import BindingSpec
 
 @dataclass(frozen=True, slots=True)
 class KnownBinding:
-    """The projection."""
+    """The known part of a binding."""
 
     application: str
     environment: str
     snapshot: str
     components: tuple[str, ...]
-    """Names of those that are deployed, in the order of the spec."""
+    """Names of the deployed components, in the order of the spec."""
 
     @classmethod
     def of(cls, spec: BindingSpec) -> KnownBinding:
-        """Of a whole spec."""
+        """The known part of a spec."""
         components = tuple(each.name for each in spec.components)
         return cls(spec.application, spec.environment, spec.snapshot, components)
 
 
 def known_binding(row: PlainResource) -> KnownBinding | None:
-    """Of the newest spec of a binding; None if it cannot be read, or there is no room for the binding."""
+    """The known part of a binding's newest spec; None if it is invalid, or exceeds the quota."""
     return projected_spec(BindingSpec, KnownBinding.of, row)

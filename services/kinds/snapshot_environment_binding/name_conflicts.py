@@ -1,6 +1,6 @@
-"""Bindings that lack a GitOpsDeployment because an object of somebody else has its name: remembered in their rows.
+"""Bindings that lack a GitOpsDeployment because an object of somebody else has its name. Their rows store that.
 
-What is told of a binding does not say so: it is its first problem, and this may not be the only one.
+The problem that a binding shows does not, because it is only the first of possibly several.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ NAME_CONFLICT = "nameConflict"
 
 
 def has_name_conflict(row: PlainResource) -> bool:
-    """Whether it is a binding that lacks any."""
+    """Whether it is such a binding."""
     return row.kind == BINDING.kind and row.present and remembered(row, NAME_CONFLICT) is not None
 
 
 def with_name_conflict(row: PlainResource, *, is_conflicting: bool) -> PlainResource:
-    """The row that keeps this."""
+    """The row that stores it."""
     return with_remembered(row, NAME_CONFLICT, is_conflicting or None)

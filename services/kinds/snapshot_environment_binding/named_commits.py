@@ -28,12 +28,12 @@ from services.kinds.snapshot_environment_binding.model import BindingStatus, Git
 from services.kinds.snapshot_environment_binding.remembered import remembered, with_remembered
 
 NAMED_COMMITS = "namedCommits"
-"""Member of what the row remembers."""
+"""Member of ``progress``."""
 NEW = timedelta(minutes=1)
-"""A binding that is no older when it is first seen has named its commits just now."""
+"""A binding that is younger when it is first seen has named its commits just now."""
 
 NO_PLACE = -1
-"""Of a component that the spec does not name: nobody knows when it was served, so it counts as the first."""
+"""Place of a component that the spec does not name. It counts as the first, because its order is unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,11 +41,11 @@ class NamedCommit:
     """A commit that a binding names for one of its components."""
 
     identity: str
-    """Tells apart repository, branch and commit."""
+    """Identifies repository, branch and commit."""
     order: tuple[int, int, int]
-    """Epoch and version of the binding when it was first seen to name it; the place of the component in its spec."""
+    """Epoch and version of the binding when it first named the commit, and the component's place in its spec."""
     is_ordered: bool
-    """Whether it was named then. Otherwise it was then, or any time before."""
+    """Whether it was named exactly then. Otherwise it was then, or any time before."""
 
     def is_later_than(self, other: NamedCommit) -> bool:
         """Whether it is known to have been named after ``other``."""
@@ -53,14 +53,15 @@ class NamedCommit:
 
 
 def commit_identity(repository: GitOpsRepository, commit: str) -> str:
-    """Of a commit of a repository's branch. git ends the names it prints with a line feed, which may be there still."""
+    """Identity of a commit. It may end with a line feed, as git prints names."""
     return digest(canonical([repository.url, repository.branch, commit.strip()]))
 
 
 def with_named_commits(row: PlainResource) -> PlainResource:
-    """The row of a binding with what its status names now. What it named before and still names keeps its order.
+    """The row of a binding with the commits that its status names now.
 
-    What cannot be read is no reason to forget anything: it would seem to be named anew afterwards.
+    A commit that it named before keeps its order. If the status is invalid, nothing is forgotten: otherwise commits
+    would seem to be named anew afterwards.
     """
     known = known_binding(row)
     try:
@@ -82,7 +83,7 @@ def with_named_commits(row: PlainResource) -> PlainResource:
 
 
 def named_commits(row: PlainResource) -> Mapping[str, NamedCommit]:
-    """What the row of a binding remembers, by component."""
+    """The commits in the row of a binding, by component."""
     kept: Mapping[str, tuple[str, int, int, int, bool]] = remembered(row, NAMED_COMMITS) or {}
     return {
         component: NamedCommit(identity, (epoch, version, place), is_ordered)
@@ -91,7 +92,7 @@ def named_commits(row: PlainResource) -> Mapping[str, NamedCommit]:
 
 
 def first_named(bindings: Iterable[Mapping[str, NamedCommit]]) -> dict[str, NamedCommit]:
-    """Where each commit that bindings name was named first, by its identity: it is no later when it is named again."""
+    """For each commit, by its identity, where it was first named. Naming it again does not make it later."""
     found: dict[str, NamedCommit] = {}
     for each in (named for binding in bindings for named in binding.values()):
         known = found.get(each.identity)
@@ -101,7 +102,7 @@ def first_named(bindings: Iterable[Mapping[str, NamedCommit]]) -> dict[str, Name
 
 
 def _named(reported: BindingStatus) -> list[tuple[str, str]]:
-    """Component and commit. What is beyond the bounds is of no component that is deployed."""
+    """Component and commit. Anything beyond the bounds belongs to no deployed component."""
     repositories = [(each.name, each.git_ops_repository) for each in (reported.components or ())[:MAX_COMPONENTS]]
     return [
         (name, commit_identity(repository, repository.commit_id))

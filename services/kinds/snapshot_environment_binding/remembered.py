@@ -1,4 +1,4 @@
-"""What the row of a binding remembers, in ``progress``: one JSON object, of which each rule owns one member."""
+"""What a binding's row stores in ``progress``: a JSON object, of which each rule owns one member."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def remembered(row: PlainResource, member: str) -> Any:
 
 
 def with_remembered(row: PlainResource, member: str, value: Any) -> PlainResource:
-    """The row with this value; None takes the member away. The others stay."""
+    """The row with this value; None removes the member. Others stay."""
     others = {name: each for name, each in _members(row.progress or "{}").items() if name != member}
     members = others if value is None else others | {member: value}
     return replace(row, progress=canonical(members) if members else "")

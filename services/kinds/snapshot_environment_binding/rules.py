@@ -1,4 +1,4 @@
-"""Which GitOpsDeployments a SnapshotEnvironmentBinding wants, and what is wrong with it."""
+"""Which GitOpsDeployments a SnapshotEnvironmentBinding wants, and its problems."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ from services.kinds.snapshot_environment_binding import catalogue as texts
 from services.kinds.snapshot_environment_binding.model import BindingSpec, BindingStatus, ComponentStatus
 
 COMPONENT_LABEL = f"{APPSTUDIO_LABELS}/component"
-"""Of a deployment: the component that it is of."""
+"""Label of a deployment: its component."""
 
 _LONGEST = 250
-"""Of a GitOpsDeployment's name."""
+"""Longest name of a GitOpsDeployment."""
 _KEPT = 180
-"""Characters of a longer name that are kept before its digest."""
+"""Characters of a longer name before its digest."""
 _DNS_LABEL = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?")
 
 Destination = Mapping[str, str]
-"""As a GitOpsDeployment has it; empty: its own namespace."""
+"""A GitOpsDeployment's destination; empty: its own namespace."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,19 +50,19 @@ class Binding:
     environment: KnownEnvironment | None
     """None: there is no such Environment."""
     backing: Backing = field(default_factory=Backing)
-    """Of the environment."""
+    """What exists of what the environment names."""
     labels: Mapping[str, str] = field(default_factory=dict)
-    """Those of AppStudio are those of its deployments, too."""
+    """Its labels. Its deployments get those of AppStudio."""
     older: str = ""
-    """Name of an older binding of the same application and environment: that one is in force."""
+    """Name of an older binding of the same application and environment, which is in force instead."""
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What follows from a binding."""
+    """The decision about a binding."""
 
     deployments: Mapping[str, ChildObject] | None
-    """By component, and no others; None: it is not known, so what is there stays as it is."""
+    """The desired deployments by component; None: unknown, so existing ones stay as they are."""
     problem: Problem | None = None
 
 
@@ -79,9 +79,10 @@ class Rival:
 
 
 def older_bindings(bindings: Iterable[Rival]) -> dict[UUID, str]:
-    """For each binding that is not in force the name of the one that is: the oldest of its application and environment.
+    """For each binding that is not in force, the name of the one that is.
 
-    One that is being deleted counts until it is gone, because what it has deployed is still there.
+    That is the oldest of its application and environment. One that is being deleted counts until it is gone, because
+    what it has deployed still exists.
     """
     in_force: dict[tuple[str, str], str] = {}
     others: dict[UUID, str] = {}
@@ -118,7 +119,7 @@ def decide(binding: Binding, addresses: AddressPolicy) -> Decision:
 
 
 def deployment_name(binding: str, application: str, environment: str, component: str) -> str:
-    """Of the GitOpsDeployment of a component: at most 250 characters, and each component has its own."""
+    """Name of a component's GitOpsDeployment: at most 250 characters, and different for each component."""
     name, short = f"{binding}-{application}-{environment}-{component}", f"{binding}-{component}"
     if len(name) <= _LONGEST:
         return name
@@ -127,19 +128,19 @@ def deployment_name(binding: str, application: str, environment: str, component:
 
 
 def pair_of_labels(labels: Mapping[str, str]) -> tuple[str, str]:
-    """Application and environment of the binding whose deployment has these labels."""
+    """Application and environment of the binding of a deployment with these labels."""
     return labels[f"{APPSTUDIO_LABELS}/application"], labels[f"{APPSTUDIO_LABELS}/environment"]
 
 
 def missing_components(binding: Binding) -> frozenset[str]:
-    """Components of which the build service has said nothing yet."""
+    """Components on which the build service has not reported yet."""
     return frozenset(each.name for each in binding.spec.components) - {
         each.name for each in binding.reported.components or ()
     }
 
 
 def _reported_components(binding: Binding) -> list[ComponentStatus]:
-    """Of those that its spec names: of one that was removed the build service may tell for longer."""
+    """Reports on components of its spec. The build service may still report on a removed one."""
     named = {each.name for each in binding.spec.components}
     return [each for each in binding.reported.components or () if each.name in named]
 
@@ -157,7 +158,7 @@ def _is_repository_broken(reported: BindingStatus) -> bool:
 
 
 def _destination(name: str, environment: KnownEnvironment, backing: Backing) -> Destination | Problem:
-    """Where the components of an environment go."""
+    """Where the components of an environment are deployed."""
     namespace = environment.target_namespace
     if environment.claim_name and namespace is not None:
         return Problem.of(texts.ENVIRONMENT_INVALID, environment=name)
@@ -174,12 +175,12 @@ def _destination(name: str, environment: KnownEnvironment, backing: Backing) -> 
 
 
 def _on_cluster(environment: str, namespace: str) -> Destination:
-    """Empty if there is no namespace."""
+    """The destination; empty if there is no namespace."""
     return {"environment": managed_environment_name(environment), "namespace": namespace} if namespace else {}
 
 
 def _component_problem(spec: BindingSpec, components: list[ComponentStatus]) -> Problem | None:
-    """What makes it impossible to tell the components apart, or to name their deployments and label them.
+    """The problem that makes components, or the names and labels of their deployments, ambiguous or invalid.
 
     The spec bounds the number of names, and their length.
     """
@@ -213,7 +214,7 @@ def _deployments(
 
 
 def _spec(component: ComponentStatus, destination: Destination, addresses: AddressPolicy) -> GitOpsDeploymentSpec:
-    """Raises Permanent with what the API server, or the deployment's own rules, would say against it."""
+    """The spec of a deployment. Raises Permanent with the error of the API server, or of the deployment's own rules."""
     repository = component.git_ops_repository
     source = {"repoURL": repository.url, "path": repository.path}
     source |= {"targetRevision": repository.branch} if repository.branch else {}
@@ -222,7 +223,7 @@ def _spec(component: ComponentStatus, destination: Destination, addresses: Addre
 
 
 def _content(spec: GitOpsDeploymentSpec) -> dict[str, Any]:
-    """Every field of a deployment, empty ones too: whatever somebody else sets in one is drift."""
+    """Every field of a deployment, even empty ones, so that any other value is drift."""
     source, destination = spec.source, spec.destination
     return {
         "source": {

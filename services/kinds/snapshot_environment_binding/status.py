@@ -1,6 +1,6 @@
-"""The part of a SnapshotEnvironmentBinding's status that is ours: its deployments, and what is right and wrong.
+"""Our part of a SnapshotEnvironmentBinding's status: its deployments, and its problems.
 
-The build service writes the rest; a patch of our members leaves it alone.
+The build service writes the rest; a patch of our members does not touch that.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def _component(deployment: ChildDeployment) -> str:
 
 
 def _components(resource: PlainResource) -> Collection[str]:
-    """Names of all that it shall deploy; none if its spec cannot be read."""
+    """Names of the components to deploy; none if the spec is invalid."""
     try:
         return [each.name for each in parsed(BindingSpec, resource.spec).components]
     except Permanent:

@@ -1,4 +1,4 @@
-"""Bindings that want more GitOpsDeployments than there is room for: how many each lacks is remembered in its row."""
+"""Bindings that want more GitOpsDeployments than there is room for. Their rows store how many are lacking."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ WAITING = "componentsWaiting"
 
 
 def is_waiting(row: PlainResource) -> bool:
-    """Whether it is a binding that lacks any."""
+    """Whether it is such a binding."""
     return row.kind == BINDING.kind and row.present and remembered(row, WAITING) is not None
 
 
 def with_waiting(row: PlainResource, count: int) -> PlainResource:
-    """The row that keeps this."""
+    """The row with this count."""
     return with_remembered(row, WAITING, count or None)
 
 

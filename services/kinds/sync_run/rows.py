@@ -1,4 +1,4 @@
-"""How far a GitOpsDeploymentSyncRun has come."""
+"""The row of a GitOpsDeploymentSyncRun."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ SyncState = Literal["Waiting", "Running", "Terminating", "Ended", "Refused"]
 
 @dataclass(frozen=True, slots=True)
 class SyncRun:
-    """How far a GitOpsDeploymentSyncRun has come."""
+    """The state of a GitOpsDeploymentSyncRun."""
 
     resource_id: UUID
     deployment_name: str
-    """As first seen: it is immutable."""
+    """As first seen, because it is immutable."""
     revision: str
     """As first seen; empty: what the deployment tracks."""
     first_version: int
-    """Resource version at first sight: decides whose turn it is among runs of the same second."""
+    """Resource version when first seen. It decides whose turn it is among runs of the same second."""
     deployment_id: UUID | None
-    """Of the deployment it means, from the first sight of that on, whoever bears the name by then."""
+    """Id of the deployment that it means, whoever has its name by now."""
     sequence: int
-    """Grows with each run that is started for a deployment; 0 before it is started."""
+    """Increases with each run that is started for a deployment; 0 before the start."""
     state: SyncState
     phase: str
     message: str
-    """The engine's words, or why it was refused."""
+    """The engine's message, or why the run was refused."""
     synced_revision: str
     started_at: str
     finished_at: str

@@ -1,7 +1,8 @@
-"""GitOpsDeploymentSyncRun: one sync each, one at a time per deployment, in the order in which they were made.
+"""GitOpsDeploymentSyncRun: each is one sync, one at a time per deployment, in the order of their creation.
 
-A run goes Waiting → Running → Ended; by Terminating if its CR goes while it runs, or if a move of its tenant has waited
-for too long. Waiting → Refused if it must not start. Ended and Refused are final: what ran never runs again.
+A run goes Waiting → Running → Ended; by Terminating if its resource is deleted while it runs, or if a move of its
+tenant has waited for too long. It goes Waiting → Refused if it must not start. Ended and Refused are final: a run never
+runs again.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ OVER = frozenset({"Ended", "Refused"})
 SUCCEEDED = "Succeeded"
 FAILED = frozenset({"Failed", "Error"})
 FINAL = FAILED | {SUCCEEDED, "Terminated"}
-"""Phases that end a sync. A time of its end does not: an engine may show one between retries too."""
+"""Phases that end a sync. The time of its end does not: an engine may show one between retries, too."""
 
 HEAD = "HEAD"
 
@@ -40,7 +41,7 @@ _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)")
 
 
 def first_seen(resource: PlainResource) -> SyncRun:
-    """The run that a CR asks for: waiting, or refused for good if nothing can be made of its spec."""
+    """The run of a resource: waiting, or refused for good if its spec is invalid."""
     try:
         spec = accept(resource)
     except Refused as refused:
@@ -75,9 +76,9 @@ def arrange(
 
 
 def started(run: SyncRun, resource: PlainResource, deployment: Deployment | None, sequence: int) -> SyncRun:
-    """``run``, that of ``resource``, after the one that had ``sequence``; ``deployment`` is None if it is not known.
+    """``run``, that of ``resource``, started after the run with ``sequence``; ``deployment`` is None if unknown.
 
-    Its own is never lower than it was before, also in a database built anew: the engine remembers.
+    Its own sequence is never lower than before, even in a rebuilt database, because the engine remembers it.
     """
     own = max(sequence + 1, resource.created_at)
     deployment_id = deployment.id if deployment is not None else run.deployment_id
@@ -85,12 +86,12 @@ def started(run: SyncRun, resource: PlainResource, deployment: Deployment | None
 
 
 def terminated_for_move(run: SyncRun) -> SyncRun:
-    """``run``, which is under way, once the engine is told to end it; its message says why from now on."""
+    """``run``, which is running, when the engine is ordered to end it. Its message gives the reason."""
     return replace(run, state="Terminating", message=texts.TERMINATED_FOR_MOVE.message)
 
 
 def moved(run: SyncRun, event: SyncMoved) -> SyncRun:
-    """The engine reports how far the sync of ``run`` has come; after its end nothing counts any more."""
+    """``run`` after the engine's report of progress. After the end, reports are ignored."""
     if run.state not in ACTIVE:
         return run
     has_ended, is_cut_short = event.phase in FINAL, _is_terminated_for_move(run) and event.phase != SUCCEEDED
@@ -106,7 +107,7 @@ def moved(run: SyncRun, event: SyncMoved) -> SyncRun:
 
 
 def revision_to_sync(run: SyncRun, deployment: Deployment) -> str:
-    """What the engine is told to sync to."""
+    """The revision that the engine is ordered to sync to."""
     spec = accepted_deployment(deployment.spec) if deployment.spec is not None else None
     return run.revision or (spec.source.target_revision if spec else None) or HEAD
 
@@ -138,7 +139,7 @@ def _turn(run: Run) -> tuple[int, int, str]:
 
 
 def _followed(resource: PlainResource, run: SyncRun, target: Deployment | None) -> SyncRun:
-    """What follows from the state of its CR and of its deployment, whatever the other runs do."""
+    """The run after changes of its resource and its deployment, without regard to other runs."""
     is_asked = resource.present and not resource.deleting
     if run.state in ACTIVE:
         if target is None or target.spec is None or target.id != run.deployment_id:
@@ -176,12 +177,12 @@ def _blocker(
 
 
 def _is_in_force(target: Deployment) -> bool:
-    """What is deployed is what its newest spec asks for: a run must not sync what was asked for before that."""
+    """Whether what is deployed follows from the newest spec. A run must not sync an older one."""
     return target.spec is not None and target.pending_spec is None and not target.problem
 
 
 def _is_automated(target: Deployment | None) -> bool:
-    """By its newest spec; of one that is wrong nobody knows."""
+    """Whether the newest spec is automated. That is unknown for an invalid one."""
     newest = (target.pending_spec or target.spec) if target is not None and not target.error else None
     return newest is not None and accepted_deployment(newest).automated
 
@@ -197,14 +198,14 @@ def _is_meant(resource: PlainResource, run: SyncRun, target: Deployment) -> bool
 
 
 def _is_replaced(resource: PlainResource, run: SyncRun, target: Deployment | None) -> bool:
-    """Another incarnation bears the name of the deployment that the run means, which is gone."""
+    """Whether the meant deployment is gone, and another incarnation has its name."""
     if target is None or resource.target_uid in {"", target.uid}:
         return False
     return not _is_ahead(resource, run, target)
 
 
 def _is_ahead(resource: PlainResource, run: SyncRun, target: Deployment | None) -> bool:
-    """The run was seen before the state of its deployment that it means: the two come by ways of their own."""
+    """Whether the run arrived before the state of its deployment that it means: the two come by different feeds."""
     if target is None or not resource.target_uid:
         return False
     if target.uid == resource.target_uid:
@@ -213,5 +214,5 @@ def _is_ahead(resource: PlainResource, run: SyncRun, target: Deployment | None) 
 
 
 def _time(text: str) -> str:
-    """The API server refuses a whole status for one time that is none."""
+    """The time, empty if invalid: the API server would refuse the whole status for it."""
     return text if _TIME.fullmatch(text) else ""

@@ -1,7 +1,7 @@
-"""The status of a GitOpsDeploymentSyncRun: what is wrong with it, and how far its sync has come.
+"""The status of a GitOpsDeploymentSyncRun: its errors, and the progress of its sync.
 
-It is read back, too. An engine shows the newest sync of a deployment only, so the outcome of an older run is nowhere
-but in its status once the database and what agents have told are lost.
+It is also read back. An engine shows only the newest sync of a deployment, so after a loss of the database and of
+agents' reports, only the status has the outcome of an older run.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ def sync_status(inputs: StatusInputs) -> str:
 
 
 def recalled(run: SyncRun, resource: PlainResource, status: str) -> SyncRun:
-    """``run`` as the status of its CR has it, JSON text, if that says more.
+    """``run`` with what the status of its resource (JSON text) says, if that is more.
 
-    Statuses are compiled from rows, so one is ahead of its row only if rows were lost. What has ended then, was refused
-    or had begun is not started again.
+    Statuses are compiled from rows, so a status is ahead of its row only if rows were lost. A run that has ended, was
+    refused or had begun is not started again.
     """
     written = parsed_status(status)
     operation, error = dict_of(written.get("operation")), _written_error(written)
@@ -61,7 +61,7 @@ def recalled(run: SyncRun, resource: PlainResource, status: str) -> SyncRun:
 
 
 def _shown_operation(resource: PlainResource, operation: dict[str, Any]) -> SyncMoved:
-    """What was shown of its operation, as an agent had told it."""
+    """The operation in the status, in the form of an agent's report."""
     names = ("phase", "message", "revision", "startedAt", "finishedAt")
     return SyncMoved(resource.uid, *(text_of(operation.get(name)) for name in names))
 
@@ -85,7 +85,7 @@ def _errors(run: SyncRun, inputs: StatusInputs) -> Iterator[str]:
 
 
 def _changes(resource: PlainResource, run: SyncRun) -> Iterable[str]:
-    """A run is what it was first seen to be; a change of its spec is refused and has no effect."""
+    """The errors of a changed spec, which has no effect: a run stays what it was first seen to be."""
     try:
         spec = accept(resource)
     except Refused as refused:
@@ -98,7 +98,7 @@ def _changes(resource: PlainResource, run: SyncRun) -> Iterable[str]:
 
 
 def _operation(run: SyncRun) -> dict[str, str]:
-    """``status.operation``; nothing for a run that ended before it began."""
+    """``status.operation``; empty for a run that ended before it began."""
     if run.state == "Refused":
         return {"phase": "Error", "message": NEVER_RUNS}
     if run.state == "Waiting":

@@ -91,7 +91,7 @@ def claimant_of(target: Target, known: Known) -> Claimant:
     """State of the claim that ``target`` is reserved for."""
     uid = known.present.get(target.claim)
     if uid is None:
-        return Claimant.UNTOLD
+        return Claimant.UNKNOWN
     if target.claim_uid not in {"", uid}:
         return Claimant.GONE
     return Claimant.STAYS if target.claim in known.staying else Claimant.GOES
