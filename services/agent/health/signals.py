@@ -45,7 +45,7 @@ class CertificateSignal:
 
 @dataclass(frozen=True, slots=True)
 class ApplicationsSignal:
-    """Tenants' Applications, without those that Argo CD is told to leave alone."""
+    """Tenants' Applications, without those that Argo CD should leave alone."""
 
     total: int = 0
     late: int = 0

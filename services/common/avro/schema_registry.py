@@ -145,7 +145,7 @@ class SchemaRegistry:
 
         Its answers about other ids mean nothing then.
         """
-        client = SchemaRegistryClient(self._properties)  # this one's own remembers what it was told once
+        client = SchemaRegistryClient(self._properties)  # our own caches answers
         for subject, schema_id in self._ids.items():
             try:
                 held = _parsed(schema_id, _fetched(client, schema_id))

@@ -1,10 +1,10 @@
-"""Keys as JWK sets: how they are made, read, checked and written, and of which engine cluster each is.
+"""Keys as JWK sets: how they are created, read, checked and written, and which engine cluster each belongs to.
 
-A key may name the engine cluster whose agents alone have the private one (member ``engine_cluster``). A key that names
-no cluster serves those that have none of their own.
+A key may name an engine cluster (member ``engine_cluster``), whose agents alone have its private key. A key that names
+no cluster serves the clusters without their own.
 
-``gitopsctl keys`` makes and writes keys; :mod:`key_file` reads them for watchers and agents. No error shows anything of
-a key but its id.
+``gitopsctl keys`` creates and writes keys; :mod:`key_file` reads them for watchers and agents. An error shows nothing
+of a key but its id.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ CLUSTER_MEMBER = "engine_cluster"
 
 
 def generate_key(engine_cluster: str = "") -> ECKey:
-    """A new private key, named by its thumbprint (RFC 7638), which begins with a letter or a digit.
+    """A new private key, named by its thumbprint (RFC 7638). The name begins with a letter or a digit.
 
-    One that begins with "-" would be taken for an option on a command line. Its member ``iat`` says when it was made.
+    A name with a leading "-" would be an option on a command line. The member ``iat`` has the time of creation.
     """
     of_cluster = {CLUSTER_MEMBER: engine_cluster} if engine_cluster else {}
     while True:
@@ -43,7 +43,7 @@ def generate_key(engine_cluster: str = "") -> ECKey:
 
 
 def key_age_seconds(key: ECKey, now: float) -> float:
-    """How long before ``now`` (a POSIX timestamp) a key was made; infinite if it does not say when."""
+    """The age of a key at ``now`` (a POSIX timestamp), in seconds; infinite if the key has no time."""
     made = key.as_dict(private=False).get("iat")
     return now - made if isinstance(made, int | float) else float("inf")
 
@@ -94,9 +94,9 @@ def cluster_of(key: ECKey) -> str:
 
 
 def cluster_of_file(keys: Mapping[str, ECKey]) -> str:
-    """The engine cluster whose agents have these private keys; empty: all have them. Raises ValueError if it is two.
+    """The engine cluster of these private keys; empty: any. Raises ValueError if there are two.
 
-    Keys that name none may lie beside those that do: something is still sealed under them.
+    Keys without a cluster may be in the same file, because something may still be sealed under them.
     """
     named = sorted({cluster for key in keys.values() if (cluster := cluster_of(key))})
     if len(named) > 1:
@@ -105,7 +105,7 @@ def cluster_of_file(keys: Mapping[str, ECKey]) -> str:
 
 
 def active_ids(keys: Mapping[str, ECKey]) -> dict[str, str]:
-    """Ids of those of these public keys that seal, by engine cluster: of each the first."""
+    """Ids of the public keys that seal, by engine cluster: the first key of each."""
     active: dict[str, str] = {}
     for kid, key in keys.items():
         active.setdefault(cluster_of(key), kid)

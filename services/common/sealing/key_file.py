@@ -19,7 +19,7 @@ log = structlog.get_logger(__name__)
 
 
 class KeyFile:
-    """A JWK set in a file, read again when the file changes; a change that is unusable is told and passed over."""
+    """A JWK set in a file, read again when the file changes. An unusable change is logged and ignored."""
 
     VARIABLE: ClassVar[str]
     IS_PRIVATE: ClassVar[bool]
@@ -50,7 +50,7 @@ class KeyFile:
         return self._keys
 
     def _check(self, keys: Mapping[str, ECKey]) -> None:
-        """Raises ValueError if they must not be used here."""
+        """Raises ValueError if the keys must not be used here."""
 
     def _stat(self) -> tuple[int, int, int] | None:
         try:

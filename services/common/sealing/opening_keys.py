@@ -26,20 +26,20 @@ PRIVATE_KEYS = "SEALING_PRIVATE_KEYS"
 
 
 class UseRefused(Unopenable):
-    """A Secret that may not be used for this."""
+    """The Secret may not be used for this."""
 
 
 class Unbound(UseRefused):
-    """No watcher has said what it may be used for."""
+    """No watcher has sent what the Secret may be used for."""
 
 
 class OpeningKeys(KeyFile):
-    """Private keys: every one that something may still be sealed under."""
+    """Private keys: all under which something may still be sealed."""
 
     VARIABLE, IS_PRIVATE = PRIVATE_KEYS, True
 
     def __init__(self, path: Path, engine_cluster: str = "") -> None:
-        """``engine_cluster``: whose agents have the file, which may hold no other cluster's keys; empty: any."""
+        """``engine_cluster``: the agents' cluster. The file must not have another cluster's keys. Empty: any."""
         self._engine_cluster = engine_cluster
         super().__init__(path)
 
@@ -49,7 +49,7 @@ class OpeningKeys(KeyFile):
         return cls(path, engine_cluster)
 
     def _check(self, keys: Mapping[str, ECKey]) -> None:
-        """A key of another cluster opens what is none of this one's business, so it must not lie here."""
+        """Raises ValueError if a key belongs to another cluster: this one must not open that cluster's Secrets."""
         for kid, key in keys.items():
             if self._engine_cluster and (other := cluster_of(key)) not in {"", self._engine_cluster}:
                 raise ValueError(
@@ -63,10 +63,7 @@ class OpeningKeys(KeyFile):
         return tuple(self.current())
 
     def open_secret(self, sealed: str, context: SecretContext) -> dict[str, bytes]:
-        """The Secret's values, by key, whatever they may be used for.
-
-        Raises Unopenable: key unknown, another context, damaged.
-        """
+        """The Secret's values by key, for any use. Raises Unopenable: key unknown, another context, damaged."""
         values = _values(self._open(sealed, context, purpose=""))
         if values is None:
             raise Unopenable("what was sealed is not the data of a Secret")

@@ -29,7 +29,7 @@ ENCRYPTION = "A256GCM"
 
 
 class _Registry(jwe.JWERegistry):
-    """joserfc's own limits are below what a Secret may hold; compression (``zip``) is not among what is allowed."""
+    """A registry with greater limits than joserfc's, for whole Secrets, and without compression (``zip``)."""
 
     max_protected_header_length = 4096
     max_ciphertext_length = 4 * 1024 * 1024
@@ -44,11 +44,11 @@ REGISTRY = _Registry({"ctx": HeaderParameter("Where the Secret belongs", _check_
 
 
 class Unopenable(Permanent):
-    """A sealed text that will not open. Its message is the reason, never content."""
+    """A sealed text cannot be opened. The message is the reason, never content."""
 
 
 def encrypt_text(plaintext: bytes, context: Mapping[str, str], keys: Mapping[str, ECKey]) -> str:
-    """Encrypt for these public keys, of which there is at least one, by their ids: the private key of each opens it."""
+    """Encrypt for these public keys by id, at least one. The private key of each opens the text."""
     header = {"alg": ALGORITHM, "enc": ENCRYPTION, "ctx": dict(context)}
     if len(keys) == 1:
         ((kid, key),) = keys.items()
@@ -84,12 +84,12 @@ def key_ids_of(sealed: str) -> tuple[str, ...]:
 
 
 def key_id_of(sealed: str) -> str:
-    """The same in one text: what tells whether another text is sealed under the same keys. Raises Unopenable."""
+    """The ids in one text, which shows whether another text is sealed under the same keys. Raises Unopenable."""
     return ",".join(key_ids_of(sealed))
 
 
 def _recipients(sealed: str) -> Sequence[dict[str, Any]]:
-    """Of a text in the general form, unverified; none of one in the compact form, which has no braces."""
+    """Recipients of a text in the general form, unverified; none for the compact form, which has no braces."""
     if not sealed.startswith("{"):
         return ()
     try:

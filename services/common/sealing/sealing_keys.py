@@ -22,21 +22,21 @@ PUBLIC_KEYS = "SEALING_PUBLIC_KEYS"
 
 
 class NoKey(Permanent):
-    """There is no key to seal with: nobody knows yet where the tenant is, or its engine cluster has none."""
+    """No key can seal: the tenant's engine cluster is unknown, or has no key."""
 
 
 class SealingKeys(KeyFile):
-    """Public keys; of each engine cluster, and of those that name none, the first one seals.
+    """Public keys. Of each engine cluster, and of those without a cluster, the first one seals.
 
-    What seals takes the engine clusters of the tenant, and raises NoKey if none of the keys is of these. Where no key
-    names a cluster, one seals for all tenants.
+    Methods that seal need the tenant's engine clusters, and raise NoKey if no key belongs to them. If no key names a
+    cluster, one key seals for all tenants.
     """
 
     VARIABLE, IS_PRIVATE = PUBLIC_KEYS, False
 
     @property
     def active_ids(self) -> dict[str, str]:
-        """Ids of the keys that seal now, by engine cluster; the one that names none under the empty name."""
+        """Ids of the active keys by engine cluster; the one without a cluster has an empty name."""
         return active_ids(self.current())
 
     @property
@@ -45,14 +45,14 @@ class SealingKeys(KeyFile):
         return any(self.active_ids)
 
     def ids_for(self, clusters: Collection[str]) -> tuple[str, ...]:
-        """Ids of the keys that seal for a tenant that is in these clusters; empty: there is none, or it is not known.
+        """Ids of the keys that seal for a tenant in these clusters; empty: there are none, or the clusters are unknown.
 
-        A cluster without a key of its own has the one that names none.
+        A cluster without its own key uses the one without a cluster.
         """
         return _ids_for(active_ids(self.current()), clusters)
 
     def active_age_seconds(self, now: float) -> float:
-        """How long ago the oldest of the keys that seal was made; infinite if one does not say when."""
+        """Age of the oldest active key in seconds; infinite if one has no time."""
         keys = self.current()
         return max(key_age_seconds(keys[kid], now) for kid in active_ids(keys).values())
 
@@ -68,7 +68,7 @@ class SealingKeys(KeyFile):
         return self._seal(orjson.dumps(describe_use(content, use)), _binding_context(context), clusters)
 
     def seal_binding_again(self, plaintext: bytes, context: SecretContext, clusters: Collection[str] = ()) -> str:
-        """Seal what was opened by ``open_binding``."""
+        """Seal again what ``open_binding`` has opened."""
         return self._seal(plaintext, _binding_context(context), clusters)
 
     def _seal(self, plaintext: bytes, context: Mapping[str, str], clusters: Collection[str]) -> str:

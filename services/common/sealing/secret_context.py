@@ -25,14 +25,14 @@ class SecretContext:
     name: str
     type: str
     namespace_uid: str = ""
-    """Which namespace of that name; empty: no watcher has told."""
+    """uid of the namespace; empty: no watcher has sent it."""
 
     def as_header(self) -> dict[str, str]:
-        """What is sealed with it."""
+        """The context as it is sealed with the Secret."""
         return {name: value for name, value in asdict(self).items() if value or name != "namespace_uid"}
 
     def fits_header(self, header: object) -> bool:
-        """Whether it was sealed for this; before watchers told of namespaces, for names alone."""
+        """Whether the header is of this Secret. Watchers that did not know namespaces' uids have sealed names only."""
         sealed_names = dict(header) if isinstance(header, dict) else {}
         uid = sealed_names.pop("namespace_uid", "")
         names = replace(self, namespace_uid="").as_header()
@@ -40,6 +40,6 @@ class SecretContext:
 
 
 def describe_use(values: Mapping[str, bytes], use: SecretUse) -> dict[str, str]:
-    """What a binding says: digests, so that all are of one size."""
+    """The content of a binding: digests, so that all bindings have one size."""
     content = {key: base64.b64encode(value).decode() for key, value in values.items()}
     return {"content": digest(canonical(content)), "url": digest(use.url), "terms": digest(use.terms)}

@@ -12,7 +12,7 @@ import structlog
 from structlog.tracebacks import ExceptionDictTransformer
 
 CHATTY_LIBRARIES = ("aiokafka", "faust", "mode", "httpx2")
-"""Libraries whose INFO lines tell of each connection and each inner service."""
+"""Libraries whose INFO lines report each connection and inner service."""
 
 _RENDERERS: dict[Literal["json", "console"], list[structlog.typing.Processor]] = {
     # Both without the frames' local variables: they hold what users sent, and what only we may know. Exceptions are
@@ -54,6 +54,9 @@ def configure_logging(service: str, level: str, style: Literal["json", "console"
 
 
 def raised_at(defect: BaseException) -> str:
-    """Where it was raised: the deepest calls, the last first. Not its text, which may hold a tenant's values."""
+    """Where an error was raised: the deepest calls, the last first.
+
+    Without its text, which may have a tenant's values.
+    """
     frames = traceback.extract_tb(defect.__traceback__)[-DEEPEST:]
     return " < ".join(f"{'/'.join(Path(frame.filename).parts[-3:])}:{frame.lineno}" for frame in reversed(frames))

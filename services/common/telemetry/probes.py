@@ -24,7 +24,7 @@ from services.common.telemetry.metrics import READY
 IDLE_SECONDS = 5.0
 """How long a client may take to send or accept the next bytes."""
 MAX_CONNECTIONS = 32
-"""Each has a thread. One more closes the oldest: a client that holds connections open cannot keep the kubelet out."""
+"""Each connection has a thread. A further one closes the oldest, so open connections cannot keep the kubelet out."""
 
 StartResponse = Callable[[str, list[tuple[str, str]]], Any]
 
@@ -33,12 +33,12 @@ class _Handler(WSGIRequestHandler):
     timeout = IDLE_SECONDS
 
     def handle(self) -> None:
-        """Answer one request; a client that is too slow or has gone gets no answer."""
+        """Answer one request. A client that is too slow or has gone gets no answer."""
         with contextlib.suppress(OSError):
             super().handle()
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class's name
-        """A probe every second is not worth a log line."""
+        """Log nothing: there may be a probe every second."""
 
 
 class _Server(ThreadingMixIn, WSGIServer):
@@ -82,7 +82,7 @@ class Probes:
         role: Callable[[], str] = str,
         workspace: str = "",
     ) -> None:
-        """Nothing is served before :meth:`start`. ``workspace``: that is served, of a service that serves one."""
+        """Nothing is served before :meth:`start`. ``workspace``: the one that the service serves, if it serves one."""
         self._alive, self._ready, self._role = alive, ready, role
         self._ready_gauge = READY.labels(service, workspace)
         self._metrics = make_wsgi_app()
@@ -127,27 +127,27 @@ def _verdict(reason: str, start_response: StartResponse, well: str = "") -> Iter
 
 SECONDS = 1.0
 SILENT_SECONDS = 15.0
-"""Longer than any turn of a loop at work: a large batch takes a second or two, a collection of garbage less."""
+"""Longer than any turn of a working loop: a large batch takes a second or two, a garbage collection less."""
 
 
 class Heartbeat:
-    """When a loop last came round. It counts as alive from here on: a loop that never starts is reported, too."""
+    """When a loop last ran. It counts as alive when created, so a loop that never starts is reported, too."""
 
     def __init__(self, clock: Clock | None = None, limit: float = SILENT_SECONDS) -> None:
         self._clock, self._limit = clock or SystemClock(), limit
         self._at = self._clock.time()
 
     async def keep_beating(self) -> None:
-        """Beat for ever, as a task of the loop."""
+        """Beat for ever, in a task of the loop."""
         while True:
             self.beat()
             await asyncio.sleep(SECONDS)
 
     def beat(self) -> None:
-        """The loop has come round."""
+        """The loop has run."""
         self._at = self._clock.time()
 
     def silence(self) -> str:
-        """Why the process should be replaced; "" while the loop comes round."""
+        """Why the process should be replaced; empty while the loop runs."""
         silent = self._clock.time() - self._at
         return f"the loop has not come round for {silent:.0f} s" if silent > self._limit else ""

@@ -1,1 +1,1 @@
-"""What a URL from a tenant may be: one set of rules for whoever decides and for whoever connects. Pure."""
+"""The rules for URLs from tenants, for services that decide and services that connect. Pure."""

@@ -310,10 +310,10 @@ def _unbindable(spec: PromotionRunSpec, environment: str, around: Surroundings) 
 
 
 def _missing_components(spec: PromotionRunSpec, around: Surroundings) -> str:
-    """Which components a binding would lack, of those that the snapshot has images of; empty: none.
+    """The error if a binding would lack components that the snapshot has images of; empty: it would not.
 
-    The entries of a snapshot name none of them, so those are named that other bindings have.
-    They may be told of later, and what a binding lacks when it is made is not added to it.
+    The entries of a snapshot name no components, so the error names those that other bindings have.
+    Components may arrive later, but a component that a binding lacks when it is made is not added to it.
     """
     application, components = spec.application, around.applications[spec.application]
     missing = of_others(around.images.get(spec.snapshot, ()), components)

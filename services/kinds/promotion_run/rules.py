@@ -265,9 +265,9 @@ def _answered(step: Step, found: Progress, now: datetime) -> tuple[Step, Progres
 
 
 def _answered_since(step: Step, found: Progress, now: datetime) -> tuple[Step, Progress]:
-    """Nobody knows what there was when the snapshot was ordered, so that may be what there is, until time is over.
+    """The step if the state at the time of the order is unknown: the current state may be that one, for some time.
 
-    Its own time begins with that: the status may have been read long after it was told of.
+    That time begins now, because the status may have been read long after it was written.
     """
     bound = found.bound
     if bound is None or bound.is_current:

@@ -149,4 +149,4 @@ class SecretRechecks:
         uid, state = reference.uid, self.last_sent.get(reference.uid)
         if state is not None and uid not in self.changes:
             self.changes.add_change(Change(uid, reference.namespace, reference.name, state, datetime.now(UTC)))
-            self.references.forget_resource(uid)  # until it is sent: what is on its way is not told a second time
+            self.references.forget_resource(uid)  # until it is sent: it is not queued a second time

@@ -11,7 +11,7 @@ FORGET_FROM = 1024
 """From how many buckets on full ones are dropped, so that only busy tenants have one."""
 MEBIBYTE = 1024 * 1024
 TOLERANCE_SECONDS = 1e-6
-"""A caller that returns exactly when told finds a token, however floats are rounded."""
+"""A caller that returns exactly when its token is due finds it, however floats are rounded."""
 
 
 @dataclass(slots=True)
