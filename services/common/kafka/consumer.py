@@ -68,8 +68,8 @@ class Membership:
     strategy: Literal["range", "cooperative-sticky"]
     """``range``: equal partition numbers of all topics are assigned to the same member, anew at each rebalance."""
     load_offsets: LoadOffsets | None = None
-    """Called when partitions are assigned. Omits a partition whose offset it does not know. None: committed offsets
-    count."""
+    """Called when partitions are assigned. Returns nothing if it cannot load the offsets: then the member has to leave.
+    None: the committed offsets count."""
     on_revoke: OnRevoke = lambda _: None
     """Called before another member may get these partitions: after it returns, nothing may act on them. What it
     acknowledges is still committed."""
@@ -88,7 +88,7 @@ class Consumer:
         self.was_assigned = False
         """Whether the group has ever assigned partitions to this member."""
         self.lacks_starts = False
-        """Whether ``load_offsets`` omits a partition that was assigned: then the member has to leave."""
+        """Whether ``load_offsets`` did not return a start for each assigned partition: then the member has to leave."""
         self.unavailable_topics: set[str] = set()
         """Topics that the brokers do not know, or do not let us read. The client asks for them again now and then."""
         self._membership, self._service = membership, membership.service

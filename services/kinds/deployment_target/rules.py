@@ -35,7 +35,7 @@ class Deprovisioning:
 
     exists: bool = False
     is_stuck: bool = False
-    """Whether its deletion has failed for the patience's length."""
+    """Whether its deletion has failed for too long."""
 
 
 class Claimant(Enum):

@@ -84,7 +84,7 @@ def claim_change(
 
 
 def is_target_left(claim: str, targets: Iterable[Target]) -> bool:
-    """Whether a target still names the claim that had it. One that is being deleted stays as long."""
+    """Whether a target still names the claim that had it. A claim that is being deleted stays for so long."""
     return any(each.claim == claim and each.phase in {TARGET_BOUND, RELEASED} for each in targets)
 
 

@@ -38,7 +38,7 @@ class DeployedComponent:
     is_deployed: bool = False
     """Whether its revision is that commit, or one of the same branch named later for any component."""
     applied: str = ""
-    """The revision of its last successful sync, which changed its manifests."""
+    """The revision of its last sync, if that succeeded: the sync has changed its manifests."""
 
     @property
     def is_as_promoted(self) -> bool:
