@@ -22,7 +22,8 @@ from services.planner.database.move_queries import TENANTS_GONE, UNDER_WAY, load
 from services.planner.database.pool_queries import load_pools
 from services.planner.database.remedy_queries import CORDONED, HELD, REASONS_BY_HAND
 from services.planner.database.rollout_queries import load_closed, load_figures, load_rollout
-from services.planner.domain.fleet.fleet import Fleet, Holding, TenantHere
+from services.planner.domain.fleet.fleet import Fleet, Holding
+from services.planner.domain.fleet.loaded_parts import LoadedTenants, TenantHere
 from services.planner.domain.fleet.placement.measured_load import measured_load
 from services.planner.domain.fleet.rollouts.rollout_rows import Rollout
 from services.planner.domain.fleet.rows import (
@@ -233,7 +234,9 @@ def load_fleet_rows(
         instances={each.id: each for each in instances},
         holdings={},
         engines=frozenset(engines),
-        tenants={(workspace, namespace): TenantHere(*rest) for workspace, namespace, *rest in found},
+        tenants=LoadedTenants(
+            {(workspace, namespace): TenantHere(*rest) for workspace, namespace, *rest in found}, names=frozenset(named)
+        ),
         moves={each.tenant_id: each for each in moves},
         gone=gone,
         decided=decided,
@@ -260,6 +263,7 @@ def with_kept_rows(connection: Connection[Any], fleet: Fleet) -> Fleet:
     return replace(
         fleet,
         instances=dict(sorted({**retired, **fleet.instances}.items())),
+        has_retired=True,
         uncounted=fleet.uncounted | (retired.keys() - fleet.instances.keys()),
         rules=load_rules(connection),
     )
@@ -299,32 +303,35 @@ def load_measured(connection: Connection[Any], engines: Mapping[str, Engine]) ->
     return {each: measured_load(objects[each], coming.get(each, 0), queues.get(each, 0)) for each in known}
 
 
-def load_tenants_on(connection: Connection[Any], instances: Collection[str]) -> dict[TenantName, TenantHere]:
+def load_tenants_on(connection: Connection[Any], instances: Collection[str]) -> LoadedTenants:
     """Tenants that are current and on one of ``instances``; without their load."""
     found = connection.execute(TENANTS_HERE, {"instances": sorted(instances)}).fetchall()
-    return {(workspace, namespace): TenantHere(*rest) for workspace, namespace, *rest in found}
+    rows = {(workspace, namespace): TenantHere(*rest) for workspace, namespace, *rest in found}
+    return LoadedTenants(rows, instances=frozenset(instances))
 
 
 def load_measured_tenants_on(
     connection: Connection[Any], engines: Mapping[str, Engine], instances: Collection[str]
-) -> dict[TenantName, TenantHere]:
+) -> LoadedTenants:
     """Likewise, with what these carry for them; of an engine unknown here nothing."""
     asked = {"instances": sorted(instances)}
     objects = _by_lane(connection.execute(OBJECTS_OF_ASKED, asked).fetchall())
     running: dict[str, str] = dict(connection.execute(ENGINES_OF_ASKED, asked).fetchall())
-    return {
+    rows = {
         (workspace, namespace): _measured((tenant, partition, on, *counts), engines.get(running[on]), objects)
         for workspace, namespace, tenant, partition, on, *counts in connection.execute(TENANTS_HERE, asked).fetchall()
     }
+    return LoadedTenants(rows, instances=frozenset(instances))
 
 
-def load_all_tenants(connection: Connection[Any], engines: Mapping[str, Engine]) -> dict[TenantName, TenantHere]:
+def load_all_tenants(connection: Connection[Any], engines: Mapping[str, Engine]) -> LoadedTenants:
     """All tenants that are current, with what their instances carry for them; of an engine unknown here nothing."""
     objects = _by_lane(connection.execute(OBJECTS).fetchall())
-    return {
+    rows = {
         (workspace, namespace): _measured(rest, engines.get(engine), objects)
         for workspace, namespace, *rest, engine in connection.execute(ALL_TENANTS).fetchall()
     }
+    return LoadedTenants.of_all(rows)
 
 
 def _by_lane(rows: Iterable[tuple[str, str, str, int]]) -> ObjectsHeld:

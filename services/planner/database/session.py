@@ -53,7 +53,8 @@ from services.planner.database.tenant_clusters import CLUSTERS_OF_PARTITIONS
 from services.planner.domain.changes import BatchChanges
 from services.planner.domain.dormancy import Lookup
 from services.planner.domain.events import SweepPlace, SweepScope
-from services.planner.domain.fleet.fleet import Fleet, Holding, TenantHere
+from services.planner.domain.fleet.fleet import Fleet, Holding
+from services.planner.domain.fleet.loaded_parts import LoadedTenants
 from services.planner.domain.fleet.moves.pace import Pace, is_waited, next_pace
 from services.planner.domain.fleet.pools.pool_rows import Burdens
 from services.planner.domain.fleet.remediation.remediation_rows import Remediation
@@ -197,12 +198,12 @@ class DatabaseSession:
         with self._database.use_connection() as connection:
             return load_holdings(connection, instances)
 
-    def load_tenants_on(self, instances: Collection[str]) -> Mapping[TenantName, TenantHere]:
+    def load_tenants_on(self, instances: Collection[str]) -> LoadedTenants:
         """Tenants that are current and on one of these instances; not what these hold for them."""
         with self._database.use_connection() as connection:
             return load_tenants_on(connection, instances)
 
-    def load_measured_tenants_on(self, instances: Collection[str]) -> Mapping[TenantName, TenantHere]:
+    def load_measured_tenants_on(self, instances: Collection[str]) -> LoadedTenants:
         """Likewise, with what these hold for them."""
         with self._database.use_connection() as connection:
             return load_measured_tenants_on(connection, self._engines, instances)
@@ -217,7 +218,7 @@ class DatabaseSession:
         with self._database.use_connection() as connection:
             return find_leaving(connection)
 
-    def load_all_tenants(self) -> Mapping[TenantName, TenantHere]:
+    def load_all_tenants(self) -> LoadedTenants:
         """All tenants that are current, with what their instances hold for them."""
         with self._database.use_connection() as connection:
             return load_all_tenants(connection, self._engines)

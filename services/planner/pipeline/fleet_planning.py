@@ -16,7 +16,8 @@ from uuid import UUID
 from services.common.messages import FleetOrder
 from services.planner.domain.changes import Changes
 from services.planner.domain.events import Event, FleetDue, RemediesDue, ScalingDue
-from services.planner.domain.fleet.fleet import ClusterTopic, Fleet, Holding, TenantHere
+from services.planner.domain.fleet.fleet import ClusterTopic, Fleet, Holding
+from services.planner.domain.fleet.loaded_parts import LoadedTenants
 from services.planner.domain.fleet.orders import (
     ORDERS_OF_A_TENANT,
     ORDERS_THAT_CLOSE,
@@ -77,10 +78,10 @@ class FleetDatabase(Protocol):
     def load_holdings(self, instances: Collection[str]) -> Mapping[str, Holding]:
         """What is on each of these instances."""
 
-    def load_tenants_on(self, instances: Collection[str]) -> Mapping[TenantName, TenantHere]:
+    def load_tenants_on(self, instances: Collection[str]) -> LoadedTenants:
         """Tenants that are current and on one of these instances; not what these hold for them."""
 
-    def load_measured_tenants_on(self, instances: Collection[str]) -> Mapping[TenantName, TenantHere]:
+    def load_measured_tenants_on(self, instances: Collection[str]) -> LoadedTenants:
         """Likewise, with what these hold for them."""
 
     def load_burdens(self, now: datetime) -> Burdens:
@@ -89,7 +90,7 @@ class FleetDatabase(Protocol):
     def find_leaving(self) -> Collection[str]:
         """Ids of instances that pools give up, and that no tenant is on."""
 
-    def load_all_tenants(self) -> Mapping[TenantName, TenantHere]:
+    def load_all_tenants(self) -> LoadedTenants:
         """All tenants that are current, with what their instances hold for them."""
 
     def count_returned_moves(self, since: datetime) -> Mapping[tuple[UUID, str], int]:
@@ -188,9 +189,10 @@ def _with_ring(fleet: Fleet, database: FleetDatabase, now: datetime) -> Fleet:
         return fleet
     ring = [row.id for row in fleet.instances.values() if row.ring == rollout.ring]
     fleet = fleet.with_holdings(database.load_holdings([each for each in ring if each in fleet.uncounted]))
-    returned = database.count_returned_moves(now - RETURNED_WITHIN) if rollout.step in SENDING else {}
-    tenants = {**database.load_tenants_on(ring), **fleet.tenants}
-    return replace(fleet, tenants=tenants, returned=returned, load=database.fleet.load)
+    if rollout.step in SENDING:
+        fleet = replace(fleet, returned=database.count_returned_moves(now - RETURNED_WITHIN))
+    tenants = database.load_tenants_on(ring).merged_with(fleet.tenants)
+    return replace(fleet, tenants=tenants, load=database.fleet.load)
 
 
 def _remedied(database: FleetDatabase, policy: Policy, now: datetime) -> tuple[Fleet, Changes]:

@@ -21,7 +21,8 @@ from services.planner.domain.audit import PLACEMENT, RESTORED_ACTOR
 from services.planner.domain.changes import BatchChanges, Changes
 from services.planner.domain.dormancy import Lookup, is_admitted, woken
 from services.planner.domain.events import Due, Event, MoveDue, SweepDue, SweepPlace, SweepScope
-from services.planner.domain.fleet.fleet import Fleet, Holding, TenantHere
+from services.planner.domain.fleet.fleet import Fleet, Holding
+from services.planner.domain.fleet.loaded_parts import LoadedTenants
 from services.planner.domain.fleet.remediation.remediation_rows import Remediation
 from services.planner.domain.fleet.rows import InstanceHealth, Move
 from services.planner.domain.fleet.view import FleetView
@@ -176,11 +177,11 @@ class World:
     def load_holdings(self, instances: Collection[str]) -> Mapping[str, Holding]:
         return {}
 
-    def load_tenants_on(self, instances: Collection[str]) -> Mapping[TenantName, TenantHere]:
-        return {}
+    def load_tenants_on(self, instances: Collection[str]) -> LoadedTenants:
+        return LoadedTenants(instances=frozenset(instances))
 
-    def load_all_tenants(self) -> Mapping[TenantName, TenantHere]:
-        return {}
+    def load_all_tenants(self) -> LoadedTenants:
+        return LoadedTenants.of_all({})
 
     def count_returned_moves(self, since: datetime) -> Mapping[tuple[UUID, str], int]:
         return {}

@@ -6,6 +6,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from uuid import UUID
 
+from services.planner.domain.fleet.loaded_parts import (
+    UNLOADED_RULES,
+    UNLOADED_TENANTS,
+    LoadedTenants,
+    TenantHere,
+    UnloadedRows,
+)
 from services.planner.domain.fleet.moves.pace import Pace
 from services.planner.domain.fleet.placement.assignments import PlacementRules
 from services.planner.domain.fleet.pools.pool_rows import EnginePool, PoolKey, instance_in, next_name
@@ -49,36 +56,24 @@ class ClusterTopic:
 
 
 @dataclass(frozen=True, slots=True)
-class TenantHere:
-    """A tenant that an order is about, or a part of one: what it has on one of its instances."""
-
-    id: UUID
-    partition: int
-    engine_instance_id: str
-    deployments: int
-    """GitOpsDeployments of which there is an object."""
-    of_engine_cluster: int = 0
-    """Those of them that are deployed to the engine's own cluster: they name no environment."""
-    is_split: bool = False
-    """Whether it is a part of a tenant, or the rest of one that has parts elsewhere."""
-    load: int = 0
-    """What its instance carries for it: measured of all tenants, and of those that pools and relief may move."""
-
-
-@dataclass(frozen=True, slots=True)
 class Fleet:
-    """What orders are decided on."""
+    """What orders are decided on, and all that is due.
+
+    Rows of the fleet itself are complete. Of other parts a look has what it has loaded, and nobody reads more: they
+    raise LookupError (``loaded_parts.py``).
+    """
 
     clusters: Mapping[str, EngineClusterRow]
     instances: Mapping[str, EngineInstanceRow]
-    """Retired ones included; only those that moves lead to where no order and no look at the fleet goes by them."""
+    """Of retired ones, unless :attr:`has_retired`, only those that a move leads to."""
     holdings: Mapping[str, Holding]
     """By instance; none of one that is empty, or :attr:`uncounted`."""
     engines: frozenset[str]
     """Those that this build knows."""
-    tenants: Mapping[TenantName, TenantHere] = field(default_factory=dict)
-    """Those that orders name, by their names, and those of a ring that is looked at; all, if an order is about all.
-    Of a tenant that is split, each of its parts, by names of their own (``TENANT@INSTANCE``)."""
+    tenants: LoadedTenants = UNLOADED_TENANTS
+    """Those that orders name, those on some instances, or all. None unless they were loaded."""
+    has_retired: bool = False
+    """Whether :attr:`instances` has all that are retired."""
     moves: Mapping[UUID, Move] = field(default_factory=dict)
     """Those that are not over, by their tenants' ids; the oldest order first."""
     gone: frozenset[UUID] = frozenset()
@@ -91,11 +86,12 @@ class Fleet:
     """Instances that remediation keeps new tenants from, with why."""
     held: frozenset[str] = frozenset()
     """Instances that remediation does not touch, as too many are ill at once: no evacuation goes on."""
-    rules: PlacementRules = field(default_factory=PlacementRules)
-    """What workspaces and tenants are assigned to; none where no order and no look at the fleet goes by it."""
-    load: Mapping[str, int] = field(default_factory=dict)
+    rules: PlacementRules = UNLOADED_RULES
+    """What workspaces and tenants are assigned to. Not to be read unless it was loaded."""
+    load: Mapping[str, int] = UnloadedRows("loads")
     """What instances carry, by their ids, as measured last and by what the planner has added since
-    (``placement/measured_load.py`` has the unit): for pools, relief, and the size of a rolled out ring."""
+    (``placement/measured_load.py`` has the unit). Not to be read unless it was loaded: for pools, relief, and the size
+    of a ring that is rolled out."""
     installations: Mapping[str, Installation] = field(default_factory=dict)
     """By instance; none of one of which no provisioner has told anything."""
     pools: Mapping[PoolKey, EnginePool] = field(default_factory=dict)
@@ -114,11 +110,12 @@ class Fleet:
     """A rebuild is under way: of what is on instances there are only the rows that it has come to."""
     uncounted: frozenset[str] = frozenset()
     """Instances of which nobody has read what is on them: nothing is decided that depends on it."""
-    returned: Mapping[tuple[UUID, str], int] = field(default_factory=dict)
-    """By tenant and target, how many moves went back of late because a step took too long. Read where they count."""
-    evacuations: Mapping[TenantName, frozenset[str]] = field(default_factory=dict)
-    """By tenant, instances that it was evacuated from of late for a reason that a tenant can cause. Read where they
-    count."""
+    returned: Mapping[tuple[UUID, str], int] = UnloadedRows("moves that went back")
+    """By tenant and target, how many moves went back of late because a step took too long. Not to be read unless they
+    were loaded."""
+    evacuations: Mapping[TenantName, frozenset[str]] = UnloadedRows("evacuations")
+    """By tenant, instances that it was evacuated from of late for a reason that a tenant can cause. Not to be read
+    unless they were loaded."""
     pace: Pace | None = None
     """Of moves, while they give way to changes that wait."""
     cluster_topics: Mapping[str, Sequence[ClusterTopic]] = field(default_factory=dict)
@@ -130,6 +127,18 @@ class Fleet:
         if instance in self.uncounted:
             raise LookupError(f"what is on engine instance {instance} was not read")
         return self.holdings.get(instance, NOTHING_HELD)
+
+    def find_instance(self, instance: str) -> EngineInstanceRow | None:
+        """The instance of this id, or the retired one that had it; None if no instance ever had.
+
+        Raises LookupError if retired ones were not loaded.
+        """
+        self._require_retired()
+        return self.instances.get(instance)
+
+    def _require_retired(self) -> None:
+        if not self.has_retired:
+            raise LookupError("retired engine instances were not loaded")
 
     def with_holdings(self, counted: Mapping[str, Holding]) -> Fleet:
         """With what is on some of the instances."""
@@ -208,13 +217,14 @@ class Fleet:
     def next_name(self, engine_cluster: str, ring: str) -> str:
         """Id for an instance that the planner adds: no other has it, or is in the namespace that goes with it.
 
-        No id is given out again, so :attr:`instances` has to have the retired ones.
+        No id is given out again. Raises LookupError if retired ones were not loaded.
         """
         (name,) = self.next_names(engine_cluster, ring, 1)
         return name
 
     def next_names(self, engine_cluster: str, ring: str, count: int) -> list[str]:
         """``count`` such ids, none of them twice."""
+        self._require_retired()
         taken = [name for row in self.instances.values() for name in (row.id, instance_in(row.namespace))]
         names: list[str] = []
         for _ in range(count):
@@ -231,12 +241,14 @@ class Fleet:
         return move is not None and not move.is_over and tenant.engine_instance_id in (move.source, move.target)
 
     def parts_of(self, tenant: TenantHere) -> frozenset[str]:
-        """Other instances that the same tenant is on, as far as they are known. They cost a look at all tenants."""
+        """Other instances that the same tenant is on, of those whose tenants were loaded: a move leads to one of these.
+
+        It costs a look at each of these tenants.
+        """
         if not tenant.is_split:
             return frozenset()
-        return frozenset(each.engine_instance_id for each in self.tenants.values() if each.id == tenant.id) - {
-            tenant.engine_instance_id
-        }
+        on = {each.engine_instance_id for each in self.tenants.rows.values() if each.id == tenant.id}
+        return frozenset(on - {tenant.engine_instance_id})
 
     def with_rollout(self, rollout: Rollout) -> Fleet:
         """With this row as the rollout."""

@@ -63,7 +63,7 @@ InstanceOrder = (
 
 def change_instance(given: InstanceOrder, fleet: Fleet, at: datetime) -> tuple[str, Fleet]:
     """What is told of the order, and the fleet afterwards: the very same if nothing has changed. Raises Refused."""
-    known = fleet.instances.get(given.id)
+    known = fleet.find_instance(given.id)
     if known is not None and at <= known.ordered_at:
         return f"a newer order, of {known.ordered_at.isoformat()}, has changed the instance", fleet
     if isinstance(given, AddEngineInstance):
@@ -77,7 +77,7 @@ def change_instance(given: InstanceOrder, fleet: Fleet, at: datetime) -> tuple[s
 
 
 def _add_instance(added: AddEngineInstance, fleet: Fleet, at: datetime) -> tuple[str, Fleet]:
-    known = fleet.instances.get(added.id)
+    known = fleet.find_instance(added.id)
     if known is not None:
         _require_same(added, known)
         return "it is known", fleet

@@ -73,9 +73,9 @@ def _is_anything_heard(fleet: Fleet, at: datetime) -> bool:
 
 def _require_evacuated(known: EngineInstanceRow, fleet: Fleet) -> None:
     """No tenant is on it, and none comes to it that cannot go back."""
-    here = [tenant for tenant in fleet.tenants.values() if tenant.engine_instance_id == known.id]
+    here = fleet.tenants.on([known.id])
     if here:
-        leaving = sum(fleet.is_on_its_way(tenant) for tenant in here)
+        leaving = sum(fleet.is_on_its_way(tenant) for tenant in here.values())
         raise Refused(
             f"engine instance {known.id} still has tenants: {len(here)}, {leaving} of them on their way to another; "
             "'gitopsctl engines remedies' says what keeps its evacuation, and 'gitopsctl engines moves' how far it is"

@@ -18,6 +18,7 @@ from services.common.messages import (
 )
 from services.planner.domain.fleet.fleet import ClusterTopic, Fleet, Holding
 from services.planner.domain.fleet.rows import ClusterState, EngineInstanceRow, InstanceHealth, InstanceState
+from tests.unit.planner.fleet.loaded_fleet import loaded_fleet
 from tests.unit.planner.fleet.simulated_fleet import POOL
 from tests.unit.planner.fleet.test_fleet_orders import ADDED, CLUSTER, INSTANCE, decided, outcome
 from tests.unit.planner.given import at
@@ -32,7 +33,7 @@ def fleet(state: ClusterState, *instances: EngineInstanceRow) -> Fleet:
     """Of cluster north, and of another one; each instance has tenants."""
     clusters = {"north": replace(CLUSTER, state=state), "south": replace(CLUSTER, id="south")}
     held = {each.id: Holding(1, 1, objects=True) for each in instances if each.state != "retired"}
-    return Fleet(clusters, {each.id: each for each in instances}, held, frozenset({"argocd"}))
+    return loaded_fleet(clusters, {each.id: each for each in instances}, held)
 
 
 RETIRED = "engine cluster north is retired, for good: 'gitopsctl engine-clusters list' shows others"

@@ -2,35 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
-from uuid import UUID
 
 import pytest
 
 from services.common.messages import (
     AbortRollout,
     CancelMove,
-    FleetOrder,
     Health,
-    Order,
     PauseRollout,
     RebalanceFleet,
     ResumeRollout,
 )
-from services.planner.domain.changes import Changes
-from services.planner.domain.events import Event, FleetDue, RemediesDue, ScalingDue
-from services.planner.domain.fleet.fleet import Fleet, Holding, TenantHere
-from services.planner.domain.fleet.placement.assignments import PlacementRules
-from services.planner.domain.fleet.pools.pool_rows import Burdens, EnginePool, Overload
+from services.planner.domain.events import FleetDue, RemediesDue, ScalingDue
+from services.planner.domain.fleet.pools.pool_rows import EnginePool, Overload
 from services.planner.domain.fleet.remediation.remediation_rows import Remediation
-from services.planner.domain.fleet.rows import InstanceHealth, Move
-from services.planner.domain.fleet.view import FleetView
-from services.planner.domain.policy import Policy
-from services.planner.pipeline.fleet_planning import plan_fleet
-from services.planner.rows.fleet import KeptOrphans
-from services.planner.rows.tenants import TenantName
+from tests.unit.planner.fleet.fleet_rows import FleetRows
 from tests.unit.planner.fleet.rolled import NEW, START, Rolled
 from tests.unit.planner.given import at
 
@@ -41,102 +29,6 @@ ILL = Remediation(OTHER, "acting", 1, "Cordon", '["Cordon"]', is_cordoned=True, 
 BEFORE_EVACUATION = '["Cordon","RestartController"]'
 EVACUATED = '["Cordon","RestartController","Evacuate","FlushCache"]'
 BETWEEN = timedelta(seconds=1)
-
-
-@dataclass
-class FleetRows:
-    """The database of a fleet, and what was asked of it."""
-
-    rolled: Rolled
-    remediations: dict[str, Remediation] = field(default_factory=dict)
-    counted: set[str] = field(default_factory=set)
-    """Instances of which was asked what is on them."""
-    tenants_of: set[str] = field(default_factory=set)
-    """Instances whose tenants were read."""
-    overloads: dict[str, Overload] = field(default_factory=dict)
-    load: dict[str, int] = field(default_factory=dict)
-    steps_meanwhile: list[Move] = field(default_factory=list)
-    """What planners of tenants write between that the fleet is read and that a move is locked."""
-    locked: set[UUID] = field(default_factory=set)
-    """Moves that nobody else takes a step of any more."""
-    are_kept_rows_read: bool = False
-
-    @property
-    def begun(self) -> Move:
-        """The first of the moves that have begun, and are not over."""
-        return next(move for move in self.rolled.moves.values() if move.step != "ordered" and not move.is_over)
-
-    @property
-    def fleet(self) -> FleetView:
-        return FleetView({}, {}, load=self.load)
-
-    def plan(self, *messages: FleetDue | RemediesDue | ScalingDue | FleetOrder) -> list[Changes]:
-        self.counted, self.tenants_of, self.locked, self.are_kept_rows_read = set(), set(), set(), False
-        return plan_fleet([Event(each, 0, "") for each in messages], self, Policy(), self.rolled.now)
-
-    def order(self, order: Order) -> Changes:
-        (changes,) = self.plan(FleetOrder(UUID(int=7), "ada", self.rolled.now, order))
-        return changes
-
-    def load_fleet_rows(
-        self, orders: Collection[UUID], closing: Collection[str], tenants: Collection[TenantName]
-    ) -> Fleet:
-        instances = {row.id: row for row in self.rolled.instances.values() if not row.is_retired}
-        return replace(
-            self.rolled.fleet,
-            instances=instances,
-            tenants={name: self.rolled.tenants[name] for name in tenants},
-            holdings={},
-            uncounted=frozenset(instances),
-            rules=PlacementRules(),
-        )
-
-    def lock_moves(self, moves: Collection[Move]) -> bool:
-        for step in self.steps_meanwhile:
-            self.rolled.moves[step.tenant_id] = step
-        self.steps_meanwhile = []
-        self.locked |= {move.id for move in moves}
-        return all(self.rolled.moves.get(move.tenant_id) == move for move in moves)
-
-    def with_kept_rows(self, fleet: Fleet) -> Fleet:
-        self.are_kept_rows_read = True
-        uncounted = fleet.uncounted | {row.id for row in self.rolled.instances.values() if row.is_retired}
-        return replace(fleet, instances=self.rolled.instances, uncounted=uncounted, rules=self.rolled.rules)
-
-    def load_holdings(self, instances: Collection[str]) -> Mapping[str, Holding]:
-        self.counted |= set(instances)
-        return {each: self.rolled.fleet.holding(each) for each in instances}
-
-    def load_tenants_on(self, instances: Collection[str]) -> Mapping[TenantName, TenantHere]:
-        self.tenants_of |= set(instances)
-        return {name: each for name, each in self.rolled.tenants.items() if each.engine_instance_id in instances}
-
-    def load_measured_tenants_on(self, instances: Collection[str]) -> Mapping[TenantName, TenantHere]:
-        return self.load_tenants_on(instances)
-
-    def load_all_tenants(self) -> Mapping[TenantName, TenantHere]:
-        return self.load_tenants_on([*self.rolled.instances])
-
-    def load_burdens(self, now: datetime) -> Burdens:
-        return Burdens(self.overloads, frozenset())
-
-    def find_leaving(self) -> Collection[str]:
-        return ()
-
-    def count_returned_moves(self, since: datetime) -> Mapping[tuple[UUID, str], int]:
-        return {}
-
-    def load_evacuations(self, since: datetime, now: datetime) -> Mapping[TenantName, frozenset[str]]:
-        return {}
-
-    def load_remediations(self) -> Mapping[str, Remediation]:
-        return self.remediations
-
-    def find_kept_orphans(self, instances: Collection[str]) -> Mapping[str, KeptOrphans]:
-        return {}
-
-    def find_engine_health(self, instances: Collection[str]) -> Mapping[str, InstanceHealth]:
-        return {}
 
 
 @pytest.fixture

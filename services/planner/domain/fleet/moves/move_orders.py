@@ -11,7 +11,8 @@ from datetime import datetime
 from uuid import UUID
 
 from services.common.messages import CancelMove, FleetOrder, MoveTenant
-from services.planner.domain.fleet.fleet import Fleet, TenantHere
+from services.planner.domain.fleet.fleet import Fleet
+from services.planner.domain.fleet.loaded_parts import TenantHere
 from services.planner.domain.fleet.moves.pace import STALLED_AFTER
 from services.planner.domain.fleet.order_validation import known_instance, moving_in_words, state_in_words
 from services.planner.domain.fleet.placement.assignment_orders import require_unpinned
@@ -200,7 +201,7 @@ def require_apart(name: TenantName, tenant: TenantHere, target: str, fleet: Flee
 
 
 def _own_instance(part: TenantName, fleet: Fleet) -> str:
-    own = fleet.tenants.get(tenant_of_part(part))
+    own = fleet.tenants.rows.get(tenant_of_part(part))  # if it is the target, it was loaded with that
     return own.engine_instance_id if own is not None else ""
 
 

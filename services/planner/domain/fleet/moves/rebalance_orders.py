@@ -8,7 +8,8 @@ from dataclasses import replace
 from uuid import uuid5
 
 from services.common.messages import FleetOrder, MoveTenant
-from services.planner.domain.fleet.fleet import Fleet, TenantHere
+from services.planner.domain.fleet.fleet import Fleet
+from services.planner.domain.fleet.loaded_parts import TenantHere
 from services.planner.domain.fleet.moves.move_orders import held_by_rollout, new_move, require_unmoved
 from services.planner.domain.fleet.moves.rebalance import PlacedTenant, Relocation, rebalance
 from services.planner.domain.fleet.placement.assignment_orders import pinned_in_words

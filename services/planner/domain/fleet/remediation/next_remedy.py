@@ -103,8 +103,9 @@ def _rung_of(ill: Illness, fleet: Fleet) -> str:
     """The next one; an evacuation goes on until nobody is left."""
     rung = next_rung(ill.health, ill.known.remedies)
     is_begun = EVACUATE in ill.known.remedies and ill.health.is_down
-    is_over = not any(tenant.engine_instance_id == ill.instance.id for tenant in fleet.tenants.values())
-    return EVACUATE if rung in ("", REPLACE) and is_begun and not is_over else rung
+    if not is_begun or rung not in ("", REPLACE):
+        return rung
+    return EVACUATE if fleet.tenants.on([ill.instance.id]) else rung
 
 
 def _taken(ill: Illness, rung: str, look: Look) -> Remediation:
