@@ -11,7 +11,6 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from types import MappingProxyType
 from typing import Protocol
 from uuid import UUID
 
@@ -28,7 +27,6 @@ from services.planner.domain.audit import audit_of_placement
 from services.planner.domain.changes import NOTHING, BatchChanges, Changes, TenantChanges
 from services.planner.domain.dormancy import Lookup, lookup_for
 from services.planner.domain.events import Due, Event, MoveDue, SweepDue, SweepPlace, SweepScope, Unseen
-from services.planner.domain.fleet.fleet import ClusterTopic
 from services.planner.domain.fleet.placement.added_load import added_load
 from services.planner.domain.fleet.reports.installations import decide_installations, is_of_installation
 from services.planner.domain.fleet.reports.orphans import instance_of
@@ -103,7 +101,6 @@ def plan_batch(
     policy: Policy,
     now: datetime,
     only: TenantName | None = None,
-    cluster_topics: Mapping[str, Sequence[ClusterTopic]] = MappingProxyType({}),
 ) -> BatchChanges:
     """What a part's ``events``, in their order, change.
 
@@ -113,9 +110,8 @@ def plan_batch(
         policy: what operators have set.
         now: the time.
         only: of the tenants of this name alone.
-        cluster_topics: by engine cluster, of those that orders add.
     """
-    of_fleet = plan_fleet([event for event in events if event.is_of_fleet], database, policy, now, cluster_topics)
+    of_fleet = plan_fleet([event for event in events if event.is_of_fleet], database, policy, now)
     events = [event for event in events if not event.is_of_fleet]
     routed, sweeps = route([event for event in events if not instance_of(event)], database, policy.guard, now, only)
     if only is not None:

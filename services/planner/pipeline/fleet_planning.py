@@ -9,14 +9,13 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
-from types import MappingProxyType
 from typing import Protocol
 from uuid import UUID
 
 from services.common.messages import FleetOrder
 from services.planner.domain.changes import Changes
-from services.planner.domain.events import Event, FleetDue, RemediesDue, ScalingDue
-from services.planner.domain.fleet.fleet import ClusterTopic, Fleet, Holding
+from services.planner.domain.events import ClusterTopic, Event, FleetDue, RemediesDue, ScalingDue
+from services.planner.domain.fleet.fleet import Fleet, Holding
 from services.planner.domain.fleet.loaded_parts import LoadedTenants
 from services.planner.domain.fleet.orders import (
     ORDERS_OF_A_TENANT,
@@ -108,7 +107,6 @@ def plan_fleet(
     database: FleetDatabase,
     policy: Policy,
     now: datetime,
-    cluster_topics: Mapping[str, Sequence[ClusterTopic]] = MappingProxyType({}),
 ) -> list[Changes]:
     """What follows from those of ``events`` that are about the fleet as a whole."""
     messages = [event.message for event in events]
@@ -116,9 +114,8 @@ def plan_fleet(
     if any(isinstance(message, FleetOrder | FleetDue) for message in messages):
         orders = [message for message in messages if isinstance(message, FleetOrder)]
         is_of_states = any(isinstance(message, FleetDue) and message.is_of_states for message in messages)
-        ordered = partial(
-            _ordered, orders, database, policy, now, is_of_states=is_of_states, cluster_topics=cluster_topics
-        )
+        topics = {each.message.id: each.cluster_topics for each in events if isinstance(each.message, FleetOrder)}
+        ordered = partial(_ordered, orders, topics, database, policy, now, is_of_states=is_of_states)
         planned.append(_decided(ordered, database))
     if any(isinstance(message, RemediesDue) for message in messages):
         planned.append(_decided(partial(_remedied, database, policy, now), database))
@@ -153,12 +150,12 @@ def plan_reports(events: Sequence[Event], database: FleetDatabase, policy: Polic
 
 def _ordered(
     orders: Sequence[FleetOrder],
+    topics: Mapping[UUID, Sequence[ClusterTopic]],
     database: FleetDatabase,
     policy: Policy,
     now: datetime,
     *,
     is_of_states: bool,
-    cluster_topics: Mapping[str, Sequence[ClusterTopic]],
 ) -> tuple[Fleet, Changes]:
     """What becomes of operators' orders, of states of instances, of moves, and of the rollout that is due.
 
@@ -173,8 +170,7 @@ def _ordered(
         fleet = fleet.with_holdings(database.load_holdings([*fleet.instances]))
     if any(is_of_all_tenants(each.order) for each in orders):
         fleet = replace(fleet, tenants=database.load_all_tenants())
-    fleet = replace(fleet, cluster_topics=cluster_topics)
-    decided = carry_out_orders(orders, fleet, now)
+    decided = carry_out_orders(orders, fleet, now, topics)
     decided = replace(decided, fleet=_with_ring(decided.fleet, database, now))
     return fleet, settle_fleet(decided, now, policy)
 

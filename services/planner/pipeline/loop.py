@@ -7,7 +7,7 @@ letter. A tenant on which a rule raises, or that cannot be placed, is parked. An
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import ParamSpec, TypeVar
@@ -27,12 +27,11 @@ from services.planner.database.save import Fenced, Span
 from services.planner.database.session import DatabaseSession
 from services.planner.domain.changes import BatchChanges, Changes
 from services.planner.domain.events import Due, Event, MoveDue, SweepDue
-from services.planner.domain.fleet.fleet import ClusterTopic
 from services.planner.domain.policy import Policy
 from services.planner.domain.sweeps import replace_part
 from services.planner.pipeline.batch_consumer import Batch, BatchConsumer
 from services.planner.pipeline.batch_planning import plan_batch, split_at_markers
-from services.planner.pipeline.cluster_topics import clusters_to_add
+from services.planner.pipeline.cluster_topics import FindTopics, with_cluster_topics
 from services.planner.pipeline.coalesce import coalesce
 from services.planner.pipeline.decode import Decoder
 from services.planner.pipeline.parking import compacted, is_full, kept_event, parked_event, resolved
@@ -91,8 +90,7 @@ class Planner:
     batch_limit: int
     periodic: Callable[[Planner], None]
     """Called between batches, at least every ``POLL_SECONDS`` when there are none."""
-    find_cluster_topics: Callable[[Collection[str]], Mapping[str, Sequence[ClusterTopic]]]
-    """Asks the brokers for the topics of engine clusters, by their ids. Raises Retry if they do not answer."""
+    find_cluster_topics: FindTopics
     stopping: threading.Event = field(default_factory=threading.Event)
     heartbeat: Heartbeat = field(default_factory=Heartbeat)
     clock: Clock = field(default_factory=SystemClock)
@@ -131,14 +129,12 @@ class Planner:
 
     def apply_events(self, events: Sequence[Event], spans: Sequence[Span]) -> None:
         """Effects and offsets, in one transaction. No transaction is open while the brokers are asked."""
-        added = clusters_to_add(events)
-        plan = partial(self._plan, cluster_topics=self.find_cluster_topics(added) if added else {})
-        *before, last = split_at_markers(events)
+        *before, last = split_at_markers(with_cluster_topics(events, self.find_cluster_topics))
         planned: list[BatchChanges] = []
         for part in before:
-            planned.append(plan(part, self.session, self.policy, self.clock.now()))
+            planned.append(self._plan(part, self.session, self.policy, self.clock.now()))
             self.session.write_changes(planned[-1], [replace(span, next=span.expected) for span in spans])
-        planned.append(plan(last, self.session, self.policy, self.clock.now()))
+        planned.append(self._plan(last, self.session, self.policy, self.clock.now()))
         self._save(planned[-1], spans)
         self._report(planned)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from uuid import UUID
 
@@ -42,17 +42,6 @@ class Holding:
 
 
 NOTHING_HELD = Holding()
-
-
-@dataclass(frozen=True, slots=True)
-class ClusterTopic:
-    """A topic of an engine cluster, as the brokers tell of it."""
-
-    name: str
-    partitions: int | None
-    """0 if it does not exist; None if planners may not ask for it."""
-    needed: int
-    """How many partitions it has to have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,9 +107,6 @@ class Fleet:
     unless they were loaded."""
     pace: Pace | None = None
     """Of moves, while they give way to changes that wait."""
-    cluster_topics: Mapping[str, Sequence[ClusterTopic]] = field(default_factory=dict)
-    """By engine cluster, of those that orders add. None where nobody has asked: ``gitopsctl`` tries an order before it
-    makes the topics."""
 
     def holding(self, instance: str) -> Holding:
         """What is on it. Raises LookupError if that was not read."""

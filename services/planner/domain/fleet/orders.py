@@ -6,11 +6,12 @@ read from the rows that this leaves. ``gitopsctl engines … --dry-run`` asks th
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
+from types import MappingProxyType
 from typing import Any
-from uuid import NAMESPACE_OID, uuid5
+from uuid import NAMESPACE_OID, UUID, uuid5
 
 from services.common.json_values import canonical
 from services.common.messages import (
@@ -37,6 +38,7 @@ from services.common.messages import (
 )
 from services.planner.domain.audit import move_record, rollout_records, state_records
 from services.planner.domain.changes import Changes
+from services.planner.domain.events import ClusterTopic
 from services.planner.domain.fleet.cluster_orders import add_cluster, change_cluster
 from services.planner.domain.fleet.fleet import Fleet
 from services.planner.domain.fleet.instance_orders import change_instance, with_states
@@ -88,20 +90,26 @@ def decide_orders(orders: Iterable[FleetOrder], fleet: Fleet, now: datetime, pol
     return settle_fleet(decided, now, policy)
 
 
-def carry_out_orders(orders: Iterable[FleetOrder], fleet: Fleet, now: datetime) -> Decided:
+def carry_out_orders(
+    orders: Iterable[FleetOrder],
+    fleet: Fleet,
+    now: datetime,
+    topics: Mapping[UUID, Sequence[ClusterTopic]] = MappingProxyType({}),
+) -> Decided:
     """What becomes of ``orders``, in their order.
 
     Args:
         orders: those of a batch.
         fleet: all rows before.
         now: when they are decided.
+        topics: of engine clusters that orders add, by the ids of these orders.
     """
     known, records, after = set(fleet.decided), [], fleet
     for order in orders:
         if order.id in known:
             continue
         known.add(order.id)
-        decision = decide_order(order, after)
+        decision = decide_order(order, after, topics.get(order.id, ()))
         records.append(record_of(order, decision, now))
         after = decision.fleet
     return Decided(fleet, tuple(records), after)
@@ -168,10 +176,16 @@ def is_of_all_tenants(order: Order) -> bool:
             return False
 
 
-def decide_order(order: FleetOrder, fleet: Fleet) -> Decision:
-    """What becomes of one order."""
+def decide_order(order: FleetOrder, fleet: Fleet, topics: Sequence[ClusterTopic] = ()) -> Decision:
+    """What becomes of one order.
+
+    Args:
+        order: which.
+        fleet: as it is.
+        topics: of the engine cluster that it adds. ``gitopsctl`` has none: it tries an order before it makes them.
+    """
     try:
-        message, after = _carried_out(order, fleet)
+        message, after = _carried_out(order, fleet, topics)
     except Refused as rule:
         return Decision("refused", str(rule), fleet)
     return Decision("unchanged" if after is fleet else "accepted", message, after)
@@ -187,12 +201,14 @@ def decide_own_order(order: Order, actor: str, fleet: Fleet, now: datetime) -> t
     return given, decide_order(given, fleet)
 
 
-def _carried_out(order: FleetOrder, fleet: Fleet) -> tuple[str, Fleet]:  # noqa: PLR0911 - one for each sort of order
+def _carried_out(  # noqa: PLR0911 - one for each sort of order
+    order: FleetOrder, fleet: Fleet, topics: Sequence[ClusterTopic]
+) -> tuple[str, Fleet]:
     """What is told of it, and the fleet afterwards: the very same if nothing has changed. Raises Refused."""
     given, at = order.order, order.ordered_at
     match given:
         case AddEngineCluster():
-            return add_cluster(given, fleet, at)
+            return add_cluster(given, topics, fleet, at)
         case DrainEngineCluster() | UndrainEngineCluster() | RetireEngineCluster():
             return change_cluster(given, fleet, at)
         case SetEnginePool() | RemoveEnginePool():

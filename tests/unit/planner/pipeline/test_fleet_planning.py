@@ -4,20 +4,25 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import datetime, timedelta
+from uuid import UUID
 
 import pytest
 
 from services.common.messages import (
     AbortRollout,
+    AddEngineCluster,
     CancelMove,
+    FleetOrder,
     Health,
     PauseRollout,
     RebalanceFleet,
     ResumeRollout,
 )
-from services.planner.domain.events import FleetDue, RemediesDue, ScalingDue
+from services.planner.domain.events import ClusterTopic, Event, FleetDue, RemediesDue, ScalingDue
 from services.planner.domain.fleet.pools.pool_rows import EnginePool, Overload
 from services.planner.domain.fleet.remediation.remediation_rows import Remediation
+from services.planner.domain.policy import Policy
+from services.planner.pipeline.fleet_planning import plan_fleet
 from tests.unit.planner.fleet.fleet_rows import FleetRows
 from tests.unit.planner.fleet.rolled import NEW, START, Rolled
 from tests.unit.planner.given import at
@@ -156,3 +161,13 @@ def test_remedies_when_an_instance_is_evacuated_then_no_planner_takes_a_step_of_
     database.rolled.hear(OTHER, Health.DOWN)
     database.plan(RemediesDue())
     assert database.locked.issuperset(move.id for move in database.rolled.moves.values() if not move.is_over)
+
+
+def test_order_when_the_topics_of_the_engine_cluster_that_it_adds_are_missing_then_it_is_refused(
+    database: FleetRows,
+) -> None:
+    order = FleetOrder(UUID(int=7), "ada", database.rolled.now, AddEngineCluster("west", "eu"))
+    event = Event(order, 0, "", cluster_topics=(ClusterTopic("gitops.engine.west", 0, 6),))
+    (changes,) = plan_fleet([event], database, Policy(), database.rolled.now)
+    assert [record.outcome for record in changes.fleet_orders] == ["refused"]
+    assert "has no topic gitops.engine.west" in changes.fleet_orders[0].message
