@@ -206,12 +206,18 @@ def load_fleet_rows(
     tenants: Collection[TenantName] = (),
     closing: Collection[str] | None = None,
 ) -> Fleet:
-    """All rows, those of ``tenants``, and which of ``orders`` are decided; without :func:`with_kept_rows`.
+    """All rows of the fleet, those of ``tenants``, and which of ``orders`` are decided; other parts are unloaded.
 
-    Nothing is counted (:func:`load_holdings`). Of retired instances those are read that moves lead to. Moves are read
-    before tenants: of one that its planner takes a step of meanwhile, the tenant may have come further than the row
-    says, and never less far. No tenant comes to who is ``closing``, or to what the rollout gives up now, until the
-    transaction ends; None is for who only looks, and locks nothing.
+    Of retired instances it has those that moves lead to. Moves are read before tenants: if a planner takes a step of a
+    move meanwhile, the tenant is further than the row says, and never less far.
+
+    Args:
+        connection: to the database.
+        engines: that this build knows.
+        orders: ids.
+        tenants: names of them, or of their parts.
+        closing: instances to lock, with those that the rollout gives up now: no planner places a tenant there until the
+            transaction ends. None: nothing is locked.
     """
     rollout = load_rollout(connection)
     if closing is not None:
@@ -254,10 +260,10 @@ def load_fleet_rows(
     )
 
 
-def with_kept_rows(connection: Connection[Any], fleet: Fleet) -> Fleet:
-    """``fleet`` with what grows for years, and is read only for what goes by it.
+def load_retired_and_assignments(connection: Connection[Any], fleet: Fleet) -> Fleet:
+    """``fleet`` with retired instances, whose ids are not given out again, and with what operators have assigned.
 
-    That is what operators have assigned, and instances that are retired: their ids are not given out again.
+    Both grow for years, and few decisions read them.
     """
     retired = {row[0]: EngineInstanceRow(*row) for row in connection.execute(RETIRED).fetchall()}
     return replace(
@@ -288,7 +294,7 @@ def load_counted_fleet(
     connection: Connection[Any], engines: Mapping[str, Engine], tenants: Collection[TenantName] = ()
 ) -> Fleet:
     """All rows, those of ``tenants``, and what is on every instance: what operators are shown."""
-    fleet = with_kept_rows(connection, load_fleet_rows(connection, engines, tenants=tenants))
+    fleet = load_retired_and_assignments(connection, load_fleet_rows(connection, engines, tenants=tenants))
     return fleet.with_holdings(load_holdings(connection, fleet.instances))
 
 
@@ -313,7 +319,7 @@ def load_tenants_on(connection: Connection[Any], instances: Collection[str]) -> 
 def load_measured_tenants_on(
     connection: Connection[Any], engines: Mapping[str, Engine], instances: Collection[str]
 ) -> LoadedTenants:
-    """Likewise, with what these carry for them; of an engine unknown here nothing."""
+    """Tenants that are current and on one of ``instances``, with their load: 0 on an engine that this build lacks."""
     asked = {"instances": sorted(instances)}
     objects = _by_lane(connection.execute(OBJECTS_OF_ASKED, asked).fetchall())
     running: dict[str, str] = dict(connection.execute(ENGINES_OF_ASKED, asked).fetchall())
@@ -325,7 +331,7 @@ def load_measured_tenants_on(
 
 
 def load_all_tenants(connection: Connection[Any], engines: Mapping[str, Engine]) -> LoadedTenants:
-    """All tenants that are current, with what their instances carry for them; of an engine unknown here nothing."""
+    """All tenants that are current, with their load: 0 on an engine that this build does not know."""
     objects = _by_lane(connection.execute(OBJECTS).fetchall())
     rows = {
         (workspace, namespace): _measured(rest, engines.get(engine), objects)

@@ -17,35 +17,18 @@ from uuid import UUID, uuid4
 
 import structlog
 from psycopg import Connection
-from psycopg.pq import TransactionStatus
 
 from services.common.kafka import LogExtent, TopicPartition
 from services.common.telemetry.metrics import BATCH_SECONDS
 from services.planner import SERVICE
 from services.planner.database.connection import DatabaseConnection
 from services.planner.database.dormant_queries import look_up_dormant
-from services.planner.database.fleet_queries import (
-    load_all_tenants,
-    load_fleet_rows,
-    load_holdings,
-    load_measured_tenants_on,
-    load_tenants_on,
-    with_kept_rows,
-)
+from services.planner.database.fleet_reader import FleetReader
 from services.planner.database.fleet_view_queries import load_engine_clusters, load_fleet, load_placements, reload_fleet
-from services.planner.database.instance_queries import load_engine_health, load_kept_orphans
 from services.planner.database.load import Loaded, load
-from services.planner.database.move_queries import (
-    count_returned_moves,
-    find_tenants_to_move,
-    load_evacuations,
-    lock_moves,
-    measure_latencies,
-)
+from services.planner.database.move_queries import find_tenants_to_move, measure_latencies
 from services.planner.database.periodic_queries import find_parked_statuses
-from services.planner.database.pool_queries import find_leaving, load_burdens
 from services.planner.database.positions import forget_positions, lock_positions, resume, take_up
-from services.planner.database.remedy_queries import load_remediations
 from services.planner.database.save import Span, save
 from services.planner.database.sweeps import find_unseen, find_unseen_of, load_newest_lists
 from services.planner.database.tenant_cache import TenantCache
@@ -53,19 +36,13 @@ from services.planner.database.tenant_clusters import CLUSTERS_OF_PARTITIONS
 from services.planner.domain.changes import BatchChanges
 from services.planner.domain.dormancy import Lookup
 from services.planner.domain.events import SweepPlace, SweepScope
-from services.planner.domain.fleet.fleet import Fleet, Holding
-from services.planner.domain.fleet.loaded_parts import LoadedTenants
 from services.planner.domain.fleet.moves.pace import Pace, is_waited, next_pace
-from services.planner.domain.fleet.pools.pool_rows import Burdens
-from services.planner.domain.fleet.remediation.remediation_rows import Remediation
-from services.planner.domain.fleet.rows import InstanceHealth, Move
 from services.planner.domain.fleet.view import FleetView
 from services.planner.domain.parked_statuses import LeftStatus
 from services.planner.domain.state import TenantState
 from services.planner.domain.sweeps import SweepFound
 from services.planner.engines.interface import Engine
 from services.planner.rows.consumption import ParkedTenant, SweepPart
-from services.planner.rows.fleet import KeptOrphans
 from services.planner.rows.tenants import TenantName
 
 log = structlog.get_logger(__name__)
@@ -108,6 +85,11 @@ class DatabaseSession:
         What they carry is as at the last :meth:`refresh_fleet`, and what was written since besides.
         """
         return self._fleet
+
+    @property
+    def fleet_reader(self) -> FleetReader:
+        """Reads the fleet, for what a batch decides about it: in its transaction, by the load and pace of now."""
+        return FleetReader(self._database, self._engines, self._pace, self._fleet.load)
 
     def load_tenants(self, wanted: Collection[TenantName]) -> Loaded:
         """The tenants that have these names or had them. Those are kept of whose name none is parked."""
@@ -159,84 +141,6 @@ class DatabaseSession:
         """Those of ``tenants`` with a move that their planner has not begun with."""
         with self._database.use_connection() as connection:
             return find_tenants_to_move(connection, tenants)
-
-    def find_kept_orphans(self, instances: Collection[str]) -> Mapping[str, KeptOrphans]:
-        """What agents of these instances keep, as they told last."""
-        with self._database.use_connection() as connection:
-            return load_kept_orphans(connection, instances)
-
-    def find_engine_health(self, instances: Collection[str]) -> Mapping[str, InstanceHealth]:
-        """How these instances are, as their agents told last."""
-        with self._database.use_connection() as connection:
-            return load_engine_health(connection, instances)
-
-    def load_fleet_rows(
-        self, orders: Collection[UUID], closing: Collection[str], tenants: Collection[TenantName]
-    ) -> Fleet:
-        """All rows of the fleet, those of ``tenants``, and which of these orders are decided; nothing is counted.
-
-        Without :meth:`with_kept_rows`. Until the transaction ends, which this opens, no other planner places a
-        tenant on who is ``closing``.
-        """
-        with self._database.use_connection() as connection:
-            if connection.info.transaction_status == TransactionStatus.IDLE:
-                connection.execute("BEGIN")
-            return replace(load_fleet_rows(connection, self._engines, orders, tenants, closing), pace=self._pace)
-
-    def lock_moves(self, moves: Collection[Move]) -> bool:
-        """Keep planners from taking steps of ``moves`` until the transaction ends; whether each is as it was read."""
-        with self._database.use_connection() as connection:
-            return lock_moves(connection, moves)
-
-    def with_kept_rows(self, fleet: Fleet) -> Fleet:
-        """``fleet`` with retired instances, and what operators have assigned."""
-        with self._database.use_connection() as connection:
-            return with_kept_rows(connection, fleet)
-
-    def load_holdings(self, instances: Collection[str]) -> Mapping[str, Holding]:
-        """What is on each of these instances."""
-        with self._database.use_connection() as connection:
-            return load_holdings(connection, instances)
-
-    def load_tenants_on(self, instances: Collection[str]) -> LoadedTenants:
-        """Tenants that are current and on one of these instances; not what these hold for them."""
-        with self._database.use_connection() as connection:
-            return load_tenants_on(connection, instances)
-
-    def load_measured_tenants_on(self, instances: Collection[str]) -> LoadedTenants:
-        """Likewise, with what these hold for them."""
-        with self._database.use_connection() as connection:
-            return load_measured_tenants_on(connection, self._engines, instances)
-
-    def load_burdens(self, now: datetime) -> Burdens:
-        """Overloaded instances, and the tenants that were moved of late."""
-        with self._database.use_connection() as connection:
-            return load_burdens(connection, now)
-
-    def find_leaving(self) -> Collection[str]:
-        """Ids of instances that pools give up, and that no tenant is on."""
-        with self._database.use_connection() as connection:
-            return find_leaving(connection)
-
-    def load_all_tenants(self) -> LoadedTenants:
-        """All tenants that are current, with what their instances hold for them."""
-        with self._database.use_connection() as connection:
-            return load_all_tenants(connection, self._engines)
-
-    def count_returned_moves(self, since: datetime) -> Mapping[tuple[UUID, str], int]:
-        """By tenant and target, how many moves went back since then because a step took too long."""
-        with self._database.use_connection() as connection:
-            return count_returned_moves(connection, since)
-
-    def load_evacuations(self, since: datetime, now: datetime) -> Mapping[TenantName, frozenset[str]]:
-        """By tenant, instances that it was evacuated from since then for a reason that a tenant can cause."""
-        with self._database.use_connection() as connection:
-            return load_evacuations(connection, since, now)
-
-    def load_remediations(self) -> Mapping[str, Remediation]:
-        """What was done for instances that are ill or have been, by their ids."""
-        with self._database.use_connection() as connection:
-            return load_remediations(connection)
 
     def save_changes(self, changes: BatchChanges, spans: Sequence[Span]) -> None:
         """Write ``changes`` and the offsets, and commit both. Raises Fenced if another planner has taken over."""

@@ -22,6 +22,7 @@ from services.common.telemetry.logging import raised_at
 from services.common.telemetry.metrics import Failure, count_failure
 from services.kinds.registry import Registry
 from services.planner import SERVICE
+from services.planner.database.fleet_reader import FleetReader
 from services.planner.database.load import Loaded
 from services.planner.domain.audit import audit_of_placement
 from services.planner.domain.changes import NOTHING, BatchChanges, Changes, TenantChanges
@@ -38,7 +39,7 @@ from services.planner.domain.policy import Policy, SweepGuard
 from services.planner.domain.state import TenantState
 from services.planner.domain.sweeps import SweepFound, by_tenant, decide_sweep, scope_of
 from services.planner.domain.tenants_of_name import Share, split_by_tenant, tenant_after, tenant_as_told
-from services.planner.pipeline.fleet_planning import FleetDatabase, plan_fleet, plan_reports
+from services.planner.pipeline.fleet_planning import plan_fleet, plan_reports
 from services.planner.pipeline.parking import parked_event, parked_tenant
 from services.planner.rows.consumption import ParkedTenant, RefusedSweep, SweepPart
 from services.planner.rows.tenants import Tenant, TenantName
@@ -46,8 +47,12 @@ from services.planner.rows.tenants import Tenant, TenantName
 log = structlog.get_logger(__name__)
 
 
-class Database(FleetDatabase, Protocol):
+class Database(Protocol):
     """What a batch asks."""
+
+    @property
+    def fleet_reader(self) -> FleetReader:
+        """What it asks about the fleet."""
 
     def load_tenants(self, wanted: Collection[TenantName]) -> Loaded:
         """The tenants that have these names or had them."""
@@ -111,7 +116,8 @@ def plan_batch(
         now: the time.
         only: of the tenants of this name alone.
     """
-    of_fleet = plan_fleet([event for event in events if event.is_of_fleet], database, policy, now)
+    reader = database.fleet_reader
+    of_fleet = plan_fleet([event for event in events if event.is_of_fleet], reader, policy, now)
     events = [event for event in events if not event.is_of_fleet]
     routed, sweeps = route([event for event in events if not instance_of(event)], database, policy.guard, now, only)
     if only is not None:
@@ -121,7 +127,7 @@ def plan_batch(
         routed = _without_late(routed, loaded.tenants, sweeps.lists_completed, database)
     # Agents may tell of instances that there are not, or no more: no row could say where one of theirs is streamed to.
     of_instances = [event for event in events if loaded.fleet.is_there(instance_of(event))]
-    of_fleet += plan_reports(of_instances, database, policy, now)
+    of_fleet += plan_reports(of_instances, reader, policy, now)
     # What is removed is of an instance that is retired, which the view of the fleet leaves out.
     of_fleet.append(decide_installations(event for event in events if is_of_installation(event)))
     shares = {

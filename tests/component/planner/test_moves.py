@@ -282,7 +282,7 @@ def test_fleet_when_rebalanced_then_tenants_of_a_draining_instance_move_and_each
     fleet, tenants = sessions
     here, *_ = state_of(tenants)
     there = "one" if here == "two" else "two"
-    (known,) = fleet.load_all_tenants().values()
+    (known,) = fleet.fleet_reader.load_all_tenants().values()
     assert (known.engine_instance_id, known.deployments, known.of_engine_cluster, known.load) == (here, 1, 1, LOAD)
     order(fleet, 2, RebalanceFleet())
     order(fleet, 3, DrainEngineInstance(here))
@@ -544,7 +544,7 @@ def test_moves_when_some_went_back_of_late_then_they_are_counted_unless_they_wer
         replace(returned, id=UUID(int=15), step_since=at(399)),
     )
     fleet.save_changes(BatchChanges(other=Changes(moves_ordered=others)), ())
-    assert fleet.count_returned_moves(at(400)) == {(move.tenant_id, move.target): 2}
+    assert fleet.fleet_reader.count_returned_moves(at(400)) == {(move.tenant_id, move.target): 2}
 
 
 def test_evacuations_when_asked_for_then_they_are_the_instances_of_late_that_a_tenant_may_have_made_ill(
@@ -564,7 +564,7 @@ def test_evacuations_when_asked_for_then_they_are_the_instances_of_late_that_a_t
         replace(come, id=UUID(int=18), namespace="f", step_since=at(399)),
     )
     fleet.save_changes(BatchChanges(other=Changes(moves_ordered=others)), ())
-    assert fleet.load_evacuations(at(400), at(600)) == {
+    assert fleet.fleet_reader.load_evacuations(at(400), at(600)) == {
         NAME: {move.source, move.target},
         (WORKSPACE, "b"): {move.source},
     }

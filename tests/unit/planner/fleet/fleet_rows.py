@@ -15,11 +15,9 @@ from services.planner.domain.fleet.fleet import Fleet, Holding
 from services.planner.domain.fleet.loaded_parts import UNLOADED_RULES, LoadedTenants, UnloadedRows
 from services.planner.domain.fleet.pools.pool_rows import Burdens, Overload
 from services.planner.domain.fleet.remediation.remediation_rows import Remediation
-from services.planner.domain.fleet.rows import InstanceHealth, Move
-from services.planner.domain.fleet.view import FleetView
+from services.planner.domain.fleet.rows import Move
 from services.planner.domain.policy import Policy
 from services.planner.pipeline.fleet_planning import plan_fleet
-from services.planner.rows.fleet import KeptOrphans
 from services.planner.rows.tenants import TenantName, tenant_of_part
 
 if TYPE_CHECKING:
@@ -42,7 +40,7 @@ class FleetRows:
     """What planners of tenants write between that the fleet is read and that a move is locked."""
     locked: set[UUID] = field(default_factory=set)
     """Moves that nobody else takes a step of any more."""
-    are_kept_rows_read: bool = False
+    are_retired_loaded: bool = False
     _whole: Fleet = field(init=False)
     """All that there is."""
 
@@ -52,11 +50,11 @@ class FleetRows:
         return next(move for move in self.rolled.moves.values() if move.step != "ordered" and not move.is_over)
 
     @property
-    def fleet(self) -> FleetView:
-        return FleetView({}, {}, load={**self.rolled.fleet.load, **self.load})
+    def measured_load(self) -> Mapping[str, int]:
+        return {**self.rolled.fleet.load, **self.load}
 
     def plan(self, *messages: FleetDue | RemediesDue | ScalingDue | FleetOrder) -> list[Changes]:
-        self.counted, self.tenants_of, self.locked, self.are_kept_rows_read = set(), set(), set(), False
+        self.counted, self.tenants_of, self.locked, self.are_retired_loaded = set(), set(), set(), False
         return plan_fleet([Event(each, 0, "") for each in messages], self, Policy(), self.rolled.now)
 
     def order(self, order: Order) -> Changes:
@@ -90,8 +88,8 @@ class FleetRows:
         self.locked |= {move.id for move in moves}
         return all(self.rolled.moves.get(move.tenant_id) == move for move in moves)
 
-    def with_kept_rows(self, fleet: Fleet) -> Fleet:
-        self.are_kept_rows_read = True
+    def load_retired_and_assignments(self, fleet: Fleet) -> Fleet:
+        self.are_retired_loaded = True
         return replace(
             fleet,
             instances=self._whole.instances,
@@ -129,9 +127,3 @@ class FleetRows:
 
     def load_remediations(self) -> Mapping[str, Remediation]:
         return self.remediations
-
-    def find_kept_orphans(self, instances: Collection[str]) -> Mapping[str, KeptOrphans]:
-        return {}
-
-    def find_engine_health(self, instances: Collection[str]) -> Mapping[str, InstanceHealth]:
-        return {}

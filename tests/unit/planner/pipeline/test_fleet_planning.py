@@ -130,17 +130,17 @@ def test_remedies_when_they_are_looked_at_then_tenants_are_read_only_if_some_may
     assert (database.counted, database.tenants_of) == (read, read)
 
 
-def test_look_when_moves_wait_then_those_alone_are_locked_that_begin_and_nothing_that_is_kept_is_read(
+def test_look_when_moves_wait_then_those_alone_are_locked_that_begin_and_no_retired_instance_is_read(
     database: FleetRows,
 ) -> None:
     (changes,) = database.plan(FleetDue(is_of_states=False))
-    assert (changes.moves_ordered, database.locked, database.are_kept_rows_read) == ((), set(), False)
+    assert (changes.moves_ordered, database.locked, database.are_retired_loaded) == ((), set(), False)
     assert any(move.step == "ordered" for move in database.rolled.moves.values())
     first = database.begun
     database.rolled.moves[first.tenant_id] = replace(first, step="done")
     (changes,) = database.plan(FleetDue(is_of_states=False))
     begun = {move.id for move in changes.moves_ordered}
-    assert (len(begun), database.locked, database.are_kept_rows_read) == (1, begun, False)
+    assert (len(begun), database.locked, database.are_retired_loaded) == (1, begun, False)
 
 
 def test_order_when_it_cancels_a_move_that_its_planner_takes_further_meanwhile_then_it_is_decided_on_what_is(
