@@ -122,7 +122,7 @@ class LoadedTenants(Mapping[TenantName, TenantHere]):
 
     def _all(self) -> Mapping[TenantName, TenantHere]:
         if not self.are_all:
-            raise LookupError("not all tenants were loaded")
+            raise LookupError("tenants were not loaded: all were asked for")
         return self.rows
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import datetime, timedelta
+from typing import get_args
 from uuid import UUID
 
 import pytest
@@ -11,15 +12,32 @@ import pytest
 from services.common.messages import (
     AbortRollout,
     AddEngineCluster,
+    AddEngineInstance,
+    AssignWorkspace,
     CancelMove,
+    DedicateEngineInstance,
+    DrainEngineCluster,
+    DrainEngineInstance,
     FleetOrder,
     Health,
+    MoveTenant,
+    Order,
     PauseRollout,
+    PinTenant,
     RebalanceFleet,
+    RemoveEnginePool,
     ResumeRollout,
+    RetireEngineCluster,
+    RetireEngineInstance,
+    SetEnginePool,
+    StartRollout,
+    UndrainEngineCluster,
+    UndrainEngineInstance,
+    UnpinTenant,
 )
 from services.planner.domain.events import ClusterTopic, Event, FleetDue, RemediesDue, ScalingDue
-from services.planner.domain.fleet.pools.pool_rows import EnginePool, Overload
+from services.planner.domain.fleet.moves.move_orders import ordered_move
+from services.planner.domain.fleet.pools.pool_rows import EnginePool, Overload, Patience
 from services.planner.domain.fleet.remediation.remediation_rows import Remediation
 from services.planner.domain.policy import Policy
 from services.planner.pipeline.fleet_planning import plan_fleet
@@ -171,3 +189,65 @@ def test_order_when_the_topics_of_the_engine_cluster_that_it_adds_are_missing_th
     (changes,) = plan_fleet([event], database, Policy(), database.rolled.now)
     assert [record.outcome for record in changes.fleet_orders] == ["refused"]
     assert "has no topic gitops.engine.west" in changes.fleet_orders[0].message
+
+
+ADDED = AddEngineInstance("late", "north", "late", "argocd", "shared", "", "general", 100)
+ORDERS: dict[str, tuple[Order, str]] = {
+    "to add a cluster": (AddEngineCluster("west", "eu"), "accepted"),
+    "to drain a cluster": (DrainEngineCluster("north"), "accepted"),
+    "to undrain a cluster": (UndrainEngineCluster("north"), "unchanged"),
+    "to retire a cluster": (RetireEngineCluster("north"), "refused"),
+    "to add an instance": (ADDED, "accepted"),
+    "to drain an instance": (DrainEngineInstance(OTHER), "accepted"),
+    "to undrain an instance": (UndrainEngineInstance(OTHER), "unchanged"),
+    "to retire an instance": (RetireEngineInstance(OTHER), "refused"),
+    "to give an instance up that is lost": (RetireEngineInstance(OTHER, is_lost=True), "refused"),
+    "to dedicate an instance": (DedicateEngineInstance(OTHER, "local"), "accepted"),
+    "to assign a workspace": (AssignWorkspace("local", "", "general"), "accepted"),
+    "to move a tenant": (MoveTenant("local", "team-21", OLD_ONE), "refused"),
+    "to move a tenant that there is not": (MoveTenant("local", "nobody", OTHER), "refused"),
+    "to cancel a move": (CancelMove("local", "team-21"), "unchanged"),
+    "to pin a tenant": (PinTenant("local", "team-21", ""), "accepted"),
+    "to unpin a tenant": (UnpinTenant("local", "team-21"), "unchanged"),
+    "to rebalance": (RebalanceFleet(), "unchanged"),
+    "to set a pool": (SetEnginePool("north", "general", 0, 9, 0, 100, "3.2.11", ""), "accepted"),
+    "to remove a pool": (RemoveEnginePool("north", "general"), "unchanged"),
+    "to roll a version out": (StartRollout("3.2.11", "", (), 60, is_security=False), "refused"),
+    "to pause the rollout": (PauseRollout(), "accepted"),
+    "to resume the rollout": (ResumeRollout(), "unchanged"),
+    "to abort the rollout": (AbortRollout(), "accepted"),
+}
+
+
+@pytest.mark.parametrize(("order", "outcome"), ORDERS.values(), ids=ORDERS)
+def test_order_when_it_is_decided_then_all_that_its_rules_read_was_loaded(
+    database: FleetRows, order: Order, outcome: str
+) -> None:
+    (record,) = database.order(order).fleet_orders
+    assert record.outcome == outcome
+
+
+def test_orders_when_they_are_listed_here_then_none_is_left_out() -> None:
+    assert {type(order) for order, _ in ORDERS.values()} == {*get_args(Order)}
+
+
+@pytest.mark.parametrize(("capacity", "outcome"), [(42, "accepted"), (41, "refused")])
+def test_rollout_when_ordered_while_a_tenant_moves_then_it_counts_on_both_instances_as_tenants_are_not_loaded(
+    capacity: int, outcome: str
+) -> None:
+    rolled, new = Rolled.of({"general": (1, 1)}), "general-new-0"
+    rolled.instances[new] = replace(rolled.instances[new], capacity=capacity)
+    name, tenant = next(iter(rolled.tenants.items()))
+    rolled.moves[tenant.id] = ordered_move(UUID(int=8), name, tenant, new, "ada", rolled.now)
+    (record,) = FleetRows(rolled).order(START).fleet_orders
+    assert record.outcome == outcome
+
+
+def test_overload_when_it_is_new_and_nobody_is_patient_then_tenants_leave_at_the_next_look(
+    database: FleetRows,
+) -> None:
+    database.rolled.rollout, database.load = None, {OTHER: 30_000}
+    policy = replace(Policy(), scaling=Patience(overload=timedelta(0)))
+    (changes,) = plan_fleet([Event(ScalingDue(), 0, "")], database, policy, database.rolled.now)
+    assert [each.engine_instance_id for each in changes.engine_overloads] == [OTHER]
+    assert database.tenants_of == set()
