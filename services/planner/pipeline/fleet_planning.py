@@ -22,7 +22,7 @@ from services.planner.domain.fleet.orders import (
     carry_out_orders,
     decide_orders,
     is_of_all_tenants,
-    settle_fleet,
+    reconcile_fleet,
 )
 from services.planner.domain.fleet.pools.scaling import instances_rearranged, reason_to_hold, scale
 from services.planner.domain.fleet.remediation.evacuation import EVACUATED_WITHIN, RETURNED_WITHIN
@@ -122,7 +122,7 @@ def _decide_orders(
     fleet = load(reader)
     decided = carry_out_orders(orders, fleet, now, topics)
     decided = replace(decided, fleet=_with_ring(decided.fleet, reader, now))
-    return fleet, settle_fleet(decided, now, policy)
+    return fleet, reconcile_fleet(decided, now, policy)
 
 
 def _with_ring(fleet: Fleet, reader: FleetReader, now: datetime) -> Fleet:

@@ -42,14 +42,14 @@ from services.planner.domain.events import ClusterTopic
 from services.planner.domain.fleet.cluster_orders import add_cluster, change_cluster
 from services.planner.domain.fleet.fleet import Fleet
 from services.planner.domain.fleet.instance_orders import change_instance, with_states
-from services.planner.domain.fleet.moves.move_orders import cancel_move, move_tenant, settle_moves
+from services.planner.domain.fleet.moves.move_orders import begin_moves, cancel_move, move_tenant
 from services.planner.domain.fleet.moves.rebalance_orders import rebalance_fleet
 from services.planner.domain.fleet.placement.assignment_orders import assign_workspace, pin_tenant, unpin_tenant
 from services.planner.domain.fleet.placement.assignments import PinKey, PlacementRules
 from services.planner.domain.fleet.pools.pools import change_pool
-from services.planner.domain.fleet.pools.provisioning import settle_provisioning
+from services.planner.domain.fleet.pools.provisioning import check_readiness
 from services.planner.domain.fleet.rollouts.ring_room import missing_instances
-from services.planner.domain.fleet.rollouts.rollout import settle_rollout
+from services.planner.domain.fleet.rollouts.rollout import advance_rollout
 from services.planner.domain.fleet.rollouts.rollout_orders import change_rollout
 from services.planner.domain.fleet.rollouts.rollout_rows import rings_affected
 from services.planner.domain.fleet.rows import FleetOrderRecord, Move, Outcome, Refused
@@ -78,7 +78,7 @@ class Decided:
     before: Fleet
     records: tuple[FleetOrderRecord, ...]
     fleet: Fleet
-    """As the orders leave it; what follows from that is settled next."""
+    """As the orders leave it; what follows from that is decided next."""
 
 
 def decide_orders(orders: Iterable[FleetOrder], fleet: Fleet, now: datetime, policy: Policy) -> Changes:
@@ -87,7 +87,7 @@ def decide_orders(orders: Iterable[FleetOrder], fleet: Fleet, now: datetime, pol
     ``fleet`` has the tenants of every ring that may be looked at: an order may have a rollout looked at.
     """
     decided = carry_out_orders(orders, fleet, now)
-    return settle_fleet(decided, now, policy)
+    return reconcile_fleet(decided, now, policy)
 
 
 def carry_out_orders(
@@ -115,7 +115,7 @@ def carry_out_orders(
     return Decided(fleet, tuple(records), after)
 
 
-def settle_fleet(decided: Decided, now: datetime, policy: Policy) -> Changes:
+def reconcile_fleet(decided: Decided, now: datetime, policy: Policy) -> Changes:
     """What changes by ``decided``, by what is on instances, by the next step of the rollout, and by moves that begin.
 
     Args:
@@ -126,11 +126,11 @@ def settle_fleet(decided: Decided, now: datetime, policy: Policy) -> Changes:
             often a rollout is looked at.
     """
     fleet = decided.before
-    after = settle_provisioning(decided.fleet, now, policy.provisioning_patience)
+    after = check_readiness(decided.fleet, now, policy.provisioning_patience)
     joined = carry_out_orders(missing_instances(after, now), after, now)
     refusal = next((each.message for each in joined.records if each.outcome == "refused"), "")
-    after = settle_rollout(joined.fleet, now, policy.rollout_interval, refusal)
-    after = settle_moves(with_states(after), now, policy.moves_at_once)
+    after = advance_rollout(joined.fleet, now, policy.rollout_interval, refusal)
+    after = begin_moves(with_states(after), now, policy.moves_at_once)
     moves = tuple(move for move in after.moves.values() if move != fleet.moves.get(move.tenant_id))
     return Changes(
         engine_clusters=tuple(row for row in after.clusters.values() if row != fleet.clusters.get(row.id)),

@@ -14,7 +14,7 @@ import pytest
 from services.common.messages import CancelMove, MoveTenant, Order, RetireEngineInstance
 from services.planner.domain.fleet.fleet import Fleet, Holding
 from services.planner.domain.fleet.loaded_parts import TenantHere
-from services.planner.domain.fleet.moves.move_orders import settle_moves
+from services.planner.domain.fleet.moves.move_orders import begin_moves
 from services.planner.domain.fleet.orders import decide_orders
 from services.planner.domain.fleet.rows import CANCELLABLE, EngineInstanceRow, InstanceHealth, Move, MovePath, MoveStep
 from services.planner.domain.policy import Policy
@@ -259,7 +259,7 @@ def test_moves_when_others_withdraw_from_an_instance_that_was_lost_meanwhile_the
     before = fleet(moves=[leaving, at_step("ordered", id=UUID(int=3), tenant_id=UUID(int=3))])
     told = InstanceHealth("three", 3, health, reason, "", "", None, at(1), at(1), None)
     before = replace(before, instances={**before.instances, "three": THREE}, health={"three": told})
-    after = settle_moves(before, NOW, at_once=1)
+    after = begin_moves(before, NOW, at_once=1)
     assert after.moves[UUID(int=3)].step == ("reserved" if is_free else "ordered")
 
 
@@ -277,9 +277,9 @@ def test_moves_when_their_source_is_down_then_as_many_begin_as_their_targets_hav
     before = fleet(moves=moves)
     rows = {each: replace(TWO, id=each, namespace=f"argocd-{each}") for each in targets}
     before = replace(before, instances={**before.instances, **rows})
-    after = settle_moves(before, NOW, at_once=2)
+    after = begin_moves(before, NOW, at_once=2)
     assert Counter(move.step for move in after.moves.values()) == begun
-    assert settle_moves(after, NOW, at_once=2) == after, "those under way count likewise"
+    assert begin_moves(after, NOW, at_once=2) == after, "those under way count likewise"
 
 
 def test_moves_when_one_batch_orders_more_than_there_is_room_for_then_the_rest_is_refused() -> None:

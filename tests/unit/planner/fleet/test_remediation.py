@@ -19,7 +19,7 @@ from services.planner.domain.changes import Changes
 from services.planner.domain.events import Event
 from services.planner.domain.fleet.fleet import Fleet, Holding
 from services.planner.domain.fleet.loaded_parts import UNLOADED_TENANTS, UnloadedRows
-from services.planner.domain.fleet.moves.move_orders import settle_moves
+from services.planner.domain.fleet.moves.move_orders import begin_moves
 from services.planner.domain.fleet.moves.moves import Seen, next_step
 from services.planner.domain.fleet.placement.assignments import PlacementRules, TenantPin
 from services.planner.domain.fleet.remediation.evacuation import evacuate
@@ -127,7 +127,7 @@ class Ladder:
     def begin_moves(self, at_once: int = 1) -> list[Move]:
         """Those that the next look at moves lets begin; those that are over are forgotten."""
         held = frozenset(name for name, row in self.rows.items() if row.state == "held")
-        before, after = self.fleet.moves, settle_moves(replace(self.fleet, held=held), at(self.now), at_once)
+        before, after = self.fleet.moves, begin_moves(replace(self.fleet, held=held), at(self.now), at_once)
         left = {tenant: move for tenant, move in after.moves.items() if not move.is_over}
         self.fleet = replace(after, moves=left)
         return [move for tenant, move in left.items() if move.step == "reserved" and before[tenant].step == "ordered"]
@@ -1228,7 +1228,7 @@ def test_evacuation_when_moves_wait_for_their_turn_then_they_take_no_place_of_th
     (forced,) = tried.look(160).moves_ordered
     assert (forced.id, forced.actor, forced.target) == (MOVE.id, MOVE.actor, "i2")
     assert (forced.step, forced.path, forced.due_at) == ("ordered", "forced", None)
-    begun = settle_moves(tried.fleet.with_moves(waiting_for(forced)), at(160), at_once=1)
+    begun = begin_moves(tried.fleet.with_moves(waiting_for(forced)), at(160), at_once=1)
     assert {move.target for move in begun.moves.values() if move.step == "reserved"} == {"i1", "i2", "i3"}
     tried.tell("Degraded", "ReconciliationLate")
     (again,) = tried.look(170).moves_ordered

@@ -91,7 +91,7 @@ def cancel_move(ordered: CancelMove, fleet: Fleet) -> tuple[str, Fleet]:
     return "", fleet.with_move(replace(known, is_cancelled=True, message="an operator has cancelled it"))
 
 
-def settle_moves(fleet: Fleet, now: datetime, at_once: int) -> Fleet:
+def begin_moves(fleet: Fleet, now: datetime, at_once: int) -> Fleet:
     """With moves ended that lead nowhere, and with those begun, in their order, for which there is a place.
 
     None begins while its target is down. Those that only wait until their source is back take no place: many would

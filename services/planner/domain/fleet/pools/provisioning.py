@@ -19,7 +19,7 @@ from services.planner.domain.fleet.rows import EngineClusterRow, EngineInstanceR
 ADVICE = "mend that, and it is used; or retire it, and add another"
 
 
-def settle_provisioning(fleet: Fleet, now: datetime, patience: timedelta) -> Fleet:
+def check_readiness(fleet: Fleet, now: datetime, patience: timedelta) -> Fleet:
     """With each instance that was never ready in the state that follows from what agents have told.
 
     Args:
@@ -28,13 +28,13 @@ def settle_provisioning(fleet: Fleet, now: datetime, patience: timedelta) -> Fle
         patience: how long it may take until an instance is ready.
     """
     for row in tuple(fleet.instances.values()):
-        settled = _settled(row, fleet, now, patience) if row.is_unready else row
-        if settled != row:
-            fleet = fleet.with_instance(settled)
+        checked = _checked(row, fleet, now, patience) if row.is_unready else row
+        if checked != row:
+            fleet = fleet.with_instance(checked)
     return fleet
 
 
-def _settled(row: EngineInstanceRow, fleet: Fleet, now: datetime, patience: timedelta) -> EngineInstanceRow:
+def _checked(row: EngineInstanceRow, fleet: Fleet, now: datetime, patience: timedelta) -> EngineInstanceRow:
     told = fleet.health.get(row.id)
     if told is not None and is_ready(row, told):
         return replace(_ready(row, fleet.clusters[row.engine_cluster]), due_at=None, state_message=None)
