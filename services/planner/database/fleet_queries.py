@@ -231,7 +231,7 @@ def load_fleet_rows(
     instances = [EngineInstanceRow(*row) for row in connection.execute(INSTANCES, (targets,))]
     health = [InstanceHealth(*row) for row in connection.execute(HEALTH)]
     cordoned = dict(connection.execute(CORDONED).fetchall())
-    held = frozenset(instance for (instance,) in connection.execute(HELD).fetchall())
+    suspended = frozenset(instance for (instance,) in connection.execute(HELD).fetchall())
     installations = [Installation(*row) for row in connection.execute(INSTALLATIONS)]
     ((is_rebuilt,),) = connection.execute(IS_REBUILT).fetchall()
     decided = frozenset(order for (order,) in connection.execute(DECIDED, (sorted(orders),)))
@@ -248,7 +248,7 @@ def load_fleet_rows(
         decided=decided,
         health={each.engine_instance_id: each for each in health},
         cordoned=cordoned,
-        held=held,
+        suspended=suspended,
         installations={each.engine_instance_id: each for each in installations},
         pools=load_pools(connection),
         rollout=rollout,

@@ -82,7 +82,7 @@ class DatabaseSession:
     def fleet(self) -> FleetView:
         """Engine instances as they were read last.
 
-        What they carry is as at the last :meth:`refresh_fleet`, and what was written since besides.
+        Their load is that of the last :meth:`refresh_fleet`, and what was written since.
         """
         return self._fleet
 
@@ -92,7 +92,7 @@ class DatabaseSession:
         return FleetReader(self._database, self._engines, self._pace, self._fleet.load)
 
     def load_tenants(self, wanted: Collection[TenantName]) -> Loaded:
-        """The tenants that have these names or had them. Those are kept of whose name none is parked."""
+        """The tenants that have these names or had them. They stay in memory unless one of the name is parked."""
         found = {name: self.tenants.find_tenants(name) for name in wanted}
         known = {name: tuple(states) for name, states in found.items() if states is not None}
         if len(known) == len(found) and self._fleet.instances:
@@ -107,7 +107,7 @@ class DatabaseSession:
         return replace(loaded, tenants=known, fleet=self._fleet)
 
     def find_engine_clusters(self, instances: Collection[str]) -> Mapping[str, str]:
-        """The engine cluster of each of these instances; of those that there are not, none."""
+        """The engine cluster of each of these instances that exists."""
         viewed = self._fleet.instances
         known = {each: viewed[each].engine_cluster for each in instances if each in viewed}
         if len(known) == len(instances):
@@ -123,12 +123,12 @@ class DatabaseSession:
             return look_up_dormant(connection, states, lookups)
 
     def find_unseen(self, scopes: Sequence[SweepScope]) -> Mapping[SweepScope, SweepFound]:
-        """What complete lists did not show, as far as the database knows, and is not to be removed already."""
+        """Resources in the database that complete lists did not show and that are not to be removed already."""
         with self._database.use_connection() as connection:
             return find_unseen(connection, scopes)
 
     def find_unseen_of(self, part: SweepPart) -> Mapping[UUID, TenantName]:
-        """What of a part still exists and has not been seen since, and whose it is."""
+        """Resources of a part that exist and have not been seen since, with the names of their tenants."""
         with self._database.use_connection() as connection:
             return find_unseen_of(connection, part)
 
@@ -149,7 +149,7 @@ class DatabaseSession:
             connection.commit()
 
     def write_changes(self, changes: BatchChanges, spans: Sequence[Span]) -> None:
-        """The same without the commit: what is read next knows of it, and what fails before the commit undoes it."""
+        """Write without committing: later reads see it, and a failure rolls it back."""
         with self._database.use_connection() as connection:
             complete = save(connection, changes.written, spans, self.owner)
             if changes.other.affects_placement:
@@ -187,7 +187,7 @@ class DatabaseSession:
     def take_over_partitions(
         self, partitions: Sequence[TopicPartition], logs: Mapping[TopicPartition, LogExtent] = MappingProxyType({})
     ) -> dict[TopicPartition, int]:
-        """Take partitions up: from now on nobody else writes to them.
+        """Claim partitions: from now on no other planner writes for them.
 
         Returns the first offset of each whose effect is not in the database; where ``logs`` says what a partition
         holds, one that it has.

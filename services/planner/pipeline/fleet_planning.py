@@ -1,6 +1,7 @@
-"""What a batch changes of the fleet itself: operators' orders, what is due, and what agents tell of their instances.
+"""Plans the fleet itself: operators' orders, what is due, and reports about instances.
 
-Called by ``batch_planning``, first of all: tenants are placed on what this leaves. What is due is a batch of its own.
+Called by ``batch_planning`` before it plans tenants: they are placed on the instances that this leaves. What is due is
+a batch of its own. Each decision loads the parts of the fleet that its rules read, and no others.
 """
 
 from __future__ import annotations
@@ -76,9 +77,11 @@ def _decide(decision: FleetDecision, reader: FleetReader, policy: Policy, now: d
 
 def plan_reports(events: Sequence[Event], reader: FleetReader, policy: Policy, now: datetime) -> list[Changes]:
     """What follows from ``events`` that are each about an instance, and none of its objects."""
-    kept = [event for event in events if not (is_of_health(event) or is_of_remedy(event) or is_of_installation(event))]
+    others = [
+        event for event in events if not (is_of_health(event) or is_of_remedy(event) or is_of_installation(event))
+    ]
     return [
-        _orphans(kept, reader, now),
+        _orphans(others, reader, now),
         _health([event for event in events if is_of_health(event)], reader, policy, now),
         decide_told(event for event in events if is_of_remedy(event)),
     ]
@@ -126,9 +129,9 @@ def _decide_orders(
 
 
 def _with_ring(fleet: Fleet, reader: FleetReader, now: datetime) -> Fleet:
-    """With the tenants of the rollout's ring, their moves that came back, and what its instances carry, if it is due.
+    """With the tenants of the rollout's ring, their moves that went back, and loads, if the rollout is due.
 
-    Asked after orders have been carried out: to resume and to abort one makes it due.
+    Called after orders are carried out: one that resumes or aborts a rollout makes it due.
     """
     rollout = fleet.rollout
     if rollout is None or not rollout.is_due(now):
@@ -142,10 +145,10 @@ def _with_ring(fleet: Fleet, reader: FleetReader, now: datetime) -> Fleet:
 
 
 def _decide_remedies(reader: FleetReader, policy: Policy, now: datetime) -> tuple[Fleet, Changes]:
-    """What is done for instances that are ill.
+    """Remedies for instances that are ill.
 
-    Whether tenants can leave one follows from them and from their moves together: while one is evacuated, no planner
-    takes a step of any move between that these are read and those.
+    Whether tenants can leave an instance follows from them and from their moves together. So while one is evacuated
+    all moves are locked: no planner takes a step of any between the two reads.
     """
     remediations = reader.load_remediations()
     replaced = replaced_instances(remediations.values())
@@ -163,9 +166,9 @@ def _decide_remedies(reader: FleetReader, policy: Policy, now: datetime) -> tupl
 
 
 def _decide_scaling(reader: FleetReader, policy: Policy, now: datetime) -> tuple[Fleet, Changes]:
-    """What becomes of pools, and of instances that carry too much.
+    """Resizes pools, and relieves instances that carry too much.
 
-    What is on instances, and their tenants, are read of those alone among which some may move.
+    Tenants, and what else is on instances, are loaded only of instances whose tenants may move.
     """
     drained = reader.find_leaving()
     fleet = reader.load_retired_and_assignments(reader.load_fleet_rows((), drained, ()))
@@ -187,13 +190,13 @@ def _decide_scaling(reader: FleetReader, policy: Policy, now: datetime) -> tuple
 
 
 def _orphans(events: Sequence[Event], reader: FleetReader, now: datetime) -> Changes:
-    """What becomes of objects of instances that no row desires."""
+    """Objects of instances that no row desires, by reports and approvals."""
     instances = {instance_of(event) for event in events}
     return decide_orphans(events, reader.load_kept_orphans(instances), now) if events else Changes()
 
 
 def _health(events: Sequence[Event], reader: FleetReader, policy: Policy, now: datetime) -> Changes:
-    """How instances are by what was told of them."""
+    """The health of instances, by reports."""
     if not events:
         return Changes()
     instances = {instance_of(event) for event in events}

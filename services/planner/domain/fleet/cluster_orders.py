@@ -26,7 +26,7 @@ from services.planner.domain.fleet.rows import EngineClusterRow, EngineInstanceR
 def add_cluster(
     added: AddEngineCluster, topics: Iterable[ClusterTopic], fleet: Fleet, at: datetime
 ) -> tuple[str, Fleet]:
-    """What is told of the order, and the fleet afterwards: the very same if nothing has changed. Raises Refused.
+    """The message for operators, and the fleet afterwards: the very same if nothing has changed. Raises Refused.
 
     Args:
         added: the order.

@@ -54,7 +54,7 @@ class Fleet:
 
     clusters: Mapping[str, EngineClusterRow]
     instances: Mapping[str, EngineInstanceRow]
-    """Of retired ones, unless :attr:`has_retired`, only those that a move leads to."""
+    """Those that are not retired, and retired ones if :attr:`has_retired`, or if they are targets of a move."""
     holdings: Mapping[str, Holding]
     """By instance; none of one that is empty, or :attr:`uncounted`."""
     engines: frozenset[str]
@@ -70,11 +70,11 @@ class Fleet:
     decided: frozenset[UUID] = frozenset()
     """Orders that were decided before: nothing becomes of them when they come again."""
     health: Mapping[str, InstanceHealth] = field(default_factory=dict)
-    """By instance; none of one of which no agent has told anything yet."""
+    """By instance; none of one that no agent has reported yet."""
     cordoned: Mapping[str, str] = field(default_factory=dict)
     """Instances that remediation keeps new tenants from, with why."""
-    held: frozenset[str] = frozenset()
-    """Instances that remediation does not touch, as too many are ill at once: no evacuation goes on."""
+    suspended: frozenset[str] = frozenset()
+    """Instances that remediation leaves alone, as too many are ill at once: their evacuations do not go on."""
     rules: PlacementRules = UNLOADED_RULES
     """What workspaces and tenants are assigned to. Not to be read unless it was loaded."""
     load: Mapping[str, int] = UnloadedRows("loads")
@@ -82,7 +82,7 @@ class Fleet:
     (``placement/measured_load.py`` has the unit). Not to be read unless it was loaded: for pools, relief, and the size
     of a ring that is rolled out."""
     installations: Mapping[str, Installation] = field(default_factory=dict)
-    """By instance; none of one of which no provisioner has told anything."""
+    """By instance; none of one that no provisioner has reported."""
     pools: Mapping[PoolKey, EnginePool] = field(default_factory=dict)
     """Those that grow and shrink by themselves."""
     rollout: Rollout | None = None
@@ -132,13 +132,13 @@ class Fleet:
 
     def is_down(self, instance: str) -> bool:
         """Whether nothing new is deployed there, as far as anybody knows."""
-        told = self.health.get(instance)
-        return told is not None and told.is_down
+        health = self.health.get(instance)
+        return health is not None and health.is_down
 
     def is_ill(self, instance: str) -> bool:
-        """Whether it is not well, as far as anybody has told."""
-        told = self.health.get(instance)
-        return told is not None and told.is_ill
+        """Whether it is not well, as far as anybody knows."""
+        health = self.health.get(instance)
+        return health is not None and health.is_ill
 
     def is_well(self, instance: str) -> bool:
         """Whether it is not ill, and remediation keeps no tenant from it."""
@@ -152,27 +152,27 @@ class Fleet:
         return row.is_taking and not self.is_down(row.id) and row.id not in self.cordoned
 
     def is_held_back(self, move: Move) -> bool:
-        """Whether a move is one of an evacuation that is held: it does not begin until fewer instances are ill."""
-        return move.step == "ordered" and move.path != "whole" and move.source in self.held
+        """Whether a move is of a suspended evacuation: it does not begin until fewer instances are ill."""
+        return move.step == "ordered" and move.path != "whole" and move.source in self.suspended
 
     def down_in_words(self, instance: str) -> str:
-        """Of an instance that is down, as operators are told."""
-        told = self.health[instance]
-        return f"engine instance {instance} is down: {told.message or told.reason}"
+        """Why an instance is down, for operators."""
+        health = self.health[instance]
+        return f"engine instance {instance} is down: {health.message or health.reason}"
 
     def ill_in_words(self, instance: str) -> str:
-        """Of an instance that is not well, as operators are told."""
+        """Why an instance is not well, for operators."""
         if not self.is_ill(instance):
             return f"engine instance {instance} is cordoned: {self.cordoned[instance]}"
         if self.is_down(instance):
             return self.down_in_words(instance)
-        told = self.health[instance]
-        return f"engine instance {instance} is {told.health}: {told.message or told.reason}"
+        health = self.health[instance]
+        return f"engine instance {instance} is {health.health}: {health.message or health.reason}"
 
     def is_out_of_reach(self, instance: str) -> bool:
         """Whether nobody can do anything there, as far as anybody knows."""
-        told = self.health.get(instance)
-        return told is not None and told.is_out_of_reach
+        health = self.health.get(instance)
+        return health is not None and health.is_out_of_reach
 
     def is_given_up(self, instance: str) -> bool:
         """Whether remediation gives it up, though its cluster can be reached: another takes its place there."""
@@ -185,18 +185,18 @@ class Fleet:
         return replace(candidate, accepting=accepting, is_down=self.is_down(row.id))
 
     def version_of(self, row: EngineInstanceRow) -> str:
-        """What an instance runs: as its agent tells, or else as it was ordered; empty if nobody knows."""
-        told = self.health.get(row.id)
-        return (told.version if told is not None else "") or row.wanted_version or ""
+        """The version that an instance runs: as its agent reports, or else as ordered; empty if nobody knows."""
+        health = self.health.get(row.id)
+        return (health.version if health is not None else "") or row.wanted_version or ""
 
-    def release_told(self, row: EngineInstanceRow) -> Release:
-        """What an instance is of, as its agent tells, or else as it was ordered: what its tenants meet."""
+    def observed_release(self, row: EngineInstanceRow) -> Release:
+        """The release of an instance, as its agent reports, or else as ordered: the one that its tenants meet."""
         return Release(self.version_of(row), row.profile or "")
 
-    def release_ordered(self, row: EngineInstanceRow) -> Release:
-        """What an instance is of, as it was ordered, or else as its agent tells: for who counts what was added.
+    def desired_release(self, row: EngineInstanceRow) -> Release:
+        """The release of an instance, as ordered, or else as its agent reports: to count instances that were added.
 
-        Whatever is told of an instance that was added, it is not added once more.
+        Whatever is reported of an instance that was added, it is not added once more.
         """
         return Release(row.wanted_version or self.version_of(row), row.profile or "")
 
@@ -251,8 +251,8 @@ class Fleet:
 
     def with_coming(self, instance: str, tenant: TenantHere) -> Fleet:
         """With room on an instance taken for a tenant that is to come."""
-        held = self.holding(instance)
-        more = replace(held, tenants=held.tenants + 1, deployments=held.deployments + tenant.deployments)
+        before = self.holding(instance)
+        more = replace(before, tenants=before.tenants + 1, deployments=before.deployments + tenant.deployments)
         return replace(self, holdings={**self.holdings, instance: more})
 
     def with_pool(self, row: EnginePool) -> Fleet:

@@ -204,7 +204,7 @@ def decide_own_order(order: Order, actor: str, fleet: Fleet, now: datetime) -> t
 def _carried_out(  # noqa: PLR0911 - one for each sort of order
     order: FleetOrder, fleet: Fleet, topics: Sequence[ClusterTopic]
 ) -> tuple[str, Fleet]:
-    """What is told of it, and the fleet afterwards: the very same if nothing has changed. Raises Refused."""
+    """The message for operators, and the fleet afterwards: the very same if nothing has changed. Raises Refused."""
     given, at = order.order, order.ordered_at
     match given:
         case AddEngineCluster():

@@ -126,8 +126,8 @@ class Ladder:
 
     def begin_moves(self, at_once: int = 1) -> list[Move]:
         """Those that the next look at moves lets begin; those that are over are forgotten."""
-        held = frozenset(name for name, row in self.rows.items() if row.state == "held")
-        before, after = self.fleet.moves, begin_moves(replace(self.fleet, held=held), at(self.now), at_once)
+        suspended = frozenset(name for name, row in self.rows.items() if row.state == "held")
+        before, after = self.fleet.moves, begin_moves(replace(self.fleet, suspended=suspended), at(self.now), at_once)
         left = {tenant: move for tenant, move in after.moves.items() if not move.is_over}
         self.fleet = replace(after, moves=left)
         return [move for tenant, move in left.items() if move.step == "reserved" and before[tenant].step == "ordered"]

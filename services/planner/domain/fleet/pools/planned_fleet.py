@@ -53,7 +53,7 @@ class PlannedFleet:
 
         One of the release that the pool adds counts though it is closed: the next would be, too, and none be enough.
         """
-        is_of_no_use = row.id in self.fleet.closed and self.fleet.release_ordered(row) != pool.release
+        is_of_no_use = row.id in self.fleet.closed and self.fleet.desired_release(row) != pool.release
         return not (row.is_leaving or row.state == "failed" or is_of_no_use or self.fleet.is_given_up(row.id))
 
     def is_serving(self, row: EngineInstanceRow) -> bool:

@@ -95,7 +95,7 @@ def _sized_by(pool: EnginePool, planned: PlannedFleet) -> list[EngineInstanceRow
     rollout = _rollout_of(pool, fleet)
     if rollout is None or rollout.step in ("reverting", *FINAL):
         return members
-    return [row for row in members if (fleet.release_ordered(row) == rollout.release) == rollout.is_on_new]
+    return [row for row in members if (fleet.desired_release(row) == rollout.release) == rollout.is_on_new]
 
 
 def _grow(adding: EnginePool, planned: PlannedFleet, members: Iterable[EngineInstanceRow], lacking: int) -> str:
@@ -109,7 +109,7 @@ def _grow(adding: EnginePool, planned: PlannedFleet, members: Iterable[EngineIns
     if rollout is not None and not rollout.is_on_new and adding.release == rollout.release:
         comes = f"no new tenant comes to {rollout.release.in_words}, which it adds, for now"
         return f"the old instances of the ring lack {lacking} others: {comes}"
-    installed = (row for row in members if row.wanted_version and planned.fleet.release_ordered(row) == adding.release)
+    installed = (row for row in members if row.wanted_version and planned.fleet.desired_release(row) == adding.release)
     failed = next((row for row in installed if row.state == "failed"), None)
     if failed is not None:
         return f"no instance is added: {failed.id} has failed, {failed.state_message}"

@@ -48,7 +48,7 @@ def _is_serving(row: EngineInstanceRow, fleet: Fleet) -> bool:
 
 def runs(row: EngineInstanceRow, rollout: Rollout, fleet: Fleet) -> bool:
     """Whether an instance is of the rollout's release: as its agent tells, or else as it was ordered."""
-    return fleet.release_told(row) == rollout.release
+    return fleet.observed_release(row) == rollout.release
 
 
 def cell_of(row: EngineInstanceRow) -> Cell:
