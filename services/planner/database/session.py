@@ -184,7 +184,7 @@ class DatabaseSession:
         self._pace = next_pace(self._pace, now, at_once, is_waiting=is_waiting)
         return self._pace
 
-    def take_over_partitions(
+    def claim_partitions(
         self, partitions: Sequence[TopicPartition], logs: Mapping[TopicPartition, LogExtent] = MappingProxyType({})
     ) -> dict[TopicPartition, int]:
         """Claim partitions: from now on no other planner writes for them.

@@ -204,7 +204,7 @@ def test_clusters_of_a_tenant_when_its_move_ends_before_it_begins_then_nothing_i
     add_tenant_elsewhere(sessions, database, north)
 
     def told() -> list[str]:
-        tenants.take_over_partitions([TopicPartition("gitops.commands", 0)])
+        tenants.claim_partitions([TopicPartition("gitops.commands", 0)])
         return clusters_of(database, "team-b", "uid-b")
 
     order(fleet, 2, MoveTenant(WORKSPACE, "team-b", north))
@@ -223,7 +223,7 @@ def test_clusters_of_tenants_when_a_planner_of_before_has_told_none_then_the_nex
 ) -> None:
     with psycopg.connect(database.owner_url) as owner:
         owner.execute("DELETE FROM tenant_clusters")
-    sessions[1].take_over_partitions([TopicPartition("gitops.commands", 0)])
+    sessions[1].claim_partitions([TopicPartition("gitops.commands", 0)])
     assert clusters_of(database, NAMESPACE, "") == ["default"]
 
 
