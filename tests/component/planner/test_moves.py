@@ -680,10 +680,10 @@ def test_tenant_when_split_then_each_of_its_parts_is_found_by_its_name_with_what
         named = load_counted_fleet(owner, ENGINES, [part]).tenants
         everywhere = load_all_tenants(owner, ENGINES)
         on_one, on_other = load_tenants_on(owner, [own]), load_tenants_on(owner, [other])
-    known = {name: (each.engine_instance_id, each.deployments, each.is_split) for name, each in named.items()}
+    known = {name: (each.engine_instance_id, each.deployments, each.is_split) for name, each in named.rows.items()}
     assert known == {NAME: (own, 1, True), part: (other, 1, True)}
     assert {name: each.load for name, each in everywhere.items()} == {NAME: LOAD, part: LOADS["Application"]}
-    assert (on_one, on_other) == ({NAME: named[NAME]}, {part: named[part]})
+    assert (on_one.on([own]), on_other.on([other])) == ({NAME: named[NAME]}, {part: named[part]})
 
 
 def test_instance_when_it_has_a_part_of_a_tenant_then_it_is_not_empty(
