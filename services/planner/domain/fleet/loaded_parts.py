@@ -70,7 +70,7 @@ class LoadedTenants(Mapping[TenantName, TenantHere]):
     """
 
     rows: Mapping[TenantName, TenantHere] = field(default_factory=dict)
-    """Those that were found: for who is content with some."""
+    """Those that were found, for rules that look at whatever was loaded."""
     names: frozenset[TenantName] = frozenset()
     """Of tenants that were asked for, with all of their parts."""
     instances: frozenset[str] = frozenset()
@@ -85,9 +85,10 @@ class LoadedTenants(Mapping[TenantName, TenantHere]):
 
     def on(self, instances: Collection[str]) -> dict[TenantName, TenantHere]:
         """Those on these instances. Raises LookupError if the tenants of one of them were not loaded."""
-        if not self.are_all and (unloaded := {*instances} - self.instances):
+        wanted = frozenset(instances)
+        if not self.are_all and (unloaded := wanted - self.instances):
             raise LookupError(f"tenants of engine instances were not loaded: {', '.join(sorted(unloaded))}")
-        return {name: each for name, each in self.rows.items() if each.engine_instance_id in instances}
+        return {name: each for name, each in self.rows.items() if each.engine_instance_id in wanted}
 
     def merged_with(self, others: LoadedTenants) -> LoadedTenants:
         """With ``others``: of a tenant that both have, their row."""
@@ -113,11 +114,11 @@ class LoadedTenants(Mapping[TenantName, TenantHere]):
         return len(self._all())
 
     def items(self) -> ItemsView[TenantName, TenantHere]:
-        """All of them, without a look-up of each. Raises LookupError if not all were loaded."""
+        """All of them: faster than a look-up of each. Raises LookupError if not all were loaded."""
         return self._all().items()
 
     def values(self) -> ValuesView[TenantHere]:
-        """Likewise."""
+        """All of them, without their names. Raises LookupError if not all were loaded."""
         return self._all().values()
 
     def _all(self) -> Mapping[TenantName, TenantHere]:
