@@ -126,7 +126,7 @@ class _OffsetLoader:
         delays, deadline = Backoff(), time.monotonic() + POSITIONS_SECONDS
         while True:
             try:
-                return self._store.take_over_partitions(partitions, read_extents(self._brokers, GROUP, partitions))
+                return self._store.claim_partitions(partitions, read_extents(self._brokers, GROUP, partitions))
             except Unreachable as error:
                 log.warning("positions not read", error=str(error))
                 return {}

@@ -123,5 +123,6 @@ def overload_of(url: str, instance: str, shown: Fleet) -> str:
     with connected(url) as connection:
         burdens = load_burdens(connection, now)
         read = instances_to_relieve(instance, shown, burdens, now)
-        tenants = load_measured_tenants_on(connection, ENGINES, read) if read else {}
-    return explain_overload(instance, replace(shown, tenants=tenants), burdens, now)
+        if read:
+            shown = replace(shown, tenants=load_measured_tenants_on(connection, ENGINES, read))
+    return explain_overload(instance, shown, burdens, now)

@@ -136,7 +136,7 @@ def _planned_row(rollout: Rollout, name: str, planned: Fleet) -> Row:
     """
     ring = ring_of(replace(rollout, ring=name), name, planned)
     old, new = [row.id for row in ring.sources], [row.id for row in ring.targets]
-    places = Counter(tenant.engine_instance_id for tenant in planned.tenants.values())
+    places = Counter(tenant.engine_instance_id for tenant in planned.tenants.on([*old, *new]).values())
     moving = sum(places[each] for each in old)
     return {
         "ring": name,

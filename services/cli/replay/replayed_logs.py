@@ -47,7 +47,7 @@ class Replay:
 
     def begin(self, sources: Sequence[TopicPartition]) -> None:
         """These partitions are to be replayed."""
-        self._next = self.session.take_over_partitions(sources)
+        self._next = self.session.claim_partitions(sources)
 
     def apply_messages(self, messages: Sequence[ConsumedMessage]) -> None:
         """Have their effects in the database."""

@@ -22,7 +22,8 @@ from services.planner.database.move_queries import TENANTS_GONE, UNDER_WAY, load
 from services.planner.database.pool_queries import load_pools
 from services.planner.database.remedy_queries import CORDONED, HELD, REASONS_BY_HAND
 from services.planner.database.rollout_queries import load_closed, load_figures, load_rollout
-from services.planner.domain.fleet.fleet import Fleet, Holding, TenantHere
+from services.planner.domain.fleet.fleet import Fleet, Holding
+from services.planner.domain.fleet.loaded_parts import LoadedTenants, TenantHere
 from services.planner.domain.fleet.placement.measured_load import measured_load
 from services.planner.domain.fleet.reports.report_rows import Installation, InstanceHealth
 from services.planner.domain.fleet.rollouts.rollout_rows import Rollout
@@ -200,12 +201,18 @@ def load_fleet_rows(
     tenants: Collection[TenantName] = (),
     closing: Collection[str] | None = None,
 ) -> Fleet:
-    """All rows, those of ``tenants``, and which of ``orders`` are decided; without :func:`with_kept_rows`.
+    """All rows of the fleet, those of ``tenants``, and which of ``orders`` are decided; other parts are unloaded.
 
-    Nothing is counted (:func:`load_holdings`). Of retired instances those are read that moves lead to. Moves are read
-    before tenants: of one that its planner takes a step of meanwhile, the tenant may have come further than the row
-    says, and never less far. No tenant comes to who is ``closing``, or to what the rollout gives up now, until the
-    transaction ends; None is for who only looks, and locks nothing.
+    Of retired instances it has those that moves lead to. Moves are read before tenants: if a planner takes a step of a
+    move meanwhile, the tenant is further than the row says, and never less far.
+
+    Args:
+        connection: to the database.
+        engines: that this build knows.
+        orders: ids.
+        tenants: names of them, or of their parts.
+        closing: instances to lock, with those that the rollout gives up now: no planner places a tenant there until the
+            transaction ends. None: nothing is locked.
     """
     rollout = load_rollout(connection)
     if closing is not None:
@@ -228,7 +235,9 @@ def load_fleet_rows(
         instances={each.id: each for each in instances},
         holdings={},
         engines=frozenset(engines),
-        tenants={(workspace, namespace): TenantHere(*rest) for workspace, namespace, *rest in found},
+        tenants=LoadedTenants(
+            {(workspace, namespace): TenantHere(*rest) for workspace, namespace, *rest in found}, names=frozenset(named)
+        ),
         moves={each.tenant_id: each for each in moves},
         gone=gone,
         decided=decided,
@@ -246,15 +255,16 @@ def load_fleet_rows(
     )
 
 
-def with_kept_rows(connection: Connection[Any], fleet: Fleet) -> Fleet:
-    """``fleet`` with what grows for years, and is read only for what goes by it.
+def load_retired_and_assignments(connection: Connection[Any], fleet: Fleet) -> Fleet:
+    """``fleet`` with retired instances, whose ids are not given out again, and with what operators have assigned.
 
-    That is what operators have assigned, and instances that are retired: their ids are not given out again.
+    Both grow for years, and few decisions read them.
     """
     retired = {row[0]: EngineInstanceRow(*row) for row in connection.execute(RETIRED).fetchall()}
     return replace(
         fleet,
         instances=dict(sorted({**retired, **fleet.instances}.items())),
+        has_retired=True,
         uncounted=fleet.uncounted | (retired.keys() - fleet.instances.keys()),
         rules=load_rules(connection),
     )
@@ -279,7 +289,7 @@ def load_counted_fleet(
     connection: Connection[Any], engines: Mapping[str, Engine], tenants: Collection[TenantName] = ()
 ) -> Fleet:
     """All rows, those of ``tenants``, and what is on every instance: what operators are shown."""
-    fleet = with_kept_rows(connection, load_fleet_rows(connection, engines, tenants=tenants))
+    fleet = load_retired_and_assignments(connection, load_fleet_rows(connection, engines, tenants=tenants))
     return fleet.with_holdings(load_holdings(connection, fleet.instances))
 
 
@@ -294,32 +304,35 @@ def load_measured(connection: Connection[Any], engines: Mapping[str, Engine]) ->
     return {each: measured_load(objects[each], coming.get(each, 0), queues.get(each, 0)) for each in known}
 
 
-def load_tenants_on(connection: Connection[Any], instances: Collection[str]) -> dict[TenantName, TenantHere]:
+def load_tenants_on(connection: Connection[Any], instances: Collection[str]) -> LoadedTenants:
     """Tenants that are current and on one of ``instances``; without their load."""
     found = connection.execute(TENANTS_HERE, {"instances": sorted(instances)}).fetchall()
-    return {(workspace, namespace): TenantHere(*rest) for workspace, namespace, *rest in found}
+    rows = {(workspace, namespace): TenantHere(*rest) for workspace, namespace, *rest in found}
+    return LoadedTenants(rows, instances=frozenset(instances))
 
 
 def load_measured_tenants_on(
     connection: Connection[Any], engines: Mapping[str, Engine], instances: Collection[str]
-) -> dict[TenantName, TenantHere]:
-    """Likewise, with what these carry for them; of an engine unknown here nothing."""
+) -> LoadedTenants:
+    """Tenants that are current and on one of ``instances``, with their load: 0 on an engine that this build lacks."""
     asked = {"instances": sorted(instances)}
     objects = _by_lane(connection.execute(OBJECTS_OF_ASKED, asked).fetchall())
     running: dict[str, str] = dict(connection.execute(ENGINES_OF_ASKED, asked).fetchall())
-    return {
+    rows = {
         (workspace, namespace): _measured((tenant, partition, on, *counts), engines.get(running[on]), objects)
         for workspace, namespace, tenant, partition, on, *counts in connection.execute(TENANTS_HERE, asked).fetchall()
     }
+    return LoadedTenants(rows, instances=frozenset(instances))
 
 
-def load_all_tenants(connection: Connection[Any], engines: Mapping[str, Engine]) -> dict[TenantName, TenantHere]:
-    """All tenants that are current, with what their instances carry for them; of an engine unknown here nothing."""
+def load_all_tenants(connection: Connection[Any], engines: Mapping[str, Engine]) -> LoadedTenants:
+    """All tenants that are current, with their load: 0 on an engine that this build does not know."""
     objects = _by_lane(connection.execute(OBJECTS).fetchall())
-    return {
+    rows = {
         (workspace, namespace): _measured(rest, engines.get(engine), objects)
         for workspace, namespace, *rest, engine in connection.execute(ALL_TENANTS).fetchall()
     }
+    return LoadedTenants.of_all(rows)
 
 
 def _by_lane(rows: Iterable[tuple[str, str, str, int]]) -> ObjectsHeld:

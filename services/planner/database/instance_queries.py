@@ -1,4 +1,4 @@
-"""Engine instances: what agents told last, which are silent, how many are well, and what retired ones leave behind."""
+"""Engine instances: newest reports, silent ones, how many are well, and what retired ones leave behind."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from services.planner.domain.fleet.reports.report_rows import InstanceHealth, Ke
 
 KEPT_ORPHANS = f"SELECT {names(KeptOrphans)} FROM kept_orphans WHERE engine_instance_id = ANY(%s)"
 HEALTH = f"SELECT {names(InstanceHealth)} FROM engine_health WHERE engine_instance_id = ANY(%s)"
-# Nobody tells anything of a retired instance any more, and nobody has to.
+# A retired instance has no reports any more, and needs none.
 HEALTH_DUE = """
 SELECT h.engine_instance_id, h.partition
   FROM engine_health h JOIN engine_instances i ON i.id = h.engine_instance_id
@@ -64,13 +64,13 @@ class LostObject(NamedTuple):
 
 
 def load_kept_orphans(connection: Connection[Any], instances: Collection[str]) -> dict[str, KeptOrphans]:
-    """What agents of these instances keep though no row desires it."""
+    """Objects on these instances that no row desires, by the newest reports."""
     rows = connection.execute(KEPT_ORPHANS, (sorted(instances),))
     return {each.engine_instance_id: each for each in (KeptOrphans(*row) for row in rows)}
 
 
 def load_engine_health(connection: Connection[Any], instances: Collection[str]) -> dict[str, InstanceHealth]:
-    """How these instances are, as their agents told last."""
+    """The health of these instances, by the newest reports."""
     rows = connection.execute(HEALTH, (sorted(instances),))
     return {each.engine_instance_id: each for each in (InstanceHealth(*row) for row in rows)}
 
@@ -78,7 +78,7 @@ def load_engine_health(connection: Connection[Any], instances: Collection[str]) 
 def find_due_health(
     connection: Connection[Any], now: datetime, partitions: Sequence[int], clusters: Sequence[str], limit: int
 ) -> list[Event]:
-    """Engine instances of these clusters that are not retired, and of which no agent has told anything for long."""
+    """Events for engine instances of these clusters that are not retired, and that no agent has reported for long."""
     values = {"now": now, "partitions": list(partitions), "clusters": list(clusters), "limit": limit}
     return [Event(HealthDue(known), at, "") for known, at in connection.execute(HEALTH_DUE, values)]
 
@@ -86,11 +86,11 @@ def find_due_health(
 def find_lost_objects(
     connection: Connection[Any], now: datetime, partitions: Sequence[int], limit: int, after: LostObject | None
 ) -> tuple[list[Event], LostObject | None]:
-    """That objects are removed which a retired instance was to remove: it is lost, and no agent will ever tell it.
+    """Reports that objects are removed which a retired instance was to remove: it is lost, and no agent will send them.
 
-    The removal of what a deployment became is forced: what that has deployed is left behind. In their order, and of
-    those ``after`` one alone, so that what stays whatever is told of it holds up no other. With them the last one, if
-    there may be more behind it.
+    The removal of a deployment's object is forced: what it has deployed is left behind. Objects come in their order,
+    and only those ``after`` one, so that one whose row stays holds up no other. Also returns the last of them, if there
+    may be more behind it.
     """
     first = after or LostObject("", "", "")
     values = {"partitions": list(partitions), "limit": limit, **first._asdict()}
@@ -103,7 +103,7 @@ def find_lost_objects(
 
 
 def forget_retired(connection: Connection[Any]) -> int:
-    """Delete what agents told of instances that are retired by now, and were told to do; returns how many rows."""
+    """Delete reports of instances that are retired by now, and orders to their agents; returns how many rows."""
     return sum(connection.execute(statement).rowcount for statement in FORGET_RETIRED)
 
 

@@ -65,7 +65,7 @@ GOES_BACK = ", ".join(f"'{step}'" for step in CANCELLABLE)
 TENANTS_GONE = f"""
 SELECT tenant_id FROM moves m WHERE {UNDER_WAY} AND NOT EXISTS (SELECT FROM tenants t WHERE t.id = m.tenant_id)
 """
-# By the rules of settle_moves: thousands may wait for hours, while the next one begins each time that one is over.
+# By the rules of begin_moves: thousands may wait for hours, while the next one begins each time that one is over.
 IS_MOVE_DUE = f"""
 WITH out_of_reach AS MATERIALIZED (
     SELECT id FROM engine_instances WHERE {IS_OUT_OF_REACH}

@@ -17,35 +17,18 @@ from uuid import UUID, uuid4
 
 import structlog
 from psycopg import Connection
-from psycopg.pq import TransactionStatus
 
 from services.common.kafka import LogExtent, TopicPartition
 from services.common.telemetry.metrics import BATCH_SECONDS
 from services.planner import SERVICE
 from services.planner.database.connection import DatabaseConnection
 from services.planner.database.dormant_queries import look_up_dormant
-from services.planner.database.fleet_queries import (
-    load_all_tenants,
-    load_fleet_rows,
-    load_holdings,
-    load_measured_tenants_on,
-    load_tenants_on,
-    with_kept_rows,
-)
+from services.planner.database.fleet_reader import FleetReader
 from services.planner.database.fleet_view_queries import load_engine_clusters, load_fleet, load_placements, reload_fleet
-from services.planner.database.instance_queries import load_engine_health, load_kept_orphans
 from services.planner.database.load import Loaded, load
-from services.planner.database.move_queries import (
-    count_returned_moves,
-    find_tenants_to_move,
-    load_evacuations,
-    lock_moves,
-    measure_latencies,
-)
+from services.planner.database.move_queries import find_tenants_to_move, measure_latencies
 from services.planner.database.periodic_queries import find_parked_statuses
-from services.planner.database.pool_queries import find_leaving, load_burdens
 from services.planner.database.positions import forget_positions, lock_positions, resume, take_up
-from services.planner.database.remedy_queries import load_remediations
 from services.planner.database.save import Span, save
 from services.planner.database.sweeps import find_unseen, find_unseen_of, load_newest_lists
 from services.planner.database.tenant_cache import TenantCache
@@ -53,12 +36,7 @@ from services.planner.database.tenant_clusters import CLUSTERS_OF_PARTITIONS
 from services.planner.domain.changes import BatchChanges
 from services.planner.domain.dormancy import Lookup
 from services.planner.domain.events import SweepPlace, SweepScope
-from services.planner.domain.fleet.fleet import Fleet, Holding, TenantHere
 from services.planner.domain.fleet.moves.pace import Pace, is_waited, next_pace
-from services.planner.domain.fleet.pools.pool_rows import Burdens
-from services.planner.domain.fleet.remediation.remediation_rows import Remediation
-from services.planner.domain.fleet.reports.report_rows import InstanceHealth, KeptOrphans
-from services.planner.domain.fleet.rows import Move
 from services.planner.domain.fleet.view import FleetView
 from services.planner.domain.parked_statuses import LeftStatus
 from services.planner.domain.state import TenantState
@@ -104,12 +82,17 @@ class DatabaseSession:
     def fleet(self) -> FleetView:
         """Engine instances as they were read last.
 
-        What they carry is as at the last :meth:`refresh_fleet`, and what was written since besides.
+        Their load is that of the last :meth:`refresh_fleet`, and what was written since.
         """
         return self._fleet
 
+    @property
+    def fleet_reader(self) -> FleetReader:
+        """Reads the fleet, for what a batch decides about it: in its transaction, by the load and pace of now."""
+        return FleetReader(self._database, self._engines, self._pace, self._fleet.load)
+
     def load_tenants(self, wanted: Collection[TenantName]) -> Loaded:
-        """The tenants that have these names or had them. Those are kept of whose name none is parked."""
+        """The tenants that have these names or had them. They stay in memory unless one of the name is parked."""
         found = {name: self.tenants.find_tenants(name) for name in wanted}
         known = {name: tuple(states) for name, states in found.items() if states is not None}
         if len(known) == len(found) and self._fleet.instances:
@@ -124,7 +107,7 @@ class DatabaseSession:
         return replace(loaded, tenants=known, fleet=self._fleet)
 
     def find_engine_clusters(self, instances: Collection[str]) -> Mapping[str, str]:
-        """The engine cluster of each of these instances; of those that there are not, none."""
+        """The engine cluster of each of these instances that exists."""
         viewed = self._fleet.instances
         known = {each: viewed[each].engine_cluster for each in instances if each in viewed}
         if len(known) == len(instances):
@@ -140,12 +123,12 @@ class DatabaseSession:
             return look_up_dormant(connection, states, lookups)
 
     def find_unseen(self, scopes: Sequence[SweepScope]) -> Mapping[SweepScope, SweepFound]:
-        """What complete lists did not show, as far as the database knows, and is not to be removed already."""
+        """Resources in the database that complete lists did not show and that are not to be removed already."""
         with self.connection() as connection:
             return find_unseen(connection, scopes)
 
     def find_unseen_of(self, part: SweepPart) -> Mapping[UUID, TenantName]:
-        """What of a part still exists and has not been seen since, and whose it is."""
+        """Resources of a part that exist and have not been seen since, with the names of their tenants."""
         with self.connection() as connection:
             return find_unseen_of(connection, part)
 
@@ -159,84 +142,6 @@ class DatabaseSession:
         with self.connection() as connection:
             return find_tenants_to_move(connection, tenants)
 
-    def find_kept_orphans(self, instances: Collection[str]) -> Mapping[str, KeptOrphans]:
-        """What agents of these instances keep, as they told last."""
-        with self.connection() as connection:
-            return load_kept_orphans(connection, instances)
-
-    def find_engine_health(self, instances: Collection[str]) -> Mapping[str, InstanceHealth]:
-        """How these instances are, as their agents told last."""
-        with self.connection() as connection:
-            return load_engine_health(connection, instances)
-
-    def load_fleet_rows(
-        self, orders: Collection[UUID], closing: Collection[str], tenants: Collection[TenantName]
-    ) -> Fleet:
-        """All rows of the fleet, those of ``tenants``, and which of these orders are decided; nothing is counted.
-
-        Without :meth:`with_kept_rows`. Until the transaction ends, which this opens, no other planner places a
-        tenant on who is ``closing``.
-        """
-        with self.connection() as connection:
-            if connection.info.transaction_status == TransactionStatus.IDLE:
-                connection.execute("BEGIN")
-            return replace(load_fleet_rows(connection, self._engines, orders, tenants, closing), pace=self._pace)
-
-    def lock_moves(self, moves: Collection[Move]) -> bool:
-        """Keep planners from taking steps of ``moves`` until the transaction ends; whether each is as it was read."""
-        with self.connection() as connection:
-            return lock_moves(connection, moves)
-
-    def with_kept_rows(self, fleet: Fleet) -> Fleet:
-        """``fleet`` with retired instances, and what operators have assigned."""
-        with self.connection() as connection:
-            return with_kept_rows(connection, fleet)
-
-    def load_holdings(self, instances: Collection[str]) -> Mapping[str, Holding]:
-        """What is on each of these instances."""
-        with self.connection() as connection:
-            return load_holdings(connection, instances)
-
-    def load_tenants_on(self, instances: Collection[str]) -> Mapping[TenantName, TenantHere]:
-        """Tenants that are current and on one of these instances; not what these hold for them."""
-        with self.connection() as connection:
-            return load_tenants_on(connection, instances)
-
-    def load_measured_tenants_on(self, instances: Collection[str]) -> Mapping[TenantName, TenantHere]:
-        """Likewise, with what these hold for them."""
-        with self.connection() as connection:
-            return load_measured_tenants_on(connection, self._engines, instances)
-
-    def load_burdens(self, now: datetime) -> Burdens:
-        """Overloaded instances, and the tenants that were moved of late."""
-        with self.connection() as connection:
-            return load_burdens(connection, now)
-
-    def find_leaving(self) -> Collection[str]:
-        """Ids of instances that pools give up, and that no tenant is on."""
-        with self.connection() as connection:
-            return find_leaving(connection)
-
-    def load_all_tenants(self) -> Mapping[TenantName, TenantHere]:
-        """All tenants that are current, with what their instances hold for them."""
-        with self.connection() as connection:
-            return load_all_tenants(connection, self._engines)
-
-    def count_returned_moves(self, since: datetime) -> Mapping[tuple[UUID, str], int]:
-        """By tenant and target, how many moves went back since then because a step took too long."""
-        with self.connection() as connection:
-            return count_returned_moves(connection, since)
-
-    def load_evacuations(self, since: datetime, now: datetime) -> Mapping[TenantName, frozenset[str]]:
-        """By tenant, instances that it was evacuated from since then for a reason that a tenant can cause."""
-        with self.connection() as connection:
-            return load_evacuations(connection, since, now)
-
-    def load_remediations(self) -> Mapping[str, Remediation]:
-        """What was done for instances that are ill or have been, by their ids."""
-        with self.connection() as connection:
-            return load_remediations(connection)
-
     def save_changes(self, changes: BatchChanges, spans: Sequence[Span]) -> None:
         """Write ``changes`` and the offsets, and commit both. Raises Fenced if another planner has taken over."""
         self.write_changes(changes, spans)
@@ -244,7 +149,7 @@ class DatabaseSession:
             connection.commit()
 
     def write_changes(self, changes: BatchChanges, spans: Sequence[Span]) -> None:
-        """The same without the commit: what is read next knows of it, and what fails before the commit undoes it."""
+        """Write without committing: later reads see it, and a failure rolls it back."""
         with self.connection() as connection:
             complete = save(connection, changes.written, spans, self.owner)
             if changes.other.affects_placement:
@@ -279,10 +184,10 @@ class DatabaseSession:
         self._pace = next_pace(self._pace, now, at_once, is_waiting=is_waiting)
         return self._pace
 
-    def take_over_partitions(
+    def claim_partitions(
         self, partitions: Sequence[TopicPartition], logs: Mapping[TopicPartition, LogExtent] = MappingProxyType({})
     ) -> dict[TopicPartition, int]:
-        """Take partitions up: from now on nobody else writes to them.
+        """Claim partitions: from now on no other planner writes for them.
 
         Returns the first offset of each whose effect is not in the database; where ``logs`` says what a partition
         holds, one that it has.

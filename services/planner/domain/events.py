@@ -127,6 +127,17 @@ class NamespaceReplaced:
 
 
 @dataclass(frozen=True, slots=True)
+class ClusterTopic:
+    """A topic of an engine cluster, as the brokers describe it."""
+
+    name: str
+    partitions: int | None
+    """0 if it does not exist; None if planners may not ask for it."""
+    needed: int
+    """How many partitions it has to have."""
+
+
+@dataclass(frozen=True, slots=True)
 class Event:
     """A message. ``partition`` is the number of its partition, the same for all messages of a tenant."""
 
@@ -147,7 +158,9 @@ class Event:
     partition: int
     trace_id: str
     reporting_cluster: str | None = None
-    """For an observation, the engine cluster whose agents alone could write it; None if that is not known."""
+    """Of an observation: the engine cluster whose agents alone could write it; None if that is not known."""
+    cluster_topics: tuple[ClusterTopic, ...] = ()
+    """Of an order that adds an engine cluster: its topics. None of one whose id no topic can have in its name."""
 
     @property
     def is_of_fleet(self) -> bool:

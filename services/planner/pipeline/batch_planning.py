@@ -15,7 +15,6 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from types import MappingProxyType
 from typing import Protocol
 from uuid import UUID
 
@@ -27,12 +26,12 @@ from services.common.telemetry.logging import raised_at
 from services.common.telemetry.metrics import Failure, count_failure
 from services.kinds.registry import Registry
 from services.planner import SERVICE
+from services.planner.database.fleet_reader import FleetReader
 from services.planner.database.load import Loaded
 from services.planner.domain.audit import audit_of_placement
 from services.planner.domain.changes import NOTHING, BatchChanges, Changes, TenantChanges
 from services.planner.domain.dormancy import Lookup, lookup_for
 from services.planner.domain.events import Due, Event, MoveDue, SweepDue, SweepPlace, SweepScope, Unseen
-from services.planner.domain.fleet.fleet import ClusterTopic
 from services.planner.domain.fleet.placement.added_load import added_load
 from services.planner.domain.fleet.reports.installations import decide_installations, is_of_installation
 from services.planner.domain.fleet.reports.orphans import instance_of
@@ -43,8 +42,13 @@ from services.planner.domain.plan import plan
 from services.planner.domain.policy import Policy, SweepGuard
 from services.planner.domain.state import TenantState
 from services.planner.domain.sweeps import SweepFound, by_tenant, decide_sweep, scope_of
-from services.planner.domain.tenants_of_name import Share, split_by_tenant, tenant_after, tenant_with_events
-from services.planner.pipeline.fleet_planning import FleetDatabase, plan_fleet, plan_reports
+from services.planner.domain.tenants_of_name import (
+    Share,
+    split_by_tenant,
+    tenant_after,
+    tenant_with_events,
+)
+from services.planner.pipeline.fleet_planning import plan_fleet, plan_reports
 from services.planner.pipeline.parking import parked_event, parked_tenant
 from services.planner.rows.consumption import ParkedTenant, RefusedSweep, SweepPart
 from services.planner.rows.tenants import Tenant, TenantName
@@ -52,8 +56,12 @@ from services.planner.rows.tenants import Tenant, TenantName
 log = structlog.get_logger(__name__)
 
 
-class Database(FleetDatabase, Protocol):
+class Database(Protocol):
     """What planning a batch reads."""
+
+    @property
+    def fleet_reader(self) -> FleetReader:
+        """What it asks about the fleet."""
 
     def load_tenants(self, wanted: Collection[TenantName]) -> Loaded:
         """The tenants that have these names, or had them."""
@@ -107,7 +115,6 @@ def plan_batch(
     policy: Policy,
     now: datetime,
     only: TenantName | None = None,
-    cluster_topics: Mapping[str, Sequence[ClusterTopic]] = MappingProxyType({}),
 ) -> BatchChanges:
     """What a part's ``events``, in their order, change.
 
@@ -117,9 +124,9 @@ def plan_batch(
         policy: what operators have set.
         now: the time.
         only: if given, only tenants of this name are planned.
-        cluster_topics: the topics of engine clusters that orders add, by cluster.
     """
-    of_fleet = plan_fleet([event for event in events if event.is_of_fleet], database, policy, now, cluster_topics)
+    reader = database.fleet_reader
+    of_fleet = plan_fleet([event for event in events if event.is_of_fleet], reader, policy, now)
     events = [event for event in events if not event.is_of_fleet]
     routed, sweeps = route([event for event in events if not instance_of(event)], database, policy.guard, now, only)
     if only is not None:
@@ -129,7 +136,7 @@ def plan_batch(
         routed = _without_late(routed, loaded.tenants, sweeps.lists_completed, database)
     # Agents may report on instances that do not exist, or no longer: their rows would have no topic to be streamed to.
     of_instances = [event for event in events if loaded.fleet.is_there(instance_of(event))]
-    of_fleet += plan_reports(of_instances, database, policy, now)
+    of_fleet += plan_reports(of_instances, reader, policy, now)
     # What is removed is of an instance that is retired, which the view of the fleet leaves out.
     of_fleet.append(decide_installations(event for event in events if is_of_installation(event)))
     shares = {

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import ParamSpec, TypeVar
 
 import structlog
@@ -17,10 +16,9 @@ from services.planner.database.save import Span
 from services.planner.database.session import DatabaseSession
 from services.planner.domain.changes import BatchChanges
 from services.planner.domain.events import Event
-from services.planner.domain.fleet.fleet import ClusterTopic
 from services.planner.domain.policy import Policy
 from services.planner.pipeline.batch_planning import plan_batch, split_at_markers
-from services.planner.pipeline.cluster_topics import clusters_to_add
+from services.planner.pipeline.cluster_topics import FindTopics, with_cluster_topics
 from services.planner.pipeline.coalesce import coalesce
 from services.planner.rows.tenants import TenantName
 
@@ -57,8 +55,7 @@ class EventApplier:
 
     session: DatabaseSession
     policy: Policy
-    find_cluster_topics: Callable[[Collection[str]], Mapping[str, Sequence[ClusterTopic]]]
-    """Asks the brokers for the topics of engine clusters, by their ids. Raises Retry if they do not answer."""
+    find_cluster_topics: FindTopics
     clock: Clock = field(default_factory=SystemClock)
 
     def __post_init__(self) -> None:
@@ -69,14 +66,12 @@ class EventApplier:
 
     def apply_events(self, events: Sequence[Event], spans: Sequence[Span]) -> None:
         """Write effects and offsets in one transaction. No transaction is open while the brokers are asked."""
-        added = clusters_to_add(events)
-        plan = partial(self._plan, cluster_topics=self.find_cluster_topics(added) if added else {})
-        *before, last = split_at_markers(events)
+        *before, last = split_at_markers(with_cluster_topics(events, self.find_cluster_topics))
         planned: list[BatchChanges] = []
         for part in before:
-            planned.append(plan(part, self.session, self.policy, self.clock.now()))
+            planned.append(self._plan(part, self.session, self.policy, self.clock.now()))
             self.session.write_changes(planned[-1], [replace(span, next=span.expected) for span in spans])
-        planned.append(plan(last, self.session, self.policy, self.clock.now()))
+        planned.append(self._plan(last, self.session, self.policy, self.clock.now()))
         self.save_changes(planned[-1], spans)
         report_changes(planned)
 

@@ -7,7 +7,7 @@ letter. A tenant on which a rule raises, or that cannot be placed, is parked. An
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -22,10 +22,10 @@ from services.planner.database.connection import Unreachable
 from services.planner.database.save import Fenced
 from services.planner.database.session import DatabaseSession
 from services.planner.domain.changes import BatchChanges
-from services.planner.domain.fleet.fleet import ClusterTopic
 from services.planner.domain.policy import Policy
 from services.planner.pipeline.batch_consumer import Batch, BatchConsumer
 from services.planner.pipeline.batch_failures import BatchFailures
+from services.planner.pipeline.cluster_topics import FindTopics
 from services.planner.pipeline.decode import Decoder
 from services.planner.pipeline.event_applier import EventApplier, coalesced, measured
 from services.planner.pipeline.parked_replay import ParkedReplay
@@ -50,8 +50,7 @@ class Planner:
     batch_limit: int
     periodic: Callable[[PeriodicPlanner], None]
     """Called between batches, at least every ``POLL_SECONDS`` when there are none."""
-    find_cluster_topics: Callable[[Collection[str]], Mapping[str, Sequence[ClusterTopic]]]
-    """See :class:`EventApplier`."""
+    find_cluster_topics: FindTopics
     stopping: threading.Event = field(default_factory=threading.Event)
     heartbeat: Heartbeat = field(default_factory=Heartbeat)
     clock: Clock = field(default_factory=SystemClock)

@@ -126,7 +126,7 @@ def test_database_when_restored_then_it_holds_every_row_partition_and_offset(
         owner.execute(ONE_MORE)
     with closing(DatabaseSession(empty.planner_url, ENGINES)) as planner:
         logs = {SOURCE: LogExtent("a", 0, 90)}
-        assert planner.take_over_partitions([SOURCE], logs) == {SOURCE: 70}
+        assert planner.claim_partitions([SOURCE], logs) == {SOURCE: 70}
 
 
 def saved_by_older_build(owner: psycopg.Connection) -> list[Any]:
@@ -300,7 +300,7 @@ def test_logs_when_the_database_is_restored_then_their_topics_are_compared_with_
     source, other = SOURCE, TopicPartition(OBSERVATIONS, 0)
     with closing(DatabaseSession(filled.planner_url, ENGINES)) as planner:
         logs = {source: LogExtent("another", 5, 500), other: LogExtent("b", 0, 3)}
-        assert planner.take_over_partitions([source, other], logs) == {source: 5, other: 0}
+        assert planner.claim_partitions([source, other], logs) == {source: 5, other: 0}
     with psycopg.connect(filled.owner_url) as owner:
         assert owner.execute(
             "SELECT next_offset, topic_id FROM consumer_offsets WHERE topic = %s", [COMMANDS]

@@ -123,7 +123,7 @@ def test_transaction_when_its_planner_stands_still_then_another_gets_its_rows_wi
     with stopped.connection() as held:
         held.execute("BEGIN")
         held.execute("LOCK TABLE consumer_offsets")
-        successor.take_over_partitions([])
+        successor.claim_partitions([])
         with pytest.raises(psycopg.errors.IdleInTransactionSessionTimeout):
             held.execute("SELECT 1")
     stopped.close()

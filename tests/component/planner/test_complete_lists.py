@@ -128,9 +128,9 @@ def test_log_when_it_is_made_anew_then_lists_of_the_former_one_make_no_command_l
     with psycopg.connect(database.owner_url) as owner:
         add_instance(owner, "engine-1", "argocd-1")
     log, other = TopicPartition(COMMANDS, 0), TopicPartition(COMMANDS, 1)
-    session.take_over_partitions([log, other], {log: LogExtent("a", 0, 9), other: LogExtent("a", 0, 9)})
+    session.claim_partitions([log, other], {log: LogExtent("a", 0, 9), other: LogExtent("a", 0, 9)})
     complete(session, 400)
-    session.take_over_partitions([log, other], {log: LogExtent("b", 0, 3), other: LogExtent("a", 0, 9)})
+    session.claim_partitions([log, other], {log: LogExtent("b", 0, 3), other: LogExtent("a", 0, 9)})
     session.refresh_fleet()
     assert tell_late(session) == ["Deployment", "PlainResource"]
     assert ages(session, [1])["local", KIND] == 600.0, "the other partition is the same as before"

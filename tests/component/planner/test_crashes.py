@@ -161,7 +161,7 @@ class Life:
             self.effects.is_counting = True
             try:
                 consumer = PlayedConsumer(self.log, self.effects)
-                consumer.offsets.assign_partitions(session.take_over_partitions([SOURCE]))
+                consumer.offsets.assign_partitions(session.claim_partitions([SOURCE]))
                 planner = self._planner(session, consumer, clock)
                 while (batch := consumer.poll(TAKEN_AT_ONCE, 0)).messages:
                     planner.run_batch(batch)

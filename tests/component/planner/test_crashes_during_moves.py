@@ -153,7 +153,7 @@ class Life(CrashingLife):
     def _start_process(self) -> None:
         self.session = DatabaseSession(self.database.planner_url, ENGINES)
         self.consumer = PlayedConsumer(self.log, Effects())
-        self.consumer.offsets.assign_partitions(self.session.take_over_partitions([SOURCE]))
+        self.consumer.offsets.assign_partitions(self.session.claim_partitions([SOURCE]))
         self.planner = replace(self._planner(self.session, self.consumer, self.clock), policy=POLICY)
 
     def _settle(self) -> None:

@@ -60,7 +60,7 @@ def session(database: Database) -> Iterator[DatabaseSession]:
         for instance in FLEET:
             add_instance(owner, instance.id, instance.namespace)
     with closing(DatabaseSession(database.planner_url, ENGINES)) as opened:
-        opened.take_over_partitions([(TOPIC, 0)])
+        opened.claim_partitions([(TOPIC, 0)])
         yield opened
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
 from typing import LiteralString
@@ -21,6 +21,7 @@ from services.planner.database.fleet_queries import is_state_due, load_counted_f
 from services.planner.database.session import DatabaseSession
 from services.planner.domain.changes import BatchChanges
 from services.planner.domain.events import Event, FleetDue
+from services.planner.domain.fleet.fleet import Fleet
 from services.planner.domain.fleet.rows import EngineInstanceRow
 from services.planner.domain.policy import Policy
 from services.planner.engines.available import ENGINES
@@ -138,6 +139,41 @@ def test_rebuild_when_the_fleet_was_added_anew_by_hand_then_it_is_what_was_strea
     begin(database.owner_url, Known({STREAMED.id: STREAMED}, Placements(), {}), LOGS, restored=False, incomplete=False)
     with psycopg.connect(database.owner_url) as owner:
         assert load_counted_fleet(owner, ENGINES).instances == {STREAMED.id: STREAMED}
+
+
+UNREAD: dict[str, Callable[[Fleet], object]] = {
+    "what is on an instance": lambda fleet: fleet.holding("one"),
+    "tenants of an instance": lambda fleet: fleet.tenants.on(["one"]),
+    "a tenant that nobody has named": lambda fleet: fleet.tenants.get(("team", "other")),
+    "whether a retired instance had an id": lambda fleet: fleet.find_instance("two"),
+    "pins": lambda fleet: fleet.rules.pinned_to(("team", "web")),
+    "assignments": lambda fleet: fleet.rules.affinity("team"),
+    "loads": lambda fleet: fleet.load.get("one"),
+    "moves that went back": lambda fleet: fleet.returned.get((UUID(int=1), "one")),
+    "evacuations": lambda fleet: fleet.evacuations.get(("team", "web")),
+}
+
+
+@pytest.mark.parametrize("read", UNREAD.values(), ids=UNREAD)
+def test_fleet_when_its_rows_alone_are_loaded_then_no_decision_reads_another_part_of_it(
+    sessions: tuple[DatabaseSession, DatabaseSession], read: Callable[[Fleet], object]
+) -> None:
+    fleet = sessions[0].fleet_reader.load_fleet_rows((), (), [("team", "web")])
+    assert (fleet.instances.keys(), fleet.tenants.get(("team", "web"))) == ({"one"}, None)
+    with pytest.raises(LookupError, match=r"not (loaded|read)"):
+        read(fleet)
+
+
+def test_fleet_when_its_other_parts_are_loaded_then_a_decision_reads_them(
+    sessions: tuple[DatabaseSession, DatabaseSession],
+) -> None:
+    reader, tenant = sessions[0].fleet_reader, ("team", "other")
+    fleet = reader.load_retired_and_assignments(reader.load_fleet_rows((), (), ()))
+    fleet = fleet.with_holdings(reader.load_holdings(["one"]))
+    assert (fleet.find_instance("two"), fleet.rules.pinned_to(tenant), fleet.holding("one").tenants) == (None, "", 0)
+    for tenants in (reader.load_tenants_on(["one"]), reader.load_measured_tenants_on(["one"])):
+        assert tenants.on(["one"]) == {}
+    assert reader.load_all_tenants().get(tenant) is None
 
 
 def test_tenant_when_its_first_choice_carries_much_more_than_another_instance_then_it_is_placed_on_that(

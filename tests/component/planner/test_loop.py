@@ -112,7 +112,7 @@ class Rig:
         """A planner that does not run yet."""
         session = DatabaseSession(self.database.planner_url, ENGINES)
         topics = Topics(self.commands, self.observations, self.orders)
-        consumer = BatchConsumer(self.kafka, session.take_over_partitions, self.group, topics)
+        consumer = BatchConsumer(self.kafka, session.claim_partitions, self.group, topics)
         letters = AvroCodec(self.registry, DeadLetter, f"{DEAD_LETTERS}-value")
         given_up = dead_letters or DeadLetterQueue(self.publisher, letters, "planner")
         with closing(session), closing(consumer):
@@ -408,7 +408,7 @@ def test_zombie_when_it_is_fenced_then_it_leaves_its_successor_alone_until_the_g
         batch = zombie.consumer.poll_batch(10, DEADLINE_SECONDS)
         while not batch.messages:
             batch = zombie.consumer.poll_batch(10, DEADLINE_SECONDS)
-        taken = successor.take_over_partitions(zombie.consumer.offsets.partitions)
+        taken = successor.claim_partitions(zombie.consumer.offsets.partitions)
         assert not zombie.retry_until_done(partial(zombie.process_batch, batch))
         assert zombie.consumer.partitions == []
         source = batch.messages[0].tracked.source

@@ -90,7 +90,7 @@ def hear(session: DatabaseSession, second: int, health: str, reason: str, instan
 
 def approved(session: DatabaseSession) -> Event:
     """That the agent of "one" removes what it keeps."""
-    kept = session.find_kept_orphans(["one"])["one"]
+    kept = session.fleet_reader.load_kept_orphans(["one"])["one"]
     return Event(Command("", "", "", at(82), OrphansApproved("one", kept.digest)), 0, "")
 
 

@@ -26,7 +26,7 @@ from services.planner.database.move_queries import (
 )
 from services.planner.database.session import DatabaseSession
 from services.planner.domain.changes import BatchChanges, Changes
-from services.planner.domain.fleet.moves.move_orders import settle_moves
+from services.planner.domain.fleet.moves.move_orders import begin_moves
 from services.planner.domain.fleet.moves.pace import STALLED_AFTER, Latency, Pace, is_waited
 from services.planner.domain.fleet.reports.report_rows import InstanceHealth
 from services.planner.domain.fleet.rows import MovePath, MoveStep
@@ -280,9 +280,9 @@ def test_move_when_moves_give_way_then_it_is_due_if_it_begins_by_the_rules(
     fleet.owner.execute("UPDATE moves SET path = %s", (path,))
     assert is_move_due(fleet.owner, NOW, 5, paced) == is_due
     with closing(DatabaseSession(database.planner_url, ENGINES)) as session:
-        rows = replace(session.load_fleet_rows((), (), ()), pace=Pace(paced, NOW))
+        rows = replace(session.fleet_reader.load_fleet_rows((), (), ()), pace=Pace(paced, NOW))
         session.abandon_transaction()
-    assert (settle_moves(rows, NOW, 5) is not rows) == is_due
+    assert (begin_moves(rows, NOW, 5) is not rows) == is_due
 
 
 WITHDRAWING: dict[str, tuple[MovePath, str, str, bool]] = {
@@ -305,10 +305,10 @@ def test_move_when_another_has_only_to_withdraw_then_it_is_due_if_it_begins_by_t
     told = InstanceHealth("three", 0, health, reason, "", "", None, NOW, NOW, None)
     with closing(DatabaseSession(database.planner_url, ENGINES)) as session:
         session.save_changes(BatchChanges(other=Changes(engine_health=(told,))), ())
-        rows = session.load_fleet_rows((), (), ())
+        rows = session.fleet_reader.load_fleet_rows((), (), ())
         session.abandon_transaction()
     assert is_move_due(fleet.owner, NOW, 1, 1) == is_due
-    assert (settle_moves(rows, NOW, 1) is not rows) == is_due
+    assert (begin_moves(rows, NOW, 1) is not rows) == is_due
 
 
 def test_pace_when_a_planner_looks_then_the_fleet_and_the_metric_say_whether_moves_give_way(
@@ -322,7 +322,7 @@ def test_pace_when_a_planner_looks_then_the_fleet_and_the_metric_say_whether_mov
 
         def looked() -> tuple[Pace | None, float | None]:
             PeriodicTasks(timedelta(days=1))._look_at_moves(planner)
-            pace = session.load_fleet_rows((), (), ()).pace
+            pace = session.fleet_reader.load_fleet_rows((), (), ()).pace
             session.abandon_transaction()
             return pace, REGISTRY.get_sample_value("gitops_moves_giving_way")
 

@@ -205,7 +205,7 @@ def test_clusters_of_a_tenant_when_its_move_ends_before_it_begins_then_nothing_i
     add_tenant_elsewhere(sessions, database, north)
 
     def told() -> list[str]:
-        tenants.take_over_partitions([TopicPartition("gitops.commands", 0)])
+        tenants.claim_partitions([TopicPartition("gitops.commands", 0)])
         return clusters_of(database, "team-b", "uid-b")
 
     order(fleet, 2, MoveTenant(WORKSPACE, "team-b", north))
@@ -224,7 +224,7 @@ def test_clusters_of_tenants_when_a_planner_of_before_has_told_none_then_the_nex
 ) -> None:
     with psycopg.connect(database.owner_url) as owner:
         owner.execute("DELETE FROM tenant_clusters")
-    sessions[1].take_over_partitions([TopicPartition("gitops.commands", 0)])
+    sessions[1].claim_partitions([TopicPartition("gitops.commands", 0)])
     assert clusters_of(database, NAMESPACE, "") == ["default"]
 
 
@@ -283,7 +283,7 @@ def test_fleet_when_rebalanced_then_tenants_of_a_draining_instance_move_and_each
     fleet, tenants = sessions
     here, *_ = state_of(tenants)
     there = "one" if here == "two" else "two"
-    (known,) = fleet.load_all_tenants().values()
+    (known,) = fleet.fleet_reader.load_all_tenants().values()
     assert (known.engine_instance_id, known.deployments, known.of_engine_cluster, known.load) == (here, 1, 1, LOAD)
     order(fleet, 2, RebalanceFleet())
     order(fleet, 3, DrainEngineInstance(here))
@@ -547,7 +547,7 @@ def test_moves_when_some_went_back_of_late_then_they_are_counted_unless_they_wer
         replace(returned, id=UUID(int=15), step_since=at(399)),
     )
     fleet.save_changes(BatchChanges(other=Changes(moves_ordered=others)), ())
-    assert fleet.count_returned_moves(at(400)) == {(move.tenant_id, move.target): 2}
+    assert fleet.fleet_reader.count_returned_moves(at(400)) == {(move.tenant_id, move.target): 2}
 
 
 def test_evacuations_when_asked_for_then_they_are_the_instances_of_late_that_a_tenant_may_have_made_ill(
@@ -567,7 +567,7 @@ def test_evacuations_when_asked_for_then_they_are_the_instances_of_late_that_a_t
         replace(come, id=UUID(int=18), namespace="f", step_since=at(399)),
     )
     fleet.save_changes(BatchChanges(other=Changes(moves_ordered=others)), ())
-    assert fleet.load_evacuations(at(400), at(600)) == {
+    assert fleet.fleet_reader.load_evacuations(at(400), at(600)) == {
         NAME: {move.source, move.target},
         (WORKSPACE, "b"): {move.source},
     }
@@ -683,10 +683,10 @@ def test_tenant_when_split_then_each_of_its_parts_is_found_by_its_name_with_what
         named = load_counted_fleet(owner, ENGINES, [part]).tenants
         everywhere = load_all_tenants(owner, ENGINES)
         on_one, on_other = load_tenants_on(owner, [own]), load_tenants_on(owner, [other])
-    known = {name: (each.engine_instance_id, each.deployments, each.is_split) for name, each in named.items()}
+    known = {name: (each.engine_instance_id, each.deployments, each.is_split) for name, each in named.rows.items()}
     assert known == {NAME: (own, 1, True), part: (other, 1, True)}
     assert {name: each.load for name, each in everywhere.items()} == {NAME: LOAD, part: LOADS["Application"]}
-    assert (on_one, on_other) == ({NAME: named[NAME]}, {part: named[part]})
+    assert (on_one.on([own]), on_other.on([other])) == ({NAME: named[NAME]}, {part: named[part]})
 
 
 def test_instance_when_it_has_a_part_of_a_tenant_then_it_is_not_empty(

@@ -73,7 +73,7 @@ def look(session: DatabaseSession, second: int) -> Remediation:
     """What the row of the first instance is then; it must have been due."""
     assert is_due(session, second)
     take(session, second, Event(RemediesDue(), 0, ""))
-    return session.load_remediations()["i0"]
+    return session.fleet_reader.load_remediations()["i0"]
 
 
 def is_due(session: DatabaseSession, second: int, *, is_on: bool = True) -> bool:
@@ -242,7 +242,7 @@ def test_instance_when_a_provisioner_has_installed_it_then_it_is_told_to_apply_i
         ("RetireEngineInstance", "remediation", "accepted"),
     ]
     take(fleet, 1400, Event(RemediesDue(), 0, ""))
-    assert fleet.load_remediations()["i0"].state == "well"
+    assert fleet.fleet_reader.load_remediations()["i0"].state == "well"
 
 
 def test_instance_when_it_is_well_again_then_the_one_that_was_ordered_in_its_place_is_shown_until_that_is_retired(
@@ -273,7 +273,7 @@ def test_report_when_it_comes_while_the_next_remedy_is_decided_on_then_neither_p
     answer(reports, row, Applied(""), 1110)
     fleet.save_changes(decided, ())
     answer(reports, row, Failed("", permanent=True, message="late"), 1111)
-    after = fleet.load_remediations()["i0"]
+    after = fleet.fleet_reader.load_remediations()["i0"]
     assert (after.rung, after.told_number, after.told_outcome) == ("Evacuate", row.number, "done")
     assert not after.is_skipped
 
@@ -334,7 +334,7 @@ def test_remediation_when_switched_off_then_what_was_done_is_taken_back_once(ses
     assert is_due(fleet, 1011, is_on=False)
     off = replace(POLICY, remedies=replace(POLICY.remedies, is_on=False))
     fleet.save_changes(plan_batch([Event(RemediesDue(), 0, "")], fleet, off, at(1011)), ())
-    assert fleet.load_remediations()["i0"].state == "well"
+    assert fleet.fleet_reader.load_remediations()["i0"].state == "well"
     assert not is_due(fleet, 9999, is_on=False)
 
 
@@ -356,7 +356,7 @@ def test_evacuation_when_due_then_its_moves_are_ordered_with_the_rung_in_one_tra
     here = evacuated(sessions, database)
     ((source, target, actor),) = rows(database, "SELECT source, target, actor FROM moves")
     assert (source, target != here, actor) == (here, True, "remediation")
-    assert fleet.load_remediations()[here].rung == "Evacuate"
+    assert fleet.fleet_reader.load_remediations()[here].rung == "Evacuate"
 
 
 def test_evacuation_when_its_remedy_is_held_then_none_of_its_moves_is_due_or_begins(
@@ -411,8 +411,8 @@ def test_tenant_when_each_instance_that_it_comes_to_falls_ill_then_it_is_evacuat
         (been[0], "HeartbeatLost"),
         (been[1], "HeartbeatLost"),
     ]
-    while fleet.load_remediations()[str(here)].state != "exhausted":
+    while fleet.fleet_reader.load_remediations()[str(here)].state != "exhausted":
         second += 100
         take(fleet, second, Event(RemediesDue(), 0, ""))
     left = " and ".join(sorted(map(str, been[:2])))
-    assert f"it was evacuated from {left} within a day" in fleet.load_remediations()[str(here)].message
+    assert f"it was evacuated from {left} within a day" in fleet.fleet_reader.load_remediations()[str(here)].message

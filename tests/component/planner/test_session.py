@@ -522,7 +522,7 @@ def test_batch_when_it_grows_then_the_number_of_statements_does_not(
         statements.extend(part for part in str(query).split("; ") if part != "BEGIN" and "fence" not in part)
         return execute(cursor, query, *args, **kwargs)
 
-    session.take_over_partitions([])
+    session.claim_partitions([])
     monkeypatch.setattr(psycopg.Cursor, "execute", counted)
     batch = [changed(1, f"web-{number}", uid=f"uid-{number}", namespace=f"team-{number % 7}") for number in range(size)]
     take(session, *batch)
@@ -546,24 +546,24 @@ def test_batch_when_it_grows_then_the_number_of_statements_does_not(
 
 
 def test_offsets_when_nothing_is_stored_then_they_begin_at_the_beginning(session: DatabaseSession) -> None:
-    assert session.take_over_partitions([(TOPIC, 0), (TOPIC, 1)]) == {(TOPIC, 0): 0, (TOPIC, 1): 0}
+    assert session.claim_partitions([(TOPIC, 0), (TOPIC, 1)]) == {(TOPIC, 0): 0, (TOPIC, 1): 0}
 
 
 def test_offsets_when_a_batch_is_saved_then_they_move_with_its_effects(
     session: DatabaseSession, database: Database
 ) -> None:
-    session.take_over_partitions([(TOPIC, 0)])
+    session.claim_partitions([(TOPIC, 0)])
     take(session, changed(1), spans=[Span(TOPIC, 0, 0, 17)])
-    assert session.take_over_partitions([(TOPIC, 0)]) == {(TOPIC, 0): 17}
+    assert session.claim_partitions([(TOPIC, 0)]) == {(TOPIC, 0): 17}
     assert len(contents(database)["deployments"]) == 1
 
 
 def test_planner_when_another_has_taken_over_then_it_is_fenced_and_writes_nothing(
     session: DatabaseSession, database: Database
 ) -> None:
-    session.take_over_partitions([(TOPIC, 0), (TOPIC, 1)])
+    session.claim_partitions([(TOPIC, 0), (TOPIC, 1)])
     with closing(DatabaseSession(database.planner_url, ENGINES)) as successor:
-        successor.take_over_partitions([(TOPIC, 1)])
+        successor.claim_partitions([(TOPIC, 1)])
         take(successor, spans=[Span(TOPIC, 1, 0, 5)])
     with pytest.raises(Fenced):
         take(session, changed(1), spans=[Span(TOPIC, 0, 0, 3), Span(TOPIC, 1, 0, 3)])
@@ -572,7 +572,7 @@ def test_planner_when_another_has_taken_over_then_it_is_fenced_and_writes_nothin
 
 
 def test_planner_when_fenced_then_its_next_batch_begins_anew(session: DatabaseSession, database: Database) -> None:
-    session.take_over_partitions([(TOPIC, 0)])
+    session.claim_partitions([(TOPIC, 0)])
     with pytest.raises(Fenced):
         take(session, changed(1), spans=[Span(TOPIC, 0, 99, 100)])
     take(session, changed(1), spans=[Span(TOPIC, 0, 0, 1)])
@@ -589,7 +589,7 @@ def test_planner_when_it_crashes_between_two_steps_then_neither_effects_nor_offs
     broken = list(STATEMENTS)
     broken[crash_at] = save_module.Statement("deployments", "crash", die)
     monkeypatch.setattr(save_module, "STATEMENTS", tuple(broken))
-    session.take_over_partitions([(TOPIC, 0)])
+    session.claim_partitions([(TOPIC, 0)])
     before = contents(database)
     with pytest.raises(Retry):
         take(session, changed(1), changed(2, "api", uid="uid-2"), spans=[Span(TOPIC, 0, 0, 2)])
@@ -600,7 +600,7 @@ def test_planner_when_it_crashes_between_two_steps_then_neither_effects_nor_offs
 def test_planner_when_it_crashes_before_the_commit_then_the_same_batch_makes_the_same_rows_later(
     session: DatabaseSession, database: Database
 ) -> None:
-    session.take_over_partitions([(TOPIC, 0)])
+    session.claim_partitions([(TOPIC, 0)])
     with psycopg.connect(database.planner_url) as dying:
         changes = plan_batch([changed(1)], session, Policy(), NOW)
         save_module.prepare(dying)
@@ -617,10 +617,10 @@ def test_planner_when_it_crashes_before_the_commit_then_the_same_batch_makes_the
 def test_planner_when_it_crashes_after_the_commit_then_the_next_one_goes_on_behind_the_batch(
     session: DatabaseSession, database: Database
 ) -> None:
-    session.take_over_partitions([(TOPIC, 0)])
+    session.claim_partitions([(TOPIC, 0)])
     take(session, changed(1), spans=[Span(TOPIC, 0, 0, 1)])
     with closing(DatabaseSession(database.planner_url, ENGINES)) as successor:
-        assert successor.take_over_partitions([(TOPIC, 0)]) == {(TOPIC, 0): 1}
+        assert successor.claim_partitions([(TOPIC, 0)]) == {(TOPIC, 0): 1}
         with pytest.raises(Fenced):
             take(successor, changed(1), spans=[Span(TOPIC, 0, 0, 1)])
 
@@ -628,9 +628,9 @@ def test_planner_when_it_crashes_after_the_commit_then_the_next_one_goes_on_behi
 def test_planner_when_another_has_taken_up_its_partition_then_it_is_fenced_though_no_offset_has_moved(
     session: DatabaseSession, database: Database
 ) -> None:
-    session.take_over_partitions([(TOPIC, 0)])
+    session.claim_partitions([(TOPIC, 0)])
     with closing(DatabaseSession(database.planner_url, ENGINES)) as successor:
-        successor.take_over_partitions([(TOPIC, 0)])
+        successor.claim_partitions([(TOPIC, 0)])
         with pytest.raises(Fenced):
             take(session, changed(1), spans=[Span(TOPIC, 0, 0, 1)])
         take(successor, changed(1), spans=[Span(TOPIC, 0, 0, 1)])
@@ -656,13 +656,13 @@ def test_tenant_when_it_is_in_memory_then_nothing_is_read(
 def test_tenants_when_it_is_not_known_what_the_database_holds_then_they_are_read_again(
     session: DatabaseSession, database: Database, event: str
 ) -> None:
-    session.take_over_partitions([(TOPIC, 0)])
+    session.claim_partitions([(TOPIC, 0)])
     take(session, changed(1), spans=[Span(TOPIC, 0, 0, 1)])
     with psycopg.connect(database.owner_url) as owner:
         owner.execute("UPDATE deployments SET generation = 7")
     match event:
         case "taken up":
-            session.take_over_partitions([(TOPIC, 0)])
+            session.claim_partitions([(TOPIC, 0)])
         case "refused":
             with pytest.raises(Poison):
                 take(session, changed(2, "api", uid="uid-2", generation=2**70))
@@ -1167,7 +1167,7 @@ def test_tenants_when_the_database_is_built_anew_then_they_are_where_they_were_a
     elsewhere = next(instance.id for instance in FLEET if instance.id != by_hash)
     with psycopg.connect(database.owner_url) as owner:
         owner.execute("INSERT INTO placements VALUES (%s, %s)", (TENANT, elsewhere))
-    session.take_over_partitions([])
+    session.claim_partitions([])
     take(session, changed(1))
     assert only(session).tenant.engine_instance_id == elsewhere
 
@@ -1179,7 +1179,7 @@ def test_deployments_when_the_database_is_built_anew_then_each_is_where_it_was(
     with psycopg.connect(database.owner_url) as owner:
         owner.execute("INSERT INTO placements VALUES (%s, %s)", (TENANT, one))
         owner.execute("INSERT INTO deployment_placements VALUES (%s, %s)", (resource_id(WORKSPACE, "uid-2"), two))
-    session.take_over_partitions([])
+    session.claim_partitions([])
     take(session, changed(1), changed(2, "api", uid="uid-2"))
     assert {each.name: each.engine_instance_id for each in only(session).deployments.values()} == {
         "web": "",

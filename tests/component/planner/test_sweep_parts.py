@@ -36,7 +36,7 @@ def session(database: Database) -> Iterator[DatabaseSession]:
         for instance in FLEET:
             add_instance(owner, instance.id, instance.namespace)
     with closing(DatabaseSession(database.planner_url, ENGINES)) as opened:
-        opened.take_over_partitions([SOURCE])
+        opened.claim_partitions([SOURCE])
         take(opened, *(deployment(number, epoch=1) for number in range(10)))
         take(opened, *(deployment(number, epoch=9) for number in (8, 9)), resync(20, epoch=9))
         yield opened
@@ -81,7 +81,7 @@ def test_planner_when_it_ends_within_a_part_then_its_successor_goes_on_with_that
     session.close()
     assert (len(left(database)), len(left(database)) - 2) == (7, 5)
     with closing(DatabaseSession(database.planner_url, ENGINES)) as successor:
-        successor.take_over_partitions([SOURCE])
+        successor.claim_partitions([SOURCE])
         assert due_sweep(successor) == due
         remove_parts(successor, POLICY, NOW)
         assert parts(successor) == 0
@@ -94,7 +94,7 @@ def test_part_when_another_planner_has_the_partition_then_it_is_fenced_and_nothi
     due = due_sweep(session)
     assert due is not None
     with closing(DatabaseSession(database.planner_url, ENGINES)) as successor:
-        successor.take_over_partitions([SOURCE])
+        successor.claim_partitions([SOURCE])
         with pytest.raises(Fenced):
             remove_part(session, due, POLICY, NOW, UNMOVED)
         assert (len(left(database)), parts(successor)) == (10, 3)
@@ -144,12 +144,12 @@ def test_log_when_it_is_made_anew_then_what_lists_of_the_former_one_lacked_stays
 ) -> None:
     """Its epochs may be lower: what it shows would count as unseen."""
     other = TopicPartition(COMMANDS, 1)
-    session.take_over_partitions([SOURCE, other], {SOURCE: LogExtent("a", 0, 9), other: LogExtent("a", 0, 9)})
+    session.claim_partitions([SOURCE, other], {SOURCE: LogExtent("a", 0, 9), other: LogExtent("a", 0, 9)})
     take_elsewhere = replace(changed(1, "api", uid="uid-api", namespace="team-b"), partition=1)
     session.save_changes(plan_batch([take_elsewhere], session, POLICY, NOW), ())
     everything = Policy(guard=SweepGuard(share=1.0))
     session.save_changes(plan_batch([resync(20, epoch=9, partition=1)], session, everything, NOW), ())
-    session.take_over_partitions([SOURCE, other], {SOURCE: LogExtent("b", 0, 3), other: LogExtent("a", 0, 9)})
+    session.claim_partitions([SOURCE, other], {SOURCE: LogExtent("b", 0, 3), other: LogExtent("a", 0, 9)})
     assert due_sweep(session) is None
     assert due_sweep(session, partition=1) is not None, "the other partition is the same as before"
     assert len(left(database)) == 11

@@ -295,7 +295,7 @@ class Years:
     def _make_topics_anew(self) -> None:
         """They had more partitions, and there was another one; a planner starts when these are gone."""
         former = [(TOPIC, number) for number in range(1, 13)] + [(f"gitops.of-month-{self.month}", 0)]
-        self.planner.session.take_over_partitions(former)
+        self.planner.session.claim_partitions(former)
         self.planner.session.forget_positions({TOPIC: 1})
 
     def _list(self, *, complete: bool) -> None:
@@ -430,7 +430,7 @@ def years(database: Database, monkeypatch: pytest.MonkeyPatch) -> Iterator[Years
         closing(DatabaseSession(database.planner_url, ENGINES)) as session,
         psycopg.connect(database.owner_url, autocommit=True) as reader,
     ):
-        session.take_over_partitions([(TOPIC, 0)])
+        session.claim_partitions([(TOPIC, 0)])
         planner = Planner(
             consumer=log,  # type: ignore[arg-type]
             decoder=decoder,  # type: ignore[arg-type]

@@ -7,7 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
@@ -21,8 +21,6 @@ from services.planner.domain.audit import PLACEMENT, RESTORED_ACTOR
 from services.planner.domain.changes import BatchChanges, Changes
 from services.planner.domain.dormancy import Lookup, is_admitted, with_loaded_dormant
 from services.planner.domain.events import Due, Event, MoveDue, SweepDue, SweepPlace, SweepScope
-from services.planner.domain.fleet.fleet import Fleet, Holding, TenantHere
-from services.planner.domain.fleet.remediation.remediation_rows import Remediation
 from services.planner.domain.fleet.reports.report_rows import InstanceHealth, KeptOrphans
 from services.planner.domain.fleet.rows import Move
 from services.planner.domain.fleet.view import FleetView
@@ -96,7 +94,6 @@ class World:
     kept_orphans: dict[str, KeptOrphans] = field(default_factory=dict)
     moves: dict[UUID, Move] = field(default_factory=dict)
     engine_health: dict[str, InstanceHealth] = field(default_factory=dict)
-    remediations: dict[str, Remediation] = field(default_factory=dict)
     child_objects: dict[tuple[str, str, str, str], ChildRow] = field(default_factory=dict)
     pending_claims: dict[tuple[str, str, str, str], PendingClaimRow] = field(default_factory=dict)
     later: timedelta = timedelta(0)
@@ -156,41 +153,16 @@ class World:
         waiting = (each for each in self.moves.values() if each.step in ("ordered", "reserved"))
         return frozenset(each.tenant_id for each in waiting if each.tenant_id in tenants)
 
-    def find_kept_orphans(self, instances: Collection[str]) -> Mapping[str, KeptOrphans]:
+    @property
+    def fleet_reader(self) -> World:
+        """It reads only what reports are about: nobody orders anything of the instances of a world."""
+        return self
+
+    def load_kept_orphans(self, instances: Collection[str]) -> Mapping[str, KeptOrphans]:
         return {each: self.kept_orphans[each] for each in instances if each in self.kept_orphans}
 
-    def find_engine_health(self, instances: Collection[str]) -> Mapping[str, InstanceHealth]:
+    def load_engine_health(self, instances: Collection[str]) -> Mapping[str, InstanceHealth]:
         return {each: self.engine_health[each] for each in instances if each in self.engine_health}
-
-    def load_fleet_rows(
-        self, orders: Collection[UUID], retiring: Collection[str], tenants: Collection[TenantName]
-    ) -> Fleet:
-        """Instances of a world are as they are: nobody orders anything of them."""
-        return Fleet({}, {}, {}, frozenset(self.engines))
-
-    def lock_moves(self, moves: Collection[Move]) -> bool:
-        return True
-
-    def with_kept_rows(self, fleet: Fleet) -> Fleet:
-        return fleet
-
-    def load_holdings(self, instances: Collection[str]) -> Mapping[str, Holding]:
-        return {}
-
-    def load_tenants_on(self, instances: Collection[str]) -> Mapping[TenantName, TenantHere]:
-        return {}
-
-    def load_all_tenants(self) -> Mapping[TenantName, TenantHere]:
-        return {}
-
-    def count_returned_moves(self, since: datetime) -> Mapping[tuple[UUID, str], int]:
-        return {}
-
-    def load_evacuations(self, since: datetime, now: datetime) -> Mapping[TenantName, frozenset[str]]:
-        return {}
-
-    def load_remediations(self) -> Mapping[str, Remediation]:
-        return self.remediations
 
     @property
     def resources_audited(self) -> list[AuditRecord]:

@@ -17,19 +17,29 @@ from services.common.messages import (
     RetireEngineCluster,
     UndrainEngineCluster,
 )
-from services.planner.domain.fleet.fleet import ClusterTopic, Fleet
+from services.planner.domain.events import ClusterTopic
+from services.planner.domain.fleet.fleet import Fleet
 from services.planner.domain.fleet.order_validation import known_cluster, require_label
 from services.planner.domain.fleet.rows import EngineClusterRow, EngineInstanceRow, Refused
 
 
-def add_cluster(added: AddEngineCluster, fleet: Fleet, at: datetime) -> tuple[str, Fleet]:
-    """What is told of the order, and the fleet afterwards: the very same if nothing has changed. Raises Refused."""
+def add_cluster(
+    added: AddEngineCluster, topics: Iterable[ClusterTopic], fleet: Fleet, at: datetime
+) -> tuple[str, Fleet]:
+    """The message for operators, and the fleet afterwards: the very same if nothing has changed. Raises Refused.
+
+    Args:
+        added: the order.
+        topics: of the cluster; none if nobody has asked for them.
+        fleet: all rows.
+        at: when it was ordered.
+    """
     require_label("an engine cluster's id", added.id)
     if added.region:
         require_label("a region", added.region)
     known = fleet.clusters.get(added.id)
     if known is None:
-        for topic in fleet.cluster_topics.get(added.id, ()):
+        for topic in topics:
             _require_topic(added.id, topic)
         return "", fleet.with_cluster(EngineClusterRow(added.id, added.region, at, "active", at))
     if known.is_retired:

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from uuid import UUID
 
+from services.planner.domain.fleet.loaded_parts import (
+    UNLOADED_RULES,
+    UNLOADED_TENANTS,
+    LoadedTenants,
+    TenantHere,
+    UnloadedRows,
+)
 from services.planner.domain.fleet.moves.pace import Pace
 from services.planner.domain.fleet.placement.assignments import PlacementRules
 from services.planner.domain.fleet.pools.pool_rows import EnginePool, PoolKey, instance_in, next_name
@@ -32,47 +39,24 @@ NOTHING_HELD = Holding()
 
 
 @dataclass(frozen=True, slots=True)
-class ClusterTopic:
-    """A topic of an engine cluster, as the brokers tell of it."""
-
-    name: str
-    partitions: int | None
-    """0 if it does not exist; None if planners may not ask for it."""
-    needed: int
-    """How many partitions it has to have."""
-
-
-@dataclass(frozen=True, slots=True)
-class TenantHere:
-    """A tenant that an order is about, or a part of one: what it has on one of its instances."""
-
-    id: UUID
-    partition: int
-    engine_instance_id: str
-    deployments: int
-    """GitOpsDeployments of which there is an object."""
-    of_engine_cluster: int = 0
-    """Those of them that are deployed to the engine's own cluster: they name no environment."""
-    is_split: bool = False
-    """Whether it is a part of a tenant, or the rest of one that has parts elsewhere."""
-    load: int = 0
-    """What its instance carries for it: measured of all tenants, and of those that pools and relief may move."""
-
-
-@dataclass(frozen=True, slots=True)
 class Fleet:
-    """What orders are decided on."""
+    """What orders are decided on, and all that is due.
+
+    Rows of the fleet itself are complete. Of other parts a look has what it has loaded, and nobody reads more: they
+    raise LookupError (``loaded_parts.py``).
+    """
 
     clusters: Mapping[str, EngineClusterRow]
     instances: Mapping[str, EngineInstanceRow]
-    """Retired ones included; only those that moves lead to where no order and no look at the fleet goes by them."""
+    """Those that are not retired, and retired ones if :attr:`has_retired`, or if they are targets of a move."""
     holdings: Mapping[str, Holding]
     """By instance; none of one that is empty, or :attr:`uncounted`."""
     engines: frozenset[str]
     """Those that this build knows."""
-    tenants: Mapping[TenantName, TenantHere] = field(default_factory=dict)
-    """Those that orders name, by their names, and those of a ring that is looked at; all, if an order is about all.
-    Of a tenant that is split, each of its parts, by names of their own (``TENANT@INSTANCE``)."""
+    tenants: LoadedTenants = UNLOADED_TENANTS
+    """Those that orders name, those on some instances, or all. None unless they were loaded."""
+    has_retired: bool = False
+    """Whether :attr:`instances` has all that are retired."""
     moves: Mapping[UUID, Move] = field(default_factory=dict)
     """Those that are not over, by their tenants' ids; the oldest order first."""
     gone: frozenset[UUID] = frozenset()
@@ -80,18 +64,19 @@ class Fleet:
     decided: frozenset[UUID] = frozenset()
     """Orders that were decided before: nothing becomes of them when they come again."""
     health: Mapping[str, InstanceHealth] = field(default_factory=dict)
-    """By instance; none of one of which no agent has told anything yet."""
+    """By instance; none of one that no agent has reported yet."""
     cordoned: Mapping[str, str] = field(default_factory=dict)
     """Instances that remediation keeps new tenants from, with why."""
     suspended: frozenset[str] = frozenset()
-    """Instances that remediation does not touch, as too many are ill at once: no evacuation goes on."""
-    rules: PlacementRules = field(default_factory=PlacementRules)
-    """What workspaces and tenants are assigned to; none where no order and no look at the fleet goes by it."""
-    load: Mapping[str, int] = field(default_factory=dict)
+    """Instances that remediation leaves alone, as too many are ill at once: their evacuations do not go on."""
+    rules: PlacementRules = UNLOADED_RULES
+    """What workspaces and tenants are assigned to. Not to be read unless it was loaded."""
+    load: Mapping[str, int] = UnloadedRows("loads")
     """What instances carry, by their ids, as measured last and by what the planner has added since
-    (``placement/measured_load.py`` has the unit): for pools, relief, and the size of a rolled out ring."""
+    (``placement/measured_load.py`` has the unit). Not to be read unless it was loaded: for pools, relief, and the size
+    of a ring that is rolled out."""
     installations: Mapping[str, Installation] = field(default_factory=dict)
-    """By instance; none of one of which no provisioner has told anything."""
+    """By instance; none of one that no provisioner has reported."""
     pools: Mapping[PoolKey, EnginePool] = field(default_factory=dict)
     """Those that grow and shrink by themselves."""
     rollout: Rollout | None = None
@@ -108,16 +93,14 @@ class Fleet:
     """A rebuild is under way: of what is on instances there are only the rows that it has come to."""
     uncounted: frozenset[str] = frozenset()
     """Instances of which nobody has read what is on them: nothing is decided that depends on it."""
-    returned: Mapping[tuple[UUID, str], int] = field(default_factory=dict)
-    """By tenant and target, how many moves went back of late because a step took too long. Read where they count."""
-    evacuations: Mapping[TenantName, frozenset[str]] = field(default_factory=dict)
-    """By tenant, instances that it was evacuated from of late for a reason that a tenant can cause. Read where they
-    count."""
+    returned: Mapping[tuple[UUID, str], int] = UnloadedRows("moves that went back")
+    """By tenant and target, how many moves went back of late because a step took too long. Not to be read unless they
+    were loaded."""
+    evacuations: Mapping[TenantName, frozenset[str]] = UnloadedRows("evacuations")
+    """By tenant, instances that it was evacuated from of late for a reason that a tenant can cause. Not to be read
+    unless they were loaded."""
     pace: Pace | None = None
     """Of moves, while they give way to changes that wait."""
-    cluster_topics: Mapping[str, Sequence[ClusterTopic]] = field(default_factory=dict)
-    """By engine cluster, of those that orders add. None where nobody has asked: ``gitopsctl`` tries an order before it
-    makes the topics."""
 
     def holding(self, instance: str) -> Holding:
         """What is on it. Raises LookupError if that was not read."""
@@ -125,19 +108,31 @@ class Fleet:
             raise LookupError(f"what is on engine instance {instance} was not read")
         return self.holdings.get(instance, NOTHING_HELD)
 
+    def find_instance(self, instance: str) -> EngineInstanceRow | None:
+        """The instance of this id, or the retired one that had it; None if no instance ever had.
+
+        Raises LookupError if retired ones were not loaded.
+        """
+        self._require_retired()
+        return self.instances.get(instance)
+
+    def _require_retired(self) -> None:
+        if not self.has_retired:
+            raise LookupError("retired engine instances were not loaded")
+
     def with_holdings(self, counted: Mapping[str, Holding]) -> Fleet:
         """With what is on some of the instances."""
         return replace(self, holdings={**self.holdings, **counted}, uncounted=self.uncounted - counted.keys())
 
     def is_down(self, instance: str) -> bool:
         """Whether nothing new is deployed there, as far as anybody knows."""
-        told = self.health.get(instance)
-        return told is not None and told.is_down
+        health = self.health.get(instance)
+        return health is not None and health.is_down
 
     def is_ill(self, instance: str) -> bool:
-        """Whether it is not well, as far as anybody has told."""
-        told = self.health.get(instance)
-        return told is not None and told.is_ill
+        """Whether it is not well, as far as anybody knows."""
+        health = self.health.get(instance)
+        return health is not None and health.is_ill
 
     def is_well(self, instance: str) -> bool:
         """Whether it is not ill, and remediation keeps no tenant from it."""
@@ -151,27 +146,27 @@ class Fleet:
         return row.is_taking and not self.is_down(row.id) and row.id not in self.cordoned
 
     def is_held_back(self, move: Move) -> bool:
-        """Whether a move is one of an evacuation that is held: it does not begin until fewer instances are ill."""
+        """Whether a move is of a suspended evacuation: it does not begin until fewer instances are ill."""
         return move.step == "ordered" and move.path != "whole" and move.source in self.suspended
 
     def down_in_words(self, instance: str) -> str:
-        """Of an instance that is down, as operators are told."""
-        told = self.health[instance]
-        return f"engine instance {instance} is down: {told.message or told.reason}"
+        """Why an instance is down, for operators."""
+        health = self.health[instance]
+        return f"engine instance {instance} is down: {health.message or health.reason}"
 
     def ill_in_words(self, instance: str) -> str:
-        """Of an instance that is not well, as operators are told."""
+        """Why an instance is not well, for operators."""
         if not self.is_ill(instance):
             return f"engine instance {instance} is cordoned: {self.cordoned[instance]}"
         if self.is_down(instance):
             return self.down_in_words(instance)
-        told = self.health[instance]
-        return f"engine instance {instance} is {told.health}: {told.message or told.reason}"
+        health = self.health[instance]
+        return f"engine instance {instance} is {health.health}: {health.message or health.reason}"
 
     def is_out_of_reach(self, instance: str) -> bool:
         """Whether nobody can do anything there, as far as anybody knows."""
-        told = self.health.get(instance)
-        return told is not None and told.is_out_of_reach
+        health = self.health.get(instance)
+        return health is not None and health.is_out_of_reach
 
     def is_given_up(self, instance: str) -> bool:
         """Whether remediation gives it up, though its cluster can be reached: another takes its place there."""
@@ -184,31 +179,32 @@ class Fleet:
         return replace(candidate, accepting=accepting, is_down=self.is_down(row.id))
 
     def version_of(self, row: EngineInstanceRow) -> str:
-        """What an instance runs: as its agent tells, or else as it was ordered; empty if nobody knows."""
-        told = self.health.get(row.id)
-        return (told.version if told is not None else "") or row.wanted_version or ""
+        """The version that an instance runs: as its agent reports, or else as ordered; empty if nobody knows."""
+        health = self.health.get(row.id)
+        return (health.version if health is not None else "") or row.wanted_version or ""
 
     def observed_release(self, row: EngineInstanceRow) -> Release:
-        """What an instance is of, as its agent tells, or else as it was ordered: what its tenants meet."""
+        """The release of an instance, as its agent reports, or else as ordered: the one that its tenants meet."""
         return Release(self.version_of(row), row.profile or "")
 
     def desired_release(self, row: EngineInstanceRow) -> Release:
-        """What an instance is of, as it was ordered, or else as its agent tells: for who counts what was added.
+        """The release of an instance, as ordered, or else as its agent reports: to count instances that were added.
 
-        Whatever is told of an instance that was added, it is not added once more.
+        Whatever is reported of an instance that was added, it is not added once more.
         """
         return Release(row.wanted_version or self.version_of(row), row.profile or "")
 
     def next_name(self, engine_cluster: str, ring: str) -> str:
         """Id for an instance that the planner adds: no other has it, or is in the namespace that goes with it.
 
-        No id is given out again, so :attr:`instances` has to have the retired ones.
+        No id is given out again. Raises LookupError if retired ones were not loaded.
         """
         (name,) = self.next_names(engine_cluster, ring, 1)
         return name
 
     def next_names(self, engine_cluster: str, ring: str, count: int) -> list[str]:
         """``count`` such ids, none of them twice."""
+        self._require_retired()
         taken = [name for row in self.instances.values() for name in (row.id, instance_in(row.namespace))]
         names: list[str] = []
         for _ in range(count):
@@ -225,12 +221,14 @@ class Fleet:
         return move is not None and not move.is_over and tenant.engine_instance_id in (move.source, move.target)
 
     def parts_of(self, tenant: TenantHere) -> frozenset[str]:
-        """Other instances that the same tenant is on, as far as they are known. They cost a look at all tenants."""
+        """Other instances that the same tenant is on, of those whose tenants were loaded: a move leads to one of these.
+
+        It costs a look at each of these tenants.
+        """
         if not tenant.is_split:
             return frozenset()
-        return frozenset(each.engine_instance_id for each in self.tenants.values() if each.id == tenant.id) - {
-            tenant.engine_instance_id
-        }
+        on = {each.engine_instance_id for each in self.tenants.rows.values() if each.id == tenant.id}
+        return frozenset(on - {tenant.engine_instance_id})
 
     def with_rollout(self, rollout: Rollout) -> Fleet:
         """With this row as the rollout."""
@@ -247,8 +245,8 @@ class Fleet:
 
     def with_coming(self, instance: str, tenant: TenantHere) -> Fleet:
         """With room on an instance taken for a tenant that is to come."""
-        held = self.holding(instance)
-        more = replace(held, tenants=held.tenants + 1, deployments=held.deployments + tenant.deployments)
+        before = self.holding(instance)
+        more = replace(before, tenants=before.tenants + 1, deployments=before.deployments + tenant.deployments)
         return replace(self, holdings={**self.holdings, instance: more})
 
     def with_pool(self, row: EnginePool) -> Fleet:

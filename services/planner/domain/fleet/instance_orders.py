@@ -62,8 +62,8 @@ InstanceOrder = (
 
 
 def change_instance(given: InstanceOrder, fleet: Fleet, at: datetime) -> tuple[str, Fleet]:
-    """What is told of the order, and the fleet afterwards: the very same if nothing has changed. Raises Refused."""
-    known = fleet.instances.get(given.id)
+    """The message for operators, and the fleet afterwards: the very same if nothing has changed. Raises Refused."""
+    known = fleet.find_instance(given.id)
     if known is not None and at <= known.ordered_at:
         return f"a newer order, of {known.ordered_at.isoformat()}, has changed the instance", fleet
     if isinstance(given, AddEngineInstance):
@@ -77,7 +77,7 @@ def change_instance(given: InstanceOrder, fleet: Fleet, at: datetime) -> tuple[s
 
 
 def _add_instance(added: AddEngineInstance, fleet: Fleet, at: datetime) -> tuple[str, Fleet]:
-    known = fleet.instances.get(added.id)
+    known = fleet.find_instance(added.id)
     if known is not None:
         _require_same(added, known)
         return "it is known", fleet
@@ -169,13 +169,13 @@ def _require_free(added: AddEngineInstance, fleet: Fleet) -> None:
 
 
 def _is_removed(retired: EngineInstanceRow, fleet: Fleet) -> bool:
-    """Whether no provisioner deletes its namespace any more: none has made it, or one has told that nothing is left.
+    """Whether no provisioner deletes its namespace any more: none has made it, or one has reported that it is gone.
 
-    What was told of an installation is kept for ever. If nothing was, as after the database was rebuilt, a provisioner
-    tells when it starts.
+    The report of an installation is stored for ever. If there is none, as after a rebuild of the database, provisioners
+    report again when they start.
     """
-    told = fleet.installations.get(retired.id)
-    return retired.wanted_version is None or (told is not None and told.phase == InstallationPhase.REMOVED.value)
+    found = fleet.installations.get(retired.id)
+    return retired.wanted_version is None or (found is not None and found.phase == InstallationPhase.REMOVED.value)
 
 
 def _in_state(known: EngineInstanceRow, wanted: InstanceState, fleet: Fleet, at: datetime) -> tuple[str, Fleet]:
@@ -247,11 +247,13 @@ def _named(moves: Sequence[Move], known: EngineInstanceRow) -> str:
     """Moves that an instance takes part in; of those that wait until it is back, that they do."""
     fenced = [move for move in moves if (move.source, move.path) == (known.id, "fenced")]
     first = (fenced or moves)[0]
-    told = (
+    summary = (
         f"engine instance {known.id} takes part in moves: {len(moves)}, such as that of tenant "
         f"{first.workspace}/{first.namespace} from {first.source} to {first.target}: {first.step}"
     )
-    return f"{told}; it has left, and {len(fenced)} of them wait until the instance can be reached" if fenced else told
+    if not fenced:
+        return summary
+    return f"{summary}; it has left, and {len(fenced)} of them wait until the instance can be reached"
 
 
 def with_states(fleet: Fleet) -> Fleet:

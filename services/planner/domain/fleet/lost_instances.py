@@ -14,11 +14,11 @@ from services.planner.domain.fleet.placement.assignment_orders import require_no
 from services.planner.domain.fleet.rows import EngineInstanceRow, Refused
 
 UNHEARD_FOR = timedelta(minutes=3)
-"""Agents tell each minute how an instance is."""
+"""Agents report the health of an instance each minute."""
 
 
 def retire_lost(known: EngineInstanceRow, fleet: Fleet, at: datetime) -> tuple[str, Fleet]:
-    """What is told of the order, and the fleet afterwards: the very same if nothing has changed. Raises Refused.
+    """The message for operators, and the fleet afterwards: the very same if nothing has changed. Raises Refused.
 
     Args:
         known: the instance.
@@ -37,45 +37,45 @@ def retire_lost(known: EngineInstanceRow, fleet: Fleet, at: datetime) -> tuple[s
 
 
 def _require_unheard_of(known: EngineInstanceRow, fleet: Fleet, at: datetime) -> None:
-    """Of one that was never ready nothing has to be known: no tenant was ever on it."""
-    told = fleet.health.get(known.id)
-    if told is None and not known.is_unready and not _would_be_heard_of(known, fleet, at):
+    """Raises Refused unless its agent is silent, or it was never ready: no tenant was ever on that."""
+    health = fleet.health.get(known.id)
+    if health is None and not known.is_unready and not _would_be_heard_of(known, fleet, at):
         raise Refused(
             f"nothing was ever heard of engine instance {known.id}, and planners may just not have come to it: it was "
             "added within three minutes, or they have heard of no other instance for as long; if there never was "
             f"such an instance, 'gitopsctl engines retire {known.id}' without '--lost', else try again later"
         )
-    if told is not None and not fleet.is_out_of_reach(known.id):
+    if health is not None and not fleet.is_out_of_reach(known.id):
         raise Refused(
-            f"engine instance {known.id} is heard of: {told.health}, reported at "
-            f"{told.reported_at.isoformat(timespec='seconds')}; 'gitopsctl engines drain {known.id}' it instead"
+            f"engine instance {known.id} is heard of: {health.health}, reported at "
+            f"{health.reported_at.isoformat(timespec='seconds')}; 'gitopsctl engines drain {known.id}' it instead"
         )
-    if told is not None and not known.is_unready and not _is_anything_heard(fleet, at):
+    if health is not None and not known.is_unready and not _is_anything_heard(fleet, at):
         raise Refused(
-            f"engine instance {known.id} is {told.health}, as far as planners know, but within three minutes they have "
-            "heard of no instance at all: they may just not have come to what agents tell now; try again later"
+            f"engine instance {known.id} is {health.health}, as far as planners know, but within three minutes they "
+            "have heard of no instance at all: they may just not have come to what agents tell now; try again later"
         )
 
 
 def _would_be_heard_of(known: EngineInstanceRow, fleet: Fleet, at: datetime) -> bool:
-    """Whether its agent had the time to tell something, and planners hear what agents tell now."""
+    """Whether its agent had the time to report, and planners receive what agents report now."""
     return known.created_at < at - UNHEARD_FOR and _is_anything_heard(fleet, at)
 
 
 def _is_anything_heard(fleet: Fleet, at: datetime) -> bool:
-    """Whether planners hear what agents tell now, be it that an instance cannot be reached.
+    """Whether planners receive what agents report now, be it that an instance cannot be reached.
 
-    Those that fill a rebuilt database, or one of a backup, hear first what was told days ago, and every agent seems
-    silent until then.
+    Those that fill a rebuilt database, or one of a backup, read reports of days ago first: until they are through,
+    every agent seems silent.
     """
-    return any(told.reported_at > at - UNHEARD_FOR for told in fleet.health.values())
+    return any(health.reported_at > at - UNHEARD_FOR for health in fleet.health.values())
 
 
 def _require_evacuated(known: EngineInstanceRow, fleet: Fleet) -> None:
     """No tenant is on it, and none comes to it that cannot go back."""
-    here = [tenant for tenant in fleet.tenants.values() if tenant.engine_instance_id == known.id]
+    here = fleet.tenants.on([known.id])
     if here:
-        leaving = sum(fleet.is_on_its_way(tenant) for tenant in here)
+        leaving = sum(fleet.is_on_its_way(tenant) for tenant in here.values())
         raise Refused(
             f"engine instance {known.id} still has tenants: {len(here)}, {leaving} of them on their way to another; "
             "'gitopsctl engines remedies' says what keeps its evacuation, and 'gitopsctl engines moves' how far it is"

@@ -6,11 +6,12 @@ read from the rows that this leaves. ``gitopsctl engines … --dry-run`` asks th
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
+from types import MappingProxyType
 from typing import Any
-from uuid import NAMESPACE_OID, uuid5
+from uuid import NAMESPACE_OID, UUID, uuid5
 
 from services.common.json_values import canonical
 from services.common.messages import (
@@ -38,17 +39,18 @@ from services.common.messages import (
 )
 from services.planner.domain.audit import move_record, rollout_records, state_records
 from services.planner.domain.changes import Changes
+from services.planner.domain.events import ClusterTopic
 from services.planner.domain.fleet.cluster_orders import add_cluster, change_cluster
 from services.planner.domain.fleet.fleet import Fleet
 from services.planner.domain.fleet.instance_orders import change_instance, with_states
-from services.planner.domain.fleet.moves.move_orders import cancel_move, move_tenant, settle_moves
+from services.planner.domain.fleet.moves.move_orders import begin_moves, cancel_move, move_tenant
 from services.planner.domain.fleet.moves.rebalance_orders import rebalance_fleet, rebalance_instances
 from services.planner.domain.fleet.placement.assignment_orders import assign_workspace, pin_tenant, unpin_tenant
 from services.planner.domain.fleet.placement.assignments import PinKey, PlacementRules
 from services.planner.domain.fleet.pools.pools import change_pool
 from services.planner.domain.fleet.pools.readiness import decide_readiness
 from services.planner.domain.fleet.rollouts.ring_room import missing_instances
-from services.planner.domain.fleet.rollouts.rollout import settle_rollout
+from services.planner.domain.fleet.rollouts.rollout import advance_rollout
 from services.planner.domain.fleet.rollouts.rollout_orders import change_rollout
 from services.planner.domain.fleet.rollouts.rollout_rows import rings_affected
 from services.planner.domain.fleet.rows import FleetOrderRecord, Move, Outcome, Refused
@@ -77,7 +79,7 @@ class Decided:
     before: Fleet
     records: tuple[FleetOrderRecord, ...]
     fleet: Fleet
-    """As the orders leave it; what follows from that is settled next."""
+    """As the orders leave it; what follows from that is decided next."""
 
 
 def decide_orders(orders: Iterable[FleetOrder], fleet: Fleet, now: datetime, policy: Policy) -> Changes:
@@ -86,29 +88,35 @@ def decide_orders(orders: Iterable[FleetOrder], fleet: Fleet, now: datetime, pol
     ``fleet`` has the tenants of every ring that may be looked at: an order may have a rollout looked at.
     """
     decided = carry_out_orders(orders, fleet, now)
-    return settle_fleet(decided, now, policy)
+    return reconcile_fleet(decided, now, policy)
 
 
-def carry_out_orders(orders: Iterable[FleetOrder], fleet: Fleet, now: datetime) -> Decided:
+def carry_out_orders(
+    orders: Iterable[FleetOrder],
+    fleet: Fleet,
+    now: datetime,
+    topics: Mapping[UUID, Sequence[ClusterTopic]] = MappingProxyType({}),
+) -> Decided:
     """What becomes of ``orders``, in their order.
 
     Args:
         orders: those of a batch.
         fleet: all rows before.
         now: when they are decided.
+        topics: of engine clusters that orders add, by the ids of these orders.
     """
     known, records, after = set(fleet.decided), [], fleet
     for order in orders:
         if order.id in known:
             continue
         known.add(order.id)
-        decision = decide_order(order, after)
+        decision = decide_order(order, after, topics.get(order.id, ()))
         records.append(record_of(order, decision, now))
         after = decision.fleet
     return Decided(fleet, tuple(records), after)
 
 
-def settle_fleet(decided: Decided, now: datetime, policy: Policy) -> Changes:
+def reconcile_fleet(decided: Decided, now: datetime, policy: Policy) -> Changes:
     """What changes by ``decided``, by what is on instances, by the next step of the rollout, and by moves that begin.
 
     Args:
@@ -122,8 +130,8 @@ def settle_fleet(decided: Decided, now: datetime, policy: Policy) -> Changes:
     after = decide_readiness(decided.fleet, now, policy.provisioning_patience)
     joined = carry_out_orders(missing_instances(after, now), after, now)
     refusal = next((each.message for each in joined.records if each.outcome == "refused"), "")
-    after = settle_rollout(joined.fleet, now, policy.rollout_interval, refusal)
-    after = settle_moves(with_states(after), now, policy.moves_at_once)
+    after = advance_rollout(joined.fleet, now, policy.rollout_interval, refusal)
+    after = begin_moves(with_states(after), now, policy.moves_at_once)
     moves = tuple(move for move in after.moves.values() if move != fleet.moves.get(move.tenant_id))
     return Changes(
         engine_clusters=tuple(row for row in after.clusters.values() if row != fleet.clusters.get(row.id)),
@@ -169,10 +177,16 @@ def is_of_all_tenants(order: Order) -> bool:
             return False
 
 
-def decide_order(order: FleetOrder, fleet: Fleet) -> Decision:
-    """What becomes of one order."""
+def decide_order(order: FleetOrder, fleet: Fleet, topics: Sequence[ClusterTopic] = ()) -> Decision:
+    """What becomes of one order.
+
+    Args:
+        order: which.
+        fleet: as it is.
+        topics: of the engine cluster that it adds. ``gitopsctl`` has none: it tries an order before it makes them.
+    """
     try:
-        message, after = _carried_out(order, fleet)
+        message, after = _carried_out(order, fleet, topics)
     except Refused as rule:
         return Decision("refused", str(rule), fleet)
     return Decision("unchanged" if after is fleet else "accepted", message, after)
@@ -188,12 +202,14 @@ def decide_own_order(order: Order, actor: str, fleet: Fleet, now: datetime) -> t
     return given, decide_order(given, fleet)
 
 
-def _carried_out(order: FleetOrder, fleet: Fleet) -> tuple[str, Fleet]:  # noqa: PLR0911 - one for each sort of order
-    """What is told of it, and the fleet afterwards: the very same if nothing has changed. Raises Refused."""
+def _carried_out(  # noqa: PLR0911 - one for each sort of order
+    order: FleetOrder, fleet: Fleet, topics: Sequence[ClusterTopic]
+) -> tuple[str, Fleet]:
+    """The message for operators, and the fleet afterwards: the very same if nothing has changed. Raises Refused."""
     given, at = order.order, order.ordered_at
     match given:
         case AddEngineCluster():
-            return add_cluster(given, fleet, at)
+            return add_cluster(given, topics, fleet, at)
         case DrainEngineCluster() | UndrainEngineCluster() | RetireEngineCluster():
             return change_cluster(given, fleet, at)
         case SetEnginePool() | RemoveEnginePool():

@@ -10,14 +10,14 @@ from typer.testing import CliRunner, Result
 
 from services.cli.fleet import engine_clusters, fleet_orders
 from services.cli.kafka import topics
-from services.planner.domain.fleet.fleet import Fleet
 from services.planner.domain.fleet.rows import EngineClusterRow
+from tests.unit.planner.fleet.loaded_fleet import loaded_fleet
 from tests.unit.planner.given import at
 
 URL = "postgresql://gitops_owner@localhost/gitops?sslmode=disable"
 NORTH = EngineClusterRow("north", "eu", at(0), "active", at(0))
 SOUTH = replace(NORTH, id="south", state="retired")
-FLEET = Fleet({"north": NORTH, "south": SOUTH}, {}, {}, frozenset({"argocd"}))
+FLEET = loaded_fleet({"north": NORTH, "south": SOUTH}, {}, {})
 REFUSED = {
     "retired": (
         ("south", "--region", "eu"),

@@ -14,9 +14,8 @@ from typer.testing import CliRunner, Result
 
 from services.cli.fleet import engine_rollouts, engines, fleet_orders
 from services.common.messages import AbortRollout, FleetOrder, MoveTenant, PauseRollout, ResumeRollout, StartRollout
-from services.planner.domain.fleet.fleet import TenantHere
+from services.planner.domain.fleet.loaded_parts import LoadedTenants, UnloadedRows
 from services.planner.domain.fleet.rollouts.rollout_rows import Rollout
-from services.planner.rows.tenants import TenantName
 from tests.unit.planner.fleet.rolled import START, Rolled
 from tests.unit.planner.given import at
 
@@ -27,10 +26,11 @@ ROLLED = Rolled.of({"canary": (1, 1), "general": (2, 1)}, 30)
 def show_fleet(monkeypatch: pytest.MonkeyPatch, shown: Rolled) -> None:
     """As the database shows it: an order is decided without tenants, which are read of instances."""
 
-    def load_tenants_on(_: None, instances: Collection[str]) -> dict[TenantName, TenantHere]:
-        return {name: each for name, each in shown.tenants.items() if each.engine_instance_id in instances}
+    def load_tenants_on(_: None, instances: Collection[str]) -> LoadedTenants:
+        return LoadedTenants(shown.fleet.tenants.on(instances), instances=frozenset(instances))
 
-    monkeypatch.setattr(fleet_orders, "fleet", lambda *_: replace(shown.fleet, tenants={}))
+    decided_on = replace(shown.fleet, tenants=LoadedTenants(), load=UnloadedRows("loads"))
+    monkeypatch.setattr(fleet_orders, "fleet", lambda *_: decided_on)
     monkeypatch.setattr(engine_rollouts, "connected", lambda _: nullcontext())
     monkeypatch.setattr(engine_rollouts, "load_tenants_on", load_tenants_on)
 

@@ -28,8 +28,10 @@ from services.cli.fleet.fleet_orders import fleet as read_fleet
 from services.cli.kafka import topics
 from services.common.errors import Retry, Unavailable
 from services.common.messages import FleetOrder, RebalanceFleet, RebalanceInstances
-from services.planner.domain.fleet.fleet import Fleet, Holding, TenantHere
+from services.planner.domain.fleet.fleet import Holding
+from services.planner.domain.fleet.loaded_parts import TenantHere
 from services.planner.domain.fleet.rows import EngineClusterRow, EngineInstanceRow, Move
+from tests.unit.planner.fleet.loaded_fleet import loaded_fleet, with_tenants
 from tests.unit.planner.given import at
 
 URL = "postgresql://gitops_owner@localhost/gitops?sslmode=disable"
@@ -44,7 +46,7 @@ CLUSTERS = {
 EMPTIED = "'gitopsctl engines drain one' and then 'gitopsctl engines rebalance' move them"
 OVERLOAD = "it carries more than 85% of its capacity, and cannot be relieved"
 PARTS = ["team/shop@one", "team/web@one"]
-FLEET = Fleet(CLUSTERS, {"one": ONE, "gone": GONE}, {"one": Holding(3)}, frozenset({"argocd"}))
+FLEET = loaded_fleet(CLUSTERS, {"one": ONE, "gone": GONE}, {"one": Holding(3)})
 
 
 @pytest.fixture(autouse=True)
@@ -147,10 +149,9 @@ def test_order_when_no_planner_decides_in_time_then_that_is_told(monkeypatch: py
     assert "planner did not answer within 0.1 s: the order is sent" in str(outcome.exception)
 
 
-CROWDED = replace(
-    FLEET,
-    instances={name: replace(ONE, id=name, dedicated_to="", capacity=100) for name in ("one", "two")},
-    tenants={("local", name): TenantHere(UUID(int=n), 0, "one", 1, load=10) for n, name in enumerate("abcd")},
+CROWDED = with_tenants(
+    replace(FLEET, instances={name: replace(ONE, id=name, dedicated_to="", capacity=100) for name in ("one", "two")}),
+    {("local", name): TenantHere(UUID(int=n), 0, "one", 1, load=10) for n, name in enumerate("abcd")},
 )
 
 
@@ -210,7 +211,7 @@ def test_rebalance_when_a_program_tries_it_then_it_reads_the_decision_and_who_wo
 def test_rebalance_when_a_program_tries_it_and_nothing_would_change_then_nobody_is_listed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(fleet_orders, "fleet", lambda *_: replace(CROWDED, tenants={}))
+    monkeypatch.setattr(fleet_orders, "fleet", lambda *_: with_tenants(CROWDED, {}))
     plan = json.loads(typed("rebalance", "--dry-run", "-o", "json").stdout)
     assert (plan["outcome"], plan["tenants"], plan["instances"]) == ("unchanged", [], [])
 
@@ -250,14 +251,14 @@ def test_fleet_when_an_order_is_tried_on_it_then_moves_and_tenants_are_read_in_o
         return load
 
     monkeypatch.setattr(fleet_orders, "connected", lambda _: nullcontext(connection))
-    monkeypatch.setattr(fleet_orders, "load_counted_fleet", noted(replace(CROWDED, tenants={})))
+    monkeypatch.setattr(fleet_orders, "load_counted_fleet", noted(with_tenants(CROWDED, {})))
     monkeypatch.setattr(fleet_orders, "load_all_tenants", noted(CROWDED.tenants))
     assert read_fleet(URL, RebalanceFleet()) == CROWDED
     assert read == [(IsolationLevel.REPEATABLE_READ, True)] * 2
 
 
 def test_rebalance_when_the_fleet_is_even_then_that_is_told_and_no_table(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fleet_orders, "fleet", lambda *_: replace(CROWDED, tenants={}))
+    monkeypatch.setattr(fleet_orders, "fleet", lambda *_: with_tenants(CROWDED, {}))
     told = "fleet: would be unchanged, each instance carries what it should\n"
     assert typed("rebalance", "--dry-run").stdout == told
 

@@ -9,17 +9,16 @@ import pytest
 from typer.testing import CliRunner
 
 from services.cli.fleet import engines, fleet_orders
-from services.planner.domain.fleet.fleet import Fleet
 from services.planner.domain.fleet.rows import EngineClusterRow, EngineInstanceRow
+from tests.unit.planner.fleet.loaded_fleet import loaded_fleet
 from tests.unit.planner.given import at
 
 URL = "postgresql://gitops_owner@localhost/gitops?sslmode=disable"
 ONE = EngineInstanceRow("one", "argocd-1", "argocd", "north", "", "shared", "", "general", 7, "accepting", at(1), at(2))
-FLEET = Fleet(
+FLEET = loaded_fleet(
     {"north": EngineClusterRow("north", "", at(0), "active", at(0))},
     {"one": ONE, "two": replace(ONE, id="two", namespace="argocd-2")},
     {},
-    frozenset({"argocd"}),
 )
 SAID = "engine instance two is down: \x1b]0;title\x07\x1b[2J\x9bpods"
 READABLE = "engine instance two is down: ]0;title[2Jpods"

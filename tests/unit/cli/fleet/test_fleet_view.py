@@ -10,11 +10,12 @@ import pytest
 from rich.console import Console
 
 from services.cli.fleet.fleet_view import MOST_LINES, FleetSnapshot, screen
-from services.planner.domain.fleet.fleet import Fleet, Holding
+from services.planner.domain.fleet.fleet import Holding
 from services.planner.domain.fleet.remediation.remediation_rows import Remediation
 from services.planner.domain.fleet.reports.report_rows import InstanceHealth
 from services.planner.domain.fleet.rollouts.rollout_rows import OVER, TOLD_FOR, Rollout, RolloutStep
 from services.planner.domain.fleet.rows import EngineInstanceRow, Move
+from tests.unit.planner.fleet.loaded_fleet import loaded_fleet
 from tests.unit.planner.given import at
 
 ONE = EngineInstanceRow(
@@ -23,9 +24,7 @@ ONE = EngineInstanceRow(
 TWO = replace(ONE, id="two", namespace="argocd-2", ring="general", wanted_version=None)
 GONE = replace(ONE, id="gone", namespace="argocd-0", state="retired")
 DOWN = InstanceHealth("one", 0, "Down", "HeartbeatLost", "", "", at(1), at(3), at(3), None)
-FLEET = Fleet(
-    {}, {"one": ONE, "two": TWO, "gone": GONE}, {"one": Holding(3)}, frozenset({"argocd"}), load={"one": 50, "two": 0}
-)
+FLEET = loaded_fleet({}, {"one": ONE, "two": TWO, "gone": GONE}, {"one": Holding(3)}, load={"one": 50, "two": 0})
 MOVE = Move(
     UUID(int=1), UUID(int=2), "local", "team-a", 0, "one", "two", "pausing", False, "{}", "", "ada", at(1), at(2), None
 )

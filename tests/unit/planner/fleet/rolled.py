@@ -11,20 +11,21 @@ from uuid import UUID
 
 from services.common.messages import FleetOrder, Health, Order, StartRollout
 from services.planner.domain.changes import Changes
-from services.planner.domain.fleet.fleet import Fleet, Holding, TenantHere
-from services.planner.domain.fleet.orders import decide_orders
+from services.planner.domain.events import FleetDue, ScalingDue
+from services.planner.domain.fleet.fleet import Fleet, Holding
+from services.planner.domain.fleet.loaded_parts import TenantHere
 from services.planner.domain.fleet.placement.assignments import PlacementRules, TenantPin
 from services.planner.domain.fleet.placement.measured_load import load_of_deployments
-from services.planner.domain.fleet.pools.pool_rows import Burdens, EnginePool, Patience, PoolKey
-from services.planner.domain.fleet.pools.scaling import find_veto_of_moves, scale
+from services.planner.domain.fleet.pools.pool_rows import EnginePool, PoolKey
 from services.planner.domain.fleet.remediation.evacuation import evacuate
 from services.planner.domain.fleet.remediation.forced_moves import with_forced_moves
 from services.planner.domain.fleet.reports.report_rows import InstanceHealth
 from services.planner.domain.fleet.rollouts.ring_instances import cell_of, runs
 from services.planner.domain.fleet.rollouts.rollout_rows import LAST_STAGE, Figures, Rollout
 from services.planner.domain.fleet.rows import EngineClusterRow, EngineInstanceRow, Move
-from services.planner.domain.policy import Policy
 from services.planner.rows.tenants import TenantName
+from tests.unit.planner.fleet.fleet_rows import FleetRows
+from tests.unit.planner.fleet.loaded_fleet import loaded_fleet
 from tests.unit.planner.fleet.test_fleet_orders import CLUSTER, INSTANCE
 from tests.unit.planner.given import at
 
@@ -159,8 +160,8 @@ class Rolled:
         returned = Counter((each.tenant_id, each.target) for each in back)
         is_past = self.rollout is not None and self.rollout.step == "provisioning"
         figures = {name: PAST if is_past else self.figures(name) for name in self.instances}
-        fleet = Fleet(
-            self.clusters, self.instances, held, frozenset({"argocd"}), self.tenants, dict(self.moves),
+        fleet = loaded_fleet(
+            self.clusters, self.instances, held, self.tenants, dict(self.moves),
             health=self.health, cordoned=self.cordoned, rules=self.rules, pools=self.pools, rollout=self.rollout,
             figures=figures, knows_version=lambda _, version: version in (OLD, NEW), is_rebuilt=self.is_rebuilt,
             returned=returned, load={name: load_of_deployments(count) for name, count in deployments.items()},
@@ -171,7 +172,7 @@ class Rolled:
     def look(self, *orders: Order) -> Changes:
         """Once, at the present time; what it changes is written."""
         given = [FleetOrder(UUID(int=self._number() + n), "ada", self.now, each) for n, each in enumerate(orders)]
-        changes = decide_orders(given, self.fleet, self.now, Policy())
+        (changes,) = FleetRows(self).plan(FleetDue(), *given)
         self._write_changes(changes)
         for rollout in changes.rollouts:
             if self.rollout is not None and self.rollout.id != rollout.id:
@@ -182,12 +183,9 @@ class Rolled:
 
     def scale(self) -> None:
         """One look at the pools."""
-        fleet = self.fleet
-        if fleet.rollout is not None:
-            fleet = fleet.with_rollout(replace(fleet.rollout, due_at=None))
-        scaling = scale(fleet, Burdens(), self.now, Patience(), find_veto_of_moves(fleet))
-        self._write_changes(decide_orders(scaling.orders, fleet, self.now, Policy()))
-        self.pools |= {row.key: row for row in scaling.pools}
+        (changes,) = FleetRows(self).plan(ScalingDue())
+        self._write_changes(changes)
+        self.pools |= {row.key: row for row in changes.engine_pools}
 
     def install(self) -> None:
         """What is to be installed is there, and its agent tells that."""

@@ -10,7 +10,8 @@ from itertools import pairwise
 from uuid import UUID
 
 from services.planner.database.pool_queries import STAYS
-from services.planner.domain.fleet.fleet import Fleet, Holding, TenantHere
+from services.planner.domain.fleet.fleet import Fleet, Holding
+from services.planner.domain.fleet.loaded_parts import LoadedTenants, TenantHere, UnloadedRows
 from services.planner.domain.fleet.orders import decide_orders
 from services.planner.domain.fleet.placement.measured_load import load_of_deployments
 from services.planner.domain.fleet.pools.pool_rows import Burdens, EnginePool, Overload, Patience
@@ -18,6 +19,7 @@ from services.planner.domain.fleet.pools.scaling import find_veto_of_moves, inst
 from services.planner.domain.fleet.reports.report_rows import InstanceHealth
 from services.planner.domain.policy import Policy
 from services.planner.rows.tenants import TenantName
+from tests.unit.planner.fleet.loaded_fleet import loaded_fleet, with_tenants
 from tests.unit.planner.fleet.test_fleet_orders import CLUSTER, INSTANCE
 from tests.unit.planner.given import at
 
@@ -37,7 +39,7 @@ def pool_fleet(instances: int, pool: EnginePool = POOL, **changes: object) -> Fl
         )
         for number in range(1, instances + 1)
     ]
-    fleet = Fleet({CLUSTER.id: CLUSTER}, {row.id: row for row in rows}, {}, frozenset({"argocd"}))
+    fleet = loaded_fleet({CLUSTER.id: CLUSTER}, {row.id: row for row in rows}, {})
     return replace(fleet, pools={pool.key: pool})
 
 
@@ -68,7 +70,7 @@ class SimulatedFleet:
             emptiest = min(sorted(rows), key=lambda each: carried[each] / rows[each].capacity)
             tenants[name] = TenantHere(UUID(int=number + 1), 0, emptiest, size)
             carried[emptiest] += size
-        self.fleet = replace(self.fleet, tenants=tenants)
+        self.fleet = with_tenants(self.fleet, tenants)
 
     def live(self, sizes: Mapping[TenantName, int], step: timedelta) -> None:
         """Until the next step: what was ordered is done, tenants have so many Applications, and the planner looks."""
@@ -107,7 +109,7 @@ class SimulatedFleet:
             if move is not None:
                 tenants[name] = replace(tenant, engine_instance_id=move.target)
                 self.moved[tenant.id].append(self.now)
-        self.fleet = replace(self.fleet, tenants=tenants, moves={})
+        self.fleet = replace(with_tenants(self.fleet, tenants), moves={})
 
     def _resize(self, sizes: Mapping[TenantName, int]) -> None:
         tenants = {
@@ -125,7 +127,7 @@ class SimulatedFleet:
             if row.state == "provisioning"
         }
         load = {known: load_of_deployments(carried) for known, carried in size.items()}
-        self.fleet = replace(self.fleet, tenants=tenants, holdings=holdings, health=health, load=load)
+        self.fleet = replace(with_tenants(self.fleet, tenants), holdings=holdings, health=health, load=load)
 
     def _seen(self, burdens: Burdens) -> Fleet:
         """As the planner reads it: what is on instances among which nobody may move is not."""
@@ -135,7 +137,9 @@ class SimulatedFleet:
         }
         return replace(
             fleet,
-            tenants={name: each for name, each in fleet.tenants.items() if each.engine_instance_id in counted},
+            tenants=LoadedTenants(fleet.tenants.on(counted), instances=frozenset(counted)),
+            returned=UnloadedRows("moves that went back"),
+            evacuations=UnloadedRows("evacuations"),
             uncounted=frozenset(fleet.instances.keys() - counted),
         )
 

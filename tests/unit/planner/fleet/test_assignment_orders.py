@@ -21,9 +21,11 @@ from services.common.messages import (
     RetireEngineInstance,
     UnpinTenant,
 )
-from services.planner.domain.fleet.fleet import Fleet, Holding, TenantHere
+from services.planner.domain.fleet.fleet import Fleet, Holding
+from services.planner.domain.fleet.loaded_parts import TenantHere
 from services.planner.domain.fleet.placement.assignments import PlacementRules, TenantPin, WorkspaceAssignment
 from services.planner.domain.fleet.rows import EngineInstanceRow, Move
+from tests.unit.planner.fleet.loaded_fleet import loaded_fleet, with_tenants
 from tests.unit.planner.fleet.test_fleet_orders import CLUSTER, INSTANCE, decided, outcome
 from tests.unit.planner.fleet.test_move_orders import MOVE
 from tests.unit.planner.given import at
@@ -52,11 +54,10 @@ def fleet(
     """With a tenant ``web`` of each of these workspaces on instance one."""
     tenants = {(each, "web"): replace(HERE, id=UUID(int=n + 1)) for n, each in enumerate(on_one)}
     known = instances or (ONE, TWO, THREE)
-    return Fleet(
+    return loaded_fleet(
         {each.id: each for each in (CLUSTER, SOUTH)},
         {each.id: each for each in known},
         {"one": Holding(len(tenants), len(tenants), objects=True)} if tenants else {},
-        frozenset({"argocd"}),
         tenants,
         {each.tenant_id: each for each in moves},
         rules=PlacementRules({each.workspace: each for each in assigned}, {each.tenant: each for each in pins}),
@@ -427,7 +428,7 @@ def test_fleet_when_rebalanced_then_tenants_go_where_their_workspace_is_assigned
 def test_tenant_when_its_deployments_are_in_its_engines_cluster_then_it_stays_and_its_assignment_is_told() -> None:
     before = fleet(on_one=["team"], assigned=[replace(ASSIGNED, region="us")])
     bound = replace(HERE, of_engine_cluster=1)
-    changes = decided(replace(before, tenants={("team", "web"): bound}), RebalanceFleet())
+    changes = decided(with_tenants(before, {("team", "web"): bound}), RebalanceFleet())
     assert outcome(changes) == (
         "refused",
         "no tenant moves, and 1 cannot: no instance that may have it takes tenant team/web, and "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from uuid import UUID
 
 import pytest
 
@@ -10,15 +11,19 @@ from services.common.messages import (
     AddEngineCluster,
     DrainEngineCluster,
     DrainEngineInstance,
+    FleetOrder,
     Order,
     RetireEngineCluster,
     RetireEngineInstance,
     UndrainEngineCluster,
     UndrainEngineInstance,
 )
-from services.planner.domain.fleet.fleet import ClusterTopic, Fleet, Holding
+from services.planner.domain.events import ClusterTopic
+from services.planner.domain.fleet.fleet import Fleet, Holding
+from services.planner.domain.fleet.orders import decide_order
 from services.planner.domain.fleet.reports.report_rows import InstanceHealth
 from services.planner.domain.fleet.rows import ClusterState, EngineInstanceRow, InstanceState
+from tests.unit.planner.fleet.loaded_fleet import loaded_fleet
 from tests.unit.planner.fleet.simulated_fleet import POOL
 from tests.unit.planner.fleet.test_fleet_orders import ADDED, CLUSTER, INSTANCE, decided, outcome
 from tests.unit.planner.given import at
@@ -33,7 +38,7 @@ def fleet(state: ClusterState, *instances: EngineInstanceRow) -> Fleet:
     """Of cluster north, and of another one; each instance has tenants."""
     clusters = {"north": replace(CLUSTER, state=state), "south": replace(CLUSTER, id="south")}
     held = {each.id: Holding(1, 1, objects=True) for each in instances if each.state != "retired"}
-    return Fleet(clusters, {each.id: each for each in instances}, held, frozenset({"argocd"}))
+    return loaded_fleet(clusters, {each.id: each for each in instances}, held)
 
 
 RETIRED = "engine cluster north is retired, for good: 'gitopsctl engine-clusters list' shows others"
@@ -131,15 +136,16 @@ def test_cluster_when_added_then_it_is_refused_if_its_rows_cannot_be_written_to_
     partitions: int | None, expected: str, words: str
 ) -> None:
     topics = ClusterTopic("gitops.observations.west", 12, 12), ClusterTopic("gitops.engine.west", partitions, 6)
-    changes = decided(replace(fleet("active"), cluster_topics={"west": topics}), AddEngineCluster("west", "eu"))
-    assert outcome(changes) == (expected, words)
-    assert [row.id for row in changes.engine_clusters] == ["west"] * (expected == "accepted")
+    order = FleetOrder(UUID(int=9), "ada", at(10), AddEngineCluster("west", "eu"))
+    decision = decide_order(order, fleet("active"), topics)
+    assert (decision.outcome, decision.message) == (expected, words)
+    assert ("west" in decision.fleet.clusters) == (expected == "accepted")
 
 
 def test_cluster_when_it_is_known_and_its_topic_is_gone_then_an_order_to_add_it_changes_nothing() -> None:
-    gone = {"north": ClusterTopic("gitops.engine.north", 0, 6)}
-    changes = decided(replace(fleet("active"), cluster_topics=gone), AddEngineCluster("north", "eu"))
-    assert outcome(changes) == ("unchanged", "it is known")
+    order = FleetOrder(UUID(int=9), "ada", at(10), AddEngineCluster("north", "eu"))
+    decision = decide_order(order, fleet("active"), [ClusterTopic("gitops.engine.north", 0, 6)])
+    assert (decision.outcome, decision.message) == ("unchanged", "it is known")
 
 
 def test_cluster_when_drained_then_its_instances_drain_and_no_others() -> None:

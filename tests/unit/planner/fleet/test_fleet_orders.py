@@ -27,6 +27,7 @@ from services.planner.domain.fleet.reports.report_rows import Installation
 from services.planner.domain.fleet.rows import EngineClusterRow, EngineInstanceRow
 from services.planner.domain.policy import Policy
 from services.planner.engines.available import ENGINES
+from tests.unit.planner.fleet.loaded_fleet import loaded_fleet
 from tests.unit.planner.given import at
 
 NOW = at(1000)
@@ -39,11 +40,10 @@ ADDED = AddEngineInstance("two", "north", "argocd-2", "argocd", "shared", "", "g
 
 
 def fleet(instance: EngineInstanceRow = INSTANCE, held: Holding | None = None) -> Fleet:
-    return Fleet(
+    return loaded_fleet(
         {CLUSTER.id: CLUSTER},
         {instance.id: instance},
         {instance.id: held} if held else {},
-        frozenset({"argocd"}),
         knows_version=knows_version,
     )
 

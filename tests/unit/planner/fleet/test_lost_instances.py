@@ -10,7 +10,8 @@ from uuid import UUID
 import pytest
 
 from services.common.messages import RetireEngineInstance
-from services.planner.domain.fleet.fleet import Fleet, Holding, TenantHere
+from services.planner.domain.fleet.fleet import Fleet, Holding
+from services.planner.domain.fleet.loaded_parts import TenantHere
 from services.planner.domain.fleet.placement.assignments import PlacementRules, TenantPin, WorkspaceAssignment
 from services.planner.domain.fleet.reports.report_rows import InstanceHealth
 from services.planner.domain.fleet.rows import Move
@@ -18,6 +19,7 @@ from services.planner.domain.fleet.view import FleetView
 from services.planner.engines.available import ENGINES
 from services.planner.rows.fleet import EngineInstance
 from services.planner.rows.tenants import Tenant
+from tests.unit.planner.fleet.loaded_fleet import with_tenants
 from tests.unit.planner.fleet.test_fleet_orders import INSTANCE, decided, fleet, outcome
 from tests.unit.planner.given import at
 
@@ -37,7 +39,8 @@ def lost(on: str = "two", move: Move | None = FENCED, **more: Any) -> Fleet:
     """Instance "one" is silent, still has objects, and its only tenant is ``on`` an instance by its move."""
     held = Holding(1, 1, objects=True)
     health = {"one": SILENT, "two": replace(HEARD, engine_instance_id="two")}
-    known = replace(fleet(held=held), health=health, tenants={("local", "web"): TenantHere(TENANT, 0, on, 1)})
+    tenants = {("local", "web"): TenantHere(TENANT, 0, on, 1)}
+    known = replace(with_tenants(fleet(held=held), tenants), health=health)
     known = known.with_instance(TWO)
     return replace(known.with_move(move) if move is not None else known, **more)
 

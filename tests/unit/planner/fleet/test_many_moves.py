@@ -12,11 +12,11 @@ import pytest
 
 from services.common.messages import FleetOrder, RebalanceFleet
 from services.planner.domain.fleet.fleet import Fleet
-from services.planner.domain.fleet.moves.move_orders import settle_moves
+from services.planner.domain.fleet.moves.move_orders import begin_moves
 from services.planner.domain.fleet.moves.rebalance_orders import rebalance_fleet
 from services.planner.domain.fleet.remediation.evacuation import evacuate
 from services.planner.domain.fleet.remediation.forced_moves import with_forced_moves
-from services.planner.domain.fleet.rollouts.rollout import settle_rollout
+from services.planner.domain.fleet.rollouts.rollout import advance_rollout
 from services.planner.domain.fleet.rollouts.rollout_rows import Rollout
 from services.planner.domain.fleet.rollouts.transitions import withdraw_moves
 from services.planner.domain.fleet.rows import EngineInstanceRow, Move, MoveStep
@@ -80,20 +80,20 @@ def changed(before: Fleet, after: Fleet) -> int:
 
 def test_moves_when_none_of_many_can_begin_then_the_fleet_is_the_very_same() -> None:
     ordered = replace(rolled().fleet, moves=moves("ordered"))
-    assert settle_moves(ordered, NOW, at_once=0) is ordered
+    assert begin_moves(ordered, NOW, at_once=0) is ordered
 
 
 EVENTS: dict[str, tuple[MoveStep | None, Callable[[Fleet], Fleet]]] = {
     "their target drains": (
         "ordered",
-        lambda fleet: settle_moves(
+        lambda fleet: begin_moves(
             replace(fleet, instances=in_states(fleet, old="accepting", new="draining")), NOW, at_once=5
         ),
     ),
-    "as many begin as there is room for": ("ordered", lambda fleet: settle_moves(fleet, NOW, at_once=TENANTS)),
+    "as many begin as there is room for": ("ordered", lambda fleet: begin_moves(fleet, NOW, at_once=TENANTS)),
     "a rollout is paused": ("ordered", lambda fleet: withdraw_moves(fleet, NOW, "the rollout is paused")),
     "their source is evacuated": ("pausing", lambda fleet: with_forced_moves(OLD_ONE, fleet, NOW)),
-    "a rollout orders all of them": (None, lambda fleet: settle_rollout(fleet, NOW, EVERY)),
+    "a rollout orders all of them": (None, lambda fleet: advance_rollout(fleet, NOW, EVERY)),
     "a rebalance orders all of them": (
         None,
         lambda fleet: rebalance_fleet(

@@ -12,12 +12,14 @@ from uuid import UUID
 import pytest
 
 from services.common.messages import CancelMove, MoveTenant, Order, RetireEngineInstance
-from services.planner.domain.fleet.fleet import Fleet, Holding, TenantHere
-from services.planner.domain.fleet.moves.move_orders import settle_moves
+from services.planner.domain.fleet.fleet import Fleet, Holding
+from services.planner.domain.fleet.loaded_parts import TenantHere
+from services.planner.domain.fleet.moves.move_orders import begin_moves
 from services.planner.domain.fleet.orders import decide_orders
 from services.planner.domain.fleet.reports.report_rows import InstanceHealth
 from services.planner.domain.fleet.rows import CANCELLABLE, EngineInstanceRow, Move, MovePath, MoveStep
 from services.planner.domain.policy import Policy
+from tests.unit.planner.fleet.loaded_fleet import loaded_fleet, with_tenants
 from tests.unit.planner.fleet.test_fleet_orders import CLUSTER, INSTANCE, NOW, decided, outcome
 from tests.unit.planner.given import NAMESPACE, WORKSPACE, at
 
@@ -34,18 +36,17 @@ MOVE = Move(
 
 
 def fleet(target: EngineInstanceRow = TWO, held: Holding | None = None, moves: Sequence[Move] = ()) -> Fleet:
-    return Fleet(
+    return loaded_fleet(
         {CLUSTER.id: CLUSTER},
         {each.id: each for each in (INSTANCE, target)},
         {target.id: held} if held else {},
-        frozenset({"argocd"}),
         {(WORKSPACE, NAMESPACE): HERE},
         {each.tenant_id: each for each in moves},
     )
 
 
 def with_tenant(before: Fleet, tenant: TenantHere) -> Fleet:
-    return replace(before, tenants={(WORKSPACE, NAMESPACE): tenant})
+    return with_tenants(before, {(WORKSPACE, NAMESPACE): tenant})
 
 
 def with_health(before: Fleet, health: str, reason: str = "ControllerNotReady") -> Fleet:
@@ -151,10 +152,9 @@ def split(*instances: EngineInstanceRow, moves: Sequence[Move] = ()) -> Fleet:
     """The tenant has a part on the second instance."""
     before = fleet(moves=moves)
     part = replace(HERE, engine_instance_id="two", deployments=2, is_split=True)
-    return replace(
-        before,
-        instances={**before.instances, **{each.id: each for each in instances}},
-        tenants={(WORKSPACE, NAMESPACE): replace(HERE, is_split=True), (WORKSPACE, PART): part},
+    return with_tenants(
+        replace(before, instances={**before.instances, **{each.id: each for each in instances}}),
+        {(WORKSPACE, NAMESPACE): replace(HERE, is_split=True), (WORKSPACE, PART): part},
     )
 
 
@@ -260,7 +260,7 @@ def test_moves_when_others_withdraw_from_an_instance_that_was_lost_meanwhile_the
     before = fleet(moves=[leaving, at_step("ordered", id=UUID(int=3), tenant_id=UUID(int=3))])
     told = InstanceHealth("three", 3, health, reason, "", "", None, at(1), at(1), None)
     before = replace(before, instances={**before.instances, "three": THREE}, health={"three": told})
-    after = settle_moves(before, NOW, at_once=1)
+    after = begin_moves(before, NOW, at_once=1)
     assert after.moves[UUID(int=3)].step == ("reserved" if is_free else "ordered")
 
 
@@ -278,16 +278,14 @@ def test_moves_when_their_source_is_down_then_as_many_begin_as_their_targets_hav
     before = fleet(moves=moves)
     rows = {each: replace(TWO, id=each, namespace=f"argocd-{each}") for each in targets}
     before = replace(before, instances={**before.instances, **rows})
-    after = settle_moves(before, NOW, at_once=2)
+    after = begin_moves(before, NOW, at_once=2)
     assert Counter(move.step for move in after.moves.values()) == begun
-    assert settle_moves(after, NOW, at_once=2) == after, "those under way count likewise"
+    assert begin_moves(after, NOW, at_once=2) == after, "those under way count likewise"
 
 
 def test_moves_when_one_batch_orders_more_than_there_is_room_for_then_the_rest_is_refused() -> None:
     other = TenantHere(UUID(int=2), 3, "one", 4)
-    before = replace(
-        fleet(replace(TWO, capacity=7)), tenants={(WORKSPACE, NAMESPACE): HERE, (WORKSPACE, "other"): other}
-    )
+    before = with_tenants(fleet(replace(TWO, capacity=7)), {(WORKSPACE, NAMESPACE): HERE, (WORKSPACE, "other"): other})
     changes = decided(before, TO_TWO, replace(TO_TWO, namespace="other"))
     assert [each.outcome for each in changes.fleet_orders] == ["accepted", "refused"]
 

@@ -10,7 +10,7 @@ from uuid import UUID
 import pytest
 
 from services.planner.domain.fleet.fleet import Fleet
-from services.planner.domain.fleet.moves.move_orders import settle_moves
+from services.planner.domain.fleet.moves.move_orders import begin_moves
 from services.planner.domain.fleet.moves.pace import INCREASE_AFTER, STALLED_AFTER, Latency, Pace, is_waited, next_pace
 from services.planner.domain.fleet.rows import MovePath
 from tests.unit.planner.fleet.test_fleet_orders import NOW
@@ -80,23 +80,23 @@ def waiting(path: MovePath, paced: int) -> Fleet:
 def test_moves_when_they_give_way_then_no_more_begin_than_an_instance_has_places_for_by_then(
     paced: int, begun: int
 ) -> None:
-    after = settle_moves(waiting("whole", paced), NOW, AT_ONCE)
+    after = begin_moves(waiting("whole", paced), NOW, AT_ONCE)
     assert Counter(move.step for move in after.moves.values()) == {"reserved": begun, "ordered": 6 - begun}
-    assert settle_moves(after, NOW, AT_ONCE) == after, "those under way count likewise"
+    assert begin_moves(after, NOW, AT_ONCE) == after, "those under way count likewise"
 
 
 def test_moves_when_their_source_is_down_then_they_give_way_to_nobody() -> None:
-    after = settle_moves(waiting("forced", 1), NOW, AT_ONCE)
+    after = begin_moves(waiting("forced", 1), NOW, AT_ONCE)
     assert {move.step for move in after.moves.values()} == {"reserved"}
 
 
 def test_moves_when_those_under_way_stand_for_long_then_the_next_does_not_wait_for_them() -> None:
     """A tenant that keeps its own move would keep all others from leaving the instance."""
-    begun = settle_moves(waiting("whole", 1), NOW, AT_ONCE)
+    begun = begin_moves(waiting("whole", 1), NOW, AT_ONCE)
     just, then = NOW + STALLED_AFTER - timedelta(seconds=1), NOW + STALLED_AFTER
-    assert settle_moves(begun, just, AT_ONCE) is begun
-    after = settle_moves(begun, then, AT_ONCE)
+    assert begin_moves(begun, just, AT_ONCE) is begun
+    after = begin_moves(begun, then, AT_ONCE)
     assert [move.step_since for move in after.moves.values() if move.step == "reserved"] == [NOW, then]
     for turn in range(2, 9):
-        after = settle_moves(after, NOW + turn * STALLED_AFTER, AT_ONCE)
+        after = begin_moves(after, NOW + turn * STALLED_AFTER, AT_ONCE)
     assert Counter(move.step for move in after.moves.values()) == {"reserved": AT_ONCE, "ordered": 6 - AT_ONCE}, "ever"

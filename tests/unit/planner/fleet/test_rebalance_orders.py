@@ -11,13 +11,15 @@ from uuid import UUID
 import pytest
 
 from services.common.messages import DrainEngineInstance, MoveTenant, PinTenant, RebalanceFleet, RebalanceInstances
-from services.planner.domain.fleet.fleet import Fleet, Holding, TenantHere
+from services.planner.domain.fleet.fleet import Fleet, Holding
+from services.planner.domain.fleet.loaded_parts import TenantHere
 from services.planner.domain.fleet.moves.move_orders import ordered_move
 from services.planner.domain.fleet.moves.rebalance_orders import load_staying
 from services.planner.domain.fleet.orders import decide_orders
 from services.planner.domain.fleet.rows import EngineInstanceRow, Move, MoveStep
 from services.planner.domain.policy import Policy
 from services.planner.rows.tenants import TenantName
+from tests.unit.planner.fleet.loaded_fleet import loaded_fleet, with_tenants
 from tests.unit.planner.fleet.test_fleet_orders import CLUSTER, INSTANCE, NOW, decided, ordered, outcome
 from tests.unit.planner.fleet.test_move_orders import MOVE
 from tests.unit.planner.fleet.test_overload import ROLLOUT
@@ -39,7 +41,7 @@ def fleet(on: Mapping[str, int], *instances: EngineInstanceRow, at_engines_clust
         for n, name in enumerate(names)
     }
     held = {name: Holding(count, 2 * count, objects=True) for name, count in on.items()}
-    return Fleet({CLUSTER.id: CLUSTER}, {each.id: each for each in instances}, held, frozenset({"argocd"}), tenants)
+    return loaded_fleet({CLUSTER.id: CLUSTER}, {each.id: each for each in instances}, held, tenants)
 
 
 def ways(before: Fleet, order: RebalanceFleet | RebalanceInstances = REBALANCE) -> Counter[tuple[str, str]]:
@@ -84,7 +86,7 @@ def test_part_when_its_instance_drains_then_it_goes_to_where_the_tenant_is_not_o
     whole = before.tenants["local", "team-1"]
     part = replace(whole, engine_instance_id="one", is_split=True)
     tenants = {("local", "team-1"): replace(whole, is_split=True), ("local", "team-1@one"): part}
-    assert ways(replace(before, tenants=tenants)) == {("one", "three"): 1}
+    assert ways(with_tenants(before, tenants)) == {("one", "three"): 1}
 
 
 class CountedTenants(dict[TenantName, TenantHere]):
@@ -101,7 +103,7 @@ class CountedTenants(dict[TenantName, TenantHere]):
 def test_order_when_many_tenants_move_then_it_looks_at_all_of_them_as_often_as_for_few(count: int) -> None:
     before = fleet({"one": count, "two": 0}, DRAINING, TWO)
     tenants = CountedTenants(before.tenants)
-    assert len(decided(replace(before, tenants=tenants), REBALANCE).moves_ordered) == count
+    assert len(decided(with_tenants(before, tenants), REBALANCE).moves_ordered) == count
     assert tenants.looks == 0
 
 
@@ -110,7 +112,7 @@ def test_load_when_a_part_moves_then_the_rest_counts_where_it_is() -> None:
     (whole,) = before.tenants.values()
     tenants = {("local", "team-0"): whole, ("local", "team-0@two"): replace(whole, engine_instance_id="two")}
     move = ordered_move(UUID(int=9), ("local", "team-0@two"), tenants["local", "team-0@two"], "three", "ada", NOW)
-    moving = replace(before, tenants=tenants).with_move(move)
+    moving = with_tenants(before, tenants).with_move(move)
     assert load_staying(moving) == {"one": 3, "three": 3}
 
 

@@ -18,19 +18,25 @@ from services.common.messages import BY_HAND, REMEDY, Applied, Failed, Observati
 from services.planner.domain.changes import Changes
 from services.planner.domain.events import Event
 from services.planner.domain.fleet.fleet import Fleet, Holding
-from services.planner.domain.fleet.moves.move_orders import settle_moves
+from services.planner.domain.fleet.loaded_parts import UNLOADED_TENANTS, UnloadedRows
+from services.planner.domain.fleet.moves.move_orders import begin_moves
 from services.planner.domain.fleet.moves.moves import Seen, next_step
 from services.planner.domain.fleet.placement.assignments import PlacementRules, TenantPin
 from services.planner.domain.fleet.remediation.evacuation import evacuate
 from services.planner.domain.fleet.remediation.ladder import HELPS
 from services.planner.domain.fleet.remediation.remediation_rows import Remediation
-from services.planner.domain.fleet.remediation.remedy_orders import apply_remedy_reports, decide_remedies
+from services.planner.domain.fleet.remediation.remedy_orders import (
+    apply_remedy_reports,
+    decide_remedies,
+    may_evacuate,
+)
 from services.planner.domain.fleet.reports.report_rows import SILENT, TENANT_INDUCED, InstanceHealth
 from services.planner.domain.fleet.rows import ON_SOURCE, EngineInstanceRow, InstanceState, Move, MovePath, MoveStep
 from services.planner.domain.policy import RemedyPolicy
 from services.planner.rows.compiled import EngineKey, EngineRow
 from services.planner.rows.tenants import PART
 from tests.unit.examples import in_proportion
+from tests.unit.planner.fleet.loaded_fleet import loaded_fleet, with_tenants
 from tests.unit.planner.fleet.simulated_fleet import POOL
 from tests.unit.planner.fleet.test_fleet_orders import CLUSTER, INSTANCE, knows_version
 from tests.unit.planner.fleet.test_move_orders import MOVE
@@ -84,9 +90,18 @@ class Ladder:
             changes = self.look_once(second)
         return changes
 
+    @property
+    def loaded(self) -> Fleet:
+        """The fleet as such a look loads it: tenants only if one of them may have to leave."""
+        fleet = replace(self.fleet, load=UnloadedRows("loads"))
+        if may_evacuate(self.rows.values(), fleet):
+            return fleet
+        unloaded = UnloadedRows("tenants")
+        return replace(fleet, tenants=UNLOADED_TENANTS, returned=unloaded, evacuations=unloaded)
+
     def look_once(self, second: int) -> Changes:
         self.now = second
-        changes = decide_remedies(self.fleet, self.rows, at(second), self.policy)
+        changes = decide_remedies(self.loaded, self.rows, at(second), self.policy)
         self.rows |= {row.engine_instance_id: row for row in changes.remediations}
         for key in changes.engine_gone:
             self.orders.pop(key, None)
@@ -107,7 +122,7 @@ class Ladder:
     def begin_moves(self, at_once: int = 1) -> list[Move]:
         """Those that the next look at moves lets begin; those that are over are forgotten."""
         suspended = frozenset(name for name, row in self.rows.items() if row.state == "held")
-        before, after = self.fleet.moves, settle_moves(replace(self.fleet, suspended=suspended), at(self.now), at_once)
+        before, after = self.fleet.moves, begin_moves(replace(self.fleet, suspended=suspended), at(self.now), at_once)
         left = {tenant: move for tenant, move in after.moves.items() if not move.is_over}
         self.fleet = replace(after, moves=left)
         return [move for tenant, move in left.items() if move.step == "reserved" and before[tenant].step == "ordered"]
@@ -120,7 +135,7 @@ class Ladder:
             for name, each in self.fleet.tenants.items()
         }
         left = {tenant: move for tenant, move in self.fleet.moves.items() if tenant not in on}
-        self.fleet = replace(self.fleet, tenants=tenants, moves=left)
+        self.fleet = replace(with_tenants(self.fleet, tenants), moves=left)
 
     def rungs(self, until: int = UNHELPED, instance: str = "i0") -> list[str]:
         """All that is tried while nothing helps, by looks at each time that is due."""
@@ -154,7 +169,7 @@ class Ladder:
 
 def ladder(count: int = 4, ring: str = "general", policy: RemedyPolicy = POLICY) -> Ladder:
     rows = {each.id: each for each in instances(count, ring)}
-    return Ladder(Fleet({CLUSTER.id: CLUSTER}, rows, {}, frozenset({"argocd"})), policy)
+    return Ladder(loaded_fleet({CLUSTER.id: CLUSTER}, rows, {}), policy)
 
 
 ORDERED_OF_AGENTS = ["Refresh", "RestartController", "RestartRepoServer", "FlushCache"]
@@ -828,7 +843,7 @@ def test_evacuation_when_a_tenant_is_larger_than_all_room_then_it_goes_last_and_
     tried = at_evacuation({"i0": 4}, replace(instances(2)[1], capacity=20))
     name = ("local", "team-0")
     large = replace(tried.fleet.tenants[name], deployments=22, load=75)
-    tried.fleet = replace(tried.fleet, tenants={**tried.fleet.tenants, name: large})
+    tried.fleet = with_tenants(tried.fleet, {**tried.fleet.tenants, name: large})
     moves = tried.look(160).moves_ordered
     assert {move.target for move in moves} == {"i1"}
     assert len(moves) == 4
@@ -1056,7 +1071,7 @@ def test_evacuation_when_nobody_is_left_then_the_instance_is_to_be_replaced() ->
     moved = {name: replace(each, engine_instance_id="i1") for name, each in tried.fleet.tenants.items()}
     tried.look(180)
     assert tried.rows["i0"].rung == "Evacuate"
-    tried.fleet = replace(tried.fleet, tenants=moved)
+    tried.fleet = with_tenants(tried.fleet, moved)
     tried.look(200)
     assert (tried.rows["i0"].state, tried.rows["i0"].rung) == ("exhausted", "Replace")
 
@@ -1218,7 +1233,7 @@ def test_evacuation_when_moves_wait_for_their_turn_then_they_take_no_place_of_th
     (forced,) = tried.look(160).moves_ordered
     assert (forced.id, forced.actor, forced.target) == (MOVE.id, MOVE.actor, "i2")
     assert (forced.step, forced.path, forced.due_at) == ("ordered", "forced", None)
-    begun = settle_moves(tried.fleet.with_moves(waiting_for(forced)), at(160), at_once=1)
+    begun = begin_moves(tried.fleet.with_moves(waiting_for(forced)), at(160), at_once=1)
     assert {move.target for move in begun.moves.values() if move.step == "reserved"} == {"i1", "i2", "i3"}
     tried.tell("Degraded", "ReconciliationLate")
     (again,) = tried.look(170).moves_ordered
@@ -1322,7 +1337,7 @@ def test_evacuation_when_a_part_of_a_tenant_may_be_the_cause_then_it_stays_by_th
     tried = at_evacuation({"i0": 1}, *instances(4)[1:], reason="HeartbeatLost")
     ((name, tenant),) = tried.fleet.tenants.items()
     evacuated_before(tried, "i8", "i9")
-    tried.fleet = replace(tried.fleet, tenants={(name[0], f"{name[1]}{PART}i0"): tenant})
+    tried.fleet = with_tenants(tried.fleet, {(name[0], f"{name[1]}{PART}i0"): tenant})
     assert tried.look(160).moves_ordered == ()
 
 
@@ -1465,7 +1480,7 @@ def with_replacement(tried: Ladder, state: InstanceState = "accepting") -> None:
 def without_tenants(tried: Ladder, second: int) -> Changes:
     """All of them are elsewhere by now."""
     moved = {name: replace(each, engine_instance_id="i1") for name, each in tried.fleet.tenants.items()}
-    tried.fleet = replace(tried.fleet, tenants=moved, holdings={}, moves={})
+    tried.fleet = replace(with_tenants(tried.fleet, moved), holdings={}, moves={})
     return tried.look(second)
 
 
@@ -1555,7 +1570,7 @@ def test_replacement_when_something_is_left_of_tenants_then_it_is_retired_once_t
     evacuated(tried)
     with_replacement(tried)
     moved = {name: replace(each, engine_instance_id="i1") for name, each in tried.fleet.tenants.items()}
-    tried.fleet = replace(tried.fleet, tenants=moved, holdings={"i0": Holding(objects=True)}, moves={})
+    tried.fleet = replace(with_tenants(tried.fleet, moved), holdings={"i0": Holding(objects=True)}, moves={})
     assert tried.look(400).engine_instances == ()
     assert tried.rows["i0"].message == (
         "it is not retired yet: engine instance i0 still has objects of tenants that have left it: "

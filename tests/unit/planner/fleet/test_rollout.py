@@ -27,7 +27,7 @@ from services.common.messages import (
     RetireEngineInstance,
     SetEnginePool,
 )
-from services.planner.domain.fleet.fleet import TenantHere
+from services.planner.domain.fleet.loaded_parts import TenantHere
 from services.planner.domain.fleet.moves.move_orders import held_by_rollout, on_trial
 from services.planner.domain.fleet.placement.assignments import PlacementRules, TenantPin
 from services.planner.domain.fleet.placement.measured_load import load_of_deployments

@@ -24,7 +24,8 @@ from services.common.messages import (
     UndrainEngineInstance,
 )
 from services.planner.database.pool_queries import STAYS
-from services.planner.domain.fleet.fleet import Fleet, Holding, TenantHere
+from services.planner.domain.fleet.fleet import Fleet, Holding
+from services.planner.domain.fleet.loaded_parts import TenantHere
 from services.planner.domain.fleet.orders import decide_order
 from services.planner.domain.fleet.placement.assignments import TenantPin
 from services.planner.domain.fleet.placement.measured_load import load_of_deployments
@@ -37,6 +38,7 @@ from services.planner.domain.fleet.rollouts.rollout_rows import Rollout
 from services.planner.domain.fleet.rows import EngineInstanceRow
 from services.planner.domain.fleet.view import FleetView
 from tests.unit.examples import in_proportion
+from tests.unit.planner.fleet.loaded_fleet import with_tenants
 from tests.unit.planner.fleet.simulated_fleet import POOL, SimulatedFleet, pool_fleet, with_capacities
 from tests.unit.planner.fleet.test_move_orders import MOVE
 from tests.unit.planner.given import at
@@ -63,7 +65,7 @@ def loaded(sizes: Mapping[str, tuple[int, ...]], pool: EnginePool = POOL, **chan
     }
     held = {known: Holding(len(on), sum(on), objects=True) for known, on in sizes.items() if on}
     load = {known: load_of_deployments(each.deployments) for known, each in held.items()}
-    return replace(fleet, tenants=tenants, holdings=held, load=load)
+    return replace(with_tenants(fleet, tenants), holdings=held, load=load)
 
 
 def row_of(fleet: Fleet, instance: str, **changes: Any) -> Fleet:
@@ -496,7 +498,7 @@ def test_overloaded_instance_when_its_cluster_has_no_room_then_tenants_go_to_ano
     before = row_of(alone({**OVERLOADED, THIRD: (1700,)}), SECOND, engine_cluster="south")
     assert ordered(scaled(before, DUE)) == [MoveTenant("local", "team-2", SECOND)]
     bound = {name: replace(each, of_engine_cluster=1) for name, each in before.tenants.items()}
-    assert ordered(scaled(replace(before, tenants=bound), DUE)) == []
+    assert ordered(scaled(with_tenants(before, bound), DUE)) == []
 
 
 def test_overloaded_instance_when_it_is_down_then_its_tenants_are_left_to_remediation() -> None:
@@ -512,7 +514,7 @@ def test_overloaded_instance_when_a_rollout_is_under_way_then_it_is_relieved_aft
 def test_overloaded_instance_when_it_is_by_its_clusters_then_those_leave_who_have_them() -> None:
     before = alone({FIRST: (100, 100, 100), SECOND: ()})
     heavy = {name: replace(each, load=10_000 - number) for number, (name, each) in enumerate(before.tenants.items())}
-    measured = replace(before, tenants=heavy, load={FIRST: 29_997})
+    measured = replace(with_tenants(before, heavy), load={FIRST: 29_997})
     assert ordered(scaled(measured, DUE)) == [MoveTenant("local", "team-0", SECOND)]
     assert ordered(scaled(replace(measured, load={FIRST: 21_250}), DUE)) == []
 

@@ -14,8 +14,7 @@ from services.common.kafka import load_topics
 from services.common.messages import AddEngineCluster, DrainEngineCluster, FleetOrder, Order
 from services.kinds.shared.text import MAX_LABEL
 from services.planner.domain.changes import BatchChanges
-from services.planner.domain.events import Event
-from services.planner.domain.fleet.fleet import ClusterTopic
+from services.planner.domain.events import ClusterTopic, Event
 from services.planner.domain.fleet.order_validation import require_label
 from services.planner.pipeline import cluster_topics
 from services.planner.pipeline.cluster_topics import clusters_to_add, find_cluster_topics
@@ -87,10 +86,8 @@ def test_order_when_the_brokers_do_not_answer_then_it_is_not_decided_until_they_
             raise given
         return given
 
-    def plan(
-        events: Collection[Event], *_: object, cluster_topics: Mapping[str, Sequence[ClusterTopic]]
-    ) -> BatchChanges:
-        planned.append((len(events), cluster_topics))
+    def plan(events: Collection[Event], *_: object) -> BatchChanges:
+        planned.append([event.cluster_topics for event in events])
         return BatchChanges()
 
     planner, _, _ = planner_with(session)
@@ -98,7 +95,7 @@ def test_order_when_the_brokers_do_not_answer_then_it_is_not_decided_until_they_
     planner.stopping.wait = lambda _: False  # type: ignore[assignment,method-assign]
     assert planner.retry_until_done(partial(planner.applier.apply_events, added("north"), ()))
     assert (asked, answers, session.abandoned) == ([{"north"}] * 3, [], 2)
-    assert planned == [(1, NORTH), (0, NORTH)]
+    assert planned == [[NORTH["north"]], []]
     assert planner.failures.latest == ""
 
 

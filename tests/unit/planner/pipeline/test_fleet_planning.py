@@ -2,35 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
+from typing import get_args
 from uuid import UUID
 
 import pytest
 
 from services.common.messages import (
     AbortRollout,
+    AddEngineCluster,
+    AddEngineInstance,
+    AssignWorkspace,
     CancelMove,
+    DedicateEngineInstance,
+    DrainEngineCluster,
+    DrainEngineInstance,
     FleetOrder,
     Health,
+    MoveTenant,
     Order,
     PauseRollout,
+    PinTenant,
     RebalanceFleet,
+    RemoveEnginePool,
     ResumeRollout,
+    RetireEngineCluster,
+    RetireEngineInstance,
+    SetEnginePool,
+    StartRollout,
+    UndrainEngineCluster,
+    UndrainEngineInstance,
+    UnpinTenant,
 )
-from services.planner.domain.changes import Changes
-from services.planner.domain.events import Event, FleetDue, RemediesDue, ScalingDue
-from services.planner.domain.fleet.fleet import Fleet, Holding, TenantHere
-from services.planner.domain.fleet.placement.assignments import PlacementRules
-from services.planner.domain.fleet.pools.pool_rows import Burdens, EnginePool, Overload
+from services.planner.domain.events import ClusterTopic, Event, FleetDue, RemediesDue, ScalingDue
+from services.planner.domain.fleet.moves.move_orders import ordered_move
+from services.planner.domain.fleet.pools.pool_rows import EnginePool, Overload, Patience
 from services.planner.domain.fleet.remediation.remediation_rows import Remediation
-from services.planner.domain.fleet.reports.report_rows import InstanceHealth, KeptOrphans
-from services.planner.domain.fleet.rows import Move
-from services.planner.domain.fleet.view import FleetView
 from services.planner.domain.policy import Policy
 from services.planner.pipeline.fleet_planning import plan_fleet
-from services.planner.rows.tenants import TenantName
+from tests.unit.planner.fleet.fleet_rows import FleetRows
 from tests.unit.planner.fleet.rolled import NEW, START, Rolled
 from tests.unit.planner.given import at
 
@@ -41,102 +52,6 @@ ILL = Remediation(OTHER, "acting", 1, "Cordon", '["Cordon"]', is_cordoned=True, 
 BEFORE_EVACUATION = '["Cordon","RestartController"]'
 EVACUATED = '["Cordon","RestartController","Evacuate","FlushCache"]'
 BETWEEN = timedelta(seconds=1)
-
-
-@dataclass
-class FleetRows:
-    """The database of a fleet, and what was asked of it."""
-
-    rolled: Rolled
-    remediations: dict[str, Remediation] = field(default_factory=dict)
-    counted: set[str] = field(default_factory=set)
-    """Instances of which was asked what is on them."""
-    tenants_of: set[str] = field(default_factory=set)
-    """Instances whose tenants were read."""
-    overloads: dict[str, Overload] = field(default_factory=dict)
-    load: dict[str, int] = field(default_factory=dict)
-    steps_meanwhile: list[Move] = field(default_factory=list)
-    """What planners of tenants write between that the fleet is read and that a move is locked."""
-    locked: set[UUID] = field(default_factory=set)
-    """Moves that nobody else takes a step of any more."""
-    are_kept_rows_read: bool = False
-
-    @property
-    def begun(self) -> Move:
-        """The first of the moves that have begun, and are not over."""
-        return next(move for move in self.rolled.moves.values() if move.step != "ordered" and not move.is_over)
-
-    @property
-    def fleet(self) -> FleetView:
-        return FleetView({}, {}, load=self.load)
-
-    def plan(self, *messages: FleetDue | RemediesDue | ScalingDue | FleetOrder) -> list[Changes]:
-        self.counted, self.tenants_of, self.locked, self.are_kept_rows_read = set(), set(), set(), False
-        return plan_fleet([Event(each, 0, "") for each in messages], self, Policy(), self.rolled.now)
-
-    def order(self, order: Order) -> Changes:
-        (changes,) = self.plan(FleetOrder(UUID(int=7), "ada", self.rolled.now, order))
-        return changes
-
-    def load_fleet_rows(
-        self, orders: Collection[UUID], closing: Collection[str], tenants: Collection[TenantName]
-    ) -> Fleet:
-        instances = {row.id: row for row in self.rolled.instances.values() if not row.is_retired}
-        return replace(
-            self.rolled.fleet,
-            instances=instances,
-            tenants={name: self.rolled.tenants[name] for name in tenants},
-            holdings={},
-            uncounted=frozenset(instances),
-            rules=PlacementRules(),
-        )
-
-    def lock_moves(self, moves: Collection[Move]) -> bool:
-        for step in self.steps_meanwhile:
-            self.rolled.moves[step.tenant_id] = step
-        self.steps_meanwhile = []
-        self.locked |= {move.id for move in moves}
-        return all(self.rolled.moves.get(move.tenant_id) == move for move in moves)
-
-    def with_kept_rows(self, fleet: Fleet) -> Fleet:
-        self.are_kept_rows_read = True
-        uncounted = fleet.uncounted | {row.id for row in self.rolled.instances.values() if row.is_retired}
-        return replace(fleet, instances=self.rolled.instances, uncounted=uncounted, rules=self.rolled.rules)
-
-    def load_holdings(self, instances: Collection[str]) -> Mapping[str, Holding]:
-        self.counted |= set(instances)
-        return {each: self.rolled.fleet.holding(each) for each in instances}
-
-    def load_tenants_on(self, instances: Collection[str]) -> Mapping[TenantName, TenantHere]:
-        self.tenants_of |= set(instances)
-        return {name: each for name, each in self.rolled.tenants.items() if each.engine_instance_id in instances}
-
-    def load_measured_tenants_on(self, instances: Collection[str]) -> Mapping[TenantName, TenantHere]:
-        return self.load_tenants_on(instances)
-
-    def load_all_tenants(self) -> Mapping[TenantName, TenantHere]:
-        return self.load_tenants_on([*self.rolled.instances])
-
-    def load_burdens(self, now: datetime) -> Burdens:
-        return Burdens(self.overloads, frozenset())
-
-    def find_leaving(self) -> Collection[str]:
-        return ()
-
-    def count_returned_moves(self, since: datetime) -> Mapping[tuple[UUID, str], int]:
-        return {}
-
-    def load_evacuations(self, since: datetime, now: datetime) -> Mapping[TenantName, frozenset[str]]:
-        return {}
-
-    def load_remediations(self) -> Mapping[str, Remediation]:
-        return self.remediations
-
-    def find_kept_orphans(self, instances: Collection[str]) -> Mapping[str, KeptOrphans]:
-        return {}
-
-    def find_engine_health(self, instances: Collection[str]) -> Mapping[str, InstanceHealth]:
-        return {}
 
 
 @pytest.fixture
@@ -233,17 +148,17 @@ def test_remedies_when_they_are_looked_at_then_tenants_are_read_only_if_some_may
     assert (database.counted, database.tenants_of) == (read, read)
 
 
-def test_look_when_moves_wait_then_those_alone_are_locked_that_begin_and_nothing_that_is_kept_is_read(
+def test_look_when_moves_wait_then_those_alone_are_locked_that_begin_and_no_retired_instance_is_read(
     database: FleetRows,
 ) -> None:
     (changes,) = database.plan(FleetDue(is_of_states=False))
-    assert (changes.moves_ordered, database.locked, database.are_kept_rows_read) == ((), set(), False)
+    assert (changes.moves_ordered, database.locked, database.are_retired_loaded) == ((), set(), False)
     assert any(move.step == "ordered" for move in database.rolled.moves.values())
     first = database.begun
     database.rolled.moves[first.tenant_id] = replace(first, step="done")
     (changes,) = database.plan(FleetDue(is_of_states=False))
     begun = {move.id for move in changes.moves_ordered}
-    assert (len(begun), database.locked, database.are_kept_rows_read) == (1, begun, False)
+    assert (len(begun), database.locked, database.are_retired_loaded) == (1, begun, False)
 
 
 def test_order_when_it_cancels_a_move_that_its_planner_takes_further_meanwhile_then_it_is_decided_on_what_is(
@@ -264,3 +179,75 @@ def test_remedies_when_an_instance_is_evacuated_then_no_planner_takes_a_step_of_
     database.rolled.hear(OTHER, Health.DOWN)
     database.plan(RemediesDue())
     assert database.locked.issuperset(move.id for move in database.rolled.moves.values() if not move.is_over)
+
+
+def test_order_when_the_topics_of_the_engine_cluster_that_it_adds_are_missing_then_it_is_refused(
+    database: FleetRows,
+) -> None:
+    order = FleetOrder(UUID(int=7), "ada", database.rolled.now, AddEngineCluster("west", "eu"))
+    event = Event(order, 0, "", cluster_topics=(ClusterTopic("gitops.engine.west", 0, 6),))
+    (changes,) = plan_fleet([event], database, Policy(), database.rolled.now)
+    assert [record.outcome for record in changes.fleet_orders] == ["refused"]
+    assert "has no topic gitops.engine.west" in changes.fleet_orders[0].message
+
+
+ADDED = AddEngineInstance("late", "north", "late", "argocd", "shared", "", "general", 100)
+ORDERS: dict[str, tuple[Order, str]] = {
+    "to add a cluster": (AddEngineCluster("west", "eu"), "accepted"),
+    "to drain a cluster": (DrainEngineCluster("north"), "accepted"),
+    "to undrain a cluster": (UndrainEngineCluster("north"), "unchanged"),
+    "to retire a cluster": (RetireEngineCluster("north"), "refused"),
+    "to add an instance": (ADDED, "accepted"),
+    "to drain an instance": (DrainEngineInstance(OTHER), "accepted"),
+    "to undrain an instance": (UndrainEngineInstance(OTHER), "unchanged"),
+    "to retire an instance": (RetireEngineInstance(OTHER), "refused"),
+    "to give an instance up that is lost": (RetireEngineInstance(OTHER, is_lost=True), "refused"),
+    "to dedicate an instance": (DedicateEngineInstance(OTHER, "local"), "accepted"),
+    "to assign a workspace": (AssignWorkspace("local", "", "general"), "accepted"),
+    "to move a tenant": (MoveTenant("local", "team-21", OLD_ONE), "refused"),
+    "to move a tenant that there is not": (MoveTenant("local", "nobody", OTHER), "refused"),
+    "to cancel a move": (CancelMove("local", "team-21"), "unchanged"),
+    "to pin a tenant": (PinTenant("local", "team-21", ""), "accepted"),
+    "to unpin a tenant": (UnpinTenant("local", "team-21"), "unchanged"),
+    "to rebalance": (RebalanceFleet(), "unchanged"),
+    "to set a pool": (SetEnginePool("north", "general", 0, 9, 0, 100, "3.2.11", ""), "accepted"),
+    "to remove a pool": (RemoveEnginePool("north", "general"), "unchanged"),
+    "to roll a version out": (StartRollout("3.2.11", "", (), 60, is_security=False), "refused"),
+    "to pause the rollout": (PauseRollout(), "accepted"),
+    "to resume the rollout": (ResumeRollout(), "unchanged"),
+    "to abort the rollout": (AbortRollout(), "accepted"),
+}
+
+
+@pytest.mark.parametrize(("order", "outcome"), ORDERS.values(), ids=ORDERS)
+def test_order_when_it_is_decided_then_all_that_its_rules_read_was_loaded(
+    database: FleetRows, order: Order, outcome: str
+) -> None:
+    (record,) = database.order(order).fleet_orders
+    assert record.outcome == outcome
+
+
+def test_orders_when_they_are_listed_here_then_none_is_left_out() -> None:
+    assert {type(order) for order, _ in ORDERS.values()} == {*get_args(Order)}
+
+
+@pytest.mark.parametrize(("capacity", "outcome"), [(42, "accepted"), (41, "refused")])
+def test_rollout_when_ordered_while_a_tenant_moves_then_it_counts_on_both_instances_as_tenants_are_not_loaded(
+    capacity: int, outcome: str
+) -> None:
+    rolled, new = Rolled.of({"general": (1, 1)}), "general-new-0"
+    rolled.instances[new] = replace(rolled.instances[new], capacity=capacity)
+    name, tenant = next(iter(rolled.tenants.items()))
+    rolled.moves[tenant.id] = ordered_move(UUID(int=8), name, tenant, new, "ada", rolled.now)
+    (record,) = FleetRows(rolled).order(START).fleet_orders
+    assert record.outcome == outcome
+
+
+def test_overload_when_it_is_new_and_nobody_is_patient_then_tenants_leave_at_the_next_look(
+    database: FleetRows,
+) -> None:
+    database.rolled.rollout, database.load = None, {OTHER: 30_000}
+    policy = replace(Policy(), scaling=Patience(overload=timedelta(0)))
+    (changes,) = plan_fleet([Event(ScalingDue(), 0, "")], database, policy, database.rolled.now)
+    assert [each.engine_instance_id for each in changes.engine_overloads] == [OTHER]
+    assert database.tenants_of == set()

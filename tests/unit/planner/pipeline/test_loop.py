@@ -128,6 +128,10 @@ class Memory:
     def is_reachable(self) -> bool:
         return self.answers.pop(0) if self.answers else True
 
+    @property
+    def fleet_reader(self) -> World:
+        return self.world.fleet_reader
+
     def load_tenants(self, wanted: Collection[TenantName]) -> Loaded:
         return self.world.load_tenants(wanted)
 

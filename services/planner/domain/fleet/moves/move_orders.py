@@ -11,7 +11,8 @@ from datetime import datetime
 from uuid import UUID
 
 from services.common.messages import CancelMove, FleetOrder, MoveTenant
-from services.planner.domain.fleet.fleet import Fleet, TenantHere
+from services.planner.domain.fleet.fleet import Fleet
+from services.planner.domain.fleet.loaded_parts import TenantHere
 from services.planner.domain.fleet.moves.pace import STALLED_AFTER
 from services.planner.domain.fleet.order_validation import known_instance, moving_in_words, state_in_words
 from services.planner.domain.fleet.placement.assignment_orders import require_unpinned
@@ -95,7 +96,7 @@ def cancel_move(ordered: CancelMove, fleet: Fleet) -> tuple[str, Fleet]:
     return "", fleet.with_move(replace(current, is_cancelled=True, message="an operator has cancelled it"))
 
 
-def settle_moves(fleet: Fleet, now: datetime, at_once: int) -> Fleet:
+def begin_moves(fleet: Fleet, now: datetime, at_once: int) -> Fleet:
     """With moves ended that lead nowhere, and with those begun, in their order, for which there is a place.
 
     None begins while its target is down. Those that only wait until their source is back take no place: many would
@@ -205,7 +206,7 @@ def require_apart(name: TenantName, tenant: TenantHere, target: str, fleet: Flee
 
 
 def _own_instance(part: TenantName, fleet: Fleet) -> str:
-    own = fleet.tenants.get(tenant_of_part(part))
+    own = fleet.tenants.rows.get(tenant_of_part(part))  # if it is the target, it was loaded with that
     return own.engine_instance_id if own is not None else ""
 
 

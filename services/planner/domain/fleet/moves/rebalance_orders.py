@@ -8,7 +8,8 @@ from dataclasses import replace
 from uuid import uuid5
 
 from services.common.messages import FleetOrder, MoveTenant, RebalanceInstances
-from services.planner.domain.fleet.fleet import Fleet, TenantHere
+from services.planner.domain.fleet.fleet import Fleet
+from services.planner.domain.fleet.loaded_parts import TenantHere
 from services.planner.domain.fleet.moves.move_orders import (
     held_by_rollout,
     new_move,

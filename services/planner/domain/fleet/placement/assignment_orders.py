@@ -228,7 +228,7 @@ def _require_pinnable(target: str, order: PinTenant, fleet: Fleet) -> None:
 
 def _require_only(workspace: str, row: EngineInstanceRow, fleet: Fleet) -> None:
     """Nobody else is on it, on the way to it, pinned to it, or has left something on it."""
-    on = {tenant.id: name for name, tenant in fleet.tenants.items() if tenant.engine_instance_id == row.id}
+    on = {tenant.id: name for name, tenant in fleet.tenants.on([row.id]).items()}
     on |= {
         move.tenant_id: (move.workspace, move.namespace)
         for move in fleet.moves.values()

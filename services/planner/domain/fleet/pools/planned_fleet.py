@@ -8,12 +8,13 @@ placement measures (``placement/measured_load.py``), and capacities are each ins
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable
 from datetime import datetime
 
 from services.common.messages import FleetOrder, MoveTenant, Order
-from services.planner.domain.fleet.fleet import Fleet, TenantHere
+from services.planner.domain.fleet.fleet import Fleet
+from services.planner.domain.fleet.loaded_parts import TenantHere
 from services.planner.domain.fleet.moves.rebalance_orders import is_moving
 from services.planner.domain.fleet.orders import decide_own_order
 from services.planner.domain.fleet.pools.pool_rows import Burdens, EnginePool, PoolKey
@@ -33,9 +34,7 @@ class PlannedFleet:
         self.refusal = ""
         """The rule that the newest order would have broken."""
         self._load = Counter(fleet.load)
-        self._on = defaultdict[str, list[tuple[TenantName, TenantHere]]](list)
-        for name, tenant in fleet.tenants.items():
-            self._on[tenant.engine_instance_id].append((name, tenant))
+        for tenant in fleet.tenants.rows.values():
             if fleet.destination_of(tenant) != tenant.engine_instance_id:  # its target is measured with it
                 self._load[tenant.engine_instance_id] -= tenant.load
 
@@ -67,7 +66,8 @@ class PlannedFleet:
 
     def tenants_on(self, instance: str) -> list[tuple[TenantName, TenantHere]]:
         """Tenants that are on it and not on their way, the largest first."""
-        found = (each for each in self._on[instance] if not is_moving(each[1], self.fleet))
+        here = self.fleet.tenants.on([instance]).items()
+        found = (each for each in here if not is_moving(each[1], self.fleet))
         return sorted(found, key=lambda each: (-each[1].load, each[1].id))
 
     def move_tenant(self, name: TenantName, tenant: TenantHere, targets: Iterable[EngineInstanceRow]) -> bool:

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from services.planner.domain.fleet.fleet import Fleet, TenantHere
+from services.planner.domain.fleet.fleet import Fleet
+from services.planner.domain.fleet.loaded_parts import TenantHere
 from services.planner.domain.fleet.pools.planned_fleet import PlannedFleet
 from services.planner.domain.fleet.pools.pool_rows import Overload, Patience
 from services.planner.domain.fleet.pools.pool_size import is_overloaded, target_load
@@ -36,8 +37,11 @@ def relieve_overloaded(planned: PlannedFleet, patience: Patience, veto: str) -> 
     for row in planned.fleet.instances.values():
         if row.is_taking and is_overloaded(planned.load_of(row.id), row.capacity):
             due = Overload(row.id, planned.now + patience.overload)
-            found[row.id] = planned.burdens.overloads.get(row.id, due)
-            if found[row.id].relieved_at <= planned.now and not veto and not planned.fleet.is_down(row.id):
+            before = planned.burdens.overloads.get(row.id)
+            found[row.id] = before or due
+            # One that is new waits in any case: nothing was loaded of its tenants.
+            is_due = before is not None and before.relieved_at <= planned.now
+            if is_due and not veto and not planned.fleet.is_down(row.id):
                 _relieve(row, planned)
                 found[row.id] = due
     return found

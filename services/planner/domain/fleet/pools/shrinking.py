@@ -47,9 +47,10 @@ def begin_shrinking(pool: EnginePool, planned: PlannedFleet, dispensable: Iterab
 
 def _emptiest(planned: PlannedFleet, dispensable: Iterable[EngineInstanceRow]) -> str | None:
     """The one to give up: none whose tenants have just come, or are on their way."""
+    dispensable = [*dispensable]
     busy = {
         tenant.engine_instance_id
-        for tenant in planned.fleet.tenants.values()
+        for tenant in planned.fleet.tenants.on([row.id for row in dispensable]).values()
         if tenant.id in planned.burdens.moved_of_late or is_moving(tenant, planned.fleet)
     } | {move.target for move in planned.fleet.moves.values()}
     free = [row for row in dispensable if row.id not in busy]

@@ -16,7 +16,8 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
 
-from services.planner.domain.fleet.fleet import Fleet, TenantHere
+from services.planner.domain.fleet.fleet import Fleet
+from services.planner.domain.fleet.loaded_parts import TenantHere
 from services.planner.domain.fleet.moves.rebalance_orders import is_moving
 from services.planner.domain.fleet.remediation.evacuation_targets import (
     LacksRoom,
@@ -74,7 +75,7 @@ def find_stranded(instances: Iterable[str], fleet: Fleet, now: datetime) -> dict
     """Those of ``instances`` that tenants are on of which none can leave or is on its way, with why the first stays."""
     found = {}
     for instance in instances:
-        here = [tenant for tenant in fleet.tenants.values() if tenant.engine_instance_id == instance]
+        here = fleet.tenants.on([instance]).values()
         staying = _as_staying(instance, fleet)
         if here and not any(_is_leaving(tenant, staying) for tenant in here):
             message, after = evacuate(instance, fleet, now)
@@ -105,8 +106,8 @@ def _not_here_alone(instance: str, fleet: Fleet) -> dict[TenantName, str]:
     """Tenants that are there by a move which is not over: its source has not given them up yet."""
     return {
         name: f"its move from {fleet.moves[tenant.id].source} is not over"
-        for name, tenant in fleet.tenants.items()
-        if tenant.engine_instance_id == instance and is_moving(tenant, fleet) and not _is_leaving(tenant, fleet)
+        for name, tenant in fleet.tenants.on([instance]).items()
+        if is_moving(tenant, fleet) and not _is_leaving(tenant, fleet)
     }
 
 
@@ -115,7 +116,7 @@ def _suspects(instance: str, fleet: Fleet) -> dict[TenantName, str]:
 
     Whatever is told of this one now: what they cause may look like another illness at any look.
     """
-    here = [name for name, tenant in fleet.tenants.items() if tenant.engine_instance_id == instance]
+    here = fleet.tenants.on([instance])
     others = {name: fleet.evacuations.get(tenant_of_part(name), frozenset()) - {instance} for name in here}
     return {
         name: f"it was evacuated from {' and '.join(sorted(left))} within a day, which were ill of what a tenant can "

@@ -54,8 +54,8 @@ def find_relocations(instance: str, fleet: Fleet) -> Iterator[tuple[PlacedTenant
     alike = [replace(fleet.candidate(row), leaving=row.is_leaving or row.id == instance) for row in rows]
     here = [
         placed_tenant(name, tenant, source, fleet)
-        for name, tenant in fleet.tenants.items()
-        if tenant.engine_instance_id == instance and not is_moving(tenant, fleet)
+        for name, tenant in fleet.tenants.on([instance]).items()
+        if not is_moving(tenant, fleet)
     ]
     meant = {each.placed.tenant.id: each.target for each in rebalance(here, alike, _load_carried(instance, fleet))}
     trial = on_trial(fleet)

@@ -97,8 +97,9 @@ def _due_rung(ill: Illness, fleet: Fleet) -> Rung | None:
     """The next one; an evacuation goes on until nobody is left."""
     rung = next_rung(ill.health, ill.remediation.remedies)
     is_begun = ill.remediation.has_tried(EVACUATE) and ill.health.is_down
-    is_over = not any(tenant.engine_instance_id == ill.instance.id for tenant in fleet.tenants.values())
-    return EVACUATE if rung in (None, REPLACE) and is_begun and not is_over else rung
+    if not is_begun or rung not in (None, REPLACE):
+        return rung
+    return EVACUATE if fleet.tenants.on([ill.instance.id]) else rung
 
 
 def _take_rung(ill: Illness, rung: Rung, look: Look) -> Remediation:

@@ -1,6 +1,6 @@
-"""What provisioners tell of installations, as rows. Pure.
+"""Reports of provisioners about installations, as rows. Pure.
 
-A report is of the brokers' time: one that is read again after later ones changes nothing.
+A report has the brokers' time: one that is read again after later ones changes nothing.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ def decide_installations(events: Iterable[Event]) -> Changes:
     newest: dict[str, Installation] = {}
     for event in events:
         match event.message:
-            case Observation(engine_instance_id=instance, event=EngineInstallation() as told, observed_at=at):
-                row = Installation(instance, event.partition, told.phase, told.version, told.message, at)
+            case Observation(engine_instance_id=instance, event=EngineInstallation() as report, observed_at=at):
+                row = Installation(instance, event.partition, report.phase, report.version, report.message, at)
                 if instance not in newest or newest[instance].reported_at <= at:
                     newest[instance] = row
     return Changes(engine_installations=tuple(newest.values()))
 
 
 def is_of_installation(event: Event) -> bool:
-    """Whether an event is about what a provisioner does."""
+    """Whether an event is the report of a provisioner."""
     match event.message:
         case Observation(event=EngineInstallation()):
             return True

@@ -1,7 +1,7 @@
-"""What agents keep though no row desires it: told to operators, who approve by name that exactly that is removed.
+"""Objects on an instance that no row desires: operators see them, and approve that exactly these are removed. Pure.
 
 An approval becomes a row of the instance, which names the objects. The agent removes those that no row desires by
-then, tells when none is left, and the row goes. It is of no tenant.
+then and reports when none is left; then the row is deleted. It is of no tenant.
 """
 
 from __future__ import annotations
@@ -31,35 +31,35 @@ from services.planner.rows.compiled import EngineKey, EngineRow
 
 
 def decide_orphans(events: Iterable[Event], known: Mapping[str, KeptOrphans], now: datetime) -> Changes:
-    """What becomes of reports and approvals, in their order.
+    """Apply reports and approvals, in their order.
 
     Args:
         events: those of a batch that are about an instance.
-        known: what was kept of these instances before, by their ids.
-        now: when that happens which tells no time.
+        known: the orphans of these instances before, by their ids.
+        now: time of events that carry none.
     """
-    kept: dict[str, KeptOrphans | None] = dict(known)
+    orphans: dict[str, KeptOrphans | None] = dict(known)
     rows: dict[EngineKey, EngineRow | None] = {}
     for event in events:
         match event.message:
-            case Observation(engine_instance_id=instance, event=OrphansKept() as told, observed_at=at):
-                kept[instance] = _reported(instance, told, event.partition, at)
-                rows |= {approval_key(instance, each): None for each in told.finished}
+            case Observation(engine_instance_id=instance, event=OrphansKept() as report, observed_at=at):
+                orphans[instance] = _reported(instance, report, event.partition, at)
+                rows |= {approval_key(instance, each): None for each in report.finished}
             case Command(event=OrphansApproved(engine_instance_id=instance, digest=approved)):
-                shown = kept.get(instance)
+                shown = orphans.get(instance)
                 if shown is not None and shown.digest == approved:
                     rows[approval_key(instance, approved)] = _approval(shown, event.cause(now))
-    told_of = {instance: each for instance, each in kept.items() if each != known.get(instance)}
+    changed = {instance: each for instance, each in orphans.items() if each != known.get(instance)}
     return Changes(
-        kept_orphans=tuple(each for each in told_of.values() if each is not None),
-        kept_orphans_gone=tuple(instance for instance, each in told_of.items() if each is None),
+        kept_orphans=tuple(each for each in changed.values() if each is not None),
+        kept_orphans_gone=tuple(instance for instance, each in changed.items() if each is None),
         engine=tuple(row for row in rows.values() if row is not None),
         engine_gone=tuple(key for key, row in rows.items() if row is None),
     )
 
 
 def instance_of(event: Event) -> str:
-    """The instance that an event is about, if that is no object of it; empty if it is about a tenant, or a list."""
+    """The instance that an event is about as a whole; empty if it is about one of its objects, a tenant, or a list."""
     match event.message:
         case Observation(engine_instance_id=instance, event=OrphansKept() | EngineHealth() | EngineInstallation()):
             return instance
@@ -71,16 +71,16 @@ def instance_of(event: Event) -> str:
             return ""
 
 
-def _reported(instance: str, told: OrphansKept, partition: int, at: datetime) -> KeptOrphans | None:
-    if not told.objects:
+def _reported(instance: str, report: OrphansKept, partition: int, at: datetime) -> KeptOrphans | None:
+    if not report.objects:
         return None
-    objects = canonical(sorted(told.objects))
-    return KeptOrphans(instance, partition, told.existing, told.total, objects, digest(f"{instance}/{objects}"), at)
+    objects = canonical(sorted(report.objects))
+    return KeptOrphans(instance, partition, report.existing, report.total, objects, digest(f"{instance}/{objects}"), at)
 
 
-def _approval(kept: KeptOrphans, cause: Cause) -> EngineRow:
-    key = approval_key(kept.engine_instance_id, kept.digest)
-    return agent_order(key, {"objects": orjson.loads(kept.objects)}, cause)
+def _approval(orphans: KeptOrphans, cause: Cause) -> EngineRow:
+    key = approval_key(orphans.engine_instance_id, orphans.digest)
+    return agent_order(key, {"objects": orjson.loads(orphans.objects)}, cause)
 
 
 def approval_key(instance: str, approved: str) -> EngineKey:

@@ -13,7 +13,6 @@ from services.planner.domain.fleet.fleet import Fleet
 from services.planner.domain.fleet.rollouts.gates import DATA_PATIENCE, is_enough, measure_past
 from services.planner.domain.fleet.rollouts.ring_instances import cell_of, ring_of
 from services.planner.domain.fleet.rollouts.ring_room import find_lacking
-from services.planner.domain.fleet.rollouts.ring_tenants import is_on
 from services.planner.domain.fleet.rollouts.rollout_rows import FINAL, REVERTIBLE, SENDING, Rollout
 from services.planner.domain.fleet.rollouts.stages import enter_next_stage
 from services.planner.domain.fleet.rollouts.transitions import enter_next_ring, wait_for
@@ -31,7 +30,7 @@ def provision_ring(rollout: Rollout, fleet: Fleet, now: datetime) -> Fleet:
     if any(fleet.holding(row.id).deployments for row in ring.sources) and not is_told:
         return wait_for(rollout, "too little is known of what the ring's instances did so far", fleet)
     settled = rollout.with_instances((row.id for row in ring.sources), (row.id for row in ring.targets))
-    there = sum(is_on(each, settled.target_ids) for each in fleet.tenants.values())
+    there = len(fleet.tenants.on(settled.target_ids))
     return fleet.with_rollout(enter_next_stage(settled.with_past(past, there), fleet, now))
 
 

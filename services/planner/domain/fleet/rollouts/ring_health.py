@@ -38,7 +38,7 @@ def find_trouble(rollout: Rollout, fleet: Fleet, now: datetime) -> Trouble:
     def is_proof(row: EngineInstanceRow) -> bool:
         return not fleet.is_down(row.id) and _is_lasting(row.id, TOLD_OF_ALL_AFTER, fleet, now)
 
-    inhabited = _instances_with_tenants(fleet)
+    inhabited = _instances_with_tenants(rollout, fleet)
     old, new = _find_down(rollout.source_ids, fleet), _find_down(rollout.target_ids, fleet)
     proven = _cells_with_proof(rollout, fleet, is_proof)
     of_version = [
@@ -66,7 +66,9 @@ def find_illness(rollout: Rollout, fleet: Fleet, now: datetime, patience: timede
     def is_proof(row: EngineInstanceRow) -> bool:
         return fleet.is_well(row.id) and _is_lasting(row.id, patience, fleet, now)
 
-    ill = sorted(each for each in rollout.target_ids & _instances_with_tenants(fleet) if not fleet.is_well(each))
+    ill = sorted(
+        each for each in rollout.target_ids & _instances_with_tenants(rollout, fleet) if not fleet.is_well(each)
+    )
     if not ill:
         return Trouble()
     proven = _cells_with_proof(rollout, fleet, is_proof)
@@ -96,7 +98,7 @@ def occupied(instances: Iterable[str], fleet: Fleet) -> list[str]:
 
 def left_behind(rollout: Rollout, fleet: Fleet) -> frozenset[str]:
     """Old instances that nobody reaches, and that no tenant is on: only what their agents have to remove yet."""
-    left = occupied(rollout.source_ids - _instances_with_tenants(fleet), fleet)
+    left = occupied(rollout.source_ids - _instances_with_tenants(rollout, fleet), fleet)
     return frozenset(each for each in left if fleet.is_out_of_reach(each))
 
 
@@ -126,5 +128,6 @@ def _find_down(instances: Iterable[str], fleet: Fleet) -> list[str]:
     return sorted(each for each in instances if fleet.is_down(each) and not fleet.instances[each].is_retired)
 
 
-def _instances_with_tenants(fleet: Fleet) -> frozenset[str]:
-    return frozenset(each.engine_instance_id for each in fleet.tenants.values())
+def _instances_with_tenants(rollout: Rollout, fleet: Fleet) -> frozenset[str]:
+    tenants = fleet.tenants.on(rollout.source_ids | rollout.target_ids)
+    return frozenset(each.engine_instance_id for each in tenants.values())

@@ -35,6 +35,7 @@ class _Members(NamedTuple):
     Tenants that are on their way count where they go, and not where they are yet.
     """
 
+    cell: Cell
     old: list[EngineInstanceRow]
     new: list[EngineInstanceRow]
     failed: list[EngineInstanceRow]
@@ -45,8 +46,11 @@ class _Members(NamedTuple):
     """Applications of the old ones."""
     room: int
     """For Applications, on the new ones."""
-    load: int
-    """Of old and new ones."""
+
+    @property
+    def have_room(self) -> bool:
+        """Whether there are new ones, and they have room for all Applications of the old ones."""
+        return bool(self.new) and self.room >= self.carried
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,15 +71,40 @@ def shortages(ring: Ring, rollout: Rollout, fleet: Fleet) -> list[Shortage]:
     Args:
         ring: the instances of the rollout's.
         rollout: which.
-        fleet: all rows, with what is on the ring's instances, and their load.
+        fleet: all rows, with the tenants of the ring, what is on its instances, and their load.
     """
+    leaving = _leaving(ring, fleet)
+    found = (_shortage(_members(cell, ring, rollout, fleet, leaving), leaving, rollout, fleet) for cell in _cells(ring))
+    return [each for each in found if each is not None]
+
+
+def shortages_by_hand(ring: Ring, rollout: Rollout, fleet: Fleet) -> list[Shortage]:
+    """Cells whose new instances have too little room, and that no pool adds any to.
+
+    Tenants that are on their way count on both of their instances: of none is loaded where it is.
+
+    Args:
+        ring: the instances of a ring.
+        rollout: which.
+        fleet: all rows, with what is on the ring's instances.
+    """
+    cells = [cell for cell in _cells(ring) if _pool_of(cell, rollout.ring, fleet) is None]
+    members = (_members(cell, ring, rollout, fleet, Counter()) for cell in cells)
+    return [Shortage(each.cell, each, None, 0) for each in members if not each.have_room]
+
+
+def _cells(ring: Ring) -> list[Cell]:
+    """Those with old instances."""
+    return sorted({cell_of(row) for row in ring.sources})
+
+
+def _leaving(ring: Ring, fleet: Fleet) -> Counter[str]:
+    """Applications of tenants that are on their way, by the instance of the ring that they are on yet."""
     leaving = Counter[str]()
-    for each in fleet.tenants.values():
+    for each in fleet.tenants.on([row.id for row in (*ring.sources, *ring.targets)]).values():
         if fleet.destination_of(each) != each.engine_instance_id:
             leaving[each.engine_instance_id] += each.deployments
-    cells = sorted({cell_of(row) for row in ring.sources})
-    found = (_shortage(cell, _members(cell, ring, rollout, fleet, leaving), rollout, fleet) for cell in cells)
-    return [each for each in found if each is not None]
+    return leaving
 
 
 def find_lacking(ring: Ring, rollout: Rollout, fleet: Fleet) -> str:
@@ -85,22 +114,29 @@ def find_lacking(ring: Ring, rollout: Rollout, fleet: Fleet) -> str:
     return next((lacking_room(each, rollout, fleet) for each in shortages(ring, rollout, fleet)), "")
 
 
-def _shortage(cell: Cell, members: _Members, rollout: Rollout, fleet: Fleet) -> Shortage | None:
+def _shortage(members: _Members, leaving: Counter[str], rollout: Rollout, fleet: Fleet) -> Shortage | None:
     """What the new instances of a cell lack; None if they are enough for all that its old ones carry.
 
     One that has failed is not waited for if there is room without it.
     """
-    pool = _pool_of(cell, rollout.ring, fleet)
-    is_small = pool is not None and _lacking(pool, members.load, [*members.new, *members.failed]) > 0
-    if members.new and members.room >= members.carried and not is_small:
-        return None
+    pool = _pool_of(members.cell, rollout.ring, fleet)
     if pool is None:
-        return Shortage(cell, members, None, 0)
+        return None if members.have_room else Shortage(members.cell, members, None, 0)
+    load = _load_of(members, leaving, fleet)
+    is_small = _lacking(pool, load, [*members.new, *members.failed]) > 0
+    if members.have_room and not is_small:
+        return None
     to_come = [*members.failed, *members.awaited]
     unplaced = members.carried - members.room - sum(row.capacity for row in to_come)
     there = [*members.new, *to_come]
-    missing = max(_lacking(pool, members.load, there), math.ceil(unplaced / pool.capacity), int(not there))
-    return Shortage(cell, members, pool, missing)
+    missing = max(_lacking(pool, load, there), math.ceil(unplaced / pool.capacity), int(not there))
+    return Shortage(members.cell, members, pool, missing)
+
+
+def _load_of(members: _Members, leaving: Counter[str], fleet: Fleet) -> int:
+    """What the old and the new ones carry."""
+    rows = (*members.old, *members.new)
+    return sum(fleet.load.get(row.id, 0) - load_of_deployments(leaving[row.id]) for row in rows)
 
 
 def _members(cell: Cell, ring: Ring, rollout: Rollout, fleet: Fleet, leaving: Counter[str]) -> _Members:
@@ -114,10 +150,8 @@ def _members(cell: Cell, ring: Ring, rollout: Rollout, fleet: Fleet, leaving: Co
     def on(row: EngineInstanceRow) -> int:
         return fleet.holding(row.id).deployments - leaving[row.id]
 
-    def load(row: EngineInstanceRow) -> int:
-        return fleet.load.get(row.id, 0) - load_of_deployments(leaving[row.id])
-
     return _Members(
+        cell=cell,
         old=old,
         new=new,
         failed=[row for row in of_release if row.state == "failed" and row.wanted_version],
@@ -127,7 +161,6 @@ def _members(cell: Cell, ring: Ring, rollout: Rollout, fleet: Fleet, leaving: Co
         ],
         carried=sum(on(row) for row in old),
         room=sum(max(0, row.capacity - on(row)) for row in new),
-        load=sum(load(row) for row in (*old, *new)),
     )
 
 

@@ -8,7 +8,8 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from uuid import UUID, uuid5
 
-from services.planner.domain.fleet.fleet import Fleet, TenantHere
+from services.planner.domain.fleet.fleet import Fleet
+from services.planner.domain.fleet.loaded_parts import TenantHere
 from services.planner.domain.fleet.moves.move_orders import ordered_move, require_apart, require_room
 from services.planner.domain.fleet.moves.rebalance_orders import is_moving
 from services.planner.domain.fleet.placement.assignment_orders import require_unpinned
@@ -23,8 +24,7 @@ from services.planner.rows.tenants import TenantName
 
 def tenants_of(rollout: Rollout, fleet: Fleet) -> dict[TenantName, TenantHere]:
     """Tenants on old and on new instances of the rollout's ring, by their names."""
-    ids = rollout.source_ids | rollout.target_ids
-    return {name: each for name, each in fleet.tenants.items() if each.engine_instance_id in ids}
+    return fleet.tenants.on(rollout.source_ids | rollout.target_ids)
 
 
 def in_order_drawn(rollout: Rollout, tenants: Mapping[TenantName, TenantHere]) -> list[TenantName]:

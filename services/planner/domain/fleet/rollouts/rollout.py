@@ -22,8 +22,8 @@ No instance that is lost keeps a rollout from its end. An old one is waited for 
 left it, to new ones too, the rollout goes on without it. One that is to end does so when nothing has got on for an
 hour, and says what it has left.
 
-:func:`settle_rollout` is called at each look at the fleet. A step is a function from the row, the fleet and the time to
-the fleet, with the row at the same step or at another.
+:func:`advance_rollout` is called at each look at the fleet. A step is a function from the row, the fleet and the time
+to the fleet, with the row at the same step or at another.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ NUMBERS: Mapping[RolloutStep, int] = {
 """As operators see them."""
 
 
-def settle_rollout(fleet: Fleet, now: datetime, interval: timedelta, refusal: str = "") -> Fleet:
+def advance_rollout(fleet: Fleet, now: datetime, interval: timedelta, refusal: str = "") -> Fleet:
     """With the next step of the rollout that is under way, if it is due.
 
     Args:

@@ -13,7 +13,7 @@ from services.common.messages import RINGS, AbortRollout, FleetOrder, PauseRollo
 from services.planner.domain.fleet.fleet import Fleet
 from services.planner.domain.fleet.order_validation import require_label, require_one_of, require_version
 from services.planner.domain.fleet.rollouts.ring_instances import ring_of, runs
-from services.planner.domain.fleet.rollouts.ring_room import lacking_room, shortages
+from services.planner.domain.fleet.rollouts.ring_room import lacking_room, shortages_by_hand
 from services.planner.domain.fleet.rollouts.rollout_rows import FINAL, REVERTIBLE, Rollout
 from services.planner.domain.fleet.rollouts.transitions import begin_reverting, withdraw_moves
 from services.planner.domain.fleet.rows import Refused
@@ -118,9 +118,8 @@ def _require_room(rollout: Rollout, fleet: Fleet) -> None:
     for name in rollout.ring_names:
         ring, in_ring = ring_of(rollout, name, fleet), replace(rollout, ring=name)
         if ring.sources:
-            for lacking in shortages(ring, in_ring, fleet):
-                if lacking.pool is None:
-                    raise Refused(lacking_room(lacking, in_ring, fleet))
+            for lacking in shortages_by_hand(ring, in_ring, fleet):
+                raise Refused(lacking_room(lacking, in_ring, fleet))
             return
 
 
