@@ -17,7 +17,7 @@ LEFT = TargetOutcome("Available", "a", is_deleted=True, unless="a")
 STUCK = Deprovisioning(exists=True, is_stuck=True)
 THERE = {"claimant": Claimant.STAYS}
 GOING = {"claimant": Claimant.GOES}
-GONE = {"claimant": Claimant.UNTOLD}
+GONE = {"claimant": Claimant.UNKNOWN}
 REPLACED = {"claimant": Claimant.GONE}
 
 

@@ -159,7 +159,7 @@ def test_row_when_rules_read_it_then_metadata_and_status_are_typed() -> None:
     )
     owner = OwnerReference("v1", "ConfigMap", "asks", "u1", controller=False)
     told = frozenset({"labels", "annotations", "ownerReferences"})
-    assert metadata_of(row) == ProjectedMetadata({TEAM: "shop"}, {}, (owner,), told=told)
+    assert metadata_of(row) == ProjectedMetadata({TEAM: "shop"}, {}, (owner,), declared=told)
     assert status_of(ReviewStatus, row).verdict == Verdict(outcome="no", remarks=["a"])
 
 
