@@ -7,7 +7,7 @@ clock: only durations are compared. Between the member's question and the broker
 the margin for clocks that do not run alike.
 
 Between the check and the change remains a gap: a process that is stopped just there sends what it has checked when it
-goes on. What bounds that is told in docs/architecture.md (Two of everything).
+goes on. What bounds that is told in docs/design/fencing.md.
 """
 
 from __future__ import annotations
