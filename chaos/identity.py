@@ -1,4 +1,4 @@
-"""Names of Argo CD's objects, by the rule in docs/architecture.md (Identity), written down anew."""
+"""Names of Argo CD's objects, by the rule in docs/design/tenants.md (Identity), written down anew."""
 
 from __future__ import annotations
 

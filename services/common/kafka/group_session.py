@@ -6,7 +6,7 @@ the request was sent. So until the session timeout after that time, nobody else 
 our own monotonic clock are compared. The request's way to the broker is the margin for clocks with different speed.
 
 A gap remains between the check and the change: a process that is stopped just there makes its change when it continues.
-docs/architecture.md (Two of everything) says what bounds that.
+docs/design/fencing.md says what bounds that.
 """
 
 from __future__ import annotations

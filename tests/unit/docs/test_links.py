@@ -21,6 +21,10 @@ CODE = re.compile(r"^```.*?^```|`[^`\n]*`", re.DOTALL | re.MULTILINE)
 MODULE = re.compile(r"`([\w/-]+\.py)(?:::[^`]*)?`")
 MODULES = re.compile(r"`((?:watcher|planner|agent)/[\w/]*)(?:\{([\w,\s]+)\})?`")
 """One or several of a folder of ``services/``, without their ending."""
+PATH = re.compile(
+    r"`((?:bench|chaos|compose|devstack|docs|examples|k8s|migrations|schemas|services|tests|toolchain)/[\w./-]*)`"
+)
+"""A file or a folder, from the root of the repository on."""
 NOT_IN_ANCHORS = re.compile(r"[^\w\- ]")
 
 
@@ -54,6 +58,11 @@ def modules() -> Iterator[object]:
 def test_module_when_a_page_names_it_then_it_is_there(name: str) -> None:
     ending = "/" + name.removesuffix(".py") + ".py"
     assert any(file.endswith(ending) for file in FILES)
+
+
+@pytest.mark.parametrize("path", sorted(set(PATH.findall((ROOT / "CONTRIBUTING.md").read_text()))))
+def test_path_when_contributors_are_sent_there_then_it_is_there(path: str) -> None:
+    assert (ROOT / path).exists()
 
 
 def _anchors(page: Path) -> set[str]:
