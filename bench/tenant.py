@@ -33,18 +33,20 @@ from services.common.messages.command import CommandEvent
 from services.common.messages.compiled import RowKind
 from services.common.messages.observation import ObservationEvent
 from services.planner.domain.events import Event
-from services.planner.domain.fleet.view import FleetView
+from services.planner.domain.fleet.placement_view import PlacementView
 from services.planner.domain.ids import tenant_id
 from services.planner.domain.plan import plan
 from services.planner.domain.policy import Policy
 from services.planner.domain.state import TenantState
 from services.planner.engines.available import ENGINES
-from services.planner.rows.fleet import DEFAULT_ENGINE, EngineInstance
+from services.planner.rows.fleet import DEFAULT_ENGINE, PlacementCandidate
 from services.planner.rows.tenants import Tenant
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
-INSTANCE = EngineInstance("one", "argocd", accepting=True, engine=DEFAULT_ENGINE, engine_cluster=DEFAULT_ENGINE_CLUSTER)
-FLEET = FleetView({INSTANCE.id: INSTANCE}, ENGINES)
+INSTANCE = PlacementCandidate(
+    "one", "argocd", accepting=True, engine=DEFAULT_ENGINE, engine_cluster=DEFAULT_ENGINE_CLUSTER
+)
+FLEET = PlacementView({INSTANCE.id: INSTANCE}, ENGINES)
 POLICY = Policy()
 DEPLOYMENT = "GitOpsDeployment"
 ENVIRONMENT = "GitOpsDeploymentManagedEnvironment"

@@ -14,7 +14,7 @@ from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT, GitOpsDepl
 from services.planner.domain.ids import resource_id, tenant_id
 from services.planner.engines.argocd import applications
 from services.planner.engines.interface import Placement
-from services.planner.rows.fleet import DEFAULT_ENGINE, EngineInstance
+from services.planner.rows.fleet import DEFAULT_ENGINE, PlacementCandidate
 from services.planner.rows.tenants import Tenant, TenantName
 
 FIELD_MANAGER = "gitops-bench"
@@ -77,7 +77,7 @@ def application(engine_namespace: str, tenant: str, name: str) -> Manifest:
     uid = str(resource_id(WORKSPACE, f"{tenant}/{name}"))
     placement = Placement(
         Tenant(tenant_id(WORKSPACE, tenant), WORKSPACE, tenant, partition=0, engine_instance_id=engine_namespace),
-        EngineInstance(engine_namespace, engine_namespace, accepting=True, engine=DEFAULT_ENGINE),
+        PlacementCandidate(engine_namespace, engine_namespace, accepting=True, engine=DEFAULT_ENGINE),
     )
     spec = GitOpsDeploymentSpec.model_validate(deployment(tenant, name)["spec"])
     manifest: Manifest = orjson.loads(applications.application(placement, resource_id(WORKSPACE, uid), uid, spec))

@@ -15,7 +15,7 @@ from services.planner.domain.fleet.placement.assignments import Affinity
 from services.planner.domain.fleet.placement.placement import place
 from services.planner.domain.ids import tenant_id
 from services.planner.engines.available import ENGINES
-from services.planner.rows.fleet import DEFAULT_ENGINE, EngineInstance
+from services.planner.rows.fleet import DEFAULT_ENGINE, PlacementCandidate
 from services.planner.rows.tenants import Tenant
 
 CLUSTERS = ("north", "south")
@@ -50,10 +50,10 @@ class Spread:
     changes: tuple[Change, ...]
 
 
-def instances(count: int) -> list[EngineInstance]:
+def instances(count: int) -> list[PlacementCandidate]:
     """Of one size, in both clusters by turns."""
     return [
-        EngineInstance(
+        PlacementCandidate(
             id=f"engine-{number}",
             namespace=f"argocd-{number}",
             accepting=True,
@@ -75,7 +75,7 @@ def sizes(tenants: int, applications: int) -> list[int]:
     return found
 
 
-def filled(fleet: Sequence[EngineInstance], loads: Sequence[int]) -> list[PlacedTenant]:
+def filled(fleet: Sequence[PlacementCandidate], loads: Sequence[int]) -> list[PlacedTenant]:
     """A tenant for each of ``loads``, placed one after the other."""
     carried, measured, placed = Counter[str](), dict[str, int](), []
     for number, load in enumerate(loads):
@@ -89,7 +89,7 @@ def filled(fleet: Sequence[EngineInstance], loads: Sequence[int]) -> list[Placed
     return placed
 
 
-def spread_of(carried: Mapping[str, int], fleet: Sequence[EngineInstance]) -> float:
+def spread_of(carried: Mapping[str, int], fleet: Sequence[PlacementCandidate]) -> float:
     """The load of the fullest instance by that of the average."""
     loads = [carried.get(each.id, 0) for each in fleet]
     return max(loads) * len(loads) / sum(loads)
@@ -103,7 +103,7 @@ def carried_by(placed: Sequence[PlacedTenant]) -> Counter[str]:
     return carried
 
 
-def changed(name: str, placed: Sequence[PlacedTenant], fleet: Sequence[EngineInstance], ideal: float) -> Change:
+def changed(name: str, placed: Sequence[PlacedTenant], fleet: Sequence[PlacementCandidate], ideal: float) -> Change:
     """What becomes of tenants as they are placed, if ``fleet`` is what there is from now on."""
     moves = {move.placed.tenant.id: move.target.id for move in rebalance(placed, fleet, {})}
     carried = Counter[str]()

@@ -26,7 +26,7 @@ from services.cli.installation.rbac import KINDS as RBAC_KINDS
 from services.common.kubernetes import APP_PROJECT, APPLICATION, Manifest, NotFound, connect
 from services.planner.engines.argocd.applications import SYNC_ACCOUNT, app_projects
 from services.planner.engines.interface import Confinement, Destination, Placement
-from services.planner.rows.fleet import EngineInstance
+from services.planner.rows.fleet import PlacementCandidate
 from services.planner.rows.tenants import Tenant
 from tests.stack.laboratory import CONFIG_MAP, ENGINE, OPTIONS, USER, Laboratory, add_submodule, config_map, status
 
@@ -277,7 +277,7 @@ async def impersonating(lab: Laboratory) -> AsyncIterator[Impersonating]:
     for manifest in (*_bound_to_impersonate(engine), *_account(tenant)):
         await lab.kube.apply_object(RBAC_KINDS[manifest["kind"]], manifest, field_manager=USER)
     placement = Placement(
-        Tenant(uuid4(), "local", tenant, 0, engine), EngineInstance(engine, engine, accepting=True, engine="argocd")
+        Tenant(uuid4(), "local", tenant, 0, engine), PlacementCandidate(engine, engine, accepting=True, engine="argocd")
     )
     (project,) = map(json.loads, app_projects(placement, Confinement(["*"], (Destination(None, (tenant,)),))).values())
     await lab.kube.create_object(APP_PROJECT, project, field_manager=USER)

@@ -19,11 +19,11 @@ from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
 from services.kinds.gitops_deployment.rows import ForcedDeletion
 from services.planner.database.assignment_queries import ASSIGNMENTS, rules_of
 from services.planner.database.columns import names, split_columns
-from services.planner.database.fleet_view_queries import read_all_instances, read_named_instances
 from services.planner.database.joined_rows import DEPLOYMENT_ROWS, RESOURCE_ROWS, Row, fill_states
+from services.planner.database.placement_view_queries import read_all_instances, read_named_instances
 from services.planner.domain.fleet.placement.assignments import TenantPin
+from services.planner.domain.fleet.placement_view import PlacementView
 from services.planner.domain.fleet.rows import Move
-from services.planner.domain.fleet.view import FleetView
 from services.planner.domain.state import TenantState
 from services.planner.rows.compiled import ChildKey, ChildRow, EngineObject, EngineObjectKey, Owner, PendingClaimRow
 from services.planner.rows.consumption import ParkedTenant
@@ -79,7 +79,7 @@ class Loaded:
     """By name: those that have it and had it, as far as there is anything of them."""
     parked: frozenset[UUID]
     """Those of which events are kept."""
-    fleet: FleetView
+    fleet: PlacementView
     defects: Mapping[UUID, Exception] = field(default_factory=dict)
     """Tenants whose objects could not be read, and why: this build does not know their engine, or that failed."""
 
@@ -88,7 +88,7 @@ class Loaded:
         return any(each.tenant.id in self.parked or each.tenant.id in self.defects for each in self.tenants[name])
 
 
-def load(connection: Connection[Any], wanted: Collection[TenantName], known: FleetView) -> Loaded:
+def load(connection: Connection[Any], wanted: Collection[TenantName], known: PlacementView) -> Loaded:
     """The tenants with these names, and the fleet as far as they need it: all else is as it is ``known``.
 
     A name that no tenant has may be a new one's, which may go to any instance: then all are read.
@@ -127,7 +127,7 @@ def _instances_named(state: TenantState) -> Iterator[str]:
 
 
 def _load_rows(
-    connection: Connection[Any], tenants: Mapping[UUID, Tenant], fleet: FleetView
+    connection: Connection[Any], tenants: Mapping[UUID, Tenant], fleet: PlacementView
 ) -> tuple[dict[UUID, TenantState], dict[UUID, Exception]]:
     """The tenants with their rows; without their objects those whose engine fails, and why."""
     if not tenants:
@@ -165,7 +165,7 @@ def _load_rows(
     return fill_states(states, deployments, resources), defects
 
 
-def _lanes(tenants: Iterable[Tenant], fleet: FleetView) -> tuple[list[tuple[UUID, str]], dict[UUID, Exception]]:
+def _lanes(tenants: Iterable[Tenant], fleet: PlacementView) -> tuple[list[tuple[UUID, str]], dict[UUID, Exception]]:
     lanes: list[tuple[UUID, str]] = []
     defects: dict[UUID, Exception] = {}
     for tenant in tenants:

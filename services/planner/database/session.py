@@ -24,10 +24,15 @@ from services.planner import SERVICE
 from services.planner.database.connection import DatabaseConnection
 from services.planner.database.dormant_queries import look_up_dormant
 from services.planner.database.fleet_reader import FleetReader
-from services.planner.database.fleet_view_queries import load_engine_clusters, load_fleet, load_placements, reload_fleet
 from services.planner.database.load import Loaded, load
 from services.planner.database.move_queries import find_tenants_to_move, measure_latencies
 from services.planner.database.periodic_queries import find_parked_statuses
+from services.planner.database.placement_view_queries import (
+    load_engine_clusters,
+    load_fleet,
+    load_placements,
+    reload_fleet,
+)
 from services.planner.database.positions import forget_positions, lock_positions, resume, take_up
 from services.planner.database.save import Span, save
 from services.planner.database.sweeps import find_unseen, find_unseen_of, load_newest_lists
@@ -37,7 +42,7 @@ from services.planner.domain.changes import BatchChanges
 from services.planner.domain.dormancy import Lookup
 from services.planner.domain.events import SweepPlace, SweepScope
 from services.planner.domain.fleet.moves.pace import Pace, is_waited, next_pace
-from services.planner.domain.fleet.view import FleetView
+from services.planner.domain.fleet.placement_view import PlacementView
 from services.planner.domain.parked_statuses import LeftStatus
 from services.planner.domain.state import TenantState
 from services.planner.domain.sweeps import SweepFound
@@ -73,13 +78,13 @@ class DatabaseSession:
         self._database = connection_type(url, self._forget)
         self.owner = uuid4()
         """Who we are: only the planner that took a partition up last may write its rows."""
-        self._fleet = FleetView({}, engines)
+        self._fleet = PlacementView({}, engines)
         self._placements: Mapping[UUID, str] = {}
         self.tenants = TenantCache(kept_bytes)
         self._pace: Pace | None = None
 
     @property
-    def fleet(self) -> FleetView:
+    def fleet(self) -> PlacementView:
         """Engine instances as they were read last.
 
         Their load is that of the last :meth:`refresh_fleet`, and what was written since.
@@ -233,7 +238,7 @@ class DatabaseSession:
         """Close the connection; what is not committed never happened."""
         self._database.close()
 
-    def _keep_fleet(self, fleet: FleetView) -> None:
+    def _keep_fleet(self, fleet: PlacementView) -> None:
         """Tell of each instance that this build cannot use; of each once, unless it is read again after a failure."""
         for instance in fleet.unknown:
             if instance != self._fleet.instances.get(instance.id):

@@ -22,7 +22,7 @@ from services.planner.domain.appstudio.targets import plan_targets
 from services.planner.domain.changes import TenantChanges
 from services.planner.domain.collect_changes import changes_of
 from services.planner.domain.events import Due, Event, NamespaceReplaced, Unseen
-from services.planner.domain.fleet.view import FleetView
+from services.planner.domain.fleet.placement_view import PlacementView
 from services.planner.domain.planned_tenant import Context, PlannedTenant
 from services.planner.domain.policy import Policy
 from services.planner.domain.state import TenantState
@@ -54,7 +54,7 @@ from services.planner.domain.tenants_of_name import tenant_after
 
 
 def plan(
-    tenant: TenantState, events: Sequence[Event], fleet: FleetView, policy: Policy, now: datetime
+    tenant: TenantState, events: Sequence[Event], fleet: PlacementView, policy: Policy, now: datetime
 ) -> TenantChanges:
     """What ``events``, in their order, change of ``tenant``. Raises Wait if it is new and cannot be placed."""
     placed = tenant.indexed()._replace(tenant=tenant_after(tenant.tenant, events, fleet, policy))

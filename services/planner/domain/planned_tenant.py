@@ -13,8 +13,8 @@ from services.kinds.gitops_deployment.rows import Deployment
 from services.kinds.shared.resource import Cause, PlainResource
 from services.planner.domain.events import Event
 from services.planner.domain.fleet.moves.moves import HALTED
+from services.planner.domain.fleet.placement_view import PlacementView
 from services.planner.domain.fleet.rows import Move
-from services.planner.domain.fleet.view import FleetView
 from services.planner.domain.policy import Policy
 from services.planner.domain.state import TenantState
 from services.planner.engines.interface import Engine, Manifest, Placement
@@ -29,7 +29,7 @@ class Context:
 
     before: TenantState
     """The tenant's rows before the batch; but its row ``tenant`` is as it is now, with an instance."""
-    fleet: FleetView
+    fleet: PlacementView
     policy: Policy
     events: Sequence[Event]
     """What happened to the tenant, in order; at least one."""

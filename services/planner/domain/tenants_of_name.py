@@ -19,7 +19,7 @@ from uuid import UUID
 from services.common.messages import Command, Observation, ResourceChanged, ResourceGone
 from services.planner.domain import ids
 from services.planner.domain.events import Due, Event, MoveDue, NamespaceReplaced, Unseen
-from services.planner.domain.fleet.view import FleetView
+from services.planner.domain.fleet.placement_view import PlacementView
 from services.planner.domain.policy import Policy
 from services.planner.domain.state import TenantState
 from services.planner.rows.tenants import Tenant
@@ -37,7 +37,7 @@ class Share(NamedTuple):
     events: Sequence[Event]
 
 
-def split_by_tenant(known: Collection[TenantState], events: Iterable[Event], fleet: FleetView) -> list[Share]:
+def split_by_tenant(known: Collection[TenantState], events: Iterable[Event], fleet: PlacementView) -> list[Share]:
     """The ``events`` of one name, in order, for each tenant that has the name or had it.
 
     ``known``: the tenants that exist. A tenant that loses its name gets an event for that. These events are left out:
@@ -74,7 +74,7 @@ def split_by_tenant(known: Collection[TenantState], events: Iterable[Event], fle
     return [Share(states[each], tuple(share)) for each, share in shares.items()]
 
 
-def tenant_after(tenant: Tenant, events: Iterable[Event], fleet: FleetView, policy: Policy) -> Tenant:
+def tenant_after(tenant: Tenant, events: Iterable[Event], fleet: PlacementView, policy: Policy) -> Tenant:
     """The tenant with its events (:func:`tenant_with_events`), and with an instance. Raises Wait if there is none."""
     if not tenant.engine_instance_id:
         preferred = policy.clusters_of(tenant.workspace)
@@ -170,7 +170,7 @@ def _is_same(uid: str, other: str) -> bool:
     return uid.rpartition("/")[2] == other.rpartition("/")[2] and not ("/" in uid and "/" in other)
 
 
-def _concerned(event: Event, states: Mapping[UUID, TenantState], fleet: FleetView) -> Collection[UUID]:
+def _concerned(event: Event, states: Mapping[UUID, TenantState], fleet: PlacementView) -> Collection[UUID]:
     """The tenants that know what an event is about. If none does, all: dormant rows are not known here."""
     if len(states) == 1 and not isinstance(event.message, MoveDue):
         return states.keys()
@@ -181,7 +181,7 @@ def _concerned(event: Event, states: Mapping[UUID, TenantState], fleet: FleetVie
     return [each for each, state in states.items() if _knows(state, event, fleet)] or states.keys()
 
 
-def _knows(state: TenantState, event: Event, fleet: FleetView) -> bool:
+def _knows(state: TenantState, event: Event, fleet: PlacementView) -> bool:
     match event.message:
         case Command(event=ResourceGone(uid=uid)) as command:
             return state.find(ids.resource_id(command.workspace, uid)) is not None
@@ -195,7 +195,7 @@ def _knows(state: TenantState, event: Event, fleet: FleetView) -> bool:
             return False
 
 
-def _has_object(state: TenantState, seen: Observation, fleet: FleetView) -> bool:
+def _has_object(state: TenantState, seen: Observation, fleet: PlacementView) -> bool:
     key, instance = (seen.kind, seen.name), fleet.instances.get(seen.engine_instance_id)
     engine = fleet.engines.get(instance.engine) if instance is not None else None
     uid = engine.deployment_uid(key) if engine is not None else None

@@ -20,7 +20,7 @@ from services.kinds.shared.connections import Connection
 from services.kinds.shared.resource import Cause, PlainResource
 from services.kinds.sync_run.rows import SyncRun
 from services.planner.rows.compiled import EngineKey, EngineObjectKey, EngineRow, Owner, Presence
-from services.planner.rows.fleet import EngineInstance
+from services.planner.rows.fleet import PlacementCandidate
 from services.planner.rows.tenants import Tenant
 
 DEPLOYMENT_LOAD = 10
@@ -32,7 +32,7 @@ class Placement:
     """Where a tenant's objects are."""
 
     tenant: Tenant
-    instance: EngineInstance
+    instance: PlacementCandidate
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,9 +33,9 @@ from services.planner.domain.changes import NOTHING, BatchChanges, Changes, Tena
 from services.planner.domain.dormancy import Lookup, lookup_for
 from services.planner.domain.events import Due, Event, MoveDue, SweepDue, SweepPlace, SweepScope, Unseen
 from services.planner.domain.fleet.placement.added_load import added_load
+from services.planner.domain.fleet.placement_view import PlacementView
 from services.planner.domain.fleet.reports.installations import decide_installations, is_of_installation
 from services.planner.domain.fleet.reports.orphans import instance_of
-from services.planner.domain.fleet.view import FleetView
 from services.planner.domain.late_commands import list_of_unknown
 from services.planner.domain.parked_statuses import Subjects, known_subjects, named_subjects, parked_statuses
 from services.planner.domain.plan import plan
@@ -276,7 +276,7 @@ def _looked_up(
 def _plan_all(
     shares: Mapping[UUID, Share],
     defects: Mapping[UUID, Exception],
-    fleet: FleetView,
+    fleet: PlacementView,
     database: Database,
     policy: Policy,
     now: datetime,
@@ -301,7 +301,7 @@ def _plan_all(
     return [*(planned | replanned).values()], load
 
 
-def _plan(share: Share, fleet: FleetView, policy: Policy, now: datetime) -> TenantChanges | ParkedTenant:
+def _plan(share: Share, fleet: PlacementView, policy: Policy, now: datetime) -> TenantChanges | ParkedTenant:
     """What becomes of a tenant. It is parked if a rule fails on it, or if it cannot be placed."""
     try:
         return plan(share.state, share.events, fleet, policy, now)
@@ -349,7 +349,7 @@ def _parked_changes(share: Share, tenant: Tenant, subjects: Callable[[], Subject
     return kept._replace(workspace=shown.rows, workspace_gone=shown.gone)
 
 
-def _newly_parked(share: Share, fleet: FleetView, policy: Policy, now: datetime) -> Changes:
+def _newly_parked(share: Share, fleet: PlacementView, policy: Policy, now: datetime) -> Changes:
     """What is written of a tenant that becomes parked. All its resources show it."""
     (state, events), kinds = share, policy.kinds
     try:

@@ -9,7 +9,7 @@ DEFAULT_ENGINE = "argocd"
 
 
 @dataclass(frozen=True, slots=True)
-class EngineInstance:
+class PlacementCandidate:
     """An engine instance."""
 
     id: str

@@ -47,7 +47,7 @@ from services.planner.domain.audit import PLACEMENT
 from services.planner.domain.changes import BatchChanges, Changes
 from services.planner.domain.dormancy import WAITING_KEPT
 from services.planner.domain.events import Due, Event, SweepScope
-from services.planner.domain.fleet.view import place
+from services.planner.domain.fleet.placement_view import place
 from services.planner.domain.ids import resource_id, tenant_id
 from services.planner.domain.policy import Policy
 from services.planner.domain.state import TenantState

@@ -12,14 +12,14 @@ from services.kinds.gitops_deployment.model import GitOpsDeploymentSpec
 from services.planner.domain.ids import resource_id, tenant_id
 from services.planner.engines.argocd import applications
 from services.planner.engines.interface import Placement
-from services.planner.rows.fleet import DEFAULT_ENGINE, EngineInstance
+from services.planner.rows.fleet import DEFAULT_ENGINE, PlacementCandidate
 from services.planner.rows.tenants import Tenant
 
 
 def compiled(tenant: str, uid: str) -> dict[str, Any]:
     placement = Placement(
         Tenant(tenant_id("bench", tenant), "bench", tenant, 0, "argocd-1"),
-        EngineInstance("argocd-1", "argocd-1", True, DEFAULT_ENGINE),
+        PlacementCandidate("argocd-1", "argocd-1", True, DEFAULT_ENGINE),
     )
     spec = GitOpsDeploymentSpec.model_validate(deployment(tenant, "app")["spec"])
     made: dict[str, Any] = json.loads(applications.application(placement, resource_id("bench", uid), uid, spec))

@@ -17,7 +17,7 @@ from services.kinds.shared.connections import Cluster, Connection, Repository
 from services.kinds.shared.resource import PlainResource
 from services.planner.engines.interface import DEPLOYMENT_LOAD, Confinement, Manifest, Placement, Target
 from services.planner.rows.compiled import EngineObjectKey
-from services.planner.rows.fleet import EngineInstance
+from services.planner.rows.fleet import PlacementCandidate
 from tests.unit.planner.given import (
     Applied,
     Checked,
@@ -105,7 +105,7 @@ def _manifest(kind: str, name: str, wave: int, **content: Any) -> Manifest:
 
 @pytest.fixture
 def world() -> World:
-    fleet = (EngineInstance("flux-1", "flux-system", accepting=True, engine="flux", engine_cluster="default"),)
+    fleet = (PlacementCandidate("flux-1", "flux-system", accepting=True, engine="flux", engine_cluster="default"),)
     return World(fleet=fleet, engines={"flux": Flux()})
 
 

@@ -21,9 +21,9 @@ from services.planner.domain.audit import PLACEMENT, RESTORED_ACTOR
 from services.planner.domain.changes import BatchChanges, Changes
 from services.planner.domain.dormancy import Lookup, is_admitted, with_loaded_dormant
 from services.planner.domain.events import Due, Event, MoveDue, SweepDue, SweepPlace, SweepScope
+from services.planner.domain.fleet.placement_view import PlacementView
 from services.planner.domain.fleet.reports.report_rows import InstanceHealth, KeptOrphans
 from services.planner.domain.fleet.rows import Move
-from services.planner.domain.fleet.view import FleetView
 from services.planner.domain.parked_statuses import LeftStatus, shows_parked
 from services.planner.domain.policy import Policy
 from services.planner.domain.state import TABLES, TenantState
@@ -44,12 +44,12 @@ from services.planner.rows.compiled import (
     WorkspaceRow,
 )
 from services.planner.rows.consumption import ParkedEvent, ParkedTenant, RefusedSweep, SweepPart
-from services.planner.rows.fleet import DEFAULT_ENGINE, EngineInstance
+from services.planner.rows.fleet import DEFAULT_ENGINE, PlacementCandidate
 from services.planner.rows.tenants import Tenant, TenantName
 from tests.unit.planner.given import at
 
 FLEET = tuple(
-    EngineInstance(
+    PlacementCandidate(
         f"engine-{number}",
         f"argocd-{number}",
         accepting=True,
@@ -71,7 +71,7 @@ WRITTEN = (
 class World:
     """Rows by key, and the tenants that a planner would keep in memory."""
 
-    fleet: Sequence[EngineInstance] = FLEET
+    fleet: Sequence[PlacementCandidate] = FLEET
     policy: Policy = field(default_factory=Policy)
     engines: Mapping[str, Engine] = field(default_factory=lambda: ENGINES)
     tenants: dict[UUID, Tenant] = field(default_factory=dict)
@@ -170,8 +170,8 @@ class World:
         return [each for each in self.audit_records.values() if each.kind != PLACEMENT]
 
     @property
-    def view(self) -> FleetView:
-        return FleetView({instance.id: instance for instance in self.fleet}, self.engines)
+    def view(self) -> PlacementView:
+        return PlacementView({instance.id: instance for instance in self.fleet}, self.engines)
 
     def state(self, known: UUID) -> TenantState:
         """A tenant as it is in the database."""

@@ -19,7 +19,7 @@ from services.planner.domain.fleet.pools.pool_rows import EnginePool, PoolKey, i
 from services.planner.domain.fleet.reports.report_rows import Installation, InstanceHealth
 from services.planner.domain.fleet.rollouts.rollout_rows import Figures, Rollout
 from services.planner.domain.fleet.rows import EngineClusterRow, EngineInstanceRow, Move, Release
-from services.planner.rows.fleet import EngineInstance
+from services.planner.rows.fleet import PlacementCandidate
 from services.planner.rows.tenants import TenantName
 
 
@@ -172,7 +172,7 @@ class Fleet:
         """Whether remediation gives it up, though its cluster can be reached: another takes its place there."""
         return instance in self.cordoned and self.is_down(instance) and not self.is_out_of_reach(instance)
 
-    def candidate(self, row: EngineInstanceRow) -> EngineInstance:
+    def candidate(self, row: EngineInstanceRow) -> PlacementCandidate:
         """An instance as placement sees it, with its health; one that is cordoned or closed accepts no tenants."""
         candidate = row.as_candidate
         accepting = candidate.accepting and row.id not in self.cordoned and row.id not in self.closed

@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 from uuid import UUID
 
 from services.common.messages import UNREADY
-from services.planner.rows.fleet import EngineInstance
+from services.planner.rows.fleet import PlacementCandidate
 
 ClusterState = Literal["active", "draining", "retired"]
 InstanceState = Literal["provisioning", "accepting", "full", "draining", "drained", "failed", "retired"]
@@ -137,9 +137,9 @@ class EngineInstanceRow:
         return self.state == "drained"
 
     @property
-    def as_candidate(self) -> EngineInstance:
+    def as_candidate(self) -> PlacementCandidate:
         """As placement sees it, whatever its health."""
-        return EngineInstance(
+        return PlacementCandidate(
             id=self.id,
             namespace=self.namespace,
             accepting=self.state == "accepting",

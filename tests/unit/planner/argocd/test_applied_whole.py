@@ -29,13 +29,13 @@ from services.planner.engines.interface import (
     engine_row,
 )
 from services.planner.rows.compiled import Owner
-from services.planner.rows.fleet import DEFAULT_ENGINE, EngineInstance
+from services.planner.rows.fleet import DEFAULT_ENGINE, PlacementCandidate
 from services.planner.rows.tenants import Tenant
 from tests.unit.planner.given import START, spec
 
 PLACEMENT = Placement(
     Tenant(UUID(int=1), "local", "team-a", 3, "engine-1"),
-    EngineInstance("engine-1", "argocd", accepting=True, engine=DEFAULT_ENGINE),
+    PlacementCandidate("engine-1", "argocd", accepting=True, engine=DEFAULT_ENGINE),
 )
 ENVIRONMENT = UUID(int=3)
 

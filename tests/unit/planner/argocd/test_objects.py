@@ -15,12 +15,12 @@ from services.planner.engines.argocd import applications
 from services.planner.engines.argocd.implementation import ArgoCD
 from services.planner.engines.interface import Confinement, Destination, Placement, engine_row
 from services.planner.rows.compiled import Owner
-from services.planner.rows.fleet import DEFAULT_ENGINE, EngineInstance
+from services.planner.rows.fleet import DEFAULT_ENGINE, PlacementCandidate
 from services.planner.rows.tenants import Tenant
 from tests.unit.planner.given import START, spec
 
 TENANT = Tenant(UUID(int=1), "local", "team-a", 3, "engine-1")
-PLACEMENT = Placement(TENANT, EngineInstance("engine-1", "argocd", accepting=True, engine=DEFAULT_ENGINE))
+PLACEMENT = Placement(TENANT, PlacementCandidate("engine-1", "argocd", accepting=True, engine=DEFAULT_ENGINE))
 DEPLOYMENT = UUID(int=2)
 AUTOMATED = {
     "automated": {"prune": True, "selfHeal": True, "allowEmpty": True},

@@ -10,7 +10,7 @@ import pytest
 
 from services.planner.domain.events import Event
 from services.planner.domain.fleet.placement.placement import bounds_of
-from services.planner.domain.fleet.view import FleetView
+from services.planner.domain.fleet.placement_view import PlacementView
 from services.planner.pipeline.batch_planning import plan_batch
 from tests.unit.planner.fleet.test_move_orders import MOVE
 from tests.unit.planner.given import changed, gone, spec
@@ -29,7 +29,7 @@ class MeasuredWorld(World):
     load: Mapping[str, int] = field(default_factory=dict)
 
     @property
-    def view(self) -> FleetView:
+    def view(self) -> PlacementView:
         return replace(super().view, load=self.load)
 
     def plan(self, *events: Event) -> Mapping[str, int]:

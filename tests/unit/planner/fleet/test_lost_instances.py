@@ -13,11 +13,11 @@ from services.common.messages import RetireEngineInstance
 from services.planner.domain.fleet.fleet import Fleet, Holding
 from services.planner.domain.fleet.loaded_parts import TenantHere
 from services.planner.domain.fleet.placement.assignments import PlacementRules, TenantPin, WorkspaceAssignment
+from services.planner.domain.fleet.placement_view import PlacementView
 from services.planner.domain.fleet.reports.report_rows import InstanceHealth
 from services.planner.domain.fleet.rows import Move
-from services.planner.domain.fleet.view import FleetView
 from services.planner.engines.available import ENGINES
-from services.planner.rows.fleet import EngineInstance
+from services.planner.rows.fleet import PlacementCandidate
 from services.planner.rows.tenants import Tenant
 from tests.unit.planner.fleet.loaded_fleet import with_tenants
 from tests.unit.planner.fleet.test_fleet_orders import INSTANCE, decided, fleet, outcome
@@ -181,9 +181,9 @@ def test_instance_when_it_cannot_be_given_up_as_lost_then_the_rule_is_named_and_
 
 
 def test_placement_when_an_instance_is_retired_that_rows_still_name_then_no_tenant_comes_to_it() -> None:
-    two = EngineInstance("two", "argocd-2", accepting=True, engine="argocd")
+    two = PlacementCandidate("two", "argocd-2", accepting=True, engine="argocd")
     instances = {"one": replace(two, id="one", retired=True), "two": two}
     tenants = [Tenant(UUID(int=number), "local", f"web-{number}", 0, "") for number in range(20)]
     before = {tenant.id: "one" for tenant in tenants[:10]}
-    view = FleetView(instances, ENGINES, placements=before)
+    view = PlacementView(instances, ENGINES, placements=before)
     assert {view.instance_for(tenant).id for tenant in tenants} == {"two"}

@@ -10,9 +10,9 @@ import pytest
 
 from services.planner.domain.fleet.placement.assignments import PlacementRules, WorkspaceAssignment
 from services.planner.domain.fleet.placement.parts import has_room, part_for
-from services.planner.domain.fleet.view import FleetView
+from services.planner.domain.fleet.placement_view import PlacementView
 from services.planner.engines.available import ENGINES
-from services.planner.rows.fleet import EngineInstance
+from services.planner.rows.fleet import PlacementCandidate
 from services.planner.rows.tenants import Tenant
 from tests.unit.planner.given import at
 from tests.unit.planner.world import FLEET
@@ -25,9 +25,11 @@ TENANT = Tenant(UUID(int=1), "local", "team-a", 0, OWN.id)
 PROD = UUID(int=7)
 
 
-def fleet(*instances: EngineInstance, load: Mapping[str, int] | None = None, ring: str = "") -> FleetView:
+def fleet(*instances: PlacementCandidate, load: Mapping[str, int] | None = None, ring: str = "") -> PlacementView:
     assigned = {"local": WorkspaceAssignment("local", "", ring, at(1))} if ring else {}
-    return FleetView({each.id: each for each in instances}, ENGINES, load=load or {}, rules=PlacementRules(assigned))
+    return PlacementView(
+        {each.id: each for each in instances}, ENGINES, load=load or {}, rules=PlacementRules(assigned)
+    )
 
 
 @pytest.mark.parametrize(("deployments", "expected"), [(0, True), (6, True), (7, False), (12, False)])
@@ -37,7 +39,7 @@ def test_instance_when_seven_tenths_of_it_are_taken_then_a_tenant_has_no_more_ro
     assert has_room(OWN, deployments) is expected
 
 
-CASES: dict[str, tuple[FleetView, dict[str, int], str]] = {
+CASES: dict[str, tuple[PlacementView, dict[str, int], str]] = {
     "room on its own": (fleet(OWN, FREE), {"own": 6}, "own"),
     "none on its own": (fleet(OWN, FREE), {"own": 7}, "free"),
     "a part with room": (fleet(OWN, PART, FREE), {"own": 7, "part": 6}, "part"),
@@ -73,7 +75,7 @@ CASES: dict[str, tuple[FleetView, dict[str, int], str]] = {
 
 @pytest.mark.parametrize(("known", "parts", "expected"), CASES.values(), ids=CASES)
 def test_environment_when_its_first_deployment_comes_then_it_goes_where_there_is_room(
-    known: FleetView, parts: dict[str, int], expected: str
+    known: PlacementView, parts: dict[str, int], expected: str
 ) -> None:
     assert part_for(PROD, TENANT, parts, known) == expected
 

@@ -13,11 +13,11 @@ from services.common.messages.compiled import RELEASE
 from services.common.messages.observation import ObservationEvent
 from services.planner.domain.audit import PLACEMENT
 from services.planner.domain.events import Event
+from services.planner.domain.fleet.placement_view import PlacementView
 from services.planner.domain.fleet.rows import Move, MoveStep
-from services.planner.domain.fleet.view import FleetView
 from services.planner.domain.ids import resource_id, tenant_id
 from services.planner.engines.available import ENGINES
-from services.planner.rows.fleet import EngineInstance
+from services.planner.rows.fleet import PlacementCandidate
 from tests.unit.planner.fleet.test_moves import BACK, ID, WAY, Agents, settle_by_chance, steps
 from tests.unit.planner.given import (
     Failed,
@@ -541,7 +541,7 @@ def test_deployment_when_a_rebuild_brings_its_tenant_to_where_it_had_a_part_then
     first, second = FLEET
     found = {tenant_id("local", "team-a"): first.id, resource_id("local", "uid-1"): first.id}
     found |= {resource_id("local", "uid-2"): second.id, resource_id("local", "uid-3"): "retired"}
-    view = FleetView({each.id: each for each in FLEET}, ENGINES, placements=found)
+    view = PlacementView({each.id: each for each in FLEET}, ENGINES, placements=found)
     monkeypatch.setattr(World, "view", view)
     world = World()
     world.take(secret(1), environment(2, "dev"))
@@ -581,5 +581,5 @@ def test_part_when_its_instance_is_lost_then_it_is_on_the_target_and_given_up_wh
     assert sorted(name for _, name in agents.live) == names(1, 2, 3, 4, 5)
 
 
-def lost(instance: EngineInstance) -> EngineInstance:
+def lost(instance: PlacementCandidate) -> PlacementCandidate:
     return replace(instance, is_down=True, is_out_of_reach=True)

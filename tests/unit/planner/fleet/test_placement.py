@@ -15,19 +15,20 @@ from hypothesis import strategies as st
 from services.common.errors import Wait
 from services.planner.domain.fleet.placement.assignments import Affinity, PlacementRules, TenantPin, WorkspaceAssignment
 from services.planner.domain.fleet.placement.placement import BOUND, place
-from services.planner.domain.fleet.view import FleetView
+from services.planner.domain.fleet.placement_view import PlacementView
 from services.planner.domain.ids import tenant_id
 from services.planner.domain.plan import plan
 from services.planner.domain.policy import Policy
 from services.planner.domain.state import TenantState
 from services.planner.engines.available import ENGINES
-from services.planner.rows.fleet import DEFAULT_ENGINE, EngineInstance
+from services.planner.rows.fleet import DEFAULT_ENGINE, PlacementCandidate
 from services.planner.rows.tenants import Tenant
 from tests.unit.planner.given import NAMESPACE, WORKSPACE, changed
 from tests.unit.planner.world import NOW
 
 FLEET = [
-    EngineInstance(f"engine-{number}", f"argocd-{number}", accepting=True, engine=DEFAULT_ENGINE) for number in range(4)
+    PlacementCandidate(f"engine-{number}", f"argocd-{number}", accepting=True, engine=DEFAULT_ENGINE)
+    for number in range(4)
 ]
 NOTHING: dict[str, int] = {}
 """Is carried by any instance."""
@@ -55,11 +56,11 @@ def test_instance_when_it_carries_more_than_others_then_its_tenants_go_to_their_
     assert all(after[tenant] == before[tenant] for tenant in TENANTS if before[tenant] != FLEET[0])
 
 
-def fleet_with(down: int, of: int = 10) -> list[EngineInstance]:
+def fleet_with(down: int, of: int = 10) -> list[PlacementCandidate]:
     return [replace(FLEET[0], id=f"engine-{number}", is_down=number < down) for number in range(of)]
 
 
-def used(fleet: list[EngineInstance]) -> set[str]:
+def used(fleet: list[PlacementCandidate]) -> set[str]:
     return {place(tenant, fleet, NOTHING).id for tenant in TENANTS[:500]}
 
 
@@ -159,7 +160,7 @@ REGIONS, RINGS = ("", "eu", "us"), ("canary", "early", "general")
 PLACES = st.tuples(st.sampled_from(REGIONS), st.sampled_from(RINGS), st.integers(1, 10_000), st.integers(0, 500_000))
 
 
-def located(places: list[tuple[str, str, int, int]]) -> tuple[list[EngineInstance], dict[str, int]]:
+def located(places: list[tuple[str, str, int, int]]) -> tuple[list[PlacementCandidate], dict[str, int]]:
     """Instances with their loads."""
     instances = [
         replace(FLEET[0], id=str(number), region=region, ring=ring, capacity=capacity)
@@ -195,7 +196,7 @@ def test_tenant_when_it_is_assigned_then_it_is_placed_there_within_the_bound_of_
 def test_tenant_when_its_workspace_is_assigned_then_those_of_others_go_where_they_would_have() -> None:
     fleet = [replace(each, ring="canary" if number else "general") for number, each in enumerate(FLEET)]
     rules = PlacementRules({WORKSPACE: WorkspaceAssignment(WORKSPACE, "", "general", NOW)})
-    view = FleetView({each.id: each for each in fleet}, ENGINES, rules=rules)
+    view = PlacementView({each.id: each for each in fleet}, ENGINES, rules=rules)
     assert {view.instance_for(tenant) for tenant in TENANTS[:100]} == {fleet[0]}
     others = [replace(tenant, workspace="other") for tenant in TENANTS[:100]]
     assert [view.instance_for(each) for each in others] == [place(each, fleet, NOTHING) for each in others]
@@ -205,7 +206,7 @@ CLUSTERS = [replace(each, engine_cluster=cluster) for each, cluster in zip(FLEET
 """Two instances of each of two engine clusters."""
 
 
-def in_cluster_a(**changed: Any) -> list[EngineInstance]:
+def in_cluster_a(**changed: Any) -> list[PlacementCandidate]:
     """The fleet, with the instances of cluster a changed."""
     return [replace(each, **changed) if each.engine_cluster == "a" else each for each in CLUSTERS]
 
@@ -238,7 +239,7 @@ def test_tenants_when_their_workspace_has_an_instance_to_itself_in_another_clust
 
 
 def test_tenant_when_its_workspace_is_local_then_it_is_placed_by_its_policy_and_those_of_others_anywhere() -> None:
-    fleet = FleetView({each.id: each for each in CLUSTERS}, ENGINES)
+    fleet = PlacementView({each.id: each for each in CLUSTERS}, ENGINES)
     policy = Policy(local_workspaces={WORKSPACE: frozenset({"b"})})
 
     def cluster_of(workspace: str, number: int) -> str:
@@ -256,14 +257,14 @@ def test_tenant_when_it_is_pinned_before_it_comes_then_it_is_placed_there_whatev
     pinned = next(each for each in FLEET if each != place(tenant, FLEET, NOTHING))
     rules = PlacementRules(pins={tenant.full_name: TenantPin(*tenant.full_name, pinned.id, NOW)})
     full = replace(pinned, accepting=False, is_down=True)
-    view = FleetView({each.id: full if each == pinned else each for each in FLEET}, ENGINES, rules=rules)
+    view = PlacementView({each.id: full if each == pinned else each for each in FLEET}, ENGINES, rules=rules)
     assert view.instance_for(tenant) == full
 
 
 def test_tenant_when_its_database_was_lost_then_where_it_was_counts_before_a_pin() -> None:
     tenant, (was, pinned) = TENANTS[0], FLEET[:2]
     rules = PlacementRules(pins={tenant.full_name: TenantPin(*tenant.full_name, pinned.id, NOW)})
-    view = FleetView({each.id: each for each in FLEET}, ENGINES, {tenant.id: was.id}, rules=rules)
+    view = PlacementView({each.id: each for each in FLEET}, ENGINES, {tenant.id: was.id}, rules=rules)
     assert view.instance_for(tenant) == was
 
 
@@ -272,7 +273,7 @@ def test_tenant_when_placed_again_then_it_is_on_the_same_instance_whatever_the_o
 
 
 def test_instance_when_added_then_only_its_own_share_moves_and_only_to_it() -> None:
-    added = EngineInstance("engine-new", "argocd-new", accepting=True, engine=DEFAULT_ENGINE)
+    added = PlacementCandidate("engine-new", "argocd-new", accepting=True, engine=DEFAULT_ENGINE)
     moved = [t for t in TENANTS if place(t, FLEET, NOTHING) != place(t, [*FLEET, added], NOTHING)]
     assert 600 < len(moved) < 1000
     assert {place(tenant, [*FLEET, added], NOTHING) for tenant in moved} == {added}
@@ -306,13 +307,13 @@ def test_instance_when_this_build_does_not_know_its_engine_then_no_tenant_is_pla
     tenant = TenantState(Tenant(tenant_id(WORKSPACE, NAMESPACE), WORKSPACE, NAMESPACE, 0, ""))
     foreign = [replace(instance, engine="of a newer build") for instance in FLEET]
     chosen = place(tenant.tenant, FLEET, NOTHING)
-    fleet = FleetView({**{each.id: each for each in FLEET}, chosen.id: foreign[FLEET.index(chosen)]}, ENGINES)
+    fleet = PlacementView({**{each.id: each for each in FLEET}, chosen.id: foreign[FLEET.index(chosen)]}, ENGINES)
     placed = plan(tenant, [changed(1)], fleet, Policy(), NOW).state
     assert placed is not None
     assert placed.tenant.engine_instance_id in {each.id for each in FLEET} - {chosen.id}
     assert fleet.is_engine_namespace(chosen.namespace)
     with pytest.raises(Wait, match="gitopsctl engines add"):
-        plan(tenant, [changed(1)], FleetView({each.id: each for each in foreign}, ENGINES), Policy(), NOW)
+        plan(tenant, [changed(1)], PlacementView({each.id: each for each in foreign}, ENGINES), Policy(), NOW)
 
 
 def test_tenant_when_it_was_placed_before_the_database_was_lost_then_it_is_there_again_whatever_its_hash() -> None:
@@ -320,7 +321,7 @@ def test_tenant_when_it_was_placed_before_the_database_was_lost_then_it_is_there
     elsewhere = next(each for each in FLEET if each != place(tenant.tenant, FLEET, NOTHING))
     draining = {each.id: replace(each, accepting=each != elsewhere) for each in FLEET}
     for known, expected in (({tenant.tenant.id: elsewhere.id}, elsewhere.id), ({tenant.tenant.id: "removed"}, None)):
-        fleet = FleetView(draining, ENGINES, known)
+        fleet = PlacementView(draining, ENGINES, known)
         placed = plan(tenant, [changed(1)], fleet, Policy(), NOW).state
         assert placed.tenant.engine_instance_id == (expected or place(tenant.tenant, draining.values(), NOTHING).id)
 
@@ -330,5 +331,5 @@ def test_tenant_when_it_was_placed_by_its_names_alone_then_it_is_there_again_tho
     tenant = Tenant(of_uid, WORKSPACE, NAMESPACE, 0, "")
     first, second = [each for each in FLEET if each != place(tenant, FLEET, NOTHING)][:2]
     instances = {each.id: each for each in FLEET}
-    assert FleetView(instances, ENGINES, {of_names: first.id}).instance_for(tenant) == first
-    assert FleetView(instances, ENGINES, {of_names: first.id, of_uid: second.id}).instance_for(tenant) == second
+    assert PlacementView(instances, ENGINES, {of_names: first.id}).instance_for(tenant) == first
+    assert PlacementView(instances, ENGINES, {of_names: first.id, of_uid: second.id}).instance_for(tenant) == second

@@ -15,11 +15,11 @@ from services.planner.domain.fleet.moves.rebalance import PlacedTenant, Relocati
 from services.planner.domain.fleet.placement.assignments import Affinity
 from services.planner.domain.fleet.placement.placement import BOUND, place
 from services.planner.domain.ids import tenant_id
-from services.planner.rows.fleet import DEFAULT_ENGINE, EngineInstance
+from services.planner.rows.fleet import DEFAULT_ENGINE, PlacementCandidate
 from services.planner.rows.tenants import Tenant
 
 FLEET = [
-    EngineInstance(f"engine-{number}", f"argocd-{number}", accepting=True, engine=DEFAULT_ENGINE, capacity=2500)
+    PlacementCandidate(f"engine-{number}", f"argocd-{number}", accepting=True, engine=DEFAULT_ENGINE, capacity=2500)
     for number in range(10)
 ]
 LEAVING = {"accepting": False, "leaving": True}
@@ -31,13 +31,13 @@ def tenant(number: int) -> Tenant:
     return Tenant(tenant_id(workspace, "web"), workspace, "web", 0, "")
 
 
-def placed_on(instance: EngineInstance, number: int, load: int, cluster: str = "") -> PlacedTenant:
+def placed_on(instance: PlacementCandidate, number: int, load: int, cluster: str = "") -> PlacedTenant:
     """A tenant there, which may be in any region and ring."""
     here = replace(tenant(number), engine_instance_id=instance.id)
     return PlacedTenant(here, load, Affinity(here.workspace, engine_cluster=cluster))
 
 
-def settled(sizes: Iterable[int], instances: list[EngineInstance]) -> list[PlacedTenant]:
+def settled(sizes: Iterable[int], instances: list[PlacementCandidate]) -> list[PlacedTenant]:
     """Tenants as they are placed when they come one after the other."""
     load: Counter[str] = Counter()
     found = []
@@ -65,7 +65,7 @@ def carried(placed: Iterable[PlacedTenant]) -> Counter[str]:
     return load
 
 
-def spread(placed: list[PlacedTenant], instances: list[EngineInstance]) -> tuple[float, float]:
+def spread(placed: list[PlacedTenant], instances: list[PlacementCandidate]) -> tuple[float, float]:
     """What the fullest and the emptiest carry, as a multiple of their share."""
     load, capacity = carried(placed), sum(each.capacity for each in instances)
     fullness = [load[each.id] * capacity / (load.total() * each.capacity) for each in instances]
@@ -152,7 +152,7 @@ def test_workspace_when_its_own_instance_takes_nobody_then_its_tenants_go_to_no_
 BOUND_HERE, BOUND_THERE = "here", "there"
 
 
-def clusters(here: int, there: int) -> list[EngineInstance]:
+def clusters(here: int, there: int) -> list[PlacementCandidate]:
     """So many instances of two engine clusters."""
     return [
         replace(each, engine_cluster=BOUND_HERE if number < here else BOUND_THERE)
@@ -160,7 +160,7 @@ def clusters(here: int, there: int) -> list[EngineInstance]:
     ]
 
 
-def on(instance: EngineInstance, numbers: Iterable[int], bound_to: str = "") -> list[PlacedTenant]:
+def on(instance: PlacementCandidate, numbers: Iterable[int], bound_to: str = "") -> list[PlacedTenant]:
     return [placed_on(instance, n, 10, bound_to) for n in numbers]
 
 

@@ -29,6 +29,7 @@ from services.planner.domain.fleet.loaded_parts import TenantHere
 from services.planner.domain.fleet.orders import decide_order
 from services.planner.domain.fleet.placement.assignments import TenantPin
 from services.planner.domain.fleet.placement.measured_load import load_of_deployments
+from services.planner.domain.fleet.placement_view import PlacementView
 from services.planner.domain.fleet.pools.pool_rows import Burdens, EnginePool, Overload, Patience
 from services.planner.domain.fleet.pools.pool_size import OVERLOAD, TARGET, lacking_instances
 from services.planner.domain.fleet.pools.relief import has_overloaded
@@ -36,7 +37,6 @@ from services.planner.domain.fleet.pools.scaling import Scaling, find_veto_of_mo
 from services.planner.domain.fleet.reports.report_rows import InstanceHealth
 from services.planner.domain.fleet.rollouts.rollout_rows import Rollout
 from services.planner.domain.fleet.rows import EngineInstanceRow
-from services.planner.domain.fleet.view import FleetView
 from tests.unit.examples import in_proportion
 from tests.unit.planner.fleet.loaded_fleet import with_tenants
 from tests.unit.planner.fleet.simulated_fleet import POOL, SimulatedFleet, pool_fleet, with_capacities
@@ -541,7 +541,7 @@ def test_instances_when_measured_then_one_above_its_share_has_them_looked_at(
     changes: dict[str, Any], load: int, is_looked_at: bool
 ) -> None:
     row = replace(pool_fleet(1).instances[FIRST], **changes)
-    assert has_overloaded(FleetView({FIRST: row.as_candidate}, {}, load={FIRST: load})) == is_looked_at
+    assert has_overloaded(PlacementView({FIRST: row.as_candidate}, {}, load={FIRST: load})) == is_looked_at
 
 
 def test_instance_when_overloaded_no_more_then_that_is_forgotten() -> None:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from services.planner.domain.fleet.placement.assignments import Affinity
 from services.planner.domain.fleet.placement.placement import BOUND, candidates_of, first_within_bound, order_of
-from services.planner.rows.fleet import EngineInstance
+from services.planner.rows.fleet import PlacementCandidate
 from services.planner.rows.tenants import Tenant
 
 
@@ -36,11 +36,11 @@ class Relocation:
     """A tenant that is to be elsewhere."""
 
     placed: PlacedTenant
-    target: EngineInstance
+    target: PlacementCandidate
 
 
 def rebalance(
-    placed: Iterable[PlacedTenant], instances: Collection[EngineInstance], coming: Mapping[str, int]
+    placed: Iterable[PlacedTenant], instances: Collection[PlacementCandidate], coming: Mapping[str, int]
 ) -> list[Relocation]:
     """The moves that make the fleet even, those that have to be first; from the same values the same.
 
@@ -52,7 +52,7 @@ def rebalance(
     alike: defaultdict[Affinity, list[PlacedTenant]] = defaultdict(list)
     for each in placed:
         alike[each.affinity].append(each)
-    groups: defaultdict[tuple[EngineInstance, ...], list[PlacedTenant]] = defaultdict(list)
+    groups: defaultdict[tuple[PlacementCandidate, ...], list[PlacedTenant]] = defaultdict(list)
     for affinity, tenants in alike.items():
         staying = candidates_of(affinity.among(instances), instances, lambda each: not each.leaving)
         groups[tuple(sorted(staying, key=lambda each: each.id))] += tenants
@@ -72,7 +72,7 @@ class _Group:
     """Instances that the same tenants may be on, while tenants are moved in thought."""
 
     def __init__(
-        self, instances: Collection[EngineInstance], tenants: Collection[PlacedTenant], load: Counter[str]
+        self, instances: Collection[PlacementCandidate], tenants: Collection[PlacedTenant], load: Counter[str]
     ) -> None:
         """``load``: what each instance carries, which all groups keep together: some have instances in common."""
         self._instances = {each.id: each for each in instances}

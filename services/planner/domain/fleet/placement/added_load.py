@@ -10,13 +10,13 @@ from collections import Counter
 
 from services.kinds.gitops_deployment.model import GITOPS_DEPLOYMENT
 from services.planner.domain.changes import TenantChanges
-from services.planner.domain.fleet.view import FleetView
+from services.planner.domain.fleet.placement_view import PlacementView
 from services.planner.domain.state import TenantState
 from services.planner.engines.interface import DEPLOYMENT_LOAD
 from services.planner.rows.compiled import EngineRow
 
 
-def added_load(planned: TenantChanges, before: TenantState, fleet: FleetView) -> Counter[str]:
+def added_load(planned: TenantChanges, before: TenantState, fleet: PlacementView) -> Counter[str]:
     """By instance, the load of objects that are new there; a new tenant counts as one deployment at least.
 
     What a move brings was measured when it was ordered. What goes counts until it is measured that it has gone.

@@ -14,21 +14,21 @@ from collections.abc import Collection, Mapping
 from uuid import UUID
 
 from services.planner.domain.fleet.placement.placement import first_within_bound, order_of, passed_over
+from services.planner.domain.fleet.placement_view import PlacementView
 from services.planner.domain.fleet.rows import EngineInstanceRow
-from services.planner.domain.fleet.view import FleetView
-from services.planner.rows.fleet import EngineInstance
+from services.planner.rows.fleet import PlacementCandidate
 from services.planner.rows.tenants import Tenant, TenantName
 
 MOST = 0.7
 """Of an instance's capacity: what one tenant has there at most. An overloaded instance is brought to as much."""
 
 
-def has_room(instance: EngineInstance, deployments: int) -> bool:
+def has_room(instance: PlacementCandidate, deployments: int) -> bool:
     """Whether a tenant with so many deployments there may have one more."""
     return deployments < MOST * instance.capacity
 
 
-def part_for(environment: UUID, tenant: Tenant, parts: Mapping[str, int], fleet: FleetView) -> str:
+def part_for(environment: UUID, tenant: Tenant, parts: Mapping[str, int], fleet: PlacementView) -> str:
     """The instance for the first deployment of an environment.
 
     Args:
@@ -53,7 +53,9 @@ def part_for(environment: UUID, tenant: Tenant, parts: Mapping[str, int], fleet:
     return first_within_bound(order_of(environment, free), fleet.load).id if free else own.id
 
 
-def refusal_of_cluster(source: EngineInstance | EngineInstanceRow, target: EngineInstance | EngineInstanceRow) -> str:
+def refusal_of_cluster(
+    source: PlacementCandidate | EngineInstanceRow, target: PlacementCandidate | EngineInstanceRow
+) -> str:
     """Why nothing of a split tenant may go from one instance to another; empty if it may."""
     if source.engine_cluster == target.engine_cluster:
         return ""
@@ -77,7 +79,7 @@ def refusal_of_part(target: str, others: Collection[str], own: str, tenant: Tena
     return f"engine instance {target} has a part of tenant {'/'.join(tenant)} already"
 
 
-def _other_instances(tenant: Tenant, own: EngineInstance, fleet: FleetView) -> list[EngineInstance]:
+def _other_instances(tenant: Tenant, own: PlacementCandidate, fleet: PlacementView) -> list[PlacementCandidate]:
     """Those beside its own, in the same cluster, that accept and may have the tenant, by their ids."""
     alike = [each for each in fleet.usable if (each.engine, each.engine_cluster) == (own.engine, own.engine_cluster)]
     affinity = fleet.rules.affinity(tenant.workspace).among(alike)

@@ -23,7 +23,7 @@ from uuid import UUID
 from services.common.errors import Wait
 from services.planner.domain.fleet.placement.assignments import Affinity
 from services.planner.domain.fleet.shared_cause import is_cause_shared
-from services.planner.rows.fleet import EngineInstance
+from services.planner.rows.fleet import PlacementCandidate
 from services.planner.rows.tenants import Tenant
 
 BOUND = 1.25
@@ -34,11 +34,11 @@ _HASH_BYTES = 6
 
 def place(
     tenant: Tenant,
-    instances: Iterable[EngineInstance],
+    instances: Iterable[PlacementCandidate],
     load: Mapping[str, int],
     affinity: Affinity | None = None,
     preferred: Collection[str] = (),
-) -> EngineInstance:
+) -> PlacementCandidate:
     """The instance for a tenant that has nothing yet.
 
     Args:
@@ -64,7 +64,7 @@ def place(
     return first_within_bound(order_of(tenant.id, working or candidates), load)
 
 
-def passed_over(instances: Collection[EngineInstance]) -> Collection[str]:
+def passed_over(instances: Collection[PlacementCandidate]) -> Collection[str]:
     """Ids of those that are down, unless they are so many that they are down for one reason, which may be ours.
 
     To place all tenants on the others would then be wrong twice: that does not help, and those have to carry it. One
@@ -77,8 +77,8 @@ def passed_over(instances: Collection[EngineInstance]) -> Collection[str]:
 
 
 def candidates_of(
-    affinity: Affinity, instances: Collection[EngineInstance], is_open: Callable[[EngineInstance], bool]
-) -> Collection[EngineInstance]:
+    affinity: Affinity, instances: Collection[PlacementCandidate], is_open: Callable[[PlacementCandidate], bool]
+) -> Collection[PlacementCandidate]:
     """The open ones of those that an affinity ``among`` them admits; none that is not ready.
 
     While none is open, any of these will do, or a new tenant would have to wait.
@@ -87,28 +87,28 @@ def candidates_of(
     return [instance for instance in admitted if is_open(instance)] or admitted
 
 
-def _accepting(affinity: Affinity, instances: Collection[EngineInstance]) -> Collection[EngineInstance]:
+def _accepting(affinity: Affinity, instances: Collection[PlacementCandidate]) -> Collection[PlacementCandidate]:
     return candidates_of(affinity, instances, lambda each: each.accepting)
 
 
-def order_of(tenant: UUID, instances: Iterable[EngineInstance]) -> list[EngineInstance]:
+def order_of(tenant: UUID, instances: Iterable[PlacementCandidate]) -> list[PlacementCandidate]:
     """``instances``, the tenant's first choice first. A total order: no two instances have one id."""
     return sorted(instances, key=lambda each: (-_score(tenant, each), each.id))
 
 
-def _score(tenant: UUID, instance: EngineInstance) -> float:
+def _score(tenant: UUID, instance: PlacementCandidate) -> float:
     """An instance of twice the capacity is the first choice of twice as many tenants."""
     drawn = int.from_bytes(hashlib.blake2b(tenant.bytes + instance.id.encode(), digest_size=_HASH_BYTES).digest())
     return -instance.capacity / math.log((drawn + 0.5) / 256**_HASH_BYTES)
 
 
-def first_within_bound(ordered: Collection[EngineInstance], load: Mapping[str, int]) -> EngineInstance:
+def first_within_bound(ordered: Collection[PlacementCandidate], load: Mapping[str, int]) -> PlacementCandidate:
     """The first that is within its bound with one unit more. Bounds are rounded up, so the least loaded one is."""
     most = bounds_of(ordered, load)
     return next(each for each in ordered if load.get(each.id, 0) + 1 <= most[each.id])
 
 
-def bounds_of(instances: Collection[EngineInstance], load: Mapping[str, int], more: int = 1) -> dict[str, int]:
+def bounds_of(instances: Collection[PlacementCandidate], load: Mapping[str, int], more: int = 1) -> dict[str, int]:
     """What each may carry at most, by its id: :data:`BOUND` times its share of what all carry, and of ``more``."""
     capacity = sum(each.capacity for each in instances)
     total = more + sum(load.get(each.id, 0) for each in instances)

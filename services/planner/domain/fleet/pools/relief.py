@@ -11,15 +11,15 @@ from collections.abc import Iterator
 
 from services.planner.domain.fleet.fleet import Fleet
 from services.planner.domain.fleet.loaded_parts import TenantHere
+from services.planner.domain.fleet.placement_view import PlacementView
 from services.planner.domain.fleet.pools.planned_fleet import PlannedFleet
 from services.planner.domain.fleet.pools.pool_rows import Overload, Patience
 from services.planner.domain.fleet.pools.pool_size import is_overloaded, target_load
 from services.planner.domain.fleet.rows import EngineInstanceRow
-from services.planner.domain.fleet.view import FleetView
 from services.planner.rows.tenants import TenantName
 
 
-def has_overloaded(view: FleetView) -> bool:
+def has_overloaded(view: PlacementView) -> bool:
     """Whether an instance may have to be relieved, by what was measured last."""
     return any(
         is_overloaded(view.load.get(each.id, 0), each.capacity)

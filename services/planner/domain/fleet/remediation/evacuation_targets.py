@@ -28,7 +28,7 @@ from services.planner.domain.fleet.remediation.forced_moves import find_reason
 from services.planner.domain.fleet.remediation.remediation_rows import ACTOR
 from services.planner.domain.fleet.rows import EngineInstanceRow, Move, Refused
 from services.planner.domain.ids import operation_id
-from services.planner.rows.fleet import EngineInstance
+from services.planner.rows.fleet import PlacementCandidate
 
 MOST_BEYOND = 1.5
 """Times its capacity an instance has at most by an evacuation, or by a ring that goes back: it must not be ill of that,
@@ -44,7 +44,7 @@ class LacksRoom(Refused):
         self.awaited = awaited
 
 
-def find_relocations(instance: str, fleet: Fleet) -> Iterator[tuple[PlacedTenant, list[EngineInstance]]]:
+def find_relocations(instance: str, fleet: Fleet) -> Iterator[tuple[PlacedTenant, list[PlacementCandidate]]]:
     """Tenants that are on an instance and stay there by now, each with where it may go, the best first.
 
     Those come last that its moves have come back from, and of the others instances of a version that is on trial.
@@ -65,7 +65,7 @@ def find_relocations(instance: str, fleet: Fleet) -> Iterator[tuple[PlacedTenant
         rest = [each for each in order_of(placed.tenant.id, others) if each != first]
         targets = [first, *rest] if first is not None and first.id != instance else rest
 
-        def precedence(each: EngineInstance, tenant: UUID = placed.tenant.id) -> tuple[int, bool]:
+        def precedence(each: PlacementCandidate, tenant: UUID = placed.tenant.id) -> tuple[int, bool]:
             return fleet.returned.get((tenant, each.id), 0), each.id in trial
 
         yield placed, sorted(targets, key=precedence)
@@ -80,7 +80,7 @@ def _load_carried(instance: str, fleet: Fleet) -> Counter[str]:
     return carried
 
 
-def find_move_to_room(placed: PlacedTenant, targets: Iterable[EngineInstance], fleet: Fleet, now: datetime) -> Move:
+def find_move_to_room(placed: PlacedTenant, targets: Iterable[PlacementCandidate], fleet: Fleet, now: datetime) -> Move:
     """The move of a tenant to the first of ``targets`` that may have it. Raises Refused, with the first rule.
 
     Those that are closed count, too: they come last.
@@ -98,7 +98,7 @@ def find_move_to_room(placed: PlacedTenant, targets: Iterable[EngineInstance], f
 def find_move_beyond_room(
     coming: Iterable[EngineInstanceRow],
     placed: PlacedTenant,
-    targets: Iterable[EngineInstance],
+    targets: Iterable[PlacementCandidate],
     fleet: Fleet,
     now: datetime,
 ) -> Move:
@@ -112,10 +112,10 @@ def find_move_beyond_room(
     if awaited := next((row.id for row in coming if _will_have(row, placed, fleet)), ""):
         raise LacksRoom(f"and {awaited} is provisioning", awaited)
 
-    def fullness(each: EngineInstance) -> float:
+    def fullness(each: PlacementCandidate) -> float:
         return (fleet.holding(each.id).deployments + tenant.deployments) / each.capacity
 
-    def precedence(each: EngineInstance) -> tuple[int, bool, float, str]:
+    def precedence(each: PlacementCandidate) -> tuple[int, bool, float, str]:
         return fleet.returned.get((tenant.id, each.id), 0), each.id in trial, fullness(each), each.id
 
     too_full = ""
@@ -156,7 +156,7 @@ def _affinity_from(placed: PlacedTenant, source: EngineInstanceRow) -> Affinity:
 
 def _ordered_move(
     placed: PlacedTenant,
-    target: EngineInstance,
+    target: PlacementCandidate,
     fleet: Fleet,
     now: datetime,
     order_move: Callable[[MoveTenant, FleetOrder, Fleet], Move],

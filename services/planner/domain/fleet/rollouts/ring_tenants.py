@@ -18,7 +18,7 @@ from services.planner.domain.fleet.remediation.evacuation_targets import MOST_BE
 from services.planner.domain.fleet.rollouts.ring_instances import cell_of
 from services.planner.domain.fleet.rollouts.rollout_rows import Rollout
 from services.planner.domain.fleet.rows import EngineInstanceRow, Move, Refused
-from services.planner.rows.fleet import EngineInstance
+from services.planner.rows.fleet import PlacementCandidate
 from services.planner.rows.tenants import TenantName
 
 
@@ -122,7 +122,7 @@ def _find_target(name: TenantName, to: frozenset[str], rollout: Rollout, fleet: 
     load = {each.id: fleet.holding(each.id).deployments for each in candidates}
     most = bounds_of(candidates, load, tenant.deployments)
 
-    def precedence(each: EngineInstance) -> tuple[bool, float]:
+    def precedence(each: PlacementCandidate) -> tuple[bool, float]:
         is_within = load[each.id] + tenant.deployments <= most[each.id]
         return each.id in parts, 0.0 if is_within else 1 + load[each.id] / each.capacity
 

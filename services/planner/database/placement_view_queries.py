@@ -15,9 +15,9 @@ from services.planner.database.move_queries import UNDER_WAY
 from services.planner.database.remedy_queries import IS_CORDONED, IS_DOWN, IS_OUT_OF_REACH
 from services.planner.database.rollout_queries import IS_CLOSED
 from services.planner.domain.changes import Changes
-from services.planner.domain.fleet.view import FleetView
+from services.planner.domain.fleet.placement_view import PlacementView
 from services.planner.engines.interface import Engine
-from services.planner.rows.fleet import EngineInstance
+from services.planner.rows.fleet import PlacementCandidate
 
 VIEWED = f"""
        id, namespace, state = 'accepting' AND NOT {IS_CORDONED} AND NOT {IS_CLOSED}, engine, dedicated_to, capacity,
@@ -48,13 +48,13 @@ SELECT deployment_id, engine_instance_id FROM deployment_placements
 CLUSTERS_OF_INSTANCES = "SELECT id, engine_cluster FROM engine_instances WHERE id = ANY(%s)"
 
 
-def load_fleet(connection: Connection[Any], engines: Mapping[str, Engine]) -> FleetView:
+def load_fleet(connection: Connection[Any], engines: Mapping[str, Engine]) -> PlacementView:
     """The engine instances, what each carries, and what operators have assigned."""
     fleet = _fleet(connection.execute(INSTANCES), engines)
     return replace(fleet, load=load_measured(connection, engines), rules=load_rules(connection))
 
 
-def reload_fleet(connection: Connection[Any], before: FleetView, written: Changes) -> FleetView:
+def reload_fleet(connection: Connection[Any], before: PlacementView, written: Changes) -> PlacementView:
     """``before`` with what ``written`` affects read anew; what instances carry stays as it is known."""
     if not before.instances:
         instances = _fleet(connection.execute(INSTANCES), before.engines).instances
@@ -69,12 +69,12 @@ def reload_fleet(connection: Connection[Any], before: FleetView, written: Change
     return replace(before, instances=instances, rules=rules)
 
 
-def read_all_instances(connection: Connection[Any], fleet: FleetView) -> FleetView:
+def read_all_instances(connection: Connection[Any], fleet: PlacementView) -> PlacementView:
     """``fleet`` with all instances that it may have, read anew."""
     return replace(fleet, instances=_fleet(connection.execute(INSTANCES), fleet.engines).instances)
 
 
-def read_named_instances(connection: Connection[Any], fleet: FleetView, named: Iterable[str]) -> FleetView:
+def read_named_instances(connection: Connection[Any], fleet: PlacementView, named: Iterable[str]) -> PlacementView:
     """``fleet`` with those instances that rows name and it lacks: they were added since it was read."""
     missing = sorted({*named} - {""} - fleet.instances.keys())
     if not missing:
@@ -93,5 +93,5 @@ def load_engine_clusters(connection: Connection[Any], instances: Collection[str]
     return dict(connection.execute(CLUSTERS_OF_INSTANCES, (sorted(instances),)).fetchall())
 
 
-def _fleet(rows: Iterable[Sequence[Any]], engines: Mapping[str, Engine]) -> FleetView:
-    return FleetView({row[0]: EngineInstance(*row) for row in rows}, engines)
+def _fleet(rows: Iterable[Sequence[Any]], engines: Mapping[str, Engine]) -> PlacementView:
+    return PlacementView({row[0]: PlacementCandidate(*row) for row in rows}, engines)

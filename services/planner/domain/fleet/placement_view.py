@@ -11,15 +11,15 @@ from services.planner.domain.fleet.placement.assignments import PlacementRules
 from services.planner.domain.fleet.placement.placement import place
 from services.planner.domain.ids import tenant_id
 from services.planner.engines.interface import Engine, Placement
-from services.planner.rows.fleet import EngineInstance
+from services.planner.rows.fleet import PlacementCandidate
 from services.planner.rows.tenants import Tenant
 
 
 @dataclass(frozen=True, slots=True)
-class FleetView:
+class PlacementView:
     """All instances, and the engines that they run."""
 
-    instances: Mapping[str, EngineInstance]
+    instances: Mapping[str, PlacementCandidate]
     engines: Mapping[str, Engine]
     """By the name that instances have for them. Of an instance with another engine only the namespace counts."""
     placements: Mapping[UUID, str] = field(default_factory=dict)
@@ -33,16 +33,16 @@ class FleetView:
     """Tenants with a move that is ordered and has not begun, which is not in their rows: of those about to be split."""
 
     @property
-    def usable(self) -> list[EngineInstance]:
+    def usable(self) -> list[PlacementCandidate]:
         """Instances whose engine this build knows: tenants can be placed on them."""
         return [each for each in self.instances.values() if each.engine in self.engines and not each.retired]
 
     @property
-    def unknown(self) -> list[EngineInstance]:
+    def unknown(self) -> list[PlacementCandidate]:
         """The others, such as one that a newer build has added: a tenant on them cannot be planned."""
         return [instance for instance in self.instances.values() if instance.engine not in self.engines]
 
-    def with_added_load(self, added: Mapping[str, int]) -> FleetView:
+    def with_added_load(self, added: Mapping[str, int]) -> PlacementView:
         """With so much more load on each of these instances; the very same if there is none."""
         if not any(added.values()):
             return self
@@ -56,7 +56,7 @@ class FleetView:
         """The tenant, with the instance that has its objects."""
         return Placement(tenant, self.instances[tenant.engine_instance_id])
 
-    def instance_for(self, tenant: Tenant, preferred: Collection[str] = ()) -> EngineInstance:
+    def instance_for(self, tenant: Tenant, preferred: Collection[str] = ()) -> PlacementCandidate:
         """Where a tenant that is not known belongs: where it was, where it is pinned to, or else by its id.
 
         By that it is in one of the ``preferred`` engine clusters, if any instance there may have it.
