@@ -188,10 +188,10 @@ def test_health_when_it_changes_then_that_is_an_audit_row_and_when_it_is_told_ag
         world.take(event)
     rows = sorted(world.audit_records.values(), key=lambda each: each.created_at)
     assert [(row.kind, row.name, row.actor, row.message, row.created_at) for row in rows] == [
-        ("PlacementCandidate", INSTANCE, "agent", "Down (HeartbeatLost); why", at(3)),
-        ("PlacementCandidate", INSTANCE, "agent", "Down (ApiFailing); why", at(4)),
-        ("PlacementCandidate", INSTANCE, "agent", f"Unknown (AgentSilent); {silent_since(4)}", at(184)),
-        ("PlacementCandidate", INSTANCE, "agent", "Healthy", at(300)),
+        ("EngineInstance", INSTANCE, "agent", "Down (HeartbeatLost); why", at(3)),
+        ("EngineInstance", INSTANCE, "agent", "Down (ApiFailing); why", at(4)),
+        ("EngineInstance", INSTANCE, "agent", f"Unknown (AgentSilent); {silent_since(4)}", at(184)),
+        ("EngineInstance", INSTANCE, "agent", "Healthy", at(300)),
     ]
 
 

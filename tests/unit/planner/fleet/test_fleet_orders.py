@@ -346,7 +346,7 @@ def test_instance_when_tenants_leave_or_come_while_it_drains_then_its_state_says
     (row,) = changes.engine_instances
     assert (row.state, row.ordered_at) == (after, INSTANCE.ordered_at)
     (audited,) = changes.audit_records
-    assert (audited.kind, audited.name, audited.actor) == ("PlacementCandidate", "one", "planner")
+    assert (audited.kind, audited.name, audited.actor) == ("EngineInstance", "one", "planner")
     assert (audited.message, audited.created_at) == (f"{state} to {after}", NOW)
 
 

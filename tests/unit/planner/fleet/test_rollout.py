@@ -34,7 +34,7 @@ from services.planner.domain.fleet.placement.measured_load import load_of_deploy
 from services.planner.domain.fleet.pools.pool_rows import EnginePool, Patience, namespace_of
 from services.planner.domain.fleet.pools.pool_size import is_overloaded, lacking_instances
 from services.planner.domain.fleet.rollouts.gates import DATA_PATIENCE
-from services.planner.domain.fleet.rollouts.ring_health import TOLD_OF_ALL_AFTER
+from services.planner.domain.fleet.rollouts.ring_health import REPORTED_OF_ALL_AFTER
 from services.planner.domain.fleet.rollouts.ring_instances import ring_of
 from services.planner.domain.fleet.rollouts.rollout_rows import (
     NO_FIGURES,
@@ -543,7 +543,7 @@ def test_new_instance_when_it_has_just_gone_down_then_the_ring_goes_back_after_a
     assert rolled.rollout is not None
     told = f"engine instance {TARGET} is down: ControllerNotReady"
     assert (rolled.rollout.step, rolled.rollout.reason) == ("soaking", told)
-    rolled.now += TOLD_OF_ALL_AFTER
+    rolled.now += REPORTED_OF_ALL_AFTER
     rolled.look()
     assert (rolled.rollout.step, rolled.rollout.reason) == ("reverting", f"at 1 %: {told}")
 

@@ -1,1 +1,1 @@
-"""A tenant goes to another instance: the steps of one move, and which tenants move to even the fleet out. Pure."""
+"""A tenant moves to another instance: steps, orders, and which tenants move to even the fleet out. Pure."""

@@ -1,6 +1,6 @@
-"""Decides on orders to move a tenant, and which of the moves that are ordered begin. Pure.
+"""Decides on orders to move a tenant, and which ordered moves begin. Pure.
 
-What an order changes is a row: the planner that has the tenant takes the steps (``moves.py``).
+An order changes a row. The planner that has the tenant takes the steps (``moves.py``).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from services.planner.rows.tenants import TenantName, tenant_of_part
 
 
 def move_tenant(ordered: MoveTenant, order: FleetOrder, fleet: Fleet) -> tuple[str, Fleet]:
-    """What is told of the order, and the fleet afterwards: the very same if nothing has changed. Raises Refused."""
+    """A message about the order, and the fleet after it: the same object if nothing has changed. Raises Refused."""
     tenant = _find_tenant(ordered, fleet)
     current = fleet.moves.get(tenant.id)
     if (
@@ -42,13 +42,13 @@ def move_tenant(ordered: MoveTenant, order: FleetOrder, fleet: Fleet) -> tuple[s
 
 
 def require_unmoved(ordered: MoveTenant, tenant: TenantHere, fleet: Fleet) -> None:
-    """Raises Refused if the tenant, or another part of it, is on its way."""
+    """Raises Refused if the tenant, or another part of it, is being moved."""
     if (current := fleet.moves.get(tenant.id)) is not None:
         raise Refused(moving_in_words(ordered.id, current))
 
 
 def new_move(ordered: MoveTenant, order: FleetOrder, fleet: Fleet) -> Move:
-    """The row of the move that an order asks for, whatever move the tenant has already. Raises Refused."""
+    """The row of an ordered move, in place of any other move of the tenant. Raises Refused."""
     move = new_move_beyond_room(ordered, order, fleet)
     target = fleet.instances[move.target]
     if target.state == "full":
@@ -58,10 +58,9 @@ def new_move(ordered: MoveTenant, order: FleetOrder, fleet: Fleet) -> Move:
 
 
 def new_move_beyond_room(ordered: MoveTenant, order: FleetOrder, fleet: Fleet) -> Move:
-    """The row of the move that an order asks for, though the target may have no room for the tenant. Raises Refused.
+    """The row of an ordered move to a target that may have no room for the tenant. Raises Refused.
 
-    An evacuation asks for it if no instance has room, and has a bound of its own
-    (``remediation/evacuation_targets.py``).
+    An evacuation needs it if no instance has room, and has a limit of its own (``remediation/evacuation_targets.py``).
     """
     tenant, target = _find_tenant(ordered, fleet), known_instance(ordered.target, fleet)
     source = fleet.instances[tenant.engine_instance_id]
@@ -75,10 +74,10 @@ def new_move_beyond_room(ordered: MoveTenant, order: FleetOrder, fleet: Fleet) -
 
 
 def cancel_move(ordered: CancelMove, fleet: Fleet) -> tuple[str, Fleet]:
-    """Decide on an order that a tenant which is on its way goes back.
+    """Decide on an order that a move goes back.
 
-    Returns what is told of it, and the fleet afterwards: the very same if the tenant is not moved, or goes back
-    already. Raises Refused if there is no such tenant, or its source has begun to give it up.
+    Returns a message about the order, and the fleet after it: the same object if the tenant is not being moved, or goes
+    back already. Raises Refused if there is no such tenant, or if the source has begun to give it up.
     """
     tenant = _find_tenant(ordered, fleet)
     current = fleet.moves.get(tenant.id)
@@ -97,11 +96,11 @@ def cancel_move(ordered: CancelMove, fleet: Fleet) -> tuple[str, Fleet]:
 
 
 def begin_moves(fleet: Fleet, now: datetime, at_once: int) -> Fleet:
-    """With moves ended that lead nowhere, and with those begun, in their order, for which there is a place.
+    """The fleet with pointless moves ended, and with ordered moves begun for which there are places.
 
-    None begins while its target is down. Those that only wait until their source is back take no place: many would
-    have to, before the next could leave it, and their targets are there for others meanwhile. Those of an evacuation
-    take none of the instance that is down, and give way to nobody; while that is held none begins.
+    Moves begin in the order of their rows. A move does not begin while its target is down, or while its evacuation is
+    suspended. A move that only waits until its source is back takes no place: otherwise many such moves would keep
+    others from their targets. A move of an evacuation takes a place of its target only, and gives way to nobody.
 
     Args:
         fleet: all rows.
@@ -120,7 +119,7 @@ def begin_moves(fleet: Fleet, now: datetime, at_once: int) -> Fleet:
 
 
 class _Places:
-    """How many moves each instance has under way."""
+    """Counts the moves that each instance has under way."""
 
     def __init__(self, fleet: Fleet, now: datetime, at_once: int) -> None:
         self._now, self._at_once = now, at_once
@@ -139,7 +138,7 @@ class _Places:
     def are_free(self, move: Move) -> bool:
         """Whether each instance that a move takes a place of has one left.
 
-        While changes of others wait there are fewer, but for evacuations (``pace.py``).
+        While changes of tenants wait, there are fewer places (``pace.py``), except for evacuations.
         """
         gives_way = move.path == "whole"
         return all(
@@ -149,13 +148,13 @@ class _Places:
 
 
 def _is_in_place(move: Move, fleet: Fleet) -> bool:
-    """Whether it takes places: it is under way, and waits for more than that its source can be reached again."""
+    """Whether a move takes places: it is under way, and does not only wait for its source to be within reach again."""
     is_source_lost = move.step == "withdrawing" and fleet.is_out_of_reach(move.source)
     return move.step != "ordered" and not (move.is_over or move.is_fencing or is_source_lost)
 
 
 def _instances_taken(move: Move) -> tuple[str, ...]:
-    """Instances of which a move takes a place: of its source only if that is waited for."""
+    """Ids of the instances of which a move takes a place; its source only if the move waits for that."""
     return (move.source, move.target) if move.path == "whole" else (move.target,)
 
 
@@ -167,9 +166,9 @@ def _find_tenant(ordered: MoveTenant | CancelMove, fleet: Fleet) -> TenantHere:
 
 
 def _require_suitable(target: EngineInstanceRow, source: EngineInstanceRow, ordered: MoveTenant, fleet: Fleet) -> None:
-    """It takes tenants, if only when it has room, runs the same engine, and may have this one.
+    """Raises Refused if the target takes no tenants, runs another engine, or may not have this tenant.
 
-    A tenant that is assigned to no region stays in its own.
+    Whether it has room is another rule. A tenant that is assigned to no region stays in the region of its source.
     """
     if not target.is_taking:
         raise Refused(state_in_words(target))
@@ -200,7 +199,7 @@ def _require_movable(tenant: TenantHere, source: EngineInstanceRow, target: Engi
 
 
 def require_apart(name: TenantName, tenant: TenantHere, target: str, fleet: Fleet) -> None:
-    """Raises Refused if the target has a part of the same tenant: only to the tenant's own instance may another go."""
+    """Raises Refused if the target has a part of the tenant already, unless it is the tenant's own instance."""
     if refusal := refusal_of_part(target, fleet.parts_of(tenant), _own_instance(name, fleet), tenant_of_part(name)):
         raise Refused(refusal)
 
@@ -211,7 +210,7 @@ def _own_instance(part: TenantName, fleet: Fleet) -> str:
 
 
 def require_room(target: EngineInstanceRow, tenant: TenantHere, fleet: Fleet) -> None:
-    """Raises Refused if the target's capacity is less than what it holds, and what the tenant has."""
+    """Raises Refused if the target has no room for the tenant's deployments."""
     free = target.capacity - fleet.holding(target.id).deployments
     if tenant.deployments > free:
         raise Refused(
@@ -223,9 +222,9 @@ def require_room(target: EngineInstanceRow, tenant: TenantHere, fleet: Fleet) ->
 def require_left_to_rollout(source: EngineInstanceRow, target: EngineInstanceRow, fleet: Fleet) -> None:
     """Raises Refused if the move would work against the rollout that is under way.
 
-    Nobody else brings tenants into its ring, out of it, or from its old instances to the new ones and back. Within the
-    old ones, those included that have joined it since, and within the new ones, anybody may: those who move next are
-    drawn, wherever they are. From an instance that is down they go anywhere.
+    Only the rollout brings tenants into its ring, out of it, or between its old and its new instances. Others may move
+    tenants among the old instances, including those that have joined the ring since, and among the new ones: the
+    rollout draws tenants by lot, wherever they are. From an instance that is down tenants may go anywhere.
     """
     rollout = fleet.rollout
     if rollout is None or fleet.is_down(source.id):
@@ -245,10 +244,10 @@ def rolled_out_in_words(ring: str) -> str:
 
 
 def on_trial(fleet: Fleet) -> frozenset[str]:
-    """Ids of instances of a release that no gate has let into their ring: whoever may go elsewhere does so.
+    """Ids of instances of a release that no gate has let into their ring: tenants go elsewhere if they can.
 
-    In the ring that is rolled out these are the new ones until it is theirs, though from the last stage on the old ones
-    are closed, unless it goes back.
+    In the ring of the rollout these are the new instances until its old ones drain. From the last stage on the old ones
+    are closed, but they are not on trial.
     """
     rollout = fleet.rollout
     if rollout is None or rollout.is_over:
@@ -258,7 +257,7 @@ def on_trial(fleet: Fleet) -> frozenset[str]:
 
 
 def held_by_rollout(fleet: Fleet) -> frozenset[str]:
-    """Ids of the instances whose tenants only the rollout moves: those of the ring that it is at."""
+    """Ids of the instances in the ring of the rollout, whose tenants only the rollout moves."""
     rollout = fleet.rollout
     if rollout is None or rollout.is_over or not rollout.ring:
         return frozenset()
@@ -288,9 +287,10 @@ def ordered_move(order: UUID, name: TenantName, tenant: TenantHere, target: str,
 
 
 def _end_if_pointless(move: Move, fleet: Fleet, now: datetime) -> Move:
-    """One whose tenant is gone is over; one whose target takes nobody, or is down, goes back, if it still can.
+    """The move, ended or on its way back if it is pointless.
 
-    One that only waits to begin goes on waiting for a target that is down.
+    It is over if its tenant is gone. It goes back, if it still can, if its target takes no tenants or is down. A move
+    that has not begun waits for a target that is down.
     """
     if move.tenant_id in fleet.gone:
         return replace(move, step="cancelled", step_since=now, message="the tenant is gone", due_at=None)

@@ -1,8 +1,8 @@
-"""How many moves engine instances have places for while changes of others wait. Pure.
+"""How many moves engine instances have places for while changes of tenants wait. Pure.
 
-What moves a tenant takes the same planners, brokers, agents and API servers as everybody's changes do, and nobody who
-is not moved shall notice. So moves give way: where changes wait, an instance moves one tenant at a time, and one more
-after each while in which none did.
+Moves use the same planners, brokers, agents and API servers as everybody's changes, and tenants that are not moved must
+not notice. So moves give way: while changes wait, an instance takes part in one move at a time, and in one more after
+each period without changes that wait.
 """
 
 from __future__ import annotations
@@ -12,30 +12,31 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 INCREASE_AFTER = timedelta(seconds=30)
-"""Without changes that wait, until there is place for one move more."""
+"""How long no change has to wait until there is a place for one more move."""
 STALLED_AFTER = timedelta(minutes=1)
-"""A move that has taken no step for so long does not hold up others any more: as a rule it waits for its tenant."""
+"""How long a move that takes no step holds up others: after that, it most likely waits for its tenant."""
 MIN_SLOW_TENANTS, MAX_SLOW_SHARE = 3, 0.05
-"""So many tenants at least, and more than this share: some keep their own changes waiting."""
+"""Changes wait if those of so many tenants, and of more than this share, are slow: a few tenants slow down only
+themselves."""
 
 
 @dataclass(frozen=True, slots=True)
 class Latency:
-    """How many tenants of an engine cluster have changed something of late."""
+    """How quickly recent changes of an engine cluster's tenants took effect."""
 
     tenants: int
     slow: int
-    """Those of them whose quickest change has taken longer than it may."""
+    """How many of them had no change that was quick enough."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """How many moves may go on at once while they give way to changes that wait, or have waited of late."""
+    """How many moves may go on at once while changes wait, or have waited of late."""
 
     places: int
-    """For moves, of each instance."""
+    """How many moves each instance may take part in."""
     since: datetime
-    """When changes waited last, or when ``places`` became one more."""
+    """When changes waited last, or when ``places`` grew."""
 
 
 def is_waited(clusters: Iterable[Latency]) -> bool:

@@ -1,11 +1,12 @@
 """Which tenants move so that a fleet that has changed is even again: as few as that takes, and none twice.
 
-Those move whose instance is to be retired, or is not for them. Beyond that nobody moves while each instance carries
-what it should within the bound that placement keeps, too: at most 1.25 times its share, and at least its share divided
-by that. One outside is brought to its share, not to the bound: the next tenant that comes does not have it moved again.
-Among those that could move they go first who would sooner be there by their own order (``placement``): so an instance
-that is added draws those that would have been placed on it. None moves to an instance that is down, or that its
-affinity does not admit. Those that may be on the fewest instances move last, and among these.
+Tenants move if their instance is to be retired, or may not have them. Other tenants stay while each instance is within
+the bound that placement keeps, too: it carries at most 1.25 times its share, and at least its share divided by that. An
+instance outside the bound is brought to its share, not to the bound, so that the next new tenant moves none again. Of
+the tenants that could move, those move first that would rather be on the target by their own order (``placement``). So
+an instance that is added draws the tenants that would have been placed on it. No tenant moves to an instance that is
+down, or that its affinity does not admit. Tenants that may be on the fewest instances are considered last, and move
+among these.
 """
 
 from __future__ import annotations
@@ -26,14 +27,14 @@ class PlacedTenant:
 
     tenant: Tenant
     load: int
-    """What the instance carries for it."""
+    """Its share of the instance's load."""
     affinity: Affinity
     """Which instances may have it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Relocation:
-    """A tenant that is to be elsewhere."""
+    """A tenant, and the instance that it has to move to."""
 
     placed: PlacedTenant
     target: PlacementCandidate
@@ -42,12 +43,12 @@ class Relocation:
 def rebalance(
     placed: Iterable[PlacedTenant], instances: Collection[PlacementCandidate], coming: Mapping[str, int]
 ) -> list[Relocation]:
-    """The moves that make the fleet even, those that have to be first; from the same values the same.
+    """The moves that even the fleet out; those of tenants that cannot stay are first.
 
     Args:
         placed: all tenants that are placed and may be moved.
         instances: all that there are.
-        coming: what instances carry besides: other tenants that they have or will have, and their queues.
+        coming: by instance, the load of tenants that may not be moved or are about to come, and of queues.
     """
     alike: defaultdict[Affinity, list[PlacedTenant]] = defaultdict(list)
     for each in placed:
@@ -69,12 +70,12 @@ def rebalance(
 
 
 class _Group:
-    """Instances that the same tenants may be on, while tenants are moved in thought."""
+    """Instances that the same tenants may be on, with the tenants as planned so far."""
 
     def __init__(
         self, instances: Collection[PlacementCandidate], tenants: Collection[PlacedTenant], load: Counter[str]
     ) -> None:
-        """``load``: what each instance carries, which all groups keep together: some have instances in common."""
+        """``load``: what each instance carries; all groups share it, because some have instances in common."""
         self._instances = {each.id: each for each in instances}
         self._open = [each for each in instances if each.accepting and not each.is_down]
         self._on: dict[str, list[PlacedTenant]] = {name: [] for name in self._instances}
@@ -87,22 +88,22 @@ class _Group:
         self._share: dict[str, float] = {}
 
     def resettle(self) -> None:
-        """Those whose instance is none of these are placed as if they were new, the largest first."""
+        """Place tenants whose instance is none of these as if they were new, the largest first."""
         for each in self._homeless:
             order = order_of(each.tenant.id, self._open or self._instances.values())
             self._put(each, first_within_bound(order, self._load).id)
 
     def even_out(self) -> None:
-        """Those outside the bound are brought to their share, from or to whichever is farthest from its own.
+        """Bring instances outside the bound to their share, by exchange with those that are farthest from theirs.
 
-        Each exchange brings two instances closer to their shares, so there is a last one.
+        Each exchange brings two instances closer to their shares, so this ends.
         """
         self._share = self._shares()
         while sum(map(self._relieve, self._share)) + sum(self._fill(each.id) for each in self._open):
             pass
 
     def moves(self) -> list[Relocation]:
-        """The moves of all tenants that are elsewhere by now: those first that have to leave where they are."""
+        """The moves of all tenants that are elsewhere by now; those of tenants that cannot stay are first."""
         moved = [
             Relocation(each, self._instances[name])
             for name, on in self._on.items()
@@ -112,7 +113,7 @@ class _Group:
         return sorted(moved, key=lambda move: move.placed.tenant.engine_instance_id in self._instances)
 
     def _shares(self) -> dict[str, float]:
-        """What each should carry: who takes nobody no more than it does, and the others all the rest."""
+        """What each should carry: one that takes no tenants at most what it carries, the others all the rest."""
         sharing, taking = dict(self._instances), {each.id for each in self._open}
         while True:
             total = sum(self._load[name] for name in sharing)
@@ -124,22 +125,22 @@ class _Group:
             sharing = {name: each for name, each in sharing.items() if name not in short}
 
     def _relieve(self, name: str) -> int:
-        """How many tenants an instance that carries too much gives away."""
+        """Move tenants from an instance that carries too much; returns how many."""
         if self._load[name] <= BOUND * self._share[name]:
             return 0
         targets = sorted((each.id for each in self._open), key=self._fullness)
         return sum(self._exchange(name, target) for target in targets)
 
     def _fill(self, name: str) -> int:
-        """How many tenants an instance that carries too little gets."""
+        """Move tenants to an instance that carries too little; returns how many."""
         if self._load[name] * BOUND >= self._share[name]:
             return 0
         return sum(self._exchange(source, name) for source in sorted(self._share, key=self._fullness, reverse=True))
 
     def _exchange(self, source: str, target: str) -> int:
-        """Tenants go from one to the other while neither crosses its share.
+        """Move tenants from one instance to the other while neither crosses its share; returns how many.
 
-        Those first that move anyway, then those that prefer it, then by size.
+        Tenants that move anyway are first, then those that prefer the target, then the largest.
         """
 
         def precedence(each: PlacedTenant) -> tuple[bool, bool]:

@@ -1,4 +1,4 @@
-"""Decides on orders to even the fleet out: many tenants are moved, each by the rules of an order to move it. Pure."""
+"""Decides on orders to even the fleet out: each move has to pass the rules of an order to move the tenant. Pure."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from services.planner.rows.tenants import Tenant, TenantName
 
 
 def rebalance_fleet(order: FleetOrder, fleet: Fleet) -> tuple[str, Fleet]:
-    """What is told of the order, and the fleet afterwards: the very same if it is even. Raises Refused.
+    """A message about the order, and the fleet after it: the same object if it is even. Raises Refused.
 
-    A tenant that a rule keeps where it is does not keep the others: how many stay, and the first rule, is told. One
-    that is being moved is left alone, and counts where it will be.
+    If a rule keeps a tenant where it is, the others move nevertheless: the message says how many stay, with the first
+    rule. A tenant that is being moved stays as it is, and counts where it will be.
     """
     return _rebalanced(fleet.instances, "each instance", order, fleet)
 
@@ -113,12 +113,12 @@ def is_moving(tenant: TenantHere, fleet: Fleet) -> bool:
 
 
 def stays(name: TenantName, tenant: TenantHere, fleet: Fleet) -> bool:
-    """Whether a tenant is not to be moved: it is pinned, or on its way already."""
+    """Whether a tenant may not be moved: it is pinned, or being moved."""
     return is_moving(tenant, fleet) or bool(fleet.rules.pinned_to(name))
 
 
 def load_staying(fleet: Fleet) -> Counter[str]:
-    """What instances carry that is not to be moved: their queues, and tenants that are pinned or will come to them."""
+    """By instance, the load that may not be moved: of queues, and of tenants that are pinned or will come."""
     found = Counter({instance: WAITING * told.queue for instance, told in fleet.health.items()})
     for name, tenant in fleet.tenants.items():
         if stays(name, tenant, fleet):
@@ -127,10 +127,10 @@ def load_staying(fleet: Fleet) -> Counter[str]:
 
 
 def placed_tenant(name: TenantName, tenant: TenantHere, on: EngineInstanceRow, fleet: Fleet) -> PlacedTenant:
-    """A tenant on its instance, with where it may go.
+    """A tenant on its instance, with the instances that it may be on.
 
-    One that is assigned to no region stays in its own. One that deploys to its engine's cluster, or is split, stays in
-    that cluster.
+    A tenant that is assigned to no region stays in its region. A tenant that deploys to its engine's cluster, or is
+    split, stays in that cluster.
     """
     workspace, _ = name
     is_bound = tenant.of_engine_cluster or tenant.is_split
@@ -142,7 +142,7 @@ def placed_tenant(name: TenantName, tenant: TenantHere, on: EngineInstanceRow, f
 
 
 def _stranded(sources: Collection[str], fleet: Fleet) -> Iterator[tuple[TenantName, str]]:
-    """Tenants that stay on one of ``sources`` which is to be emptied or may not have them, and why."""
+    """Tenants that stay on one of ``sources`` that is to be emptied or may not have them, each with why."""
     for name, tenant in fleet.tenants.items():
         instance = fleet.instances[tenant.engine_instance_id]
         if tenant.id in fleet.moves or instance.id not in sources:

@@ -1,1 +1,1 @@
-"""Where a new tenant goes: by its own order of instances, what these carry, and what operators assign. Pure."""
+"""Where a new tenant goes, what operators have assigned, and how load is measured. Pure."""

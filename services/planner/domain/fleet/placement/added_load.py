@@ -1,7 +1,7 @@
-"""What a plan adds to the load of instances, until that is measured next. Pure.
+"""What a plan adds to the load of instances until the next measurement. Pure.
 
-The next new tenant is placed by it: thousands may come within the ten seconds between two measurements, and all of them
-would go to the one instance that was the emptiest at the last.
+Thousands of tenants may come within the ten seconds between two measurements. Without this all of them would go to the
+instance that was the emptiest at the last one.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from services.planner.rows.compiled import EngineRow
 def added_load(planned: TenantChanges, before: TenantState, fleet: PlacementView) -> Counter[str]:
     """By instance, the load of objects that are new there; a new tenant counts as one deployment at least.
 
-    What a move brings was measured when it was ordered. What goes counts until it is measured that it has gone.
+    Objects that a move brings do not count: they were measured when it was ordered. Objects that are removed count
+    until the next measurement.
     """
     if planned.state is None or before.move is not None or planned.state.move is not None:
         return Counter()

@@ -1,7 +1,7 @@
 """Decides on orders that say where tenants are placed: assignments of workspaces, dedicated instances, pins. Pure.
 
-Nothing moves by them: tenants that are elsewhere go with the next rebalance, or with an order to move them. No order is
-accepted that leaves a workspace without a ready instance that it may be placed on: its next tenant would wait.
+Such an order moves no tenant: tenants that are elsewhere move with the next rebalance, or by an order to move them. An
+order is refused if it would leave a workspace without a ready instance: its next tenant would wait.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from services.planner.rows.tenants import TenantName
 REBALANCE = "'gitopsctl engines rebalance'"
 UNPIN = "'gitopsctl engines unpin'"
 LEFT_OBJECTS = "still has objects of tenants that have left it: its agent removes them"
-"""Of an instance that is to be empty."""
+"""The end of a refusal of an order for which an instance has to be empty."""
 
 
 def assign_workspace(order: AssignWorkspace, fleet: Fleet, at: datetime) -> tuple[str, Fleet]:
-    """What is told of the order, and the fleet afterwards: the very same if nothing has changed. Raises Refused."""
+    """A message about the order, and the fleet after it: the same object if nothing has changed. Raises Refused."""
     require_workspace(order.workspace)
     stored = fleet.rules.assignments.get(order.workspace)
     wanted = WorkspaceAssignment(order.workspace, order.region, order.ring, at)
@@ -57,9 +57,9 @@ def assign_workspace(order: AssignWorkspace, fleet: Fleet, at: datetime) -> tupl
 def dedicate_instance(
     order: DedicateEngineInstance, stored: EngineInstanceRow, fleet: Fleet, at: datetime
 ) -> tuple[str, Fleet]:
-    """Decide on an order that an instance is for tenants of one workspace, or for those of any.
+    """Decide on an order that dedicates an instance to a workspace, or shares it.
 
-    Returns what is told of it, and the fleet afterwards: the very same if it is so already. Raises Refused.
+    Returns a message about the order, and the fleet after it: the same object if it is so already. Raises Refused.
     """
     require_not_retired(stored)
     if stored.dedicated_to == order.workspace:
@@ -84,7 +84,7 @@ def dedicate_instance(
 def pin_tenant(order: PinTenant, fleet: Fleet, at: datetime) -> tuple[str, Fleet]:
     """Decide on an order that a tenant stays on its instance, or is placed on one when it comes.
 
-    Returns what is told of it, and the fleet afterwards: the very same if it is so already. Raises Refused.
+    Returns a message about the order, and the fleet after it: the same object if it is so already. Raises Refused.
     """
     require_workspace(order.workspace)
     require_label("a namespace", order.namespace)
@@ -109,7 +109,8 @@ def pin_tenant(order: PinTenant, fleet: Fleet, at: datetime) -> tuple[str, Fleet
 def unpin_tenant(order: UnpinTenant, fleet: Fleet) -> tuple[str, Fleet]:
     """Decide on an order that a tenant may be moved again.
 
-    Returns what is told of it, and the fleet afterwards: the very same if it is not pinned. Raises Refused.
+    Returns a message about the order, and the fleet after it: the same object if the tenant is not pinned. Raises
+    Refused.
     """
     if fleet.rules.pinned_to(order.tenant):
         return "", replace(fleet, rules=fleet.rules.without_pin(order.tenant))
@@ -125,13 +126,13 @@ def require_unpinned(tenant: TenantName, fleet: Fleet) -> None:
 
 
 def pinned_in_words(tenant: TenantName, fleet: Fleet) -> str:
-    """Where the tenant has to stay, as operators are told; empty if nowhere."""
+    """Where the tenant has to stay, in words for operators; empty if it is not pinned."""
     pinned = fleet.rules.pinned_to(tenant)
     return f"tenant {'/'.join(tenant)} is pinned to engine instance {pinned}: {UNPIN} it first" if pinned else ""
 
 
 def require_nobody_pinned(row: EngineInstanceRow, fleet: Fleet) -> None:
-    """Raises Refused if tenants are pinned to an instance that is to be retired: also such that are still to come."""
+    """Raises Refused if tenants, existing or still to come, are pinned to an instance that is to be retired."""
     if pinned := sorted("/".join(each.tenant) for each in _pins_to(row, fleet)):
         raise Refused(f"tenants are pinned to engine instance {row.id}: {', '.join(pinned)}; {UNPIN} them first")
 
@@ -146,9 +147,12 @@ def require_fit(row: EngineInstanceRow, fleet: Fleet) -> None:
 
 
 def require_served(before: Fleet, after: Fleet, *, are_others: bool = True) -> None:
-    """Raises Refused if an order takes the last ready instance from an assigned workspace, or from any other one.
+    """Raises Refused if an order takes the last ready instance from a workspace.
 
-    ``are_others``: whether there may be tenants of any others. Of these each that has instances to itself is looked at.
+    Args:
+        before: the fleet before the order.
+        after: the fleet after it.
+        are_others: whether workspaces without an assignment count, too: those with instances to themselves, and any.
     """
     assigned, owners = after.rules.assignments, _owners(before) | _owners(after) if are_others else set()
     for workspace in sorted({*assigned, *owners}):
@@ -173,7 +177,7 @@ def _owners(fleet: Fleet) -> set[str]:
 
 
 def _is_served(affinity: Affinity, fleet: Fleet) -> bool:
-    """Whether a new tenant can be placed, whatever other instances are full or leaving."""
+    """Whether an instance in service may have a new tenant, be it full or leaving."""
     instances = [each for each in fleet.instances.values() if not each.is_retired]
     affinity = affinity.among(instances)
     return any(affinity.admits(each) for each in instances if each.is_in_service)
@@ -200,7 +204,7 @@ def _require_instance(workspace: str, after: Fleet) -> None:
 
 
 def _require_dedicated_admitted(workspace: str, after: Fleet) -> None:
-    """Its tenants would be placed on shared instances although it has some to itself."""
+    """Raises Refused if its tenants would be placed on shared instances although it has instances to itself."""
     affinity = after.rules.affinity(workspace)
     own = [each for each in after.instances.values() if each.dedicated_to == workspace and not each.is_retired]
     if own and not any(affinity.admits(each) for each in own):
@@ -227,7 +231,7 @@ def _require_pinnable(target: str, order: PinTenant, fleet: Fleet) -> None:
 
 
 def _require_only(workspace: str, row: EngineInstanceRow, fleet: Fleet) -> None:
-    """Nobody else is on it, on the way to it, pinned to it, or has left something on it."""
+    """Raises Refused if tenants of others are on, coming to, or pinned to the instance, or have left objects there."""
     on = {tenant.id: name for name, tenant in fleet.tenants.on([row.id]).items()}
     on |= {
         move.tenant_id: (move.workspace, move.namespace)

@@ -1,7 +1,7 @@
 """What operators have assigned: workspaces to a region and a ring, tenants to an instance. Pure.
 
-All of it comes from orders of operators (``assignment_orders``). Nothing that a tenant may write says where it is
-placed: no field of a resource, no label or annotation of its namespace.
+Only operators' orders set these (``assignment_orders.py``). Nothing that a tenant may write decides where it is placed:
+no field of a resource, no label or annotation of its namespace.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class WorkspaceAssignment:
 
 @dataclass(frozen=True, slots=True)
 class TenantPin:
-    """A row of ``tenant_pins``: the instance that a tenant is placed on, and stays on. It is of the tenant's name."""
+    """A row of ``tenant_pins``: the instance that a tenant is placed on and stays on. The tenant may not exist yet."""
 
     workspace: str
     namespace: str
@@ -42,14 +42,14 @@ class TenantPin:
 
 
 class PinKey(NamedTuple):
-    """Primary key of ``tenant_pins``: by it a row is deleted."""
+    """Primary key of ``tenant_pins``."""
 
     workspace: str
     namespace: str
 
 
 class Located(Protocol):
-    """An instance, as far as an affinity looks at it."""
+    """The fields of an instance that an affinity needs."""
 
     @property
     def id(self) -> str:
@@ -65,7 +65,7 @@ class Located(Protocol):
 
     @property
     def ring(self) -> str:
-        """One of ``rows.RINGS``: the rings that a new version comes to, one after the other."""
+        """One of ``RINGS``, which a new version comes to one after the other."""
 
     @property
     def dedicated_to(self) -> str:
@@ -87,9 +87,9 @@ class Affinity:
     """Whether the workspace has some of these instances to itself: no shared one may have the tenant then."""
 
     def among(self, instances: Iterable[Located]) -> Affinity:
-        """With :attr:`has_own` as it is if these are all instances that are not retired.
+        """The affinity with :attr:`has_own` derived from ``instances``, which are all that are not retired.
 
-        One that is not ready yet counts: tenants wait for it, and are not placed on a shared one meanwhile.
+        An instance that is not ready yet counts: tenants wait for it, and are not placed on a shared one meanwhile.
         """
         return replace(self, has_own=any(each.dedicated_to and self.admits(each) for each in instances))
 
@@ -98,7 +98,7 @@ class Affinity:
         return not self.refusal(instance)
 
     def refusal(self, instance: Located) -> str:
-        """Why the instance may not have the tenant, as operators are told; empty if it may."""
+        """Why the instance may not have the tenant, in words for operators; empty if it may."""
         if instance.dedicated_to not in {"", self.workspace}:
             return f"engine instance {instance.id} is dedicated to workspace {instance.dedicated_to}"
         if self.has_own and not instance.dedicated_to:
@@ -112,7 +112,7 @@ class Affinity:
         return ""
 
     def __str__(self) -> str:
-        """As operators are told which instances are meant."""
+        """Which instances are meant, in words for operators."""
         limits = {"region": self.region, "ring": self.ring, "engine cluster": self.engine_cluster}
         named = [f"{what} '{value}'" for what, value in limits.items() if value]
         return " and ".join(named) or "any region and ring"
@@ -120,7 +120,7 @@ class Affinity:
 
 @dataclass(frozen=True, slots=True)
 class PlacementRules:
-    """All assignments and pins that are known."""
+    """Assignments and pins."""
 
     assignments: Mapping[str, WorkspaceAssignment] = field(default_factory=dict)
     """By workspace."""
@@ -132,8 +132,8 @@ class PlacementRules:
 
         Args:
             workspace: its name.
-            region: that the tenant stays in if the workspace is assigned to no region; None: any.
-            engine_cluster: that the tenant stays in; empty: any.
+            region: in which the tenant stays if the workspace is assigned to no region; None: any.
+            engine_cluster: in which the tenant stays; empty: any.
         """
         assigned = self.assignments.get(workspace)
         if assigned is None:
@@ -146,9 +146,9 @@ class PlacementRules:
         return pin.engine_instance_id if pin is not None else ""
 
     def with_read(self, tenants: Collection[TenantName], read: PlacementRules) -> PlacementRules:
-        """With those of ``tenants`` and their workspaces as they were ``read`` since; the very same if all still are.
+        """The rules with those of ``tenants`` and their workspaces replaced by ``read``, which is newer.
 
-        Nearly always: who reads them has read all within seconds.
+        Returns the same object if nothing has changed, which is the usual case: all rules were read seconds ago.
         """
         workspaces = {workspace for workspace, _ in tenants}
         is_assigned_so = all(self.assignments.get(each) == read.assignments.get(each) for each in workspaces)

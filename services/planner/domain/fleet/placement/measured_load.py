@@ -1,9 +1,9 @@
-"""How much an instance carries: the work that its engine has with what it holds for tenants, and what waits. Pure.
+"""How much an instance carries: the work that its engine has with the objects of tenants, and its queue. Pure.
 
-A load is a whole number, in tenths of a deployment's object: in tenths of an Application, for Argo CD. How much each
-kind of object counts is the engine's to say (``Engine.load_of``). A deployment that waits to be compared is asked for
-more comparisons than its instance makes: it counts once more. Only what has waited for a whole minute is told as the
-queue (``EngineHealth.queue``), so the burst of a restart or of a push to a shared repository places no tenant
+A load is a whole number of tenths of a deployment's object; for Argo CD, of tenths of an Application. The engine says
+how much each kind of object counts (``Engine.load_of``). A deployment in the queue counts once more, because its
+instance is asked for more comparisons than it makes. Agents report in the queue (``EngineHealth.queue``) only what has
+waited for a whole minute, so that the burst after a restart, or after a push to a shared repository, places no tenant
 elsewhere.
 """
 
@@ -12,16 +12,16 @@ from __future__ import annotations
 from services.planner.engines.interface import DEPLOYMENT_LOAD
 
 WAITING = 10
-"""Load of a deployment that waits to be compared, besides that of its object."""
+"""Load of a deployment in the queue, in addition to that of its object."""
 
 
 def in_applications(load: int) -> float:
-    """A load, which is in tenths, in deployments as operators are shown it: for Argo CD in Applications."""
+    """A load in deployments, as operators see it; for Argo CD, in Applications."""
     return load / DEPLOYMENT_LOAD
 
 
 def load_of_deployments(deployments: int) -> int:
-    """The load of so many deployments' objects. A capacity is such a number: so it is also the load that fills one."""
+    """The load of so many deployments. As a capacity is such a number, this is also the load that fills it."""
     return DEPLOYMENT_LOAD * deployments
 
 

@@ -1,11 +1,10 @@
-"""Which instance a new deployment of a tenant goes to, if the tenant is too large for one: split by environment. Pure.
+"""Which instance a new deployment goes to if its tenant is too large for one, and where a part may not go. Pure.
 
-And where what a split tenant has on one instance may not go.
-
-A tenant stays on one instance, its own, until its deployments take up :data:`MOST` of that. From then on deployments of
-an environment that has none yet go to another instance, where the tenant has a part from then on, and those that come
-later go with them. Those without an environment go to the tenant's own instance. A user may change any of them to one
-without: then it deploys to the engine's own cluster. So all instances of a tenant are in one engine cluster.
+A tenant is on one instance, its own, until its deployments take up :data:`MOST` of that. From then on the first
+deployment of a further environment goes to another instance, where the tenant has a part from then on, and the
+environment's later deployments follow it there. Deployments without an environment go to the tenant's own instance.
+Those deploy to the engine's own cluster, and a user may change any deployment to one of them. So all instances of a
+tenant are in one engine cluster.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from services.planner.rows.fleet import PlacementCandidate
 from services.planner.rows.tenants import Tenant, TenantName
 
 MOST = 0.7
-"""Of an instance's capacity: what one tenant has there at most. An overloaded instance is brought to as much."""
+"""The share of an instance's capacity that one tenant takes up before it is split: what an instance is to carry."""
 
 
 def has_room(instance: PlacementCandidate, deployments: int) -> bool:
@@ -38,8 +37,8 @@ def part_for(environment: UUID, tenant: Tenant, parts: Mapping[str, int], fleet:
         fleet: all instances, and what they carry.
 
     Returns:
-        Its own if that has room, or else one where the tenant has a part that has, or else another one. If there is
-        none, its own.
+        Id of the tenant's own instance if that has room; or else of one with a part of the tenant and room; or else of
+        another instance. If there is none, of its own.
     """
     own = fleet.instances[tenant.engine_instance_id]
     if has_room(own, parts.get(own.id, 0)):
@@ -56,7 +55,7 @@ def part_for(environment: UUID, tenant: Tenant, parts: Mapping[str, int], fleet:
 def refusal_of_cluster(
     source: PlacementCandidate | EngineInstanceRow, target: PlacementCandidate | EngineInstanceRow
 ) -> str:
-    """Why nothing of a split tenant may go from one instance to another; empty if it may."""
+    """Why no part of a split tenant may go from one instance to another; empty if it may."""
     if source.engine_cluster == target.engine_cluster:
         return ""
     return (
@@ -70,8 +69,8 @@ def refusal_of_part(target: str, others: Collection[str], own: str, tenant: Tena
 
     Args:
         target: id of the instance.
-        others: those that the tenant is on besides.
-        own: the tenant's own: only there may a part go though others of its deployments are there.
+        others: ids of the other instances that the tenant is on.
+        own: id of the tenant's own instance, which a part may go to although the tenant is there.
         tenant: its name.
     """
     if target == own or target not in others:
@@ -80,7 +79,7 @@ def refusal_of_part(target: str, others: Collection[str], own: str, tenant: Tena
 
 
 def _other_instances(tenant: Tenant, own: PlacementCandidate, fleet: PlacementView) -> list[PlacementCandidate]:
-    """Those beside its own, in the same cluster, that accept and may have the tenant, by their ids."""
+    """Instances in the same cluster besides its own that accept the tenant, in the order of their ids."""
     alike = [each for each in fleet.usable if (each.engine, each.engine_cluster) == (own.engine, own.engine_cluster)]
     affinity = fleet.rules.affinity(tenant.workspace).among(alike)
     found = (each for each in alike if each.id != own.id and each.accepting and not each.unready)

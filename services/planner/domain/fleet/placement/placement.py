@@ -1,14 +1,16 @@
-"""Where a new tenant goes: the first instance of its own order that is not loaded beyond the others.
+"""Where a new tenant goes: to the first instance of its own order that is not loaded beyond the others.
 
-A tenant has an order of all instances, in which others keep their places when one comes or goes (rendezvous hashing,
-weighted by capacity). It goes to the first that carries at most 1.25 times its share of the load then (bounded load).
-So tenants spread evenly, an instance that is added draws its own share and no more, and from the same values the same
-placement follows. One that is down is passed over while others of the tenant's work. Instances outside the region and
-the ring that the workspace is assigned to are none for it, whatever the state of the others is; likewise shared ones,
-if it has an instance to itself. Those of the engine clusters that have its namespace come before all others.
+Each tenant has an order of all instances, in which the others keep their places when one comes or goes (rendezvous
+hashing, weighted by capacity). It goes to the first instance that then carries at most 1.25 times its share of the load
+(bounded load). So tenants spread evenly, an instance that is added draws its own share and no more, and the same values
+give the same placement.
 
-Load is what ``measured_load`` makes of the objects that an instance holds for tenants, and of its queue, with what
-was sent there since (``added_load``).
+An instance that is down is passed over while another works. An instance outside the region and the ring of the
+tenant's workspace never has the tenant, whatever the state of the others; nor does a shared one, if the workspace has
+an instance to itself. Instances of the engine clusters with the tenant's namespace come first.
+
+An instance's load is that of its tenants' objects and its queue (``measured_load.py``), and of what was placed there
+since the last measurement (``added_load.py``).
 
 Source: Mirrokni, Thorup and Zadimoghaddam, Consistent Hashing with Bounded Loads (2016), here with rendezvous order.
 """
@@ -27,9 +29,9 @@ from services.planner.rows.fleet import PlacementCandidate
 from services.planner.rows.tenants import Tenant
 
 BOUND = 1.25
-"""Times its share of the load: an instance that would carry more is passed over."""
+"""How many times its share of the load an instance may carry before it is passed over."""
 _HASH_BYTES = 6
-"""As many as a float holds exactly."""
+"""As many bytes as a float holds exactly."""
 
 
 def place(
@@ -42,11 +44,11 @@ def place(
     """The instance for a tenant that has nothing yet.
 
     Args:
-        tenant: who is to be placed.
+        tenant: the tenant to be placed.
         instances: all that there are.
-        load: by instance id; an instance that is not in it has none.
-        affinity: which of the instances may have it; None: all that are not another workspace's.
-        preferred: engine clusters whose instances have it, while there are any that may, and that tenants stay on.
+        load: by instance id; an instance that is missing carries nothing.
+        affinity: which instances may have the tenant; None: all that are not dedicated to another workspace.
+        preferred: ids of engine clusters whose instances come first.
 
     Raises:
         Wait: there is no instance for it.
@@ -65,10 +67,10 @@ def place(
 
 
 def passed_over(instances: Collection[PlacementCandidate]) -> Collection[str]:
-    """Ids of those that are down, unless they are so many that they are down for one reason, which may be ours.
+    """Ids of instances that are down, unless so many are down that they share the cause.
 
-    To place all tenants on the others would then be wrong twice: that does not help, and those have to carry it. One
-    that is drained does not count: it may stay down, as what a failed rollout leaves.
+    In that case it would not help to place all tenants on the others, and these would carry too much. Drained instances
+    do not count: what a failed rollout leaves may stay down.
     """
     counted = [each for each in instances if not each.drained]
     if is_cause_shared(sum(each.is_down for each in counted), len(counted)):
@@ -79,9 +81,9 @@ def passed_over(instances: Collection[PlacementCandidate]) -> Collection[str]:
 def candidates_of(
     affinity: Affinity, instances: Collection[PlacementCandidate], is_open: Callable[[PlacementCandidate], bool]
 ) -> Collection[PlacementCandidate]:
-    """The open ones of those that an affinity ``among`` them admits; none that is not ready.
+    """The open instances of those that are ready and that the affinity admits.
 
-    While none is open, any of these will do, or a new tenant would have to wait.
+    If none is open, these are all that are ready and admitted, so that a new tenant does not have to wait.
     """
     admitted = [instance for instance in instances if affinity.admits(instance) and not instance.unready]
     return [instance for instance in admitted if is_open(instance)] or admitted
@@ -92,24 +94,24 @@ def _accepting(affinity: Affinity, instances: Collection[PlacementCandidate]) ->
 
 
 def order_of(tenant: UUID, instances: Iterable[PlacementCandidate]) -> list[PlacementCandidate]:
-    """``instances``, the tenant's first choice first. A total order: no two instances have one id."""
+    """``instances`` in the tenant's own order. It is total, because ids are unique."""
     return sorted(instances, key=lambda each: (-_score(tenant, each), each.id))
 
 
 def _score(tenant: UUID, instance: PlacementCandidate) -> float:
-    """An instance of twice the capacity is the first choice of twice as many tenants."""
+    """The rank of an instance: one of twice the capacity is the first choice of twice as many tenants."""
     drawn = int.from_bytes(hashlib.blake2b(tenant.bytes + instance.id.encode(), digest_size=_HASH_BYTES).digest())
     return -instance.capacity / math.log((drawn + 0.5) / 256**_HASH_BYTES)
 
 
 def first_within_bound(ordered: Collection[PlacementCandidate], load: Mapping[str, int]) -> PlacementCandidate:
-    """The first that is within its bound with one unit more. Bounds are rounded up, so the least loaded one is."""
+    """The first instance that is within its bound with one unit more; as bounds are rounded up, there is always one."""
     most = bounds_of(ordered, load)
     return next(each for each in ordered if load.get(each.id, 0) + 1 <= most[each.id])
 
 
 def bounds_of(instances: Collection[PlacementCandidate], load: Mapping[str, int], more: int = 1) -> dict[str, int]:
-    """What each may carry at most, by its id: :data:`BOUND` times its share of what all carry, and of ``more``."""
+    """What each instance may carry, by its id: :data:`BOUND` times its share of what all carry and of ``more``."""
     capacity = sum(each.capacity for each in instances)
     total = more + sum(load.get(each.id, 0) for each in instances)
     return {each.id: math.ceil(BOUND * total * each.capacity / capacity) for each in instances}

@@ -1,1 +1,1 @@
-"""Instances that come and go as their load asks for, and how one that is installed becomes ready. Pure."""
+"""Instances that come and go with their load, and when an instance that was added is ready. Pure."""

@@ -1,4 +1,4 @@
-"""Tells operators why an instance that carries too much is not relieved. Pure; ``relief.py`` relieves it."""
+"""Explains to operators why an overloaded instance is not relieved yet. Pure; ``relief.py`` relieves it."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from services.planner.domain.fleet.pools.scaling import find_veto_of_moves, inst
 
 
 def instances_to_relieve(instance: str, fleet: Fleet, burdens: Burdens, now: datetime) -> set[str]:
-    """Ids of the instances whose tenants :func:`explain_overload` has to know; none if it tells nothing of them."""
+    """Ids of the instances whose tenants :func:`explain_overload` needs; none if it needs none."""
     if instance not in burdens.overloads or find_veto_of_moves(fleet):
         return set()
     return instances_rearranged(replace(fleet, pools={}), _as_due_now(instance, burdens, now), now, veto="")
 
 
 def explain_overload(instance: str, fleet: Fleet, burdens: Burdens, now: datetime) -> str:
-    """Why an instance still carries more than it should; empty if it did not when that was looked at last.
+    """Why an instance still carries more than it should; empty if it did not at the last look.
 
     Args:
         instance: its id.
-        fleet: all rows, with the load of all instances; with the tenants of :func:`instances_to_relieve`, measured,
-            and what is on these.
+        fleet: all rows, with the load of all instances; with the tenants of :func:`instances_to_relieve`, their loads,
+            and what is on these instances.
         burdens: of the last look.
         now: the time.
     """
@@ -44,5 +44,5 @@ def explain_overload(instance: str, fleet: Fleet, burdens: Burdens, now: datetim
 
 
 def _as_due_now(instance: str, burdens: Burdens, now: datetime) -> Burdens:
-    """As if it alone were to be relieved now."""
+    """The burdens as if this instance alone had to be relieved now."""
     return replace(burdens, overloads={instance: Overload(instance, now)})

@@ -1,9 +1,9 @@
-"""The fleet while a look at pools and loads gives orders: as they leave it, if the rules accept them. Pure.
+"""The fleet while a look at pools and loads gives orders: as these leave it. Pure.
 
-They are such as operators give (``orders.py``), each an audit row. Whoever decides on pools (``resizing.py``,
-``shrinking.py``) and on overloaded instances (``relief.py``) gives its orders here, and so sees what has been ordered
-before it: an instance that was added counts, and a tenant that was moved is carried by its target. Loads are those that
-placement measures (``placement/measured_load.py``), and capacities are each instance's own.
+The orders are such as operators give (``orders.py``), and each has an audit record. Rules about pools (``resizing.py``,
+``shrinking.py``) and about overloaded instances (``relief.py``) give their orders here, and so see what was ordered
+before: an instance that was added counts, and the load of a tenant that was moved is its target's. Loads are those that
+placement uses (``placement/measured_load.py``). Capacities are each instance's own.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ ACTOR = "planner"
 
 
 class PlannedFleet:
-    """The fleet as :attr:`orders` leave it: each is tried by the rules, and kept if they accept it."""
+    """The fleet as :attr:`orders` leave it. An order that the rules refuse has no effect."""
 
     def __init__(self, fleet: Fleet, burdens: Burdens, now: datetime) -> None:
         self.fleet, self.burdens, self.now = fleet, burdens, now
         self.orders: list[FleetOrder] = []
         self.refusal = ""
-        """The rule that the newest order would have broken."""
+        """The rule against the newest order; empty if it was not refused."""
         self._load = Counter(fleet.load)
         for tenant in fleet.tenants.rows.values():
             if fleet.destination_of(tenant) != tenant.engine_instance_id:  # its target is measured with it
                 self._load[tenant.engine_instance_id] -= tenant.load
 
     def give_order(self, order: Order) -> bool:
-        """Give an order, if the rules accept it: the fleet is as it leaves it from then on. Returns whether they do."""
+        """Give an order. If the rules accept it, :attr:`fleet` is as the order leaves it. Returns whether they do."""
         given, decision = decide_own_order(order, ACTOR, self.fleet, self.now)
         self.refusal = decision.message if decision.outcome == "refused" else ""
         if decision.outcome != "accepted":
@@ -49,31 +49,32 @@ class PlannedFleet:
         return True
 
     def is_counted(self, row: EngineInstanceRow, pool: EnginePool) -> bool:
-        """Whether its capacity is the pool's: it stays, is ready or will be, and tenants may come to it then.
+        """Whether an instance counts for the pool's size: it stays, is or will be ready, and may have tenants then.
 
-        One of the release that the pool adds counts though it is closed: the next would be, too, and none be enough.
+        A closed instance counts if it is of the release that the pool adds: the next one would be closed, too, so the
+        pool would never have enough.
         """
         is_of_no_use = row.id in self.fleet.closed and self.fleet.desired_release(row) != pool.release
         return not (row.is_leaving or row.state == "failed" or is_of_no_use or self.fleet.is_given_up(row.id))
 
     def is_serving(self, row: EngineInstanceRow) -> bool:
-        """Whether it is known to do its work, and tenants may come to it."""
+        """Whether an instance works, and tenants may come to it."""
         return self.fleet.takes_tenants(row) and row.id not in self.fleet.closed
 
     def load_of(self, instance: str) -> int:
-        """What it will carry once all moves are over."""
+        """The load of an instance once all moves are over."""
         return self._load[instance]
 
     def tenants_on(self, instance: str) -> list[tuple[TenantName, TenantHere]]:
-        """Tenants that are on it and not on their way, the largest first."""
+        """Tenants on an instance that are not being moved, the largest first."""
         here = self.fleet.tenants.on([instance]).items()
         found = (each for each in here if not is_moving(each[1], self.fleet))
         return sorted(found, key=lambda each: (-each[1].load, each[1].id))
 
     def move_tenant(self, name: TenantName, tenant: TenantHere, targets: Iterable[EngineInstanceRow]) -> bool:
-        """Order a tenant to the emptiest that may have it, and is not beyond its target load then.
+        """Order a tenant to the emptiest instance that may have it, and stays within its target load.
 
-        To another engine cluster only if none of its own takes it. Returns whether one does.
+        The tenant goes to another engine cluster only if no instance of its own takes it. Returns whether one takes it.
         """
         source = self.fleet.instances[tenant.engine_instance_id]
         fitting = [

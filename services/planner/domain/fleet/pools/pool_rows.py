@@ -1,4 +1,4 @@
-"""Rows of pools as values: rings of engine clusters in which instances are added and given up by the planner itself."""
+"""Rows of pools as values: rings of engine clusters in which planners add and give up instances by themselves."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from services.planner.domain.fleet.rows import Release
 from services.planner.rows.fleet import DEFAULT_ENGINE
 
 NAMESPACES = "gitops-service-argocd-"
-"""How namespaces begin in which the planner has instances installed: the instance's name follows."""
+"""Prefix of the namespaces of instances that planners add; the instance's id follows."""
 HIGHEST_NUMBER = 9999
-"""Up to which the instances that the planner adds to a ring may be numbered: there is room for it in their names."""
+"""The highest number of an instance that planners add to a ring: names have room for it."""
 
 PoolKey = tuple[str, str]
 """Engine cluster and ring."""
@@ -40,11 +40,11 @@ class EnginePool:
     ordered_at: datetime
     """When the newest order that changed it was given."""
     shrinks_at: datetime | None = None
-    """When an instance is given up, if fewer are enough until then."""
+    """When an instance is given up, if fewer are enough until then; None: as many are needed."""
     leaving: str | None = None
-    """The instance that is being given up."""
+    """Id of the instance that is being given up; None: none is."""
     message: str = ""
-    """Why it does not have what it needs; empty: it has."""
+    """Why the pool has fewer instances than it needs; empty: it has enough."""
 
     @property
     def key(self) -> PoolKey:
@@ -53,20 +53,20 @@ class EnginePool:
 
     @property
     def release(self) -> Release:
-        """What each instance is of that is added."""
+        """The release of each instance that is added."""
         return Release(self.version, self.profile)
 
     def with_release(self, release: Release) -> EnginePool:
-        """The pool as it is when its instances that are added are of this."""
+        """The pool with this as the release of what it adds."""
         return replace(self, version=release.version, profile=release.profile)
 
     def is_shrinking(self, now: datetime) -> bool:
-        """Whether an instance of it is given up, or may be by ``now``."""
+        """Whether an instance of the pool is being given up, or may be by ``now``."""
         return self.leaving is not None or (self.shrinks_at is not None and self.shrinks_at <= now)
 
     @property
     def id(self) -> str:
-        """As operators know it: ``CLUSTER/RING``."""
+        """Its name for operators: ``CLUSTER/RING``."""
         return "/".join(self.key)
 
 
@@ -76,12 +76,12 @@ class Overload:
 
     engine_instance_id: str
     relieved_at: datetime
-    """When tenants move away, if it is overloaded until then."""
+    """When tenants leave it, if it is still overloaded then."""
 
 
 @dataclass(frozen=True, slots=True)
 class Burdens:
-    """What scaling remembers of instances and tenants."""
+    """What scaling knows from earlier looks."""
 
     overloads: Mapping[str, Overload] = field(default_factory=dict)
     """By instance."""
@@ -91,15 +91,15 @@ class Burdens:
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """How long a state has to last until something follows from it."""
+    """How long a state has to last before scaling acts on it."""
 
     shrink: timedelta = timedelta(hours=25)
-    """More than a day: what the peak of each day needs is kept."""
+    """More than a day, so that instances that the peak of each day needs stay."""
     overload: timedelta = timedelta(minutes=10)
 
 
 def next_name(engine_cluster: str, ring: str, taken: Iterable[str]) -> str:
-    """Id for an instance that the planner adds, ``CLUSTER-RING-NUMBER``: the number after the highest ``taken`` one."""
+    """Id for another instance, ``CLUSTER-RING-NUMBER``: the number after the highest ``taken`` one."""
     prefix = _prefix(engine_cluster, ring)
     numbers = (each.removeprefix(prefix) for each in taken if each.startswith(prefix))
     return f"{prefix}{max((int(each) for each in numbers if each.isdecimal()), default=0) + 1}"
@@ -110,12 +110,12 @@ def _prefix(engine_cluster: str, ring: str) -> str:
 
 
 def longest_namespace(engine_cluster: str, ring: str) -> str:
-    """The longest namespace that instances need which the planner adds to a ring: of :data:`HIGHEST_NUMBER`."""
+    """The longest namespace of an instance that planners add to a ring: with :data:`HIGHEST_NUMBER`."""
     return namespace_of(f"{_prefix(engine_cluster, ring)}{HIGHEST_NUMBER}")
 
 
 def namespace_of(instance: str) -> str:
-    """The namespace in which an instance is installed that the planner adds, by its id."""
+    """The namespace of an instance that planners add, by its id."""
     return f"{NAMESPACES}{instance}"
 
 
@@ -136,5 +136,5 @@ def order_for(pool: EnginePool, name: str) -> AddEngineInstance:
 
 
 def instance_in(namespace: str) -> str:
-    """The id of the instance that :func:`namespace_of` has in this namespace; any other namespace as it is."""
+    """The inverse of :func:`namespace_of`; a namespace that it cannot have returned is returned as it is."""
     return namespace.removeprefix(NAMESPACES)

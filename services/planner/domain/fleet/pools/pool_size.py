@@ -1,6 +1,6 @@
-"""How many instances carry a load, and how much of its capacity one may be full. Pure.
+"""How many instances a load needs, and how full one may be. Pure.
 
-A pool grows and shrinks by it, a rollout installs new instances by it, and an overloaded instance is relieved by it.
+By this a pool grows and shrinks, a rollout installs new instances, and an overloaded instance is relieved.
 """
 
 from __future__ import annotations
@@ -11,19 +11,19 @@ from services.planner.domain.fleet.placement.measured_load import load_of_deploy
 from services.planner.domain.fleet.pools.pool_rows import EnginePool
 
 TARGET, SLACK, OVERLOAD = 0.7, 0.55, 0.85
-"""Shares of a capacity: what an instance is to carry, what those that stay may carry when one is given up, and beyond
-what an instance is overloaded."""
+"""Shares of a capacity. TARGET: what an instance is to carry. SLACK: what the others may carry when one is given up.
+OVERLOAD: what an instance carries at most before it is overloaded."""
 
 
 def lacking_instances(load: int, pool: EnginePool, count: int, capacity: int, share: float = TARGET) -> int:
-    """How many more instances the pool needs, whatever its limit, to carry ``load`` and to have its spare ones.
+    """How many more instances the pool needs to carry ``load`` and to have its spare ones, whatever its maximum.
 
     Args:
         load: as measured.
-        pool: what its instances have that are added.
-        count: how many there are.
+        pool: its minimum, its spare instances, and the capacity of each that it adds.
+        count: how many instances there are.
         capacity: of all of these together, in Applications.
-        share: of all capacities, at which they are to carry it.
+        share: of all capacities together, which the load may take up.
     """
     needed = load / (share * load_of_deployments(1)) + pool.spare * pool.capacity
     return max(math.ceil((needed - capacity) / pool.capacity), pool.minimum - count, 0)

@@ -1,4 +1,4 @@
-"""Operators' orders about pools: rings of engine clusters that grow and shrink by themselves. Pure."""
+"""Decides on operators' orders about pools. Pure."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ MOST_CAPACITY = 1_000_000
 
 
 def change_pool(wanted: SetEnginePool | RemoveEnginePool, fleet: Fleet, at: datetime) -> tuple[str, Fleet]:
-    """What is told of the order, and the fleet afterwards: the very same if nothing has changed. Raises Refused."""
+    """A message about the order, and the fleet after it: the same object if nothing has changed. Raises Refused."""
     return _set_pool(wanted, fleet, at) if isinstance(wanted, SetEnginePool) else _remove_pool(wanted, fleet)
 
 
 def without_leaving(instance: str, fleet: Fleet) -> Fleet:
-    """With a pool that gives ``instance`` up no more; the very same if none does.
+    """The fleet with no pool giving ``instance`` up any more; the same object if none does.
 
-    Who orders to drain it, too, has it stay so, whatever the pool needs.
+    If an operator drains an instance that its pool gives up, it stays drained, whatever the pool needs.
     """
     pool = next((each for each in fleet.pools.values() if each.leaving == instance), None)
     return fleet if pool is None else fleet.with_pool(replace(pool, leaving=None))
@@ -69,7 +69,7 @@ def _set_pool(wanted: SetEnginePool, fleet: Fleet, at: datetime) -> tuple[str, F
 
 
 def _require_release(wanted: SetEnginePool, fleet: Fleet) -> None:
-    """Once the old instances of a ring drain, what joins it is of the release that comes to it."""
+    """Raises Refused if the ring's old instances drain in a rollout, and the pool would add another release."""
     rollout = fleet.rollout
     if rollout is None or rollout.step not in FINAL or rollout.ring != wanted.ring:
         return
@@ -95,7 +95,7 @@ def _remove_pool(wanted: RemoveEnginePool, fleet: Fleet) -> tuple[str, Fleet]:
 
 
 def _require_short_names(wanted: SetEnginePool) -> None:
-    """Instances that the pool adds, and their namespaces, are called after the cluster and the ring."""
+    """Raises Refused if namespaces of the pool's instances, named after cluster and ring, would be too long."""
     excess = len(longest_namespace(wanted.engine_cluster, wanted.ring)) - MAX_LABEL
     if excess > 0:
         raise Refused(

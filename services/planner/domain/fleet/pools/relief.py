@@ -1,8 +1,8 @@
-"""Which tenants leave an instance that carries too much, in a pool or not. Pure.
+"""Which tenants leave an overloaded instance, in a pool or not. Pure.
 
-One that carries more than :data:`OVERLOAD` of its capacity for long gives away the fewest tenants that bring it to
-:data:`TARGET`, each to one that then carries no more than that itself (``pool_size.py``). So none comes back. A tenant
-that was moved within a day stays: none is moved twice a day. Called by ``scaling.py``.
+If an instance carries more than ``OVERLOAD`` of its capacity for long, the fewest tenants that bring it to ``TARGET``
+leave it (``pool_size.py``). Each goes to an instance that stays within ``TARGET`` with it, so that none comes back. A
+tenant that was moved within a day stays. ``scaling.py`` calls this.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from services.planner.rows.tenants import TenantName
 
 
 def has_overloaded(view: PlacementView) -> bool:
-    """Whether an instance may have to be relieved, by what was measured last."""
+    """Whether any instance was overloaded when loads were measured last."""
     return any(
         is_overloaded(view.load.get(each.id, 0), each.capacity)
         for each in view.instances.values()
@@ -29,9 +29,9 @@ def has_overloaded(view: PlacementView) -> bool:
 
 
 def relieve_overloaded(planned: PlannedFleet, patience: Patience, veto: str) -> dict[str, Overload]:
-    """Instances that are overloaded, after those that have been for long have been relieved.
+    """The rows of overloaded instances, after those that were overloaded for long have been relieved.
 
-    One that is down is remediation's to empty.
+    An instance that is down is not relieved: remediation evacuates it.
     """
     found: dict[str, Overload] = {}
     for row in planned.fleet.instances.values():
@@ -48,9 +48,9 @@ def relieve_overloaded(planned: PlannedFleet, patience: Patience, veto: str) -> 
 
 
 def _relieve(row: EngineInstanceRow, planned: PlannedFleet) -> None:
-    """Order away the fewest tenants that bring an instance to its target load.
+    """Order the fewest tenants away that bring an instance to its target load.
 
-    That is the smallest which is enough alone, or else the largest first.
+    First the smallest that is enough alone, then the largest ones.
     """
     targets = find_alike(row, planned.fleet)
     for name, tenant in _candidates(row, planned):
@@ -72,7 +72,7 @@ def _candidates(row: EngineInstanceRow, planned: PlannedFleet) -> Iterator[tuple
 def find_alike(row: EngineInstanceRow, fleet: Fleet) -> list[EngineInstanceRow]:
     """Instances in service that tenants of this one may be moved to, itself included.
 
-    Of the same ring: each gets its versions at its time.
+    They are in the same ring, because each ring gets a version at its own time.
     """
 
     def sort_of(each: EngineInstanceRow) -> tuple[str, ...]:

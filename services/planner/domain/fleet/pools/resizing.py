@@ -1,17 +1,18 @@
 """How many instances a pool has: when it grows, and when it may shrink. Pure.
 
-A pool has instances that carry its load at :data:`TARGET` of their capacities, and its spare ones, within its limits
-(``pool_size.py``). It grows at once. It shrinks by one instance at a time (``shrinking.py``), when the others that
-serve would have been enough for as long as operators lay down, at :data:`SLACK` of their capacities: so it does not
-grow again for the next tenant.
+Within its limits, a pool has as many instances as carry its load at ``TARGET`` of their capacities, and its spare ones
+(``pool_size.py``). It grows at once. It shrinks by one instance at a time (``shrinking.py``), when the others in
+service would have been enough, at ``SLACK`` of their capacities, for as long as operators have set: so it does not grow
+again for the next tenant.
 
-An instance that remediation gives up counts no more: another is added before its tenants leave. Nor does one that a
-rollout keeps tenants from. One that is not ready, down or closed is no reason to give up one that serves.
+An instance that remediation gives up does not count, so another is added before its tenants leave. An instance that a
+rollout keeps tenants from does not count either. An instance that is not ready, down or closed is no reason to give up
+one in service.
 
-Until the last stage of a rollout of its ring a pool grows by what the old instances carry, as new tenants come to
-these: the new ones, which the rollout orders, are no room for them. At the last stage it grows by what the new ones
-carry, and what it adds is new. While its engine cluster is drained, or the database is rebuilt, a pool does nothing at
-all. Called by ``scaling.py``, for each pool.
+During a rollout of its ring, before the last stage, a pool grows by what the old instances carry: new tenants come to
+these, and have no room on the new instances, which the rollout orders. From the last stage on the pool grows by what
+the new instances carry, and adds new ones. While its engine cluster is draining, or the database is being rebuilt, a
+pool does nothing. ``scaling.py`` calls this for each pool.
 """
 
 from __future__ import annotations
@@ -36,8 +37,8 @@ def resize_pool(pool: EnginePool, planned: PlannedFleet, patience: Patience, vet
     Args:
         pool: as it was.
         planned: takes the orders.
-        patience: of operators.
-        veto: why no tenant may be moved now, so that no instance is given up; empty if they may.
+        patience: what operators have set.
+        veto: why no tenant may be moved now, so that no instance is given up; empty if tenants may.
     """
     if (why := _reason_to_rest(pool, planned.fleet)) is not None:
         return replace(pool, shrinks_at=None, message=why)
@@ -64,9 +65,9 @@ def resize_pool(pool: EnginePool, planned: PlannedFleet, patience: Patience, vet
 
 
 def _reason_to_rest(pool: EnginePool, fleet: Fleet) -> str | None:
-    """Why nothing is done, as operators are told; empty while the cluster is drained: they know. None: all is done.
+    """Why the pool does nothing, in words for operators; empty: they know, as the cluster is draining; None: it acts.
 
-    In a rebuild there are rows of what has gone since, and none yet of what came later: loads are too high, or too low.
+    During a rebuild loads are too high or too low: rows of what was deleted since are there, and newer ones are not.
     """
     if fleet.is_rebuilt:
         return f"it neither grows nor shrinks: {REBUILT}"
@@ -74,22 +75,24 @@ def _reason_to_rest(pool: EnginePool, fleet: Fleet) -> str | None:
 
 
 def _rollout_of(pool: EnginePool, fleet: Fleet) -> Rollout | None:
-    """The rollout that is at a pool's ring now."""
+    """The rollout that is at the pool's ring now; None: there is none."""
     rollout = fleet.rollout
     return None if rollout is None or rollout.is_over or rollout.ring != pool.ring else rollout
 
 
 def _as_it_adds(pool: EnginePool, fleet: Fleet) -> EnginePool:
-    """The pool with the release of what it adds: that of a rollout, once new tenants of its ring come to that."""
+    """The pool with the release that it adds: the rollout's, once new tenants of the ring come to new instances."""
     rollout = _rollout_of(pool, fleet)
     return pool.with_release(rollout.release) if rollout is not None and rollout.is_on_new else pool
 
 
 def _sized_by(pool: EnginePool, planned: PlannedFleet) -> list[EngineInstanceRow]:
-    """The instances by whose load and capacities a pool grows: all, or those of a rollout that take all new tenants.
+    """The instances by whose load and capacities the pool grows.
 
-    All when others leave: the old ones once they are given up, or the new ones as the ring goes back; who stays is to
-    carry what is on those yet. They are told apart by what they were ordered with: so a pool counts what it has added.
+    During a rollout these are the instances that take all new tenants: the old or the new ones. They are distinguished
+    by the release that they were ordered with, so that the pool counts what it has added. Without a rollout, and while
+    old instances are given up or the ring goes back, these are all instances: those that stay will carry what is on the
+    others.
     """
     fleet, members = planned.fleet, find_members(pool.key, planned.fleet)
     rollout = _rollout_of(pool, fleet)
@@ -99,11 +102,11 @@ def _sized_by(pool: EnginePool, planned: PlannedFleet) -> list[EngineInstanceRow
 
 
 def _grow(adding: EnginePool, planned: PlannedFleet, members: Iterable[EngineInstanceRow], lacking: int) -> str:
-    """Add instances. Returns why they are not added; empty if they are.
+    """Add instances. Returns why they are not added, in words for operators; empty if they are.
 
-    None is while an installed one of the same release has failed: the next would fail, too. Nor one that takes no new
-    tenant, as it is of the release that a rollout brings, or takes back: while a ring goes back it would be drained as
-    soon as it joins, and never be enough.
+    None is added while an installed instance of the same release has failed, because the next would fail, too. None is
+    added of a release that a rollout brings or takes back, while new tenants do not come to that release: when a ring
+    goes back, such an instance would drain as soon as it joins, and the pool would never have enough.
     """
     rollout = _rollout_of(adding, planned.fleet)
     if rollout is not None and not rollout.is_on_new and adding.release == rollout.release:

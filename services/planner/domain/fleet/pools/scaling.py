@@ -1,11 +1,11 @@
-"""Brings pools to their size, and relieves instances that carry too much. Pure; called by the clock.
+"""Brings pools to their size, and relieves overloaded instances. Pure; called at intervals.
 
-It gives orders, as operators do, and only such as the rules accept (``planned_fleet.py``):
+This gives orders as operators do, and only such as the rules accept (``planned_fleet.py``):
 
-- a pool grows at once, and shrinks when it has needed less for long (``resizing.py``, ``shrinking.py``);
-- an instance that carries too much for long, in a pool or not, gives tenants away (``relief.py``).
+- A pool grows at once, and shrinks when it has needed less for long (``resizing.py``, ``shrinking.py``).
+- Tenants leave an instance that is overloaded for long, in a pool or not (``relief.py``).
 
-Nothing of that happens while the fleet is rearranged by somebody else, but growing: a rollout, an evacuation.
+While a rollout or an evacuation rearranges the fleet, pools only grow.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ def scale(fleet: Fleet, burdens: Burdens, now: datetime, patience: Patience, vet
     Args:
         fleet: all rows, with the load of all instances; with the tenants of :func:`instances_rearranged`, and what is
             on these.
-        burdens: what was so before.
+        burdens: of the last look.
         now: the time.
-        patience: of operators.
-        veto: why no tenant may be moved now; empty if they may.
+        patience: what operators have set.
+        veto: why no tenant may be moved now; empty if tenants may.
     """
     planned = PlannedFleet(fleet, burdens, now)
     pools = [resize_pool(pool, planned, patience, veto) for pool in fleet.pools.values()]
@@ -59,13 +59,13 @@ def scale(fleet: Fleet, burdens: Burdens, now: datetime, patience: Patience, vet
 
 
 def instances_rearranged(fleet: Fleet, burdens: Burdens, now: datetime, veto: str) -> set[str]:
-    """Ids of the instances whose tenants have to be known: those among which some may move now, or are under way.
+    """Ids of the instances whose tenants have to be loaded: some of these may move now, or are on their way.
 
     Args:
         fleet: all rows.
-        burdens: what was so before.
+        burdens: of the last look.
         now: the time.
-        veto: why no tenant may be moved now; empty if they may.
+        veto: why no tenant may be moved now; empty if tenants may.
     """
     members = {row.id: pool for pool in fleet.pools.values() for row in find_members(pool.key, fleet)}
     found = {move.source for move in fleet.moves.values() if not move.is_over} & members.keys()
@@ -79,10 +79,11 @@ def instances_rearranged(fleet: Fleet, burdens: Burdens, now: datetime, veto: st
 
 
 def find_veto_of_moves(fleet: Fleet) -> str:
-    """Why no tenant is moved now; empty if some may be. Whatever else rearranges the fleet belongs here.
+    """Why no tenant is moved now, in words for operators; empty if tenants may be.
 
-    Who has left an instance that is down holds nobody up, though the move is not over before that is back; nor who does
-    not leave it for now, as its evacuation is suspended.
+    Whatever else rearranges the fleet belongs here. A move from an instance that is down counts until the target has
+    the tenant, though the move is not over before the instance is back. It does not count while the evacuation is
+    suspended.
     """
     if fleet.is_rebuilt:
         return REBUILT

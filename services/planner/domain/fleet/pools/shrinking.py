@@ -1,7 +1,7 @@
-"""Which instance a pool gives up, and how: drained, its tenants moved, then retired. Pure.
+"""Which instance a pool gives up, and how: it is drained, its tenants move, then it is retired. Pure.
 
-The emptiest that the others can do without is given up, one at a time. One with a tenant that was moved within a day is
-not: no tenant is moved twice a day. Nor is one that a tenant is pinned to. Called by ``resizing.py``, which decides
+One instance at a time is given up: the emptiest that the pool can do without. An instance stays if one of its tenants
+was moved within a day, because no tenant is moved twice a day, or if a tenant is pinned to it. ``resizing.py`` decides
 when a pool shrinks.
 """
 
@@ -21,9 +21,9 @@ from services.planner.domain.fleet.rows import EngineInstanceRow
 def find_dispensable(
     pool: EnginePool, planned: PlannedFleet, members: Iterable[EngineInstanceRow], load: int
 ) -> list[EngineInstanceRow]:
-    """Instances that work, that we have installed, and without which the others that serve are enough: without any one.
+    """Ready, installed instances any one of which could be removed: the others in service would be enough.
 
-    None that a tenant is pinned to, also one that is still to come: it could not be retired.
+    Instances that a tenant is pinned to are left out, even if the tenant does not exist yet: they could not be retired.
     """
     working = [row for row in members if planned.fleet.takes_tenants(row)]
     serving = {row.id: row.capacity for row in working if planned.is_serving(row)}
@@ -38,7 +38,7 @@ def find_dispensable(
 
 
 def begin_shrinking(pool: EnginePool, planned: PlannedFleet, dispensable: Iterable[EngineInstanceRow]) -> EnginePool:
-    """The pool with an instance that it gives up from now on, if it can do without one."""
+    """The pool giving up an instance from now on; as it was if none can be given up."""
     leaving = _emptiest(planned, dispensable)
     if leaving is None or not planned.give_order(DrainEngineInstance(leaving)):
         return pool
@@ -46,7 +46,7 @@ def begin_shrinking(pool: EnginePool, planned: PlannedFleet, dispensable: Iterab
 
 
 def _emptiest(planned: PlannedFleet, dispensable: Iterable[EngineInstanceRow]) -> str | None:
-    """The one to give up: none whose tenants have just come, or are on their way."""
+    """Id of the instance to give up; None: each has tenants that have just come or are on their way."""
     dispensable = [*dispensable]
     busy = {
         tenant.engine_instance_id
@@ -58,9 +58,9 @@ def _emptiest(planned: PlannedFleet, dispensable: Iterable[EngineInstanceRow]) -
 
 
 def continue_shrinking(pool: EnginePool, planned: PlannedFleet, veto: str, *, is_needed: bool) -> EnginePool:
-    """The pool a step further with the instance that it gives up: its tenants leave, then it is retired.
+    """The pool after the next step with the instance that it gives up: tenants leave, then it is retired.
 
-    It stays if it ``is_needed`` after all.
+    If the instance ``is_needed`` after all, it stays.
     """
     row = planned.fleet.instances.get(pool.leaving or "")
     if row is None or not row.is_leaving:

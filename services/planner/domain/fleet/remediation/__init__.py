@@ -1,1 +1,1 @@
-"""What is done by itself for instances that are ill: a ladder of remedies, and the evacuation of one. Pure."""
+"""What planners do by themselves for instances that are ill: a ladder of remedies, and evacuations. Pure."""

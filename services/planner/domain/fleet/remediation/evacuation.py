@@ -1,12 +1,12 @@
-"""Which tenants leave an engine instance that is down: all of them that a rule lets go. Pure.
+"""Which tenants leave an engine instance that is down: all that no rule keeps there. Pure.
 
-Where each goes is decided in ``evacuation_targets.py``. Those that are leaving already go on to where they were ordered
-to go, unless they have not begun and that is down, too. Those that have come by a move whose target, the instance, has
-not taken them over yet leave by another one, which takes the place of that.
+``evacuation_targets.py`` decides where each of them goes. A tenant that is leaving already goes on to its target,
+unless its move has not begun and that target is down, too. A tenant that is still coming, because the instance has not
+taken it over yet, leaves by a new move in place of the old one.
 
-Those stay that have been evacuated from two others of late: one of them may be what makes one instance ill after the
-other (by a cluster that answers nothing, say), and where tenants have many instances to go to few have been on the very
-same three. Called by ``remedy_orders.py``, at each look while the instance is evacuated.
+A tenant stays if it has been evacuated from two other instances of late: it may be what makes one instance ill after
+the other, for example by a cluster that answers nothing. Where there are many instances, few tenants have been on the
+same three. ``remedy_orders.py`` calls this at each look while the instance is evacuated.
 """
 
 from __future__ import annotations
@@ -29,21 +29,22 @@ from services.planner.domain.fleet.rows import Move, Refused
 from services.planner.rows.tenants import TenantName, tenant_of_part
 
 RETURNED_WITHIN = timedelta(days=1)
-"""For so long moves count that went back."""
+"""How long a move that went back counts."""
 EVACUATED_WITHIN = timedelta(days=1)
-"""For so long it counts that a tenant was on an instance that was ill of what tenants may cause."""
+"""How long it counts that a tenant was on an instance that was ill for a reason which tenants may cause."""
 MAX_EVACUATIONS = 2
-"""From so many it is evacuated, and stays on the next: each has only a part of the tenants of the one before, so those
-who have been on all of them become few soon. Instances fail by themselves, too, but seldom three times for a tenant."""
+"""How often a tenant is evacuated before it stays. Each instance gets only a part of the tenants of the one before, so
+few tenants have been on all of them. Instances also fail by themselves, but seldom three times for the same tenant."""
 
 
 def evacuate(instance: str, fleet: Fleet, now: datetime) -> tuple[str, Fleet]:
     """Why some of the tenants stay, and the fleet with the moves of the others.
 
-    It is the very same if none moves, or waits for an instance that is not ready yet: room is taken for it there.
+    The fleet is the very same object if no tenant moves, and none waits for an instance that is not ready yet. A tenant
+    that waits takes room on that instance.
 
     Args:
-        instance: that they leave.
+        instance: id of the instance that is evacuated.
         fleet: all rows, and all tenants.
         now: the time.
     """
@@ -72,7 +73,13 @@ def evacuate(instance: str, fleet: Fleet, now: datetime) -> tuple[str, Fleet]:
 
 
 def find_stranded(instances: Iterable[str], fleet: Fleet, now: datetime) -> dict[str, str]:
-    """Those of ``instances`` that tenants are on of which none can leave or is on its way, with why the first stays."""
+    """Instances with tenants of which none can leave and none is on its way, each with why the first tenant stays.
+
+    Args:
+        instances: ids of those that are looked at.
+        fleet: all rows, and all tenants.
+        now: the time.
+    """
     found = {}
     for instance in instances:
         here = fleet.tenants.on([instance]).values()
@@ -90,9 +97,10 @@ def _is_leaving(tenant: TenantHere, fleet: Fleet) -> bool:
 
 
 def _as_staying(instance: str, fleet: Fleet) -> Fleet:
-    """As if the instance had taken over who has come to it: what it has not done yet, the next one does.
+    """The fleet without moves that an evacuation of the instance replaces.
 
-    And without moves from it that cannot begin.
+    These are moves to it of tenants that it has not taken over yet, which the next instance does in its place; and
+    moves from it that have not begun and cannot, because their targets are down.
     """
 
     def is_replaced(move: Move) -> bool:
@@ -103,7 +111,7 @@ def _as_staying(instance: str, fleet: Fleet) -> Fleet:
 
 
 def _not_here_alone(instance: str, fleet: Fleet) -> dict[TenantName, str]:
-    """Tenants that are there by a move which is not over: its source has not given them up yet."""
+    """Tenants whose move to the instance is not over: its source has not given them up yet. Each with why it stays."""
     return {
         name: f"its move from {fleet.moves[tenant.id].source} is not over"
         for name, tenant in fleet.tenants.on([instance]).items()
@@ -114,7 +122,7 @@ def _not_here_alone(instance: str, fleet: Fleet) -> dict[TenantName, str]:
 def _suspects(instance: str, fleet: Fleet) -> dict[TenantName, str]:
     """Tenants that may be what makes one instance ill after the other, each with why it stays.
 
-    Whatever is told of this one now: what they cause may look like another illness at any look.
+    The health reason of this instance does not count: what a tenant causes may show as another reason at any look.
     """
     here = fleet.tenants.on([instance])
     others = {name: fleet.evacuations.get(tenant_of_part(name), frozenset()) - {instance} for name in here}

@@ -1,10 +1,12 @@
 """Where a tenant goes that leaves an instance which is down. Pure.
 
-Where the instance that it is meant for has no room, it goes to another; likewise where a move there went back of late,
-because the tenant could not be prepared. Those that no instance has room for wait for one that is not ready yet and
-will have them. The others of them go to whichever carries the least for its capacity, and half as much again at most:
-what carries too much deploys, if late, and is relieved later; what is down deploys nothing.
-Called by ``evacuation.py``, which decides who leaves, and finds a place for all that have room before the others.
+Placement prefers one instance for the tenant. If that has no room, or a move there went back of late because the tenant
+could not be prepared, the tenant goes to another instance with room. If no instance has room, the tenant waits for one
+that is not ready yet and will have room. If there is none, it goes to the instance that carries the least for its
+capacity, up to one and a half times the capacity: an instance that carries too much deploys late and is relieved later,
+while one that is down deploys nothing.
+
+``evacuation.py`` decides who leaves, and finds a place for all tenants that fit before it looks at the others.
 """
 
 from __future__ import annotations
@@ -31,23 +33,23 @@ from services.planner.domain.ids import operation_id
 from services.planner.rows.fleet import PlacementCandidate
 
 MOST_BEYOND = 1.5
-"""Times its capacity an instance has at most by an evacuation, or by a ring that goes back: it must not be ill of that,
-too."""
+"""How many times its capacity an instance carries at most after an evacuation, or after a ring went back: more would
+make it ill, too."""
 
 
 class LacksRoom(Refused):
-    """All that keeps a tenant is that nobody has room for it."""
+    """A tenant stays only because no instance has room for it."""
 
     def __init__(self, rule: str, awaited: str = "") -> None:
-        """``awaited``: the instance that will have room once it is ready."""
+        """``awaited``: id of the instance that will have room once it is ready; empty: there is none."""
         super().__init__(f"no instance has room, {rule}")
         self.awaited = awaited
 
 
 def find_relocations(instance: str, fleet: Fleet) -> Iterator[tuple[PlacedTenant, list[PlacementCandidate]]]:
-    """Tenants that are on an instance and stay there by now, each with where it may go, the best first.
+    """Tenants of an instance that no move is under way for, each with the instances that it may go to, the best first.
 
-    Those come last that its moves have come back from, and of the others instances of a version that is on trial.
+    Instances that moves of the tenant came back from are last; before them are instances of a release on trial.
     """
     source = fleet.instances[instance]
     rows = [row for row in fleet.instances.values() if not row.is_retired and row.engine == source.engine]
@@ -72,7 +74,7 @@ def find_relocations(instance: str, fleet: Fleet) -> Iterator[tuple[PlacedTenant
 
 
 def _load_carried(instance: str, fleet: Fleet) -> Counter[str]:
-    """What instances carry and will carry, but tenants that are to leave."""
+    """What each instance carries or will carry, without the tenants that are to leave ``instance``."""
     carried = load_staying(fleet)
     for name, tenant in fleet.tenants.items():
         if tenant.engine_instance_id != instance and not stays(name, tenant, fleet):
@@ -83,7 +85,7 @@ def _load_carried(instance: str, fleet: Fleet) -> Counter[str]:
 def find_move_to_room(placed: PlacedTenant, targets: Iterable[PlacementCandidate], fleet: Fleet, now: datetime) -> Move:
     """The move of a tenant to the first of ``targets`` that may have it. Raises Refused, with the first rule.
 
-    Those that are closed count, too: they come last.
+    A closed instance may have it, too: ``targets`` has those last.
     """
     refused = list[Refused]()
     for target in targets:
@@ -102,10 +104,11 @@ def find_move_beyond_room(
     fleet: Fleet,
     now: datetime,
 ) -> Move:
-    """Likewise, beyond their capacities: to the one that carries the least for its own then.
+    """The move of a tenant for which no instance has room: to the one that is least overfull with it.
 
-    Nobody moves whom one will have of those that are ``coming``: not ready yet. Targets that the tenant's moves have
-    come back from come last as ever, and of the others instances that are on trial.
+    Raises LacksRoom if one of the instances ``coming``, which are not ready yet, will have room, or if each would have
+    too much; and Refused if no other instance may have the tenant. Instances that moves of the tenant came back from
+    are tried last; before them are instances of a release on trial.
     """
     tenant, trial = fleet.tenants[placed.tenant.full_name], on_trial(fleet)
     require_unpinned(placed.tenant.full_name, fleet)
@@ -133,7 +136,7 @@ def find_move_beyond_room(
 
 
 def _will_have(row: EngineInstanceRow, placed: PlacedTenant, fleet: Fleet) -> bool:
-    """Whether an instance that is not ready yet takes the tenant once it is ready, as far as anybody knows."""
+    """Whether an instance that is not ready yet will take the tenant, as far as anybody knows."""
     source, tenant = fleet.instances[placed.tenant.engine_instance_id], fleet.tenants[placed.tenant.full_name]
     return (
         row.engine == source.engine
@@ -146,9 +149,11 @@ def _will_have(row: EngineInstanceRow, placed: PlacedTenant, fleet: Fleet) -> bo
 
 
 def _affinity_from(placed: PlacedTenant, source: EngineInstanceRow) -> Affinity:
-    """Only an operator orders a tenant from an instance that its workspace has to itself to a shared one.
+    """Which instances may have a tenant that leaves ``source``.
 
-    From a shared one it goes to another, lest it stay on one that is down.
+    From an instance that its workspace has to itself the tenant goes to another such instance; only operators order it
+    to a shared one. From a shared instance it may go to another shared one, so that it does not stay on one that is
+    down.
     """
     workspace = placed.tenant.workspace
     return Affinity(workspace, has_own=source.dedicated_to == workspace)
@@ -163,7 +168,7 @@ def _ordered_move(
 ) -> Move:
     """The move of a tenant, by the rules of ``order_move``. Raises Refused.
 
-    One that takes the place of a move that has begun has so, too: what the tenant shows is held without a gap.
+    If it replaces a move that has begun, it begins at once: so the tenant's statuses stay held back without a gap.
     """
     source = fleet.instances[placed.tenant.engine_instance_id]
     if refusal := _affinity_from(placed, source).refusal(target):

@@ -1,8 +1,8 @@
-"""What an evacuation makes of moves: those from an instance that is down wait for it no more. Pure.
+"""What an evacuation makes of moves: moves from an instance that is down do not wait for it any more. Pure.
 
-Such a move is ``forced``, whoever has ordered it: it ends on its target, in whatever step it is (``moves/moves.py``).
-One that has not begun is as it was before if the instance works again. Called by ``remedy_orders.py``, before and after
-it is decided who leaves (``evacuation.py``).
+Such a move is ``forced``, whoever has ordered it: it ends on its target, whatever its step is (``moves/moves.py``). If
+the instance works again, a move that has not begun is as it was before. ``remedy_orders.py`` calls this before and
+after ``evacuation.py`` decides who leaves.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from services.planner.domain.fleet.rows import ON_SOURCE, Move, MoveStep
 
 
 def with_forced_moves(instance: str, fleet: Fleet, now: datetime) -> Fleet:
-    """With moves from the instance, whoever has ordered them, not waiting for it any more, nor for a place there."""
+    """The fleet with forced moves from the instance: they wait neither for it nor for a place there."""
     return fleet.with_moves(
         replace(
             move,
@@ -30,7 +30,7 @@ def with_forced_moves(instance: str, fleet: Fleet, now: datetime) -> Fleet:
 
 
 def without_forced_moves(instance: str, fleet: Fleet) -> Fleet:
-    """With those that others have ordered and that have not begun as they were: the instance is not down any more."""
+    """The fleet after the instance is up: moves that others ordered and that have not begun are not forced any more."""
     return fleet.with_moves(
         replace(move, path="whole", evacuated_for="")
         for move in fleet.moves.values()
@@ -39,7 +39,7 @@ def without_forced_moves(instance: str, fleet: Fleet) -> Fleet:
 
 
 def without_evacuation(instance: str, fleet: Fleet, why: str) -> Fleet:
-    """Without those of its moves that have not begun: its tenants stay for now, and operators are told why."""
+    """The fleet with the evacuation's moves cancelled that have not begun; ``why``: their message for operators."""
     return fleet.with_moves(
         replace(move, is_cancelled=True, message=why)
         for move in fleet.moves.values()
@@ -48,14 +48,14 @@ def without_evacuation(instance: str, fleet: Fleet, why: str) -> Fleet:
 
 
 def changed_moves(before: Fleet, after: Fleet, now: datetime) -> tuple[Move, ...]:
-    """The rows of moves that change: before one that takes the place of another that one, which is over by then."""
+    """The rows of moves that change. A move that is replaced is over, and comes before the one that replaces it."""
     found: list[Move] = []
     for move in after.moves.values():
         earlier = before.moves.get(move.tenant_id)
         if earlier is not None and earlier.id != move.id:
             message = f"engine instance {earlier.target} is down, and its tenant goes on to {move.target}"
             has_begun = earlier.step != "ordered"
-            end: MoveStep = "done" if has_begun else "cancelled"  # which says nothing of its target
+            end: MoveStep = "done" if has_begun else "cancelled"  # neither says that the tenant is on the target
             over = replace(earlier, step=end, is_cancelled=not has_begun, step_since=now, due_at=None, message=message)
             found.append(over)
         if move != earlier:
@@ -64,6 +64,6 @@ def changed_moves(before: Fleet, after: Fleet, now: datetime) -> tuple[Move, ...
 
 
 def find_reason(instance: str, fleet: Fleet) -> str:
-    """Why an instance is evacuated: what was told last of how it is; empty if nothing was."""
+    """Why an instance is evacuated: the reason of its newest health report; empty if there was no report."""
     health = fleet.health.get(instance)
     return health.reason if health is not None else ""

@@ -1,10 +1,11 @@
-"""Which engine instances are ill, and which of them are so for a cause that they share with others. Pure.
+"""Which engine instances are ill, and which of them share the cause with others. Pure.
 
-If more than three tenths of the fleet, or of one engine cluster, are ill at once (and more than one instance), the
-cause is shared, and nothing is done for each alone. One that is drained, as after a failed rollout, may stay ill: it
-does not count in that; nor do those of a cluster that an operator drains, so that all leave one that is lost. One that
-was never ready is not ill: who ordered it is told what it lacks (``pools/readiness.py``), and another like it would
-lack the same. Called by ``remediation.py``, which decides on what is found here.
+If too many instances of the fleet, or of one engine cluster, are ill at once, they share the cause
+(``shared_cause.py``), and nothing is done for each alone. Two kinds of instances do not count: drained ones, because
+what a failed rollout leaves may stay ill; and those of an engine cluster that an operator drains, so that tenants leave
+a cluster that is lost. An instance that was never ready is not ill: operators see what it lacks
+(``pools/readiness.py``), and an instance in its place would lack the same. ``remediation.py`` decides on what is found
+here.
 """
 
 from __future__ import annotations
@@ -22,12 +23,12 @@ from services.planner.domain.fleet.shared_cause import is_cause_shared
 from services.planner.domain.policy import RemedyPolicy
 
 LOOK_AGAIN = 0.2
-"""After which part of the time of a restart an instance is looked at again that waits for something else than time."""
+"""When to look again at an instance that waits for something else than time, as a share of a restart's time."""
 
 
 @dataclass(frozen=True, slots=True)
 class Illness:
-    """An instance that is not well, and what is known of it."""
+    """An instance that is ill, with its newest health report and its row."""
 
     instance: EngineInstanceRow
     health: InstanceHealth
@@ -35,28 +36,28 @@ class Illness:
 
     @property
     def reason(self) -> str:
-        """As operators are told."""
+        """In words for operators."""
         return self.health.message or self.health.reason
 
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """What a look at the fleet finds."""
+    """What decisions of one look at the fleet are made from."""
 
     fleet: Fleet
     now: datetime
     policy: RemedyPolicy
     stranded: Mapping[str, str]
-    """Instances of which no tenant can leave and none is on its way, with the rule that keeps the first."""
+    """Ids of instances of which no tenant can leave and none is on its way, each with the rule that keeps the first."""
 
     @property
     def next_at(self) -> datetime:
-        """When the next look is at what waits for something else than time."""
+        """When to look again at an instance that waits for something else than time."""
         return self.now + self.policy.cool_down * LOOK_AGAIN
 
 
 def find_illnesses(rows: Mapping[str, Remediation], fleet: Fleet, now: datetime) -> dict[str, Illness]:
-    """Instances that are ill, by their ids, each with its row of ``rows``, or a new one; ill longest first."""
+    """Instances that are ill, by their ids, each with its row of ``rows`` or a new one; the longest ill is first."""
     found = [
         Illness(row, health, rows.get(row.id) or _new_remediation(row.id, now))
         for row in fleet.instances.values()
@@ -71,7 +72,7 @@ def _new_remediation(instance: str, now: datetime) -> Remediation:
 
 
 def find_shared_causes(ill: Collection[str], fleet: Fleet) -> dict[str, str]:
-    """What is message of ill instances that are too many at once, in the fleet or in their cluster; by instance."""
+    """Instances that are ill for a cause that they share in the fleet or in their cluster, each with a message."""
     message = _shared_cause(fleet.instances.values(), fleet, ill)
     suspended = dict.fromkeys(ill, message) if message else {}
     by_cluster: defaultdict[str, list[EngineInstanceRow]] = defaultdict(list)
@@ -85,7 +86,7 @@ def find_shared_causes(ill: Collection[str], fleet: Fleet) -> dict[str, str]:
 
 
 def _shared_cause(rows: Iterable[EngineInstanceRow], fleet: Fleet, ill: Collection[str]) -> str:
-    """What is told if too many of these are ill at once; empty if not."""
+    """The message if too many of ``rows`` are ill at once; empty if not."""
     counted = [row for row in rows if _is_counted(row, fleet)]
     count = sum(row.id in ill for row in counted)
     is_shared = is_cause_shared(count, len(counted))
@@ -93,10 +94,10 @@ def _shared_cause(rows: Iterable[EngineInstanceRow], fleet: Fleet, ill: Collecti
 
 
 def _is_counted(row: EngineInstanceRow, fleet: Fleet) -> bool:
-    """Whether it matters to others that an instance is ill."""
+    """Whether an instance counts when it is decided if the cause is shared."""
     return row.is_in_service and not (row.is_drained or is_cluster_drained(row, fleet))
 
 
 def is_cluster_drained(row: EngineInstanceRow, fleet: Fleet) -> bool:
-    """Whether an operator drains the engine cluster of an instance, and may know that it is lost."""
+    """Whether an operator drains the engine cluster of an instance, for example because the cluster is lost."""
     return fleet.clusters[row.engine_cluster].state == "draining"

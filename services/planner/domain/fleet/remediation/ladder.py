@@ -4,10 +4,10 @@ A rung is one of them (``rungs.py``). Agents compare Applications anew, and rest
 the cache. A provisioner makes the settings and workloads of an instance anew. The planner itself cordons an instance,
 so that no tenant comes to it, evacuates it, and replaces it.
 
-An instance that is degraded still deploys: all that may help is tried, and it is cordoned if nothing did. One that is
-down deploys nothing new for its tenants, who wait for no more than one remedy: it is cordoned, the first that may help
-is tried, and then it is evacuated. The other remedies are tried while its tenants leave. What is tried, and when, is
-decided in ``next_remedy.py``.
+An instance that is degraded still deploys: all rungs that may help are tried, and it is cordoned if none did. An
+instance that is down deploys nothing new, so its tenants wait for one remedy only: it is cordoned, the first rung that
+may help is tried, and then it is evacuated. The other rungs are tried while its tenants leave, and at last it is
+replaced. ``next_remedy.py`` decides which rung is tried when.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ HELPS: Mapping[str, Sequence[Rung]] = MappingProxyType(
         SILENT: (),
     }
 )
-"""What an agent or a provisioner can do, by the reason that is told, first what helps most often. Of another reason,
-nothing."""
+"""What an agent or a provisioner can do, by the health reason; first what helps most often. Against other reasons they
+can do nothing."""
 
 
 def next_rung(health: InstanceHealth, tried: Iterable[str]) -> Rung | None:
@@ -70,6 +70,6 @@ def _rungs_for(health: InstanceHealth) -> tuple[Rung, ...]:
 
 
 def is_evacuation_due(health: InstanceHealth, tried: Iterable[str]) -> bool:
-    """Whether tenants leave an instance, or may leave it as the next thing that is done."""
+    """Whether an instance is evacuated, or its evacuation is the next rung."""
     rungs = {*tried}
     return health.is_down and (EVACUATE.name in rungs or next_rung(health, rungs) == EVACUATE)

@@ -1,8 +1,8 @@
-"""What is done next for one engine instance that is ill, and whose remedy has not helped, or that has had none. Pure.
+"""What is done next for one ill engine instance that had no remedy yet, or whose remedy has not helped. Pure.
 
-The next rung of the ladder (``ladder.py``) is taken, if it is the turn of the instance. Before the first one it has to
-be ill for a while, and before the last one nobody has to be left on it. Called by ``remediation.py``, which decides
-whose turn it is.
+If it is the instance's turn, it takes the next rung of the ladder (``ladder.py``). Before the first rung the instance
+has to be ill for a while, and before the last one no tenant may be left on it. ``remediation.py`` calls this and
+decides whose turn it is.
 """
 
 from __future__ import annotations
@@ -22,21 +22,22 @@ from services.planner.domain.policy import RemedyPolicy
 
 
 def decide_next_remedy(ill: Illness, other: str, look: Look) -> Remediation:
-    """The row of an instance for which no remedy is being carried out that may help yet.
+    """The row of an ill instance whose newest remedy, if there is one, has had its time.
 
     Args:
         ill: the instance.
-        other: an instance of its ring that is being remedied, for which it has to wait; empty: none.
+        other: id of an instance of its ring that has its turn; empty: none has.
         look: what else is seen.
     """
     return _resume_remedy(ill, other, look) or _take_next_rung(ill, other, look)
 
 
 def _resume_remedy(ill: Illness, other: str, look: Look) -> Remediation | None:
-    """With its remedy going on that was held, or not needed for a moment, before it had had its time.
+    """The row with its newest remedy going on, which was interrupted before it had had its time; None: it does not.
 
-    None: it had, or it is not among those tried, as it was held: then it is taken anew, if it still helps.
-    Not beside ``other`` of its ring, which has its turn by now: it waits for that, as long as it has time.
+    A remedy is interrupted if the instance was held, or healthy for a moment. If an order to an agent was held, the
+    remedy does not count as tried, and is taken anew. While ``other`` has its turn, the remedy waits, as long as it has
+    time left.
     """
     row = ill.remediation
     is_tried = row.rung in row.remedies
@@ -49,7 +50,7 @@ def _resume_remedy(ill: Illness, other: str, look: Look) -> Remediation | None:
 
 
 def _take_next_rung(ill: Illness, other: str, look: Look) -> Remediation:
-    """At its next rung, or waiting for it, or with nothing left to be done."""
+    """The row at its next rung, or waiting for that, or with no rung left."""
     row, again = ill.remediation, look.next_at
     if not row.rung and look.now < (begins_at := _begins_at(ill, look.policy)):
         return row.with_state("waiting", f"not ill for long: {ill.reason}", look.now, begins_at)
@@ -72,18 +73,20 @@ def _wait_for_other(other: str, row: Remediation, look: Look) -> Remediation:
 
 
 def _begins_at(ill: Illness, policy: RemedyPolicy) -> datetime:
-    """When the first remedy comes: as a look has found it since the instance was well, or earlier.
+    """When the first rung is taken: once the instance has been ill for long enough.
 
-    An instance that is out of reach by turns, and down all the time, is as it is since the last turn only.
+    An instance that is down, and out of reach by turns, has a new reason since the last turn. So a time that an earlier
+    look has set is not put off.
     """
     begins_at, row = ill.health.since + policy.after, ill.remediation
     return min(begins_at, row.due_at) if row.state == "waiting" and row.due_at is not None else begins_at
 
 
 def _replaced_at(ill: Illness, look: Look) -> datetime:
-    """When an evacuated instance is retired, which harms nobody until then; at once if all that is left is to tell.
+    """When an evacuated instance is replaced; now if planners cannot replace it, and only tell operators so.
 
-    That may have been told while it was out of reach: once it can be reached again it has all of the time to recover.
+    An instance without tenants harms nobody, so it has time to recover. If it is out of reach, operators may have been
+    told to replace it; once it can be reached again, all of its time to recover begins anew.
     """
     if not is_replaceable(ill.instance, look.fleet):
         return look.now
@@ -94,7 +97,7 @@ def _replaced_at(ill: Illness, look: Look) -> datetime:
 
 
 def _due_rung(ill: Illness, fleet: Fleet) -> Rung | None:
-    """The next one; an evacuation goes on until nobody is left."""
+    """The next rung, or the evacuation again until no tenant is left; None: there is none."""
     rung = next_rung(ill.health, ill.remediation.remedies)
     is_begun = ill.remediation.has_tried(EVACUATE) and ill.health.is_down
     if not is_begun or rung not in (None, REPLACE):
@@ -103,7 +106,7 @@ def _due_rung(ill: Illness, fleet: Fleet) -> Rung | None:
 
 
 def _take_rung(ill: Illness, rung: Rung, look: Look) -> Remediation:
-    """At this rung from now on. An evacuation that goes on is the one that it was."""
+    """The row at ``rung`` from now on. An evacuation that goes on keeps its number and its place among those tried."""
     row, now = ill.remediation, look.now
     if row.has_tried(rung):
         return replace(row, rung=rung.name).with_state("acting", ill.reason, now, look.next_at)
@@ -127,7 +130,7 @@ def _take_rung(ill: Illness, rung: Rung, look: Look) -> Remediation:
 
 
 def _ending_in_words(ill: Illness, fleet: Fleet) -> str:
-    """What is told of one for which nothing else is done."""
+    """The message of an instance for which no rung is left."""
     if not is_replaced(ill.remediation, fleet):
         return f"nothing else helps: {ill.reason}"
     if is_replaceable(ill.instance, fleet):

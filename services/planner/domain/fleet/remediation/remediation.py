@@ -1,18 +1,20 @@
-"""Which remedy comes next for engine instances that are not well. Pure: it decides, and changes nothing.
+"""Which remedy comes next for engine instances that are ill, or were until now. Pure.
 
-Remedies are the rungs of a ladder, each with the time that it may take to help (``ladder.py``, ``remedy_time.py``).
-What is degraded still deploys: all that may help is tried. What is down is evacuated after one remedy, and when nobody
-is left on it, and it does not recover for a while, it is replaced if a provisioner has installed it; or else a person
-is told so (``next_remedy.py``).
+Remedies are the rungs of a ladder (``rungs.py``, ``ladder.py``), and each has a time to help (``remedy_time.py``). A
+degraded instance still deploys: all rungs that may help are tried. An instance that is down is evacuated after one
+remedy. When no tenant is left on it, and it has not recovered for a while, it is replaced if a provisioner has
+installed it; otherwise an operator is told to replace it (``next_remedy.py``).
 
-Of each ring one instance at a time, so that a remedy that harms does so once. What is down has its turn before what is
-degraded, and while one does no more than wait for its tenants to leave, the next has. One that is drained has its turn
-last, and those of a cluster that an operator drains do not wait for each other. If too many are ill at once the cause
-is shared (``illnesses.py``), and none of these is touched, and no move of an evacuation begins. A remedy of an agent
-that was held before it had had its time is not tried: it is taken anew then, unless the agent has told of it.
+One instance of each ring is remedied at a time, so that a remedy that harms does so once. Instances that are down have
+their turn before degraded ones, and drained ones have it last. An instance that only waits for its tenants to leave
+holds up no other. Instances of a cluster that an operator drains do not wait for each other.
 
-An instance that has been healthy for a while is well: its cordon is lifted, and the next time the ladder begins anew.
-``remedy_orders.py`` calls this, and carries it out.
+If too many instances are ill at once, the cause is shared (``illnesses.py``): these instances are ``held``, planners do
+not touch them, and none of their evacuations' moves begins. If an agent's remedy is held before it has had its time, it
+does not count as tried and is taken anew later, unless the agent has reported on it.
+
+An instance that has been healthy for a while is well: its cordon is lifted, and the ladder begins anew the next time.
+``remedy_orders.py`` calls this and carries out what is decided.
 """
 
 from __future__ import annotations
@@ -45,13 +47,13 @@ def next_remedies(
     policy: RemedyPolicy,
     stranded: Mapping[str, str] = MappingProxyType({}),
 ) -> list[Remediation]:
-    """The rows that change, in their order: what has been ill longest counts first.
+    """The rows that change; that of the instance which has been ill longest is first.
 
     Args:
         fleet: all rows; all tenants, if one of the instances may be evacuated.
-        remediations: by instance.
+        remediations: all rows, by instance.
         now: the time.
-        policy: what operators lay down.
+        policy: what operators have set.
         stranded: instances of which no tenant can leave and none is on its way, with the rule that keeps the first.
     """
     rows = {name: row for name, row in remediations.items() if name in fleet.instances}
@@ -66,10 +68,10 @@ def next_remedies(
 
 
 def _rows_of_ill(illnesses: Sequence[Illness], look: Look) -> dict[str, Remediation]:
-    """One instance of each ring at a time, for as long as a remedy may help.
+    """The rows of ill instances, of each ring one at a time.
 
-    Then it is the turn of what is down, and of these first of those whose tenants wait and do not leave yet. Next, what
-    is under way goes on, before others begin, and drained ones are last.
+    An instance has its turn for as long as its remedy may help. Then the others have theirs, in the order of
+    :func:`_precedence`.
     """
     helped = {each.instance.id: each for each in illnesses if may_help_yet(each, look)}
     found = {name: with_due_time(each, look) for name, each in helped.items()}
@@ -84,19 +86,23 @@ def _rows_of_ill(illnesses: Sequence[Illness], look: Look) -> dict[str, Remediat
 
 
 def _precedence(ill: Illness) -> tuple[bool, bool, bool, bool]:
-    """Whose turn is next: who is less in this. Of one whose tenants leave already nobody waits for a remedy."""
+    """By which the next turn is given, to the least first.
+
+    Drained instances are last, and those that are down come before degraded ones. Among these, those come first whose
+    tenants do not leave yet, because these tenants wait for the remedy; then those with a remedy under way.
+    """
     is_evacuated = ill.remediation.has_tried(EVACUATE)
     return ill.instance.is_drained, not ill.health.is_down, is_evacuated, ill.remediation.state != "acting"
 
 
 def _turn_key(ill: Illness, look: Look) -> tuple[str, str]:
-    """What one at a time is remedied of: a ring, or the instance alone, as a cluster that is drained is given up."""
+    """What one instance at a time is remedied of: its ring; or itself alone, if its cluster is drained and given up."""
     is_given_up = is_cluster_drained(ill.instance, look.fleet)
     return ("instance", ill.instance.id) if is_given_up else ("ring", ill.instance.ring)
 
 
 def _suspend_remedy(ill: Illness, message: str, look: Look) -> Remediation:
-    """Without its remedy among those tried, if that has time yet: no agent may act, and so it is taken anew."""
+    """The row of an instance that is held. An agent's remedy with time left does not count as tried any more."""
     row = ill.remediation
     if row.is_of_agent and may_help_yet(as_going_on(ill), look):
         row = replace(row, tried=canonical([each for each in row.remedies if each != row.rung]))
@@ -104,7 +110,7 @@ def _suspend_remedy(ill: Illness, message: str, look: Look) -> Remediation:
 
 
 def _row_of_not_ill(row: Remediation, look: Look) -> Remediation:
-    """Of one that is healthy, or retired, or of which nobody has told anything since a rebuild."""
+    """The row of an instance that is not ill: healthy, retired, or without any report since a rebuild."""
     health = look.fleet.health.get(row.engine_instance_id)
     if row.state == "well":
         return row

@@ -1,4 +1,4 @@
-"""Rows of remediations as values: how far each engine instance is on the ladder, and what agents tell of it."""
+"""Rows of remediations as values: how far each engine instance is on the ladder, and what agents report of it."""
 
 from __future__ import annotations
 
@@ -22,44 +22,45 @@ class Remediation:
 
     engine_instance_id: str
     state: RemediationState
-    """``waiting``: until it has been ill for long enough, or for another one of its ring. ``held``: too many are ill.
-    ``acting``: a remedy may help yet. ``recovering``: it is healthy, but not for long. ``exhausted``: nothing is left
-    to be done by itself. ``well``: nothing follows from the row but that numbers grow."""
+    """``waiting``: until it has been ill for long enough, or for another instance of its ring. ``held``: too many
+    instances are ill. ``acting``: a remedy may help yet. ``recovering``: it is healthy, but not for long.
+    ``exhausted``: planners can do nothing else. ``well``: only :attr:`number` counts, from which numbers go on."""
     number: int
-    """Of the newest remedy: milliseconds since 1970, and more than of any before."""
+    """Number of the newest remedy: when it was taken, in milliseconds since 1970; higher than any before."""
     rung: str
     """The newest remedy since it became ill; empty: none."""
     tried: str
-    """JSON of all since then, in their order; without the newest, if it was held before it had had its time."""
+    """JSON of all remedies since then, in their order; without one that was held before it had had its time."""
     is_cordoned: bool
-    """No new tenant is placed on it, and none is moved to it."""
+    """Whether no new tenant is placed on it, and none is moved to it."""
     message: str
     """Why it is in this state, for operators."""
     since: datetime
     """When it came into this state, or to this rung."""
     due_at: datetime | None
-    """When it has to be looked at again, though nothing happens."""
+    """When to look at it again, even if nothing happens."""
     replaced_by: str = ""
-    """The instance that was ordered last to take its place; empty: none was. It is kept when this one is well again."""
+    """The instance that was ordered last in its place; empty: none was. It stays when this one is well again."""
     told_number: int = 0
-    """The remedy of which an agent has told last, and below what became of it: another planner writes these three."""
+    """Number of the remedy that an agent reported on last; the next two fields are that report. The planner that
+    receives the report writes these three."""
     told_outcome: RemedyOutcome = ""
     told_message: str = ""
 
     def with_state(self, state: RemediationState, message: str, now: datetime, due: datetime) -> Remediation:
-        """With this state, since ``now`` if it is another one; it is looked at again when it is ``due``."""
+        """The row with this state, since ``now`` if the state changes, to be looked at again when it is ``due``."""
         since = self.since if self.state == state else now
         return replace(self, state=state, message=message, since=since, due_at=due)
 
     def without_remedies(self, message: str, now: datetime) -> Remediation:
-        """The row of an instance that is well: without its cordon, too."""
+        """The row of an instance that is well, without a cordon."""
         return replace(
             self, state="well", rung="", tried="[]", is_cordoned=False, message=message, since=now, due_at=None
         )
 
     @property
     def remedies(self) -> tuple[str, ...]:
-        """Those tried since it became ill: they have had their time, or have it, or an agent has told of them."""
+        """Remedies tried since it became ill: they have had their time, or have it, or an agent has reported."""
         counted = tuple(orjson.loads(self.tried))
         return (*counted, self.rung) if self._is_reported and self.rung not in counted else counted
 
@@ -84,18 +85,18 @@ class Remediation:
 
     @property
     def is_skipped(self) -> bool:
-        """Whether its agent has told that it cannot carry the newest remedy out: there is nothing to wait for."""
+        """Whether its agent has reported that it cannot carry the newest remedy out."""
         return self._is_reported and self.told_outcome == "skipped"
 
     @property
     def _is_reported(self) -> bool:
-        """Whether its agent has told what became of the newest remedy."""
+        """Whether its agent has reported on the newest remedy."""
         return self.is_of_agent and self.told_number == self.number and self.told_outcome != ""
 
 
 @dataclass(frozen=True, slots=True)
 class RemedyReport:
-    """What became of a remedy, as an agent tells it; of one that is not the newest it is no news."""
+    """An agent's report on a remedy. It has no effect unless the remedy is the newest."""
 
     engine_instance_id: str
     number: int

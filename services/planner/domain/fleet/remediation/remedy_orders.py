@@ -1,9 +1,10 @@
-"""Carries out which remedies come next: orders to agents and provisioners, moves of tenants, and their audit. Pure.
+"""Carries out the remedies that come next: orders to agents and provisioners, moves of tenants, and the audit. Pure.
 
-An order to an agent is a row of the instance: its agent carries it out and tells what became of it, and the row goes
-when the remedy has had its time, and for as long as its instance is held, or healthy. One to a provisioner is its time
-in the row of the instance itself. Called by the planner that decides on the fleet; what agents tell comes to those that
-have its partition.
+An order to an agent is a compiled row of the instance. The agent carries it out and reports the result. The row is
+removed when the remedy has had its time, and while the instance is held or healthy. An order to a provisioner is a time
+in the row of the instance itself.
+
+The planner that decides on the fleet calls this. The agents' reports come to the planners of their partitions.
 """
 
 from __future__ import annotations
@@ -44,20 +45,20 @@ from services.planner.rows.audit import AuditRecord
 from services.planner.rows.compiled import EngineKey, EngineRow
 
 REMEDIATION = "Remediation"
-"""Kind of an audit row that is of an engine instance."""
+"""Kind of the audit records of remedies, whose subject is an engine instance."""
 
 
 def decide_remedies(
     fleet: Fleet, remediations: Mapping[str, Remediation], now: datetime, policy: RemedyPolicy
 ) -> Changes:
-    """What is done for instances that are ill, and for those that are not any more.
+    """What is done for instances that are ill, and for those that are not ill any more.
 
     Args:
-        fleet: all rows; what is on :func:`replaced_instances`; all tenants, and what is on all, if
+        fleet: all rows; what is on :func:`replaced_instances`; all tenants, and what is on all instances, if
             :func:`may_evacuate`.
-        remediations: by instance.
+        remediations: all rows, by instance.
         now: the time.
-        policy: what operators lay down.
+        policy: what operators have set.
     """
     evacuated = [name for name, row in remediations.items() if row.has_tried(EVACUATE)]
     stranded = find_stranded([name for name in evacuated if fleet.is_down(name)], fleet, now)
@@ -70,7 +71,7 @@ def decide_remedies(
     for number, row in enumerate(rows):
         rows[number], given, after = _order_of_provisioner(row, remediations.get(row.engine_instance_id), after, now)
         orders += given
-    for number, row in enumerate(rows):  # once it is known what is installed in their places: tenants may wait for that
+    for number, row in enumerate(rows):  # after replacements are ordered: tenants may wait for these
         if _is_evacuated(row, fleet):
             forced = with_forced_moves(row.engine_instance_id, after, now)
             summary, after = evacuate(row.engine_instance_id, forced, now)
@@ -98,7 +99,7 @@ def decide_remedies(
 def _order_of_provisioner(
     row: Remediation, before: Remediation | None, fleet: Fleet, now: datetime
 ) -> tuple[Remediation, tuple[FleetOrderRecord, ...], Fleet]:
-    """The row, the orders, and the fleet after what the provisioner of an instance has to do; nothing of others."""
+    """The row, the orders and the fleet after the orders to an instance's provisioner, if it has one."""
     instance = fleet.instances[row.engine_instance_id]
     if row.newest.executor == "provisioner" and _is_taken(before, row) and instance.wanted_version is not None:
         return row, (), fleet.with_instance(replace(instance, reapply_ordered_at=now))
@@ -115,7 +116,7 @@ def _order_of_provisioner(
 def _retire_replaced(
     row: Remediation, instance: EngineInstanceRow, fleet: Fleet, now: datetime
 ) -> tuple[Remediation, tuple[FleetOrderRecord, ...], Fleet]:
-    """Likewise, of an instance that is retired, once the one that takes its place takes tenants."""
+    """The row, the orders and the fleet after the instance was retired, if the one in its place takes tenants."""
     row, added, after, refusal = _with_replacement(row, instance, fleet, now)
     if refusal:
         return replace(row, message=f"it is not retired, as none can take its place: {refusal}"), (), fleet
@@ -129,9 +130,10 @@ def _retire_replaced(
 def _with_replacement(
     row: Remediation, instance: EngineInstanceRow, fleet: Fleet, now: datetime
 ) -> tuple[Remediation, tuple[FleetOrderRecord, ...], Fleet, str]:
-    """The row with the instance that takes its place, what was ordered, the fleet then, and the rule against that.
+    """The row with the instance in its place, what was ordered, the fleet then, and the rule against the order.
 
-    One is ordered unless there is the one that was before: an instance that is down each night has no more than that.
+    No instance is ordered while the one that was ordered before is in service or about to be: an instance that is down
+    each night has one replacement, not many.
     """
     replacement = fleet.instances.get(row.replaced_by)
     wanted = replacement_of(instance, fleet)
@@ -145,19 +147,19 @@ def _with_replacement(
 
 
 def _with_reason_to_stay(row: Remediation, before: Remediation | None, summary: str, after: Fleet) -> Remediation:
-    """While nobody leaves, the row says why; when the rung is taken, why that is."""
+    """The row with why tenants stay, if none is leaving. When the rung is just taken, the row says why that is."""
     is_anybody_leaving = any(move.source == row.engine_instance_id for move in after.moves.values())
     return row if is_anybody_leaving or not summary or _is_taken(before, row) else replace(row, message=summary)
 
 
 def _is_evacuated(row: Remediation, fleet: Fleet) -> bool:
-    """Whether tenants leave an instance, whatever else is done for it meanwhile."""
+    """Whether an instance is being evacuated, whatever other rung it is at."""
     is_going_on = row.state in ("acting", "waiting")
     return is_going_on and row.has_tried(EVACUATE) and fleet.is_down(row.engine_instance_id)
 
 
 def may_evacuate(remediations: Iterable[Remediation], fleet: Fleet) -> bool:
-    """Whether an instance may be evacuated: all tenants count then. One that is not down stays as it is, cordoned."""
+    """Whether one of the instances may be evacuated, so that all tenants have to be loaded."""
     return any(
         (health := fleet.health.get(row.engine_instance_id)) is not None and is_evacuation_due(health, row.remedies)
         for row in remediations
@@ -165,12 +167,12 @@ def may_evacuate(remediations: Iterable[Remediation], fleet: Fleet) -> bool:
 
 
 def replaced_instances(remediations: Iterable[Remediation]) -> list[str]:
-    """Those that may be retired: no tenant is to come to them meanwhile."""
+    """Ids of instances that may be retired: they have to be locked, so that no tenant comes to them meanwhile."""
     return [row.engine_instance_id for row in remediations if row.has_tried(EVACUATE)]
 
 
 def is_of_remedy(event: Event) -> bool:
-    """Whether an event is what an agent tells of a remedy."""
+    """Whether an event is an agent's report on a remedy."""
     match event.message:
         case Observation(kind=kind, event=Applied() | Failed()):
             return kind == REMEDY
@@ -179,7 +181,7 @@ def is_of_remedy(event: Event) -> bool:
 
 
 def apply_remedy_reports(events: Iterable[Event]) -> Changes:
-    """What has become of remedies, as agents tell it: the newest counts."""
+    """What agents have reported on remedies: of each instance the newest report."""
     newest = {report.engine_instance_id: report for report in _read_reports(events)}
     return Changes(remedy_reports=tuple(newest.values()))
 
@@ -194,14 +196,14 @@ def _read_reports(events: Iterable[Event]) -> Iterator[RemedyReport]:
 
 
 def _is_audited(before: Remediation | None, row: Remediation) -> bool:
-    """Whether a remedy is taken, or its instance is well after one."""
+    """Whether the row gets an audit record: a remedy is taken, or the instance is well after one."""
     if row.state == "well":
         return before is not None and bool(before.rung)
     return _is_taken(before, row)
 
 
 def _is_ordered(row: Remediation) -> bool:
-    """Whether an agent is to carry the newest remedy out: not after its time, nor while it is held, or not needed."""
+    """Whether an agent has to carry the newest remedy out; not after its time, or while the instance is held."""
     return row.state == "acting" and row.is_of_agent
 
 

@@ -1,7 +1,7 @@
-"""How long the newest remedy of an instance may take to help, and when the instance is looked at until then. Pure.
+"""How long an instance's newest remedy may take to help, and when to look at the instance until then. Pure.
 
-Called by whoever decides on remedies (``remediation.py``, ``next_remedy.py``). A remedy that has had its time has not
-helped: the next one comes.
+If the instance is still ill after that time, the remedy has not helped, and the next one comes. ``remediation.py`` and
+``next_remedy.py`` call this.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def may_help_yet(ill: Illness, look: Look) -> bool:
 
 
 def as_going_on(ill: Illness) -> Illness:
-    """As if its newest remedy had been acting since it was taken."""
+    """The instance as if its newest remedy had been going on since it was taken."""
     row = ill.remediation
     tried = canonical([*row.remedies])
     taken = replace(row, state="acting", tried=tried, since=row.taken_at, message=ill.reason, due_at=None)
@@ -34,10 +34,10 @@ def as_going_on(ill: Illness) -> Illness:
 
 
 def with_due_time(ill: Illness, look: Look) -> Remediation:
-    """The row until its remedy has had its time.
+    """The row with the time of the next look, at the latest when its remedy has had its time.
 
-    What is degraded is looked at meanwhile: a remedy of what is down by then has less time. So is what is evacuated:
-    tenants may have somewhere to go by then.
+    A degraded instance is looked at before that, because its remedy has less time if it is down by then. So is one that
+    is evacuated, because an instance may have room for its tenants by then.
     """
     row, ends_at = ill.remediation, _ends_at(ill, look)
     if ill.health.is_down and not row.has_tried(EVACUATE):
@@ -54,17 +54,17 @@ def is_idle(rung: Rung, ill: Illness) -> bool:
 
 
 def _ends_at(ill: Illness, look: Look) -> datetime:
-    """When the newest remedy has had its time. That of an evacuation is until the next look."""
+    """When the newest remedy has had its time; for an evacuation, the next look."""
     if ill.remediation.newest == EVACUATE:
         return ill.remediation.due_at or look.next_at
     return ill.remediation.since + _time_to_help(ill, look.policy)
 
 
 def _time_to_help(ill: Illness, policy: RemedyPolicy) -> timedelta:
-    """Of the newest rung.
+    """How long the newest remedy may take to help.
 
-    A rung that does nothing to the instance takes no time, unless tenants leave next and nothing else was done: the
-    instance may recover by itself.
+    A rung that leaves Argo CD as it is takes no time, unless it is the last rung, or all rungs so far were such and the
+    evacuation is next: the instance may recover by itself.
     """
     row, share = ill.remediation, WHILE_DOWN if ill.health.is_down else 1.0
     if not is_idle(row.newest, ill):

@@ -1,11 +1,13 @@
-"""An engine instance that takes the place of one that is given up, where a provisioner installs it. Pure.
+"""An engine instance in place of one that is given up, where a provisioner installs it. Pure.
 
-Orders like an operator's, which the rules accept, each an audit row. The new instance is ordered when the evacuation of
-the old one begins, so that its tenants have somewhere to go, or when the old one is to be retired, if it could not be
-before; a pool adds it by itself. The old one is retired when nobody is left on it and the one that takes its place
-takes tenants, and its provisioner removes it. One that is well again stays, with the other: the next time that is not
-ordered anew. One that is drained, or is to be, is replaced by nothing: who has ordered that retires it, such as an
-operator who first looks at what a failed rollout has left.
+The new instance is ordered when the evacuation of the old one begins, so that its tenants have somewhere to go. If a
+rule was against the order, it is given again when the old instance is to be retired. A pool adds the new instance by
+itself. The old instance is retired when no tenant is left on it and the new one takes tenants; its provisioner removes
+it. These are orders as operators give them: the same rules apply, and each has an audit record.
+
+An old instance that is well again stays, and so does the new one: the next time no other is ordered. An instance that
+is draining or drained is not replaced. Whoever ordered that retires it, for example an operator who first looks at what
+a failed rollout has left.
 """
 
 from __future__ import annotations
@@ -22,19 +24,19 @@ from services.planner.domain.fleet.rows import EngineInstanceRow, FleetOrderReco
 
 
 def is_replaceable(row: EngineInstanceRow, fleet: Fleet) -> bool:
-    """Whether it is to stay, a provisioner has installed it, and can be expected to install another in its cluster."""
+    """Whether planners may replace an instance: it stays, is within reach, and a provisioner has installed it."""
     health = fleet.health.get(row.id)
     is_installed = row.wanted_version is not None and health is not None and not health.is_out_of_reach
     return is_installed and not row.is_leaving
 
 
 def is_replaced(row: Remediation, fleet: Fleet) -> bool:
-    """Whether nobody is left on an instance that is down, and it is given up, whatever else was tried for it since."""
+    """Whether an instance that is down has come to the last rung, whatever else was tried for it since."""
     return row.has_tried(REPLACE) and fleet.is_down(row.engine_instance_id)
 
 
 def replacement_of(row: EngineInstanceRow, fleet: Fleet) -> AddEngineInstance | None:
-    """Another instance of the same sort; none for one of a pool, which adds its own."""
+    """The order of another instance of the same sort; None for an instance of a pool, which adds its own."""
     if _is_of_pool(row, fleet):
         return None
     name = fleet.next_name(row.engine_cluster, row.ring)
@@ -53,12 +55,12 @@ def replacement_of(row: EngineInstanceRow, fleet: Fleet) -> AddEngineInstance | 
 
 
 def awaited_replacement(row: EngineInstanceRow, replaced_by: str, fleet: Fleet) -> EngineInstanceRow | None:
-    """The instance that takes the place of this one once it is ready; None: that is ready, or none is to come.
+    """The instance in place of this one that is not ready yet; None: it is ready, or there is none.
 
-    No row tells for what a pool has added an instance: each that is installed for it is awaited.
+    No row says why a pool has added an instance, so each of the pool that is being installed is awaited.
 
     Args:
-        row: what is given up.
+        row: the instance that is given up.
         replaced_by: the instance that was ordered in its place; empty: none was.
         fleet: all rows.
     """
@@ -80,7 +82,7 @@ def _cell_of_pool(row: EngineInstanceRow) -> tuple[str, str, str]:
 
 
 def give_order(order: Order, fleet: Fleet, now: datetime) -> tuple[tuple[FleetOrderRecord, ...], Fleet, str]:
-    """What was ordered, if that is accepted, the fleet then, and the rule that it would break."""
+    """What was ordered, if the rules accept it; the fleet then; and the rule that is against it, or empty."""
     given, decision = decide_own_order(order, ACTOR, fleet, now)
     if decision.outcome != "accepted":
         return (), fleet, decision.message

@@ -1,1 +1,1 @@
-"""A version comes to the fleet ring by ring: the steps, the gates between them, and orders. Pure."""
+"""A version comes to the fleet ring by ring: steps, gates and orders. Pure."""

@@ -1,17 +1,18 @@
-"""Whether the new instances of a ring do as well as its old ones did: what decides if a rollout goes on. Pure.
+"""Whether the new instances of a ring do as well as its old ones did: the gate of a stage. Pure.
 
-:func:`judge_stage` is asked while a stage soaks (``stages.py``). It goes by figures, and by how the instances are that
-tell them (``ring_health.py``). :func:`measure_past` is what figures are compared with.
+:func:`judge_stage` is called while a stage soaks (``stages.py``). It judges the figures that agents report, and the
+health of the new instances (``ring_health.py``). :func:`measure_past` returns the figures that it compares with.
 
-Shares are compared with those that the ring's own instances had before: of Applications that were not compared in time,
-and of tenants some of whose Applications fail, in a comparison or in their last sync. A share alone says little of few,
-so more have to be affected than chance makes of the old share: three standard deviations, and two in a hundred besides.
-Times (p95) may be twice the old, or half a minute longer. What was not told often enough is not judged: the gate waits.
+Two shares are compared with those of the ring's old instances: of Applications that were not compared in time, and of
+tenants with an Application whose comparison or last sync failed. A share of few says little. So more have to be
+affected than chance makes of the old share: three standard deviations more, and another two in a hundred. A time (p95)
+may be twice the old one, or half a minute longer. If an instance has reported too few samples, the gate waits.
 
-What fails may fail because of what its tenant has committed, and nobody can tell: a comparison that fails names no
-commit. So each tenant counts as one, however many Applications it has, and one alone says nothing of an instance. It
-neither stops a rollout by what it breaks, nor makes the old share so large that what breaks for others passes. Of what
-is late, and of times, agents leave out whichever tenant has the most (``services/agent/health/applications.py``).
+An Application may fail because of what its tenant has committed, and a failed comparison does not name the commit. So
+each tenant counts once, however many Applications it has, and one failing tenant says nothing about an instance. By
+what it breaks, a tenant neither stops a rollout, nor makes the old share so large that failures of others pass. Agents
+leave the tenant with the most late Applications, and the one with the longest times, out of those figures
+(``services/agent/health/applications.py``).
 """
 
 from __future__ import annotations
@@ -29,20 +30,19 @@ from services.planner.domain.fleet.rollouts.ring_tenants import most_parts, tena
 from services.planner.domain.fleet.rollouts.rollout_rows import Figures, Rollout, together
 
 DATA_PATIENCE = timedelta(minutes=30)
-"""How long figures are waited for: of the ring's past, which is then left out, and beyond a soak, which has failed.
-
-As long an ill instance may take to be well again, and one that is back may take to tell figures."""
+"""How long to wait for figures: for those of the past, before the stage goes on without them; and for those of the
+present after a soak, before the gate fails. An ill instance may take as long to be well again."""
 FEWEST_SAMPLES = 3
-"""Of each instance: agents tell one each minute."""
+"""Samples of each instance that a gate needs. Agents report one each minute."""
 TOLERATED = 0.02
-"""By so much a share may be larger."""
+"""By how much a share may be larger than the old one."""
 DEVIATIONS = 3.0
 LEAST_SHARE = 0.01
-"""Of which deviations are counted, though the ring's own past had none."""
+"""Deviations are counted of this share at least, even if the old share was smaller."""
 TIMES, SLACK_MS = 2, 30_000
 """A p95 may be so many times as long, or so many milliseconds longer."""
 FEWEST_FAILING = 2
-"""Tenants, at all times that are looked at: what one alone has committed is not what an engine does."""
+"""Tenants that fail before a gate does: one alone may fail by what it has committed."""
 P95S: Mapping[str, str] = {
     "comparison_p95_ms": "since they were compared last",
     "sync_p95_ms": "for a sync",
@@ -50,7 +50,7 @@ P95S: Mapping[str, str] = {
 
 
 class Verdict(NamedTuple):
-    """Whether a rollout goes on after a stage, waits until it was told more, or has failed."""
+    """Whether a rollout goes on after a stage, waits for more figures, or has failed."""
 
     outcome: Literal["pass", "wait", "fail"]
     reason: str = ""
@@ -61,10 +61,10 @@ PASSED = Verdict("pass")
 
 
 def measure_past(ring: Ring, rollout: Rollout, fleet: Fleet) -> Figures:
-    """Figures of the ring's old instances, which gates compare with from when the first tenant moves.
+    """Figures of the ring's old instances before the first tenant moves, which gates compare with.
 
-    A profile may set another interval of comparisons: how long ago these were says nothing then. Who is late does, as
-    each instance's own interval decides that.
+    If the rollout brings another profile, the time since the last comparison is left out, because a profile may set
+    another interval of comparisons. How many are late is kept: that is by each instance's own interval.
     """
     past = together(fleet.figures[row.id] for row in ring.sources if row.id in fleet.figures)
     if all((row.profile or "") == rollout.profile for row in ring.sources):
@@ -73,9 +73,10 @@ def measure_past(ring: Ring, rollout: Rollout, fleet: Fleet) -> Figures:
 
 
 def judge_stage(rollout: Rollout, fleet: Fleet, now: datetime) -> Verdict:
-    """What follows from figures, and from how the instances are that tell them; nothing is waited for if it is late.
+    """The verdict on a stage by the figures and the health of its new instances.
 
-    But for an illness that the old ones have, too: nothing can be told of the version while that lasts.
+    A gate that waits fails when an instance is late: it is ill, or has reported too little, for too long. It goes on
+    waiting while the old instances are ill, too, because then nothing says that the version is the cause.
     """
     present = {each: fleet.figures.get(each, Figures()) for each in _instances_judged(rollout, fleet)}
     verdict = judge_figures(rollout.past, present, most_parts(rollout, fleet))
@@ -91,15 +92,15 @@ def judge_stage(rollout: Rollout, fleet: Fleet, now: datetime) -> Verdict:
 
 
 def _instances_judged(rollout: Rollout, fleet: Fleet) -> list[str]:
-    """Ids of the new instances that have tenants: a gate asks for the figures of each."""
+    """Ids of the new instances with tenants, whose figures the gate needs."""
     return sorted({each.engine_instance_id for each in tenants_of(rollout, fleet).values()} & rollout.target_ids)
 
 
 def _late_at(rollout: Rollout, instance: str, figures: Figures, fleet: Fleet) -> datetime:
-    """When it is late for an instance that is ill, or has health too little, to let a stage pass.
+    """When an instance that is ill or cordoned, or has reported too little, is late: the stage waits no longer then.
 
-    If it has health too little, or only its cordon is left, not before it has been as it is for :data:`DATA_PATIENCE`:
-    until then the ring may have waited for another reason, such as that nobody reached it.
+    If it is only cordoned, or has reported too little, its health also has to be what it is for :data:`DATA_PATIENCE`:
+    until then the ring may have waited for another reason, for example that the instance was out of reach.
     """
     over, health = rollout.step_since + rollout.soak, fleet.health.get(instance)
     was_reached = is_enough(figures) and fleet.is_ill(instance)
@@ -107,12 +108,12 @@ def _late_at(rollout: Rollout, instance: str, figures: Figures, fleet: Fleet) ->
 
 
 def judge_figures(past: Figures, present: Mapping[str, Figures], parts: int = 1) -> Verdict:
-    """Whether a ring may go on by its figures: the worst that is said of one of its new instances.
+    """The worst verdict on one of the new instances, or on all of them together, by their figures.
 
     Args:
-        past: of the ring's old instances, before the first tenant moved.
-        present: of each new instance that has tenants, by its id, since the stage was reached.
-        parts: on how many of these one tenant is, at most: each counts it.
+        past: figures of the ring's old instances, before the first tenant moved.
+        present: figures of each new instance with tenants, by its id, since the stage was reached.
+        parts: on how many of these one tenant is, at most. Each of them counts the tenant.
     """
     for instance, figures in sorted(present.items()):
         if is_enough(figures) and (reason := _find_failure(past, figures)):
@@ -128,19 +129,19 @@ def judge_figures(past: Figures, present: Mapping[str, Figures], parts: int = 1)
 
 
 def is_enough(figures: Figures) -> bool:
-    """Whether these are of so many samples that they can be compared."""
+    """Whether the figures are of enough samples to be compared."""
     return figures.samples >= FEWEST_SAMPLES
 
 
 def most_affected(total: float, past_share: float) -> float:
-    """How many of so many Applications, or tenants, may be affected if the share is still what it was."""
+    """How many of ``total`` Applications or tenants may be affected if the share is still ``past_share``."""
     share = max(past_share, LEAST_SHARE)
     deviation = math.sqrt(total * share * (1 - share))
     return total * (past_share + TOLERATED) + DEVIATIONS * deviation
 
 
 def _find_failure(past: Figures, present: Figures) -> str:
-    """The first that is worse than it may be; empty if nothing is."""
+    """What is worse than it may be, in words: the first of all; empty if nothing is."""
     late, applications = present.late / present.samples, present.applications / present.samples
     before = _share(past.late, past.applications)
     if late > most_affected(applications, before):
@@ -156,7 +157,7 @@ def _find_failure(past: Figures, present: Figures) -> str:
 
 
 def _find_failing_tenants(past: Figures, present: Collection[Figures], parts: int = 1) -> str:
-    """Whether more tenants fail on these instances together than may, in words; empty: no, or nobody counted before."""
+    """In words, that more tenants fail on these instances than may; empty if not, or if nobody counted them before."""
     if past.applications and not past.tenants:
         return ""
     failing, tenants, uncompared, unsynced, applications = (

@@ -1,8 +1,9 @@
-"""Which instances of a ring a rollout moves tenants from, and to: step 1, and whoever joins later. Pure.
+"""Which instances of a ring a rollout moves tenants from, and to: step 1, and instances that join later. Pure.
 
-Until the first tenant moves whoever joins the ring counts, and the rollout waits until the new ones can have all that
-the old ones carry. Then both are written down, with how the old ones did so far. An instance that joins after that is
-added to either, and stays that. Called by the rollout (``rollout.py``), at each look.
+Until the first tenant moves, the old and new instances are read from the ring at each look, and the rollout waits until
+the new ones have room for all that the old ones carry. Then the ids of both are stored, with the figures of the old
+ones so far. An instance that joins after that is added to the old or to the new ones, and stays there. The rollout
+(``rollout.py``) calls this at each look.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from services.planner.domain.fleet.rollouts.transitions import enter_next_ring, 
 
 
 def provision_ring(rollout: Rollout, fleet: Fleet, now: datetime) -> Fleet:
-    """Step 1: it ends when there is room for all tenants, and enough is known of how the old instances did."""
+    """Step 1: it ends when there is room for all tenants, and when there are enough figures of the old instances."""
     ring = ring_of(rollout, rollout.ring, fleet)
     past = measure_past(ring, rollout, fleet)
     is_told = is_enough(past) or now >= rollout.step_since + DATA_PATIENCE
@@ -35,11 +36,11 @@ def provision_ring(rollout: Rollout, fleet: Fleet, now: datetime) -> Fleet:
 
 
 def add_joined(rollout: Rollout, fleet: Fleet) -> Rollout:
-    """With the instances that have joined its ring since the first tenant moved: each stays old, or new, from then on.
+    """The rollout with the instances that have joined its ring since the first tenant moved.
 
-    They are old ones until step 4: their tenants pass the stages, too, and a ring that goes back needs their room.
-    Those of which nobody sees what they run, those in whose cell no new one is, and those that join later have their
-    turn at 5: that waits for what is to take their tenants.
+    Each is an old or a new one from then on. An instance of another release is an old one if it joins before step 4:
+    its tenants pass the stages, too, and a ring that goes back needs its room. It has its turn at step 5 if it joins
+    later, if nobody knows what it runs, or if its cell has no new instance: step 5 waits for room for its tenants.
     """
     if rollout.step not in {*REVERTIBLE, *SENDING}:
         return rollout
@@ -52,7 +53,7 @@ def add_joined(rollout: Rollout, fleet: Fleet) -> Rollout:
 
 
 def set_release_of_pools(rollout: Rollout, fleet: Fleet) -> Fleet:
-    """The fleet with pools that add instances of the release to the ring from now on."""
+    """The fleet with the ring's pools adding instances of the rollout's release from now on."""
     for pool in tuple(fleet.pools.values()):
         if pool.ring == rollout.ring:
             fleet = fleet.with_pool(pool.with_release(rollout.release))

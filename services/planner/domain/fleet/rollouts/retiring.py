@@ -1,7 +1,7 @@
-"""What becomes of a ring's old instances once all of its tenants are to be on new ones: steps 4 and 5. Pure.
+"""What becomes of a ring's old instances after its last stage: steps 4 and 5. Pure.
 
-They take no new tenants; when they are empty they are retired, and then the next ring begins. From step 4 on the ring
-does not go back. Called by the rollout (``rollout.py``).
+The old instances take no new tenants. When they are empty they are retired, and the next ring begins. From step 4 on
+the ring does not go back. The rollout (``rollout.py``) calls this.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from services.planner.domain.fleet.rows import Refused
 
 
 def drain_old_instances(rollout: Rollout, fleet: Fleet, now: datetime) -> Fleet:
-    """Step 4: it ends when nothing is on the old instances. What nobody reaches is left behind after a while."""
+    """Step 4: it ends when nothing is on the old instances; after a while, objects out of reach are left behind."""
     fleet = drain_instances(rollout.source_ids, fleet)
     tenants = tenants_of(rollout, fleet)
     late = [name for name in in_order_drawn(rollout, tenants) if may_leave(tenants[name], rollout.source_ids, fleet)]
@@ -41,9 +41,10 @@ def drain_old_instances(rollout: Rollout, fleet: Fleet, now: datetime) -> Fleet:
 
 
 def retire_old_instances(rollout: Rollout, fleet: Fleet, now: datetime) -> Fleet:
-    """Step 5: it ends when they are retired. What came to one of them in the last moment moves first.
+    """Step 5: it ends when the old instances are retired.
 
-    None is given up while new ones are ill.
+    If a tenant came to one of them in the last moment, step 4 follows again. None is retired while new instances are
+    ill.
     """
     given_up = rollout.source_ids - left_behind(rollout, fleet)
     if occupied(given_up, fleet):
@@ -64,10 +65,10 @@ def retire_old_instances(rollout: Rollout, fleet: Fleet, now: datetime) -> Fleet
 
 
 def _give_up_late(rollout: Rollout, fleet: Fleet, now: datetime) -> Fleet:
-    """Step 5 for old instances that have joined the ring since step 4: it is their turn at that.
+    """The end of step 5: old instances that have joined the ring since step 4 have their turn at step 4 now.
 
-    Not at 1: all tenants that the ring had have been looked at on its new instances, and the ring does not go back from
-    these to one that is late, which may be small.
+    They do not begin at step 1: a gate has judged the ring's tenants on its new instances, and the ring does not go
+    back from these to an instance that joined late and may be small.
     """
     joined = ring_of(rollout, rollout.ring, fleet)
     if lacking := find_lacking(joined, rollout, fleet):
@@ -83,7 +84,7 @@ def _give_up_late(rollout: Rollout, fleet: Fleet, now: datetime) -> Fleet:
 
 
 def _joining_of_old(rollout: Rollout, fleet: Fleet) -> str:
-    """An instance of another release, or of none that is known, that will join the ring; empty if there is none."""
+    """Id of an instance that will join the ring, and may be of another release; empty: there is none."""
     late = (
         row.id
         for row in fleet.instances.values()

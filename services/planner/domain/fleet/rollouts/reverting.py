@@ -1,7 +1,7 @@
 """How a ring goes back to its old instances: the new ones are drained, and their tenants move. Pure.
 
-What begins it are a stage that has failed (``stages.py``) and an order to abort (``rollout_orders.py``). The rollout is
-over when nobody is on new instances, or on the way, who could go back. Called by the rollout (``rollout.py``).
+A stage that fails (``stages.py``) or an order to abort (``rollout_orders.py``) begins this. The rollout is over when no
+tenant that could go back is on new instances, or on its way. The rollout (``rollout.py``) calls this.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from services.planner.domain.fleet.rows import EngineInstanceRow
 def revert_ring(rollout: Rollout, fleet: Fleet, now: datetime) -> Fleet:
     """The step ``reverting``: it ends when all tenants that can go back have done so.
 
-    Moves to new instances that can be cancelled are, because their targets drain; the others end, and their tenants go
-    back after that. Who is pinned stays, and so does whom no old instance can carry: the reason says which rule keeps
-    them. Tenants of a cell that has no old instance, not even one that is down, are not waited for.
+    Moves to new instances are cancelled if they still can be, because their targets drain. The others end, and their
+    tenants go back after that. A tenant stays if it is pinned, or if no old instance can carry it; the reason names the
+    rule. The step does not wait for tenants of a cell that has no old instance, up or down.
 
-    New instances take tenants again while all old ones that these could go back to are down: who is on one of those
-    has to go somewhere. Not those that an operator has given an order about since the rollout was: they may have been
-    drained by that.
+    While all old instances of a cell are down, its new instances take tenants again, because tenants of the old ones
+    have to go somewhere. This does not apply to a new instance that an operator has given an order about since the
+    rollout was ordered: the operator may have drained it.
     """
     targets = rollout.target_ids
     staying = without_way_back(rollout, fleet)
@@ -56,7 +56,7 @@ def revert_ring(rollout: Rollout, fleet: Fleet, now: datetime) -> Fleet:
 
 
 def _undrain_instances(instances: Iterable[str], fleet: Fleet) -> Fleet:
-    """The fleet with these instances accepting tenants again, where their cluster takes any."""
+    """The fleet with these instances accepting tenants again, unless their clusters are draining."""
     for instance in sorted(instances):
         row = fleet.instances[instance]
         if row.is_leaving and fleet.clusters[row.engine_cluster].state == "active":
@@ -65,5 +65,5 @@ def _undrain_instances(instances: Iterable[str], fleet: Fleet) -> Fleet:
 
 
 def _is_changed_by_operator(row: EngineInstanceRow, rollout: Rollout) -> bool:
-    """Whether an operator has changed an instance since the rollout was ordered, beside adding it."""
+    """Whether an operator has changed an instance, and not only added it, since the rollout was ordered."""
     return row.ordered_at > max(row.created_at, rollout.ordered_at)

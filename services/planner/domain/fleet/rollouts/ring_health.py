@@ -1,4 +1,4 @@
-"""What of a ring's instances does not work, and what a rollout makes of that: wait, stop, or go on without it. Pure."""
+"""Which instances of a ring do not work, and whether a rollout waits for them, stops, or goes on. Pure."""
 
 from __future__ import annotations
 
@@ -11,32 +11,34 @@ from services.planner.domain.fleet.rollouts.ring_instances import Cell, cell_of
 from services.planner.domain.fleet.rollouts.rollout_rows import Rollout
 from services.planner.domain.fleet.rows import EngineInstanceRow
 
-TOLD_OF_ALL_AFTER = timedelta(seconds=20)
-"""Two of the intervals at which agents measure (``HEALTH_INTERVAL_SECONDS`` of theirs, 10): each instance has its own,
-and what befalls several at once is told of all of them by then."""
+REPORTED_OF_ALL_AFTER = timedelta(seconds=20)
+"""How long until what befalls several instances at once is reported of all of them: two of the intervals at which
+agents measure each instance (their setting ``HEALTH_INTERVAL_SECONDS``, 10)."""
 
 
 class Trouble(NamedTuple):
-    """An instance of a ring that does not work, or is not well."""
+    """An instance of a ring that is down or ill, if there is one."""
 
     reason: str = ""
-    """Which, and why; empty: none that matters."""
+    """Which instance, and why, in words; empty: there is none that the rollout waits for."""
     is_of_version: bool = False
-    """Whether that says something of the version."""
+    """Whether the version is taken to be the cause."""
 
 
 def find_trouble(rollout: Rollout, fleet: Fleet, now: datetime) -> Trouble:
-    """A new instance that is down by its own agent's word, while the old ones work, says something of the version.
+    """An instance of the ring that is down, if the rollout has to stop or to wait for it.
 
-    One that is out of reach does not: that is its cluster, or its agent. It is compared with the old ones of its cell,
-    and only when it has been down, and one of them up, for a while: what befalls all of them is not told of each in the
-    same moment, nor is its end. Where no old one is, nothing can be compared, and it is waited for.
-    All else has to be over first. An old instance that nobody is on any more is not waited for; that it is down, too,
-    says that the cause is shared if no other one of its cell works.
+    The version is taken to be the cause if a new instance has been down for a while, its agent says so, and an old
+    instance of its cell has been up for a while. It has to be a while, because what befalls all instances is not
+    reported of each at the same moment, nor is its end. An instance that is out of reach says nothing about the
+    version: the cause is its cluster, or its agent. If the cell has no old instance, there is nothing to compare with.
+
+    In all other cases the rollout waits until the instances are up again. It does not wait for an old instance without
+    tenants, unless a new one of its cell is down and no old one works: then the cause is shared.
     """
 
     def is_proof(row: EngineInstanceRow) -> bool:
-        return not fleet.is_down(row.id) and _is_lasting(row.id, TOLD_OF_ALL_AFTER, fleet, now)
+        return not fleet.is_down(row.id) and _is_lasting(row.id, REPORTED_OF_ALL_AFTER, fleet, now)
 
     inhabited = _instances_with_tenants(rollout, fleet)
     old, new = _find_down(rollout.source_ids, fleet), _find_down(rollout.target_ids, fleet)
@@ -45,7 +47,7 @@ def find_trouble(rollout: Rollout, fleet: Fleet, now: datetime) -> Trouble:
         each
         for each in new
         if not fleet.is_out_of_reach(each)
-        and _is_lasting(each, TOLD_OF_ALL_AFTER, fleet, now)
+        and _is_lasting(each, REPORTED_OF_ALL_AFTER, fleet, now)
         and _cell_of_id(each, fleet) in proven
     ]
     if of_version and inhabited.isdisjoint(old):
@@ -56,11 +58,11 @@ def find_trouble(rollout: Rollout, fleet: Fleet, now: datetime) -> Trouble:
 
 
 def find_illness(rollout: Rollout, fleet: Fleet, now: datetime, patience: timedelta, late: Collection[str]) -> Trouble:
-    """A new instance with tenants that is ill, as remediation has it, or that this keeps new tenants from.
+    """A new instance with tenants that is ill or cordoned, if there is one.
 
-    It says something of the version if it is ``late`` to be well again, and an old one of its cell has been well for
-    ``patience``, the time that this may take, its cordon included, after what has befallen all. Where the old ones are
-    as ill, or where there is none, nothing can be compared.
+    The version is taken to be the cause if the instance is ``late`` to be well again, and an old one of its cell has
+    been well, without a cordon, for ``patience``, which is how long recovery may take after something that befell all.
+    If the old ones are ill as well, or if there is none, there is nothing to compare with.
     """
 
     def is_proof(row: EngineInstanceRow) -> bool:
@@ -77,12 +79,12 @@ def find_illness(rollout: Rollout, fleet: Fleet, now: datetime, patience: timede
 
 
 def _cells_with_proof(rollout: Rollout, fleet: Fleet, is_proof: Callable[[EngineInstanceRow], bool]) -> set[Cell]:
-    """Cells with an old instance that is a proof that what is wrong there is the version."""
+    """Cells with an old instance that works, which proves that a new one of the cell is down or ill by its version."""
     return {cell_of(row) for row in _old_in_service(rollout, fleet) if is_proof(row)}
 
 
 def _is_lasting(instance: str, time: timedelta, fleet: Fleet, now: datetime) -> bool:
-    """Whether it has been as it is for so long."""
+    """Whether an instance has had its present health for ``time``."""
     health = fleet.health.get(instance)
     return health is None or now - health.since >= time
 
@@ -92,24 +94,24 @@ def _cell_of_id(instance: str, fleet: Fleet) -> Cell:
 
 
 def occupied(instances: Iterable[str], fleet: Fleet) -> list[str]:
-    """Those with tenants, or with objects of tenants that have left."""
+    """Ids of the instances with tenants, or with objects of tenants that have left."""
     return sorted(each for each in instances if fleet.holding(each).tenants or fleet.holding(each).objects)
 
 
 def left_behind(rollout: Rollout, fleet: Fleet) -> frozenset[str]:
-    """Old instances that nobody reaches, and that no tenant is on: only what their agents have to remove yet."""
+    """Ids of old instances out of reach without tenants: they hold only what their agents have still to remove."""
     left = occupied(rollout.source_ids - _instances_with_tenants(rollout, fleet), fleet)
     return frozenset(each for each in left if fleet.is_out_of_reach(each))
 
 
 def without_old(rollout: Rollout, fleet: Fleet) -> frozenset[str]:
-    """New instances in whose cell no old one is, up or down: nobody has come to them from one, or can go back."""
+    """Ids of new instances whose cell has no old one, up or down: no tenant came from one, and none can go back."""
     cells = {cell_of(row) for row in _old_in_service(rollout, fleet)}
     return frozenset(each for each in rollout.target_ids if _cell_of_id(each, fleet) not in cells)
 
 
 def without_way_back(rollout: Rollout, fleet: Fleet) -> frozenset[str]:
-    """New instances whose tenants have no old one to go back to: all of their cell are down, or retired."""
+    """Ids of new instances whose tenants cannot go back now: all old instances of the cell are down or retired."""
     up = {cell_of(row) for row in _old_that_are_up(rollout, fleet)}
     return frozenset(each for each in rollout.target_ids if _cell_of_id(each, fleet) not in up)
 
@@ -120,7 +122,7 @@ def _old_in_service(rollout: Rollout, fleet: Fleet) -> list[EngineInstanceRow]:
 
 
 def _old_that_are_up(rollout: Rollout, fleet: Fleet) -> list[EngineInstanceRow]:
-    """Those of them that are not down."""
+    """Old instances that are neither retired nor down."""
     return [row for row in _old_in_service(rollout, fleet) if not fleet.is_down(row.id)]
 
 

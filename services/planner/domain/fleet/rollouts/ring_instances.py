@@ -1,4 +1,4 @@
-"""The instances of a ring as a rollout sees them: old ones, and new ones. Pure."""
+"""The old and the new instances of a ring in a rollout. Pure."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ class Ring:
     """The instances of a ring, as a rollout sees them."""
 
     sources: tuple[EngineInstanceRow, ...]
-    """Those that do not run the version, or of which nobody sees what they run."""
+    """Old instances: they do not run the rollout's release, or nobody knows what they run."""
     targets: tuple[EngineInstanceRow, ...]
-    """Those that do, and take tenants."""
+    """New instances: they run the release, take tenants, and are up."""
     unknown: tuple[EngineInstanceRow, ...]
-    """Those of which no agent has told anything yet."""
+    """Instances that no agent has reported on yet."""
 
 
 def ring_of(rollout: Rollout, ring: str, fleet: Fleet) -> Ring:
-    """The instances of ``ring``; those that are drained, retired or not ready yet are left out.
+    """The instances of ``ring``, without those that are drained, retired or not ready yet.
 
-    So are those that are given up and that nobody reaches: what is on them is not to be moved or looked at.
+    Instances that are draining and out of reach are left out, too: nothing on them can be moved or judged.
     """
     members = [row for row in fleet.instances.values() if row.ring == ring and _is_serving(row, fleet)]
     new = [row for row in members if runs(row, rollout, fleet)]
@@ -47,12 +47,12 @@ def _is_serving(row: EngineInstanceRow, fleet: Fleet) -> bool:
 
 
 def runs(row: EngineInstanceRow, rollout: Rollout, fleet: Fleet) -> bool:
-    """Whether an instance is of the rollout's release: as its agent tells, or else as it was ordered."""
+    """Whether an instance is of the rollout's release: as its agent reports, or else as it was ordered."""
     return fleet.observed_release(row) == rollout.release
 
 
 def cell_of(row: EngineInstanceRow) -> Cell:
-    """The cell that an instance is in: tenants of the others in it may come to it, whatever they have."""
+    """The cell of an instance: tenants of the other instances in the cell may move to it, whatever they have."""
     return (row.engine_cluster, row.engine, row.engine_class, row.dedicated_to)
 
 

@@ -1,8 +1,8 @@
-"""Whether a ring's new instances can have all that its old ones carry, and which are ordered if they cannot. Pure.
+"""Whether a ring's new instances have room for all that its old ones carry, and which are ordered if not. Pure.
 
-Where a pool adds instances there are to be as many as it would have for that load, its spare ones included and within
-its limits, so that none is overloaded when all tenants have come. Room for all Applications they need in any case;
-elsewhere it is enough: how full instances become is up to whoever adds them.
+The new instances need room for all Applications of the old ones. Without a pool that is enough: how full instances
+become is up to the operators who add them. With a pool there have to be as many as the pool would have for the load,
+with its spare ones and within its limits, so that no instance is overloaded when all tenants have come.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from services.planner.domain.fleet.rows import EngineInstanceRow
 from services.planner.rows.fleet import DEFAULT_ENGINE
 
 ACTOR = "rollout"
-"""Who orders the instances that join a ring."""
+"""The actor of the orders that add instances to a ring."""
 
 
 class _Members(NamedTuple):

@@ -1,4 +1,4 @@
-"""The tenants of a ring as a rollout sees them: who moves next, and where each goes. Pure."""
+"""The tenants of a ring in a rollout: which of them move next, and where each goes. Pure."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ def tenants_of(rollout: Rollout, fleet: Fleet) -> dict[TenantName, TenantHere]:
 
 
 def in_order_drawn(rollout: Rollout, tenants: Mapping[TenantName, TenantHere]) -> list[TenantName]:
-    """Names of ``tenants`` in the order in which they move, drawn by lot: the same at every look.
+    """Names of ``tenants`` in the order in which they move: drawn by lot, and the same at every look.
 
-    Those without deployments come last: a gate has nothing of theirs to look at.
+    Tenants without deployments are last, because a gate has nothing of theirs to judge.
     """
     return sorted(tenants, key=lambda name: (not tenants[name].deployments, _draw(rollout.id, tenants[name].id)))
 
@@ -40,18 +40,18 @@ def _draw(rollout: UUID, tenant: UUID) -> bytes:
 
 
 def is_on(tenant: TenantHere, instances: frozenset[str]) -> bool:
-    """Whether its instance is one of these."""
+    """Whether the tenant is on one of these instances."""
     return tenant.engine_instance_id in instances
 
 
 def most_parts(rollout: Rollout, fleet: Fleet) -> int:
-    """On how many new instances one tenant is, at most."""
+    """The highest number of new instances that one tenant is on."""
     there = Counter(each.id for each in tenants_of(rollout, fleet).values() if is_on(each, rollout.target_ids))
     return max(there.values(), default=1)
 
 
 def is_settled(tenant: TenantHere, rollout: Rollout, fleet: Fleet) -> bool:
-    """Whether it has arrived on a new instance, whatever has to be removed from the other one yet."""
+    """Whether the tenant has arrived on a new instance; its source may still have objects to remove."""
     has_arrived = not is_moving(tenant, fleet) or fleet.moves[tenant.id].step == "withdrawing"
     return is_on(tenant, rollout.target_ids) and has_arrived
 
@@ -63,22 +63,22 @@ def count_settled(rollout: Rollout, fleet: Fleet, now: datetime) -> Rollout:
 
 
 def is_coming(tenant: TenantHere, rollout: Rollout, fleet: Fleet) -> bool:
-    """Whether it is on its way to a new instance."""
+    """Whether the tenant is on its way to a new instance."""
     is_bound = is_moving(tenant, fleet) and fleet.destination_of(tenant) in rollout.target_ids
     return is_bound and not is_settled(tenant, rollout, fleet)
 
 
 def may_leave(tenant: TenantHere, instances: frozenset[str], fleet: Fleet) -> bool:
-    """Whether it is on one of these, and not on its way."""
+    """Whether the tenant is on one of these instances, and not being moved."""
     return is_on(tenant, instances) and not is_moving(tenant, fleet)
 
 
 def send_tenants(
     rollout: Rollout, fleet: Fleet, names: Iterable[TenantName], to: frozenset[str], now: datetime, most: int
 ) -> tuple[Fleet, str]:
-    """With a move ordered for the first ``most`` that find an instance, and the last rule that kept one.
+    """The fleet with moves of the first ``most`` tenants for which there is an instance, and the last rule against one.
 
-    Those come last that moves there have come back from: a tenant that lets none prepare it keeps no other waiting.
+    Tenants whose moves there went back of late are last: a tenant that cannot be prepared keeps no other waiting.
     """
     rule, sent = "", dict[UUID, Move]()
     for name in sorted(names, key=lambda name: _count_returned(fleet.tenants[name], to, fleet)):
@@ -104,10 +104,10 @@ def _count_returned(tenant: TenantHere, to: frozenset[str], fleet: Fleet) -> int
 
 
 def _find_target(name: TenantName, to: frozenset[str], rollout: Rollout, fleet: Fleet) -> str:
-    """The first of the tenant's own order that has room, and is within its bound.
+    """Id of the first instance, by the tenant's own order, that has room and is within its bound. Raises Refused.
 
-    If none is within it, the one that carries least of what it can. A part goes to the tenant's own instance only if
-    there is no other. Raises Refused.
+    If none is within its bound, it is the instance that carries the least for its capacity. A part goes to an instance
+    with another part of its tenant only if there is no other.
     """
     require_place = _require_bearable if rollout.step == "reverting" else require_room
     tenant = fleet.tenants[name]
@@ -138,9 +138,10 @@ def _find_target(name: TenantName, to: frozenset[str], rollout: Rollout, fleet: 
 
 
 def _require_bearable(target: EngineInstanceRow, tenant: TenantHere, fleet: Fleet) -> None:
-    """Raises Refused if the target would carry so much that it is ill of it: who goes back may have come from another.
+    """Raises Refused if the target would carry so much that it may fall ill.
 
-    Up to there nobody stays on a version that has failed for want of room.
+    A tenant that goes back may have come from another instance, so the target may lack room for it. Up to this limit it
+    goes back all the same: it must not stay on a version that has failed.
     """
     if fleet.holding(target.id).deployments + tenant.deployments > MOST_BEYOND * target.capacity:
         raise Refused(f"engine instance {target.id} would have more than {MOST_BEYOND} times its capacity")

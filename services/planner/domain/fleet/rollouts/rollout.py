@@ -1,25 +1,26 @@
-"""Brings a version to the fleet, ring by ring: what comes next, from what is seen of the ring. Pure.
+"""Brings a version to the fleet, ring by ring: the next step, from what is seen of the ring. Pure.
 
 In each ring, in this order:
 
-1. ``provisioning``: instances of the version join the ring, until they can have all that its old ones carry. Whoever
-   joins later gets tenants, too; an old one that joins before 4 is one of the old ones (``joining.py``).
+1. ``provisioning``: instances of the version join the ring, until they have room for all that its old ones carry. New
+   instances that join later get tenants, too; instances of another version that join before 4 are old ones
+   (``joining.py``).
 2. ``moving``: some of the ring's tenants move to them: a few, then more, then all (``STAGES`` in ``stages.py``).
-3. ``soaking``: what was moved is looked at for a time, and judged (``gates.py``). Then 2 again, with more tenants, or
-   with as many if too few of them are there yet.
-4. ``draining``: the old instances take no new tenants, and those that came meanwhile move, too. What the ring's pools
-   add from here on is of the version (``retiring.py``).
-5. ``retiring``: the old instances are given up. If others that are old have joined the ring since 4, it is their turn
-   at 4, once there is room for what they carry. Else the next ring begins.
+3. ``soaking``: the new instances are observed for a time, and judged (``gates.py``). Then step 2 follows with more
+   tenants, or with the same number if too few are left on the new instances.
+4. ``draining``: the old instances take no new tenants, and the tenants that came to them meanwhile move, too. From here
+   on the ring's pools add instances of the version (``retiring.py``).
+5. ``retiring``: the old instances are retired. If other old ones have joined the ring since 4, they have their turn at
+   4, once there is room for what they carry. Otherwise the next ring begins.
 
-Until 4 a ring goes back: ``reverting`` drains the new instances and moves everybody to the old ones whom these can
-carry (``reverting.py``). A gate that fails, a new instance that is down or stays ill, and an order to abort do that,
-and end the rollout. From 4 on a ring is the new version's; an abort ends the rollout after it. Each step is a row,
-decided by what is seen, and so safe to repeat: a move is ordered only for a tenant that is not where it should be, and
-not on its way.
+Until 4 a ring can go back: ``reverting`` drains the new instances, and moves all tenants that the old ones can carry
+back to them (``reverting.py``). A gate that fails, a new instance that is down or stays ill, or an order to abort
+causes that, and then ends the rollout. From 4 on the ring keeps the new version, and an order to abort ends the rollout
+after the ring. Each step is stored, and decided by what is seen. So it is safe to repeat: a move is ordered only for a
+tenant that is not where it should be, and not on its way.
 
-No instance that is lost keeps a rollout from its end. An old one is waited for while tenants are on it: when they have
-left it, to new ones too, the rollout goes on without it. One that is to end does so when nothing has got on for an
+An instance that is lost does not keep a rollout from its end. The rollout waits for an old instance while tenants are
+on it, and goes on without it when they have left it. A rollout that is to end does so when nothing has got on for an
 hour, and says what it has left.
 
 :func:`advance_rollout` is called at each look at the fleet. A step is a function from the row, the fleet and the time
@@ -56,7 +57,7 @@ NUMBERS: Mapping[RolloutStep, int] = {
 
 
 def advance_rollout(fleet: Fleet, now: datetime, interval: timedelta, refusal: str = "") -> Fleet:
-    """With the next step of the rollout that is under way, if it is due.
+    """The fleet after the next step of the rollout that is under way, if that is due.
 
     Args:
         fleet: all rows, all tenants of the ring, what is on its instances, and the figures that the step asks for.
@@ -73,7 +74,7 @@ def advance_rollout(fleet: Fleet, now: datetime, interval: timedelta, refusal: s
     if refusal and rollout.step == before.step:
         rollout = replace(rollout, reason=f"{rollout.reason}; no instance is added: {refusal}")
     for each in (before, rollout):
-        if each.step in FINAL:  # also a row that a former release has brought there
+        if each.step in FINAL:  # a planner of a former release may have entered the step
             after = set_release_of_pools(each, after)
     is_waiting = not rollout.is_over and not rollout.is_paused
     return after.with_rollout(replace(rollout, due_at=now + interval if is_waiting else None))

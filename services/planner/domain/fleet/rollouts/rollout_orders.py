@@ -1,6 +1,6 @@
-"""Decides on orders about rollouts: to begin one, to pause, to resume and to abort it. Pure.
+"""Decides on orders to start, pause, resume and abort a rollout. Pure.
 
-What an order changes is the row (``transitions.py``); the steps follow from that (``rollout.py``).
+An order changes the row (``transitions.py``). The steps follow from the row (``rollout.py``).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ RolloutOrder = StartRollout | PauseRollout | ResumeRollout | AbortRollout
 
 
 def change_rollout(given: RolloutOrder, order: FleetOrder, fleet: Fleet) -> tuple[str, Fleet]:
-    """What is told of the order, and the fleet afterwards: the very same if nothing has changed. Raises Refused."""
+    """A message about the order, and the fleet after it: the same object if nothing has changed. Raises Refused."""
     if isinstance(given, StartRollout):
         return _start_rollout(given, order, fleet)
     current = fleet.rollout
@@ -59,7 +59,7 @@ def _start_rollout(wanted: StartRollout, order: FleetOrder, fleet: Fleet) -> tup
 
 
 def _under_way_in_words(current: Rollout) -> str:
-    """Why no other rollout begins: the one that is under way, and the command that helps, as operators are told."""
+    """Why no other rollout begins, in words for operators: which one is under way, and the command that helps."""
     step = f"{current.step} and paused" if current.is_paused else current.step
     wait = "'gitopsctl engines rollout resume' it" if current.is_paused else "wait for it"
     advice = wait if current.outcome else f"{wait}, or 'gitopsctl engines rollout abort' first"
@@ -97,7 +97,7 @@ def _new_rollout(wanted: StartRollout, order: FleetOrder, rings: Iterable[str]) 
 def _find_rings(wanted: Iterable[str], fleet: Fleet) -> list[str]:
     """The rings of a rollout: those that were named, or all that have instances. Raises Refused.
 
-    They are in the one order in which a version comes to them, however they were named.
+    They are in the order in which versions come to rings, in whichever order they were named.
     """
     used = {row.ring for row in fleet.instances.values() if not row.is_retired}
     for ring in wanted:
@@ -111,9 +111,9 @@ def _find_rings(wanted: Iterable[str], fleet: Fleet) -> list[str]:
 
 
 def _require_room(rollout: Rollout, fleet: Fleet) -> None:
-    """Raises Refused if new instances lack room for the first ring that still has old ones, and no pool adds any.
+    """Raises Refused if new instances lack room in the first ring with old ones, and no pool adds any.
 
-    Of later rings it is told in their turn: operators may add instances until then.
+    A rollout waits for room in later rings when it comes to them: operators may add instances until then.
     """
     for name in rollout.ring_names:
         ring, in_ring = ring_of(rollout, name, fleet), replace(rollout, ring=name)
@@ -124,9 +124,9 @@ def _require_room(rollout: Rollout, fleet: Fleet) -> None:
 
 
 def _lost_profiles(rollout: Rollout, fleet: Fleet) -> str:
-    """Rings whose old instances or pools have a profile, in words, if none was ordered; empty if there is no such ring.
+    """If no profile was ordered: in words, the rings whose old instances or pools have one; empty if there is none.
 
-    An order without one is not refused: it does not tell whether the usual one is meant.
+    Such an order is not refused, because the usual profile may be meant.
     """
     lost = []
     for ring in () if rollout.profile else rollout.ring_names:
@@ -150,7 +150,7 @@ def _pause_rollout(current: Rollout, fleet: Fleet, at: datetime) -> tuple[str, F
 
 
 def _resume_rollout(current: Rollout, fleet: Fleet, at: datetime) -> tuple[str, Fleet]:
-    """A soak begins anew: what was told while nobody judged it is not looked at."""
+    """Resume a rollout. A soak begins anew: figures of the time when nobody judged them do not count."""
     if not current.is_paused:
         return "it is not paused", fleet
     resumed = replace(current, is_paused=False, reason="", due_at=at, moved_at=at)

@@ -1,4 +1,4 @@
-"""Rows of a rollout as values: how far it is, and what agents have told of the instances that it is judged by."""
+"""Rows of a rollout as values: how far it is, and the figures of instances by which it is judged."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ RolloutStep = Literal[
 ]
 OVER: tuple[RolloutStep, ...] = ("done", "failed", "aborted")
 FINAL: tuple[RolloutStep, ...] = ("draining", "retiring")
-"""Steps from which the tenants of a ring do not go back: its old instances are given up."""
+"""Steps from which a ring does not go back: its old instances are given up."""
 REVERTIBLE: tuple[RolloutStep, ...] = ("moving", "soaking")
-"""Steps at which tenants of the ring may have moved, and its old instances could have all of them."""
+"""Steps from which a ring can go back: tenants may have moved, and its old instances have room for all of them."""
 SENDING: tuple[RolloutStep, ...] = ("moving", "draining", "reverting")
-"""At which tenants are sent to other instances."""
+"""Steps at which tenants are sent to other instances."""
 LAST_STAGE = 100
 """All of a ring's tenants, in percent."""
 STALLED_AFTER = timedelta(hours=1)
-"""If nothing gets on for so long, that is for operators to mend; and a rollout that is to end does so."""
+"""How long nothing gets on before a rollout leaves that to operators, or ends if it is to end."""
 TOLD_FOR = timedelta(days=1)
 """How one has ended is told beside what is under way, and in the metrics, for so long: every shift of operators sees
 it, and nobody takes it for what goes on. ``gitopsctl engines rollout status`` shows it as long as it is kept."""
 THERE_BEFORE, REFILLED = "there_before", "refilled"
-"""In the JSON of a baseline, beside figures."""
+"""Members of a baseline's JSON besides the figures."""
 SECURITY_TIMES, SECURITY_LEAST = 6, timedelta(minutes=5)
-"""A rollout for security soaks a sixth of the time, but no less than this if that is not more than was ordered."""
+"""A rollout for security soaks a sixth of the time, but at least this long, or as long as ordered if that is less."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,13 +52,13 @@ class Rollout:
     """Soaks are shorter."""
     step: RolloutStep
     ring: str
-    """Which it is at; empty before the first."""
+    """The ring that it is at; empty before the first."""
     stage: int
-    """One of ``STAGES`` (``stages.py``); 0 before the first of a ring, and when one that went back is over."""
+    """One of ``STAGES`` (``stages.py``); 0 before a ring's first stage, and after a ring went back."""
     is_paused: bool
     """Nothing happens until an operator resumes it, or aborts."""
     outcome: str
-    """How it ends when its ring is back, or done, or stalled: ``failed`` or ``aborted``; empty: it goes on."""
+    """How it ends once its ring is back, done or stalled: ``failed`` or ``aborted``; empty: it goes on."""
     sources: str
     """JSON: ids of the ring's old instances."""
     targets: str
@@ -69,9 +69,9 @@ class Rollout:
     tenants: int
     """Of the ring."""
     moved: int
-    """Those of them that are on new instances, and not on their way."""
+    """How many of them are on new instances, and not on their way."""
     reason: str
-    """What the step waits for, or why the rollout has stopped; empty if that needs no words."""
+    """What the step waits for, or why the rollout has stopped, in words; empty if there is nothing to say."""
     actor: str
     ordered_at: datetime
     step_since: datetime
@@ -96,7 +96,7 @@ class Rollout:
 
     @property
     def is_on_new(self) -> bool:
-        """Whether the new instances of its ring take all new tenants, as its last stage is reached; else the old do."""
+        """Whether its ring's new instances take all new tenants, as they do from the last stage on."""
         return self.stage == LAST_STAGE and self.step != "reverting"
 
     @property
@@ -130,7 +130,7 @@ class Rollout:
 
     @property
     def past(self) -> Figures:
-        """Figures of the ring's old instances before the first tenant moved: gates compare with these."""
+        """Figures of the ring's old instances before the first tenant moved, which gates compare with."""
         figures = json.loads(self.baseline or "{}")
         # A newer planner may have written more.
         return Figures(**{each.name: figures[each.name] for each in fields(Figures) if each.name in figures})
@@ -146,7 +146,7 @@ class Rollout:
 
     @property
     def refilled(self) -> int:
-        """How often others had to move in place of the stage's tenants, as too few were left when it had soaked."""
+        """How often the stage was filled again, because too few of its tenants were left when it had soaked."""
         return self._count_in_baseline(REFILLED)
 
     def with_refilled(self, times: int) -> Rollout:
@@ -168,7 +168,7 @@ class Rollout:
         return self.due_at is not None and self.due_at <= now
 
     def is_stalled(self, now: datetime) -> bool:
-        """Whether it waits for something else than its soak, and nothing has got on for :data:`STALLED_AFTER`."""
+        """Whether nothing has got on for :data:`STALLED_AFTER`; during a soak, after its end."""
         waits_since = self.step_since + self.soak if self.step == "soaking" else self.moved_at
         return not (self.is_over or self.is_paused) and now >= waits_since + STALLED_AFTER
 
@@ -197,7 +197,7 @@ class EngineSample:
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """Several samples of one or more instances: sums, and the middle one of the p95s (the largest of instances)."""
+    """Samples of one or more instances, summed up: counts as sums, a p95 as the median, or the largest of instances."""
 
     samples: int = 0
     applications: int = 0
@@ -234,7 +234,7 @@ def _largest(values: Iterable[int | None]) -> int | None:
 
 
 def rings_affected(before: Rollout | None, after: Rollout | None) -> tuple[str, ...]:
-    """Rings of which other instances may take new tenants from now on; none at a look that finds nothing new."""
+    """Rings in which other instances may take new tenants from now on; none if no look has changed that."""
     if before is not None and after is not None and before.placement == after.placement:
         return ()
     return tuple(sorted({ring for each in (before, after) if each is not None for ring in each.ring_names}))

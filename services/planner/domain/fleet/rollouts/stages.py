@@ -1,10 +1,10 @@
-"""The stages of a ring: how many tenants are on new instances at each, and steps 2 and 3, which it passes. Pure.
+"""The stages of a ring: how many tenants are on new instances at each stage, and its steps 2 and 3. Pure.
 
-A stage is a share of the ring's tenants. Step 2 moves as many as it lacks, drawn by lot (``ring_tenants.py``), and
-step 3 looks at them until the gate has passed (``gates.py``). Then the next stage begins, or the same one again if too
-few of its tenants are left; after the last the ring is the release's (``retiring.py``). A gate that fails, or a new
-instance that is down, ends the stage at once: the ring goes back (``reverting.py``). Called by the rollout
-(``rollout.py``), and by step 1, which ends with the first stage (``joining.py``).
+A stage is a share of the ring's tenants. Step 2 moves as many tenants as the stage lacks, drawn by lot
+(``ring_tenants.py``), and step 3 observes them until the gate has passed (``gates.py``). Then the next stage begins, or
+the same one again if too few of its tenants are left. After the last stage the old instances are given up
+(``retiring.py``). If a gate fails, or a new instance is down, the ring goes back at once (``reverting.py``). The
+rollout (``rollout.py``) calls this, and so does step 1 at its end (``joining.py``).
 """
 
 from __future__ import annotations
@@ -32,34 +32,34 @@ STAGES = (1, 10, LAST_STAGE)
 """Percent of a ring's tenants that are on new instances, one stage after the other. A CHECK of the table ``rollouts``
 lists them, too: another stage takes a migration."""
 FEWEST_TENANTS = 2
-"""At any stage: of one alone a gate takes no word that anything fails."""
+"""Tenants of any stage, at least: a gate does not fail by one tenant alone."""
 MOST_REFILLED = 3
-"""Times that a stage is filled again; then operators are asked. Tenants that come and go would keep it for ever."""
+"""How often a stage is filled again before operators are asked: tenants that come and go could keep it for ever."""
 
 
 def stage_tenants(stage: int, tenants: int) -> int:
-    """How many of so many tenants that were on old instances are on new ones at a stage, which is in percent."""
+    """How many of ``tenants`` that were on old instances are on new ones at ``stage``, which is in percent."""
     return min(tenants, max(FEWEST_TENANTS, math.ceil(tenants * stage / 100)))
 
 
 def wanted_tenants(stage: int, rollout: Rollout, tenants: int) -> int:
-    """How many of a ring's tenants are on new instances at a stage: as many as before, and a part of the others."""
+    """How many of a ring's tenants are on new instances at a stage: those from before, and a share of the others."""
     before = min(rollout.there_before, tenants)
     return before + stage_tenants(stage, tenants - before)
 
 
 def fewest_tenants(stage: int, rollout: Rollout, tenants: int) -> int:
-    """How many of a ring's tenants have to be on new instances yet when a stage has soaked.
+    """How many of a ring's tenants have to be on new instances at least when a stage has soaked.
 
-    At the last one all that were, but for deleted ones: whoever has gone back would be moved without a gate. Before
-    that half of whom the stage wants: tenants are deleted, and come to the ring, all the time.
+    At the last stage all that were there, without deleted ones: step 4 would move any other without a gate. At earlier
+    stages half of the tenants that the stage wants, because tenants are deleted, and come to the ring, all the time.
     """
     wanted = wanted_tenants(stage, rollout, tenants)
     return min(wanted, rollout.moved if stage == LAST_STAGE else math.ceil(wanted / 2))
 
 
 def enter_next_stage(rollout: Rollout, fleet: Fleet, now: datetime) -> Rollout:
-    """The rollout at the first stage that wants more tenants than are there already, or at step 4 if all are."""
+    """The rollout at the next stage that wants more tenants than are on new instances; if there is none, at step 4."""
     tenants = tenants_of(rollout, fleet).values()
     there = sum(is_on(each, rollout.target_ids) for each in tenants)
     for stage in STAGES:
@@ -72,8 +72,7 @@ def enter_next_stage(rollout: Rollout, fleet: Fleet, now: datetime) -> Rollout:
 def fill_stage(rollout: Rollout, fleet: Fleet, now: datetime) -> Fleet:
     """Step 2: it ends when as many tenants as the stage wants have arrived on new instances.
 
-    Those who move are drawn: by a hash of theirs and the rollout's id, those with Applications first. When none has
-    arrived for long the rollout is paused.
+    Tenants are drawn by lot, those with Applications first. When no tenant has arrived for long, the rollout is paused.
     """
     trouble = find_trouble(rollout, fleet, now)
     if trouble.is_of_version:
@@ -96,9 +95,9 @@ def fill_stage(rollout: Rollout, fleet: Fleet, now: datetime) -> Fleet:
 
 
 def soak_stage(rollout: Rollout, fleet: Fleet, now: datetime) -> Fleet:
-    """Step 3: the gate. One that fails ends the stage at once.
+    """Step 3: the gate. If it fails, the ring goes back at once.
 
-    One that passes waits for the end of the soak, and until every new instance with tenants is well.
+    If it passes, the step waits for the end of the soak, and until every new instance with tenants is well.
     """
     trouble = find_trouble(rollout, fleet, now)
     if trouble.is_of_version:
@@ -118,8 +117,8 @@ def soak_stage(rollout: Rollout, fleet: Fleet, now: datetime) -> Fleet:
 def _end_soak(rollout: Rollout, fleet: Fleet, now: datetime) -> Rollout:
     """The rollout after a gate that has passed.
 
-    If too few of the stage's tenants are there yet it has looked at too little: others move in their place. If more
-    are, who came from an old instance that is down, they are looked at, too, before the next stage.
+    If too few of the stage's tenants are left, the gate has judged too little: others move in their place. If there are
+    more than the stage wanted, because an old instance was evacuated, the stage soaks again with them.
     """
     counted = count_settled(rollout, fleet, now)
     is_refilled = rollout.refilled == MOST_REFILLED  # an operator has resumed it with those that are there
@@ -131,7 +130,7 @@ def _end_soak(rollout: Rollout, fleet: Fleet, now: datetime) -> Rollout:
 
 
 def _refill_stage(rollout: Rollout, now: datetime) -> Rollout:
-    """The stage once more; at the last time it is paused, which operators are told."""
+    """The rollout with its stage being filled again; paused, with a message for operators, if that was so too often."""
     again = enter_step(rollout, "moving", now).with_refilled(rollout.refilled + 1)
     if again.refilled < MOST_REFILLED:
         return again
@@ -140,5 +139,5 @@ def _refill_stage(rollout: Rollout, now: datetime) -> Rollout:
 
 
 def _stop_rollout(rollout: Rollout, reason: str, fleet: Fleet, now: datetime) -> Fleet:
-    """The fleet with the rollout on its way back, as the version has failed."""
+    """The fleet with the ring going back, because the version has failed."""
     return fleet.with_rollout(begin_reverting(rollout, "failed", f"at {rollout.stage} %: {reason}", now))

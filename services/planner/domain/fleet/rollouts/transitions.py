@@ -1,8 +1,8 @@
-"""How a rollout comes to another step, ring or end: the changes of its row that the steps have in common. Pure.
+"""How a rollout comes to another step, to another ring, or to its end: the changes of its row. Pure.
 
-Called by the files of the steps (``joining.py``, ``stages.py``, ``retiring.py``, ``reverting.py``), and by orders
-(``rollout_orders.py``). Whatever enters a step sets when it began, by which a rollout counts as stalled. A rollout that
-is to end has an ``outcome``, and keeps why as the beginning of its ``reason`` until it is over.
+The steps (``joining.py``, ``stages.py``, ``retiring.py``, ``reverting.py``) and orders (``rollout_orders.py``) call
+this. The time when a step is entered decides when a rollout counts as stalled. A rollout that is to end has an
+``outcome``. Its ``reason`` begins with why it ends until it is over.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from services.planner.domain.fleet.remediation.remediation_rows import ACTOR as 
 from services.planner.domain.fleet.rollouts.rollout_rows import STALLED_AFTER, Rollout, RolloutStep
 
 WAITS = "; it waits: "
-"""Between why a rollout is to end, and what keeps it from that."""
+"""Separates why a rollout is to end from what it waits for before that."""
 
 
 def enter_step(rollout: Rollout, step: RolloutStep, now: datetime) -> Rollout:
-    """The rollout at a step. What the one before has waited for is told no more."""
+    """The rollout at a step. The reason of the step before is dropped, but not why the rollout is to end."""
     reason = _reason_to_end(rollout) if rollout.outcome else ""
     return replace(rollout, step=step, step_since=now, moved_at=now, reason=reason)
 
 
 def enter_ring(rollout: Rollout, ring: str, now: datetime) -> Rollout:
-    """The rollout at the first step of a ring, of which nothing is known yet."""
+    """The rollout at the first step of a ring."""
     begun = enter_step(rollout, "provisioning", now)
     return replace(begun, ring=ring, stage=0, sources="[]", targets="[]", baseline="", tenants=0, moved=0)
 
@@ -53,21 +53,21 @@ def begin_reverting(rollout: Rollout, outcome: str, reason: str, now: datetime) 
 def end_rollout(rollout: Rollout, now: datetime) -> Rollout:
     """The rollout at its end, as its ``outcome`` says.
 
-    It keeps the stage of a ring that stays with the release; none of one that has gone back.
+    It keeps its stage if the ring keeps the release, and has stage 0 if the ring went back.
     """
     over = enter_step(rollout, "aborted" if rollout.outcome == "aborted" else "failed", now)
     return replace(over, stage=0 if rollout.step == "reverting" else rollout.stage)
 
 
 def wait_for(rollout: Rollout, reason: str, fleet: Fleet) -> Fleet:
-    """The fleet while the rollout stays at its step, for this reason."""
+    """The fleet with the rollout staying at its step for this reason."""
     return fleet.with_rollout(replace(rollout, reason=reason))
 
 
 def wait_or_end(rollout: Rollout, left: str, fleet: Fleet, now: datetime) -> Fleet:
-    """The fleet while the rollout waits for what is ``left``.
+    """The fleet with the rollout waiting for what is ``left``.
 
-    One that is to end leaves that as it is when nothing has got on for long.
+    A rollout that is to end leaves that as it is, and ends, when nothing has got on for long.
     """
     if not rollout.outcome:
         return wait_for(rollout, left, fleet)
@@ -79,7 +79,7 @@ def wait_or_end(rollout: Rollout, left: str, fleet: Fleet, now: datetime) -> Fle
 
 
 def withdraw_moves(fleet: Fleet, now: datetime, reason: str) -> Fleet:
-    """The fleet without the rollout's moves that have not begun. Those by which an instance is evacuated go on."""
+    """The fleet with the rollout's moves cancelled that have not begun. Moves of evacuations go on."""
     rollout = fleet.rollout
     if rollout is None:
         return fleet
