@@ -250,6 +250,7 @@ def load_fleet_rows(
         closed=load_closed(connection),
         figures=load_figures(connection, rollout) if rollout is not None else {},
         knows_version=lambda engine, version: engine in engines and engines[engine].knows_version(version),
+        is_tested=lambda engine, version: engine in engines and engines[engine].is_tested(version),
         is_rebuilt=is_rebuilt,
         uncounted=frozenset(each.id for each in instances),
     )

@@ -175,6 +175,9 @@ class Engine(Hashable, Protocol):
     def knows_version(self, version: str) -> bool:
         """Whether agents of this build work with this version, in the words in which they tell it."""
 
+    def is_tested(self, version: str) -> bool:
+        """Whether this build was tested with this version, likewise."""
+
 
 def engine_key(engine: Engine, placement: Placement, key: EngineObjectKey) -> EngineKey:
     """Key of the row of a tenant's object."""

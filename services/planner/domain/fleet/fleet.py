@@ -89,6 +89,8 @@ class Fleet:
     """By instance, of the time that the rollout's step asks for."""
     knows_version: Callable[[str, str], bool] = lambda engine, version: True
     """Whether this build works with a version of an engine."""
+    is_tested: Callable[[str, str], bool] = lambda engine, version: True
+    """Whether it was tested with a version of an engine."""
     is_rebuilt: bool = False
     """A rebuild is under way: of what is on instances there are only the rows that it has come to."""
     uncounted: frozenset[str] = frozenset()

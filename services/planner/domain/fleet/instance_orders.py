@@ -7,37 +7,26 @@ from dataclasses import replace
 from datetime import datetime
 
 from services.common.messages import (
-    RINGS,
     AddEngineInstance,
     DedicateEngineInstance,
     DrainEngineInstance,
-    InstallationPhase,
     RetireEngineInstance,
     UndrainEngineInstance,
 )
-from services.kinds.shared.text import MAX_LABEL
+from services.planner.domain.fleet.added_instances import add_instance
 from services.planner.domain.fleet.cluster_orders import is_drained_with_cluster, require_active
 from services.planner.domain.fleet.fleet import Fleet, Holding
 from services.planner.domain.fleet.lost_instances import retire_lost
 from services.planner.domain.fleet.moves.move_orders import held_by_rollout
-from services.planner.domain.fleet.order_validation import (
-    known_cluster,
-    known_instance,
-    require_label,
-    require_not_retired,
-    require_one_of,
-    require_version,
-)
+from services.planner.domain.fleet.order_validation import joined, known_instance, require_not_retired
 from services.planner.domain.fleet.placement.assignment_orders import (
     LEFT_OBJECTS,
     dedicate_instance,
-    require_fit,
     require_nobody_pinned,
     require_served,
 )
-from services.planner.domain.fleet.pools.pools import MOST_CAPACITY, without_leaving
+from services.planner.domain.fleet.pools.pools import without_leaving
 from services.planner.domain.fleet.rows import (
-    CLASSES,
     ROOM_AGAIN,
     EngineInstanceRow,
     InstanceState,
@@ -45,12 +34,6 @@ from services.planner.domain.fleet.rows import (
     Refused,
 )
 
-ADDED_AS = ("engine_cluster", "namespace", "engine", "engine_class", "dedicated_to", "ring", "capacity")
-"""What an instance was added with: the order and the row have it under the same names."""
-INSTALLED_AS = ("wanted_version", "profile")
-"""Likewise, of one that is installed by us; the row has no value where the order has an empty one."""
-DEDICATED_AS = ("engine_class", "dedicated_to")
-"""Likewise, what an order to dedicate it changes."""
 ORDERED_STATES: Mapping[type, InstanceState] = {
     DrainEngineInstance: "draining",
     UndrainEngineInstance: "accepting",
@@ -67,115 +50,13 @@ def change_instance(given: InstanceOrder, fleet: Fleet, at: datetime) -> tuple[s
     if known is not None and at <= known.ordered_at:
         return f"a newer order, of {known.ordered_at.isoformat()}, has changed the instance", fleet
     if isinstance(given, AddEngineInstance):
-        return _add_instance(given, fleet, at)
+        return add_instance(given, fleet, at)
     known = known_instance(given.id, fleet)
     if isinstance(given, DedicateEngineInstance):
         return dedicate_instance(given, known, fleet, at)
     if isinstance(given, RetireEngineInstance) and given.is_lost:
         return retire_lost(known, fleet, at)
     return _in_state(known, ORDERED_STATES[type(given)], fleet, at)
-
-
-def _add_instance(added: AddEngineInstance, fleet: Fleet, at: datetime) -> tuple[str, Fleet]:
-    known = fleet.find_instance(added.id)
-    if known is not None:
-        _require_same(added, known)
-        return "it is known", fleet
-    _require_valid(added, fleet)
-    cluster = known_cluster(added.engine_cluster, fleet)
-    require_active(cluster.id, fleet)
-    _require_free(added, fleet)
-    named = {name: getattr(added, name) for name in ADDED_AS}
-    row = EngineInstanceRow(
-        id=added.id,
-        region=cluster.region,
-        state="provisioning",
-        created_at=at,
-        ordered_at=at,
-        wanted_version=added.wanted_version or None,
-        profile=added.profile or None,
-        **named,
-    )
-    require_fit(row, fleet)
-    first = "it is installed first" if added.wanted_version else "it takes tenants once its agent tells that it works"
-    return f"{first}: 'gitopsctl engines show {row.id}' shows how far that is", fleet.with_instance(row)
-
-
-def _require_same(added: AddEngineInstance, known: EngineInstanceRow) -> None:
-    if known.is_retired:
-        raise Refused(f"engine instance {known.id} is retired, and its id is not given out again: give another")
-    for name in (*ADDED_AS, *INSTALLED_AS):
-        before, wanted = getattr(known, name) or "", getattr(added, name)
-        if before != wanted:
-            raise Refused(
-                f"{name.replace('_', ' ')} of engine instance {known.id} is '{before}', not '{wanted}'"
-                f"{_advice(name, known)}"
-            )
-
-
-def _advice(name: str, known: EngineInstanceRow) -> str:
-    """What to do if an instance was added with another value of ``name``."""
-    if name in DEDICATED_AS:
-        return f": 'gitopsctl engines dedicate {known.id}' changes that"
-    return f", for good: add another one, and 'gitopsctl engines drain {known.id}' if that takes its place"
-
-
-def _require_valid(added: AddEngineInstance, fleet: Fleet) -> None:
-    require_label("an engine instance's id", added.id)
-    require_label("a namespace", added.namespace)
-    require_one_of("engine", added.engine, fleet.engines)
-    require_one_of("class", added.engine_class, CLASSES)
-    require_one_of("ring", added.ring, RINGS)
-    if added.engine_class == "dedicated" and not added.dedicated_to:
-        raise Refused("an engine instance of class dedicated needs a workspace: give it as --dedicated-to")
-    if added.engine_class == "shared" and added.dedicated_to:
-        raise Refused(
-            "an engine instance of class shared is dedicated to no workspace: give '--class dedicated' with "
-            f"'--dedicated-to {added.dedicated_to[:MAX_LABEL]}', or neither"
-        )
-    if not 1 <= added.capacity <= MOST_CAPACITY:
-        raise Refused(f"a capacity is between 1 and {MOST_CAPACITY} Applications, not {added.capacity}")
-    _require_installable(added, fleet)
-
-
-def _require_installable(added: AddEngineInstance, fleet: Fleet) -> None:
-    if added.profile and not added.wanted_version:
-        raise Refused("a profile is of an instance that is installed with a version: add '--version'")
-    if added.wanted_version:
-        require_version(added.engine, added.wanted_version, fleet)
-    if added.profile:
-        require_label("a profile", added.profile)
-
-
-def _require_free(added: AddEngineInstance, fleet: Fleet) -> None:
-    """No other instance has its namespace, and no provisioner is still to delete it.
-
-    Two instances would undo what each other does there. A provisioner deletes the namespace of a retired instance as
-    soon as no tenant has anything in it, whoever was given it meanwhile.
-    """
-    place = (added.engine_cluster, added.namespace)
-    where = f"namespace {added.namespace} of engine cluster {added.engine_cluster}"
-    for other in fleet.instances.values():
-        if (other.engine_cluster, other.namespace) != place:
-            continue
-        if not other.is_retired:
-            raise Refused(f"{where} is engine instance {other.id}'s: give another --namespace")
-        if not _is_removed(other, fleet):
-            raise Refused(
-                f"{where} was engine instance {other.id}'s, which is retired, and its provisioner is still to delete "
-                f"the namespace: wait until 'gitopsctl engines show {other.id}' shows that its installation is "
-                f"{InstallationPhase.REMOVED.value}, or give another --namespace"
-            )
-
-
-def _is_removed(retired: EngineInstanceRow, fleet: Fleet) -> bool:
-    """Whether no provisioner deletes its namespace any more: none has made it, or one has reported that it is gone.
-
-    The report of an installation is stored for ever. If there is none, as after a rebuild of the database, provisioners
-    report again when they start.
-    """
-    found = fleet.installations.get(retired.id)
-    return retired.wanted_version is None or (found is not None and found.phase == InstallationPhase.REMOVED.value)
 
 
 def _in_state(known: EngineInstanceRow, wanted: InstanceState, fleet: Fleet, at: datetime) -> tuple[str, Fleet]:
@@ -211,8 +92,20 @@ def _next_order(known: EngineInstanceRow, wanted: InstanceState, fleet: Fleet) -
     if wanted != "draining":
         return ""
     if tenants := fleet.holding(known.id).tenants:
-        return f"its tenants stay on it ({tenants}) until 'gitopsctl engines rebalance' moves them"
-    return f"no tenant is on it: 'gitopsctl engines retire {known.id}' gives it up"
+        told = f"its tenants stay on it ({tenants}) until 'gitopsctl engines rebalance' moves them"
+    else:
+        told = f"no tenant is on it: 'gitopsctl engines retire {known.id}' gives it up"
+    return joined(told, _lack_of_others(known, fleet))
+
+
+def _lack_of_others(known: EngineInstanceRow, fleet: Fleet) -> str:
+    """That no other instance of its ring, and for the same workspaces, accepts tenants; empty if one does."""
+    others = (row for row in fleet.instances.values() if row.id != known.id and row.ring == known.ring)
+    candidates = [fleet.candidate(row) for row in others if row.dedicated_to == known.dedicated_to]
+    if any(each.accepting and not each.is_down for each in candidates):
+        return ""
+    who = f"instance of workspace {known.dedicated_to}" if known.dedicated_to else "shared instance"
+    return f"no {who} of ring {known.ring} accepts tenants now"
 
 
 def _require_unneeded(known: EngineInstanceRow, fleet: Fleet) -> None:

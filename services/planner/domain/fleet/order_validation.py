@@ -17,38 +17,53 @@ WORKSPACE = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,41}[A-Za-z0-9])?")
 """As workspaces may be called (``WORKSPACE_NAME`` of the topics)."""
 
 
+def shortened(given: str) -> str:
+    """A word of an order, for a message: what is too long for a DNS label ends with "…"."""
+    return given if len(given) <= MAX_LABEL else f"{given[:MAX_LABEL]}…"
+
+
+def joined(*told: str) -> str:
+    """What is told of an order, as one message; without what is empty."""
+    return "; ".join(filter(None, told))
+
+
 def require_label(what: str, name: str) -> None:
     """Raises Refused if ``name`` is no DNS label."""
     if len(name) > MAX_LABEL or not LABEL.fullmatch(name):
-        raise Refused(f"{what} is a DNS label: at most {MAX_LABEL} of a-z, 0-9 and '-', not '{name[:MAX_LABEL]}'")
+        raise Refused(f"{what} is a DNS label: at most {MAX_LABEL} of a-z, 0-9 and '-', not '{shortened(name)}'")
 
 
 def require_workspace(name: str) -> None:
     """Raises Refused if no workspace may be called so."""
     if not WORKSPACE.fullmatch(name):
-        raise Refused(f"a workspace's name is at most 43 of A-Z, a-z, 0-9, '.', '_' and '-', not '{name[:MAX_LABEL]}'")
+        raise Refused(f"a workspace's name is at most 43 of A-Z, a-z, 0-9, '.', '_' and '-', not '{shortened(name)}'")
 
 
 def require_one_of(what: str, value: str, known: Collection[str]) -> None:
     """Raises Refused if ``value`` is not ``known``."""
     if value not in known:
         others = f", only {', '.join(sorted(known))}" if known else ": none is known"
-        raise Refused(f"there is no {what} '{value[:MAX_LABEL]}'{others}")
+        raise Refused(f"there is no {what} '{shortened(value)}'{others}")
 
 
 def require_version(engine: str, version: str, fleet: Fleet) -> None:
     """Raises Refused if agents do not work with it. Whether there are manifests of it, its provisioner knows."""
     if not fleet.knows_version(engine, version):
         raise Refused(
-            f"'{version[:MAX_LABEL]}' is no version of {engine} that agents of this build work with, such as 3.2.11"
+            f"'{shortened(version)}' is no version of {engine} that agents of this build work with, such as 3.2.11"
         )
+
+
+def untested(engine: str, version: str, fleet: Fleet) -> str:
+    """What is told besides of an order that names a version; empty if this build was tested with it."""
+    return "" if fleet.is_tested(engine, version) else f"{version} was not tested with this build"
 
 
 def known_cluster(name: str, fleet: Fleet) -> EngineClusterRow:
     """The engine cluster that an order names. Raises Refused if there is none."""
     if (known := fleet.clusters.get(name)) is None:
         raise Refused(
-            f"there is no engine cluster '{name[:MAX_LABEL]}'; 'gitopsctl engine-clusters list' shows them, and "
+            f"there is no engine cluster '{shortened(name)}'; 'gitopsctl engine-clusters list' shows them, and "
             "'gitopsctl engine-clusters add' adds one"
         )
     return known
@@ -57,7 +72,7 @@ def known_cluster(name: str, fleet: Fleet) -> EngineClusterRow:
 def known_instance(name: str, fleet: Fleet) -> EngineInstanceRow:
     """The engine instance that an order names. Raises Refused if there is none."""
     if (known := fleet.instances.get(name)) is None:
-        raise Refused(f"there is no engine instance '{name[:MAX_LABEL]}'; 'gitopsctl engines list' shows them")
+        raise Refused(f"there is no engine instance '{shortened(name)}'; 'gitopsctl engines list' shows them")
     return known
 
 

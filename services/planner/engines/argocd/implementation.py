@@ -9,7 +9,7 @@ from uuid import UUID
 import orjson
 
 from services.common.argocd_names import application_name, uid_of
-from services.common.argocd_versions import is_known, parsed_version
+from services.common.argocd_versions import TESTED, is_known, parsed_version
 from services.common.json_values import canonical
 from services.common.messages.compiled import AT_ONCE, RELEASE, RowKind
 from services.kinds.gitops_deployment.model import GitOpsDeploymentSpec
@@ -115,6 +115,10 @@ class ArgoCD:
         """See the interface."""
         parsed = parsed_version(version)
         return parsed is not None and str(parsed) == version and is_known(parsed)
+
+    def is_tested(self, version: str) -> bool:
+        """See the interface."""
+        return version in TESTED
 
 
 @lru_cache(maxsize=4096)

@@ -87,7 +87,8 @@ def test_order_when_given_then_its_time_is_the_databases_whatever_the_clock_of_w
         (
             ("drain", "one"),
             0,
-            "one: would be accepted, its tenants stay on it (3) until 'gitopsctl engines rebalance' moves them\n",
+            "one: would be accepted, its tenants stay on it (3) until 'gitopsctl engines rebalance' moves them; no "
+            "instance of workspace team of ring canary accepts tenants now\n",
         ),
         (("undrain", "one"), 0, "one: would be unchanged, it is accepting\n"),
     ],

@@ -45,6 +45,7 @@ def fleet(instance: EngineInstanceRow = INSTANCE, held: Holding | None = None) -
         {instance.id: instance},
         {instance.id: held} if held else {},
         knows_version=knows_version,
+        is_tested=lambda engine, version: ENGINES[engine].is_tested(version),
     )
 
 
@@ -82,18 +83,32 @@ REFUSALS = {
     ),
     "an id that is another instance's": (
         replace(ADDED, id="one"),
-        "namespace of engine instance one is 'argocd-1', not 'argocd-2', for good: add another one, and 'gitopsctl "
+        "--namespace of engine instance one is 'argocd-1', not 'argocd-2', for good: add another one, and 'gitopsctl "
         "engines drain one' if that takes its place",
     ),
     "another capacity": (
         replace(ADDED, id="one", namespace="argocd-1", capacity=9),
-        "capacity of engine instance one is '2500', not '9', for good: add another one, and 'gitopsctl engines drain "
+        "--capacity of engine instance one is '2500', not '9', for good: add another one, and 'gitopsctl engines drain "
         "one' if that takes its place",
     ),
     "another class": (
         replace(ADDED, id="one", namespace="argocd-1", engine_class="dedicated", dedicated_to="team"),
-        "engine class of engine instance one is 'shared', not 'dedicated': 'gitopsctl engines dedicate one' changes",
+        "--class of engine instance one is 'shared', not 'dedicated': 'gitopsctl engines dedicate one' changes",
     ),
+    "a version of what was installed by hand": (
+        replace(ADDED, id="one", namespace="argocd-1", wanted_version="3.2.11"),
+        "--version of engine instance one is none, not '3.2.11', for good: add another one",
+    ),
+    "of a known one a class that is none": (
+        replace(ADDED, id="one", engine_class="weird"),
+        "there is no class 'weird'",
+    ),
+    "of a known one a ring that is none": (replace(ADDED, id="one", ring="purple"), "there is no ring 'purple', only"),
+    "of a known one a namespace that is no label": (
+        replace(ADDED, id="one", namespace="Bad NS"),
+        "a namespace is a DNS label",
+    ),
+    "of a known one a profile of what is not installed": (replace(ADDED, id="one", profile="hello"), "add '--version'"),
     "no capacity": (replace(ADDED, capacity=0), "a capacity is between 1 and 1000000"),
     "a capacity beyond all measure": (replace(ADDED, capacity=2**40), "a capacity is between 1 and 1000000"),
     "a dedicated one for nobody": (replace(ADDED, engine_class="dedicated"), "give it as --dedicated-to"),
@@ -105,7 +120,10 @@ REFUSALS = {
     "a ring that is none": (replace(ADDED, ring="late"), "there is no ring 'late', only canary, early, general"),
     "an engine that is not known": (replace(ADDED, engine="flux"), "there is no engine 'flux', only argocd"),
     "an id that is no label": (replace(ADDED, id="Two!"), "an engine instance's id is a DNS label"),
-    "an id that is too long": (replace(ADDED, id="x" * 64), "an engine instance's id is a DNS label"),
+    "an id that is too long": (
+        replace(ADDED, id="x" * 64),
+        f"an engine instance's id is a DNS label: at most 63 of a-z, 0-9 and '-', not '{'x' * 63}…'",
+    ),
     "a namespace that is no label": (replace(ADDED, namespace="a.b"), "a namespace is a DNS label"),
     "a profile of what is not installed": (replace(ADDED, profile="fast"), "add '--version'"),
     "a version that is none": (
@@ -208,6 +226,49 @@ def test_instance_when_retired_while_something_is_on_it_then_what_that_is_and_ho
     assert told in outcome(decided(before, RetireEngineInstance("one")))[1]
 
 
+@pytest.mark.parametrize(
+    "order", [ADDED, replace(ADDED, engine="flux", ring="new")], ids=["as it is", "of a newer build"]
+)
+def test_instance_when_added_as_it_is_known_then_no_other_rule_is_asked(order: AddEngineInstance) -> None:
+    known = replace(INSTANCE, id="two", namespace="argocd-2", engine=order.engine, ring=order.ring)
+    assert outcome(decided(fleet(known), order)) == ("unchanged", "it is known")
+
+
+@pytest.mark.parametrize(("version", "told"), [("3.2.11", ""), ("3.2.999", "; 3.2.999 was not tested with this build")])
+def test_instance_when_added_with_a_version_then_it_is_told_if_that_was_not_tested(version: str, told: str) -> None:
+    result, message = outcome(decided(fleet(), replace(ADDED, wanted_version=version)))
+    assert result == "accepted"
+    assert message == f"it is installed first: 'gitopsctl engines show two' shows how far that is{told}"
+
+
+NO_OTHER = "no shared instance of ring general accepts tenants now"
+LAST = {
+    "the only one": ((), NO_OTHER),
+    "another accepts": ((OTHER,), ""),
+    "another drains": ((replace(OTHER, state="draining"),), NO_OTHER),
+    "another is not ready": ((replace(OTHER, state="provisioning"),), NO_OTHER),
+    "another is of another ring": ((replace(OTHER, ring="canary"),), NO_OTHER),
+    "another is a workspace's": ((replace(OTHER, engine_class="dedicated", dedicated_to="team"),), NO_OTHER),
+}
+
+
+@pytest.mark.parametrize(("others", "told"), LAST.values(), ids=LAST)
+def test_instance_when_the_last_of_its_ring_that_accepts_tenants_is_drained_then_that_is_told(
+    others: tuple[EngineInstanceRow, ...], told: str
+) -> None:
+    before = fleet()
+    for each in others:
+        before = before.with_instance(each)
+    result, message = outcome(decided(before, DrainEngineInstance("one")))
+    assert (result, message.partition("; ")[2]) == ("accepted", told)
+
+
+def test_instance_when_the_last_of_a_workspace_is_drained_then_that_is_told() -> None:
+    before = fleet(replace(INSTANCE, engine_class="dedicated", dedicated_to="team")).with_instance(OTHER)
+    told = "no instance of workspace team of ring general accepts tenants now"
+    assert outcome(decided(before, DrainEngineInstance("one")))[1].endswith(f"; {told}")
+
+
 NEXT = {
     "with tenants": (
         in_state("accepting", tenants=2),
@@ -219,7 +280,7 @@ NEXT = {
 
 @pytest.mark.parametrize(("before", "told"), NEXT.values(), ids=NEXT)
 def test_instance_when_drained_then_what_to_order_next_is_told(before: Fleet, told: str) -> None:
-    assert outcome(decided(before, DrainEngineInstance("one"))) == ("accepted", told)
+    assert outcome(decided(before.with_instance(OTHER), DrainEngineInstance("one"))) == ("accepted", told)
 
 
 def test_instance_when_added_then_it_is_in_its_clusters_region_and_not_ready_before_its_agent_tells_that_it_works() -> (

@@ -9,7 +9,7 @@ import pytest
 from services.common.messages import DrainEngineInstance, RemoveEnginePool, SetEnginePool
 from services.planner.domain.fleet.pools.pool_rows import EnginePool, namespace_of
 from services.planner.domain.fleet.rows import ClusterState
-from tests.unit.planner.fleet.test_fleet_orders import ADDED, CLUSTER, decided, fleet, in_state, outcome
+from tests.unit.planner.fleet.test_fleet_orders import ADDED, CLUSTER, OTHER, decided, fleet, in_state, outcome
 from tests.unit.planner.given import at
 
 WANTED = SetEnginePool("north", "general", 1, 9, 1, 2500, "3.2.11", "fast")
@@ -78,8 +78,16 @@ def test_pool_when_ordered_then_it_is_so_and_again_nothing_changes() -> None:
     changes = decided(fleet(), WANTED)
     (row,) = changes.engine_pools
     assert row == replace(POOL, ordered_at=at(10), shrinks_at=None, leaving=None, message="")
+    assert outcome(changes) == ("accepted", "")
     again = decided(fleet().with_pool(row), WANTED, first=11)
     assert (outcome(again), again.engine_pools) == (("unchanged", "it is so"), ())
+
+
+def test_pool_when_its_version_was_not_tested_then_that_is_told_each_time() -> None:
+    changes = decided(fleet(), replace(WANTED, version="3.2.999"))
+    assert outcome(changes) == ("accepted", "3.2.999 was not tested with this build")
+    again = decided(fleet().with_pool(changes.engine_pools[0]), replace(WANTED, version="3.2.999"), first=11)
+    assert outcome(again) == ("unchanged", "it is so; 3.2.999 was not tested with this build")
 
 
 def test_pool_when_changed_then_the_instance_that_it_gives_up_is_not_forgotten() -> None:
@@ -109,7 +117,7 @@ def test_pool_when_removed_while_it_gives_an_instance_up_then_that_is_named() ->
 
 
 def test_instance_when_an_operator_drains_what_its_pool_gives_up_then_it_is_the_operators() -> None:
-    before = in_state("draining", tenants=2).with_pool(POOL)
+    before = in_state("draining", tenants=2).with_instance(OTHER).with_pool(POOL)
     changes = decided(before, DrainEngineInstance("one"))
     assert outcome(changes) == (
         "accepted",

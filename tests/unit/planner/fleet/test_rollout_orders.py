@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from uuid import UUID
 
 import pytest
 
 from services.common.messages import (
     AbortRollout,
+    FleetOrder,
     Health,
     Order,
     PauseRollout,
@@ -16,13 +18,14 @@ from services.common.messages import (
     RetireEngineInstance,
     StartRollout,
 )
+from services.planner.domain.fleet.orders import decide_order
 from services.planner.domain.fleet.pools.pool_rows import EnginePool
 from tests.unit.planner.fleet.rolled import EVERY, OLD, START, Rolled
 from tests.unit.planner.given import at
 
 PAUSE, RESUME, ABORT = PauseRollout(), ResumeRollout(), AbortRollout()
 ONE_RING, ROOMLESS = {"general": (1, 1)}, {"general": (1, 0)}
-NONE = "no rollout is under way: 'gitopsctl engines rollout status' shows how the newest has ended"
+NONE = "no rollout is under way: 'gitopsctl engines rollout status' shows whether there was one, and how it has ended"
 CASES: dict[str, tuple[dict[str, tuple[int, int]], Sequence[Order], str, str]] = {
     "of all rings": (
         ONE_RING | {"early": (1, 1)},
@@ -79,8 +82,19 @@ CASES: dict[str, tuple[dict[str, tuple[int, int]], Sequence[Order], str, str]] =
         "refused",
         "general needs shared instances of 3.2.11 in cluster north with room",
     ),
-    "a soak of years": (ONE_RING, [replace(START, soak_seconds=10**9)], "refused", "a soak is between 0 and 1 day"),
-    "a soak that ended before it began": (ONE_RING, [replace(START, soak_seconds=-1)], "refused", "a soak is between"),
+    "a soak of years": (
+        ONE_RING,
+        [replace(START, soak_seconds=10**9)],
+        "refused",
+        "is between 0 and 24h, not 1000000000s",
+    ),
+    "a soak of days": (
+        ONE_RING,
+        [replace(START, soak_seconds=259200)],
+        "refused",
+        "a soak is between 0 and 24h, not 72h",
+    ),
+    "a soak that ended before it began": (ONE_RING, [replace(START, soak_seconds=-300)], "refused", "24h, not -5m"),
     "paused": (ONE_RING, [START, PAUSE], "accepted", "moves that have begun go on to their end"),
     "paused twice": (ONE_RING, [START, PAUSE, PAUSE], "unchanged", "it is paused"),
     "resumed": (ONE_RING, [START, PAUSE, RESUME], "accepted", ""),
@@ -100,6 +114,13 @@ def test_order_when_it_is_about_a_rollout_then_its_outcome_names_the_rule(
     record = Rolled.of(rings, 3).look(*orders).fleet_orders[-1]
     assert record.outcome == expected
     assert words in record.message
+
+
+def test_order_when_its_version_was_not_tested_then_its_answer_says_so() -> None:
+    before = replace(Rolled.of(ONE_RING, 3).fleet, is_tested=lambda engine, version: False)
+    decision = decide_order(FleetOrder(UUID(int=1), "ada", at(10), START), before)
+    told = "ring general, each stage soaks 0:05:00; 3.2.11 was not tested with this build"
+    assert (decision.outcome, decision.message) == ("accepted", told)
 
 
 def with_profile(of_instance: str, of_pool: str) -> Rolled:

@@ -10,10 +10,12 @@ from services.kinds.shared.text import MAX_LABEL
 from services.planner.domain.fleet.cluster_orders import require_active
 from services.planner.domain.fleet.fleet import Fleet
 from services.planner.domain.fleet.order_validation import (
+    joined,
     known_cluster,
     require_label,
     require_one_of,
     require_version,
+    untested,
 )
 from services.planner.domain.fleet.pools.pool_rows import EnginePool, longest_namespace
 from services.planner.domain.fleet.rollouts.rollout_rows import FINAL
@@ -64,8 +66,8 @@ def _set_pool(wanted: SetEnginePool, fleet: Fleet, at: datetime) -> tuple[str, F
         leaving=stored.leaving if stored else None,
     )
     if stored is not None and replace(stored, ordered_at=at, shrinks_at=None, message="") == row:
-        return "it is so", fleet
-    return "", fleet.with_pool(row)
+        return joined("it is so", untested(DEFAULT_ENGINE, wanted.version, fleet)), fleet
+    return untested(DEFAULT_ENGINE, wanted.version, fleet), fleet.with_pool(row)
 
 
 def _require_release(wanted: SetEnginePool, fleet: Fleet) -> None:

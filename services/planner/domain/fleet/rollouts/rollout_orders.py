@@ -7,18 +7,25 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from services.common.messages import RINGS, AbortRollout, FleetOrder, PauseRollout, ResumeRollout, StartRollout
 from services.planner.domain.fleet.fleet import Fleet
-from services.planner.domain.fleet.order_validation import require_label, require_one_of, require_version
+from services.planner.domain.fleet.order_validation import (
+    joined,
+    require_label,
+    require_one_of,
+    require_version,
+    untested,
+)
 from services.planner.domain.fleet.rollouts.ring_instances import ring_of, runs
 from services.planner.domain.fleet.rollouts.ring_room import lacking_room, shortages_by_hand
 from services.planner.domain.fleet.rollouts.rollout_rows import FINAL, REVERTIBLE, Rollout
 from services.planner.domain.fleet.rollouts.transitions import begin_reverting, withdraw_moves
 from services.planner.domain.fleet.rows import Refused
 
-MOST_SOAK = timedelta(hours=24)
+MOST_SOAK = 24 * 3600
+"""Seconds."""
 RolloutOrder = StartRollout | PauseRollout | ResumeRollout | AbortRollout
 
 
@@ -28,7 +35,10 @@ def change_rollout(given: RolloutOrder, order: FleetOrder, fleet: Fleet) -> tupl
         return _start_rollout(given, order, fleet)
     current = fleet.rollout
     if current is None or current.is_over:
-        raise Refused("no rollout is under way: 'gitopsctl engines rollout status' shows how the newest has ended")
+        raise Refused(
+            "no rollout is under way: 'gitopsctl engines rollout status' shows whether there was one, and how it has "
+            "ended"
+        )
     match given:
         case PauseRollout():
             return _pause_rollout(current, fleet, order.ordered_at)
@@ -42,20 +52,28 @@ def _start_rollout(wanted: StartRollout, order: FleetOrder, fleet: Fleet) -> tup
     current = fleet.rollout
     if current is not None and not current.is_over:
         raise Refused(_under_way_in_words(current))
-    if not 0 <= wanted.soak_seconds <= MOST_SOAK.total_seconds():
-        raise Refused(f"a soak is between 0 and {MOST_SOAK}, not {wanted.soak_seconds} s")
+    if not 0 <= wanted.soak_seconds <= MOST_SOAK:
+        raise Refused(f"a soak is between 0 and {_in_words(MOST_SOAK)}, not {_in_words(wanted.soak_seconds)}")
     if wanted.profile:
         require_label("a profile", wanted.profile)
     rollout = _new_rollout(wanted, order, _find_rings(wanted.rings, fleet))
     members = [row for row in fleet.instances.values() if row.ring in rollout.ring_names and not row.is_retired]
-    for engine in sorted({row.engine for row in members}):
+    engines = sorted({row.engine for row in members})
+    for engine in engines:
         require_version(engine, wanted.version, fleet)
     serving = [row for row in members if not row.is_unready]
     if serving and all(runs(row, rollout, fleet) for row in serving):
         raise Refused(f"every instance of {_rings_in_words(rollout.ring_names)} runs {rollout.release.in_words}")
     _require_room(rollout, fleet)
     summary = f"{_rings_in_words(rollout.ring_names)}, each stage soaks {rollout.soak}{_lost_profiles(rollout, fleet)}"
-    return summary, fleet.with_rollout(rollout)
+    risks = {untested(engine, wanted.version, fleet) for engine in engines}
+    return joined(summary, *sorted(risks)), fleet.with_rollout(rollout)
+
+
+def _in_words(seconds: int) -> str:
+    """As ``--soak`` takes it, in its largest unit that leaves no rest."""
+    size, unit = next((size, unit) for size, unit in ((3600, "h"), (60, "m"), (1, "s")) if seconds % size == 0)
+    return f"{seconds // size}{unit}"
 
 
 def _under_way_in_words(current: Rollout) -> str:
