@@ -15,6 +15,7 @@ from uuid import UUID
 from psycopg import Connection
 
 from services.common.api_resource import SECRET
+from services.kinds.gitops_deployment.catalogue import PLATFORM_NAMESPACE
 from services.planner.database.columns import names
 from services.planner.database.tables.compiled import workspace_statuses
 from services.planner.domain.events import Due, Event, SweepDue
@@ -50,6 +51,21 @@ SELECT DISTINCT ON (t.id) t.workspace, t.namespace, d.id, t.partition, d.trace_i
   FROM deployments d JOIN tenants t ON t.id = d.tenant_id
  WHERE d.over_quota AND t.partition = ANY(%(partitions)s)
  ORDER BY t.id, d.seen_at, d.id
+"""
+# Of tenants in namespaces that instances of their engine clusters had: few are asked, each of them along an index.
+FREED = """
+SELECT t.workspace, t.namespace, refused.id, t.partition, refused.trace_id
+  FROM (SELECT DISTINCT namespace FROM engine_instances) AS of_engines
+ CROSS JOIN unnest(%(workspaces)s::text[]) AS local(workspace)
+  JOIN tenants t USING (workspace, namespace)
+  JOIN engine_instances own ON own.id = t.engine_instance_id
+ CROSS JOIN LATERAL (SELECT id, trace_id FROM deployments d
+                      WHERE d.tenant_id = t.id AND d.pending_reason = %(reason)s ORDER BY id LIMIT 1) AS refused
+ WHERE t.former_since = 0 AND t.partition = ANY(%(partitions)s)
+   AND NOT EXISTS (SELECT FROM engine_instances i
+                    WHERE (i.engine_cluster, i.namespace) = (own.engine_cluster, t.namespace) AND i.state <> 'retired')
+   AND NOT EXISTS (SELECT FROM parked_tenants parked WHERE parked.tenant_id = t.id)
+ ORDER BY t.id
 """
 SHOWN = f"""
 SELECT t.workspace, t.namespace, shown.id, t.partition, shown.trace_id
@@ -143,6 +159,16 @@ def find_due_sweep(connection: Connection[Any], partitions: Sequence[int]) -> Sw
 def find_over_quota(connection: Connection[Any], partitions: Sequence[int]) -> list[Event]:
     """Of each tenant with deployments beyond its quota the oldest of these."""
     return _found(connection, CROWDED, {"partitions": list(partitions)})
+
+
+def find_freed(connection: Connection[Any], workspaces: Sequence[str], partitions: Sequence[int]) -> list[Event]:
+    """Of each tenant of these workspaces whose namespace no engine has any more a deployment that is refused for it."""
+    values = {
+        "workspaces": list(workspaces),
+        "partitions": list(partitions),
+        "reason": PLATFORM_NAMESPACE.message,
+    }
+    return _found(connection, FREED, values)
 
 
 def delete_ended_runs(connection: Connection[Any], before: datetime, limit: int) -> int:

@@ -90,9 +90,10 @@ class Context:
         """Whether the tenant before the batch was planned from the same basis. Then only what differs is planned."""
         return self.before.basis == self.basis
 
-    def is_platform(self, namespace: str) -> bool:
-        """Whether a namespace of an engine's own cluster belongs to the platform."""
-        return self.policy.protects(namespace) or self.fleet.is_engine_namespace(namespace)
+    def is_platform_on(self, instance: str) -> bool:
+        """Whether the tenant's namespace belongs to the platform in the cluster of an instance."""
+        namespace, cluster = self.before.tenant.namespace, self.fleet.instances[instance].engine_cluster
+        return self.policy.protects(namespace) or self.fleet.is_engine_namespace(cluster, namespace)
 
     @property
     def is_local(self) -> bool:
@@ -102,7 +103,7 @@ class Context:
     def is_local_on(self, instance: str) -> bool:
         """Whether the tenant's namespace is one of the cluster of ``instance``, and not the platform's."""
         tenant, cluster = self.before.tenant, self.fleet.instances[instance].engine_cluster
-        return cluster in self.policy.clusters_of(tenant.workspace) and not self.is_platform(tenant.namespace)
+        return cluster in self.policy.clusters_of(tenant.workspace) and not self.is_platform_on(instance)
 
 
 PlacedKey = tuple[str, EngineObjectKey]

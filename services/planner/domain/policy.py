@@ -88,6 +88,10 @@ class Policy:
         """Engine clusters that have the workspace's namespaces; most workspaces have none."""
         return self.local_workspaces.get(workspace, frozenset())
 
+    def workspaces_in(self, engine_cluster: str) -> list[str]:
+        """Workspaces whose namespaces are in an engine cluster."""
+        return sorted(workspace for workspace, clusters in self.local_workspaces.items() if engine_cluster in clusters)
+
     def protects(self, namespace: str) -> bool:
         """Whether a namespace of the engines' own cluster is the platform's."""
         return is_platform(namespace)

@@ -18,12 +18,12 @@ from services.planner.domain.changes import Changes
 from services.planner.domain.events import ClusterTopic, Event, FleetDue, RemediesDue, ScalingDue
 from services.planner.domain.fleet.fleet import Fleet
 from services.planner.domain.fleet.orders import (
-    ORDERS_OF_A_TENANT,
     ORDERS_THAT_CLOSE,
     carry_out_orders,
     decide_orders,
     is_of_all_tenants,
     reconcile_fleet,
+    tenants_of,
 )
 from services.planner.domain.fleet.pools.scaling import find_veto_of_moves, instances_rearranged, scale
 from services.planner.domain.fleet.remediation.evacuation import EVACUATED_WITHIN, RETURNED_WITHIN
@@ -51,7 +51,7 @@ def plan_fleet(events: Sequence[Event], reader: FleetReader, policy: Policy, now
     looks = [message for message in messages if isinstance(message, FleetDue)]
     decisions: list[FleetDecision] = []
     if orders or looks:
-        load = partial(_load_for_orders, orders) if orders else partial(_load_for_look, looks, now)
+        load = partial(_load_for_orders, orders, policy) if orders else partial(_load_for_look, looks, now)
         topics = {event.message.id: event.cluster_topics for event in events if isinstance(event.message, FleetOrder)}
         decisions.append(partial(_decide_orders, load, orders, topics))
     if any(isinstance(message, RemediesDue) for message in messages):
@@ -87,18 +87,18 @@ def plan_reports(events: Sequence[Event], reader: FleetReader, policy: Policy, n
     ]
 
 
-def _load_for_orders(orders: Sequence[FleetOrder], reader: FleetReader) -> Fleet:
-    """All rows, and what is on all instances: an order may be about whatever there is. And the tenants that it names.
+def _load_for_orders(orders: Sequence[FleetOrder], policy: Policy, reader: FleetReader) -> Fleet:
+    """All rows, what is on all instances, and the tenants that an order may be about.
 
     Without what instances carry, and without moves that went back.
     """
     closing = {each.order.id for each in orders if isinstance(each.order, ORDERS_THAT_CLOSE)}
-    named = {each.order.tenant for each in orders if isinstance(each.order, ORDERS_OF_A_TENANT)}
+    named = {tenant for each in orders for tenant in tenants_of(each.order, policy)}
     rows = reader.load_fleet_rows([each.id for each in orders], closing, named)
     fleet = _with_holdings_of_all(reader.load_retired_and_assignments(rows), reader)
     if any(is_of_all_tenants(each.order) for each in orders):
         fleet = replace(fleet, tenants=reader.load_all_tenants())
-    return fleet
+    return replace(fleet, local_workspaces=policy.local_workspaces)
 
 
 def _load_for_look(looks: Sequence[FleetDue], now: datetime, reader: FleetReader) -> Fleet:

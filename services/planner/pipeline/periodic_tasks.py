@@ -106,6 +106,7 @@ class PeriodicTasks:
             Task(SECOND, self._look_at_installations),
             Task(QUARTER, self._look_at_rollout),
             Task(SECOND, self._place),
+            Task(10 * SECOND, self._look_at_freed_namespaces),
             Task(10 * SECOND, self._coalesce_parked),
             self._parked,
         )
@@ -250,6 +251,15 @@ class PeriodicTasks:
         for tenant in [each for each in placeable if each.tenant_id not in self._placed][:PLACED_AT_ONCE]:
             _retry(planner, tenant)
             self._placed.add(tenant.tenant_id)
+
+    @staticmethod
+    def _look_at_freed_namespaces(planner: PeriodicPlanner) -> None:
+        """Plan tenants that were refused because their namespace was an engine's, once it is no engine's any more."""
+        with planner.session.connection() as connection:
+            workspaces = sorted(planner.policy.local_workspaces)
+            events = periodic_queries.find_freed(connection, workspaces, planner.consumer.partitions)
+        if freed := [event for event in events if not planner.policy.protects(event.tenant_name[1])]:
+            planner.apply_due_events(freed)
 
     def _coalesce_parked(self, planner: PeriodicPlanner) -> None:
         """Coalesce the events of a parked tenant each time that their number has doubled.

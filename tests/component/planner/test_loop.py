@@ -58,7 +58,7 @@ from services.planner.pipeline.loop import Planner
 from services.planner.pipeline.periodic_tasks import PeriodicTasks
 from tests.component.conftest import Database
 from tests.component.fleet import add_instance, told_working
-from tests.unit.planner.given import WORKSPACE, Applied, changed, gone, observed, resource, resync
+from tests.unit.planner.given import NAMESPACE, WORKSPACE, Applied, changed, gone, observed, resource, resync
 from tests.unit.planner.world import FLEET
 
 pytestmark = pytest.mark.short
@@ -227,6 +227,20 @@ def test_tenant_when_there_is_no_instance_for_it_then_it_alone_waits_until_opera
         assert rig.query(WAITING) == []
         rig.until("the audit", ORDERS, [("own", "accepted"), ("new", "accepted")])
     assert rig.query("SELECT generation FROM deployments ORDER BY generation") == [(1,), (2,)]
+
+
+def test_tenant_when_the_instance_in_its_namespace_is_retired_then_it_is_deployed_without_another_event(
+    rig: Rig,
+) -> None:
+    is_refused: LiteralString = "SELECT pending_reason <> '' FROM deployments"
+    with rig.planner():
+        rig.order(AddEngineInstance("mistake", "default", NAMESPACE, "argocd", "shared", "", "general", 10))
+        rig.until("the instance", ORDERS, [("mistake", "accepted")])
+        rig.send(changed(1))
+        rig.until("that it is refused", is_refused, [(True,)])
+        rig.order(RetireEngineInstance("mistake"))
+        rig.until("that it is not", is_refused, [(False,)])
+    assert len(rig.query(APPLICATIONS)) == 1
 
 
 @pytest.fixture

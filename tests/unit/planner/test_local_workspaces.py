@@ -12,6 +12,7 @@ import pytest
 from services.common.errors import InvalidConfiguration
 from services.common.settings import load
 from services.kinds.gitops_deployment.catalogue import NO_LOCAL_CLUSTER, NOT_ON_ENGINES_CLUSTER, PLATFORM_NAMESPACE
+from services.planner.domain.events import Due, Event
 from services.planner.domain.policy import Policy
 from services.planner.settings import PolicySettings
 from tests.unit.planner.fleet.test_moves import ID, Agents, ordered, until
@@ -99,6 +100,29 @@ def test_deployment_when_its_cluster_is_listed_later_then_it_is_deployed_with_it
     world.take(secret(2))
     assert manifest(world, "Application")["spec"]["destination"] == OWN
     assert problem(world) == ""
+
+
+@pytest.mark.parametrize(
+    ("cluster", "expected"), [("default", PLATFORM_NAMESPACE.message), ("north", "")], ids=["its own", "another"]
+)
+def test_deployment_when_an_engine_has_a_namespace_of_that_name_then_it_is_refused_in_the_cluster_of_that_alone(
+    cluster: str, expected: str
+) -> None:
+    engine = replace(FLEET[1], id="mistake", namespace=NAMESPACE, engine_cluster=cluster, accepting=False)
+    world = World(fleet=[HERE, engine], policy=Policy(local_workspaces=BOTH))
+    world.take(changed(1))
+    assert [each.pending_reason for each in world.deployments.values()] == [expected]
+    assert (world.engine == {}) == bool(expected)
+
+
+def test_deployment_when_its_namespace_was_an_engines_then_it_is_deployed_once_it_is_looked_at_again() -> None:
+    engine = replace(FLEET[1], id="mistake", namespace=NAMESPACE, accepting=False)
+    world = World(fleet=[HERE, engine])
+    world.take(changed(1))
+    world.fleet = [HERE]
+    (refused,) = world.deployments.values()
+    world.take(Event(Due("local", NAMESPACE, refused.id), 0, ""))
+    assert (problem(world), listed(world, HERE.id)) == ("", [OWN])
 
 
 @pytest.mark.parametrize("cluster", ["default", "north"])

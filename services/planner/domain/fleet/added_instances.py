@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from services.common.messages import RINGS, AddEngineInstance, InstallationPhase
+from services.common.platform_namespaces import is_platform
 from services.planner.domain.fleet.cluster_orders import require_active
 from services.planner.domain.fleet.fleet import Fleet
 from services.planner.domain.fleet.order_validation import (
@@ -120,13 +121,20 @@ def _require_installable(added: AddEngineInstance, fleet: Fleet) -> None:
 
 
 def _require_free(added: AddEngineInstance, fleet: Fleet) -> None:
-    """No other instance has its namespace, and no provisioner is still to delete it.
+    """Nobody else has its namespace, and no provisioner is still to delete it.
 
-    Two instances would undo what each other does there. A provisioner deletes the namespace of a retired instance as
-    soon as no tenant has anything in it, whoever was given it meanwhile.
+    In the platform's own namespaces, and in a tenant's, others read the Secrets of all tenants of the instance; and a
+    tenant deploys nothing to a namespace that is an engine's. Two instances would undo what each other does there. A
+    provisioner deletes the namespace of a retired instance as soon as no tenant has anything in it, whoever was given
+    it meanwhile.
     """
     place = (added.engine_cluster, added.namespace)
     where = f"namespace {added.namespace} of engine cluster {added.engine_cluster}"
+    if is_platform(added.namespace):
+        raise Refused(f"{where} is the platform's: give another --namespace")
+    for workspace, clusters in sorted(fleet.local_workspaces.items()):
+        if added.engine_cluster in clusters and (workspace, added.namespace) in fleet.tenants:
+            raise Refused(f"{where} is tenant {workspace}/{added.namespace}'s: give another --namespace")
     for other in fleet.instances.values():
         if (other.engine_cluster, other.namespace) != place:
             continue

@@ -54,7 +54,8 @@ class Fleet:
     engines: frozenset[str]
     """Those that this build knows."""
     tenants: LoadedTenants = UNLOADED_TENANTS
-    """Those that orders name, those on some instances, or all. None unless they were loaded."""
+    """Those that orders name, or in whose namespaces they add instances, those on some instances, or all. Not to be
+    read unless they were loaded."""
     has_retired: bool = False
     """Whether :attr:`instances` has all that are retired."""
     moves: Mapping[UUID, Move] = field(default_factory=dict)
@@ -91,6 +92,9 @@ class Fleet:
     """Whether this build works with a version of an engine."""
     is_tested: Callable[[str, str], bool] = lambda engine, version: True
     """Whether it was tested with a version of an engine."""
+    local_workspaces: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    """Engine clusters by the workspaces whose namespaces are in them. None where nobody has told: ``gitopsctl`` tries
+    an order without the planners' settings."""
     is_rebuilt: bool = False
     """A rebuild is under way: of what is on instances there are only the rows that it has come to."""
     uncounted: frozenset[str] = frozenset()

@@ -6,7 +6,7 @@ read from the rows that this leaves. ``gitopsctl engines … --dry-run`` asks th
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from types import MappingProxyType
@@ -17,6 +17,7 @@ from services.common.json_values import canonical
 from services.common.messages import (
     AbortRollout,
     AddEngineCluster,
+    AddEngineInstance,
     AssignWorkspace,
     CancelMove,
     DedicateEngineInstance,
@@ -55,6 +56,7 @@ from services.planner.domain.fleet.rollouts.rollout_orders import change_rollout
 from services.planner.domain.fleet.rollouts.rollout_rows import rings_affected
 from services.planner.domain.fleet.rows import FleetOrderRecord, Move, Outcome, Refused
 from services.planner.domain.policy import Policy
+from services.planner.rows.tenants import TenantName
 
 ORDERS_OF_A_TENANT = (MoveTenant, CancelMove, PinTenant, UnpinTenant)
 """What is known of the tenant that they name has to be read."""
@@ -166,6 +168,20 @@ def _assigned(before: PlacementRules, after: PlacementRules) -> dict[str, tuple[
 def _is_new_step(move: Move, fleet: Fleet) -> bool:
     before = fleet.moves.get(move.tenant_id)
     return before is None or before.step != move.step
+
+
+def tenants_of(order: Order, policy: Policy) -> Collection[TenantName]:
+    """Tenants that an order may be about, whether or not there are any of these names.
+
+    An instance is added to no namespace that a tenant has.
+    """
+    match order:
+        case MoveTenant() | CancelMove() | PinTenant() | UnpinTenant():
+            return (order.tenant,)
+        case AddEngineInstance():
+            return [(each, order.namespace) for each in policy.workspaces_in(order.engine_cluster)]
+        case _:
+            return ()
 
 
 def is_of_all_tenants(order: Order) -> bool:

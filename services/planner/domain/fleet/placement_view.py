@@ -87,6 +87,7 @@ class PlacementView:
         """The engine of the tenant's instance. Raises KeyError if this build does not know it."""
         return self.engines[self.instances[tenant.engine_instance_id].engine]
 
-    def is_engine_namespace(self, namespace: str) -> bool:
-        """Whether an instance watches this namespace."""
-        return any(namespace == instance.namespace for instance in self.instances.values())
+    def is_engine_namespace(self, engine_cluster: str, namespace: str) -> bool:
+        """Whether an instance watches this namespace of a cluster: one of that name elsewhere is another."""
+        place = (engine_cluster, namespace)
+        return any(place == (instance.engine_cluster, instance.namespace) for instance in self.instances.values())

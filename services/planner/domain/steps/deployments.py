@@ -206,7 +206,7 @@ def _check_local(context: Context) -> None:
     on = {tenant.engine_instance_id} if move is None or move.step != "releasing" else {move.source, move.target}
     if not context.policy.clusters_of(tenant.workspace):
         raise Permanent(texts.NO_LOCAL_CLUSTER.message)
-    if context.is_platform(tenant.namespace):
+    if any(map(context.is_platform_on, on)):
         raise Permanent(texts.PLATFORM_NAMESPACE.message)
     if not all(map(context.is_local_on, on)):
         raise Permanent(texts.NOT_ON_ENGINES_CLUSTER.message)

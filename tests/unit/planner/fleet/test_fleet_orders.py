@@ -21,8 +21,8 @@ from services.common.messages import (
     UndrainEngineInstance,
 )
 from services.planner.domain.changes import Changes
-from services.planner.domain.fleet.fleet import Fleet, Holding
-from services.planner.domain.fleet.orders import decide_orders
+from services.planner.domain.fleet.fleet import Fleet, Holding, TenantHere
+from services.planner.domain.fleet.orders import decide_orders, tenants_of
 from services.planner.domain.fleet.reports.report_rows import Installation
 from services.planner.domain.fleet.rows import EngineClusterRow, EngineInstanceRow
 from services.planner.domain.policy import Policy
@@ -124,6 +124,13 @@ REFUSALS = {
         replace(ADDED, id="x" * 64),
         f"an engine instance's id is a DNS label: at most 63 of a-z, 0-9 and '-', not '{'x' * 63}…'",
     ),
+    **{
+        f"the platform's namespace {name}": (
+            replace(ADDED, namespace=name),
+            f"namespace {name} of engine cluster north is the platform's: give another --namespace",
+        )
+        for name in ("kube-system", "gitops-service")
+    },
     "a namespace that is no label": (replace(ADDED, namespace="a.b"), "a namespace is a DNS label"),
     "a profile of what is not installed": (replace(ADDED, profile="fast"), "add '--version'"),
     "a version that is none": (
@@ -226,12 +233,42 @@ def test_instance_when_retired_while_something_is_on_it_then_what_that_is_and_ho
     assert told in outcome(decided(before, RetireEngineInstance("one")))[1]
 
 
+LOCAL = {"local": frozenset({"north"}), "elsewhere": frozenset({"default"})}
+TENANT = TenantHere(UUID(int=1), 0, "one", 5)
+OTHERS = {
+    "of a workspace that is not in the cluster": ("elsewhere", "argocd-2"),
+    "of one that is in none": ("remote", "argocd-2"),
+    "of another namespace": ("local", "team-a"),
+}
+
+
+def test_namespace_when_a_tenant_has_it_then_no_instance_is_added_there() -> None:
+    before = replace(fleet(), tenants={("local", "argocd-2"): TENANT}, local_workspaces=LOCAL)
+    changes = decided(before, ADDED)
+    rule = "namespace argocd-2 of engine cluster north is tenant local/argocd-2's: give another --namespace"
+    assert (outcome(changes), changes.engine_instances) == (("refused", rule), ())
+
+
+@pytest.mark.parametrize("name", OTHERS.values(), ids=OTHERS)
+def test_namespace_when_no_tenant_has_it_in_the_cluster_then_an_instance_is_added_there(name: tuple[str, str]) -> None:
+    before = replace(fleet(), tenants={name: TENANT}, local_workspaces=LOCAL)
+    assert outcome(decided(before, ADDED))[0] == "accepted"
+
+
+def test_instance_when_added_then_only_tenants_are_asked_for_that_could_have_its_namespace() -> None:
+    policy = Policy(local_workspaces={**LOCAL, "both": frozenset({"default", "north"})})
+    assert tenants_of(ADDED, policy) == [("both", "argocd-2"), ("local", "argocd-2")]
+    assert tenants_of(replace(ADDED, engine_cluster="south"), policy) == []
+    assert tenants_of(DrainEngineInstance("one"), policy) == ()
+
+
 @pytest.mark.parametrize(
     "order", [ADDED, replace(ADDED, engine="flux", ring="new")], ids=["as it is", "of a newer build"]
 )
 def test_instance_when_added_as_it_is_known_then_no_other_rule_is_asked(order: AddEngineInstance) -> None:
     known = replace(INSTANCE, id="two", namespace="argocd-2", engine=order.engine, ring=order.ring)
-    assert outcome(decided(fleet(known), order)) == ("unchanged", "it is known")
+    before = replace(fleet(known), tenants={("local", "argocd-2"): TENANT}, local_workspaces=LOCAL)
+    assert outcome(decided(before, order)) == ("unchanged", "it is known")
 
 
 @pytest.mark.parametrize(("version", "told"), [("3.2.11", ""), ("3.2.999", "; 3.2.999 was not tested with this build")])

@@ -311,7 +311,7 @@ def test_instance_when_this_build_does_not_know_its_engine_then_no_tenant_is_pla
     placed = plan(tenant, [changed(1)], fleet, Policy(), NOW).state
     assert placed is not None
     assert placed.tenant.engine_instance_id in {each.id for each in FLEET} - {chosen.id}
-    assert fleet.is_engine_namespace(chosen.namespace)
+    assert fleet.is_engine_namespace(chosen.engine_cluster, chosen.namespace)
     with pytest.raises(Wait, match="gitopsctl engines add"):
         plan(tenant, [changed(1)], PlacementView({each.id: each for each in foreign}, ENGINES), Policy(), NOW)
 
