@@ -42,7 +42,7 @@ def sent(monkeypatch: pytest.MonkeyPatch) -> list[FleetOrder]:
     show_fleet(monkeypatch, ROLLED)
     monkeypatch.setattr(fleet_orders, "load", lambda _: None)
     monkeypatch.setattr(fleet_orders, "database_time", lambda _: at(1000))
-    monkeypatch.setattr(fleet_orders, "send_order", lambda _, order: orders.append(order))
+    monkeypatch.setattr(fleet_orders, "send_order", lambda _, order, __: orders.append(order))
     monkeypatch.setattr(fleet_orders, "_outcome", lambda *_: ("accepted", ""))
     return orders
 
