@@ -45,7 +45,9 @@ READING_URL = typer.Option(
     help="postgresql://gitops_reader:…@host:port/gitops?sslmode=verify-full&sslrootcert=FILE",
 )
 """Of commands that write nothing there; the owner may do that, too."""
-TIMEOUT = typer.Option(30.0, help="Seconds to wait for the database.")
+SHORTEST_WAIT = 0.1
+"""Seconds that a command may be told to wait: none would be no answer, whatever the database is like."""
+TIMEOUT = typer.Option(30.0, min=SHORTEST_WAIT, help="Seconds to wait for the database.")
 
 
 @contextmanager

@@ -15,7 +15,7 @@ from uuid import UUID, uuid4
 import typer
 from psycopg import IsolationLevel
 
-from services.cli.database_connection import connected
+from services.cli.database_connection import SHORTEST_WAIT, connected
 from services.cli.output import Output, Row, print_rows, print_values
 from services.cli.sending import ACKNOWLEDGED_WITHIN, Unacknowledged, publishing
 from services.common.avro import AvroCodec, SchemaRegistry, value_subject
@@ -40,7 +40,12 @@ REFUSED = 1
 """Exit code."""
 
 DRY_RUN = typer.Option(False, "--dry-run", help="Only tell what would be decided, by what the database shows.")
-WAIT = typer.Option(60.0, "--timeout", help="Seconds to wait for the database, and for a planner to decide.")
+WAIT = typer.Option(
+    60.0,
+    "--timeout",
+    min=SHORTEST_WAIT,
+    help="Seconds to wait each time: for the database, the schema registry, the brokers, and a planner to decide.",
+)
 TIME = "SELECT now()"
 OUTCOME = "SELECT outcome, message FROM fleet_orders WHERE id = %s"
 

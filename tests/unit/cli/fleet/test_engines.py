@@ -139,6 +139,18 @@ def test_order_when_refused_then_a_program_reads_why_and_people_see_it_on_stderr
     assert (given.exit_code, given.stderr) == (1, "one: refused, it has tenants\n")
 
 
+@pytest.mark.parametrize(
+    ("command", "seconds"),
+    [(("drain", "one"), "0"), (("drain", "one"), "-1"), (("list",), "0"), (("wait", "one"), "-1")],
+)
+def test_command_when_it_is_to_wait_for_no_time_then_it_is_refused_and_nothing_is_sent(
+    sent: list[FleetOrder], command: tuple[str, ...], seconds: str
+) -> None:
+    refused = typed(*command, "--timeout", seconds)
+    assert (refused.exit_code, sent) == (2, [])
+    assert "greater than or equal to" in refused.stderr
+
+
 def test_order_when_no_planner_decides_in_time_then_that_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     def undecided(*_: object) -> tuple[str, str]:
         raise Retry("the order is sent")
