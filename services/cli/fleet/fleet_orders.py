@@ -123,6 +123,7 @@ def _show_plan(order: Order, plan: Mapping[str, PlanTable], url: str, timeout: f
     if output is Output.TABLE and tried.outcome == "accepted":
         for name, table in plan.items():
             print_rows(planned[name], table.columns, output, nothing="")
+            typer.echo()
     document = {"outcome": tried.outcome, "message": tried.message, **planned}
     _tell(order, f"would be {tried.outcome}", tried.message, document, output)
 

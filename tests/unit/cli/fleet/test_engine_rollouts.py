@@ -93,7 +93,7 @@ def test_rollout_when_only_tried_then_each_ring_is_shown_with_how_many_move_at_e
     assert lines[2].split() == [
         "general", "general-old-0,", "general-old-1", "general-new-0", "60", "2,", "6,", "60",
     ]  # fmt: skip
-    assert lines[3] == "rollout: would be accepted, rings canary, general, each stage soaks 1:00:00"
+    assert lines[3:] == ["", "rollout: would be accepted, rings canary, general, each stage soaks 1:00:00"]
     assert sent == []
 
 

@@ -213,12 +213,14 @@ def test_rebalance_when_only_tried_then_it_shows_who_would_go_where_and_nothing_
     monkeypatch.setattr(fleet_orders, "fleet", lambda *_: CROWDED)
     tried = typed("rebalance", "--dry-run")
     words = [line.split() for line in tried.stdout.splitlines()]
-    assert words[0] == ["tenant", "load", "from", "to", "step"]
+    assert words[0] == ["tenant", "load", "from", "to", "then", "at", "step"]
     assert [row[1:] for row in words[1:3]] == [["1.0", "one", "two", "ordered"]] * 2
-    assert words[3:6] == [
-        ["instance", "state", "capacity", "load", "then"],
+    assert words[3:8] == [
+        [],
+        ["instance", "state", "capacity", "load", "now", "load", "then"],
         ["one", "accepting", "100", "4.0", "2.0"],
         ["two", "accepting", "100", "0.0", "2.0"],
+        [],
     ]
     assert tried.stdout.endswith("fleet: would be accepted, tenants that move: 2 of 4\n")
     assert sent == []
