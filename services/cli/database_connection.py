@@ -19,6 +19,8 @@ OWNER, READER, BACKUP = "DATABASE_OWNER_URL", "DATABASE_READER_URL", "DATABASE_B
 
 def checked_url(url: str) -> str:
     """``url``, if it says what a connection needs. Raises InvalidConfiguration."""
+    if not url:
+        raise InvalidConfiguration(f"set {READER} or {OWNER}, or give --url")
     try:
         check_database_url(url)
     except ValueError as error:
@@ -38,7 +40,7 @@ URL = typer.Option(
     help="postgresql://gitops_owner:…@host:port/gitops?sslmode=verify-full&sslrootcert=FILE",
 )
 READING_URL = typer.Option(
-    ...,
+    "",  # not required: typer would call both variables a list when neither is set
     "--url",
     envvar=[READER, OWNER],
     callback=checked_url,
