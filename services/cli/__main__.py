@@ -10,6 +10,7 @@ from importlib.util import find_spec
 from itertools import pairwise
 from typing import Any
 
+import structlog
 import typer
 from typer.core import TyperGroup
 from typer.main import get_command, get_group
@@ -100,7 +101,8 @@ def main() -> None:
 
 
 def _run_command() -> None:
-    """What no command has tried again is told like what was tried in vain."""
+    """What no command has tried again is told like what was tried in vain; what is logged is no part of the output."""
+    structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
     require_utf8(sys.argv)
     try:
         app()

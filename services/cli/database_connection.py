@@ -9,8 +9,8 @@ from contextlib import contextmanager
 import psycopg
 import typer
 
-from services.common.errors import InvalidConfiguration, Retry
-from services.planner.database.errors import decision_on, described
+from services.common.errors import InvalidConfiguration, NoPermission, Retry
+from services.planner.database.errors import decision_on, described, is_login_refused
 from services.planner.database_url import check_database_url
 
 OWNER, READER, BACKUP = "DATABASE_OWNER_URL", "DATABASE_READER_URL", "DATABASE_BACKUP_URL"
@@ -19,6 +19,8 @@ OWNER, READER, BACKUP = "DATABASE_OWNER_URL", "DATABASE_READER_URL", "DATABASE_B
 
 def checked_url(url: str) -> str:
     """``url``, if it says what a connection needs. Raises InvalidConfiguration."""
+    if not url:
+        raise InvalidConfiguration(f"set {READER} or {OWNER}, or give --url")
     try:
         check_database_url(url)
     except ValueError as error:
@@ -38,25 +40,32 @@ URL = typer.Option(
     help="postgresql://gitops_owner:…@host:port/gitops?sslmode=verify-full&sslrootcert=FILE",
 )
 READING_URL = typer.Option(
-    ...,
+    "",  # not required: typer would call both variables a list when neither is set
     "--url",
     envvar=[READER, OWNER],
     callback=checked_url,
     help="postgresql://gitops_reader:…@host:port/gitops?sslmode=verify-full&sslrootcert=FILE",
 )
 """Of commands that write nothing there; the owner may do that, too."""
-TIMEOUT = typer.Option(30.0, help="Seconds to wait for the database.")
+SHORTEST_WAIT = 0.1
+"""Seconds that a command may be told to wait: none would be no answer, whatever the database is like."""
+TIMEOUT = typer.Option(30.0, min=SHORTEST_WAIT, help="Seconds to wait for the database.")
 
 
 @contextmanager
 def connected(url: str) -> Iterator[psycopg.Connection]:
-    """A connection, committed at the end. Raises Retry if the database cannot do it now, InvalidConfiguration."""
+    """A connection, committed at the end.
+
+    Raises Retry if the database cannot do it now, NoPermission if it does not let us in, InvalidConfiguration.
+    """
     try:
         with psycopg.connect(url) as connection:
             yield connection
     except psycopg.errors.UndefinedTable as error:
         raise InvalidConfiguration("the database is older than this build; run 'gitopsctl database upgrade'") from error
     except psycopg.Error as error:
+        if is_login_refused(error):
+            raise NoPermission(f"{_source_of(url)}: {described(error)}") from error
         if decision_on(error) is Retry:
             raise Retry(described(error)) from error
         # Without a primary message it is about a parameter of the URL, and the text shows parts of the password.

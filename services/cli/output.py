@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any
 
@@ -109,7 +109,9 @@ def _cell(value: Any) -> str:
             return "-"
         case list():
             return ", ".join(map(_cell, value))
+        case bool():
+            return "yes" if value else "no"
         case datetime():
-            return value.strftime("%Y-%m-%d %H:%M:%S")
+            return f"{value.astimezone(UTC):%Y-%m-%d %H:%M:%SZ}"
         case _:
             return readable(str(value))

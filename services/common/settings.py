@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Annotated, Any, Literal, Self, TypeVar
 
 from pydantic import BeforeValidator, Field, FilePath, SecretStr, ValidationError, model_validator
+from pydantic_core import ErrorDetails
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from services.common.addresses import AddressPolicy
@@ -128,8 +129,12 @@ def load(settings: type[SettingsT]) -> SettingsT:
     try:
         return settings()
     except ValidationError as error:
-        problems = "; ".join(f"{_variable(item['loc'])}: {item['msg']}" for item in error.errors(include_input=False))
+        problems = "; ".join(map(_problem, error.errors(include_input=False)))
         raise InvalidConfiguration(f"invalid settings: {problems}") from None
+
+
+def _problem(item: ErrorDetails) -> str:
+    return f"{_variable(item['loc'])}: {'is not set' if item['type'] == 'missing' else item['msg']}"
 
 
 def _variable(location: tuple[int | str, ...]) -> str:

@@ -74,7 +74,7 @@ def test_instance_when_ordered_then_it_is_listed_and_streamed_and_the_same_order
     instances = json.loads(of_instances(stack, "list", "-o", "json").stdout)
     (listed,) = [each for each in instances if each["id"] == instance]
     assert (listed["state"], listed["tenants"]) == ("provisioning", 0)
-    assert "dedicatedTo" in of_instances(stack, "show", instance).stdout
+    assert "dedicated to" in of_instances(stack, "show", instance).stdout
 
 
 def test_order_when_it_breaks_a_rule_then_the_command_fails_and_names_it(stack: HostedStack, instance: str) -> None:

@@ -28,7 +28,7 @@ COLUMNS = {
     "region": "region",
     "ring": "ring",
     "instances": "instances",
-    "kind": "by",
+    "kind": "kind",
     "since": "since",
 }
 
@@ -156,6 +156,6 @@ def _row(  # noqa: PLR0917 - the columns
         "namespace": namespace,
         "region": region,
         "ring": ring,
-        "instances": ", ".join(instances),
+        "instances": instances,
         "since": since,
     }

@@ -6,6 +6,7 @@ the screen of :mod:`fleet_view`.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 import typer
@@ -38,7 +39,8 @@ WATCH = typer.Option(
     "-w",
     help="Go on until interrupted: a table with what is under way, or for a program what changes.",
 )
-FIELD = {"field": "", "value": ""}
+FIELD = {"field": "field", "value": "value"}
+_CAPITAL = re.compile(r"[A-Z]")
 
 
 def list_instances(
@@ -158,8 +160,13 @@ def _last_sample(url: str, told: InstanceHealth | None) -> EngineSample | None:
 
 
 def _fields(row: Row) -> list[Row]:
-    """A row for each value, so that a table has them one below the other, as people read them."""
-    return [{"field": name, "value": value} for name, value in row.items()]
+    """A row for each value, so that a table has them one below the other, as people read them: named in words."""
+    return [{"field": _in_words(name), "value": value} for name, value in row.items()]
+
+
+def _in_words(name: str) -> str:
+    """A name as JSON has it, such as ``dedicatedTo``."""
+    return _CAPITAL.sub(lambda capital: f" {capital[0].lower()}", name)
 
 
 def _table(shown: Fleet, listed: Sequence[EngineInstanceRow]) -> RenderableType:

@@ -54,7 +54,9 @@ IS_IT_STOPPED = (
     "Nothing fences an engine that runs while no agent reaches it: it goes on to deploy what its tenants wanted last, "
     "beside the instances that have them now. Is it certain that the engine of {instance} is stopped, for good?"
 )
-READY_WITHIN = typer.Option(120.0, "--timeout", help="Seconds to wait for the database, and for the instance.")
+READY_WITHIN = typer.Option(
+    120.0, "--timeout", min=0, help="Seconds to wait for the database, and for the instance; 0: only look."
+)
 
 UPSERT = f"""
 INSERT INTO engine_instances AS known (id, namespace, state, created_at, engine, engine_cluster, region, engine_class,

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import typer
 from rich.console import RenderableType
+from rich.text import Text
 
 from services.cli.database_connection import READING_URL, TIMEOUT, connected
 from services.cli.fleet.fleet_orders import DRY_RUN, WAIT, give_order
@@ -40,6 +41,8 @@ COLUMNS = {
     "since": "since",
     "message": "message",
 }
+NO_MOVE = "no tenant is being moved"
+"""In place of a table without rows."""
 
 
 def move(
@@ -75,7 +78,7 @@ def list_moves(
     """List tenants that are on their way to another instance, with the step that each is at."""
     if watch:
         _watch(url, timeout, output, over=over)
-    print_rows(_listed(url, timeout, over=over), COLUMNS, output, nothing="no tenant is being moved")
+    print_rows(_listed(url, timeout, over=over), COLUMNS, output, nothing=NO_MOVE)
 
 
 def _watch(url: str, timeout: float, output: Output, *, over: bool) -> None:
@@ -87,6 +90,8 @@ def _watch(url: str, timeout: float, output: Output, *, over: bool) -> None:
 
 def screen(rows: Sequence[Row]) -> RenderableType:
     """Moves that have begun before those that wait for their turn, and these before those that are over."""
+    if not rows:
+        return Text(NO_MOVE)
     ordered = sorted(rows, key=lambda row: (row["step"] in OVER_STEPS, row["step"] == "ordered"))
     return FittedTable((), lambda count: table_of(ordered[:count], COLUMNS), len(ordered))
 

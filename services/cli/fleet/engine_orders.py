@@ -16,7 +16,7 @@ ORDERS = """
 SELECT id, kind, subject, arguments, actor, outcome, message, ordered_at, decided_at
   FROM fleet_orders
  WHERE %s IN ('', subject)
- ORDER BY decided_at DESC, id
+ ORDER BY decided_at DESC, ordered_at DESC, id
  LIMIT %s
 """
 COLUMNS = {

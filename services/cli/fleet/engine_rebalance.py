@@ -14,8 +14,14 @@ from services.planner.domain.fleet.fleet import Fleet
 from services.planner.domain.fleet.placement.measured_load import WAITING, in_applications
 
 FROM = typer.Option([], "--from", metavar="INSTANCE", help="Move only tenants that are on it; may be repeated.")
-TENANTS = {"tenant": "tenant", "load": "load", "from": "from", "to": "to", "step": "step"}
-INSTANCES = {"instance": "instance", "state": "state", "capacity": "capacity", "before": "load", "after": "then"}
+TENANTS = {"tenant": "tenant", "load": "load", "from": "from", "to": "to", "step": "then at step"}
+INSTANCES = {
+    "instance": "instance",
+    "state": "state",
+    "capacity": "capacity",
+    "before": "load now",
+    "after": "load then",
+}
 
 
 def rebalance(

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 import pydantic
 import typer
+from rich.console import RenderableType
+from rich.text import Text
 
 from services.cli.database_connection import READING_URL, TIMEOUT, connected
 from services.cli.fleet.fleet_orders import DRY_RUN, WAIT, PlanTable, give_order
@@ -42,6 +44,8 @@ COLUMNS = {
     "since": "since",
     "reason": "reason",
 }
+NO_ROLLOUT = "no rollout has been ordered"
+"""In place of a table without rows."""
 PLANNED = {
     "ring": "ring",
     "oldInstances": "old instances",
@@ -120,7 +124,7 @@ def status(output: Output = OUTPUT, url: str = READING_URL, timeout: float = TIM
     if watch:
         _watch(url, timeout, output)
         return
-    print_rows(status_rows(_newest(url, timeout)), COLUMNS, output, nothing="no rollout has been ordered")
+    print_rows(status_rows(_newest(url, timeout)), COLUMNS, output, nothing=NO_ROLLOUT)
 
 
 def planned_rows(planned: Fleet) -> list[Row]:
@@ -187,11 +191,16 @@ def status_rows(rollout: Rollout | None) -> list[Row]:
     return [row]
 
 
+def screen(rows: Sequence[Row]) -> RenderableType:
+    """What people see of the rows of :func:`status_rows`."""
+    return table_of(rows, COLUMNS) if rows else Text(NO_ROLLOUT)
+
+
 def _watch(url: str, timeout: float, output: Output) -> None:
     if output is not Output.TABLE:
         print_changes(_until_over(url, timeout), output)
     else:
-        show_screens(table_of(rows, COLUMNS) for rows in _until_over(url, timeout))
+        show_screens(map(screen, _until_over(url, timeout)))
 
 
 def _until_over(url: str, timeout: float) -> Iterator[list[Row]]:

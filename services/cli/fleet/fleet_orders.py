@@ -15,15 +15,15 @@ from uuid import UUID, uuid4
 import typer
 from psycopg import IsolationLevel
 
-from services.cli.database_connection import connected
+from services.cli.database_connection import SHORTEST_WAIT, connected
 from services.cli.output import Output, Row, print_rows, print_values
-from services.cli.sending import publishing
+from services.cli.sending import ACKNOWLEDGED_WITHIN, Unacknowledged, publishing
 from services.common.avro import AvroCodec, SchemaRegistry, value_subject
-from services.common.errors import Retry
+from services.common.errors import Retry, Unavailable
 from services.common.kafka import FLEET_ORDERS, Publisher
 from services.common.messages import FleetOrder, Order
 from services.common.settings import KafkaSettings, load
-from services.common.startup import await_dependency
+from services.common.startup import await_dependency, one_line
 from services.common.telemetry import TRACEPARENT, new_traceparent
 from services.kinds.shared.text import readable
 from services.planner.database.fleet_queries import load_all_tenants, load_counted_fleet, load_measured
@@ -40,9 +40,18 @@ REFUSED = 1
 """Exit code."""
 
 DRY_RUN = typer.Option(False, "--dry-run", help="Only tell what would be decided, by what the database shows.")
-WAIT = typer.Option(60.0, "--timeout", help="Seconds to wait for the database, and for a planner to decide.")
+WAIT = typer.Option(
+    60.0,
+    "--timeout",
+    min=SHORTEST_WAIT,
+    help="Seconds to wait each time: for the database, the schema registry, the brokers, and a planner to decide.",
+)
 TIME = "SELECT now()"
 OUTCOME = "SELECT outcome, message FROM fleet_orders WHERE id = %s"
+
+
+class Undecided(Unavailable):
+    """No decision on an order is known in time: a planner that reads it decides on it later."""
 
 
 class PlanTable(NamedTuple):
@@ -66,15 +75,23 @@ def give_order(
     """Have a planner decide on ``order``, and print what it has decided; a refusal goes to stderr.
 
     With ``dry_run`` nothing is sent, and ``plan`` is shown of what would become of the fleet. Programs are shown one
-    document in any case: ``outcome`` and ``message``. Raises Exit with code 1 if it is refused, Unavailable if it is
-    not decided in time: then it may be later.
+    document of each order that is sent: ``outcome`` and ``message``.
+
+    Raises:
+        Exit: with code 1, as it is refused.
+        Undecided: it is not decided in time, and may be later. Programs are shown its ``id``.
+        Unavailable: it was not sent.
     """
     if dry_run:
         _show_plan(order, plan, url, timeout, output)
         return
     given = _given(order, url, timeout)
-    send_order(load(KafkaSettings), given)
-    outcome, message = await_dependency("planner", lambda: _outcome(url, given.id), timeout)
+    try:
+        outcome, message = _decision(given, url, timeout)
+    except Undecided as error:
+        if output is not Output.TABLE:
+            print_values({"outcome": "undecided", "message": one_line(error), "id": given.id}, output)
+        raise
     _tell(order, outcome, message, {"outcome": outcome, "message": message}, output)
 
 
@@ -106,6 +123,7 @@ def _show_plan(order: Order, plan: Mapping[str, PlanTable], url: str, timeout: f
     if output is Output.TABLE and tried.outcome == "accepted":
         for name, table in plan.items():
             print_rows(planned[name], table.columns, output, nothing="")
+            typer.echo()
     document = {"outcome": tried.outcome, "message": tried.message, **planned}
     _tell(order, f"would be {tried.outcome}", tried.message, document, output)
 
@@ -134,15 +152,35 @@ def _tell(order: Order, outcome: str, message: str, document: Mapping[str, Any],
         raise typer.Exit(REFUSED)
 
 
-def send_order(settings: KafkaSettings, order: FleetOrder) -> None:
-    """Send ``order``; return when it is acknowledged. Raises Unavailable."""
+def _decision(given: FleetOrder, url: str, timeout: float) -> tuple[str, str]:
+    """Outcome and message, by a planner. Raises Undecided, or Unavailable if the order was not sent."""
+    shown = f"'gitopsctl engines orders -o json' shows it, with id {given.id}"
+    try:
+        send_order(load(KafkaSettings), given, timeout)
+    except Unacknowledged as error:
+        raise Undecided(f"the order may have been sent: {error}; if it was, {shown} once it is decided on") from error
+    try:
+        return await_dependency("planner", lambda: _outcome(url, given.id), timeout)
+    except Unavailable as error:
+        raise Undecided(f"{error}; {shown} then") from error
+
+
+def send_order(settings: KafkaSettings, order: FleetOrder, timeout: float = ACKNOWLEDGED_WITHIN) -> None:
+    """Send ``order``; return when it is acknowledged. Raises as :func:`publishing`."""
+    registry = SchemaRegistry(settings)
+
+    def encode() -> bytes:
+        return AvroCodec(registry, FleetOrder, value_subject(FLEET_ORDERS)).encode_message(order)
+
+    try:
+        message = await_dependency("schema registry", encode, timeout)
+    except Unavailable as error:
+        raise Unavailable(f"{error}; nothing was sent") from error
 
     def send(publisher: Publisher) -> None:
-        codec = AvroCodec(SchemaRegistry(settings), FleetOrder, value_subject(FLEET_ORDERS))
-        headers = {TRACEPARENT: new_traceparent()}
-        publisher.send_message(FLEET_ORDERS, None, codec.encode_message(order), headers).result()
+        publisher.send_message(FLEET_ORDERS, None, message, {TRACEPARENT: new_traceparent()}).result()
 
-    publishing(settings, send)
+    publishing(settings, send, timeout)
 
 
 def fleet(url: str, order: Order | None = None) -> Fleet:

@@ -1,13 +1,14 @@
 """An idempotent producer whose sends can be awaited from asyncio or waited for from a plain thread.
 
-librdkafka retries by itself for as long as ``DELIVERY_TIMEOUT_MS``; a failure that reaches the caller is final for
-that message, and the caller must not go on as if it had been sent.
+librdkafka retries by itself for as long as ``DELIVERY_SECONDS``, or as its caller has patience; a failure that reaches
+the caller is final for that message, and the caller must not go on as if it had been sent. It may have arrived all the
+same: a broker that took it may be the one whose acknowledgement is missing.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 
 import structlog
@@ -19,12 +20,17 @@ from services.common.telemetry.metrics import Direction, count_messages
 
 log = structlog.get_logger(__name__)
 
-DELIVERY_TIMEOUT_MS = 120_000
+DELIVERY_SECONDS = 120.0
 POLL_SECONDS = 0.1
 MAX_MESSAGE_BYTES = 5 * 1024 * 1024
 """The limit of the topic of dead letters, the largest: a letter contains another message and its circumstances."""
 PARTITION_BY_KEY = -1
 LOG_ALERTS = 1  # of syslog; librdkafka writes to stderr past our log, and what matters comes by error_cb too
+
+
+def log_error(error: KafkaError) -> None:
+    """What librdkafka cannot do at the moment; it goes on trying."""
+    log.warning("kafka", error=error.str())
 
 
 class QueueFull(Retry):
@@ -34,8 +40,21 @@ class QueueFull(Retry):
 class Publisher:
     """Sends messages with ``acks=all``, in order per partition, without duplicates within a session."""
 
-    def __init__(self, brokers: Brokers, service: str) -> None:
-        """Connects lazily. A thread serves delivery reports until :meth:`close`."""
+    def __init__(
+        self,
+        brokers: Brokers,
+        service: str,
+        delivery_seconds: float = DELIVERY_SECONDS,
+        on_error: Callable[[KafkaError], None] = log_error,
+    ) -> None:
+        """Connects lazily. A thread serves delivery reports until :meth:`close`.
+
+        Args:
+            brokers: where to, and with which credentials.
+            service: whose messages they are.
+            delivery_seconds: after which a message is given up that no broker has acknowledged.
+            on_error: called with what librdkafka cannot do at the moment: each attempt to connect, say.
+        """
         self._service = service
         self._producer = Producer(
             client_properties(brokers)
@@ -46,11 +65,11 @@ class Publisher:
                 "linger.ms": 0,
                 "batch.size": FETCHED_BYTES,  # consumers fetch whole batches
                 "compression.type": "lz4",
-                "message.timeout.ms": DELIVERY_TIMEOUT_MS,
+                "message.timeout.ms": round(delivery_seconds * 1000),
                 "partitioner": "murmur2_random",
                 "message.max.bytes": MAX_MESSAGE_BYTES,
                 "log_level": LOG_ALERTS,
-                "error_cb": self._complain,
+                "error_cb": on_error,
             }
         )
         self._closing = threading.Event()
@@ -82,7 +101,7 @@ class Publisher:
         except BufferError as error:
             raise QueueFull(f"producer queue for {topic} is full") from error
         except KafkaException as error:
-            raise Retry(f"cannot send to {topic}: {error}") from error
+            raise Retry(f"cannot send to {topic}: {error.args[0].str()}") from error
         count_messages(self._service, topic, Direction.SENT)
         return outcome
 
@@ -111,10 +130,6 @@ class Publisher:
         self._closing.set()
         self._reports.join()
 
-    def _complain(self, error: KafkaError) -> None:
-        """Log an error from which librdkafka recovers by itself."""
-        log.warning("kafka", error=error.str())
-
     def _serve_reports(self) -> None:
         while not self._closing.is_set():
             self._producer.poll(POLL_SECONDS)
@@ -124,6 +139,6 @@ def _complete_future(outcome: Future[int], error: KafkaError | None, message: Me
     if outcome.cancelled():
         return
     if error is not None:
-        outcome.set_exception(Retry(f"message to {message.topic()} was not delivered: {error}"))
+        outcome.set_exception(Retry(f"message to {message.topic()} was not acknowledged: {error.str()}"))
     else:
         outcome.set_result(message.offset() or 0)

@@ -63,6 +63,16 @@ def _decision_of_client(error: psycopg.Error) -> type[Retry | Poison | Permanent
             return Permanent
 
 
+LOGIN_REFUSED = ("password authentication failed", "no password supplied", "no pg_hba.conf entry")
+"""Parts of what the server, or libpq, says then. An error of a connection that was never made has no SQLSTATE; a server
+that says it in another language is taken for one that does not answer."""
+
+
+def is_login_refused(error: psycopg.Error) -> bool:
+    """Whether the server has answered that it does not let us in: no waiting helps."""
+    return error.sqlstate is None and any(words in str(error) for words in LOGIN_REFUSED)
+
+
 def described(error: psycopg.Error) -> str:
     """What PostgreSQL says of it, without the details: they may hold a tenant's values."""
     return error.diag.message_primary or str(error)

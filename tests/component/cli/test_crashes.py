@@ -240,7 +240,7 @@ def test_engine_cluster_when_adding_it_is_killed_at_any_moment_and_run_again_the
 ) -> None:
     brokers, url = Brokers(tmp_path, monkeypatch), database.owner_url
 
-    def decide(_: object, order: FleetOrder) -> None:
+    def decide(_: object, order: FleetOrder, __: float) -> None:
         """A planner takes up what is sent."""
         Moments.come()
         with closing(DatabaseSession(database.planner_url, ENGINES)) as session:

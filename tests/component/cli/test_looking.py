@@ -95,3 +95,21 @@ def test_fleet_when_looked_at_then_a_rollout_that_has_ended_is_shown_for_a_day(f
     with psycopg.connect(filled.owner_url) as owner:
         owner.execute(ROLLOUT, ("soaking",))
     assert [shown(ended) for ended in ("0", "23 hours 50 minutes", "24 hours", "30 days")] == [True, True, False, False]
+
+
+ORDERED = """
+INSERT INTO fleet_orders (id, kind, subject, arguments, actor, outcome, message, ordered_at, decided_at)
+SELECT md5(n::text)::uuid, 'DrainEngineInstance', 'argocd-' || n, '{}', 'someone', 'accepted', '',
+       timestamptz '2026-01-01' + n * interval '1 s', timestamptz '2026-01-02'
+  FROM generate_series(1, 9) n
+"""
+
+
+def test_orders_when_a_planner_has_decided_on_them_together_then_the_newest_is_listed_first(
+    filled: Database, url_of: UrlOf
+) -> None:
+    with psycopg.connect(filled.owner_url) as owner:
+        owner.execute(ORDERED)
+    known = {"DATABASE_READER_URL": url_of(filled, "reader")}
+    outcome = CliRunner(env=known).invoke(app, ["engines", "orders", "-o", "json"], catch_exceptions=False)
+    assert [row["subject"] for row in json.loads(outcome.stdout)] == [f"argocd-{n}" for n in range(9, 0, -1)]

@@ -49,7 +49,7 @@ def test_audit_when_shown_as_a_table_then_a_line_tells_who_did_what_and_what_cam
     result, _ = asked(monkeypatch)
     line = " ".join(result.stdout.splitlines()[1].split())
     assert line == (
-        "2026-05-04 12:00:00 local/team-a GitOpsDeployment/web 2 update kubectl-edit Failed 2026-05-04 12:00:01 "
+        "2026-05-04 12:00:00Z local/team-a GitOpsDeployment/web 2 update kubectl-edit Failed 2026-05-04 12:00:01Z "
         "spec.source.path [31m[red]cannot be '/'"
     )
 

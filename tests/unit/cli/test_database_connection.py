@@ -48,3 +48,9 @@ def test_look_when_there_is_a_url_of_the_reader_then_it_is_taken_and_otherwise_t
     variables: dict[str, str], used: str
 ) -> None:
     assert CliRunner(env=variables).invoke(app).stdout == f"{used}\n"
+
+
+def test_look_when_there_is_no_url_then_both_variables_are_named() -> None:
+    outcome = CliRunner(env={"DATABASE_READER_URL": None, "DATABASE_OWNER_URL": None}).invoke(app)
+    assert isinstance(outcome.exception, InvalidConfiguration)
+    assert str(outcome.exception) == "set DATABASE_READER_URL or DATABASE_OWNER_URL, or give --url"

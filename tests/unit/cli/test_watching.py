@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import pytest
-from rich.console import Console
+from rich.console import Console, RenderableType
 
-from services.cli.fleet import engine_moves
+from services.cli.fleet import engine_moves, engine_rollouts
 from services.cli.output import Output, Row
 from services.cli.watching import print_changes, show_screens
 from tests.unit.cli.fleet.test_engines import typed
@@ -94,3 +94,19 @@ def test_moves_when_they_are_more_than_the_terminal_has_lines_then_those_that_ha
         "releasing-0", "releasing-1", "releasing-2", "ordered-0", "ordered-1",
     ]  # fmt: skip
     assert rest == "and 4 more"
+
+
+@pytest.mark.parametrize(
+    ("screen", "told"),
+    [
+        (engine_moves.screen, "no tenant is being moved\n"),
+        (engine_rollouts.screen, "no rollout has been ordered\n"),
+    ],
+)
+def test_screen_when_there_is_nothing_to_show_then_that_is_told_and_no_bare_headings(
+    screen: Callable[[Sequence[Row]], RenderableType], told: str
+) -> None:
+    shown = Console(width=80)
+    with shown.capture() as captured:
+        shown.print(screen([]))
+    assert captured.get() == told

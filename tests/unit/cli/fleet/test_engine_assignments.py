@@ -95,17 +95,20 @@ def test_order_when_only_tried_then_the_rule_is_named_and_nothing_is_sent(sent: 
 def test_assignments_when_listed_then_each_says_of_whom_it_is_and_which_instances_are_meant() -> None:
     rows = json.loads(typed("assignments", "-o", "json").stdout)
     assert [(row["kind"], row["workspace"], row["namespace"], row["instances"]) for row in rows] == [
-        ("assign", "other", "", "two"),
-        ("pin", "other", "web", "two"),
-        ("dedicate", "team", "", "one"),
+        ("assign", "other", "", ["two"]),
+        ("pin", "other", "web", ["two"]),
+        ("dedicate", "team", "", ["one"]),
     ]
     assert yaml.safe_load(typed("assignments", "-o", "yaml").stdout)[0]["region"] == "eu"
+    headings, first, *_ = typed("assignments").stdout.splitlines()
+    assert headings.split() == ["workspace", "namespace", "region", "ring", "instances", "kind", "since"]
+    assert first.split()[:6] == ["other", "-", "eu", "-", "two", "assign"]
 
 
 def test_assignment_when_its_workspace_has_an_instance_to_itself_then_no_shared_one_is_meant() -> None:
     rules = PlacementRules({"team": WorkspaceAssignment("team", "eu", "", at(3))})
     assigned, _ = engine_assignments.assignment_rows(replace(ASSIGNED, rules=rules))
-    assert (assigned["kind"], assigned["instances"]) == ("assign", "one")
+    assert (assigned["kind"], assigned["instances"]) == ("assign", ["one"])
 
 
 def test_instance_when_listed_then_its_load_is_told_in_applications(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -103,7 +103,10 @@ def test_instance_when_shown_then_all_of_it_is() -> None:
     (row,) = json.loads(typed("show", "one", "-o", "json").stdout)
     assert (row["orderedAt"], row["overload"], row["parts"]) == ("2026-05-04T12:00:02Z", OVERLOAD, PARTS)
     lines = [line.split() for line in typed("show", "one").stdout.splitlines()]
-    assert ["orderedAt", "2026-05-04", "12:00:02"] in lines
+    assert lines[:2] == [["field", "value"], ["id", "one"]]
+    assert ["ordered", "at", "2026-05-04", "12:00:02Z"] in lines
+    assert ["dedicated", "to", "team"] in lines
+    assert ["cordoned", "no"] in lines
     assert ["parts", "team/shop@one,", "team/web@one"] in lines
     assert isinstance(typed("show", "two").exception, InvalidConfiguration)
 
@@ -135,7 +138,7 @@ def test_instance_when_its_agent_has_counted_then_it_is_shown_how_many_applicati
     assert [row[name] for name in COUNTED] == ["2026-05-04T12:01:00Z", 2410, 3, 1, 4, 2]
     assert yaml.safe_load(typed("show", "one", "-o", "yaml").stdout) == [row]
     lines = [line.split() for line in typed("show", "one").stdout.splitlines()]
-    assert ["countedAt", "2026-05-04", "12:01:00"] in lines
+    assert ["counted", "at", "2026-05-04", "12:01:00Z"] in lines
     assert ["late", "3"] in lines
 
 

@@ -35,7 +35,7 @@ def sent(monkeypatch: pytest.MonkeyPatch) -> list[FleetOrder]:
     given: list[FleetOrder] = []
     monkeypatch.setattr(fleet_orders, "load", lambda _: None)
     monkeypatch.setattr(fleet_orders, "database_time", lambda _: at(1000))
-    monkeypatch.setattr(fleet_orders, "send_order", lambda _, order: given.append(order))
+    monkeypatch.setattr(fleet_orders, "send_order", lambda _, order, __: given.append(order))
     monkeypatch.setattr(fleet_orders, "_outcome", lambda *_: ("accepted", ""))
     return given
 

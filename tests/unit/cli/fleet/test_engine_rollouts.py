@@ -42,7 +42,7 @@ def sent(monkeypatch: pytest.MonkeyPatch) -> list[FleetOrder]:
     show_fleet(monkeypatch, ROLLED)
     monkeypatch.setattr(fleet_orders, "load", lambda _: None)
     monkeypatch.setattr(fleet_orders, "database_time", lambda _: at(1000))
-    monkeypatch.setattr(fleet_orders, "send_order", lambda _, order: orders.append(order))
+    monkeypatch.setattr(fleet_orders, "send_order", lambda _, order, __: orders.append(order))
     monkeypatch.setattr(fleet_orders, "_outcome", lambda *_: ("accepted", ""))
     return orders
 
@@ -93,7 +93,7 @@ def test_rollout_when_only_tried_then_each_ring_is_shown_with_how_many_move_at_e
     assert lines[2].split() == [
         "general", "general-old-0,", "general-old-1", "general-new-0", "60", "2,", "6,", "60",
     ]  # fmt: skip
-    assert lines[3] == "rollout: would be accepted, rings canary, general, each stage soaks 1:00:00"
+    assert lines[3:] == ["", "rollout: would be accepted, rings canary, general, each stage soaks 1:00:00"]
     assert sent == []
 
 

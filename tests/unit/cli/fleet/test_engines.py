@@ -24,8 +24,10 @@ from services.cli.fleet import (
     engines,
     fleet_orders,
 )
+from services.cli.fleet.fleet_orders import Undecided
 from services.cli.fleet.fleet_orders import fleet as read_fleet
 from services.cli.kafka import topics
+from services.cli.sending import Unacknowledged
 from services.common.errors import Retry, Unavailable
 from services.common.messages import FleetOrder, RebalanceFleet, RebalanceInstances
 from services.planner.domain.fleet.fleet import Holding
@@ -59,7 +61,7 @@ def sent(monkeypatch: pytest.MonkeyPatch) -> list[FleetOrder]:
     monkeypatch.setattr(engine_pools, "overload_of", lambda *_: OVERLOAD)
     monkeypatch.setattr(fleet_orders, "load", lambda _: None)
     monkeypatch.setattr(fleet_orders, "database_time", lambda _: at(1000))
-    monkeypatch.setattr(fleet_orders, "send_order", lambda _, order: orders.append(order))
+    monkeypatch.setattr(fleet_orders, "send_order", lambda _, order, __: orders.append(order))
     monkeypatch.setattr(fleet_orders, "_outcome", lambda *_: ("accepted", ""))
     return orders
 
@@ -140,14 +142,65 @@ def test_order_when_refused_then_a_program_reads_why_and_people_see_it_on_stderr
     assert (given.exit_code, given.stderr) == (1, "one: refused, it has tenants\n")
 
 
+@pytest.mark.parametrize(
+    ("command", "seconds"),
+    [(("drain", "one"), "0"), (("drain", "one"), "-1"), (("list",), "0"), (("wait", "one"), "-1")],
+)
+def test_command_when_it_is_to_wait_for_no_time_then_it_is_refused_and_nothing_is_sent(
+    sent: list[FleetOrder], command: tuple[str, ...], seconds: str
+) -> None:
+    refused = typed(*command, "--timeout", seconds)
+    assert (refused.exit_code, sent) == (2, [])
+    assert "greater than or equal to" in refused.stderr
+
+
 def test_order_when_no_planner_decides_in_time_then_that_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     def undecided(*_: object) -> tuple[str, str]:
         raise Retry("the order is sent")
 
     monkeypatch.setattr(fleet_orders, "_outcome", undecided)
     outcome = typed("drain", "one", "--timeout", "0.1")
-    assert isinstance(outcome.exception, Unavailable)
+    assert isinstance(outcome.exception, Undecided)
     assert "planner did not answer within 0.1 s: the order is sent" in str(outcome.exception)
+    assert outcome.stdout == ""
+
+
+def test_order_when_no_planner_decides_in_time_then_a_program_reads_that_and_by_which_id_it_is_found_later(
+    sent: list[FleetOrder], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def undecided(*_: object) -> tuple[str, str]:
+        raise Retry("the order is sent")
+
+    monkeypatch.setattr(fleet_orders, "_outcome", undecided)
+    given = typed("drain", "one", "--timeout", "0.1", "-o", "json")
+    assert isinstance(given.exception, Undecided)
+    (order,) = sent
+    assert json.loads(given.stdout) == {"outcome": "undecided", "message": str(given.exception), "id": str(order.id)}
+    assert str(order.id) in str(given.exception)
+
+
+def test_order_when_its_delivery_is_uncertain_then_it_is_undecided_and_told_that_it_may_have_been_sent(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def lose(*_: object) -> None:
+        raise Unacknowledged("Local: Message timed out")
+
+    monkeypatch.setattr(fleet_orders, "send_order", lose)
+    given = typed("drain", "one", "-o", "yaml")
+    assert isinstance(given.exception, Undecided)
+    assert str(given.exception).startswith("the order may have been sent: Local: Message timed out; ")
+    assert yaml.safe_load(given.stdout)["outcome"] == "undecided"
+
+
+def test_order_when_it_is_certain_that_it_was_not_sent_then_it_has_no_document(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fail(*_: object) -> None:
+        raise Unavailable("Kafka at a:1 did not answer within 10 s; nothing was sent")
+
+    monkeypatch.setattr(fleet_orders, "send_order", fail)
+    given = typed("drain", "one", "-o", "json")
+    assert (type(given.exception), given.stdout) == (Unavailable, "")
 
 
 CROWDED = with_tenants(
@@ -162,12 +215,14 @@ def test_rebalance_when_only_tried_then_it_shows_who_would_go_where_and_nothing_
     monkeypatch.setattr(fleet_orders, "fleet", lambda *_: CROWDED)
     tried = typed("rebalance", "--dry-run")
     words = [line.split() for line in tried.stdout.splitlines()]
-    assert words[0] == ["tenant", "load", "from", "to", "step"]
+    assert words[0] == ["tenant", "load", "from", "to", "then", "at", "step"]
     assert [row[1:] for row in words[1:3]] == [["1.0", "one", "two", "ordered"]] * 2
-    assert words[3:6] == [
-        ["instance", "state", "capacity", "load", "then"],
+    assert words[3:8] == [
+        [],
+        ["instance", "state", "capacity", "load", "now", "load", "then"],
         ["one", "accepting", "100", "4.0", "2.0"],
         ["two", "accepting", "100", "0.0", "2.0"],
+        [],
     ]
     assert tried.stdout.endswith("fleet: would be accepted, tenants that move: 2 of 4\n")
     assert sent == []

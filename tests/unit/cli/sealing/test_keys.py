@@ -178,8 +178,8 @@ def test_status_when_secrets_are_sealed_under_several_keys_then_it_counts_them(b
     bench.counts = {bench.active: Count(secrets=3, compiled=2), "old": Count(secrets=1)}
     bench.unbound = 5
     output = bench.run("status", "--public", str(bench.public), files=False).output
-    assert [bench.active, "-", "True", "3", "0", "2", "0"] in [line.split() for line in output.splitlines()]
-    assert ["old", "-", "False", "1", "0", "0", "0"] in [line.split() for line in output.splitlines()]
+    assert [bench.active, "-", "yes", "3", "0", "2", "0"] in [line.split() for line in output.splitlines()]
+    assert ["old", "-", "no", "1", "0", "0", "0"] in [line.split() for line in output.splitlines()]
     assert "5 compiled objects have no binding" in output
 
 
