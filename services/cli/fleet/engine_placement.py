@@ -66,7 +66,7 @@ def placement(
 def parts_on(url: str, instance: str) -> list[str]:
     """What split tenants have on an instance that is not their own. Raises Retry."""
     with connected(url) as connection:
-        names = load_tenants_on(connection, [instance])
+        names = load_tenants_on(connection, [instance]).on([instance])
     return sorted(f"{workspace}/{name}" for workspace, name in names if PART in name)
 
 

@@ -95,10 +95,6 @@ REFUSALS = {
         replace(ADDED, id="one", namespace="argocd-1", engine_class="dedicated", dedicated_to="team"),
         "--class of engine instance one is 'shared', not 'dedicated': 'gitopsctl engines dedicate one' changes",
     ),
-    "a version of what was installed by hand": (
-        replace(ADDED, id="one", namespace="argocd-1", wanted_version="3.2.11"),
-        "--version of engine instance one is none, not '3.2.11', for good: add another one",
-    ),
     "of a known one a class that is none": (
         replace(ADDED, id="one", engine_class="weird"),
         "there is no class 'weird'",

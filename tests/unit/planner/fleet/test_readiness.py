@@ -52,7 +52,7 @@ def test_instance_when_ordered_again_with_another_version_then_that_is_refused()
     result, message = outcome(decided(fleet(), replace(ADDED, id="one", namespace="argocd-1", wanted_version="3.2.11")))
     assert (result, message) == (
         "refused",
-        "wanted version of engine instance one is '', not '3.2.11', for good: add another one, and 'gitopsctl engines "
+        "--version of engine instance one is none, not '3.2.11', for good: add another one, and 'gitopsctl engines "
         "drain one' if that takes its place",
     )
 
