@@ -121,7 +121,7 @@ async def test_keys_when_rotated_then_the_database_is_counted_resealed_and_the_f
     assert (await asyncio.to_thread(operator.keys, "rotate"))[0] == 0
     code, output = await asyncio.to_thread(operator.keys, "status")
     (line,) = [line for line in output.splitlines() if old in line]
-    assert (code, line.split()) == (0, [old, "-", "False", "1", "1", "1", "1"])
+    assert (code, line.split()) == (0, [old, "-", "no", "1", "1", "1", "1"])
     assert "1 compiled objects have no binding" in output
     code, output = await asyncio.to_thread(operator.keys, "retire", old)
     assert (code, "4 rows are sealed" in output) == (2, True)
