@@ -101,7 +101,7 @@ def main() -> None:
 
 
 def _run_command() -> None:
-    """What no command has tried again is told like what was tried in vain; what is logged is no part of the output."""
+    """Run the command: a Retry that it did not try again becomes Unavailable, and logs go to stderr."""
     structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
     require_utf8(sys.argv)
     try:

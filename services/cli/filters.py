@@ -43,11 +43,13 @@ def parse_resource(text: str, kinds: Registry = REGISTRY) -> ResourceFilter:
 
 def parse_kind(text: str, option: str = "--kind", kinds: Registry = REGISTRY) -> str:
     """A kind's name, as it is written in a manifest, or as kubectl takes it. Raises InvalidConfiguration."""
-    known = {word.lower(): kind.name for kind in kinds.custom for word in (kind.name, kind.plural, *kind.short_names)}
-    if text.lower() not in known or not text:
+    kind_by_word = {
+        word.lower(): kind.name for kind in kinds.custom for word in (kind.name, kind.plural, *kind.short_names)
+    }
+    if text.lower() not in kind_by_word or not text:
         names = ", ".join(kind.name for kind in kinds.custom)
         raise InvalidConfiguration(f"{option}: there is no kind '{text}'; there are {names}")
-    return known[text.lower()]
+    return kind_by_word[text.lower()]
 
 
 def parse_since(text: str, now: datetime, option: str = "--since") -> datetime:

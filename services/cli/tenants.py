@@ -13,7 +13,7 @@ app = typer.Typer(help="Tenants that need an operator.", no_args_is_help=True)
 
 PARKED = """
 SELECT workspace || '/' || namespace, parked_at, error,
-       (SELECT count(*) FROM parked_events kept WHERE kept.tenant_id = parked.tenant_id)
+       (SELECT count(*) FROM parked_events stored WHERE stored.tenant_id = parked.tenant_id)
   FROM parked_tenants parked ORDER BY parked_at
 """
 HELP = (
@@ -33,12 +33,12 @@ def tenants() -> None:
 def parked(url: str = URL, timeout: float = TIMEOUT) -> None:
     """List tenants that are not planned, as a rule failed or no instance is there: since when, why, events kept."""
     rows = await_dependency("database", lambda: parked_tenants(url), timeout)
-    for name, since, error, kept in rows:
-        typer.echo(f"{name}: since {since:%Y-%m-%d %H:%M:%S}, {kept} events kept, {error}")
+    for name, since, error, count in rows:
+        typer.echo(f"{name}: since {since:%Y-%m-%d %H:%M:%S}, {count} events kept, {error}")
     typer.echo(HELP if rows else "no tenant is parked")
 
 
 def parked_tenants(url: str) -> list[tuple[str, datetime, str, int]]:
     """Name, time, error and number of kept events of each, the longest parked first."""
     with connected(url) as connection:
-        return [(name, since, error, kept) for name, since, error, kept in connection.execute(PARKED)]
+        return [(name, since, error, count) for name, since, error, count in connection.execute(PARKED)]

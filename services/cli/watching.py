@@ -39,14 +39,14 @@ def print_changes(
         output: JSON or YAML.
         is_listed: whether a row is shown at the first look. Later each change is, so that a program sees an end, too.
     """
-    known: dict[str, Row] | None = None
+    before: dict[str, Row] | None = None
     for rows in looks:
-        if known is None:
-            known = {row["id"]: row for row in rows if not is_listed(row)}
+        if before is None:
+            before = {row["id"]: row for row in rows if not is_listed(row)}
         for row in rows:
-            if row != known.get(row["id"]):
+            if row != before.get(row["id"]):
                 print_document(row, output)
-        known = {row["id"]: row for row in rows}
+        before = {row["id"]: row for row in rows}
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """A backup is one ZIP archive: the rows of each table as PostgreSQL's COPY writes them, and a description at its end.
 
 All is read in one REPEATABLE READ transaction, so it is the database between two batches of the planners: rows and
-consumer offsets belong together. There is no schema in it. Of which revision the rows are is told, and the migrations
+consumer offsets belong together. There is no schema in it. It names the revision of the rows, and the migrations
 make the tables; so a backup is restored by any newer build. pg_dump would have to be of the server's version or newer,
 which the production image, without any client of PostgreSQL, has no room for.
 

@@ -208,11 +208,14 @@ def _place(letter: DeadLetter) -> str:
 
 def _content(letter: DeadLetter, registry: SchemaRegistry) -> dict[str, Any]:
     content = _decoded(letter, registry)
-    told = {"traceparent": letter.headers.get(TRACEPARENT, b"").decode(errors="replace")}
-    told["key"] = (letter.key or b"").decode(errors="backslashreplace")
+    shown = {"traceparent": letter.headers.get(TRACEPARENT, b"").decode(errors="replace")}
+    shown["key"] = (letter.key or b"").decode(errors="backslashreplace")
     if content:
-        return told | {"content": content}
-    return told | {"bytes": len(letter.value or b""), "base64": b64encode((letter.value or b"")[:SHOWN_BYTES]).decode()}
+        return shown | {"content": content}
+    return shown | {
+        "bytes": len(letter.value or b""),
+        "base64": b64encode((letter.value or b"")[:SHOWN_BYTES]).decode(),
+    }
 
 
 def _decoded(letter: DeadLetter, registry: SchemaRegistry) -> dict[str, Any]:

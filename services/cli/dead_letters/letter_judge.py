@@ -126,13 +126,13 @@ class LogJudge:
                 each.refusal = f"superseded: the message at {message.offset} {what}"
 
     def is_removal(self, message: ConsumedMessage, id_: str) -> bool:
-        """Whether ``message`` tells that the very resource is gone that this letter is about."""
+        """Whether ``message`` says that this letter's very resource is gone."""
         candidate = self._candidates[id_]
         if message.key != candidate.letter.key:
             return False
         match candidate.message, _decoded(message, self._codecs[log_of(message.topic)]):
-            case Command(event=ResourceChanged(uid=uid)) as told, Command(event=ResourceGone(uid=gone)) as later:
-                return (told.workspace, told.namespace, uid) == (later.workspace, later.namespace, gone)
+            case Command(event=ResourceChanged(uid=uid)) as changed, Command(event=ResourceGone(uid=gone)) as removed:
+                return (changed.workspace, changed.namespace, uid) == (removed.workspace, removed.namespace, gone)
         return False
 
     def refusal(self, id_: str) -> str:
@@ -171,7 +171,7 @@ class Judge:
         return done | rows | {each.id: self._log.refusal(each.id) for each in of_logs}
 
     def refusal_by_now(self, stored: StoredLetter) -> str:
-        """Of a letter that was not refused: by what its log has by now. Raises Retry."""
+        """Why a letter is not redriven after all, by what its log has by now; empty if it may be. Raises Retry."""
         if log_of(stored.letter.topic) not in CLASSES:
             return ""
         for _ in range(READS):
@@ -179,7 +179,7 @@ class Judge:
         return self._log.refusal(stored.id)
 
     def removal_before(self, stored: StoredLetter, offset: int) -> ConsumedMessage | None:
-        """What told, since the last look and before ``offset``, that a letter's resource is gone. Raises Retry."""
+        """The message after the last look and before ``offset`` by which a letter's resource is gone. Raises Retry."""
         found = None
         for message in self._reader.read_on({stored.source: offset}):
             self._log.see(message)

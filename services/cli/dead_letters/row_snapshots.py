@@ -51,7 +51,7 @@ def condition_of(stored: StoredLetter, registry: SchemaRegistry) -> str:
 
 
 def snapshot_request(stored: StoredLetter, registry: SchemaRegistry) -> dict[str, Any]:
-    """What Connect is told so that it sends the row of a letter again."""
+    """The signal by which Connect sends the row of a letter again."""
     table = table_of(stored.letter.topic)
     condition = {"data-collection": table, "filter": condition_of(stored, registry)}
     return {"type": "incremental", "data-collections": [table], "additional-conditions": [condition]}

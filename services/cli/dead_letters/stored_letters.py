@@ -32,17 +32,17 @@ from services.common.settings import KafkaSettings
 LETTER, DONE = "gitops-dead-letter", "gitops-done"
 """Headers of a message that says what was done about a letter: its id, and what."""
 KEYED_BY_TENANT = frozenset({COMMANDS, OBSERVATIONS, "parked_events"})
-"""Logs. The last is no topic: it stands for what was kept of a parked tenant."""
+"""Logs. The last is no topic: it stands for the stored events of a parked tenant."""
 
 MOST_BYTES = 256 * 1024 * 1024
-"""Of messages that are kept in memory at once: all that a command acts on."""
+"""Most bytes of messages in memory at once: a command has all that it acts on."""
 
 Done = Literal["redriven", "dropped"]
 
 
 @dataclass(frozen=True, slots=True)
 class StoredLetter:
-    """A dead letter where it is kept."""
+    """A dead letter, its place, and what was done about it."""
 
     id: str
     """Its partition and offset among the dead letters."""
@@ -64,7 +64,7 @@ class StoredLetter:
 
 
 class LetterFilter(NamedTuple):
-    """Which letters are meant; what is empty leaves all."""
+    """Which letters are wanted; an empty field leaves all."""
 
     ids: tuple[str, ...] = ()
     topic: str = ""
@@ -75,7 +75,7 @@ class LetterFilter(NamedTuple):
     since: datetime | None = None
 
     def matches(self, stored: StoredLetter) -> bool:
-        """Whether this one is meant."""
+        """Whether ``stored`` is one of these letters."""
         letter = stored.letter
         wanted = ((self.topic, letter.topic), (self.service, letter.service), (self.tenant, stored.tenant))
         return (
@@ -89,32 +89,32 @@ class LetterFilter(NamedTuple):
 def read_letters(
     settings: KafkaSettings, registry: SchemaRegistry, wanted: LetterFilter, *, with_content: bool = True
 ) -> list[StoredLetter]:
-    """Those that are meant, oldest first: no others are kept in memory, and what was given up only ``with_content``.
+    """The letters that ``wanted`` matches, oldest first; ``with_content``: with the messages that they are about.
 
-    Raises as :func:`chosen`, and Unavailable.
+    Others are not kept in memory. Raises as :func:`chosen`, and Unavailable.
     """
     done: dict[str, str] = {}
     try:
         letters = _stored_letters(_messages(settings), registry, done)
-        meant = chosen(letters if with_content else map(without_content, letters), wanted)
+        matching = chosen(letters if with_content else map(without_content, letters), wanted)
     except Retry as error:
         raise Unavailable(f"{kafka_at(settings)}: {error}") from error
-    return [replace(stored, done=done.get(stored.id, "")) for stored in meant]
+    return [replace(stored, done=done.get(stored.id, "")) for stored in matching]
 
 
 def without_content(stored: StoredLetter) -> StoredLetter:
-    """What a letter tells of a message, which may be megabytes, without the message."""
+    """A letter without the message that it is about, which may be megabytes."""
     return replace(stored, letter=replace(stored.letter, key=None, value=None, headers={}))
 
 
 def chosen(letters: Iterable[StoredLetter], wanted: LetterFilter) -> list[StoredLetter]:
-    """Those that are meant. Raises InvalidConfiguration if an id is none, or they hold too much to be kept at once."""
+    """The letters that ``wanted`` matches. Raises InvalidConfiguration if an id is none, or they hold too much."""
     unknown = dict.fromkeys(wanted.ids)
-    meant, size = [], 0
+    matching, size = [], 0
     for stored in letters:
         unknown.pop(stored.id, None)
         if wanted.matches(stored):
-            meant.append(stored)
+            matching.append(stored)
             size += stored.size
         if size > MOST_BYTES:
             raise InvalidConfiguration(
@@ -123,7 +123,7 @@ def chosen(letters: Iterable[StoredLetter], wanted: LetterFilter) -> list[Stored
             )
     if unknown:
         raise InvalidConfiguration(f"there is no dead letter {', '.join(unknown)}; 'gitopsctl dlq list' shows them")
-    return meant
+    return matching
 
 
 def mark_done(publisher: Publisher, stored: StoredLetter, what: Done) -> None:

@@ -188,7 +188,7 @@ def _component(name: str, deployment: BoundDeployment | None, wanted_commit: str
 
 
 def _promotions(manifests: Iterable[Manifest]) -> tuple[PromotionView, ...]:
-    """The oldest first. Whose turn it is follows from their ages: a run may not have been told yet."""
+    """The oldest first. Whose turn it is follows from their ages: a new run's status may not say it yet."""
     ordered = sorted(manifests, key=_by_age)
     views = [_promotion(each) for each in ordered]
     contenders = [

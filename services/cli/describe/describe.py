@@ -85,10 +85,10 @@ async def read_listed(kubeconfig: Path, namespace: str, name: str) -> Listed:
     async with await connect(kubeconfig) as kube:
         await _require_application(kube, namespace, name)
         return Listed(
-            environments=await _read_kept(kube, ENVIRONMENT, namespace, lambda _: True),
-            bindings=await _read_kept(kube, BINDING, namespace, lambda each: is_of_application(name, each)),
-            runs=await _read_kept(kube, PROMOTION_RUN, namespace, lambda each: is_open_run(name, each)),
-            claims=await _read_kept(kube, DEPLOYMENT_TARGET_CLAIM, namespace, lambda _: True),
+            environments=await _read_wanted(kube, ENVIRONMENT, namespace, lambda _: True),
+            bindings=await _read_wanted(kube, BINDING, namespace, lambda each: is_of_application(name, each)),
+            runs=await _read_wanted(kube, PROMOTION_RUN, namespace, lambda each: is_open_run(name, each)),
+            claims=await _read_wanted(kube, DEPLOYMENT_TARGET_CLAIM, namespace, lambda _: True),
         )
 
 
@@ -106,7 +106,7 @@ async def _require_application(kube: KubeClient, namespace: str, name: str) -> N
 
 
 async def _require_namespace(kube: KubeClient, namespace: str) -> None:
-    """Who may not read namespaces is not told of one that is missing."""
+    """Raises InvalidConfiguration if the namespace does not exist, and the reader may read namespaces."""
     try:
         await kube.get_object(NAMESPACE, None, namespace)
     except NotFound as error:
@@ -117,21 +117,21 @@ async def _require_namespace(kube: KubeClient, namespace: str) -> None:
         return
 
 
-async def _read_kept(kube: KubeClient, resource: ApiResource, namespace: str, is_wanted: Wanted) -> list[Manifest]:
-    """Those that are wanted; no page is held longer than it takes to look at it."""
-    kept: list[Manifest] = []
+async def _read_wanted(kube: KubeClient, resource: ApiResource, namespace: str, is_wanted: Wanted) -> list[Manifest]:
+    """The objects that ``is_wanted`` accepts, up to a limit; only one page is in memory at a time."""
+    wanted: list[Manifest] = []
     with _answers(resource, "list", namespace, "its operators install it by 'gitopsctl crds apply'"):
         async for page in kube.list_pages(resource, namespace):
-            kept += filter(is_wanted, page.items)
-            if len(kept) > MOST_KEPT:
+            wanted += filter(is_wanted, page.items)
+            if len(wanted) > MOST_KEPT:
                 tell(f"describe: there are more than {MOST_KEPT} {resource.plural}; the others are left out")
-                return kept[:MOST_KEPT]
-    return kept
+                return wanted[:MOST_KEPT]
+    return wanted
 
 
 @contextmanager
 def _answers(resource: ApiResource, verb: str, namespace: str, remedy: str) -> Iterator[None]:
-    """Answers that are no objects, as their reader has to be told. Raises NotFound only if it is about an object.
+    """Turn answers that are no objects into errors for people. Raises NotFound only if an object is missing.
 
     Args:
         resource: what is asked for.

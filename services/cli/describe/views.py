@@ -13,7 +13,7 @@ class View(BaseModel):
 
 
 class ComponentView(View):
-    """A component in one environment. Empty texts: nothing is known yet."""
+    """A component in one environment. Empty texts: no status has a value yet."""
 
     name: str
     deployment: str = ""

@@ -1,4 +1,4 @@
-"""``gitopsctl engines list`` and ``show``: the engine instances, and what agents and provisioners have told of them.
+"""``gitopsctl engines list`` and ``show``: the engine instances, and what their agents and provisioners have reported.
 
 Both read the database alone. With ``--watch`` they go on until interrupted; what people see then of the whole fleet is
 the screen of :mod:`fleet_view`.
@@ -84,40 +84,40 @@ def show(
         show_screens(table_of(_fields(row), FIELD) for row in looks)
 
 
-def instance_row(known: EngineInstanceRow, shown: Fleet) -> Row:
-    """An instance as ``list`` and ``show`` have it: its row, and what agents and provisioners have told of it."""
-    told, installed = shown.health.get(known.id), shown.installations.get(known.id)
+def instance_row(row: EngineInstanceRow, shown: Fleet) -> Row:
+    """An instance as ``list`` and ``show`` print it: its row, and the newest reports of its agent and provisioner."""
+    health, installed = shown.health.get(row.id), shown.installations.get(row.id)
     return {
-        "id": known.id,
-        "cluster": known.engine_cluster,
-        "namespace": known.namespace,
-        "region": known.region,
-        "engine": known.engine,
-        "class": known.engine_class,
-        "dedicatedTo": known.dedicated_to,
-        "ring": known.ring,
-        "state": known.state,
-        "stateMessage": known.state_message or "",
-        "health": told.health if told else Health.UNKNOWN.value,
-        "reason": told.reason if told else "",
-        "cordoned": known.id in shown.cordoned,
-        "closed": known.id in shown.closed,
-        "version": told.version if told else "",
-        "tenants": shown.holding(known.id).tenants,
-        "load": in_applications(shown.load.get(known.id, 0)),
-        "queue": told.queue if told else 0,
-        "capacity": known.capacity,
-        "wantedVersion": known.wanted_version or "",
-        "profile": known.profile or "",
+        "id": row.id,
+        "cluster": row.engine_cluster,
+        "namespace": row.namespace,
+        "region": row.region,
+        "engine": row.engine,
+        "class": row.engine_class,
+        "dedicatedTo": row.dedicated_to,
+        "ring": row.ring,
+        "state": row.state,
+        "stateMessage": row.state_message or "",
+        "health": health.health if health else Health.UNKNOWN.value,
+        "reason": health.reason if health else "",
+        "cordoned": row.id in shown.cordoned,
+        "closed": row.id in shown.closed,
+        "version": health.version if health else "",
+        "tenants": shown.holding(row.id).tenants,
+        "load": in_applications(shown.load.get(row.id, 0)),
+        "queue": health.queue if health else 0,
+        "capacity": row.capacity,
+        "wantedVersion": row.wanted_version or "",
+        "profile": row.profile or "",
         "installation": installed.phase if installed else "",
         "installationMessage": installed.message if installed else "",
-        "createdAt": known.created_at,
-        "orderedAt": known.ordered_at,
-        "healthMessage": told.message if told else "",
-        "healthSince": told.since if told else None,
-        "healthReportedAt": told.reported_at if told else None,
-        "heartbeatAt": told.heartbeat_at if told else None,
-        "certificateExpiresAt": told.certificate_expires_at if told else None,
+        "createdAt": row.created_at,
+        "orderedAt": row.ordered_at,
+        "healthMessage": health.message if health else "",
+        "healthSince": health.since if health else None,
+        "healthReportedAt": health.reported_at if health else None,
+        "heartbeatAt": health.heartbeat_at if health else None,
+        "certificateExpiresAt": health.certificate_expires_at if health else None,
     }
 
 
@@ -135,28 +135,28 @@ def sample_row(sample: EngineSample | None) -> Row:
 
 def find_instance(instance: str, shown: Fleet) -> EngineInstanceRow:
     """The instance of that id. Raises InvalidConfiguration if there is none."""
-    known = shown.instances.get(instance)
-    if known is None:
+    row = shown.instances.get(instance)
+    if row is None:
         raise InvalidConfiguration(f"there is no engine instance '{instance}'; 'gitopsctl engines list' shows them")
-    return known
+    return row
 
 
 def _all_of(instance: str, url: str, timeout: float) -> Row:
     """All that ``show`` has of an instance. Raises InvalidConfiguration if there is none of that id."""
     shown = await_dependency("database", lambda: fleet(url), timeout)
-    known = find_instance(instance, shown)
+    row = find_instance(instance, shown)
     parts = await_dependency("database", lambda: engine_placement.parts_on(url, instance), timeout)
-    overload = await_dependency("database", lambda: engine_pools.overload_of(url, known.id, shown), timeout)
-    sample = await_dependency("database", lambda: _last_sample(url, shown.health.get(known.id)), timeout)
-    return {**instance_row(known, shown), **sample_row(sample), "overload": overload, "parts": parts}
+    overload = await_dependency("database", lambda: engine_pools.overload_of(url, row.id, shown), timeout)
+    sample = await_dependency("database", lambda: _last_sample(url, shown.health.get(row.id)), timeout)
+    return {**instance_row(row, shown), **sample_row(sample), "overload": overload, "parts": parts}
 
 
-def _last_sample(url: str, told: InstanceHealth | None) -> EngineSample | None:
+def _last_sample(url: str, health: InstanceHealth | None) -> EngineSample | None:
     """What an agent counted for its last report; None if it counts nothing, or is silent. Raises Retry."""
-    if told is None or told.reason == SILENT:
+    if health is None or health.reason == SILENT:
         return None
     with connected(url) as connection:
-        return load_sample(connection, told.engine_instance_id, told.reported_at)
+        return load_sample(connection, health.engine_instance_id, health.reported_at)
 
 
 def _fields(row: Row) -> list[Row]:

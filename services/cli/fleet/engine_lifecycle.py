@@ -59,20 +59,20 @@ READY_WITHIN = typer.Option(
 )
 
 UPSERT = f"""
-INSERT INTO engine_instances AS known (id, namespace, state, created_at, engine, engine_cluster, region, engine_class,
+INSERT INTO engine_instances AS stored (id, namespace, state, created_at, engine, engine_cluster, region, engine_class,
                                        dedicated_to, ring, capacity, ordered_at)
 SELECT id, namespace, 'accepting', now(), '{DEFAULT_ENGINE}', '{DEFAULT_ENGINE_CLUSTER}', '', 'shared',
        '', 'general', {DEFAULT_CAPACITY}, now()
   FROM unnest(%s::text[], %s::text[]) AS wanted(id, namespace)
     ON CONFLICT (id) DO UPDATE SET namespace = EXCLUDED.namespace
- WHERE known.namespace <> EXCLUDED.namespace
-   AND NOT EXISTS (SELECT FROM tenants WHERE engine_instance_id = known.id)
-   AND NOT EXISTS (SELECT FROM deployments WHERE engine_instance_id = known.id)
+ WHERE stored.namespace <> EXCLUDED.namespace
+   AND NOT EXISTS (SELECT FROM tenants WHERE engine_instance_id = stored.id)
+   AND NOT EXISTS (SELECT FROM deployments WHERE engine_instance_id = stored.id)
 """  # noqa: S608 - of constants
 MOVED = """
-SELECT known.id, known.namespace
-  FROM engine_instances AS known JOIN unnest(%s::text[], %s::text[]) AS wanted(id, namespace) USING (id)
- WHERE known.namespace <> wanted.namespace
+SELECT stored.id, stored.namespace
+  FROM engine_instances AS stored JOIN unnest(%s::text[], %s::text[]) AS wanted(id, namespace) USING (id)
+ WHERE stored.namespace <> wanted.namespace
 """
 
 
@@ -169,14 +169,14 @@ def retire(
 
 
 def _require_ready(instance: str, shown: Fleet) -> None:
-    """Raises Retry while it is not, InvalidConfiguration if it never will be."""
-    known = find_instance(instance, shown)
-    if known.is_retired:
+    """Raises Retry while the instance is not ready, InvalidConfiguration if it never will be."""
+    row = find_instance(instance, shown)
+    if row.is_retired:
         raise InvalidConfiguration(f"engine instance {instance} is retired")
-    if known.is_leaving:
-        raise InvalidConfiguration(state_in_words(known))
-    if known.is_unready:
-        raise Retry(f"it is {known.state}: {known.state_message or why_unready(known, shown)}")
+    if row.is_leaving:
+        raise InvalidConfiguration(state_in_words(row))
+    if row.is_unready:
+        raise Retry(f"it is {row.state}: {row.state_message or why_unready(row, shown)}")
 
 
 def _write(url: str, instances: dict[str, str]) -> None:

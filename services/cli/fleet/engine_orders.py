@@ -46,7 +46,7 @@ def _orders(url: str, subject: str, limit: int) -> list[Row]:
     with connected(url) as connection:
         return [
             {
-                "id": str(known),
+                "id": str(order_id),
                 "orderedAt": ordered_at,
                 "decidedAt": decided_at,
                 "actor": actor,
@@ -56,7 +56,7 @@ def _orders(url: str, subject: str, limit: int) -> list[Row]:
                 "outcome": outcome,
                 "message": message,
             }
-            for known, kind, about, arguments, actor, outcome, message, ordered_at, decided_at in connection.execute(
+            for order_id, kind, about, arguments, actor, outcome, message, ordered_at, decided_at in connection.execute(
                 ORDERS, (subject, limit)
             )
         ]

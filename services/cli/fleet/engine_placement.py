@@ -22,7 +22,8 @@ SELECT t.workspace, {PART_NAME} AS name, coalesce(nullif(on_one.id, ''), t.engin
          WHERE m.tenant_id = t.id AND m.target = coalesce(nullif(on_one.id, ''), t.engine_instance_id)
            AND m.step = 'done') AS moved_at,
        min(pin.pinned_at) AS pinned_at,
-       coalesce(array_agg(DISTINCT e.name) FILTER (WHERE d.spec IS NOT NULL AND e.name IS NOT NULL), '{{}}') AS known
+       coalesce(array_agg(DISTINCT e.name) FILTER (WHERE d.spec IS NOT NULL AND e.name IS NOT NULL), '{{}}')
+       AS environments
   FROM tenants t
  {WITH_PARTS}
   LEFT JOIN resources e ON e.id = d.environment_id
@@ -73,4 +74,4 @@ def parts_on(url: str, instance: str) -> list[str]:
 def _placement(url: str, workspace: str, namespace: str) -> list[Row]:
     with connected(url) as connection:
         found = connection.execute(PLACEMENT, (workspace, namespace)).fetchall()
-    return [dict(zip(COLUMNS, (*rest, sorted(known)), strict=True)) for *rest, known in found]
+    return [dict(zip(COLUMNS, (*rest, sorted(environments)), strict=True)) for *rest, environments in found]

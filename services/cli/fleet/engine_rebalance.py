@@ -61,19 +61,19 @@ def tenant_rows(planned: Fleet) -> list[Row]:
 
 def instance_rows(planned: Fleet) -> list[Row]:
     """What each instance that is not retired carries, before and after."""
-    queues = Counter({known: WAITING * told.queue for known, told in planned.health.items()})
+    queues = Counter({instance: WAITING * health.queue for instance, health in planned.health.items()})
     before, after = queues.copy(), queues.copy()
     for tenant in planned.tenants.values():
         before[tenant.engine_instance_id] += tenant.load
         after[planned.destination_of(tenant)] += tenant.load
     return [
         {
-            "instance": known,
+            "instance": instance,
             "state": row.state,
             "capacity": row.capacity,
-            "before": in_applications(before[known]),
-            "after": in_applications(after[known]),
+            "before": in_applications(before[instance]),
+            "after": in_applications(after[instance]),
         }
-        for known, row in sorted(planned.instances.items())
+        for instance, row in sorted(planned.instances.items())
         if not row.is_retired
     ]

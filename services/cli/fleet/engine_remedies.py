@@ -27,7 +27,7 @@ RECORDS = "SELECT created_at, engine_instance_id, message FROM past_remedies ORD
 REPLACED = """
 SELECT r.engine_instance_id
   FROM remediations r
-  JOIN engine_instances known ON known.id = r.engine_instance_id AND known.state <> 'retired'
+  JOIN engine_instances replaced ON replaced.id = r.engine_instance_id AND replaced.state <> 'retired'
   JOIN engine_instances other ON other.id = r.replaced_by AND other.state <> 'retired'
 """
 """Instances that have another in their place, though they may be well again."""
@@ -50,19 +50,19 @@ def list_remedies(
 
 def remedy_row(row: Remediation) -> Row:
     """A remediation as it is shown; an outcome only if it is of the newest remedy, and not of one before."""
-    is_told = row.told_number == row.number
+    is_of_newest = row.told_number == row.number
     return {
         "instance": row.engine_instance_id,
         "state": row.state,
         "remedy": row.rung,
-        "outcome": row.told_outcome if is_told else "",
+        "outcome": row.told_outcome if is_of_newest else "",
         "cordoned": row.is_cordoned,
         "since": row.since,
         "nextAt": row.due_at,
         "message": row.message,
         "tried": list(row.remedies),
         "replacedBy": row.replaced_by,
-        "outcomeMessage": row.told_message if is_told else "",
+        "outcomeMessage": row.told_message if is_of_newest else "",
     }
 
 

@@ -138,7 +138,7 @@ def _given(order: Order, url: str, timeout: float) -> FleetOrder:
 
 
 def _tell(order: Order, outcome: str, message: str, document: Mapping[str, Any], output: Output) -> None:
-    """In a line for people, a refusal on stderr; in ``document`` for programs, which are told of a refusal by both.
+    """In a line for people, a refusal on stderr; in ``document`` for programs, which see a refusal in both.
 
     A refusal may hold words of agents: no line lets their control characters through to the terminal.
     """

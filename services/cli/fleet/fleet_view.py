@@ -30,7 +30,7 @@ from services.planner.domain.fleet.rows import EngineInstanceRow, Move
 from services.planner.engines.available import ENGINES
 
 MOST_LINES = 8
-"""Of moves, and of instances that are ill; how many there are besides is told."""
+"""Moves, or ill instances, that are listed; a line counts the others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,10 +119,10 @@ def _lines(texts: Sequence[str], what: str, command: str) -> Iterator[Text]:
 
 def _trouble(snapshot: FleetSnapshot, row: EngineInstanceRow) -> str:
     """Why an instance is not as it should be, and what is done about that; empty for one that is."""
-    told, remedy = snapshot.fleet.health.get(row.id), snapshot.remedy(row.id)
+    health, remedy = snapshot.fleet.health.get(row.id), snapshot.remedy(row.id)
     words = (
         row.state_message or "",
-        told.reason if told is not None else "",
+        health.reason if health is not None else "",
         f"remedy {remedy_words(remedy)}" if remedy is not None else "",
     )
     return ", ".join(filter(None, words))

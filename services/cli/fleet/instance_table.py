@@ -97,16 +97,16 @@ def _state(fleet: Fleet, row: EngineInstanceRow) -> Text:
 
 
 def _health(fleet: Fleet, row: EngineInstanceRow) -> Text:
-    told = fleet.health.get(row.id)
-    if told is None:
+    health = fleet.health.get(row.id)
+    if health is None:
         return Text(Health.UNKNOWN.value, QUIET)
-    return Text(told.health, HEALTH_COLOURS.get(told.health, "magenta"))
+    return Text(health.health, HEALTH_COLOURS.get(health.health, "magenta"))
 
 
 def _reason(fleet: Fleet, row: EngineInstanceRow) -> Text:
     """Why it is not well: a word of its agent's."""
-    told = fleet.health.get(row.id)
-    return Text(readable(told.reason) if told is not None else "")
+    health = fleet.health.get(row.id)
+    return Text(readable(health.reason) if health is not None else "")
 
 
 def _load(fleet: Fleet, row: EngineInstanceRow) -> Text:

@@ -16,7 +16,7 @@ class Approvable(Protocol):
 
     @property
     def place(self) -> str:
-        """What a newer one takes the place of."""
+        """Where it was refused: a newer refusal there replaces this one."""
 
     @property
     def digest(self) -> str:
@@ -26,18 +26,18 @@ class Approvable(Protocol):
 ApprovableT = TypeVar("ApprovableT", bound=Approvable)
 
 
-def name_of(known: Approvable) -> str:
-    """It names what would go, too: of a newer one it is another."""
-    return f"{known.place}@{known.digest[:DIGEST_SHOWN]}"
+def name_of(refused: Approvable) -> str:
+    """The place, and a digest of what would go: if something else would go, the name is another."""
+    return f"{refused.place}@{refused.digest[:DIGEST_SHOWN]}"
 
 
-def named(known: Collection[ApprovableT], names: Collection[str], what: str, listing: str) -> list[ApprovableT]:
-    """Those of these names. Raises InvalidConfiguration for one that there is not, or not any more.
+def named(refused: Collection[ApprovableT], names: Collection[str], what: str, listing: str) -> list[ApprovableT]:
+    """The ones with these names. Raises InvalidConfiguration for a name that none has, or none has any more.
 
-    ``what`` they are, in the singular; ``listing``: the command that shows their names.
+    ``what``: a word for one of them; ``listing``: the command that shows their names.
     """
-    by_name = {name_of(each): each for each in known}
-    places = {each.place: name_of(each) for each in known}
+    by_name = {name_of(each): each for each in refused}
+    places = {each.place: name_of(each) for each in refused}
     for name in names:
         place = name.partition("@")[0]
         if name in by_name:

@@ -1,8 +1,8 @@
 """``gitopsctl orphans kept, show, approve``: objects that agents keep though no row desires them, being so many.
 
 An approval is a command with the digest of what was shown. The planner makes a row of it that names the objects, the
-agent removes those that no row desires by then, and the row goes when none is left. If the agent has told of something
-else meanwhile, the digest is another, and the approval counts for nothing.
+agent removes those that no row desires by then, and the row goes when none is left. If the agent has reported other
+objects meanwhile, their digest is another, and the approval has no effect.
 """
 
 from __future__ import annotations

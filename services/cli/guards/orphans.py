@@ -24,9 +24,9 @@ SELECT gone.workspace || '/' || gone.namespace, gone.kind || '/' || gone.name, g
                 WHERE later.action = 'create' AND later.created_at >= gone.created_at
                   AND (later.workspace, later.namespace, later.kind, later.name)
                     = (gone.workspace, gone.namespace, gone.kind, gone.name)),
-       known.resources, known.total
+       forced.resources, forced.total
   FROM audit_records AS gone
-  LEFT JOIN forced_deletions AS known ON known.id = gone.deployment_id
+  LEFT JOIN forced_deletions AS forced ON forced.id = gone.deployment_id
  WHERE gone.action = 'delete' AND starts_with(gone.message, %s)
  ORDER BY gone.updated_at, gone.id
 """
@@ -57,7 +57,7 @@ class Forced(NamedTuple):
     is_there_again: bool
     """A resource of the same kind and name has been created since."""
     resources: str | None = None
-    """Of a GitOpsDeployment what nothing has taken over; None: that is not known, or not any more."""
+    """What nothing has taken over of a GitOpsDeployment; None: the database does not have it, or no longer."""
     total: int | None = None
 
 

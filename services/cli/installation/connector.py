@@ -31,7 +31,7 @@ LOOK_EVERY_SECONDS = 0.1
 SETTLE_SECONDS = 3.0
 KEEP_LIMIT_SECONDS = 60.0
 SILENT_SECONDS = 30.0
-"""Within these a task that runs has told how far it is: three of its heartbeats."""
+"""A task that runs reports its position within this time: three of its heartbeats."""
 
 EVERY = typer.Option(2.0, help="Seconds between two looks; longer and longer while restarting does not help.")
 TABLE = typer.Argument(..., metavar="TABLE", help="Such as engine_instances.")
@@ -131,7 +131,7 @@ class Keeper:
 
     def __init__(self, client: httpx2.Client, clock: Clock | None = None) -> None:
         self._client, self._clock = client, clock or SystemClock()
-        self._told_at = self._clock.time()
+        self._reported_at = self._clock.time()
 
     def revived(self) -> bool:
         """Whether there was something to do; while Connect is away there is nothing that could be done."""
@@ -141,8 +141,8 @@ class Keeper:
                 self._restart(f"failed: {reason}", only_failed=True)
                 return True
             if state != "RUNNING" or _json(_call(self._client, "GET", f"/connectors/{NAME}/offsets")).get("offsets"):
-                self._told_at = self._clock.time()
-            if self._clock.time() - self._told_at < SILENT_SECONDS:
+                self._reported_at = self._clock.time()
+            if self._clock.time() - self._reported_at < SILENT_SECONDS:
                 return False
             self._restart("runs, and tells nothing", only_failed=False)
         except Retry as error:
@@ -151,7 +151,7 @@ class Keeper:
 
     def _restart(self, why: str, *, only_failed: bool) -> None:
         typer.echo(f"connector {NAME} is restarted, it {why}")
-        self._told_at = self._clock.time()
+        self._reported_at = self._clock.time()
         failed = str(only_failed).lower()
         _call(self._client, "POST", f"/connectors/{NAME}/restart?includeTasks=true&onlyFailed={failed}")
 
@@ -162,8 +162,8 @@ def _put(client: httpx2.Client, definition: dict[str, str]) -> None:
     Its task is started once: of two, each would make the replication slot that the other makes.
     """
     is_stopped = _state(client)[0] == STOPPED
-    known = _call(client, "GET", f"/connectors/{NAME}/config", accept=(httpx2.codes.NOT_FOUND,))
-    if not known.is_success or _json(known) != definition | {"name": NAME}:
+    current = _call(client, "GET", f"/connectors/{NAME}/config", accept=(httpx2.codes.NOT_FOUND,))
+    if not current.is_success or _json(current) != definition | {"name": NAME}:
         _call(client, "PUT", f"/connectors/{NAME}/config", definition)
     elif not is_stopped:
         _call(client, "POST", f"/connectors/{NAME}/restart?includeTasks=true&onlyFailed=true")
@@ -224,7 +224,7 @@ def _call(
 
 
 def _has_no_server(error: httpx2.HTTPError) -> bool:
-    """Whether nobody took the connection; a certificate that is refused is somebody's."""
+    """Whether nothing listens there; a refused certificate means that something does."""
     if not isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout):
         return False
     cause: BaseException | None = error

@@ -83,8 +83,8 @@ def _changes(topic: Topic, state: TopicState | None, replicas: int) -> Iterator[
     if state is None:
         yield CreateTopic(topic, replicas)
         return
-    is_kept = log_of(topic.name) in PARTITIONED_FOR_EVER or is_engine_topic(topic.name)
-    if state.partitions != topic.partitions and is_kept:
+    is_fixed = log_of(topic.name) in PARTITIONED_FOR_EVER or is_engine_topic(topic.name)
+    if state.partitions != topic.partitions and is_fixed:
         raise InvalidConfiguration(
             f"topics.yaml: {topic.name} has {state.partitions} partitions, not {topic.partitions}, and their number "
             "must not change: keys would move, and Applications that are in use would be deleted; write "

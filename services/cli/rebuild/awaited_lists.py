@@ -85,8 +85,8 @@ def not_listed(lists: LoggedLists, scopes: Iterable[Scope], reached: Offsets, be
     missing = {
         f"{scope.workspace} {scope.kind}"
         for scope in scopes
-        if (known := lists.newest.get(scope)) is None
-        or known.epoch < began
-        or reached.get(TopicPartition(COMMANDS, scope.partition), 0) <= known.end
+        if (newest := lists.newest.get(scope)) is None
+        or newest.epoch < began
+        or reached.get(TopicPartition(COMMANDS, scope.partition), 0) <= newest.end
     }
     return sorted(missing)

@@ -1,6 +1,6 @@
-"""Where tenants are by what the engine clusters have: after a loss of the topics, and newer than any backup.
+"""Finds where tenants are from the engine clusters: after a loss of the topics, and newer than any backup.
 
-Only an Application counts. A tenant that has none loses nothing where it is placed anew.
+Only Applications count. A tenant without one loses nothing if it is placed anew.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from uuid import UUID
 
 from services.cli.fleet.fleet_orders import fleet
 from services.cli.rebuild.placements import Located, Placements, placements_of
-from services.cli.rebuild.start import Known
+from services.cli.rebuild.start import TopicContents
 from services.common.argocd_names import CLUSTER_SUFFIX
 from services.common.errors import InvalidConfiguration
 from services.common.json_values import dict_of, text_of
@@ -23,25 +23,27 @@ from services.planner.domain.fleet.rows import EngineInstanceRow
 from services.planner.engines.argocd.names import DATABASE_ID, tenant_of
 
 
-def add_live_placements(known: Known, engines: Iterable[str], url: str, timeout: float) -> Known:
-    """Add to what is ``known`` where tenants are by their Applications; what topics tell of a tenant comes first.
+def add_live_placements(contents: TopicContents, engines: Iterable[str], url: str, timeout: float) -> TopicContents:
+    """Add the placements that Applications show to ``contents``; a tenant that topics place stays where they place it.
 
-    ``engines``: of each engine cluster that is read, ``CLUSTER=FILE``. Raises InvalidConfiguration, Unavailable.
+    ``engines``: ``CLUSTER=FILE`` for each engine cluster to read. Raises InvalidConfiguration, Unavailable.
     """
     stored = await_dependency("database", lambda: fleet(url), timeout)
-    instances = {**stored.instances, **known.fleet}.values()
+    instances = {**stored.instances, **contents.fleet}.values()
     kubeconfigs = parse_kubeconfigs(engines, sorted({each.engine_cluster for each in instances}))
     live = await_dependency("engine clusters", lambda: read_applications(kubeconfigs, instances), timeout)
-    told = known.placements
-    found = placements_of(each for each in live if each.tenant not in told.tenants)
+    from_topics = contents.placements
+    found = placements_of(each for each in live if each.tenant not in from_topics.tenants)
     return replace(
-        known,
-        placements=Placements({**found.tenants, **told.tenants}, {**found.deployments, **told.deployments}),
+        contents,
+        placements=Placements(
+            {**found.tenants, **from_topics.tenants}, {**found.deployments, **from_topics.deployments}
+        ),
     )
 
 
 def parse_kubeconfigs(given: Iterable[str], clusters: Collection[str]) -> dict[str, Path]:
-    """Kubeconfig by engine cluster, of ``CLUSTER=FILE``. Raises InvalidConfiguration if one is not known."""
+    """Kubeconfigs by engine cluster. Raises InvalidConfiguration for a cluster that has no instance."""
     found: dict[str, Path] = {}
     for each in given:
         cluster, _, file = each.partition("=")
@@ -69,7 +71,7 @@ def read_applications(kubeconfigs: Mapping[str, Path], instances: Iterable[Engin
 
 
 async def _applications_in(kubeconfig: Path, instances: Mapping[str, str]) -> list[Located]:
-    """Those in the engine namespaces of a cluster; ``instances``: ids by namespace."""
+    """The Applications in the engine namespaces of a cluster; ``instances``: ids by namespace."""
     found = []
     async with await connect(kubeconfig) as kube:
         for namespace, instance in instances.items():
@@ -84,7 +86,7 @@ async def _applications_in(kubeconfig: Path, instances: Mapping[str, str]) -> li
 
 
 def _id_of(label: object) -> UUID | None:
-    """Of the deployment that an Application was made for."""
+    """Id of the deployment that an Application was made for; None if the label has none."""
     try:
         return UUID(text_of(label))
     except ValueError:

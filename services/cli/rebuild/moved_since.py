@@ -1,9 +1,9 @@
-"""Has a restored database have tenants where they are by now: some were moved after its backup was made.
+"""Places a restored database's tenants where they are by now: some were moved after its backup was made.
 
-The backup has them where they were then, and orders about the fleet are not replayed. Left there, they would be
-deployed a second time, and the sweep would take what users have for nobody's. So where the topics say that a tenant is
-counts: what the backup has of it on its former instance is on this one, and its deployments are compiled anew there. A
-move that the backup has under way is over for such a tenant. What agents of the former instance reported is no news.
+The backup has tenants where they were then, and orders about the fleet are not replayed. A tenant that stayed there
+would be deployed a second time, and the sweep would remove what users have as nobody's. So the topics decide where a
+tenant is: its objects move from the former instance in the backup to that one, and its deployments are compiled anew
+there. A move that the backup has under way ends for such a tenant, and its former agents' reports are forgotten.
 
 A sync that was running when the backup was made is not started again; its run ends when its time is over.
 
@@ -30,17 +30,17 @@ from services.planner.database.tables.compiled import engine_resources
 from services.planner.engines.argocd.names import project_name
 
 KEY = [column.name for column in engine_resources.primary_key]
-TOLD = "unnest(%(ids)s::uuid[], %(instances)s::text[]) AS told (id, engine_instance_id)"
+PLACED = "unnest(%(ids)s::uuid[], %(instances)s::text[]) AS placed (id, engine_instance_id)"
 MOVED_TENANTS = f"""
-UPDATE tenants SET engine_instance_id = told.engine_instance_id FROM tenants AS restored JOIN {TOLD} USING (id)
- WHERE tenants.id = restored.id AND tenants.engine_instance_id <> told.engine_instance_id
+UPDATE tenants SET engine_instance_id = placed.engine_instance_id FROM tenants AS restored JOIN {PLACED} USING (id)
+ WHERE tenants.id = restored.id AND tenants.engine_instance_id <> placed.engine_instance_id
 RETURNING tenants.id, restored.engine_instance_id
 """  # noqa: S608 - of constants
 MOVED_PARTS = f"""
-UPDATE deployments SET engine_instance_id = coalesce(told.engine_instance_id, '')
-  FROM deployments AS restored LEFT JOIN {TOLD} USING (id)
+UPDATE deployments SET engine_instance_id = coalesce(placed.engine_instance_id, '')
+  FROM deployments AS restored LEFT JOIN {PLACED} USING (id)
  WHERE deployments.id = restored.id AND deployments.tenant_id = ANY(%(tenants)s)
-   AND deployments.engine_instance_id <> coalesce(told.engine_instance_id, '')
+   AND deployments.engine_instance_id <> coalesce(placed.engine_instance_id, '')
 RETURNING deployments.tenant_id
 """  # noqa: S608 - of constants
 END_MOVES = f"DELETE FROM moves WHERE tenant_id = ANY(%(tenants)s) AND {UNDER_WAY}"  # noqa: S608 - of constants
@@ -54,26 +54,27 @@ DELETE FROM engine_resources WHERE lane = ANY(%(lanes)s) AND owner_kind = '{SYNC
 """  # noqa: S608 - of constants
 TAKE_MISPLACED = f"""
 WITH misplaced AS (
-SELECT {", ".join(f"held.{name} AS held_{name}" for name in KEY)}, placed.*
-  FROM engine_resources AS held
+SELECT {", ".join(f"existing.{name} AS existing_{name}" for name in KEY)}, placed.*
+  FROM engine_resources AS existing
   JOIN unnest(%(tenants)s::uuid[], %(lanes)s::text[], %(former)s::text[]) AS moved (tenant_id, lane, former)
  USING (lane)
   JOIN tenants ON tenants.id = moved.tenant_id
-  LEFT JOIN deployments ON deployments.id = held.owner_id AND held.owner_kind = '{GITOPS_DEPLOYMENT.kind}'
+  LEFT JOIN deployments ON deployments.id = existing.owner_id AND existing.owner_kind = '{GITOPS_DEPLOYMENT.kind}'
   JOIN engine_instances AS placed
     ON placed.id = coalesce(nullif(deployments.engine_instance_id, ''), tenants.engine_instance_id)
- WHERE held.engine_instance_id <> placed.id AND (deployments.id IS NOT NULL OR held.engine_instance_id = moved.former)
+ WHERE existing.engine_instance_id <> placed.id
+   AND (deployments.id IS NOT NULL OR existing.engine_instance_id = moved.former)
 )
-DELETE FROM engine_resources AS held USING misplaced
- WHERE ({", ".join(f"held.{name}" for name in KEY)}) = ({", ".join(f"held_{name}" for name in KEY)})
-RETURNING to_jsonb(held), misplaced.id, misplaced.namespace, misplaced.engine_cluster
+DELETE FROM engine_resources AS existing USING misplaced
+ WHERE ({", ".join(f"existing.{name}" for name in KEY)}) = ({", ".join(f"existing_{name}" for name in KEY)})
+RETURNING to_jsonb(existing), misplaced.id, misplaced.namespace, misplaced.engine_cluster
 """  # noqa: S608 - of constants
 PUT_THERE = f"""
-INSERT INTO engine_resources AS known
+INSERT INTO engine_resources AS existing
 SELECT * FROM jsonb_populate_recordset(NULL::engine_resources, %s::jsonb)
     ON CONFLICT ({", ".join(KEY)}) DO UPDATE
    SET {", ".join(f"{column.name} = EXCLUDED.{column.name}" for column in engine_resources.columns)}
- WHERE EXCLUDED.desired = 'present' OR known.desired = 'absent'
+ WHERE EXCLUDED.desired = 'present' OR existing.desired = 'absent'
 """  # noqa: S608 - of names of our columns
 COMPILE_ANEW = (
     "UPDATE deployments SET due_at = clock_timestamp() WHERE tenant_id = ANY(%(tenants)s)",
@@ -118,7 +119,7 @@ def _is_wanted(row: dict[str, Any]) -> bool:
     return bool(row["desired"] == "present")
 
 
-def _changed(connection: Connection, statement: str, told: Mapping[UUID, str], **more: object) -> list[Any]:
-    """What ``statement`` tells of the rows that it has changed."""
-    parameters = {"ids": [*told], "instances": [*told.values()], **more}
+def _changed(connection: Connection, statement: str, placements: Mapping[UUID, str], **more: object) -> list[Any]:
+    """What ``statement`` returns of the rows that it has changed."""
+    parameters = {"ids": [*placements], "instances": [*placements.values()], **more}
     return connection.execute(statement.encode(), parameters).fetchall()

@@ -1,7 +1,7 @@
 """Where tenants and their deployments are, by their Applications. Pure.
 
-A tenant is where it has most of them. Which of its instances that is does not matter, if it has several: what is on the
-others is told of each deployment.
+A tenant is placed where most of its Applications are. If several instances have as many, any of them will do: each
+deployment on another instance has a placement of its own.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ class Located(NamedTuple):
 
 
 class Claim(NamedTuple):
-    """What a row of a compiled object says of where its tenant is."""
+    """Where a tenant is, according to one row of a compiled object."""
 
     is_present: bool
     """It is desired there; if it is desired elsewhere, too, this is what counts."""
     tenant: UUID
     instance: str
     deployment: UUID | None
-    """Of an Application."""
+    """The deployment of an Application; None for other objects."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,11 +38,11 @@ class Placements:
 
     tenants: Mapping[UUID, str] = field(default_factory=dict)
     deployments: Mapping[UUID, str] = field(default_factory=dict)
-    """Of those that are not on their tenant's instance."""
+    """Only deployments that are not on their tenant's instance."""
 
 
 def placements_of(applications: Iterable[Located]) -> Placements:
-    """Of all tenants that have Applications."""
+    """Placements of all tenants that have Applications."""
     found, counted = set(applications), defaultdict[UUID, Counter[str]](Counter)
     for each in found:
         counted[each.tenant][each.instance] += 1
@@ -54,8 +54,8 @@ def placements_of(applications: Iterable[Located]) -> Placements:
 
 
 def placements_claimed(claims: Iterable[Claim]) -> Placements:
-    """Of all tenants that have rows: those without an Application are where anything of them is."""
+    """Placements of all tenants that have rows; a tenant without an Application is where any of its objects is."""
     in_order = sorted(claims, key=lambda each: each[:3])
     applications = {each.deployment: each for each in in_order if each.deployment is not None}
-    found = placements_of(Located(each.tenant, known, each.instance) for known, each in applications.items())
+    found = placements_of(Located(each.tenant, deployment, each.instance) for deployment, each in applications.items())
     return Placements({**{each.tenant: each.instance for each in in_order}, **found.tenants}, found.deployments)

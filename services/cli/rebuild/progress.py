@@ -144,9 +144,9 @@ class _Lines:
     what: str
     total: int
     clock: Clock
-    told_at: float = -math.inf
+    shown_at: float = -math.inf
 
     def show(self, done: int) -> None:
-        if self.clock.time() - self.told_at >= LINE_EVERY_SECONDS:
-            self.told_at = self.clock.time()
+        if self.clock.time() - self.shown_at >= LINE_EVERY_SECONDS:
+            self.shown_at = self.clock.time()
             tell(f"{self.what}: {done} of {self.total} messages")

@@ -51,7 +51,7 @@ from services.cli.rebuild.progress import (
     require_no_rebuild,
     watch_replay,
 )
-from services.cli.rebuild.start import begin, end_rebuild, read_known
+from services.cli.rebuild.start import begin, end_rebuild, read_contents
 from services.cli.rebuild.streamed_topics import StreamedTopics
 from services.cli.rebuild.table_comparison import compare_streamed_tables, compare_tables, print_comparisons
 from services.cli.rebuild.unknown_rows import SHOWN, Removal, Unknown
@@ -126,17 +126,19 @@ def start(
     if not (restored or incomplete):
         require_lists(settings, timeout)
     topics = StreamedTopics(settings, SchemaRegistry(settings))
-    known = await_dependency("Kafka", lambda: read_known(settings, topics), timeout)
+    contents = await_dependency("Kafka", lambda: read_contents(settings, topics), timeout)
     _require_readable(topics, "--incomplete", is_given=incomplete)
     if engines:
-        known = add_live_placements(known, engines, url, timeout)
+        contents = add_live_placements(contents, engines, url, timeout)
     logs = await_dependency("Kafka", lambda: read_logs(settings), timeout)
     first = await_dependency(
-        "database", lambda: begin(url, known, logs, restored=restored, incomplete=incomplete), timeout
+        "database", lambda: begin(url, contents, logs, restored=restored, incomplete=incomplete), timeout
     )
     ends = find_ends(logs)
     messages = count_replayed(first, ends, ends)
-    typer.echo(f"{len(known.placements.tenants)} tenants keep their instance; {messages} messages are to be replayed")
+    typer.echo(
+        f"{len(contents.placements.tenants)} tenants keep their instance; {messages} messages are to be replayed"
+    )
     typer.echo("start the planners; restart watchers and agents; then run 'gitopsctl rebuild follow'")
 
 

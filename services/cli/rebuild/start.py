@@ -1,8 +1,7 @@
-"""What a rebuild begins with: from where planners replay, to where, the fleet, and on which instance each tenant is.
+"""Begins a rebuild: fills in the fleet and the instance of each tenant, and notes from where to where planners replay.
 
-Orders about the fleet are not replayed: what became of them is in its rows, which are on topics of their own: engine
-clusters, instances and pools, and what operators have assigned and pinned. An order that was refused because of what
-there was then might be accepted now.
+Orders about the fleet are not replayed. Their results are rows with topics of their own: engine clusters, instances,
+pools, assignments and pins. An order that was refused in the fleet of that time might be accepted now.
 
 Called by :mod:`rebuild`.
 """
@@ -17,7 +16,7 @@ from psycopg import Connection, RawCursor
 from services.cli.database_connection import connected
 from services.cli.rebuild.moved_since import follow_moves
 from services.cli.rebuild.placements import Placements
-from services.cli.rebuild.streamed_topics import PlacementTold, StreamedTopics
+from services.cli.rebuild.streamed_topics import PlacementTopic, StreamedTopics
 from services.cli.sending import CLIENT
 from services.common.errors import InvalidConfiguration
 from services.common.kafka import FLEET_ORDERS, LogExtent, PartitionReader, TopicPartition, read_extents
@@ -69,38 +68,38 @@ UNASSIGN = "DELETE FROM workspace_assignments WHERE workspace = ANY(%s)"
 UNPIN = "DELETE FROM tenant_pins WHERE (workspace, namespace) IN (SELECT * FROM unnest(%s::text[], %s::text[]))"
 REMOVE_POOLS = "DELETE FROM engine_pools WHERE (engine_cluster, ring) IN (SELECT * FROM unnest(%s::text[], %s::text[]))"
 SKIP_ORDERS = """
-INSERT INTO consumer_offsets AS known (topic, partition, topic_id, next_offset) VALUES (%s, %s, %s, %s)
+INSERT INTO consumer_offsets (topic, partition, topic_id, next_offset) VALUES (%s, %s, %s, %s)
     ON CONFLICT (topic, partition) DO UPDATE SET topic_id = EXCLUDED.topic_id, next_offset = EXCLUDED.next_offset
 """
 END = "DELETE FROM placements; DELETE FROM deployment_placements; DELETE FROM rebuild_positions"
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
-    """What the topics tell that is no part of the replay."""
+class TopicContents:
+    """What the topics hold that planners do not replay."""
 
     fleet: Mapping[str, EngineInstanceRow]
     placements: Placements
     orders: Mapping[TopicPartition, LogExtent]
-    """Of orders about the fleet."""
-    told: PlacementTold = field(default_factory=PlacementTold)
-    """What else operators have laid down of the fleet."""
+    """How far the log of orders about the fleet goes."""
+    placement_topic: PlacementTopic = field(default_factory=PlacementTopic)
+    """The fleet besides its instances: engine clusters, pools, assignments and pins."""
 
 
-def read_known(settings: KafkaSettings, topics: StreamedTopics) -> Known:
-    """Read it from the topics. Raises Retry if the brokers do not answer, Poison if a row of the fleet is not ours."""
-    return Known(topics.fleet(), topics.placements(), _extents(settings, FLEET_ORDERS), topics.placement())
+def read_contents(settings: KafkaSettings, topics: StreamedTopics) -> TopicContents:
+    """Read the topics. Raises Retry if the brokers do not answer, Poison if a row of the fleet is not ours."""
+    return TopicContents(topics.fleet(), topics.placements(), _extents(settings, FLEET_ORDERS), topics.placement())
 
 
 def begin(
     url: str,
-    known: Known,
+    contents: TopicContents,
     logs: Mapping[TopicPartition, LogExtent],
     *,
     restored: bool,
     incomplete: bool,
 ) -> Mapping[TopicPartition, int]:
-    """In one transaction; returns from where planners replay.
+    """Fill the database in one transaction; returns the offsets that planners replay from.
 
     Raises InvalidConfiguration if the database is not as it is said to be, lacks an instance, or has planners; or if a
     log lacks what has happened since the backup, and that was not accepted as ``incomplete``.
@@ -111,11 +110,14 @@ def begin(
         else:
             require_empty(connection)
             first = {source: log.first for source, log in logs.items()}
-        _fill_fleet(connection, known)
+        _fill_fleet(connection, contents)
         if restored:
-            follow_moves(connection, known.placements)
+            follow_moves(connection, contents.placements)
         connection.execute(END)
-        for statement, placed in ((PLACE, known.placements.tenants), (PLACE_DEPLOYMENTS, known.placements.deployments)):
+        for statement, placed in (
+            (PLACE, contents.placements.tenants),
+            (PLACE_DEPLOYMENTS, contents.placements.deployments),
+        ):
             connection.execute(statement, [list(placed), list(placed.values())])
         columns = [(*source, first[source], log.end) for source, log in sorted(logs.items())]
         connection.execute(BEGIN, [list(column) for column in zip(*columns, strict=True)])
@@ -134,35 +136,35 @@ def _extents(settings: KafkaSettings, topic: str) -> dict[TopicPartition, LogExt
     return read_extents(settings, CLIENT, sources)
 
 
-def _fill_fleet(connection: Connection, known: Known) -> None:
-    """Raises InvalidConfiguration if tenants are on an instance that is not among them."""
+def _fill_fleet(connection: Connection, contents: TopicContents) -> None:
+    """Write the fleet. Raises InvalidConfiguration if tenants are on an instance that it lacks."""
     cursor = RawCursor(connection)
-    cursor.execute(ADD_CLUSTERS, (document(known.told.clusters),))
-    cursor.execute(ADD_CLUSTERS_OF_INSTANCES, (document([_cluster_of(row) for row in known.fleet.values()]),))
+    cursor.execute(ADD_CLUSTERS, (document(contents.placement_topic.clusters),))
+    cursor.execute(ADD_CLUSTERS_OF_INSTANCES, (document([_cluster_of(row) for row in contents.fleet.values()]),))
     clusters = {cluster for (cluster,) in connection.execute(CLUSTERS)}
-    if missing := sorted({pool.engine_cluster for pool in known.told.pools} - clusters):
+    if missing := sorted({pool.engine_cluster for pool in contents.placement_topic.pools} - clusters):
         raise InvalidConfiguration(
             f"pools are of engine clusters of which no instance and no row was streamed: {', '.join(missing)}; insert "
             "their rows into engine_clusters (id, region, created_at, state, ordered_at)"
         )
-    cursor.execute(ADD_POOLS, (document(known.told.pools),))
-    cursor.execute(ADD_INSTANCES, (document(list(known.fleet.values())),))
-    for source, log in known.orders.items():
+    cursor.execute(ADD_POOLS, (document(contents.placement_topic.pools),))
+    cursor.execute(ADD_INSTANCES, (document(list(contents.fleet.values())),))
+    for source, log in contents.orders.items():
         connection.execute(SKIP_ORDERS, (*source, log.topic_id, log.end))
     instances = {instance for (instance,) in connection.execute(INSTANCES)}
-    placed = known.placements
+    placed = contents.placements
     used = {
         *placed.tenants.values(),
         *placed.deployments.values(),
-        *(pin.engine_instance_id for pin in known.told.pins),
+        *(pin.engine_instance_id for pin in contents.placement_topic.pins),
     }
     if missing := sorted(used - instances):
         raise InvalidConfiguration(f"tenants are on {', '.join(missing)}; add them with 'gitopsctl engines apply'")
-    cursor.execute(ADD_ASSIGNMENTS, (document(known.told.assignments),))
-    cursor.execute(ADD_PINS, (document(known.told.pins),))
-    connection.execute(UNASSIGN, (list(known.told.unassigned),))
-    connection.execute(UNPIN, _columns(known.told.unpinned))
-    connection.execute(REMOVE_POOLS, _columns(known.told.removed_pools))
+    cursor.execute(ADD_ASSIGNMENTS, (document(contents.placement_topic.assignments),))
+    cursor.execute(ADD_PINS, (document(contents.placement_topic.pins),))
+    connection.execute(UNASSIGN, (list(contents.placement_topic.unassigned),))
+    connection.execute(UNPIN, _columns(contents.placement_topic.unpinned))
+    connection.execute(REMOVE_POOLS, _columns(contents.placement_topic.removed_pools))
 
 
 def _columns(keys: Collection[tuple[str, str]]) -> list[list[str]]:
@@ -183,12 +185,12 @@ def require_empty(connection: Connection) -> None:
 def _resume(
     connection: Connection, logs: Mapping[TopicPartition, LogExtent], *, incomplete: bool
 ) -> Mapping[TopicPartition, int]:
-    """Have the offsets of the backup say where in ``logs`` planners go on; returns them."""
+    """Set where in ``logs`` planners go on, from the offsets of the backup; returns these positions."""
     if connection.execute(IS_PLANNED).fetchone()[0]:  # type: ignore[index]
         raise InvalidConfiguration("planners are connected to the database: stop them first")
     rows = connection.execute(POSITIONS_OF_PLANNERS).fetchall()
-    known = {TopicPartition(topic, number): Position(topic_id, offset) for topic, number, topic_id, offset in rows}
-    begun = {source: resume(known.get(source, Position("", 0)), log) for source, log in logs.items()}
+    stored = {TopicPartition(topic, number): Position(topic_id, offset) for topic, number, topic_id, offset in rows}
+    begun = {source: resume(stored.get(source, Position("", 0)), log) for source, log in logs.items()}
     missed = sum(resumed.missed for resumed in begun.values())
     if missed and not incomplete:
         raise InvalidConfiguration(

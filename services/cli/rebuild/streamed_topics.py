@@ -1,6 +1,6 @@
 """What the streamed topics hold: the fleet, and what each key of the compiled tables' topics stands for.
 
-What a row of these tables stands for is read here, too, in the same words: :mod:`table_comparison` compares both, and
+The rows of these tables are read here, too, as values of the same form: :mod:`table_comparison` compares both, and
 :mod:`unknown_rows` finds the keys that no row has. Nothing is written.
 
 The newest message of each key stands for it; a deleted row's key stands for nothing. A key of a topic that no row has
@@ -46,7 +46,7 @@ from services.planner.rows.tenants import TenantName
 Row = TypeVar("Row", EngineResource, WorkspaceResource, WorkspaceObject, PendingClaim)
 PlacementRow = WorkspaceAssignment | TenantPin | EngineClusterRow | EnginePool
 FleetRow = TypeVar("FleetRow", bound=EngineInstanceRow | PlacementRow)
-Kept = TypeVar("Kept")
+Value = TypeVar("Value")
 Key = tuple[str, str, str, str]
 """The primary key of a row of any of the compiled tables."""
 
@@ -63,7 +63,7 @@ SELECT workspace, namespace, name, uid, concat_ws(' ', state, generation, class_
 
 
 @dataclass(frozen=True, slots=True)
-class PlacementTold:
+class PlacementTopic:
     """What the topic of placement holds of engine clusters, their pools, assignments and pins."""
 
     assignments: tuple[WorkspaceAssignment, ...] = ()
@@ -71,11 +71,11 @@ class PlacementTold:
     unassigned: tuple[str, ...] = ()
     """Workspaces of which the newest message says that they are assigned to nothing."""
     unpinned: tuple[TenantName, ...] = ()
-    """Likewise tenants."""
+    """Tenants of which the newest message says that they are not pinned."""
     clusters: tuple[EngineClusterRow, ...] = ()
     pools: tuple[EnginePool, ...] = ()
     removed_pools: tuple[PoolKey, ...] = ()
-    """Likewise pools."""
+    """Pools of which the newest message says that they were removed."""
 
 
 PLACEMENT_KEYS: Mapping[tuple[str, ...], type[PlacementRow]] = {
@@ -88,7 +88,7 @@ PLACEMENT_KEYS: Mapping[tuple[str, ...], type[PlacementRow]] = {
 
 
 class Unreadable(NamedTuple):
-    """A message of a compiled table's topic that cannot be decoded: what it says of its row is not known."""
+    """A message of a compiled table's topic that cannot be decoded, so nobody knows what it says of its row."""
 
     source: TopicPartition
     offset: int
@@ -113,16 +113,16 @@ class StreamedTopics:
         return sorted(each for found in self._unreadable.values() for each in found.values())
 
     def placements(self) -> Placements:
-        """Where tenants are, and their deployments: of one that is being moved, where it has its deployments still."""
+        """Where tenants and their deployments are; one that is being moved is where its deployments still are."""
         return placements_claimed(claim for claim in self._newest_objects(claim_of).values() if claim is not None)
 
     def fleet(self) -> dict[str, EngineInstanceRow]:
-        """The engine instances, by their ids. Raises Retry if the brokers do not answer, Poison if it is not ours."""
+        """The engine instances by id. Raises Retry if the brokers do not answer, Poison if a row is not ours."""
         rows = (decode_record(self.registry, message.value) for message in self._messages(FLEET) if message.value)
         return {row["id"]: row_of(EngineInstanceRow, row) for row in rows}
 
-    def placement(self) -> PlacementTold:
-        """What there is, and is no more, beside instances. Raises Retry if brokers do not answer, Poison likewise."""
+    def placement(self) -> PlacementTopic:
+        """What the topic of placement holds. Raises Retry if the brokers do not answer, Poison if a row is not ours."""
         newest: dict[tuple[tuple[str, Any], ...], dict[str, Any] | None] = {}
         for message in self._messages(PLACEMENT):
             key = tuple(decode_record(self.registry, message.key).items())
@@ -136,7 +136,7 @@ class StreamedTopics:
                 gone[kind].append(values)
             else:
                 rows[kind].append(row_of(kind, row))
-        return PlacementTold(
+        return PlacementTopic(
             assignments=tuple(rows[WorkspaceAssignment]),
             pins=tuple(rows[TenantPin]),
             unassigned=tuple(workspace for (workspace,) in gone[WorkspaceAssignment]),
@@ -162,37 +162,39 @@ class StreamedTopics:
         """What each key of the topic of pending claims stands for."""
         return self._newest(PROVISIONING, PendingClaim, _claim_content)
 
-    def unknown_objects(self, known: Mapping[Key, str]) -> dict[Key, EngineResource]:
-        """Keys of the engine clusters' topics that are not among the ``known``."""
-        return _kept(self._newest_objects(lambda row: None if row.identity in known else row))
+    def unknown_objects(self, stored: Mapping[Key, str]) -> dict[Key, EngineResource]:
+        """Keys of the engine clusters' topics that are not those of ``stored`` rows."""
+        return _unknown_only(self._newest_objects(lambda row: None if row.identity in stored else row))
 
-    def unknown_statuses(self, workspace: str, known: Mapping[Key, str]) -> dict[Key, WorkspaceResource]:
-        """Keys of a workspace's topic that are not among the ``known``."""
+    def unknown_statuses(self, workspace: str, stored: Mapping[Key, str]) -> dict[Key, WorkspaceResource]:
+        """Keys of a workspace's topic that are not those of ``stored`` rows."""
         topic = workspace_topic(workspace)
-        return _kept(self._newest(topic, WorkspaceResource, lambda row: None if key_of(row) in known else row))
+        return _unknown_only(self._newest(topic, WorkspaceResource, lambda row: None if key_of(row) in stored else row))
 
-    def unknown_children(self, workspace: str, known: Mapping[Key, str]) -> dict[Key, WorkspaceObject]:
-        """Keys of a workspace's topic of child objects that are not among the ``known``."""
+    def unknown_children(self, workspace: str, stored: Mapping[Key, str]) -> dict[Key, WorkspaceObject]:
+        """Keys of a workspace's topic of child objects that are not those of ``stored`` rows."""
         topic = objects_topic(workspace)
-        return _kept(self._newest(topic, WorkspaceObject, lambda row: None if key_of(row) in known else row))
+        return _unknown_only(self._newest(topic, WorkspaceObject, lambda row: None if key_of(row) in stored else row))
 
-    def unknown_claims(self, known: Mapping[Key, str]) -> dict[Key, PendingClaim]:
-        """Keys of the topic of pending claims that are not among the ``known``."""
-        return _kept(self._newest(PROVISIONING, PendingClaim, lambda row: None if row.identity in known else row))
+    def unknown_claims(self, stored: Mapping[Key, str]) -> dict[Key, PendingClaim]:
+        """Keys of the topic of pending claims that are not those of ``stored`` rows."""
+        return _unknown_only(
+            self._newest(PROVISIONING, PendingClaim, lambda row: None if row.identity in stored else row)
+        )
 
-    def _newest_objects(self, keep: Callable[[EngineResource], Kept]) -> dict[Key, Kept]:
-        """Likewise of the engine clusters that have an instance: no key is on the topics of two."""
-        newest: dict[Key, Kept] = {}
+    def _newest_objects(self, keep: Callable[[EngineResource], Value]) -> dict[Key, Value]:
+        """What each key of the topics of all engine clusters with an instance stands for: no key is on two of them."""
+        newest: dict[Key, Value] = {}
         for cluster in sorted({row.engine_cluster for row in self.fleet().values()}):
             newest |= self._newest(engine_topic(cluster), EngineResource, keep)
         return newest
 
-    def _newest(self, topic: str, kind: type[Row], keep: Callable[[Row], Kept]) -> dict[Key, Kept]:
+    def _newest(self, topic: str, kind: type[Row], keep: Callable[[Row], Value]) -> dict[Key, Value]:
         """What ``keep`` makes of the newest row of each key. Raises Retry if the brokers do not answer.
 
         A message that cannot be decoded is passed over, and noted: an older row of its key may stand then, or none.
         """
-        newest: dict[Key, Kept] = {}
+        newest: dict[Key, Value] = {}
         unreadable: dict[bytes | None, Unreadable] = {}
         for message in self._messages(topic):
             try:
@@ -285,5 +287,5 @@ def _digests(rows: Iterable[tuple[str, ...]]) -> dict[Key, str]:
     return {(row[0], row[1], row[2], row[3]): row[4] for row in rows}
 
 
-def _kept(found: Mapping[Key, Row | None]) -> dict[Key, Row]:
+def _unknown_only(found: Mapping[Key, Row | None]) -> dict[Key, Row]:
     return {key: row for key, row in found.items() if row is not None}

@@ -4,7 +4,7 @@
 
 - What may be wanted is kept: all of a tenant that the database may not know everything of, and all of a workspace that
   was not added. An operator approves by name what goes all the same.
-- All else goes, unless an instance or a workspace would lose an implausible share: that :meth:`Unknown.refused` tells.
+- All else goes, unless an instance or a workspace would lose an implausible share (:meth:`Unknown.refused`).
 
 Called by :mod:`rebuild`, which gives what goes to :mod:`withdrawal`. Nothing is written here.
 """
@@ -28,7 +28,7 @@ from services.planner.rows.compiled import UNOWNED
 CompiledRow = EngineResource | WorkspaceResource | WorkspaceObject | PendingClaim
 
 SHOWN = 100
-"""Keys that are told one by one."""
+"""Keys that are listed one by one."""
 
 UNCERTAIN = """
 SELECT workspace || '/' || namespace FROM parked_tenants
@@ -61,14 +61,14 @@ class Unknown:
 
     objects: Mapping[Key, EngineResource]
     statuses: Mapping[Key, WorkspaceResource]
-    known: Mapping[str, int]
+    row_counts: Mapping[str, int]
     """How many rows there are, of each instance and workspace."""
     children: Mapping[Key, WorkspaceObject] = field(default_factory=dict)
     claims: Mapping[Key, PendingClaim] = field(default_factory=dict)
 
     @property
     def count(self) -> str:
-        """In words."""
+        """How many there are of each, in words."""
         return (
             f"{len(self.objects)} objects, {len(self.statuses)} statuses, {len(self.children)} child objects and "
             f"{len(self.claims)} pending claims"
@@ -76,11 +76,11 @@ class Unknown:
 
     @property
     def keys(self) -> list[Key]:
-        """Of all of them."""
+        """All keys, of whatever topic."""
         return [*self.objects, *self.statuses, *self.children, *self.claims]
 
     def described(self, what: str) -> Iterator[str]:
-        """In lines for operators; ``what`` they are."""
+        """Lines for operators, the first with the counts and ``what`` these are."""
         yield f"{self.count} {what}"
         for number, (scope, kind, namespace, name) in enumerate(self.keys):
             if number == SHOWN:
@@ -92,14 +92,14 @@ class Unknown:
         return bool(self.keys)
 
     def refused(self, guard: SweepGuard, approved: Collection[str]) -> dict[Removal, str]:
-        """What may not go of an instance or workspace, unless it is ``approved`` by name; and why."""
+        """Removals from instances and workspaces that are too large and not ``approved`` by name, with the reasons."""
         owned = (key for key in self.children if key[2] not in UNOWNED)  # neither what is unowned nor a claim loses
         removals = removals_of((key[0], key) for key in (*self.objects, *self.statuses, *owned))
-        counts = {each: (len(each.keys), len(each.keys) + self.known.get(each.place, 0)) for each in removals}
+        counts = {each: (len(each.keys), len(each.keys) + self.row_counts.get(each.place, 0)) for each in removals}
         return {
-            each: f"it would lose {count} of {known}"
-            for each, (count, known) in counts.items()
-            if name_of(each) not in approved and not guard.allows(count, known)
+            each: f"it would lose {count} of {total}"
+            for each, (count, total) in counts.items()
+            if name_of(each) not in approved and not guard.allows(count, total)
         }
 
     def divided(self, is_kept: Callable[[CompiledRow], bool]) -> tuple[Unknown, Unknown]:
@@ -110,7 +110,7 @@ class Unknown:
         return Unknown(
             {key: row for key, row in self.objects.items() if wanted(row)},
             {key: row for key, row in self.statuses.items() if wanted(row)},
-            self.known,
+            self.row_counts,
             {key: row for key, row in self.children.items() if wanted(row)},
             {key: row for key, row in self.claims.items() if wanted(row)},
         )
@@ -122,11 +122,11 @@ class Sweep(NamedTuple):
     withdrawn: Unknown
     kept: Unknown
     kept_for: tuple[Removal, ...] = ()
-    """The same by the tenant or workspace because of which it is kept; a workspace that was not listed in any case."""
+    """What is kept, by the tenant or workspace that is the reason; and all workspaces that were not waited for."""
 
 
 def removals_of(keys: Iterable[tuple[str, Key]]) -> tuple[Removal, ...]:
-    """By what loses each key."""
+    """One removal for each place, with the keys that it loses."""
     lost = defaultdict[str, list[Key]](list)
     for place, key in keys:
         lost[place].append(key)
@@ -136,7 +136,7 @@ def removals_of(keys: Iterable[tuple[str, Key]]) -> tuple[Removal, ...]:
 def divide(
     unknown: Unknown, kept_as: Callable[[CompiledRow], str], approved: Collection[str], unlisted: Collection[str]
 ) -> Sweep:
-    """What is withdrawn of ``unknown``, and what is kept because it is not ``approved`` by name.
+    """Divide ``unknown`` into what is withdrawn, and what is kept because it is not ``approved`` by name.
 
     ``unlisted``: workspaces that were not waited for.
     """
@@ -149,11 +149,11 @@ def divide(
 
 
 def kept_as(row: CompiledRow, uncertain: Collection[str], workspaces: Collection[str]) -> str:
-    """The tenant or workspace because of which ``row`` is kept; empty: it is not.
+    """The tenant or workspace that ``row`` is kept for; empty: it is withdrawn.
 
     Args:
         row: what a topic holds and no row.
-        uncertain: tenants of which the database may not know everything, as ``workspace/namespace``.
+        uncertain: tenants that the database may not know everything of, as ``workspace/namespace``.
         workspaces: those that were added.
     """
     tenant = row.tenant if isinstance(row, EngineResource) else f"{row.workspace}/{row.namespace}"
@@ -167,8 +167,8 @@ def find_unknown(
 ) -> Sweep:
     """What is withdrawn, and what is kept because it is not ``approved`` by name. Raises Retry.
 
-    Between two looks at the tables, so that a row that comes or goes meanwhile is not taken for unknown. Who is
-    uncertain is read before the second one: of a tenant that is planned in between it shows the rows.
+    The topics are read between two looks at the tables, so that a row that comes or goes meanwhile is not taken for
+    unknown. Uncertain tenants are read before the second look: that shows the rows of one that is planned in between.
     """
     objects, statuses, children, claims = _rows(url, workspaces)
     unknown_objects = topics.unknown_objects(objects)
@@ -188,14 +188,14 @@ def find_unknown(
 
 
 def uncertain_tenants(url: str) -> set[str]:
-    """Those of which the database may not know everything, as ``workspace/namespace``. Raises Retry."""
+    """Tenants that the database may not know everything of, as ``workspace/namespace``. Raises Retry."""
     kinds = [kind.name for kind in REGISTRY.plain_kinds if kind.connections is not None]
     with connected(url) as connection:
         return {name for (name,) in connection.execute(UNCERTAIN, [kinds])}
 
 
 def _rows(url: str, workspaces: Sequence[str]) -> tuple[Mapping[Key, str], ...]:
-    """Of engines, statuses, child objects and pending claims."""
+    """The rows of engines, statuses, child objects and pending claims."""
     with connected(url) as connection:
         statuses = ChainMap(*(status_rows(connection, name) for name in workspaces))
         children = ChainMap(*(child_rows(connection, name) for name in workspaces))

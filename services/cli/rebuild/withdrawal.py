@@ -1,4 +1,4 @@
-"""Withdraws from the topics of the compiled tables what they hold and no row, as :mod:`unknown_rows` has found it.
+"""Withdraws what the topics of the compiled tables hold and no row has, as :mod:`unknown_rows` has found it.
 
 Called by :mod:`rebuild`, for ``rebuild sweep``. Nothing but Connect writes these topics, so a row is made for each key,
 and deleted again:
@@ -116,7 +116,7 @@ class Withdrawn(NamedTuple):
 
 
 def withdraw(url: str, found: Unknown) -> None:
-    """Make a row for each, in one transaction. Raises Retry."""
+    """Make a row for each key that goes, in one transaction. Raises Retry."""
     with connected(url) as connection:
         names = sorted({row.name for row in found.objects.values()})
         wanted = frozenset(connection.execute(WANTED, [names]).fetchall())
@@ -138,10 +138,10 @@ def withdraw(url: str, found: Unknown) -> None:
 
 
 def departing(row: EngineResource, wanted: Collection[EngineObjectKey]) -> EngineResource:
-    """What an agent is told of an object that goes: what was made with it stays if another instance has it, too.
+    """The row by which an agent removes an object: what the object made stays if another instance shall have it, too.
 
-    That is what an Application has deployed, or a service account on a tenant's cluster. ``wanted``: objects that
-    other instances shall hold.
+    An Application has made what it deployed, a cluster Secret a service account on the tenant's cluster. ``wanted``:
+    objects that other instances shall have.
     """
     if (row.kind, row.name) not in wanted:
         return row
@@ -157,10 +157,10 @@ def departing(row: EngineResource, wanted: Collection[EngineObjectKey]) -> Engin
 
 
 def require_removed(url: str, settings: KafkaSettings, positions: dict[TopicPartition, int]) -> None:
-    """Take the rows away of which an agent has reported, from ``positions`` on, that the object is gone.
+    """Delete the rows of objects that are gone by reports from ``positions`` on. Raises Retry while others are left.
 
-    Of an instance that is retired nobody reports anything any more. Moves ``positions`` on to what was read, once the
-    rows are gone. Raises Retry while there are others.
+    A retired instance has no agent: its rows are deleted at once. Moves ``positions`` on to what was read, once the
+    rows are deleted.
     """
     with connected(url) as connection:
         connection.execute(DELETE_OF_RETIRED, [SWEPT])
@@ -177,7 +177,7 @@ def require_removed(url: str, settings: KafkaSettings, positions: dict[TopicPart
 def _removed(
     settings: KafkaSettings, waiting: Mapping[Key, Withdrawn], positions: Mapping[TopicPartition, int]
 ) -> tuple[list[Key], Mapping[TopicPartition, int]]:
-    """Those of ``waiting`` that agents have removed, and up to where that was read.
+    """The keys of ``waiting`` that agents have removed, and the offsets up to which that was read.
 
     Only observations of their tenants are decoded, and those from other engine clusters do not count. Topics that are
     newer than ``positions`` are read from their beginning.
@@ -197,13 +197,13 @@ def _removed(
                 continue
             if isinstance(seen.event, Removed):
                 origin = reporting_cluster(message.tracked.source.topic)
-                told = by_object.get((seen.engine_instance_id, seen.kind, seen.name), ())
-                removed += (key for key in told if origin in {None, waiting[key].engine_cluster})
+                keys = by_object.get((seen.engine_instance_id, seen.kind, seen.name), ())
+                removed += (key for key in keys if origin in {None, waiting[key].engine_cluster})
     return removed, ends
 
 
 def _by_object(keys: Iterable[Key]) -> Mapping[tuple[str, str, str], list[Key]]:
-    """By what an observation tells of an object: instance, kind and name."""
+    """Keys by what an observation says of an object: instance, kind and name."""
     found = defaultdict[tuple[str, str, str], list[Key]](list)
     for key in keys:
         instance, kind, _, name = key

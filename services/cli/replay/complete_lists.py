@@ -3,7 +3,7 @@
 A list is in the log, whole, if its end is there, a resync marker, and the log was not cut off behind its beginning:
 retention takes messages away from the front only. All that a list shows is written after its epoch was taken, which is
 a time. So it is whole if the oldest message that the partition has is older than that, or if nothing was ever taken
-away. Of each partition no more is held than one such list for each workspace and kind.
+away. Memory has at most one such list for each partition, workspace and kind.
 """
 
 from __future__ import annotations
@@ -100,10 +100,10 @@ class LoggedLists:
         return [Scope(name, kind, each) for name in workspaces for kind in kinds for each in self.first_offsets]
 
     def _lack(self, scope: Scope) -> str:
-        known, oldest = self.newest.get(scope), self.oldest_times.get(scope.partition, 0.0)
-        if known is None:
+        newest, oldest = self.newest.get(scope), self.oldest_times.get(scope.partition, 0.0)
+        if newest is None:
             return "the end of no list is in the log"
-        if self.first_offsets[scope.partition] and known.epoch / 1000 - CLOCKS_DIFFER_SECONDS < oldest:
+        if self.first_offsets[scope.partition] and newest.epoch / 1000 - CLOCKS_DIFFER_SECONDS < oldest:
             return "the log no longer has the beginning of its newest list"
         return ""
 

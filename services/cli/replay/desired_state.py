@@ -78,7 +78,7 @@ def read_documents(connection: Connection[Any], tenant: TenantName | None) -> Do
 
 
 def without_sealed(manifest: Mapping[str, Any]) -> Mapping[str, Any]:
-    """``manifest`` without what is sealed in a recipe; that there is such, and of which version, is told."""
+    """``manifest`` without the sealed values of a recipe; their names and version stay."""
     recipe = dict_of(manifest.get("recipe"))
     if not (secret := dict_of(recipe.get("secret"))):
         return manifest

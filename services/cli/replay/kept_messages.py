@@ -20,6 +20,6 @@ def is_kept_since(moment: datetime, now: datetime, retention_ms: int, retention_
 
 
 def has_kept(brokers: Brokers, topic: str, moment: datetime, now: datetime) -> bool:
-    """The same of a topic as the brokers have it. Raises Retry if they do not answer, NoPermission."""
+    """Whether the topic still has all messages since ``moment``. Raises Retry, NoPermission."""
     settings = topic_settings(brokers, topic)
     return is_kept_since(moment, now, int(settings["retention.ms"]), int(settings["retention.bytes"]))

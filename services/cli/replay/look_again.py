@@ -36,8 +36,8 @@ SELECT DISTINCT t.workspace, t.namespace
   FROM tenants t
   JOIN (SELECT tenant_id, 'GitOpsDeployment' AS kind FROM deployments WHERE present
          UNION ALL
-        SELECT tenant_id, kind FROM resources WHERE present) AS known ON known.tenant_id = t.id
- WHERE t.former_since = 0 AND %(kind)s IN ('', known.kind)
+        SELECT tenant_id, kind FROM resources WHERE present) AS found ON found.tenant_id = t.id
+ WHERE t.former_since = 0 AND %(kind)s IN ('', found.kind)
    AND %(tenant)s IN ('', t.workspace || '/' || t.namespace)
  ORDER BY t.workspace, t.namespace
 """

@@ -85,7 +85,7 @@ def choose(then: Documents, now: Documents) -> Chosen:
 
 def only_of(names: Collection[str], chosen: Chosen, then: Documents, now: Documents) -> Chosen:
     """Of ``chosen`` what has one of these names. Raises InvalidConfiguration if of one nothing is put in force."""
-    known = {subject.name for subject in (*then, *now) if subject.kind == GITOPS_DEPLOYMENT.kind}
+    existing = {subject.name for subject in (*then, *now) if subject.kind == GITOPS_DEPLOYMENT.kind}
     had_spec = {
         subject.name
         for subject, document in then.items()
@@ -94,7 +94,7 @@ def only_of(names: Collection[str], chosen: Chosen, then: Documents, now: Docume
     for name in names:
         if name in chosen.specs:
             continue
-        if name not in known:
+        if name not in existing:
             reason = "there was none then, and is none now"
         elif name in chosen.gone:
             reason = "it is there no more; only its owner can create it again"
@@ -114,7 +114,7 @@ def send_specs(settings: KafkaSettings, url: str, tenant: TenantName, specs: Map
 
 
 def reissued(tenant: TenantName, row: StoredDeployment, spec: Spec, now: datetime) -> Command:
-    """The command: the resource as it is known, with ``spec``."""
+    """The command by which the planner takes ``spec`` for the resource, which is otherwise as stored."""
     event = ResourceChanged(
         api_version=GITOPS_DEPLOYMENT.api_version,
         kind=GITOPS_DEPLOYMENT.kind,

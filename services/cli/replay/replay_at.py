@@ -188,8 +188,8 @@ def _offsets_at(
     cut_off = [each for each in sources if each.topic != COMMANDS and 0 < first[each] >= reported[each]]
     # A partition that was quiet for long is cut off, too. What retention took from it may be older than what is needed.
     needed, now = moment - REPORTED_WITHIN, datetime.now(UTC)
-    kept = {topic: has_kept(settings, topic, needed, now) for topic in {each.topic for each in cut_off}}
-    return ends, [each for each in cut_off if not kept[each.topic]]
+    is_complete = {topic: has_kept(settings, topic, needed, now) for topic in {each.topic for each in cut_off}}
+    return ends, [each for each in cut_off if not is_complete[each.topic]]
 
 
 def _find_gaps(

@@ -42,7 +42,7 @@ class Schedule:
 class Rotation:
     """What is to be written; None stays as it is."""
 
-    told: str
+    summary: str
     private: Mapping[str, ECKey] | None = None
     public: Mapping[str, ECKey] | None = None
 
@@ -89,7 +89,7 @@ async def rotate_secrets(kubeconfig: Path | None, namespace: str, now: float, sc
         raise
     except GitOpsError as error:
         raise Unavailable(str(error)) from error
-    return rotation.told
+    return rotation.summary
 
 
 def _active(public: Mapping[str, ECKey], private: Mapping[str, ECKey]) -> str:

@@ -137,8 +137,8 @@ def rotate_secrets(
 ) -> None:
     """Rotate keys that lie in Secrets, one step at each call: run it every hour, as k8s/key-rotation does."""
     schedule = key_rotation.Schedule(older_than=if_older_than, settled=settled_after)
-    told = asyncio.run(key_rotation.rotate_secrets(kubeconfig, namespace, time.time(), schedule))
-    typer.echo(f"keys: {told}")
+    summary = asyncio.run(key_rotation.rotate_secrets(kubeconfig, namespace, time.time(), schedule))
+    typer.echo(f"keys: {summary}")
 
 
 @app.command()

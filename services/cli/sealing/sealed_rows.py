@@ -28,14 +28,15 @@ from services.kinds.registry import REGISTRY
 from services.kinds.secret.rules import RESEALED, is_awaited
 
 STORED = """
-SELECT tenants.workspace, tenants.namespace, known.source, known.kind, known.name, known.uid, known.resource_version,
-       known.generation, known.epoch, known.deleting, known.finalizer, known.spec, known.omitted, known.refers_to,
-       known.secret_type, known.secret_binding, known.created_at, known.seen_at, known.metadata,
-       known.metadata_omitted, known.status, known.status_omitted, tenants.namespace_uid, tenants.namespace_created_at,
+SELECT tenants.workspace, tenants.namespace, stored.source, stored.kind, stored.name, stored.uid,
+       stored.resource_version, stored.generation, stored.epoch, stored.deleting, stored.finalizer, stored.spec,
+       stored.omitted, stored.refers_to, stored.secret_type, stored.secret_binding, stored.created_at, stored.seen_at,
+       stored.metadata, stored.metadata_omitted, stored.status, stored.status_omitted, tenants.namespace_uid,
+       tenants.namespace_created_at,
        coalesce(placed.engine_clusters, '') AS engine_clusters
-  FROM resources AS known JOIN tenants ON tenants.id = known.tenant_id
-  LEFT JOIN tenant_clusters AS placed ON placed.tenant_id = known.tenant_id
- WHERE known.present AND (known.secret_binding <> '' OR known.kind = %s AND known.omitted = '')
+  FROM resources AS stored JOIN tenants ON tenants.id = stored.tenant_id
+  LEFT JOIN tenant_clusters AS placed ON placed.tenant_id = stored.tenant_id
+ WHERE stored.present AND (stored.secret_binding <> '' OR stored.kind = %s AND stored.omitted = '')
 """
 COMPILED = """
 SELECT manifest::json #>> '{recipe,secret,sealed}', manifest::json #>> '{recipe,secret,binding}'
@@ -214,10 +215,10 @@ def _resealed_secret(row: SealedRow, opening: OpeningKeys, sealing: SealingKeys)
 
 
 def _resealed_binding(row: SealedRow, opening: OpeningKeys, sealing: SealingKeys) -> str:
-    known = orjson.loads(row.secret_binding)
+    binding = orjson.loads(row.secret_binding)
     context = SecretContext(row.workspace, row.namespace, row.refers_to, row.secret_type, row.namespace_uid)
-    sealed = sealing.seal_binding_again(opening.open_binding(known["sealed"], context), context, row.clusters)
-    return canonical(known | {"sealed": sealed, "key_id": key_id_of(sealed), RESEALED: True})
+    sealed = sealing.seal_binding_again(opening.open_binding(binding["sealed"], context), context, row.clusters)
+    return canonical(binding | {"sealed": sealed, "key_id": key_id_of(sealed), RESEALED: True})
 
 
 def _sealed(spec: str) -> str:

@@ -254,7 +254,7 @@ class Failure(StrEnum):
     WAIT = "wait"
     """It is looked at again when something else has happened."""
     PERMANENT = "permanent"
-    """Somebody is told; nothing is retried."""
+    """A user or an operator reads of it; nothing is retried."""
     POISON = "poison"
     """The message becomes a dead letter."""
     REFUSED = "refused"

@@ -34,7 +34,7 @@ def names(row: type[Any], table: str = "") -> str:
 IDS = "(SELECT value::uuid FROM json_array_elements_text($1))"
 """The parameter, ids as :func:`document` makes it, as a table."""
 NAMES = "(SELECT value FROM json_array_elements_text($1))"
-"""Likewise, of ids that are no uuid."""
+"""The same for ids that are no uuid."""
 
 
 def recordset(row: type[Any], name: str) -> str:

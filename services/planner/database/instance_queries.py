@@ -33,7 +33,7 @@ FORGET_RETIRED = (
      WHERE i.id = k.engine_instance_id AND i.state = 'retired' AND k.kind IN ('{REMEDY}', '{ORPHAN_REMOVAL}')
     """,
 )
-# All tenants of a name are of one partition. What a parked one is told would be kept, each time that it is found.
+# All tenants of a name are of one partition. An event for a parked one would be stored each time that it is found.
 LOST_OBJECTS = f"""
 SELECT lost.workspace, lost.tenant_namespace, i.id, lost.kind, lost.name,
        lost.owner_kind = '{GITOPS_DEPLOYMENT.kind}', named.partition

@@ -207,7 +207,7 @@ def list_ages(
 
 
 def forget_lists(connection: Connection[Any], before: datetime) -> int:
-    """Delete what is told of lists that began before ``before``, which no log has any more; returns how many."""
+    """Delete the rows of lists that began before ``before``, which no log has any more; returns how many."""
     return connection.execute(FORGET_LISTS, (round(before.timestamp() * 1000),)).rowcount
 
 
@@ -217,7 +217,7 @@ def count_kept_orphans(connection: Connection[Any], partitions: Sequence[int]) -
 
 
 def forget_kept_orphans(connection: Connection[Any], before: datetime) -> int:
-    """Delete what no agent has told since ``before``: it is told again as long as it is so. Returns of how many."""
+    """Delete rows that no agent has reported since ``before``: agents repeat what is still so. Returns how many."""
     return connection.execute(FORGET_KEPT_ORPHANS, (before,)).rowcount
 
 

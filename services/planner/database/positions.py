@@ -60,7 +60,7 @@ class Position:
 
 @dataclass(frozen=True, slots=True)
 class Resumed:
-    """Where a partition is taken up, and what is to be told of that."""
+    """Where a partition is taken up, and what operators have to know of that."""
 
     position: Position
     missed: int = 0

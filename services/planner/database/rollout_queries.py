@@ -92,7 +92,7 @@ def load_newest_rollout(connection: Connection[Any]) -> Rollout | None:
 
 
 def load_rollout_news(connection: Connection[Any], now: datetime) -> Rollout | None:
-    """The newest, unless it has been over for so long that only who asks for it is told."""
+    """The newest rollout; None once it has been over for so long that only ``rollout status`` shows it."""
     newest = load_newest_rollout(connection)
     return newest if newest is not None and newest.is_news(now) else None
 

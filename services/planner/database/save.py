@@ -163,7 +163,7 @@ def save(connection: Connection[Any], changes: Changes, spans: Sequence[Span], o
     1. The fence moves the offsets, if they are where this process believes them to be, and still its own.
     2. The rows follow. A crash here leaves nothing: the transaction is never committed, the batch is read again.
     3. The caller commits. A crash after it leaves effects and offsets, and the next process goes on behind them.
-    4. Kafka is told the offsets, as a hint. A crash before it leaves a hint that is too old, which nobody reads.
+    4. Kafka gets the offsets, as a hint. A crash before it leaves a hint that is too old, which nobody reads.
     """
     needed = {number: rows for number, each in enumerate(STATEMENTS) if (rows := getattr(changes, each.field))}
     fence, *counts = _execute(connection, (document(spans), owner), needed)

@@ -1,7 +1,7 @@
 """Finds resources that a complete list did not show: one statement for all tenants of a partition.
 
-Parked tenants are left out: what the list did show of them is kept and not written yet. They are told of the marker.
-So is what earlier lists lacked and is still to be removed.
+Parked tenants are left out: what the list did show of them is stored as events and not written yet. The marker becomes
+one of these events. Left out are also resources that earlier lists lacked and that are still to be removed.
 """
 
 from __future__ import annotations

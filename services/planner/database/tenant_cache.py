@@ -74,12 +74,12 @@ class TenantCache:
             self._keep(tenant.full_name, _Kept(kept.states, size))
 
     def forget_name(self, name: TenantName) -> None:
-        """It is not known what the database holds of it."""
+        """Forget what the database holds of the tenants of this name."""
         kept = self._kept.pop(name, None)
         self.size -= kept.size if kept is not None else 0
 
     def forget_tenants(self) -> None:
-        """Likewise of all."""
+        """Forget what the database holds of every tenant."""
         self._kept.clear()
         self.size = 0
 

@@ -19,7 +19,7 @@ class Tenant:
     dormant: bool = False
     """There may be rows of it that are not loaded with it: nothing follows from them."""
     namespace_uid: str = ""
-    """Which namespace of that name it is; empty: no watcher has told."""
+    """Which namespace of that name it is; empty: no watcher has reported it."""
     namespace_created_at: int = 0
     """Milliseconds since 1970."""
     former_since: int = 0

@@ -24,7 +24,7 @@ from services.cli.backups import archive
 from services.cli.backups.archive import SAVED
 from services.cli.installation import connector
 from services.cli.rebuild.placements import Placements
-from services.cli.rebuild.start import Known, begin
+from services.cli.rebuild.start import TopicContents, begin
 from services.common.errors import InvalidConfiguration, Unavailable
 from services.common.kafka import COMMANDS, OBSERVATIONS, LogExtent, TopicPartition
 from services.planner.database.requirements import head
@@ -37,7 +37,7 @@ from tests.component.fleet import add_instance
 from tests.component.planner.test_migrations import APPLICATION, recreate
 
 BUCKET = "backups"
-NOTHING_KNOWN = Known({}, Placements(), {})
+NOTHING_KNOWN = TopicContents({}, Placements(), {})
 """Of the fleet, and of where tenants are."""
 ONE_MORE = """
 INSERT INTO parked_events (tenant_id, partition, trace_id, message) SELECT tenant_id, 1, '', '{}' FROM parked_tenants

@@ -31,8 +31,8 @@ from services.cli.installation import connector, workspaces
 from services.cli.kafka import topics as broker_topics
 from services.cli.rebuild import awaited_lists, rebuild, withdrawal
 from services.cli.rebuild.placements import Placements
-from services.cli.rebuild.start import END, Known
-from services.cli.rebuild.streamed_topics import Key, PlacementTold, key_of
+from services.cli.rebuild.start import END, TopicContents
+from services.cli.rebuild.streamed_topics import Key, PlacementTopic, key_of
 from services.common.errors import InvalidConfiguration
 from services.common.kafka import COMMANDS, FLEET_ORDERS, OBSERVATIONS, LogExtent, Topic, TopicPartition
 from services.common.messages import EngineResource, FleetOrder, PendingClaim, WorkspaceObject, WorkspaceResource
@@ -56,7 +56,7 @@ ORDERS = {TopicPartition(FLEET_ORDERS, 0): LogExtent("id-of-orders", 0, 4)}
 INSTANCE = EngineInstanceRow(
     "argocd-9", "argocd", "argocd-9", "north", "eu", "shared", "", "early", 7, "draining", AT, AT
 )
-TOLD = PlacementTold(
+TOLD = PlacementTopic(
     assignments=(WorkspaceAssignment("team", "eu", "", AT),),
     pins=(TenantPin("team", "web", "argocd-9", AT),),
     unassigned=("gone",),
@@ -64,7 +64,7 @@ TOLD = PlacementTold(
     pools=(EnginePool("north", "general", 1, 9, 1, 2500, "3.2.11", "", AT),),
 )
 PLACED = Placements({UUID(int=7): "argocd-9", UUID(int=8): "argocd"}, {UUID(int=9): "argocd"})
-KNOWN = Known({INSTANCE.id: INSTANCE}, PLACED, ORDERS, TOLD)
+KNOWN = TopicContents({INSTANCE.id: INSTANCE}, PLACED, ORDERS, TOLD)
 STARTED = (
     "placements",
     "deployment_placements",
@@ -272,7 +272,7 @@ def test_start_of_a_rebuild_when_killed_at_any_moment_and_run_again_then_it_is_b
 ) -> None:
     monkeypatch.setattr(connector, "is_stopped", lambda: True)
     monkeypatch.setattr(rebuild, "require_lists", lambda *_: None)
-    monkeypatch.setattr(rebuild, "read_known", lambda *_: KNOWN)
+    monkeypatch.setattr(rebuild, "read_contents", lambda *_: KNOWN)
     monkeypatch.setattr(rebuild, "read_logs", lambda _: LOGS)
     with psycopg.connect(database.owner_url) as owner:
         add_instance(owner, "argocd", "argocd")

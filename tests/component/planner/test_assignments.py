@@ -15,8 +15,8 @@ import psycopg
 import pytest
 
 from services.cli.rebuild.placements import Placements
-from services.cli.rebuild.start import END, Known, begin
-from services.cli.rebuild.streamed_topics import PlacementTold
+from services.cli.rebuild.start import END, TopicContents, begin
+from services.cli.rebuild.streamed_topics import PlacementTopic
 from services.common.errors import InvalidConfiguration, Retry
 from services.common.kafka import COMMANDS, LogExtent, TopicPartition
 from services.common.messages import (
@@ -249,7 +249,7 @@ INSERT_POOL = "INSERT INTO engine_pools VALUES (%s, %s, 0, 1, 0, 1, '3.2.11', ''
 def test_rebuild_when_it_begins_then_what_was_laid_down_is_as_it_was_streamed_and_what_was_taken_back_is_gone(
     database: Database, revision: str | None
 ) -> None:
-    told = PlacementTold(
+    told = PlacementTopic(
         assignments=(ASSIGNED,),
         pins=(PIN,),
         unassigned=("gone",),
@@ -268,7 +268,7 @@ def test_rebuild_when_it_begins_then_what_was_laid_down_is_as_it_was_streamed_an
     for _ in range(2):  # as after a crash
         begin(
             database.owner_url,
-            Known({STREAMED.id: STREAMED}, Placements(), {}, told),
+            TopicContents({STREAMED.id: STREAMED}, Placements(), {}, told),
             LOGS,
             restored=False,
             incomplete=False,
@@ -292,7 +292,13 @@ def test_rebuild_when_under_way_then_a_planner_can_tell_since_when_until_it_has_
         psycopg.connect(database.planner_url, autocommit=True) as planner,
     ):
         assert rebuild_age(planner, at(0)) == 0.0
-        begin(database.owner_url, Known({}, Placements(), {}, PlacementTold()), LOGS, restored=False, incomplete=False)
+        begin(
+            database.owner_url,
+            TopicContents({}, Placements(), {}, PlacementTopic()),
+            LOGS,
+            restored=False,
+            incomplete=False,
+        )
         owner.execute("UPDATE rebuild_positions SET began_at = %s", (at(10),))
         assert rebuild_age(planner, at(3610)) == 3600.0
         owner.execute(END)
@@ -302,12 +308,12 @@ def test_rebuild_when_under_way_then_a_planner_can_tell_since_when_until_it_has_
 def test_rebuild_when_a_tenant_is_pinned_to_an_instance_that_nobody_knows_then_the_remedy_is_named(
     database: Database,
 ) -> None:
-    told = PlacementTold(pins=(replace(PIN, engine_instance_id="lost"),))
+    told = PlacementTopic(pins=(replace(PIN, engine_instance_id="lost"),))
     with pytest.raises(InvalidConfiguration, match="tenants are on lost; add them"):
-        begin(database.owner_url, Known({}, Placements(), {}, told), LOGS, restored=False, incomplete=False)
+        begin(database.owner_url, TopicContents({}, Placements(), {}, told), LOGS, restored=False, incomplete=False)
 
 
 def test_rebuild_when_a_pool_is_of_a_cluster_that_nobody_knows_then_the_remedy_is_named(database: Database) -> None:
-    told = PlacementTold(pools=(replace(POOL, engine_cluster="lost"),))
+    told = PlacementTopic(pools=(replace(POOL, engine_cluster="lost"),))
     with pytest.raises(InvalidConfiguration, match=r"pools are of engine clusters .*: lost; insert their rows"):
-        begin(database.owner_url, Known({}, Placements(), {}, told), LOGS, restored=False, incomplete=False)
+        begin(database.owner_url, TopicContents({}, Placements(), {}, told), LOGS, restored=False, incomplete=False)

@@ -13,7 +13,7 @@ import psycopg
 import pytest
 
 from services.cli.rebuild.placements import Placements
-from services.cli.rebuild.start import Known, begin
+from services.cli.rebuild.start import TopicContents, begin
 from services.common.errors import Retry
 from services.common.kafka import COMMANDS, FLEET_ORDERS, LogExtent, TopicPartition
 from services.common.messages import AddEngineCluster, AddEngineInstance, FleetOrder, Order, RetireEngineInstance
@@ -121,7 +121,9 @@ def test_instance_when_a_tenant_comes_to_it_while_it_is_to_be_retired_then_that_
 def test_rebuild_when_it_begins_then_the_fleet_is_as_it_was_streamed_and_no_order_of_before_is_decided_again(
     database: Database,
 ) -> None:
-    known = Known({STREAMED.id: STREAMED}, Placements({UUID(int=1): STREAMED.id}), {ORDERS_LOG: LogExtent("log", 3, 9)})
+    known = TopicContents(
+        {STREAMED.id: STREAMED}, Placements({UUID(int=1): STREAMED.id}), {ORDERS_LOG: LogExtent("log", 3, 9)}
+    )
     for _ in range(2):  # as after a crash
         begin(database.owner_url, known, LOGS, restored=False, incomplete=False)
     with psycopg.connect(database.owner_url) as owner:
@@ -136,7 +138,13 @@ def test_rebuild_when_the_fleet_was_added_anew_by_hand_then_it_is_what_was_strea
     with psycopg.connect(database.owner_url) as owner:
         owner.execute("INSERT INTO engine_clusters VALUES ('north', 'eu', now(), 'active', now())")
         add_instance(owner, STREAMED.id, "argocd-elsewhere")
-    begin(database.owner_url, Known({STREAMED.id: STREAMED}, Placements(), {}), LOGS, restored=False, incomplete=False)
+    begin(
+        database.owner_url,
+        TopicContents({STREAMED.id: STREAMED}, Placements(), {}),
+        LOGS,
+        restored=False,
+        incomplete=False,
+    )
     with psycopg.connect(database.owner_url) as owner:
         assert load_counted_fleet(owner, ENGINES).instances == {STREAMED.id: STREAMED}
 

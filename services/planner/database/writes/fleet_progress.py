@@ -49,7 +49,7 @@ REMEDIATIONS = upsert(remediations, Remediation, kept=["told_number", "told_outc
 
 REMEDY_REPORTS = f"""
 UPDATE remediations AS known
-   SET told_number = told.number, told_outcome = told.outcome, told_message = told.message
-  FROM {recordset(RemedyReport, "told")}
- WHERE (known.engine_instance_id, known.number) = (told.engine_instance_id, told.number)
+   SET told_number = reported.number, told_outcome = reported.outcome, told_message = reported.message
+  FROM {recordset(RemedyReport, "reported")}
+ WHERE (known.engine_instance_id, known.number) = (reported.engine_instance_id, reported.number)
 """

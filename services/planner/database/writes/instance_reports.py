@@ -10,8 +10,8 @@ from services.planner.domain.fleet.rollouts.rollout_rows import EngineSample
 # Of instances that there are, also of retired ones: whoever may report could else fill the table with names.
 INSTALLATIONS = f"""
 INSERT INTO engine_installations AS known ({names(Installation)})
-SELECT {names(Installation, "told")}
-  FROM {recordset(Installation, "told")} JOIN engine_instances i ON i.id = told.engine_instance_id
+SELECT {names(Installation, "reported")}
+  FROM {recordset(Installation, "reported")} JOIN engine_instances i ON i.id = reported.engine_instance_id
     ON CONFLICT (engine_instance_id) DO UPDATE
    SET {", ".join(f"{column} = EXCLUDED.{column}" for column in columns_of(Installation)[1:])}
  WHERE known.reported_at <= EXCLUDED.reported_at
@@ -22,10 +22,11 @@ ENGINE_HEALTH = upsert(engine_health, InstanceHealth)
 # Streamed, so it is written only when it is news. The other columns are the planner's that decides on the fleet.
 HEALTH_OF_INSTANCES = f"""
 UPDATE engine_instances AS known
-   SET health = told.health, health_reason = told.reason, version = told.version
-  FROM {recordset(InstanceHealth, "told")}
- WHERE known.id = told.engine_instance_id
-   AND (known.health, known.health_reason, known.version) IS DISTINCT FROM (told.health, told.reason, told.version)
+   SET health = reported.health, health_reason = reported.reason, version = reported.version
+  FROM {recordset(InstanceHealth, "reported")}
+ WHERE known.id = reported.engine_instance_id
+   AND (known.health, known.health_reason, known.version)
+       IS DISTINCT FROM (reported.health, reported.reason, reported.version)
 """
 
 ENGINE_SAMPLES = upsert(engine_samples, EngineSample)

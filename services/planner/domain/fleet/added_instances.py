@@ -32,13 +32,13 @@ ADDED_AS = {
 }
 """What an instance was added with, and the option for it: the order and the row have it under the same names."""
 INSTALLED_AS = {"wanted_version": "--version", "profile": "--profile"}
-"""Likewise, of one that is installed by us; the row has no value where the order has an empty one."""
+"""The same for an instance that provisioners install; the row has no value where the order has an empty one."""
 DEDICATED_AS = ("engine_class", "dedicated_to")
 """What of this an order to dedicate it changes."""
 
 
 def add_instance(added: AddEngineInstance, fleet: Fleet, at: datetime) -> tuple[str, Fleet]:
-    """What is told of the order, and the fleet afterwards: the very same if nothing has changed. Raises Refused.
+    """The answer to the order, and the fleet afterwards: the very same if nothing has changed. Raises Refused.
 
     One that is known as it is ordered is not asked for more: a rule may be newer than it.
     """
@@ -64,9 +64,9 @@ def add_instance(added: AddEngineInstance, fleet: Fleet, at: datetime) -> tuple[
     )
     require_fit(row, fleet)
     first = "it is installed first" if added.wanted_version else "it takes tenants once its agent tells that it works"
-    told = f"{first}: 'gitopsctl engines show {row.id}' shows how far that is"
+    answer = f"{first}: 'gitopsctl engines show {row.id}' shows how far that is"
     risk = untested(added.engine, added.wanted_version, fleet) if added.wanted_version else ""
-    return joined(told, risk), fleet.with_instance(row)
+    return joined(answer, risk), fleet.with_instance(row)
 
 
 def _differing(added: AddEngineInstance, known: EngineInstanceRow) -> list[str]:
@@ -149,10 +149,12 @@ def _require_free(added: AddEngineInstance, fleet: Fleet) -> None:
 
 
 def _is_removed(retired: EngineInstanceRow, fleet: Fleet) -> bool:
-    """Whether no provisioner deletes its namespace any more: none has made it, or one has told that nothing is left.
+    """Whether no provisioner deletes its namespace any more: none has made it, or one has reported that it is gone.
 
-    What was told of an installation is kept for ever. If nothing was, as after the database was rebuilt, a provisioner
-    tells when it starts.
+    Reports of installations are stored for ever. If there is none, as after the database was rebuilt, a provisioner
+    reports when it starts.
     """
-    told = fleet.installations.get(retired.id)
-    return retired.wanted_version is None or (told is not None and told.phase == InstallationPhase.REMOVED.value)
+    installation = fleet.installations.get(retired.id)
+    return retired.wanted_version is None or (
+        installation is not None and installation.phase == InstallationPhase.REMOVED.value
+    )

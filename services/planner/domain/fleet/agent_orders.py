@@ -1,4 +1,4 @@
-"""Rows by which an instance's agent is told to do something that is of no tenant. Pure."""
+"""Rows that order an instance's agent to do something that concerns no tenant. Pure."""
 
 from __future__ import annotations
 

@@ -93,8 +93,8 @@ class Fleet:
     is_tested: Callable[[str, str], bool] = lambda engine, version: True
     """Whether it was tested with a version of an engine."""
     local_workspaces: Mapping[str, frozenset[str]] = field(default_factory=dict)
-    """Engine clusters by the workspaces whose namespaces are in them. None where nobody has told: ``gitopsctl`` tries
-    an order without the planners' settings."""
+    """Engine clusters by the workspaces whose namespaces are in them. Empty if no planner has set it: ``gitopsctl``
+    tries an order without the planners' settings."""
     is_rebuilt: bool = False
     """A rebuild is under way: of what is on instances there are only the rows that it has come to."""
     uncounted: frozenset[str] = frozenset()

@@ -92,10 +92,10 @@ def _next_order(known: EngineInstanceRow, wanted: InstanceState, fleet: Fleet) -
     if wanted != "draining":
         return ""
     if tenants := fleet.holding(known.id).tenants:
-        told = f"its tenants stay on it ({tenants}) until 'gitopsctl engines rebalance' moves them"
+        advice = f"its tenants stay on it ({tenants}) until 'gitopsctl engines rebalance' moves them"
     else:
-        told = f"no tenant is on it: 'gitopsctl engines retire {known.id}' gives it up"
-    return joined(told, _lack_of_others(known, fleet))
+        advice = f"no tenant is on it: 'gitopsctl engines retire {known.id}' gives it up"
+    return joined(advice, _lack_of_others(known, fleet))
 
 
 def _lack_of_others(known: EngineInstanceRow, fleet: Fleet) -> str:

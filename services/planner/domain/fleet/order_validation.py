@@ -1,6 +1,6 @@
 """What operators' orders may name: words, and what there is of the fleet. Pure.
 
-Who is refused is told what to give or to order instead.
+A refusal says what to give or to order instead.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ def shortened(given: str) -> str:
     return given if len(given) <= MAX_LABEL else f"{given[:MAX_LABEL]}…"
 
 
-def joined(*told: str) -> str:
-    """What is told of an order, as one message; without what is empty."""
-    return "; ".join(filter(None, told))
+def joined(*texts: str) -> str:
+    """One message of the texts that are not empty."""
+    return "; ".join(filter(None, texts))
 
 
 def require_label(what: str, name: str) -> None:
@@ -55,7 +55,7 @@ def require_version(engine: str, version: str, fleet: Fleet) -> None:
 
 
 def untested(engine: str, version: str, fleet: Fleet) -> str:
-    """What is told besides of an order that names a version; empty if this build was tested with it."""
+    """A warning if this build was not tested with the version that an order names; else empty."""
     return "" if fleet.is_tested(engine, version) else f"{version} was not tested with this build"
 
 
@@ -83,7 +83,7 @@ def require_not_retired(known: EngineInstanceRow) -> None:
 
 
 def state_in_words(target: EngineInstanceRow) -> str:
-    """Why no tenant is moved or pinned to an instance: its state, and the command that helps, as operators are told."""
+    """Why no tenant is moved or pinned to an instance: its state, and the command that helps, for operators."""
     if target.is_leaving:
         advice = f"'gitopsctl engines undrain {target.id}' has it take tenants again"
     elif target.is_unready:
@@ -94,7 +94,7 @@ def state_in_words(target: EngineInstanceRow) -> str:
 
 
 def moving_in_words(tenant: str, move: Move) -> str:
-    """Why a tenant that is on its way is not moved or pinned: its move, and what ends it, as operators are told."""
+    """Why a tenant that is on its way is not moved or pinned: its move, and what ends it, for operators."""
     can_go_back = move.is_cancellable and not move.is_cancelled
     cancel = ", or 'gitopsctl engines cancel-move' it first" if can_go_back else ""
     return f"tenant {tenant} is being moved to {move.target}: {move.step}; wait for its end{cancel}"

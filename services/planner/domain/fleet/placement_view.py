@@ -63,7 +63,7 @@ class PlacementView:
 
         Raises Wait if there is no instance for it, or if it is pinned to one that was never ready.
 
-        One of before namespaces' uids were told was there by the id of its names, which is another by now.
+        A tenant from before watchers reported namespaces' uids was placed by the id of its names, which differs by now.
         """
         of_names = tenant_id(tenant.workspace, tenant.namespace)
         before = self.placements.get(tenant.id) or self.placements.get(of_names, "")

@@ -52,12 +52,12 @@ class Release(NamedTuple):
 
     @property
     def in_words(self) -> str:
-        """As operators are told: the version, and the profile if it has one."""
+        """For operators: the version, and the profile if it has one."""
         return f"{self.version} with profile {self.profile}" if self.profile else self.version
 
 
 class Refused(Exception):
-    """The rule that an order breaks, as operators are told."""
+    """The rule that an order breaks, in words for operators."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +104,7 @@ class EngineInstanceRow:
     state_message: str | None = None
     """Why it is in its state; None: that needs no words."""
     reapply_ordered_at: datetime | None = None
-    """When its provisioner was last told to make anew what is older of its settings and workloads; None: never."""
+    """When an operator last ordered to make anew what is older of its settings and workloads; None: never."""
 
     @property
     def is_unready(self) -> bool:

@@ -1,8 +1,8 @@
 """Which of Argo CD's words mean that it cannot read a repository without a login that the tenant would have to bring.
 
 It lists what a branch is with go-git, and fetches a commit with git itself; either says no in words of its own. A
-server that hides what is private says that there is no such repository. Without a key git is not told either which keys
-ssh servers have.
+server that hides what is private says that there is no such repository. Without a key git does not get the keys of ssh
+servers, either.
 """
 
 from __future__ import annotations

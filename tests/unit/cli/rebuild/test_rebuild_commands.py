@@ -72,7 +72,7 @@ class Sweep:
         topics._unreadable["topic"] = {str(each.offset).encode(): each for each in self.unreadable}
         row: Any = None
         objects = {**self.found.objects, **dict.fromkeys(self.kept.objects, row)}
-        unknown = Unknown({key: key for key in objects}, {}, self.found.known)
+        unknown = Unknown({key: key for key in objects}, {}, self.found.row_counts)
         kept_as = lambda row: "local/team-a" if row in self.kept.objects else ""  # noqa: E731
         return unknown_rows.divide(unknown, kept_as, approved, unlisted)
 
@@ -143,7 +143,7 @@ def test_rebuild_when_messages_cannot_be_decoded_then_it_begins_only_by_consent(
         return SimpleNamespace(placements=Placements())
 
     parts: dict[str, Callable[..., Any]] = {
-        "read_known": known,
+        "read_contents": known,
         "read_logs": lambda _: {},
         "begin": lambda *_, **__: {},
     }

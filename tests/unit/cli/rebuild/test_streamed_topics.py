@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from services.cli.rebuild import streamed_topics
-from services.cli.rebuild.streamed_topics import Key, PlacementTold, StreamedTopics
+from services.cli.rebuild.streamed_topics import Key, PlacementTopic, StreamedTopics
 from services.common.avro import SchemaRegistry
 from services.common.errors import Poison
 from services.common.kafka import PLACEMENT, ConsumedMessage, TopicPartition, TrackedOffset
@@ -35,7 +35,7 @@ def _json_messages(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(streamed_topics, "decode_record", lambda _, value: json.loads(value))
 
 
-def told(monkeypatch: pytest.MonkeyPatch, *messages: tuple[dict[str, str], Any]) -> PlacementTold:
+def told(monkeypatch: pytest.MonkeyPatch, *messages: tuple[dict[str, str], Any]) -> PlacementTopic:
     """What is on the topic after rows were written, and deleted (None)."""
     sent = [
         ConsumedMessage(TrackedOffset(SOURCE, offset, 0), _encoded(key), row and _encoded(asdict(row)), (), 1.0)
@@ -49,7 +49,7 @@ def _encoded(record: dict[str, Any]) -> bytes:
     return json.dumps(record, default=lambda time: time.isoformat()).encode()
 
 
-WHOLE = PlacementTold(assignments=(ASSIGNED,), pins=(PINNED,), clusters=(ADDED,), pools=(SET,))
+WHOLE = PlacementTopic(assignments=(ASSIGNED,), pins=(PINNED,), clusters=(ADDED,), pools=(SET,))
 WRITTEN = ((WORKSPACE, ASSIGNED), (TENANT, PINNED), (CLUSTER, ADDED), (RING, SET))
 
 

@@ -46,7 +46,7 @@ def test_active_key_when_it_is_young_then_nothing_changes() -> None:
 def test_new_key_when_agents_may_lack_it_then_watchers_wait() -> None:
     rotation = step(dict([key("old", 91 * DAY), key("new", 899)]), "old")
     assert (rotation.private, rotation.public) == (None, None)
-    assert "new" in rotation.told
+    assert "new" in rotation.summary
 
 
 def test_new_key_when_every_agent_has_it_then_watchers_seal_with_it() -> None:

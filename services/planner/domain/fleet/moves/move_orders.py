@@ -239,7 +239,7 @@ def require_left_to_rollout(source: EngineInstanceRow, target: EngineInstanceRow
 
 
 def rolled_out_in_words(ring: str) -> str:
-    """Why nobody but a rollout moves tenants of its ring, as operators are told."""
+    """Why nobody but a rollout moves tenants of its ring, in words for operators."""
     return f"ring {ring} is being rolled out, which moves its tenants: 'gitopsctl engines rollout status'"
 
 

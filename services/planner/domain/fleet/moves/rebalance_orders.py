@@ -34,7 +34,7 @@ def rebalance_fleet(order: FleetOrder, fleet: Fleet) -> tuple[str, Fleet]:
 
 
 def rebalance_instances(given: RebalanceInstances, order: FleetOrder, fleet: Fleet) -> tuple[str, Fleet]:
-    """Likewise of an order by which only those tenants move that are on some of the instances. Raises Refused."""
+    """The same for an order by which only tenants of the named instances move. Raises Refused."""
     held = held_by_rollout(fleet)
     for name in given.sources:
         known = known_instance(name, fleet)
@@ -65,15 +65,15 @@ def _rebalanced(sources: Collection[str], who: str, order: FleetOrder, fleet: Fl
     stay = f"{len(rules)} cannot: {next(iter(rules.values()))}" if rules else ""
     if len(moves) > len(fleet.moves):
         here = [name for name, tenant in fleet.tenants.items() if tenant.engine_instance_id in sources]
-        told = f"tenants that move: {len(moves) - len(fleet.moves)} of {len(here)}"
-        return f"{told}; {stay}" if stay else told, after
+        moved = f"tenants that move: {len(moves) - len(fleet.moves)} of {len(here)}"
+        return f"{moved}; {stay}" if stay else moved, after
     if stay:
         raise Refused(f"no tenant moves, and {stay}")
     return _even(who, sum(not move.is_over and move.source in sources for move in fleet.moves.values())), fleet
 
 
 def _even(who: str, under_way: int) -> str:
-    """What is told if nobody has to move besides so many tenants that are being moved."""
+    """The answer if no tenant has to move, besides those that are being moved."""
     if not under_way:
         return f"{who} carries what it should"
     return f"{who} will carry what it should: {under_way} are being moved, as 'gitopsctl engines moves' shows"
@@ -119,7 +119,7 @@ def stays(name: TenantName, tenant: TenantHere, fleet: Fleet) -> bool:
 
 def load_staying(fleet: Fleet) -> Counter[str]:
     """By instance, the load that may not be moved: of queues, and of tenants that are pinned or will come."""
-    found = Counter({instance: WAITING * told.queue for instance, told in fleet.health.items()})
+    found = Counter({instance: WAITING * health.queue for instance, health in fleet.health.items()})
     for name, tenant in fleet.tenants.items():
         if stays(name, tenant, fleet):
             found[fleet.destination_of(tenant)] += tenant.load

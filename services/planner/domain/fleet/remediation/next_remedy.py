@@ -85,8 +85,8 @@ def _begins_at(ill: Illness, policy: RemedyPolicy) -> datetime:
 def _replaced_at(ill: Illness, look: Look) -> datetime:
     """When an evacuated instance is replaced; now if planners cannot replace it, and only tell operators so.
 
-    An instance without tenants harms nobody, so it has time to recover. If it is out of reach, operators may have been
-    told to replace it; once it can be reached again, all of its time to recover begins anew.
+    An instance without tenants harms nobody, so it has time to recover. If it is out of reach, operators may have read
+    that they should replace it; once it can be reached again, all of its time to recover begins anew.
     """
     if not is_replaceable(ill.instance, look.fleet):
         return look.now

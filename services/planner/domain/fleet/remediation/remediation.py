@@ -3,7 +3,7 @@
 Remedies are the rungs of a ladder (``rungs.py``, ``ladder.py``), and each has a time to help (``remedy_time.py``). A
 degraded instance still deploys: all rungs that may help are tried. An instance that is down is evacuated after one
 remedy. When no tenant is left on it, and it has not recovered for a while, it is replaced if a provisioner has
-installed it; otherwise an operator is told to replace it (``next_remedy.py``).
+installed it; otherwise operators have to replace it (``next_remedy.py``).
 
 One instance of each ring is remedied at a time, so that a remedy that harms does so once. Instances that are down have
 their turn before degraded ones, and drained ones have it last. An instance that only waits for its tenants to leave

@@ -24,7 +24,7 @@ TENANT_INDUCED = (
 
 @dataclass(frozen=True, slots=True)
 class InstanceHealth:
-    """A row of ``engine_health``: how an engine instance is, as far as its agent has told."""
+    """A row of ``engine_health``: how an engine instance is, by its agent's reports."""
 
     engine_instance_id: str
     partition: int
@@ -40,13 +40,13 @@ class InstanceHealth:
     since: datetime
     """When it became so: its health, whether it does its work, or whether anybody reaches it became another."""
     reported_at: datetime
-    """When its agent last told anything."""
+    """When its agent last reported anything."""
     due_at: datetime | None
     """When nobody knows how it is, unless its agent tells something; None: it is so."""
     queue: int = 0
     """Applications that waited to be compared throughout the last report."""
     certificate_expires_at: datetime | None = None
-    """When the first of the certificates expires that it depends on; None: its agent has told of none."""
+    """When the first of the certificates expires that it depends on; None: its agent has reported none."""
 
     @property
     def is_down(self) -> bool:
@@ -71,11 +71,11 @@ class InstanceHealth:
 
 @dataclass(frozen=True, slots=True)
 class Installation:
-    """A row of ``engine_installations``: how far a provisioner is with what an instance runs, as it told last."""
+    """A row of ``engine_installations``: how far a provisioner is with what an instance runs, by its last report."""
 
     engine_instance_id: str
     partition: int
-    """Of what is told of the instance."""
+    """Of ``gitops.observations``, where reports of the instance are."""
     phase: str
     """An InstallationPhase."""
     version: str

@@ -26,8 +26,8 @@ LAST_STAGE = 100
 STALLED_AFTER = timedelta(hours=1)
 """How long nothing gets on before a rollout leaves that to operators, or ends if it is to end."""
 TOLD_FOR = timedelta(days=1)
-"""How one has ended is told beside what is under way, and in the metrics, for so long: every shift of operators sees
-it, and nobody takes it for what goes on. ``gitopsctl engines rollout status`` shows it as long as it is kept."""
+"""A rollout's end is shown beside what is under way, and in the metrics, for so long: every shift of operators sees it,
+and nobody takes it for what goes on. ``gitopsctl engines rollout status`` shows it as long as it is kept."""
 THERE_BEFORE, REFILLED = "there_before", "refilled"
 """Members of a baseline's JSON besides the figures."""
 SECURITY_TIMES, SECURITY_LEAST = 6, timedelta(minutes=5)

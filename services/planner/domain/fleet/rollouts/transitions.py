@@ -44,7 +44,7 @@ def begin_reverting(rollout: Rollout, outcome: str, reason: str, now: datetime) 
     Args:
         rollout: as it was.
         outcome: how it ends then: ``failed`` or ``aborted``.
-        reason: why it goes back, as operators are told.
+        reason: why it goes back, in words for operators.
         now: the time.
     """
     return replace(enter_step(rollout, "reverting", now), outcome=outcome, reason=reason, is_paused=False)
