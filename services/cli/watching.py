@@ -35,7 +35,7 @@ def print_changes(
     """Show rows, and each that changes or is new.
 
     Args:
-        looks: all rows as they are at each look; a row is told from others by its ``id``.
+        looks: all rows as they are at each look; a row's ``id`` identifies it.
         output: JSON or YAML.
         is_listed: whether a row is shown at the first look. Later each change is, so that a program sees an end, too.
     """

@@ -55,7 +55,7 @@ class SavedTable:
 
     @property
     def member(self) -> str:
-        """Its file in the archive."""
+        """The name of its file in the archive."""
         return f"{self.name}.copy"
 
 
@@ -72,7 +72,7 @@ class Description:
 
     @property
     def rows(self) -> int:
-        """Of all tables."""
+        """The number of rows of all tables."""
         return sum(table.rows for table in self.tables)
 
 

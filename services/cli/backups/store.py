@@ -40,13 +40,13 @@ class ArchiveStore:
         return sorted(name for name in found if name.startswith(PREFIX) and name.endswith(SUFFIX))
 
     def size_of(self, name: str) -> int:
-        """In bytes."""
+        """The size of the archive in bytes."""
         with self._answered():
             return obstore.head(self.objects, name)["size"]
 
     @contextmanager
     def written(self, name: str) -> Iterator[BinaryIO]:
-        """What is written becomes the archive ``name`` when the block ends; nothing does if it raises."""
+        """A file that becomes the archive ``name`` when the block ends; if the block raises, there is no archive."""
         with self._answered():
             writer = obstore.open_writer(self.objects, name)
             yield cast("BinaryIO", writer)
@@ -109,5 +109,5 @@ def open_store(place: str) -> ArchiveStore:
 
 
 def archive_name(taken_at: datetime) -> str:
-    """Of a backup of that time."""
+    """The name of the archive of a backup of that time."""
     return f"{PREFIX}{taken_at.astimezone(UTC):%Y%m%dT%H%M%SZ}{SUFFIX}"

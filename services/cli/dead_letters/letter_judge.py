@@ -72,9 +72,9 @@ class Candidate:
 
 
 class LogJudge:
-    """Judges letters of logs by what it is shown of these, from the letters on.
+    """Judges letters of logs by the messages from the letters on, which others show it.
 
-    Of all that, it keeps for each letter only where the first message is that supersedes it.
+    Of these messages it remembers, for each letter, only where the first one is that supersedes it.
     """
 
     def __init__(self, codecs: Mapping[str, Codec]) -> None:
@@ -105,7 +105,7 @@ class LogJudge:
             self._of_tenant[stored.source, letter.key].append(candidate)
 
     def starts(self) -> dict[TopicPartition, int]:
-        """From where on each log must be shown."""
+        """The offset from which each log must be shown."""
         return {source: min(each.letter.offset for each in found) for source, found in self._of_source.items()}
 
     def see(self, message: ConsumedMessage) -> None:
@@ -228,7 +228,7 @@ def subject(message: Message) -> Subject | None:
 
 
 def supersedes(later: Message | None, earlier: Message) -> bool:
-    """Whether ``later``, which came behind ``earlier``, makes it old: it is about the same, or may be."""
+    """Whether ``later``, which came behind ``earlier``, is about the same thing, or may be."""
     match later, earlier:
         case (None, _):
             return True

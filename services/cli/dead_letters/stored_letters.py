@@ -163,7 +163,7 @@ def _stored_letters(
 
 
 def _letter(message: ConsumedMessage, codec: AvroCodec[DeadLetter]) -> DeadLetter:
-    """What is none is shown like one, so that it can be looked at, and dropped."""
+    """The letter in a message; a message that holds none is shown like one, so that it can be dropped."""
     try:
         return codec.decode_message(message.value)
     except Poison as error:

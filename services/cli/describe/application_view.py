@@ -90,7 +90,7 @@ def in_order_of_promotion(parents: Mapping[str, str]) -> list[str]:
 
 
 def _environments(listed: Listed, bindings: Mapping[str, tuple[BindingView, ...]]) -> tuple[EnvironmentView, ...]:
-    """Those that there are, and then those that only bindings name."""
+    """The environments that exist, and then those that only bindings name."""
     found = {_name(each): each for each in listed.environments}
     claims = {_name(each): _claim(each) for each in listed.claims}
     parents = {name: text_at(each, "spec.parentEnvironment") for name, each in found.items()}
@@ -125,7 +125,7 @@ def _missing_environment(name: str, bindings: tuple[BindingView, ...]) -> Enviro
 
 
 def _graph_problem(parent: str, parents: Mapping[str, str], cycle: tuple[str, ...]) -> str:
-    """What is wrong with its place among the others, whether its status tells of that yet or not."""
+    """What is wrong with an environment's place among the others, whether or not its status says so yet."""
     if cycle:
         return cycle_problem(cycle).message
     return missing_parent_problem(parent).message if parent and parent not in parents else ""
@@ -143,7 +143,7 @@ def _claim(manifest: Manifest) -> ClaimView:
 
 
 def _bindings(manifests: Iterable[Manifest]) -> dict[str, tuple[BindingView, ...]]:
-    """By environment, the oldest first: that one is in force."""
+    """Bindings by environment, the oldest first: that one is in force."""
     found: dict[str, list[BindingView]] = {}
     for each in sorted(manifests, key=_by_age):
         found.setdefault(text_at(each, "spec.environment"), []).append(_binding(each))
@@ -164,7 +164,7 @@ def _binding(manifest: Manifest) -> BindingView:
 
 
 def _components(spec: BindingSpec | None, status: BindingStatus) -> tuple[ComponentView, ...]:
-    """Those that the spec names, in its order, and then those that are still deployed."""
+    """The components that the spec names, in its order, and then others that are still deployed."""
     deployments = {each.component_name: each for each in status.git_ops_deployments or ()}
     commits = {each.name: each.git_ops_repository.commit_id for each in status.components or ()}
     wanted = [each.name for each in spec.components] if spec is not None else []
@@ -188,7 +188,7 @@ def _component(name: str, deployment: BoundDeployment | None, wanted_commit: str
 
 
 def _promotions(manifests: Iterable[Manifest]) -> tuple[PromotionView, ...]:
-    """The oldest first. Whose turn it is follows from their ages: a new run's status may not say it yet."""
+    """The promotions, the oldest first. Whose turn it is follows from their ages: a new run's status may lack it."""
     ordered = sorted(manifests, key=_by_age)
     views = [_promotion(each) for each in ordered]
     contenders = [

@@ -1,7 +1,7 @@
 """``gitopsctl engines list`` and ``show``: the engine instances, and what their agents and provisioners have reported.
 
-Both read the database alone. With ``--watch`` they go on until interrupted; what people see then of the whole fleet is
-the screen of :mod:`fleet_view`.
+Both read the database alone. With ``--watch`` they go on until interrupted; people then see
+the screen of :mod:`fleet_view` for the whole fleet.
 """
 
 from __future__ import annotations
@@ -178,7 +178,7 @@ def _by_id(shown: Fleet) -> list[EngineInstanceRow]:
 
 
 def _watched(url: str, timeout: float) -> list[Row]:
-    """A row for each instance; also for those that are retired: who watches one sees how it ends."""
+    """A row for each instance, also for retired ones: somebody who watches one sees how it ends."""
     shown = await_dependency("database", lambda: fleet(url), timeout)
     return [instance_row(each, shown) for each in _by_id(shown)]
 

@@ -49,7 +49,7 @@ def list_remedies(
 
 
 def remedy_row(row: Remediation) -> Row:
-    """A remediation as it is shown; an outcome only if it is of the newest remedy, and not of one before."""
+    """A remediation as it is shown; an outcome is shown only if it is of the newest remedy."""
     is_of_newest = row.told_number == row.number
     return {
         "instance": row.engine_instance_id,

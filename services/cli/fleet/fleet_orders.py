@@ -138,7 +138,7 @@ def _given(order: Order, url: str, timeout: float) -> FleetOrder:
 
 
 def _tell(order: Order, outcome: str, message: str, document: Mapping[str, Any], output: Output) -> None:
-    """In a line for people, a refusal on stderr; in ``document`` for programs, which see a refusal in both.
+    """Show a decision: people get a line, on stderr if it refuses; programs get ``document``, and a refusal in both.
 
     A refusal may hold words of agents: no line lets their control characters through to the terminal.
     """
@@ -153,7 +153,7 @@ def _tell(order: Order, outcome: str, message: str, document: Mapping[str, Any],
 
 
 def _decision(given: FleetOrder, url: str, timeout: float) -> tuple[str, str]:
-    """Outcome and message, by a planner. Raises Undecided, or Unavailable if the order was not sent."""
+    """The outcome and message that a planner has decided on. Raises Undecided; Unavailable if it was not sent."""
     shown = f"'gitopsctl engines orders -o json' shows it, with id {given.id}"
     try:
         send_order(load(KafkaSettings), given, timeout)

@@ -90,7 +90,7 @@ def columns_for(fleet: Fleet, rows: Sequence[EngineInstanceRow]) -> dict[str, Ce
 
 
 def _state(fleet: Fleet, row: EngineInstanceRow) -> Text:
-    """Its state, or what keeps tenants from it that would come by that: it is cordoned, or closed by a rollout."""
+    """Its state; ``cordoned`` or ``closed`` if remediation or a rollout keeps new tenants from it nevertheless."""
     is_closed = row.is_taking and row.id in fleet.closed
     state = "cordoned" if row.id in fleet.cordoned else "closed" if is_closed else row.state
     return Text(state, STATE_COLOURS.get(state, QUIET))
@@ -104,7 +104,7 @@ def _health(fleet: Fleet, row: EngineInstanceRow) -> Text:
 
 
 def _reason(fleet: Fleet, row: EngineInstanceRow) -> Text:
-    """Why it is not well: a word of its agent's."""
+    """Why it is not well, in a word of its agent's."""
     health = fleet.health.get(row.id)
     return Text(readable(health.reason) if health is not None else "")
 

@@ -20,7 +20,7 @@ class Approvable(Protocol):
 
     @property
     def digest(self) -> str:
-        """Of what would go."""
+        """A digest of what would go."""
 
 
 ApprovableT = TypeVar("ApprovableT", bound=Approvable)

@@ -45,7 +45,7 @@ OBJECT_COLUMNS = {"instance": "instance", "object": "object"}
 
 
 class Kept(NamedTuple):
-    """What the agent of one instance keeps."""
+    """The orphans that the agent of one instance keeps."""
 
     engine_instance_id: str
     existing: int
@@ -62,7 +62,7 @@ class Kept(NamedTuple):
 
     @property
     def names(self) -> list[str]:
-        """Of the objects that an approval removes."""
+        """Names of the objects that an approval removes."""
         found: list[str] = orjson.loads(self.objects)
         return found
 
@@ -99,7 +99,7 @@ def kept_orphans(url: str) -> list[Kept]:
 
 
 def send_approvals(settings: KafkaSettings, found: Collection[Kept]) -> None:
-    """Approve these, where what agents tell of the instances goes, too. Raises Unavailable."""
+    """Approve these, in the partitions of their instances' reports. Raises Unavailable."""
     send_addressed(settings, (Addressed(_approval(each), each.engine_instance_id.encode()) for each in found))
 
 

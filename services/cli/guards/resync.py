@@ -2,7 +2,7 @@
 
 An approval is the end of the list once more, sent by an operator as a command, with the digest of what was shown. The
 planner removes what was shown, or less if some of it has been seen meanwhile. If the next list lacks something else,
-its refusal has another digest, and the approval counts for nothing.
+its refusal has another digest, and the approval has no effect.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class RefusedList(NamedTuple):
 
     @property
     def place(self) -> str:
-        """What a newer list takes the place of."""
+        """Where it was refused: a newer list there replaces this one."""
         return f"{self.source}/{self.kind}/{self.partition}"
 
 

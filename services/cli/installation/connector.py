@@ -76,7 +76,7 @@ class Unreachable(Retry):
 
 
 def is_stopped() -> bool:
-    """Whether the connector does not run, and has forgotten how far it was. Raises Retry, InvalidConfiguration."""
+    """Whether the connector does not run, and has no offsets any more. Raises Retry, InvalidConfiguration."""
     missing = (httpx2.codes.NOT_FOUND,)
     with connect_client(load(ConnectSettings)) as client:
         status = _json(_call(client, "GET", f"/connectors/{NAME}/status", accept=missing))
@@ -86,7 +86,7 @@ def is_stopped() -> bool:
 
 
 def _forget_offsets(client: httpx2.Client) -> None:
-    """Raises Retry while its task still ends."""
+    """Delete the connector's offsets. Raises Retry while its task still ends."""
     try:
         _call(client, "DELETE", f"/connectors/{NAME}/offsets")
     except InvalidConfiguration as error:
@@ -123,10 +123,10 @@ def keep(every: float = EVERY) -> None:
 
 
 class Keeper:
-    """Restarts a task that has failed, or runs by Connect's word alone.
+    """Restarts a task that has failed, or that only Connect takes for running.
 
-    A task that Connect could not stop in time ends later, and calls itself running on its way: then nobody runs, and
-    Connect shows nothing of it.
+    A task that Connect could not stop in time ends later, and reports itself as running while it ends: then no task
+    runs, and Connect does not show it.
     """
 
     def __init__(self, client: httpx2.Client, clock: Clock | None = None) -> None:
@@ -134,7 +134,7 @@ class Keeper:
         self._reported_at = self._clock.time()
 
     def revived(self) -> bool:
-        """Whether there was something to do; while Connect is away there is nothing that could be done."""
+        """Restart the task if it has to be; returns whether something was wrong, also if Connect does not answer."""
         try:
             state, reason = _state(self._client)
             if state == "FAILED":
@@ -157,9 +157,9 @@ class Keeper:
 
 
 def _put(client: httpx2.Client, definition: dict[str, str]) -> None:
-    """Hand the definition over, unless Connect has just that: it would interrupt a running connector for nothing.
+    """Give Connect the definition, unless it has that already: a running connector would be interrupted for nothing.
 
-    Its task is started once: of two, each would make the replication slot that the other makes.
+    The connector's task is started once: two would both try to make the replication slot.
     """
     is_stopped = _state(client)[0] == STOPPED
     current = _call(client, "GET", f"/connectors/{NAME}/config", accept=(httpx2.codes.NOT_FOUND,))
@@ -172,7 +172,7 @@ def _put(client: httpx2.Client, definition: dict[str, str]) -> None:
 
 
 def _await_running(client: httpx2.Client, timeout: float) -> None:
-    """Raises Unavailable with Connect's reason."""
+    """Wait until the connector runs. Raises Unavailable with Connect's reason."""
     began = time.monotonic()
     state, reason = _state(client)
     while state != "RUNNING":

@@ -48,7 +48,7 @@ class Partitioned(NamedTuple):
     """What the names of the others begin with."""
 
     def partition(self, workspace: str) -> sql.Identifier:
-        """The workspace's own."""
+        """The partition of ``workspace``."""
         return sql.Identifier(f"{self.prefix}{workspace}")
 
 
@@ -83,7 +83,7 @@ def add(
 
 
 def _add(name: str, url: str, timeout: float, replication_factor: int) -> None:
-    """Numbered, because the order is safety.
+    """Add a workspace. The order of the steps makes a crash safe.
 
     1. The topics.      Crash: nothing is written to them yet.
     2. The principal.   Crash: it reads topics that are empty.
@@ -120,7 +120,7 @@ def move_rows(connection: Connection, name: str) -> int | None:
 
 
 def _existing(connection: Connection) -> list[Partitioned]:
-    """All of them, but in a database of an older revision, which is about to be restored."""
+    """The tables that there are: a database of an older revision, which is about to be restored, lacks some."""
     return [table for table in TABLES if _is(connection, EXISTS, table.name)]
 
 

@@ -1,7 +1,7 @@
 """A copy of all that the schema registry holds, with its ids: each message on the log names its schema by one of these.
 
-A registry that was filled anew would give them out in another order, and what an id means would be another schema, or
-none. Apicurio's own export keeps them; its Confluent-compatible API has no such thing.
+A registry that was filled anew would give out ids in another order, and an id would mean another schema, or none.
+Apicurio's own export has the ids; its Confluent-compatible API has no export.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ class CreateTopic:
 
     @property
     def settings(self) -> Mapping[str, str]:
-        """All that it gets."""
+        """All settings of the new topic."""
         return _settings(self.topic, self.replicas)
 
     def __str__(self) -> str:

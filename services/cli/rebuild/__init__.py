@@ -1,1 +1,1 @@
-"""A database that takes the place of a lost one is filled from the logs, and topics are swept by it."""
+"""Fills a database that takes the place of a lost one from the logs, and sweeps the topics by it."""

@@ -1,6 +1,6 @@
 """Which complete lists of the watchers a rebuild needs, and waits for.
 
-What the logs do not tell, because nobody wrote it or retention took it away, a complete list does. ``rebuild start``
+A complete list shows what the logs lack because nobody wrote it, or because retention took it away. ``rebuild start``
 refuses a log that lacks a list of any kind. ``rebuild follow`` waits for newer lists if what was replayed lacks one.
 ``rebuild sweep`` waits for them before it withdraws anything. Lists of a workspace whose watchers are gone are not
 waited for, if an operator says so.
@@ -26,7 +26,7 @@ BEGAN = "SELECT (extract(epoch FROM min(began_at)) * 1000)::int8 FROM rebuild_po
 
 
 def find_awaited_workspaces(settings: KafkaSettings, without: Collection[str], timeout: float) -> list[str]:
-    """All that were added, but those ``without`` whose lists it goes. Raises InvalidConfiguration, Unavailable."""
+    """All workspaces that were added, except those in ``without``. Raises InvalidConfiguration, Unavailable."""
     names = await_dependency("Kafka", lambda: added_workspaces(settings), timeout)
     if unknown := sorted({*without} - {*names}):
         added = ", ".join(names) or "none"
@@ -46,7 +46,7 @@ def require_lists(settings: KafkaSettings, timeout: float) -> None:
 def needs_newer_lists(settings: KafkaSettings, workspaces: Sequence[str], first: Offsets, ends: Offsets) -> bool:
     """Whether what is replayed from ``first`` to ``ends`` may lack resources that only a newer list would show.
 
-    Of any of these ``workspaces``. Raises Retry.
+    ``workspaces``: those whose lists count. Raises Retry.
     """
     codec = AvroCodec(SchemaRegistry(settings), Command, value_subject(COMMANDS))
     of_commands = {source: end for source, end in ends.items() if source.topic == COMMANDS}
@@ -55,7 +55,7 @@ def needs_newer_lists(settings: KafkaSettings, workspaces: Sequence[str], first:
 
 
 def unreplayed_lists(lists: LoggedLists, workspaces: Iterable[str], first: Offsets) -> list[Gap]:
-    """What neither ``lists``, which are replayed, nor a backup has of a workspace and a kind.
+    """The lists of a workspace and kind that neither ``lists``, which are replayed, nor a backup makes up for.
 
     A partition that is taken up behind its beginning goes on where the backup ends, so nothing of it is missed.
     """
@@ -68,7 +68,7 @@ def unreplayed_lists(lists: LoggedLists, workspaces: Iterable[str], first: Offse
 def require_newer_lists(url: str, settings: KafkaSettings, workspaces: Sequence[str]) -> None:
     """Raises Retry until planners have taken up a list of every kind that was complete after the rebuild began.
 
-    Of each of these ``workspaces``.
+    ``workspaces``: each of them needs such lists.
     """
     _, begun = positions(url)
     codec = AvroCodec(SchemaRegistry(settings), Command, value_subject(COMMANDS))

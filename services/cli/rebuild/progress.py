@@ -1,4 +1,4 @@
-"""How far a rebuild is: from where planners replay, to where, and what they have come to.
+"""Tells how far a rebuild is: from where to where planners replay, and what they have reached.
 
 Called by :mod:`rebuild`.
 """
@@ -43,19 +43,19 @@ def read_logs(settings: KafkaSettings) -> dict[TopicPartition, LogExtent]:
 
 
 def find_ends(logs: Mapping[TopicPartition, LogExtent]) -> dict[TopicPartition, int]:
-    """Where each partition ends."""
+    """The end offset of each partition."""
     return {source: log.end for source, log in logs.items()}
 
 
 def require_no_rebuild(url: str) -> None:
-    """Raises InvalidConfiguration if one was begun, Retry."""
+    """Raises InvalidConfiguration if a rebuild was begun, Retry."""
     with connected(url) as connection:
         if connection.execute(POSITIONS).fetchone() is not None:
             raise InvalidConfiguration("a rebuild is under way, and the database may lack rows; leave out --current")
 
 
 def positions(url: str) -> tuple[Offsets, Offsets]:
-    """From where planners replay, and to where. Raises InvalidConfiguration if no rebuild was begun, Retry."""
+    """The offsets from and up to which planners replay. Raises InvalidConfiguration if no rebuild was begun, Retry."""
     with connected(url) as connection:
         rows = connection.execute(POSITIONS).fetchall()
     if not rows:
@@ -72,7 +72,7 @@ def load_offsets(connection: Connection) -> Offsets:
 def count_replayed(first: Offsets, ends: Offsets, reached: Offsets) -> int:
     """How many messages between ``first`` and ``ends`` were ``reached``.
 
-    A partition that ``first`` does not know is of a topic that is newer: it counts from its beginning.
+    A partition that is not in ``first`` is of a newer topic: it counts from its beginning.
     """
     starts = {source: first.get(source, 0) for source in ends}
     return sum(min(max(reached.get(source, 0), starts[source]), end) - starts[source] for source, end in ends.items())
@@ -127,7 +127,7 @@ def _lack(first: Offsets, ends: Offsets, reached: Offsets) -> str:
 
 @contextmanager
 def _shown(what: str, total: int, clock: Clock) -> Iterator[Callable[[int], None]]:
-    """What is called with how many of the ``total`` messages are done."""
+    """A function that shows how many of the ``total`` messages are done."""
     console = Console(stderr=True)
     if not console.is_terminal:
         yield _Lines(what, total, clock).show

@@ -1,17 +1,17 @@
 """``gitopsctl rebuild``: fills a database that takes the place of a lost one, from the logs.
 
-The planners do it: they read gitops.commands and gitops.observations.* from the beginning, as if all of it had just
-happened. Nothing of that is streamed, because what was asked for last week would be deployed again until the log comes
-to what is asked for today. The steps are an operator's, who sees between them what comes of the next:
+The planners fill it: they read gitops.commands and gitops.observations.* from the beginning, as if all of it had just
+happened. Connect streams nothing meanwhile: it would deploy last week's wishes again until the log comes to today's. An
+operator takes the steps, and sees between them what the next one will do:
 
 1. ``gitopsctl connector stop``. Engines go on with what they have.
 2. An empty database: ``gitopsctl database upgrade``, ``workspaces add``.
-3. ``rebuild start`` tells it which instances there are, and where tenants were: a placement was decided once, and an
-   instance that was added since would have it come out otherwise. Crash: run it again.
+3. ``rebuild start`` fills in the instances, and where tenants were: an instance that was added since would change
+   placements that were decided before it. Crash: run it again.
 4. Planners are started, and replay. Watchers and agents are restarted: they report all there is.
 5. ``rebuild follow`` waits for the replay, and compares the tables with their topics. Nothing is written. It waits for
-   the watchers' lists, too, if the log has none: what is lacking would be taken from what is deployed; or if it is told
-   to, because lists tell the statuses of sync runs, by which none runs again.
+   the watchers' lists, too, if the log has none: otherwise resources that the log lacks would be undeployed. With
+   ``--lists`` it always does: lists show the statuses of sync runs, so that none runs again.
 6. ``gitopsctl connector apply`` streams a snapshot. A row whose digest is what agents know changes nothing.
 7. ``rebuild sweep`` waits for the lists, and withdraws what the topics have and no row.
 
@@ -246,7 +246,7 @@ def sweep(
 
 @contextmanager
 def _to_be_repeated(command: str) -> Iterator[None]:
-    """Tell whoever is left without an answer what to run next: each step may be run again."""
+    """Add to an Unavailable what to run next: each step may be run again."""
     try:
         yield
     except Unavailable as error:
@@ -254,7 +254,7 @@ def _to_be_repeated(command: str) -> Iterator[None]:
 
 
 def _from_now(url: str, settings: KafkaSettings, timeout: float) -> dict[TopicPartition, int]:
-    """From where on agents' reports are read if there is no rebuild. Raises InvalidConfiguration if there is one."""
+    """The offsets to read agents' reports from, without a rebuild. Raises InvalidConfiguration if there is one."""
     await_dependency("database", lambda: require_no_rebuild(url), timeout)
     return find_ends(await_dependency("Kafka", lambda: read_logs(settings), timeout))
 
@@ -276,14 +276,14 @@ def _check_guard(found: Unknown, guard: SweepGuard, approved: Collection[str]) -
 
 
 def _require_digests(approved: Collection[str]) -> None:
-    """Raises InvalidConfiguration for an approval that does not say of what."""
+    """Raises InvalidConfiguration for an approval without the digest of what may go."""
     for name in approved:
         if "@" not in name:
             raise InvalidConfiguration(f"--approve {name}: say what may go, too, by the name that --dry-run tells")
 
 
 def _require_readable(topics: StreamedTopics, consent: str, *, is_given: bool) -> None:
-    """Name what could not be decoded. Raises InvalidConfiguration if there is any, and no ``consent``."""
+    """Name the messages that could not be decoded. Raises InvalidConfiguration for any, unless ``is_given``."""
     _tell_unreadable(topics)
     if topics.unreadable and not is_given:
         raise InvalidConfiguration(

@@ -101,8 +101,8 @@ def begin(
 ) -> Mapping[TopicPartition, int]:
     """Fill the database in one transaction; returns the offsets that planners replay from.
 
-    Raises InvalidConfiguration if the database is not as it is said to be, lacks an instance, or has planners; or if a
-    log lacks what has happened since the backup, and that was not accepted as ``incomplete``.
+    Raises InvalidConfiguration if the database is neither empty nor ``restored``, lacks an instance, or has planners;
+    or if a log lacks messages from after the backup, unless that was accepted as ``incomplete``.
     """
     with connected(url) as connection:
         if restored:
@@ -125,7 +125,7 @@ def begin(
 
 
 def end_rebuild(url: str) -> None:
-    """Forget where planners were to replay, and where tenants were: the rebuild is complete. Raises Retry."""
+    """Delete the positions and placements of the rebuild, which is complete. Raises Retry."""
     with connected(url) as connection:
         connection.execute(END)
 
@@ -177,7 +177,7 @@ def _cluster_of(row: EngineInstanceRow) -> EngineClusterRow:
 
 
 def require_empty(connection: Connection) -> None:
-    """Raises InvalidConfiguration if there is anything of tenants in the database, or planners have taken it up."""
+    """Raises InvalidConfiguration if the database has any tenant, or planners have taken it up."""
     if not connection.execute(IS_EMPTY).fetchone()[0]:  # type: ignore[index]
         raise InvalidConfiguration("the database is not empty: stop the planners, and take an empty one")
 

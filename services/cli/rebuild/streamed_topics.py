@@ -100,7 +100,7 @@ class Unreadable(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class StreamedTopics:
-    """The topics; nothing is written."""
+    """Reads the streamed topics; writes nothing."""
 
     brokers: Brokers
     registry: SchemaRegistry
@@ -183,7 +183,7 @@ class StreamedTopics:
         )
 
     def _newest_objects(self, keep: Callable[[EngineResource], Value]) -> dict[Key, Value]:
-        """What each key of the topics of all engine clusters with an instance stands for: no key is on two of them."""
+        """What ``keep`` makes of the newest row of each key of all engine clusters, whose topics share no key."""
         newest: dict[Key, Value] = {}
         for cluster in sorted({row.engine_cluster for row in self.fleet().values()}):
             newest |= self._newest(engine_topic(cluster), EngineResource, keep)
@@ -192,7 +192,7 @@ class StreamedTopics:
     def _newest(self, topic: str, kind: type[Row], keep: Callable[[Row], Value]) -> dict[Key, Value]:
         """What ``keep`` makes of the newest row of each key. Raises Retry if the brokers do not answer.
 
-        A message that cannot be decoded is passed over, and noted: an older row of its key may stand then, or none.
+        A message that cannot be decoded is passed over, and noted: then an older row counts for its key, or none.
         """
         newest: dict[Key, Value] = {}
         unreadable: dict[bytes | None, Unreadable] = {}
@@ -211,12 +211,12 @@ class StreamedTopics:
         return newest
 
     def _messages(self, topic: str) -> Iterator[ConsumedMessage]:
-        """All that it has now."""
+        """All messages that the topic has now."""
         with PartitionReader(self.brokers, CLIENT) as reader:
             yield from reader.read_messages(reader.end_offsets(reader.partitions_of(topic)))
 
     def _decoded(self, message: ConsumedMessage, kind: type[Row]) -> tuple[Key, Row | None]:
-        """The key, and its row unless that is deleted: there is a tombstone then, or a row that says so."""
+        """The key, and its row; None for a deleted row, which is a tombstone or a row that says so."""
         if message.value is None:
             first, second, third, fourth = decode_record(self.registry, message.key).values()
             return (first, second, third, fourth), None
@@ -225,7 +225,7 @@ class StreamedTopics:
 
 
 def claim_of(row: EngineResource) -> Claim | None:
-    """What a row says of where its tenant is; None if it is of no tenant."""
+    """Where a tenant is, according to ``row``; None if the row is of no tenant."""
     tenant = tenant_of(row.lane)
     uid = uid_of(row.name) if row.kind == RowKind.APPLICATION else ""
     deployment = resource_id(row.workspace, uid) if uid else None
@@ -248,7 +248,7 @@ def row_of(kind: type[FleetRow], record: Mapping[str, Any]) -> FleetRow:
 
 
 def _column(record: Mapping[str, Any], column: Field[Any]) -> Any:
-    """Of one column; rows of before do not have those that may have no value."""
+    """The value of a column; older rows lack columns that may have no value."""
     return record[column.name] if column.default is MISSING else record.get(column.name)
 
 

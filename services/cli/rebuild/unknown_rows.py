@@ -1,4 +1,4 @@
-"""What the topics of the compiled tables hold and no row: Applications, say, that nobody asks for any more.
+"""Finds what the topics of the compiled tables hold and no row has: Applications, say, that nobody asks for any more.
 
 ``rebuild sweep`` withdraws it. :func:`find_unknown` reads topics and tables, and divides what it finds:
 
@@ -44,20 +44,20 @@ SELECT workspace || '/' || namespace FROM tenants
 
 @dataclass(frozen=True, slots=True)
 class Removal:
-    """What an instance, a workspace or a tenant would lose. An operator approves exactly that: its name says what."""
+    """The keys that an instance, a workspace or a tenant would lose. Its name has their digest: approvals are exact."""
 
     place: str
     keys: tuple[Key, ...] = ()
 
     @property
     def digest(self) -> str:
-        """Of the keys, in whatever order they were found."""
+        """A digest of the keys, the same in whatever order they were found."""
         return digest(canonical(sorted(self.keys)))
 
 
 @dataclass(frozen=True, slots=True)
 class Unknown:
-    """What topics hold and no row."""
+    """What topics hold and no row has."""
 
     objects: Mapping[Key, EngineResource]
     statuses: Mapping[Key, WorkspaceResource]
@@ -117,7 +117,7 @@ class Unknown:
 
 
 class Sweep(NamedTuple):
-    """What a sweep comes to."""
+    """What a sweep withdraws, and what it keeps."""
 
     withdrawn: Unknown
     kept: Unknown
@@ -152,9 +152,9 @@ def kept_as(row: CompiledRow, uncertain: Collection[str], workspaces: Collection
     """The tenant or workspace that ``row`` is kept for; empty: it is withdrawn.
 
     Args:
-        row: what a topic holds and no row.
+        row: what a topic holds and no row has.
         uncertain: tenants that the database may not know everything of, as ``workspace/namespace``.
-        workspaces: those that were added.
+        workspaces: the workspaces that were added.
     """
     tenant = row.tenant if isinstance(row, EngineResource) else f"{row.workspace}/{row.namespace}"
     if tenant in uncertain:

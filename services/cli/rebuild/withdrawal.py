@@ -6,16 +6,16 @@ and deleted again:
 1. :func:`withdraw` makes a row for the object of an engine, which says ``absent``. Connect streams it, and an agent
    removes the object.   Crash: the row says so until the next attempt.
 2. :func:`require_removed` deletes the row when the agent has reported that the object is gone. Connect streams that:
-   the key stands for nothing.   Crash between: the report is read again, from where the rebuild began. No agent has an
-   instance that is retired: its rows go at once.
+   the key stands for nothing.   Crash between: the report is read again, from where the rebuild began. A retired
+   instance has no agent: its rows are deleted at once.
 
-What another instance has, too, is handed over to that. Of a move that was under way when the database was lost both
-have the tenant's clusters, say, and what was made on these the other one uses.
+An object that another instance has, too, is handed over to that one. If a move was under way when the database was
+lost, both instances have the tenant's clusters, say, and the other one uses what was made on these.
 
-An order to an agent, and a status, is no object: its row comes and goes in one transaction. So does that of a child
-object, which says ``absent``: a watcher removes what is there if it is that owner's, and else the API server does, with
-the owner. To an unowned object nothing is done. The row of a pending claim comes as the topic has it, and goes: its
-provisioner sees that the claim waits no more. A row that a planner writes under such a key meanwhile is the
+An order to an agent, and a status, is no object: its row is made and deleted in one transaction. So is the row of a
+child object, which says ``absent``: a watcher removes the object if it is that owner's; otherwise the API server
+removes it with its owner. Unowned objects stay. The row of a pending claim is made as the topic has it, and deleted:
+its provisioner sees that the claim waits no more. If a planner writes a row under such a key meanwhile, that is the
 planner's, and is left alone.
 """
 
@@ -212,7 +212,7 @@ def _by_object(keys: Iterable[Key]) -> Mapping[tuple[str, str, str], list[Key]]:
 
 
 def _waiting(connection: Connection) -> dict[Key, Withdrawn]:
-    """Rows that wait for an agent."""
+    """Rows whose object an agent has to remove."""
     rows = connection.execute(WITHDRAWN, [SWEPT])
     return {(row[0], row[1], row[2], row[3]): Withdrawn(tenant_key(row[4], row[5]), row[6]) for row in rows}
 
@@ -222,7 +222,7 @@ def _columns(row: CompiledRow) -> dict[str, Any]:
 
 
 def _uid_to_remove(child: WorkspaceObject) -> dict[str, str]:
-    """An unowned object is somebody else's: without a uid a watcher deletes none."""
+    """The uid of what a watcher may delete; empty for an unowned object, which is somebody else's and stays."""
     return {"uid": "" if child.kind in UNOWNED else child.uid}
 
 

@@ -1,9 +1,9 @@
 """Which complete lists the log of commands holds: what a database could be built from that is lost now.
 
-A list is in the log, whole, if its end is there, a resync marker, and the log was not cut off behind its beginning:
-retention takes messages away from the front only. All that a list shows is written after its epoch was taken, which is
-a time. So it is whole if the oldest message that the partition has is older than that, or if nothing was ever taken
-away. Memory has at most one such list for each partition, workspace and kind.
+A list is whole if the log has its end, a resync marker, and was not cut off behind the list's beginning: retention
+removes messages from the front only. Everything that a list shows is written after the list's epoch, which is a time.
+So the list is whole if the partition's oldest message is older than the epoch, or if nothing was ever removed. Memory
+has at most one such list for each partition, workspace and kind.
 """
 
 from __future__ import annotations
@@ -90,12 +90,12 @@ class LoggedLists:
             self.newest[scope] = max(found, self.newest.get(scope, found))
 
     def find_gaps(self, workspaces: Iterable[str], kinds: Iterable[str]) -> list[Gap]:
-        """What is missing of every workspace, kind and partition."""
+        """The lists that are missing, of every workspace, kind and partition."""
         scopes = self.scopes(workspaces, kinds)
         return [Gap(scope, reason) for scope in scopes if (reason := self._lack(scope))]
 
     def scopes(self, workspaces: Iterable[str], kinds: Iterable[str]) -> list[Scope]:
-        """Of every workspace, kind and partition."""
+        """All scopes: one for every workspace, kind and partition."""
         kinds = tuple(kinds)
         return [Scope(name, kind, each) for name in workspaces for kind in kinds for each in self.first_offsets]
 

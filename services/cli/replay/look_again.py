@@ -77,7 +77,7 @@ def tenants_with(url: str, tenant: TenantName | None, kind: str) -> list[TenantN
 
 
 def request(tenant: TenantName, kind: str) -> Command:
-    """The command that asks for it."""
+    """The command that asks for a tenant to be compiled anew."""
     return Command(tenant[0], *tenant, datetime.now(UTC), LookAgain(kind))
 
 
@@ -87,7 +87,7 @@ def ask_paced(
     send: Callable[[Sequence[TenantName]], None],
     sleep: Callable[[float], None] = time.sleep,
 ) -> None:
-    """``send`` for all of them, no more than ``rate`` in a second."""
+    """Call ``send`` for each tenant, at most ``rate`` times a second."""
     console = Console(stderr=True)
     with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task("tenants", total=len(tenants))

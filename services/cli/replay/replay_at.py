@@ -69,7 +69,7 @@ SHOWN = typer.Option(Shown.DIFF, "-o", "--output", help="What has changed since,
 
 
 class States(NamedTuple):
-    """What is compared."""
+    """The two states that are compared."""
 
     then: Documents
     now: Documents
@@ -172,10 +172,10 @@ def partition_of(key: bytes, partitions: int) -> int:
 def _offsets_at(
     settings: KafkaSettings, moment: datetime, tenant: TenantName | None
 ) -> tuple[Offsets, list[TopicPartition]]:
-    """Up to where the partitions of both logs, each of one topic or more, tell of the time before ``moment``.
+    """The ends of both logs' partitions at ``moment``, and the partitions that lack observations from before it.
 
-    Of one tenant only its own. Those hold other tenants, too: how much a list may remove is a share of all that is
-    known in a partition. And those whose observations of then are not there any more.
+    Each log has one topic or more. With ``tenant`` only its own partitions count, but all tenants of these are
+    replayed: the guard of lists counts all resources of a partition.
     """
     with PartitionReader(settings, CLIENT) as reader:
         sources = reader.partitions_of(COMMANDS) + reader.partitions_of_observations()

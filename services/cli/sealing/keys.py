@@ -84,7 +84,7 @@ def generate(
 
 
 def _duration(value: Any) -> timedelta:
-    """Of an option."""
+    """The duration that an option gives."""
     try:
         return TypeAdapter(timedelta).validate_python(value)
     except ValidationError:

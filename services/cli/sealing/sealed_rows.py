@@ -93,12 +93,12 @@ class SealedRow:
 
     @property
     def key_ids(self) -> tuple[str, ...]:
-        """Of the keys that it opens with."""
+        """Ids of the keys that open it."""
         return _key_ids(_sealed(self.spec if self.is_secret else self.secret_binding))
 
     @property
     def clusters(self) -> frozenset[str]:
-        """In which its tenant is."""
+        """The engine clusters that its tenant is in."""
         return frozenset(filter(None, self.engine_clusters.split(",")))
 
 

@@ -104,7 +104,7 @@ class EngineInstanceRow:
     state_message: str | None = None
     """Why it is in its state; None: that needs no words."""
     reapply_ordered_at: datetime | None = None
-    """When an operator last ordered to make anew what is older of its settings and workloads; None: never."""
+    """When its provisioner was last ordered to make anew what is older of its settings and workloads; None: never."""
 
     @property
     def is_unready(self) -> bool:
