@@ -13,7 +13,7 @@ import pytest
 from devstack.components.stack import ENGINE_NAMESPACES
 from devstack.harness.hosted import HostedStack
 from devstack.harness.operator import EDGES, Operator
-from services.cli.rebuild.streamed_topics import PlacementTold
+from services.cli.rebuild.streamed_topics import PlacementTopic
 from services.common.kubernetes import Manifest
 from tests.drills.alert_metrics import until_measured
 from tests.drills.claimed_shop import ClaimedShop
@@ -77,7 +77,7 @@ def lay_down(operator: Operator) -> list[str]:
     return listed(operator)
 
 
-def is_streamed(told: PlacementTold) -> bool:
+def is_streamed(told: PlacementTopic) -> bool:
     return all((told.assignments, told.pins, told.pools, CLUSTER in {each.id for each in told.clusters}))
 
 

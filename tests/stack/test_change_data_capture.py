@@ -25,7 +25,7 @@ from services.cli.dead_letters import dlq
 from services.cli.installation import connector, workspaces
 from services.cli.installation.connector import DEFINITION
 from services.cli.kafka import topics
-from services.cli.rebuild.streamed_topics import PlacementTold, StreamedTopics, claim_rows
+from services.cli.rebuild.streamed_topics import PlacementTopic, StreamedTopics, claim_rows
 from services.cli.rebuild.table_comparison import Comparison, compare
 from services.common.avro import (
     COMPILED_SUBJECTS,
@@ -357,7 +357,7 @@ def test_placement_when_laid_down_and_taken_back_then_its_topic_tells_the_newest
     pool = EnginePool(name, "early", 1, 9, 2, 2500, "3.2.11", "", at, at, instance, "why")
     planner.execute(INSERT_POOL, astuple(pool))
 
-    def until(is_told: Callable[[PlacementTold], bool]) -> None:
+    def until(is_told: Callable[[PlacementTopic], bool]) -> None:
         deadline = time.monotonic() + ARRIVAL_SECONDS
         while not is_told(told := streamed.placement()):
             assert time.monotonic() < deadline, told
