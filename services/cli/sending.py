@@ -27,9 +27,14 @@ class Unacknowledged(Unavailable):
 
 
 def publishing(
-    settings: KafkaSettings, work: Callable[[Publisher], None], timeout: float = ACKNOWLEDGED_WITHIN
+    settings: KafkaSettings,
+    work: Callable[[Publisher], None],
+    timeout: float = ACKNOWLEDGED_WITHIN,
+    advice: str = "; run it again",
 ) -> None:
     """Do ``work`` with a publisher once the brokers answer, and wait until all is delivered.
+
+    ``advice``: what to do if that is not acknowledged.
 
     Raises:
         NoPermission: the brokers refuse our credentials; nothing was sent.
@@ -46,7 +51,7 @@ def publishing(
         work(publisher)
     except Retry as error:
         reason = f" ({complaints[0].str()})" if complaints else ""
-        raise Unacknowledged(f"{error}{reason}; run it again") from error
+        raise Unacknowledged(f"{error}{reason}{advice}") from error
     finally:
         publisher.close()
 

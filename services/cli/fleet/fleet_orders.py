@@ -19,7 +19,7 @@ from services.cli.database_connection import SHORTEST_WAIT, connected
 from services.cli.output import Output, Row, print_rows, print_values
 from services.cli.sending import ACKNOWLEDGED_WITHIN, Unacknowledged, publishing
 from services.common.avro import AvroCodec, SchemaRegistry, value_subject
-from services.common.errors import Retry, Unavailable
+from services.common.errors import InvalidConfiguration, NoPermission, Retry, Unavailable
 from services.common.kafka import FLEET_ORDERS, Publisher
 from services.common.messages import FleetOrder, Order
 from services.common.settings import KafkaSettings, load
@@ -163,6 +163,8 @@ def _decision(given: FleetOrder, url: str, timeout: float) -> tuple[str, str]:
         return await_dependency("planner", lambda: _outcome(url, given.id), timeout)
     except Unavailable as error:
         raise Undecided(f"{error}; {shown} then") from error
+    except (NoPermission, InvalidConfiguration) as error:
+        raise Undecided(f"the order is sent, but its decision cannot be read: {error}; {shown} then") from error
 
 
 def send_order(settings: KafkaSettings, order: FleetOrder, timeout: float = ACKNOWLEDGED_WITHIN) -> None:
@@ -180,7 +182,7 @@ def send_order(settings: KafkaSettings, order: FleetOrder, timeout: float = ACKN
     def send(publisher: Publisher) -> None:
         publisher.send_message(FLEET_ORDERS, None, message, {TRACEPARENT: new_traceparent()}).result()
 
-    publishing(settings, send, timeout)
+    publishing(settings, send, timeout, advice="")  # it may have arrived, and would be another order
 
 
 def fleet(url: str, order: Order | None = None) -> Fleet:

@@ -15,10 +15,10 @@ from sqlalchemy import Connection, NullPool, create_engine
 from sqlalchemy.exc import DBAPIError
 
 from services.cli.database_connection import TIMEOUT, URL
-from services.common.errors import InvalidConfiguration, Retry, Unavailable
+from services.common.errors import InvalidConfiguration, NoPermission, Retry, Unavailable
 from services.common.package_data import MIGRATIONS
 from services.common.startup import await_dependency
-from services.planner.database.errors import decision_on
+from services.planner.database.errors import decision_on, described, is_login_refused
 
 app = typer.Typer(help="The database's schema.", no_args_is_help=True)
 
@@ -91,10 +91,12 @@ def _connected(url: str, timeout: float) -> Iterator[Connection]:
 
 
 def _connect(url: str) -> Connection:
-    """Raises Retry if the database does not answer."""
+    """Raises Retry if the database does not answer, NoPermission if it does not let us in."""
     try:
         return create_engine(url.replace("postgresql://", "postgresql+psycopg://", 1), poolclass=NullPool).connect()
     except DBAPIError as error:
+        if isinstance(error.orig, psycopg.Error) and is_login_refused(error.orig):
+            raise NoPermission(described(error.orig)) from error
         if _may_pass(error):
             raise Retry(str(error.orig)) from error
         raise

@@ -69,8 +69,12 @@ that says it in another language is taken for one that does not answer."""
 
 
 def is_login_refused(error: psycopg.Error) -> bool:
-    """Whether the server has answered that it does not let us in: no waiting helps."""
-    return error.sqlstate is None and any(words in str(error) for words in LOGIN_REFUSED)
+    """Whether the server has answered that it does not let us in: no waiting helps.
+
+    If libpq has tried several hosts, or with and without TLS, each attempt was answered so.
+    """
+    attempts = str(error).split("FATAL:")[1:] or [str(error)]
+    return error.sqlstate is None and all(any(words in each for words in LOGIN_REFUSED) for each in attempts)
 
 
 def described(error: psycopg.Error) -> str:

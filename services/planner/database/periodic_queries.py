@@ -17,6 +17,7 @@ from psycopg import Connection
 from services.common.api_resource import SECRET
 from services.kinds.gitops_deployment.catalogue import PLATFORM_NAMESPACE
 from services.planner.database.columns import names
+from services.planner.database.placement_view_queries import IS_NAMED
 from services.planner.database.tables.compiled import workspace_statuses
 from services.planner.domain.events import Due, Event, SweepDue
 from services.planner.domain.parked_statuses import LeftStatus, shows_parked
@@ -53,7 +54,7 @@ SELECT DISTINCT ON (t.id) t.workspace, t.namespace, d.id, t.partition, d.trace_i
  ORDER BY t.id, d.seen_at, d.id
 """
 # Of tenants in namespaces that instances of their engine clusters had: few are asked, each of them along an index.
-FREED = """
+FREED = f"""
 SELECT t.workspace, t.namespace, refused.id, t.partition, refused.trace_id
   FROM (SELECT DISTINCT namespace FROM engine_instances) AS of_engines
  CROSS JOIN unnest(%(workspaces)s::text[]) AS local(workspace)
@@ -62,8 +63,10 @@ SELECT t.workspace, t.namespace, refused.id, t.partition, refused.trace_id
  CROSS JOIN LATERAL (SELECT id, trace_id FROM deployments d
                       WHERE d.tenant_id = t.id AND d.pending_reason = %(reason)s ORDER BY id LIMIT 1) AS refused
  WHERE t.former_since = 0 AND t.partition = ANY(%(partitions)s)
-   AND NOT EXISTS (SELECT FROM engine_instances i
-                    WHERE (i.engine_cluster, i.namespace) = (own.engine_cluster, t.namespace) AND i.state <> 'retired')
+   AND NOT EXISTS (SELECT FROM engine_instances
+                    WHERE (engine_instances.engine_cluster, engine_instances.namespace)
+                          = (own.engine_cluster, t.namespace)
+                      AND {IS_NAMED})
    AND NOT EXISTS (SELECT FROM parked_tenants parked WHERE parked.tenant_id = t.id)
  ORDER BY t.id
 """

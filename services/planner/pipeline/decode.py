@@ -218,8 +218,8 @@ def _checked_observation(observation: Observation) -> Observation:
             _storable(*objects, *finished)
         case EngineHealth() as health:
             _require_health(health)
-        case EngineInstallation(phase=phase, version=version, message=health):
-            _storable(version, health)
+        case EngineInstallation(phase=phase, version=version, message=message):
+            _storable(version, message)
             if phase not in PHASES:
                 raise Poison(f"a provisioner reports no phase '{phase[:64]}'")
     return observation

@@ -9,6 +9,7 @@ from typing import ParamSpec, TypeVar
 import structlog
 
 from services.common.clock import Clock, SystemClock
+from services.common.errors import Poison
 from services.common.telemetry.logging import raised_at
 from services.common.telemetry.metrics import BATCH_SECONDS, RESOURCES_SWEPT, Failure, count_failure
 from services.planner import SERVICE
@@ -65,7 +66,17 @@ class EventApplier:
         self._save: Callable[[BatchChanges, Sequence[Span]], None] = measured("save", self.session.save_changes)
 
     def apply_events(self, events: Sequence[Event], spans: Sequence[Span]) -> None:
-        """Write effects and offsets in one transaction. No transaction is open while the brokers are asked."""
+        """Write effects and offsets in one transaction. No transaction is open while the brokers are asked.
+
+        Raises Poison if the database, or a rule of the fleet, rejects an event for good; no transaction is open then.
+        """
+        try:
+            self._apply_events(events, spans)
+        except Poison:
+            self.session.abandon_transaction()
+            raise
+
+    def _apply_events(self, events: Sequence[Event], spans: Sequence[Span]) -> None:
         *before, last = split_at_markers(with_cluster_topics(events, self.find_cluster_topics))
         planned: list[BatchChanges] = []
         for part in before:

@@ -12,7 +12,13 @@ from datetime import datetime
 from functools import partial
 from uuid import UUID
 
+import psycopg
+
+from services.common.errors import GitOpsError, Poison
 from services.common.messages import FleetOrder
+from services.common.telemetry.logging import raised_at
+from services.common.telemetry.metrics import Failure, count_failure
+from services.planner import SERVICE
 from services.planner.database.fleet_reader import FleetReader
 from services.planner.domain.changes import Changes
 from services.planner.domain.events import ClusterTopic, Event, FleetDue, RemediesDue, ScalingDue
@@ -66,9 +72,18 @@ def _decide(decision: FleetDecision, reader: FleetReader, policy: Policy, now: d
 
     Those alone are locked: tenants' planners go on with thousands of others meanwhile. If one of them has taken a step
     since the fleet was read, that is read and decided again, with these moves as they are by now.
+
+    Raises Poison if a rule fails: the order becomes a dead letter, or what is due is due again, and the planner goes on
+    with its tenants.
     """
     while True:
-        fleet, changes = decision(reader, policy, now)
+        try:
+            fleet, changes = decision(reader, policy, now)
+        except (GitOpsError, psycopg.Error):
+            raise
+        except Exception as defect:
+            count_failure(SERVICE, Failure.DEFECT, "fleet")
+            raise Poison(f"a rule of the fleet failed: {type(defect).__name__} at {raised_at(defect)}") from defect
         known = {move.id: move for move in fleet.moves.values()}
         changed = [known[move.id] for move in changes.moves_ordered if move.id in known]
         if not changed or reader.lock_moves(changed):
@@ -124,7 +139,9 @@ def _decide_orders(
     """What becomes of operators' orders, and of states of instances, of moves, and of the rollout, if these are due."""
     fleet = load(reader)
     decided = carry_out_orders(orders, fleet, now, topics)
-    decided = replace(decided, fleet=_with_ring(decided.fleet, reader, now))
+    after = _with_ring(decided.fleet, reader, now)
+    # A namespace that an operator names may be a tenant's. Provisioners take no existing one that a planner names.
+    decided = replace(decided, fleet=replace(after, local_workspaces={}))
     return fleet, reconcile_fleet(decided, now, policy)
 
 

@@ -63,7 +63,7 @@ def planner_of(session: DatabaseSession, looks: list[Event], partition: int = 0)
         take(session, *events)
 
     return SimpleNamespace(
-        session=session, policy=Policy(), consumer=SimpleNamespace(partitions=[partition]), look_again=look_again
+        session=session, policy=Policy(), consumer=SimpleNamespace(partitions=[partition]), apply_due_events=look_again
     )
 
 

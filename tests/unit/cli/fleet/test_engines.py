@@ -28,7 +28,7 @@ from services.cli.fleet.fleet_orders import Undecided
 from services.cli.fleet.fleet_orders import fleet as read_fleet
 from services.cli.kafka import topics
 from services.cli.sending import Unacknowledged
-from services.common.errors import Retry, Unavailable
+from services.common.errors import InvalidConfiguration, NoPermission, Retry, Unavailable
 from services.common.messages import FleetOrder, RebalanceFleet, RebalanceInstances
 from services.planner.domain.fleet.fleet import Holding
 from services.planner.domain.fleet.loaded_parts import TenantHere
@@ -177,6 +177,21 @@ def test_order_when_no_planner_decides_in_time_then_a_program_reads_that_and_by_
     (order,) = sent
     assert json.loads(given.stdout) == {"outcome": "undecided", "message": str(given.exception), "id": str(order.id)}
     assert str(order.id) in str(given.exception)
+
+
+@pytest.mark.parametrize("error", [NoPermission("a:1: login refused"), InvalidConfiguration("no table")])
+def test_order_when_it_is_sent_and_the_database_refuses_to_show_its_decision_then_it_is_undecided_and_its_id_is_told(
+    sent: list[FleetOrder], monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    def refuse(*_: object) -> tuple[str, str]:
+        raise error
+
+    monkeypatch.setattr(fleet_orders, "_outcome", refuse)
+    given = typed("drain", "one", "-o", "json")
+    assert isinstance(given.exception, Undecided)
+    (order,) = sent
+    assert str(given.exception).startswith(f"the order is sent, but its decision cannot be read: {error}; ")
+    assert json.loads(given.stdout)["id"] == str(order.id)
 
 
 def test_order_when_its_delivery_is_uncertain_then_it_is_undecided_and_told_that_it_may_have_been_sent(

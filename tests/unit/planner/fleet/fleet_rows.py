@@ -24,6 +24,10 @@ if TYPE_CHECKING:
     from tests.unit.planner.fleet.rolled import Rolled
 
 
+LOCAL = Policy(local_workspaces={"local": frozenset({"default", "north"})})
+"""The tenants' workspace has its namespaces in each cluster of the fleet."""
+
+
 @dataclass
 class FleetRows:
     """The database of a fleet, and what was asked of it."""
@@ -55,7 +59,7 @@ class FleetRows:
 
     def plan(self, *messages: FleetDue | RemediesDue | ScalingDue | FleetOrder) -> list[Changes]:
         self.counted, self.tenants_of, self.locked, self.are_retired_loaded = set(), set(), set(), False
-        return plan_fleet([Event(each, 0, "") for each in messages], self, Policy(), self.rolled.now)
+        return plan_fleet([Event(each, 0, "") for each in messages], self, LOCAL, self.rolled.now)
 
     def order(self, order: Order) -> Changes:
         (changes,) = self.plan(FleetOrder(UUID(int=7), "ada", self.rolled.now, order))

@@ -9,6 +9,7 @@ from uuid import UUID
 
 import pytest
 
+from services.common.errors import Poison
 from services.common.messages import (
     AbortRollout,
     AddEngineCluster,
@@ -41,9 +42,10 @@ from services.planner.domain.fleet.moves.move_orders import ordered_move
 from services.planner.domain.fleet.pools.pool_rows import EnginePool, Overload, Patience
 from services.planner.domain.fleet.remediation.remediation_rows import Remediation
 from services.planner.domain.policy import Policy
+from services.planner.pipeline import fleet_planning
 from services.planner.pipeline.fleet_planning import plan_fleet
 from tests.unit.planner.fleet.fleet_rows import FleetRows
-from tests.unit.planner.fleet.rolled import NEW, START, Rolled
+from tests.unit.planner.fleet.rolled import NEW, OLD, START, Rolled
 from tests.unit.planner.given import at
 
 OLD_ONE, NEW_ONE, OTHER = "canary-old-0", "canary-new-0", "general-old-0"
@@ -231,6 +233,42 @@ def test_order_when_it_is_decided_then_all_that_its_rules_read_was_loaded(
 
 def test_orders_when_they_are_listed_here_then_none_is_left_out() -> None:
     assert {type(order) for order, _ in ORDERS.values()} == {*get_args(Order)}
+
+
+def test_rollout_when_resumed_before_its_instances_were_added_then_they_are() -> None:
+    rolled = Rolled.of({"general": (1, 0)}, 20)
+    rolled.pools = {POOL.key: replace(POOL, minimum=1, version=OLD)}
+    rolled.live(START)
+    assert rolled.rollout is not None
+    rolled.rollout = replace(rolled.rollout, is_paused=True, due_at=None)
+    resumed, *added = FleetRows(rolled).order(ResumeRollout()).fleet_orders
+    assert (resumed.kind, resumed.outcome) == ("ResumeRollout", "accepted")
+    assert {(each.kind, each.outcome) for each in added} == {("AddEngineInstance", "accepted")}
+
+
+def test_instance_when_dedicated_while_its_pool_gives_it_up_then_the_pool_gives_up_none() -> None:
+    rolled = Rolled.of({"general": (3, 0)}, 2)
+    row = replace(rolled.instances[OTHER], state="draining", wanted_version=OLD, ordered_at=at(2))
+    rolled.instances[OTHER] = replace(row, engine_class="dedicated", dedicated_to="local")
+    rolled.pools = {POOL.key: replace(POOL, minimum=1, leaving=OTHER)}
+    (changes,) = FleetRows(rolled).plan(ScalingDue())
+    assert [each.leaving for each in changes.engine_pools] == [None]
+
+
+@pytest.mark.parametrize(
+    "message", [FleetDue(), RemediesDue(), ScalingDue(), FleetOrder(UUID(int=7), "ada", at(1), PauseRollout())]
+)
+def test_fleet_when_a_rule_fails_on_it_then_what_asked_is_poison_and_the_reason_says_where_and_no_value(
+    database: FleetRows, monkeypatch: pytest.MonkeyPatch, message: FleetDue | RemediesDue | ScalingDue | FleetOrder
+) -> None:
+    def fails(*_: object, **__: object) -> None:
+        raise LookupError("team-secret")
+
+    for rule in ("reconcile_fleet", "decide_remedies", "scale"):
+        monkeypatch.setattr(fleet_planning, rule, fails)
+    with pytest.raises(Poison, match=r"a rule of the fleet failed: LookupError at .*test_fleet_planning.py") as failed:
+        database.plan(message)
+    assert "team-secret" not in str(failed.value)
 
 
 @pytest.mark.parametrize(("capacity", "outcome"), [(42, "accepted"), (41, "refused")])

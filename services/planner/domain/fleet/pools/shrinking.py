@@ -60,10 +60,10 @@ def _emptiest(planned: PlannedFleet, dispensable: Iterable[EngineInstanceRow]) -
 def continue_shrinking(pool: EnginePool, planned: PlannedFleet, veto: str, *, is_needed: bool) -> EnginePool:
     """The pool after the next step with the instance that it gives up: tenants leave, then it is retired.
 
-    If the instance ``is_needed`` after all, it stays.
+    If the instance ``is_needed`` after all, it stays. One that was dedicated meanwhile is the pool's no more.
     """
     row = planned.fleet.instances.get(pool.leaving or "")
-    if row is None or not row.is_leaving:
+    if row is None or not row.is_leaving or row.engine_class != "shared":
         return replace(pool, leaving=None)
     if is_needed and planned.give_order(UndrainEngineInstance(row.id)):
         return replace(pool, leaving=None, message="")
