@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
@@ -42,6 +42,7 @@ from services.common.messages import (
     FleetOrder,
     Observation,
     Order,
+    PinTenant,
     RetireEngineInstance,
 )
 from services.kinds.snapshot.model import SNAPSHOT
@@ -51,6 +52,7 @@ from services.planner.domain.changes import BatchChanges
 from services.planner.domain.events import Event
 from services.planner.domain.policy import Policy, SweepGuard
 from services.planner.engines.available import ENGINES
+from services.planner.pipeline import fleet_planning
 from services.planner.pipeline.batch_consumer import BatchConsumer, Topics
 from services.planner.pipeline.cluster_topics import find_cluster_topics
 from services.planner.pipeline.decode import Codec, Decoder
@@ -321,6 +323,26 @@ def test_orders_when_sent_then_they_are_decided_and_what_has_tenants_is_not_reti
         rig.order(RetireEngineInstance(second))
         rig.until("the audit", ORDERS, [(first, "accepted"), (first, "accepted"), (second, "refused")])
     assert rig.query(STATES) == [(first, "retired"), (second, "accepting")]
+
+
+def test_order_when_a_rule_fails_on_it_then_it_alone_is_given_up_and_tenants_and_later_orders_are_done(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    carry_out = fleet_planning.carry_out_orders
+
+    def fail(orders: Sequence[FleetOrder], *loaded: Any) -> Any:
+        if any(isinstance(each.order, PinTenant) for each in orders):
+            raise LookupError("not loaded")
+        return carry_out(orders, *loaded)
+
+    monkeypatch.setattr(fleet_planning, "carry_out_orders", fail)
+    first, second = (each.id for each in FLEET)
+    with rig.planner():
+        rig.order(PinTenant("local", "team-a", first))
+        rig.order(DrainEngineInstance(first))
+        rig.until("the audit", ORDERS, [(first, "accepted")])
+        rig.send(changed(1))
+        rig.until("the tenant", "SELECT engine_instance_id FROM tenants", [(second,)])
 
 
 def test_instance_when_its_last_tenant_leaves_while_it_drains_then_it_is_drained(rig: Rig) -> None:
