@@ -18,7 +18,7 @@ from services.common.messages import ResyncCompleted
 from services.kinds.registry import REGISTRY, Registry
 from services.kinds.shared.kind import ForeignKind
 from services.kinds.shared.projection import Projection
-from services.watcher.commands import feed
+from services.watcher.commands import follow_session
 from services.watcher.followed_kinds import CUSTOM_KINDS, followed
 from tests.component.watcher.rig import USER, Rig, Sent, Tenant
 from tests.component.watcher.test_commands_sent import changed
@@ -39,7 +39,7 @@ DEFINITIONS = ApiResource("apiextensions.k8s.io", "v1", "CustomResourceDefinitio
 
 @pytest.fixture(autouse=True)
 def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(feed, "MISSING_SECONDS", 0.2)
+    monkeypatch.setattr(follow_session, "MISSING_SECONDS", 0.2)
 
 
 @pytest.fixture
