@@ -42,7 +42,7 @@ def add_instance(added: AddEngineInstance, fleet: Fleet, at: datetime) -> tuple[
 
     One that is known as it is ordered is not asked for more: a rule may be newer than it.
     """
-    known = fleet.instances.get(added.id)
+    known = fleet.find_instance(added.id)
     if known is not None and not known.is_retired and not _differing(added, known):
         return "it is known", fleet
     _require_valid(added, fleet)
