@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from typing import Any
 
 import structlog
 from prometheus_client import Counter
@@ -150,15 +151,9 @@ class FollowSession:
         steps = [self._read(), sender.start_builds(), sender.send_commands()]
         if self.parts.kind.names_secrets:
             steps.append(self._secret_rechecks.run())
-        tasks = [asyncio.ensure_future(step) for step in steps]
         try:
-            done, _ = await asyncio.wait([*tasks, self._producer.lost], return_when=asyncio.FIRST_COMPLETED)
-            for outcome in done:
-                outcome.result()
+            await _run_until_first(steps, self._producer.lost)
         finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.wait(tasks)
             sender.close()
             self._changes.clear()
 
@@ -190,15 +185,7 @@ class FollowSession:
         while True:
             self.asked_anew.clear()
             steps = [self._reflect(), self.parts.until_outdated(), self.asked_anew.wait()]
-            tasks = [asyncio.ensure_future(step) for step in steps]
-            try:
-                done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-                for outcome in done:
-                    outcome.result()
-            finally:
-                for task in tasks:
-                    task.cancel()
-                await asyncio.wait(tasks)
+            await _run_until_first(steps)
             log.info("listing anew", kind=self.parts.kind.name)
 
     async def _reflect(self) -> None:
@@ -326,3 +313,16 @@ def restores_of(parts: FeedParts) -> Counter:
 
 def _now_ms() -> int:
     return time.time_ns() // 1_000_000
+
+
+async def _run_until_first(steps: Iterable[Awaitable[Any]], *others: asyncio.Future[Any]) -> None:
+    """Run ``steps`` until the first of them or of ``others`` is done, then cancel the steps. Raises its error."""
+    tasks = [asyncio.ensure_future(step) for step in steps]
+    try:
+        done, _ = await asyncio.wait([*tasks, *others], return_when=asyncio.FIRST_COMPLETED)
+        for outcome in done:
+            outcome.result()
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks)
